@@ -1,0 +1,116 @@
+# Pergola's tasks. `make` lists them. Tools are built at their pinned versions into bin/tools when they are first needed.
+
+SHELL := /bin/bash -o pipefail
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --warn-undefined-variables --no-print-directory
+
+export CGO_ENABLED ?= 0
+# The version of Go that is installed is the one that builds.
+export GOTOOLCHAIN := local
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.0.0-dev)
+PLUGINS := mock manifest
+TOOLS   := bin/tools
+GO_FILES = $(shell git ls-files -co --exclude-standard -- '*.go' go.mod go.sum)
+
+LDFLAGS = -s -w -X main.version=$(VERSION)
+CLUSTER = go run -C test/cluster .
+NODE ?=
+CLUSTER_DIR := $(CURDIR)/.cluster
+FUZZTIME ?= 5m
+
+##@ Use
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: $(PLUGINS:%=bin/plugins/%) bin/pergola ## Build bin/pergola and bin/plugins/*
+
+bin/pergola: $(GO_FILES)
+	go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./host/cmd/pergola
+
+bin/plugins/%: $(GO_FILES)
+	go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./plugins/$*
+
+.PHONY: demo
+demo: build ## See Pergola work: control plane, host, plugins and examples; leaves nothing running
+	@go run ./test/demo
+
+##@ Develop
+
+.PHONY: test
+test: race-binaries cluster-binaries $(TOOLS)/gotestsum ## Run all tests, with the race detector
+	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) CGO_ENABLED=1 $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race -timeout 20m ./...
+	cd test/cluster && go vet . ./internal/... && go test . ./internal/...
+
+.PHONY: race-binaries
+race-binaries: ## Build what the end-to-end tests start, with the race detector
+	CGO_ENABLED=1 go build -race -o bin/race/pergola ./host/cmd/pergola
+	CGO_ENABLED=1 go build -race -o bin/race/plugins/ $(PLUGINS:%=./plugins/%)
+	CGO_ENABLED=1 go build -race -o bin/race/test/ ./test/plugins/...
+
+.PHONY: fuzz
+fuzz: ## Fuzz each fuzz target for FUZZTIME (5m)
+	@set -e; grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
+		grep -oE '^func Fuzz[A-Za-z0-9]+' $$file | cut -c6- | while read -r target; do \
+			echo "== $$target in $$(dirname $$file)"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); done; done
+
+.PHONY: generate
+generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOLS)/controller-gen ## Write all generated files anew
+	$(TOOLS)/buf format -w
+	$(TOOLS)/buf generate --template proto/buf.gen.yaml
+	$(TOOLS)/controller-gen object paths=./sdk/api/landscaper/v1alpha1
+	$(TOOLS)/controller-gen crd paths=./sdk/api/landscaper/v1alpha1 output:crd:dir=sdk/api/landscaper/crds
+
+.PHONY: verify
+verify: generate $(TOOLS)/golangci-lint ## Check format, lint, generated files, protocol compatibility and modules
+	@git diff --exit-code -- proto sdk || { echo "generated files are out of date: commit what make generate has written"; exit 1; }
+	$(TOOLS)/buf lint
+	$(TOOLS)/buf breaking --against proto/released.binpb
+	go vet ./...
+	go mod tidy -diff
+	go mod verify >/dev/null
+	$(TOOLS)/golangci-lint run ./...
+
+.PHONY: release-protocol
+release-protocol: $(TOOLS)/buf ## Make the protocol as it is the one that later versions must not break
+	$(TOOLS)/buf build -o proto/released.binpb
+
+##@ Real cluster
+
+.PHONY: cluster-binaries
+cluster-binaries: ## Build etcd, kube-apiserver and so on into the user's cache directory, once
+	@$(CLUSTER) build >/dev/null
+
+.PHONY: cluster
+cluster: ## Start a real control plane, kubeconfig at .cluster/kubeconfig; NODE=1 adds a node that runs pods
+	@$(CLUSTER) up --dir $(CLUSTER_DIR) $(if $(NODE),--node)
+
+.PHONY: cluster-down
+cluster-down: ## Stop it
+	@$(CLUSTER) down --dir $(CLUSTER_DIR)
+
+##@ Tools
+
+.PHONY: tools
+tools: $(addprefix $(TOOLS)/,buf protoc-gen-go protoc-gen-go-grpc controller-gen gotestsum golangci-lint) ## Build all tools
+
+$(TOOLS)/golangci-lint: golangci.mod
+	go build -modfile=golangci.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(TOOLS)/buf: tools.mod
+	go build -modfile=tools.mod -o $@ github.com/bufbuild/buf/cmd/buf
+$(TOOLS)/protoc-gen-go: tools.mod
+	go build -modfile=tools.mod -o $@ google.golang.org/protobuf/cmd/protoc-gen-go
+$(TOOLS)/protoc-gen-go-grpc: tools.mod
+	go build -modfile=tools.mod -o $@ google.golang.org/grpc/cmd/protoc-gen-go-grpc
+$(TOOLS)/controller-gen: tools.mod
+	go build -modfile=tools.mod -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
+$(TOOLS)/gotestsum: tools.mod
+	go build -modfile=tools.mod -o $@ gotest.tools/gotestsum
+
+.PHONY: clean
+clean: ## Remove what was built here
+	rm -rf bin
