@@ -1,0 +1,27 @@
+package v1alpha1
+
+const (
+	// OperationAnnotation asks for an operation on an object; its value is one of the Operation constants.
+	OperationAnnotation = GroupName + "/operation"
+	// DeployerTypeAnnotation repeats spec.type of a DeployItem, so that a deployer can tell from the metadata alone
+	// whether the item concerns it.
+	DeployerTypeAnnotation = GroupName + "/deployer-type"
+	// DeployerTargetNameAnnotation repeats spec.target.name of a DeployItem, or holds NoTargetName.
+	DeployerTargetNameAnnotation = GroupName + "/deployer-target-name"
+	// NoTargetName is the value of DeployerTargetNameAnnotation for an item without a target.
+	NoTargetName = ".noTargetName"
+	// DeleteWithoutUninstallAnnotation with the value "true" lets a deletion remove only the finalizer.
+	DeleteWithoutUninstallAnnotation = GroupName + "/delete-without-uninstall"
+
+	// Finalizer is set on a DeployItem before its deployer is called for the first time, and goes after a successful deletion.
+	Finalizer = "finalizer.landscaper.gardener.cloud"
+
+	// KubernetesClusterTargetType is the type of a Target that is a Kubernetes cluster.
+	KubernetesClusterTargetType = GroupName + "/kubernetes-cluster"
+
+	// DefaultContextName is the Context of a DeployItem that names none.
+	DefaultContextName = "default"
+)
+
+// OperationReconcile is the value of OperationAnnotation that asks for a new job.
+const OperationReconcile = "reconcile"
