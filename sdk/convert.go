@@ -1,0 +1,178 @@
+package sdk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// newRequest reads a start message.
+func (s *server) newRequest(operation string, start *deployerv1.Start) (*Request, error) {
+	item := &v1alpha1.DeployItem{}
+	if err := json.Unmarshal(start.GetDeployItem(), item); err != nil {
+		return nil, fmt.Errorf("decode deploy item: %w", err)
+	}
+	target, err := targetFromWire(start.GetTarget())
+	if err != nil {
+		return nil, err
+	}
+	lsContext := &v1alpha1.Context{}
+	if len(start.GetContext()) > 0 {
+		if err := json.Unmarshal(start.GetContext(), lsContext); err != nil {
+			return nil, fmt.Errorf("decode context: %w", err)
+		}
+	}
+	return &Request{
+		DeployItem: item,
+		Target:     target,
+		Context:    lsContext,
+		JobID:      start.GetJobId(),
+		Children:   childrenFromWire(start.GetChildren()),
+		Log: s.log.With(
+			"deployitem", item.Namespace+"/"+item.Name,
+			"jobID", start.GetJobId(),
+			"operation", operation,
+		),
+	}, nil
+}
+
+// resultToWire describes how a call ended. What cannot be described, such as exports that are no JSON, is the deployer's
+// mistake and fails the job.
+func resultToWire(operation string, res *Response, err error) *deployerv1.Result {
+	out := &deployerv1.Result{}
+	if res != nil && res.ProviderStatus != nil {
+		document, marshalErr := marshalProviderStatus(res.ProviderStatus)
+		err = errors.Join(err, internalProblem(marshalErr))
+		out.ProviderStatus = document
+	}
+	if err != nil {
+		out.Outcome = &deployerv1.Result_Failed{Failed: failedToWire(operation, err)}
+		return out
+	}
+	if res != nil && res.InProgress != nil {
+		out.Outcome = &deployerv1.Result_InProgress{InProgress: &deployerv1.InProgress{
+			PollAfter:  durationpb.New(res.InProgress.PollAfter),
+			WaitingFor: res.InProgress.WaitingFor,
+		}}
+		return out
+	}
+	succeeded := &deployerv1.Succeeded{}
+	if res != nil && res.Exports != nil {
+		if succeeded.Exports, err = json.Marshal(res.Exports); err != nil {
+			out.Outcome = &deployerv1.Result_Failed{Failed: failedToWire(operation, internalProblem(fmt.Errorf("marshal exports: %w", err)))}
+			return out
+		}
+	}
+	out.Outcome = &deployerv1.Result_Succeeded{Succeeded: succeeded}
+	return out
+}
+
+func internalProblem(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Err: err}
+}
+
+func failedToWire(operation string, err error) *deployerv1.Failed {
+	op, reason := describe(err)
+	if op == "" {
+		op = operation
+	}
+	wireErr := &deployerv1.Error{Operation: op, Reason: reason, Message: err.Error()}
+	for _, code := range Codes(err) {
+		wireErr.Codes = append(wireErr.Codes, string(code))
+	}
+	return &deployerv1.Failed{Errors: []*deployerv1.Error{wireErr}}
+}
+
+func renderedToWire(res *RenderResponse, err error) *deployerv1.RenderResponse {
+	if err != nil {
+		return &deployerv1.RenderResponse{Outcome: &deployerv1.RenderResponse_Failed{Failed: failedToWire("Render", err)}}
+	}
+	return &deployerv1.RenderResponse{Outcome: &deployerv1.RenderResponse_Children{Children: childrenToWire(res)}}
+}
+
+func childrenToWire(res *RenderResponse) *deployerv1.Children {
+	out := &deployerv1.Children{}
+	if res == nil {
+		return out
+	}
+	for _, child := range res.Children {
+		out.Children = append(out.Children, &deployerv1.Child{Name: child.Name, Object: child.Object})
+	}
+	return out
+}
+
+// childrenFromWire keeps apart that nobody changed the children (nil) and that somebody removed them all (empty).
+func childrenFromWire(in *deployerv1.Children) []Child {
+	if in == nil {
+		return nil
+	}
+	children := make([]Child, 0, len(in.GetChildren()))
+	for _, child := range in.GetChildren() {
+		children = append(children, Child{Name: child.GetName(), Object: child.GetObject()})
+	}
+	return children
+}
+
+func (r *ConfigureResponse) problems() []Problem {
+	if r == nil {
+		return nil
+	}
+	return r.Problems
+}
+
+func (r *ValidateResponse) problems() []Problem {
+	if r == nil {
+		return nil
+	}
+	return r.Problems
+}
+
+func problemsToWire(problems []Problem) []*deployerv1.Problem {
+	out := make([]*deployerv1.Problem, 0, len(problems))
+	for _, p := range problems {
+		out = append(out, &deployerv1.Problem{Field: p.Field, Message: p.Message})
+	}
+	return out
+}
+
+func hookArguments(in *deployerv1.RunHooksRequest) (*v1alpha1.DeployItem, *v1alpha1.Target, error) {
+	var item *v1alpha1.DeployItem
+	if len(in.GetDeployItem()) > 0 {
+		item = &v1alpha1.DeployItem{}
+		if err := json.Unmarshal(in.GetDeployItem(), item); err != nil {
+			return nil, nil, fmt.Errorf("decode deploy item: %w", err)
+		}
+	}
+	var target *v1alpha1.Target
+	if len(in.GetTarget()) > 0 {
+		target = &v1alpha1.Target{}
+		if err := json.Unmarshal(in.GetTarget(), target); err != nil {
+			return nil, nil, fmt.Errorf("decode target: %w", err)
+		}
+	}
+	return item, target, nil
+}
+
+func hookOutcomeToWire(result *hook.Result, err error) *deployerv1.HookOutcome {
+	if err != nil {
+		failed := failedToWire("RunHooks", err)
+		return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_Error{Error: failed.GetErrors()[0]}}
+	}
+	if result == nil {
+		return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_None{None: &deployerv1.NoResult{}}}
+	}
+	return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_Result{Result: &deployerv1.HookResult{
+		Requeue:        result.Requeue,
+		RequeueAfter:   durationpb.New(result.RequeueAfter),
+		AbortReconcile: result.AbortReconcile,
+	}}}
+}

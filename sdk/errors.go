@@ -1,0 +1,103 @@
+package sdk
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Reasons that the sdk itself gives to errors.
+const (
+	// ReasonConfigMissing: a deploy item has no provider configuration.
+	ReasonConfigMissing = "ProviderConfigurationMissing"
+	// ReasonConfigInvalid: a provider configuration cannot be read.
+	ReasonConfigInvalid = "ParseProviderConfiguration"
+	// ReasonPanic: a deployer panicked.
+	ReasonPanic = "PluginPanic"
+	// ReasonError: a deployer returned an error without a reason of its own.
+	ReasonError = "DeployerError"
+)
+
+// Error is an error of a deployer with what Landscaper wants to know of it. A deployer may return it wrapped in others or
+// joined with others; the codes of the whole chain count.
+//
+// Without an unrecoverable code (see v1alpha1.ErrorCode) the call is retried with a growing pause until the job's time is up.
+// With one the job has failed.
+//
+// Its text appears in the status of the deploy item and must hold no secrets.
+type Error struct {
+	// Codes classify the error; may be empty.
+	Codes []v1alpha1.ErrorCode
+	// Operation says what was being done, in one word such as "Apply"; empty for the operation of the host.
+	Operation string
+	// Reason is a CamelCase word for machines; empty for ReasonError.
+	Reason string
+	// Err says what is wrong: object, field, what was found, what to do.
+	Err error
+}
+
+// Error returns the text of Err.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Reason
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ConfigurationError returns an *Error for a user's mistake, with code ERR_CONFIGURATION_PROBLEM: the job fails at once.
+// The format is that of fmt.Errorf.
+func ConfigurationError(reason, format string, args ...any) *Error {
+	return &Error{
+		Codes:  []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
+		Reason: reason,
+		Err:    fmt.Errorf(format, args...),
+	}
+}
+
+// Codes returns the codes of all Errors in the tree of err, innermost first and each once.
+func Codes(err error) []v1alpha1.ErrorCode {
+	var codes []v1alpha1.ErrorCode
+	walk(err, func(e *Error) {
+		for _, code := range e.Codes {
+			if !slices.Contains(codes, code) {
+				codes = append(codes, code)
+			}
+		}
+	})
+	return codes
+}
+
+// walk visits the Errors in the tree of err, inner ones before outer ones.
+func walk(err error, visit func(*Error)) {
+	switch wrapped := err.(type) { //nolint:errorlint // the tree is walked by hand, so that all errors in it are seen
+	case interface{ Unwrap() error }:
+		if inner := wrapped.Unwrap(); inner != nil {
+			walk(inner, visit)
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range wrapped.Unwrap() {
+			walk(inner, visit)
+		}
+	}
+	if e, ok := err.(*Error); ok { //nolint:errorlint // see above
+		visit(e)
+	}
+}
+
+// describe returns operation and reason of the outermost Error in the chain of err.
+func describe(err error) (operation, reason string) {
+	reason = ReasonError
+	var e *Error
+	if errors.As(err, &e) {
+		operation = e.Operation
+		if e.Reason != "" {
+			reason = e.Reason
+		}
+	}
+	return operation, reason
+}

@@ -1,0 +1,129 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/pergola-deploy/pergola/proto/handshake"
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+)
+
+// Exit codes of a plugin that does not serve.
+const (
+	exitNoHost        = 1
+	exitMisconfigured = 2
+	exitHostGone      = 3
+)
+
+// Serve is the main function of a plugin: it serves the deployer to the host that started this process and returns when the
+// host has ended it. Started by hand it says what the program is and exits with 1; with wrong options it says which and exits
+// with 2; when the host dies the process exits at once with 3, because nobody could save what the deployer goes on to do.
+//
+// While it serves, SIGTERM and SIGINT are ignored: in a terminal or a pod they often reach the whole process group, and the
+// host, which gets them too, ends its plugins in order.
+func Serve(deployer Deployer, opts ...Option) {
+	o, err := newOptions(opts)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitMisconfigured)
+	}
+	config := handshake.Config()
+	if os.Getenv(config.MagicCookieKey) != config.MagicCookieValue {
+		fmt.Fprintf(os.Stderr, "%s %s is a deployer plugin for Pergola. It is not run by hand: put it into the host's plugin directory.\n", o.name, o.version)
+		os.Exit(exitNoHost)
+	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, os.Interrupt)
+	endWithHost()
+
+	// go-plugin replaces os.Stderr while it serves; what is logged goes to the real one.
+	log := newLogger(os.Stderr, os.Getenv(handshake.LogLevelEnv))
+	slog.SetDefault(log)
+	goplugin.Serve(serveConfig(newServer(deployer, o, log)))
+}
+
+// Attachment tells where a deployer that is served within this process can be reached.
+type Attachment struct {
+	// Network and Address as net.Dial takes them.
+	Network, Address string
+}
+
+// ServeInProcess serves the deployer within this process, over a real socket, until ctx ends; done is closed when the server
+// is down and every call has returned. It is for tests and for running a deployer under a debugger. Logs go to log.
+func ServeInProcess(ctx context.Context, log *slog.Logger, deployer Deployer, opts ...Option) (at *Attachment, done <-chan struct{}, err error) {
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	reattach := make(chan *goplugin.ReattachConfig, 1)
+	closed := make(chan struct{})
+	// Waiting for handlers, which a plugin process that is told to end must not do, makes done mean that no call is left.
+	config := serveConfig(newServer(deployer, o, log), grpc.WaitForHandlers(true))
+	config.Test = &goplugin.ServeTestConfig{Context: ctx, ReattachConfigCh: reattach, CloseCh: closed}
+	go goplugin.Serve(config)
+	select {
+	case r := <-reattach:
+		return &Attachment{Network: r.Addr.Network(), Address: r.Addr.String()}, closed, nil
+	case <-closed:
+		return nil, nil, fmt.Errorf("serve deployer %q in this process: the server ended at once", o.name)
+	}
+}
+
+func serveConfig(s *server, own ...grpc.ServerOption) *goplugin.ServeConfig {
+	return &goplugin.ServeConfig{
+		HandshakeConfig: handshake.Config(),
+		VersionedPlugins: map[int]goplugin.PluginSet{
+			handshake.ProtocolVersion: {handshake.PluginName: &grpcPlugin{server: s}},
+		},
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			opts = append(opts,
+				grpc.MaxRecvMsgSize(handshake.MaxMessageBytes),
+				grpc.MaxSendMsgSize(handshake.MaxMessageBytes),
+			)
+			return grpc.NewServer(append(opts, own...)...)
+		},
+		Logger: hclog.NewNullLogger(),
+	}
+}
+
+// grpcPlugin registers the server with go-plugin. The client side is the host's.
+type grpcPlugin struct {
+	goplugin.NetRPCUnsupportedPlugin
+
+	server *server
+}
+
+var _ goplugin.GRPCPlugin = (*grpcPlugin)(nil)
+
+func (p *grpcPlugin) GRPCServer(_ *goplugin.GRPCBroker, registrar *grpc.Server) error {
+	deployerv1.RegisterDeployerServiceServer(registrar, p.server)
+	return nil
+}
+
+func (p *grpcPlugin) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, fmt.Errorf("the sdk has no client of the protocol")
+}
+
+// endWithHost ends the process when the host is gone. The host holds the other end of a pipe, which the kernel closes however
+// the host ends, and so sooner and more surely than any check of the parent's process id could tell.
+func endWithHost() {
+	fd, err := strconv.Atoi(os.Getenv(handshake.LifelineEnv))
+	if err != nil {
+		return
+	}
+	syscall.CloseOnExec(fd)
+	lifeline := os.NewFile(uintptr(fd), "lifeline")
+	go func() {
+		_, _ = io.Copy(io.Discard, lifeline)
+		os.Exit(exitHostGone)
+	}()
+}

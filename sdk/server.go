@@ -1,0 +1,275 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// watchPause is how long the server waits before it calls a Watcher again that has returned.
+const watchPause = time.Second
+
+// server is the plugin's side of the protocol. It turns messages into calls of the deployer and back; nothing of the protocol
+// gets past it.
+type server struct {
+	deployerv1.UnimplementedDeployerServiceServer
+
+	deployer Deployer
+	options  *options
+	hooks    hook.Hooks
+	log      *slog.Logger
+}
+
+var _ deployerv1.DeployerServiceServer = (*server)(nil)
+
+func newServer(deployer Deployer, o *options, log *slog.Logger) *server {
+	s := &server{deployer: deployer, options: o, log: log}
+	if h, ok := deployer.(Hooker); ok {
+		s.hooks = h.Hooks()
+	}
+	return s
+}
+
+func (s *server) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.GetInfoResponse, error) {
+	types := make([]string, 0, len(s.options.types))
+	for _, t := range s.options.types {
+		types = append(types, string(t))
+	}
+	return &deployerv1.GetInfoResponse{
+		Name:                         s.options.name,
+		Version:                      s.options.version,
+		SdkVersion:                   Release,
+		DeployItemTypes:              types,
+		Capabilities:                 s.capabilities(),
+		ConfigurationSchema:          s.options.configSchema,
+		ProviderConfigurationSchemas: s.options.providerSchemas,
+	}, nil
+}
+
+func (s *server) capabilities() *deployerv1.Capabilities {
+	c := &deployerv1.Capabilities{}
+	_, c.Abort = s.deployer.(Aborter)
+	_, c.ForceReconcile = s.deployer.(ForceReconciler)
+	_, c.Render = s.deployer.(Renderer)
+	_, c.Validate = s.deployer.(Validator)
+	_, c.Configure = s.deployer.(Configurer)
+	_, c.Watch = s.deployer.(Watcher)
+	for hookType, functions := range s.hooks {
+		if len(functions) > 0 {
+			c.HookTypes = append(c.HookTypes, string(hookType))
+		}
+	}
+	slices.Sort(c.HookTypes)
+	return c
+}
+
+func (s *server) Configure(ctx context.Context, in *deployerv1.ConfigureRequest) (out *deployerv1.ConfigureResponse, err error) {
+	configurer, ok := s.deployer.(Configurer)
+	if !ok {
+		if len(in.GetDocument()) > 0 {
+			return nil, status.Errorf(codes.InvalidArgument, "plugin %q takes no configuration", s.options.name)
+		}
+		return &deployerv1.ConfigureResponse{}, nil
+	}
+	defer s.recover("Configure", s.log, &err)
+	res, err := configurer.Configure(ctx, &ConfigureRequest{Document: in.GetDocument()})
+	if err != nil {
+		return nil, status.Errorf(codes.Unknown, "configure: %v", err)
+	}
+	return &deployerv1.ConfigureResponse{Problems: problemsToWire(res.problems())}, nil
+}
+
+func (s *server) Validate(ctx context.Context, in *deployerv1.ValidateRequest) (out *deployerv1.ValidateResponse, err error) {
+	validator, ok := s.deployer.(Validator)
+	if !ok {
+		return nil, status.Errorf(codes.Unimplemented, "plugin %q cannot validate", s.options.name)
+	}
+	defer s.recover("Validate", s.log, &err)
+	res, err := validator.Validate(ctx, &ValidateRequest{
+		Type:   v1alpha1.DeployItemType(in.GetDeployItemType()),
+		Config: in.GetProviderConfiguration(),
+	})
+	if err != nil {
+		return nil, status.Errorf(codes.Unknown, "validate: %v", err)
+	}
+	return &deployerv1.ValidateResponse{Problems: problemsToWire(res.problems())}, nil
+}
+
+func (s *server) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequest, deployerv1.ReconcileResponse]) error {
+	return s.operate("Reconcile", s.deployer.Reconcile, newWire(stream,
+		(*deployerv1.ReconcileRequest).GetMessage,
+		func(m *deployerv1.PluginMessage) *deployerv1.ReconcileResponse {
+			return &deployerv1.ReconcileResponse{Message: m}
+		}))
+}
+
+func (s *server) Delete(stream grpc.BidiStreamingServer[deployerv1.DeleteRequest, deployerv1.DeleteResponse]) error {
+	return s.operate("Delete", s.deployer.Delete, newWire(stream,
+		(*deployerv1.DeleteRequest).GetMessage,
+		func(m *deployerv1.PluginMessage) *deployerv1.DeleteResponse {
+			return &deployerv1.DeleteResponse{Message: m}
+		}))
+}
+
+func (s *server) Abort(stream grpc.BidiStreamingServer[deployerv1.AbortRequest, deployerv1.AbortResponse]) error {
+	aborter, ok := s.deployer.(Aborter)
+	if !ok {
+		return status.Errorf(codes.Unimplemented, "plugin %q has no Abort", s.options.name)
+	}
+	return s.operate("Abort", aborter.Abort, newWire(stream,
+		(*deployerv1.AbortRequest).GetMessage,
+		func(m *deployerv1.PluginMessage) *deployerv1.AbortResponse {
+			return &deployerv1.AbortResponse{Message: m}
+		}))
+}
+
+func (s *server) ForceReconcile(stream grpc.BidiStreamingServer[deployerv1.ForceReconcileRequest, deployerv1.ForceReconcileResponse]) error {
+	forcer, ok := s.deployer.(ForceReconciler)
+	if !ok {
+		return status.Errorf(codes.Unimplemented, "plugin %q has no ForceReconcile", s.options.name)
+	}
+	return s.operate("ForceReconcile", forcer.ForceReconcile, newWire(stream,
+		(*deployerv1.ForceReconcileRequest).GetMessage,
+		func(m *deployerv1.PluginMessage) *deployerv1.ForceReconcileResponse {
+			return &deployerv1.ForceReconcileResponse{Message: m}
+		}))
+}
+
+// operation is a method of the deployer that works on a deploy item.
+type operation func(context.Context, *Request) (*Response, error)
+
+// operate carries out one call of an operation: the start message comes first, then host and plugin talk while the deployer
+// works, and its result goes last.
+func (s *server) operate(name string, op operation, w wire) error {
+	first, err := w.recv()
+	if err != nil {
+		return fmt.Errorf("receive start message: %w", err)
+	}
+	if first.GetStart() == nil {
+		return status.Errorf(codes.InvalidArgument, "the first message of %s must be start", name)
+	}
+	req, err := s.newRequest(name, first.GetStart())
+	if err != nil {
+		return status.Errorf(codes.InvalidArgument, "%s: %v", name, err)
+	}
+	c := openConversation(w)
+	req.reporter = c
+	return c.finish(s.invoke(w.context(), name, op, req))
+}
+
+// invoke calls the deployer and turns a panic into an error that fails the job: the same input would panic again. That goes
+// for the deployer's methods that are called to describe the result as well, such as MarshalJSON of its provider status.
+func (s *server) invoke(ctx context.Context, name string, op operation, req *Request) *deployerv1.Result {
+	result, err := func() (result *deployerv1.Result, err error) {
+		defer s.recover(name, req.Log, &err)
+		res, err := op(ctx, req)
+		return resultToWire(name, res, err), nil
+	}()
+	if err != nil {
+		return resultToWire(name, nil, err)
+	}
+	return result
+}
+
+// recover turns a panic into an error. The stack goes to the log, where it belongs, and not into the status of an object.
+func (s *server) recover(operation string, log *slog.Logger, err *error) {
+	value := recover()
+	if value == nil {
+		return
+	}
+	log.Error("deployer panicked", "operation", operation, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+	*err = &Error{
+		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem},
+		Operation: operation,
+		Reason:    ReasonPanic,
+		Err:       fmt.Errorf("plugin %q %s panicked; its log has the stack", s.options.name, s.options.version),
+	}
+}
+
+func (s *server) Render(ctx context.Context, in *deployerv1.RenderRequest) (*deployerv1.RenderResponse, error) {
+	renderer, ok := s.deployer.(Renderer)
+	if !ok {
+		return nil, status.Errorf(codes.Unimplemented, "plugin %q cannot render", s.options.name)
+	}
+	req, err := s.newRequest("Render", in.GetStart())
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "Render: %v", err)
+	}
+	out, err := func() (out *deployerv1.RenderResponse, err error) {
+		defer s.recover("Render", req.Log, &err)
+		res, err := renderer.Render(ctx, req)
+		return renderedToWire(res, err), nil
+	}()
+	if err != nil {
+		return renderedToWire(nil, err), nil
+	}
+	return out, nil
+}
+
+func (s *server) RunHooks(ctx context.Context, in *deployerv1.RunHooksRequest) (*deployerv1.RunHooksResponse, error) {
+	item, target, err := hookArguments(in)
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "RunHooks: %v", err)
+	}
+	hookType := hook.Type(in.GetHookType())
+	out := &deployerv1.RunHooksResponse{}
+	for _, f := range s.hooks[hookType] {
+		outcome, err := func() (outcome *deployerv1.HookOutcome, err error) {
+			defer s.recover("hook "+string(hookType), s.log, &err)
+			result, err := f(ctx, item, target, hookType)
+			return hookOutcomeToWire(result, err), nil
+		}()
+		if err != nil {
+			outcome = hookOutcomeToWire(nil, err)
+		}
+		out.Outcomes = append(out.Outcomes, outcome)
+	}
+	return out, nil
+}
+
+func (s *server) Watch(_ *deployerv1.WatchRequest, stream grpc.ServerStreamingServer[deployerv1.WatchResponse]) error {
+	watcher, ok := s.deployer.(Watcher)
+	if !ok {
+		return status.Errorf(codes.Unimplemented, "plugin %q does not watch", s.options.name)
+	}
+	wakeUps := newWakeUps()
+	ctx, cancel := context.WithCancel(stream.Context())
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		s.watch(ctx, watcher, wakeUps.add)
+	}()
+	err := wakeUps.forward(ctx, stream.Send)
+	cancel()
+	<-watching
+	return err
+}
+
+// watch calls the Watcher, again and again, until ctx ends.
+func (s *server) watch(ctx context.Context, watcher Watcher, wake func(namespace, name string)) {
+	for ctx.Err() == nil {
+		err := func() (err error) {
+			defer s.recover("Watch", s.log, &err)
+			return watcher.Watch(ctx, wake)
+		}()
+		if err != nil && !errors.Is(err, context.Canceled) {
+			s.log.Warn("deployer stopped watching; it is called again", "error", err.Error(), "pause", watchPause.String())
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(watchPause):
+		}
+	}
+}
