@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	mockv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/mock/v1alpha1"
+)
+
+// pollAfter is when a job that never ends is looked at again.
+const pollAfter = 30 * time.Second
+
+// deployer ends jobs as their provider configuration says.
+type deployer struct{}
+
+var _ sdk.Deployer = (*deployer)(nil)
+
+// Reconcile ends the job in the configured phase.
+func (d *deployer) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+	config := &mockv1alpha1.ProviderConfiguration{}
+	if err := req.DecodeConfig(config); err != nil {
+		return nil, err
+	}
+	if config.APIVersion != mockv1alpha1.GroupVersion || config.Kind != mockv1alpha1.Kind {
+		return nil, sdk.ConfigurationError(sdk.ReasonConfigInvalid, "spec.config: expected apiVersion %q and kind %q, but found %q and %q",
+			mockv1alpha1.GroupVersion, mockv1alpha1.Kind, config.APIVersion, config.Kind)
+	}
+	res, err := response(config)
+	if err != nil {
+		return nil, err
+	}
+	req.Log.Debug("reconciled", "phase", phase(config))
+	return finish(res, phase(config))
+}
+
+// Delete has nothing to remove.
+func (d *deployer) Delete(context.Context, *sdk.Request) (*sdk.Response, error) {
+	return nil, nil //nolint:nilnil // done, without anything to report
+}
+
+func phase(config *mockv1alpha1.ProviderConfiguration) v1alpha1.DeployItemPhase {
+	switch {
+	case config.Phase != nil:
+		return *config.Phase
+	case config.InitialPhase != nil:
+		return *config.InitialPhase
+	default:
+		return v1alpha1.DeployItemPhaseSucceeded
+	}
+}
+
+// response holds what the configuration gives whatever the phase.
+func response(config *mockv1alpha1.ProviderConfiguration) (*sdk.Response, error) {
+	res := &sdk.Response{}
+	if config.ProviderStatus != nil {
+		res.ProviderStatus = json.RawMessage(config.ProviderStatus.Raw)
+	}
+	if config.Export != nil {
+		if err := json.Unmarshal(config.Export.Raw, &res.Exports); err != nil {
+			return nil, sdk.ConfigurationError(sdk.ReasonConfigInvalid, "spec.config.export: expected a JSON object: %w", err)
+		}
+	}
+	return res, nil
+}
+
+func finish(res *sdk.Response, phase v1alpha1.DeployItemPhase) (*sdk.Response, error) {
+	switch phase { //nolint:exhaustive // every other phase is one of a job under way
+	case v1alpha1.DeployItemPhaseSucceeded:
+		return res, nil
+	case v1alpha1.DeployItemPhaseFailed, v1alpha1.DeployItemPhaseDeleteFailed:
+		return res, sdk.ConfigurationError("MockFailed", "spec.config: the provider configuration asks for phase %s", phase)
+	default:
+		res.InProgress = &sdk.InProgress{
+			WaitingFor: fmt.Sprintf("nothing: the provider configuration asks for phase %s", phase),
+			PollAfter:  pollAfter,
+		}
+		return res, nil
+	}
+}
