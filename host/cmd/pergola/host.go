@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/pergola-deploy/pergola/host/internal/controller"
+	"github.com/pergola-deploy/pergola/host/internal/job"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// drainTimeout is how long calls under way may take when the host stops.
+const drainTimeout = 30 * time.Second
+
+// hostFlags are the flags of the host command.
+type hostFlags struct {
+	kubeconfig string
+	pluginDir  string
+	standalone bool
+	listen     string
+	identity   string
+	logLevel   string
+	logFormat  string
+}
+
+func newHostCommand() *cobra.Command {
+	flags := &hostFlags{}
+	cmd := &cobra.Command{
+		Use:   "host",
+		Short: "Run the host: load the deployers of a directory and carry out DeployItems with them",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runHost(cmd.Context(), flags)
+		},
+	}
+	cmd.Flags().StringVar(&flags.kubeconfig, "kubeconfig", "",
+		"kubeconfig of the cluster with the DeployItems; without it $KUBECONFIG, or the cluster that this pod runs in")
+	cmd.Flags().StringVar(&flags.pluginDir, "plugin-dir", "/plugins", "directory with the deployer binaries")
+	cmd.Flags().BoolVar(&flags.standalone, "standalone", false,
+		"also set jobs: work without a Landscaper. Never use it beside one")
+	cmd.Flags().StringVar(&flags.listen, "listen-address", ":8080", "address for /healthz, /readyz and /metrics")
+	cmd.Flags().StringVar(&flags.identity, "identity", defaultIdentity(),
+		"name of this installation in the status of DeployItems")
+	cmd.Flags().StringVar(&flags.logLevel, "log-level", "info", "lowest level to log: debug, info, warn or error")
+	cmd.Flags().StringVar(&flags.logFormat, "log-format", "json", "json or text")
+	return cmd
+}
+
+// defaultIdentity is the pod's name, or the machine's.
+func defaultIdentity() string {
+	if pod := os.Getenv("MY_POD_NAME"); pod != "" {
+		return pod
+	}
+	if host, err := os.Hostname(); err == nil {
+		return host
+	}
+	return "pergola"
+}
+
+// runHost runs the host until ctx ends, and then lets the calls under way come to an end before it ends the plugins.
+func runHost(ctx context.Context, flags *hostFlags) error {
+	log, level, err := newLogger(flags)
+	if err != nil {
+		return err
+	}
+	config, err := clusterConfig(flags.kubeconfig)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(config)
+	if err != nil {
+		return err
+	}
+	deployItems := controller.New(mgr, controller.Options{
+		Identity:       flags.identity,
+		DefaultContext: flags.standalone,
+		Log:            log,
+	})
+	plugins, err := plugin.Open(plugin.Options{Dir: flags.pluginDir, Log: log, LogLevel: level, HostVersion: version}, deployItems)
+	if err != nil {
+		return err
+	}
+	deployItems.SetPlugins(plugins)
+	if flags.standalone {
+		setter, err := job.Setup(mgr, func(t v1alpha1.DeployItemType) bool { return plugins.For(t) != nil }, controller.NewMetadata, log)
+		if err != nil {
+			return err
+		}
+		deployItems.OnServe(setter.Served)
+	}
+	if err := metrics.Registry.Register(telemetry.NewPluginCollector(plugins.Status)); err != nil {
+		return fmt.Errorf("register plugin metrics: %w", err)
+	}
+	endpoints, err := telemetry.Listen(ctx, flags.listen, readiness(mgr, plugins), metrics.Registry)
+	if err != nil {
+		return err
+	}
+	log.Info("host is starting", "version", version, "pluginDir", flags.pluginDir, "identity", flags.identity,
+		"standalone", flags.standalone, "listenAddress", endpoints.Address())
+	return run(ctx, mgr, plugins, deployItems, endpoints)
+}
+
+// run starts everything and stops it in reverse: the plugins outlive those who call them.
+func run(ctx context.Context, mgr manager.Manager, plugins *plugin.Set, runnables ...manager.Runnable) error {
+	for _, runnable := range runnables {
+		if err := mgr.Add(runnable); err != nil {
+			return fmt.Errorf("set up the host: %w", err)
+		}
+	}
+	pluginsCtx, stopPlugins := context.WithCancel(context.WithoutCancel(ctx))
+	pluginsEnded := make(chan error, 1)
+	go func() { pluginsEnded <- plugins.Run(pluginsCtx) }()
+
+	err := mgr.Start(ctx)
+	if meta.IsNoMatchError(err) {
+		err = fmt.Errorf("%w: the cluster lacks the CustomResourceDefinitions; `pergola crds | kubectl apply -f -` installs them", err)
+	}
+	stopPlugins()
+	return errors.Join(err, <-pluginsEnded)
+}
+
+func newLogger(flags *hostFlags) (*slog.Logger, slog.Level, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(flags.logLevel)); err != nil {
+		return nil, 0, fmt.Errorf("--log-level: expected debug, info, warn or error, but found %q", flags.logLevel)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler
+	switch flags.logFormat {
+	case "json":
+		handler = slog.NewJSONHandler(os.Stderr, options)
+	case "text":
+		handler = slog.NewTextHandler(os.Stderr, options)
+	default:
+		return nil, 0, fmt.Errorf("--log-format: expected json or text, but found %q", flags.logFormat)
+	}
+	ctrl.SetLogger(logr.FromSlogHandler(handler))
+	klog.SetSlogLogger(slog.New(handler))
+	return slog.New(handler), level, nil
+}
+
+func clusterConfig(kubeconfig string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	config.UserAgent = "pergola-host/" + version
+	config.WarningHandler = rest.NoWarnings{} // such as the one about Landscaper's finalizer, with each job
+	config.QPS = -1                           // the API server limits fairly by itself; a limit here only makes jobs slow
+	return config, nil
+}
+
+// newManager returns a manager whose cache holds Targets and Contexts, and of DeployItems and secrets nothing but metadata.
+func newManager(config *rest.Config) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("register API types: %w", err)
+	}
+	timeout := drainTimeout
+	mgr, err := manager.New(config, manager.Options{
+		Scheme:                  scheme,
+		Metrics:                 server.Options{BindAddress: "0"}, // package telemetry serves them
+		GracefulShutdownTimeout: &timeout,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				controller.NewMetadata(): {Transform: controller.Slim},
+			},
+		},
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
+			&v1alpha1.DeployItem{}, &corev1.Secret{},
+		}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return mgr, nil
+}
+
+// readiness is why the host cannot work yet, or any more; nil if it can.
+func readiness(mgr manager.Manager, plugins *plugin.Set) func() error {
+	return func() error {
+		select {
+		case <-mgr.Elected():
+		default:
+			return errors.New("the host is starting")
+		}
+		return plugins.Ready()
+	}
+}

@@ -1,0 +1,72 @@
+package contract
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Begin changes the status to that of a job that has just been picked up. Landscaper takes the write for the signal that a
+// deployer is at work.
+func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
+	status := &item.Status
+	status.Phase = v1alpha1.DeployItemPhaseInit
+	if deletion {
+		status.Phase = v1alpha1.DeployItemPhaseInitDelete
+	}
+	at := metav1.NewTime(now)
+	status.ObservedGeneration = item.Generation
+	status.LastReconcileTime = &at
+	status.Deployer = deployer
+	status.LastError, status.FirstError, status.LastErrors = nil, nil, nil
+	times := &v1alpha1.TransitionTimes{InitTime: &at}
+	if status.TransitionTimes != nil {
+		times.TriggerTime = status.TransitionTimes.TriggerTime
+	}
+	status.TransitionTimes = times
+}
+
+// FinishUnchanged changes the status to that of a job that was picked up and finished without a call of the deployer.
+func FinishUnchanged(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInformation, now time.Time) {
+	Begin(item, false, deployer, now)
+	Succeed(item, now)
+}
+
+// Progress changes the status to that of a job under way.
+func Progress(item *v1alpha1.DeployItem) {
+	if item.Status.Phase.IsDeletion() {
+		item.Status.Phase = v1alpha1.DeployItemPhaseDeleting
+		return
+	}
+	item.Status.Phase = v1alpha1.DeployItemPhaseProgressing
+}
+
+// Succeed changes the status to that of a finished job.
+func Succeed(item *v1alpha1.DeployItem, now time.Time) {
+	finish(item, v1alpha1.DeployItemPhaseSucceeded, now)
+	item.Status.LastError = nil
+}
+
+// Fail changes the status to that of a job that was given up because of an error.
+func Fail(item *v1alpha1.DeployItem, deletion bool, e Error, now time.Time) {
+	phase := v1alpha1.DeployItemPhaseFailed
+	if deletion {
+		phase = v1alpha1.DeployItemPhaseDeleteFailed
+	}
+	RecordError(item, e, now)
+	finish(item, phase, now)
+}
+
+// finish sets the final phase and jobIDFinished together: nobody may ever see one without the other.
+func finish(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase, now time.Time) {
+	at := metav1.NewTime(now)
+	status := &item.Status
+	status.Phase = phase
+	status.JobIDFinished = status.JobID
+	if status.TransitionTimes == nil {
+		status.TransitionTimes = &v1alpha1.TransitionTimes{}
+	}
+	status.TransitionTimes.FinishedTime = &at
+}

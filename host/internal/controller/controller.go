@@ -1,0 +1,224 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// DefaultWorkers is how many items of one plugin are worked on at the same time. Workers do not wait, so that few suffice.
+const DefaultWorkers = 20
+
+// classifyWorkers is how many items of unknown type are read at the same time.
+const classifyWorkers = 4
+
+// Options are the settings of a Controller.
+type Options struct {
+	// Identity of this installation, for the status of the items. Required.
+	Identity string
+	// Workers for each plugin; defaults to DefaultWorkers.
+	Workers int
+	// DefaultContext lets a missing Context of the default name count as an empty one: without a Landscaper nobody creates it.
+	DefaultContext bool
+	// Log is required.
+	Log *slog.Logger
+}
+
+// Controller carries out deploy items. It is the listener of the plugin set: it adds a queue and workers for each plugin when
+// that is known to serve something.
+type Controller struct {
+	options Options
+	manager manager.Manager
+	plugins *plugin.Set
+	memory  *memory
+	router  *router
+	targets *target.Resolver
+	clock   clock.Clock
+	changes chan struct{}
+	onServe func(ctx context.Context, types []v1alpha1.DeployItemType) error
+}
+
+var (
+	_ plugin.Listener                = (*Controller)(nil)
+	_ manager.Runnable               = (*Controller)(nil)
+	_ manager.LeaderElectionRunnable = (*Controller)(nil)
+)
+
+// New returns a Controller. Before it is added to its manager, SetPlugins gives it the plugins, which in turn need it as their
+// listener.
+func New(mgr manager.Manager, options Options) *Controller {
+	if options.Workers == 0 {
+		options.Workers = DefaultWorkers
+	}
+	c := &Controller{
+		options: options,
+		manager: mgr,
+		memory:  newMemory(),
+		clock:   clock.RealClock{},
+		changes: make(chan struct{}, 1),
+	}
+	c.router = newRouter(c.memory, c.clock.Now)
+	var targetOptions []target.Option
+	if options.DefaultContext {
+		targetOptions = append(targetOptions, target.WithDefaultContext())
+	}
+	c.targets = target.NewResolver(mgr.GetCache(), mgr.GetAPIReader(), targetOptions...)
+	return c
+}
+
+// SetPlugins gives the Controller the plugins to call. It is called once, before Start.
+func (c *Controller) SetPlugins(plugins *plugin.Set) {
+	c.plugins = plugins
+	c.router.plugins = plugins
+}
+
+// OnServe sets a function that is told the types of each plugin that begins to be served. An error ends the Controller. It is
+// called before Start.
+func (c *Controller) OnServe(f func(ctx context.Context, types []v1alpha1.DeployItemType) error) {
+	c.onServe = f
+}
+
+// Changed implements plugin.Listener.
+func (c *Controller) Changed() {
+	select {
+	case c.changes <- struct{}{}:
+	default: // a change is announced already
+	}
+}
+
+// WakeUp implements plugin.Listener.
+func (c *Controller) WakeUp(p *plugin.Plugin, namespace, name string) {
+	c.router.WakeUp(p, namespace, name)
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica is active.
+func (c *Controller) NeedLeaderElection() bool { return false }
+
+// Start watches deploy items and gives each plugin a queue and workers as soon as it is known to serve something. It blocks
+// until ctx ends.
+func (c *Controller) Start(ctx context.Context) error {
+	// What a job needs is watched from the start, so that the first one does not wait for it.
+	for _, object := range watchedBesides() {
+		if _, err := c.manager.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watch %T: %w", object, err)
+		}
+	}
+	informer, err := c.manager.GetCache().GetInformer(ctx, NewMetadata())
+	if err != nil {
+		return fmt.Errorf("watch deploy items: %w", err)
+	}
+	if err := c.addClassifier(); err != nil {
+		return err
+	}
+	if _, err := informer.AddEventHandler(c.router); err != nil {
+		return fmt.Errorf("watch deploy items: %w", err)
+	}
+	served := map[string]bool{}
+	for {
+		for _, p := range c.plugins.Serving() {
+			if name := p.Name(); !served[name] {
+				if err := c.serve(ctx, p); err != nil {
+					return err
+				}
+				served[name] = true
+			}
+		}
+		c.router.pluginRuns()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.changes:
+		}
+	}
+}
+
+// watchedBesides are the objects besides deploy items that package target reads from the cache.
+func watchedBesides() []client.Object {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return []client.Object{&v1alpha1.Target{}, &v1alpha1.Context{}, secret}
+}
+
+func (c *Controller) serve(ctx context.Context, p *plugin.Plugin) error {
+	if err := c.addPlugin(p.Name()); err != nil {
+		return err
+	}
+	if c.onServe == nil {
+		return nil
+	}
+	return c.onServe(ctx, p.Info().Types)
+}
+
+// addPlugin starts the queue and the workers of a plugin.
+func (c *Controller) addPlugin(name string) error {
+	r := &reconciler{
+		name:     name,
+		identity: c.options.Identity,
+		cache:    c.manager.GetCache(),
+		live:     c.manager.GetAPIReader(),
+		writer:   &writer{client: c.manager.GetClient()},
+		exports:  &exporter{live: c.manager.GetClient()},
+		targets:  c.targets,
+		plugins:  c.plugins,
+		router:   c.router,
+		memory:   c.memory,
+		recorder: c.manager.GetEventRecorder("pergola"),
+		clock:    c.clock,
+		random:   defaultRandom,
+		log:      c.options.Log.With("plugin", name),
+	}
+	return c.add("plugin-"+name, c.options.Workers, r, func(ctx context.Context, q queue) error {
+		return c.router.attach(ctx, c.manager.GetCache(), name, q)
+	})
+}
+
+func (c *Controller) addClassifier() error {
+	return c.add("classifier", classifyWorkers, &classifier{live: c.manager.GetAPIReader(), router: c.router},
+		func(ctx context.Context, q queue) error {
+			return c.router.attachUntyped(ctx, c.manager.GetCache(), q)
+		})
+}
+
+// add starts a queue whose only source is the router.
+func (c *Controller) add(name string, workers int, r reconcile.Reconciler, attach func(context.Context, queue) error) error {
+	everyReplica := false
+	ctrl, err := controller.NewUnmanaged(name, controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: workers,
+		NeedLeaderElection:      &everyReplica,
+		CacheSyncTimeout:        2 * time.Minute,
+		LogConstructor: func(req *reconcile.Request) logr.Logger {
+			log := c.manager.GetLogger().WithValues("queue", name)
+			if req != nil {
+				log = log.WithValues("deployitem", req.String())
+			}
+			return log
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("create queue %q: %w", name, err)
+	}
+	if err := ctrl.Watch(source.Func(attach)); err != nil {
+		return fmt.Errorf("create queue %q: %w", name, err)
+	}
+	if err := c.manager.Add(ctrl); err != nil {
+		return fmt.Errorf("start queue %q: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+// Package controller carries out deploy items: it hears of them, finds the plugin that serves them, follows the deployer
+// contract and calls the plugin. Its Reconciler reads from top to bottom like the way of a DeployItem in the design.
+//
+// # Hearing of items
+//
+// There is one watch for all plugins, of metadata only: deploy items can be large, and most events concern idle ones. The
+// Router passes each event on to the queue of the plugin that serves the item; each plugin has a queue and workers of its own,
+// so that none waits for another's.
+//
+// # Reading little
+//
+// What a replica has read and written itself it remembers (see memory): an item that has nothing to do is not read again until
+// something has changed that could give it something to do, and one whose job is under way is not read again for each poll.
+// None of this is needed for correctness. Every write is conditional on the resourceVersion that its decision was made from;
+// a write that meets a conflict is given up, and everything is decided again from what is there now.
+//
+// # Waiting
+//
+// No worker waits. A job that waits for something goes back to the queue with the plugin's hint, and comes earlier when the
+// plugin says that the item may have moved on, or when the item is changed.
+package controller

@@ -1,0 +1,99 @@
+package controller
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// exportKey is the key of the export secret under which Landscaper looks for all values.
+const exportKey = "config"
+
+// exporter writes what a job exports into the secret "<item>-export", or the one that the item's status names already.
+type exporter struct {
+	live client.Client
+}
+
+// write creates the secret or brings it up to date, and returns a reference to it; nil if there is nothing to export. A secret
+// of that name that does not belong to the item is not touched: the error is a contract.Error that ends the job.
+func (e *exporter) write(ctx context.Context, item *v1alpha1.DeployItem, values []byte) (*v1alpha1.ObjectReference, error) {
+	if values == nil {
+		return nil, nil //nolint:nilnil // nothing to export is an ordinary case and no error
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	secret := exportSecret(item, values)
+	ref := &v1alpha1.ObjectReference{Name: secret.Name, Namespace: secret.Namespace}
+	err := e.live.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) {
+		err = e.update(ctx, item, client.ObjectKeyFromObject(secret), values)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write export secret %q: %w", ref.Name, err)
+	}
+	return ref, nil
+}
+
+func (e *exporter) update(ctx context.Context, item *v1alpha1.DeployItem, key client.ObjectKey, values []byte) error {
+	secret := &corev1.Secret{}
+	if err := e.live.Get(ctx, key, secret); err != nil {
+		return err
+	}
+	if !belongsTo(secret, item) {
+		return contract.Error{
+			Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
+			Operation: "WriteExports",
+			Reason:    "ExportSecretConflict",
+			Message: fmt.Sprintf("Secret %q exists and does not belong to this deploy item; its exports need this name: rename or delete the secret",
+				key.Name),
+		}
+	}
+	if bytes.Equal(secret.Data[exportKey], values) {
+		return nil
+	}
+	before := secret.DeepCopy()
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	secret.Data[exportKey] = values
+	return e.live.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// belongsTo tells whether a secret is the item's: it is its owner, or its status names it.
+func belongsTo(secret *corev1.Secret, item *v1alpha1.DeployItem) bool {
+	for _, owner := range secret.OwnerReferences {
+		if owner.UID == item.UID {
+			return true
+		}
+	}
+	ref := item.Status.ExportReference
+	return ref != nil && ref.Name == secret.Name
+}
+
+func exportSecret(item *v1alpha1.DeployItem, values []byte) *corev1.Secret {
+	name := item.Name + "-export"
+	if ref := item.Status.ExportReference; ref != nil && ref.Name != "" {
+		name = ref.Name
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      name,
+			Namespace: item.Namespace,
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(),
+				Kind:       "DeployItem",
+				Name:       item.Name,
+				UID:        item.UID,
+			}},
+		},
+		Data: map[string][]byte{exportKey: values},
+	}
+}

@@ -1,0 +1,141 @@
+package controller
+
+import (
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// memory is what a replica remembers of the items that it has read or written itself. It saves requests and nothing else:
+// forgetting an entry is always safe.
+type memory struct {
+	mu      sync.Mutex
+	entries map[types.NamespacedName]*entry
+}
+
+// entry is what is remembered of one item.
+type entry struct {
+	uid     types.UID
+	version string // the newest resourceVersion that this replica has seen the content of
+	// item is the content of a job under way; nil for an item that has nothing to do, whose content nobody needs.
+	item *v1alpha1.DeployItem
+	// due is when the job under way is to be looked at again; ignored for an item that has nothing to do.
+	due time.Time
+	// retries counts the failures in a row of the job under way.
+	retries int
+	// waitingFor is what the job waits for, for the user.
+	waitingFor string
+	// waitsForPlugin: the job goes on when its plugin runs again.
+	waitsForPlugin bool
+	// woken: somebody said that the item may have moved on while it was being worked on.
+	woken bool
+}
+
+func newMemory() *memory {
+	return &memory{entries: map[types.NamespacedName]*entry{}}
+}
+
+// recall returns what is remembered of an item, if that is still all there is to know: nothing has been written since.
+func (m *memory) recall(key types.NamespacedName, uid types.UID, version string) (entry, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.entries[key]
+	if !ok || e.uid != uid || newer(version, e.version) {
+		return entry{}, false
+	}
+	return *e, true
+}
+
+// previous returns what is remembered of an item even if it has changed since.
+func (m *memory) previous(key types.NamespacedName, uid types.UID) entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e, ok := m.entries[key]; ok && e.uid == uid {
+		return *e
+	}
+	return entry{}
+}
+
+// idle remembers that an item has nothing to do at a version.
+func (m *memory) idle(item *v1alpha1.DeployItem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entries[keyOf(item)] = &entry{uid: item.UID, version: item.ResourceVersion}
+}
+
+// underWay remembers a job that is to be looked at again, and returns when: at once if it was woken meanwhile.
+func (m *memory) underWay(e entry, now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := keyOf(e.item)
+	if before, ok := m.entries[key]; ok && before.woken {
+		e.due = now
+	}
+	e.uid, e.version, e.woken = e.item.UID, e.item.ResourceVersion, false
+	m.entries[key] = &e
+	return e.due
+}
+
+// wake makes a job under way due.
+func (m *memory) wake(key types.NamespacedName, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e, ok := m.entries[key]; ok && e.item != nil {
+		e.due, e.woken = now, true
+	}
+}
+
+// wakeAll makes all jobs due that wait for their plugin to run, and returns their keys.
+func (m *memory) wakeAll(now time.Time) []types.NamespacedName {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var keys []types.NamespacedName
+	for key, e := range m.entries {
+		if e.waitsForPlugin {
+			e.due, e.waitsForPlugin = now, false
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// forget drops what is remembered of an item.
+func (m *memory) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.entries, key)
+}
+
+// advance keeps an item idle over an event that cannot have given it anything to do, and reports whether it could: the event
+// shows a single write to the item's metadata, such as a label. The status, where jobs are set, is written by itself.
+func (m *memory) advance(before, after *metav1.PartialObjectMetadata) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.entries[types.NamespacedName{Namespace: after.Namespace, Name: after.Name}]
+	if !ok || e.item != nil || e.uid != after.UID {
+		return false
+	}
+	if !newer(after.ResourceVersion, e.version) {
+		return true
+	}
+	if e.version != before.ResourceVersion || !onlyMetadataChanged(before, after) {
+		return false
+	}
+	e.version = after.ResourceVersion
+	return true
+}
+
+func keyOf(item *v1alpha1.DeployItem) types.NamespacedName {
+	return types.NamespacedName{Namespace: item.Namespace, Name: item.Name}
+}
+
+// newer tells whether version a is newer than b. Versions that cannot be compared count as newer, which costs a read.
+func newer(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || order > 0
+}

@@ -1,0 +1,62 @@
+package controller
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// NewMetadata returns an empty object for metadata-only access to DeployItems.
+func NewMetadata() *metav1.PartialObjectMetadata {
+	meta := &metav1.PartialObjectMetadata{}
+	meta.SetGroupVersionKind(v1alpha1.DeployItemGVK)
+	return meta
+}
+
+// Slim is the transformation for the cache of DeployItem metadata. Of the managed fields, by far the largest part of the
+// metadata, it keeps who wrote the status last, and when, with a digest in place of the fields: that is enough to tell a write
+// to the status from one to the metadata.
+func Slim(object any) (any, error) {
+	meta, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil
+	}
+	var kept []metav1.ManagedFieldsEntry
+	for _, field := range meta.ManagedFields {
+		if field.Subresource != "status" {
+			continue
+		}
+		if field.FieldsV1 != nil {
+			digest := sha256.Sum256(field.FieldsV1.Raw)
+			field.FieldsV1 = &metav1.FieldsV1{Raw: []byte(`"` + hex.EncodeToString(digest[:8]) + `"`)}
+		}
+		kept = append(kept, field)
+	}
+	meta.ManagedFields = kept
+	return meta, nil
+}
+
+// onlyMetadataChanged tells whether the difference between two versions of an item is explained by a write to its metadata
+// that asks for nothing: labels, annotations or owners have changed, and neither the spec nor the status has.
+//
+// A write to the status shows in none of the visible fields, so that a difference without a visible change is one. The managed
+// fields tell the case in which the watch was interrupted and several writes arrive as one difference.
+func onlyMetadataChanged(before, after *metav1.PartialObjectMetadata) bool {
+	if before.Generation != after.Generation || !before.DeletionTimestamp.Equal(after.DeletionTimestamp) {
+		return false
+	}
+	if before.Annotations[v1alpha1.OperationAnnotation] != after.Annotations[v1alpha1.OperationAnnotation] {
+		return false
+	}
+	visible := !maps.Equal(before.Labels, after.Labels) ||
+		!maps.Equal(before.Annotations, after.Annotations) ||
+		!slices.Equal(before.Finalizers, after.Finalizers) ||
+		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
+	return visible && equality.Semantic.DeepEqual(before.ManagedFields, after.ManagedFields)
+}

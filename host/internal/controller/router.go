@@ -1,0 +1,196 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Priorities in the queues of plugins: what has changed comes before what was there when the host started, and both come
+// before another look at a job that waits. Upstream's pick-up timeout runs for new jobs, not for polls.
+const (
+	priorityChange  = 100
+	priorityInitial = 50
+	priorityPoll    = 0
+)
+
+// queue is the queue of one plugin.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// router passes events of deploy items on to the queue of the plugin that serves them.
+type router struct {
+	plugins *plugin.Set
+	memory  *memory
+	now     func() time.Time
+
+	mu     sync.Mutex
+	queues map[string]queue // by name of the plugin
+	// types of the items whose metadata does not repeat it: an item's type never changes.
+	types map[types.UID]v1alpha1.DeployItemType
+	// untyped takes items whose type is not known yet.
+	untyped queue
+}
+
+var _ cache.ResourceEventHandler = (*router)(nil)
+
+func newRouter(m *memory, now func() time.Time) *router {
+	return &router{
+		memory: m, now: now,
+		queues: map[string]queue{},
+		types:  map[types.UID]v1alpha1.DeployItemType{},
+	}
+}
+
+// OnAdd hears of an item that is new, or that was there before the host started.
+func (r *router) OnAdd(obj any, isInInitialList bool) {
+	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		priority := priorityChange
+		if isInInitialList {
+			priority = priorityInitial
+		}
+		r.route(meta, priority)
+	}
+}
+
+// OnUpdate hears of a change. One that cannot have given an idle item anything to do ends here.
+func (r *router) OnUpdate(oldObj, newObj any) {
+	before, ok := oldObj.(*metav1.PartialObjectMetadata)
+	after, ok2 := newObj.(*metav1.PartialObjectMetadata)
+	if !ok || !ok2 || r.memory.advance(before, after) {
+		return
+	}
+	r.route(after, priorityChange)
+}
+
+// OnDelete forgets an item that is gone.
+func (r *router) OnDelete(obj any) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		r.memory.forget(client.ObjectKeyFromObject(meta))
+		r.mu.Lock()
+		delete(r.types, meta.UID)
+		r.mu.Unlock()
+	}
+}
+
+// WakeUp puts an item into the queue of the plugin that says that it may have moved on.
+func (r *router) WakeUp(p *plugin.Plugin, namespace, name string) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	r.memory.wake(key, r.now())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	add(r.queues[p.Name()], key, priorityChange)
+}
+
+// route puts an item into the queue of the plugin that serves its type, if there is one.
+func (r *router) route(meta *metav1.PartialObjectMetadata, priority int) {
+	key := client.ObjectKeyFromObject(meta)
+	itemType, ok := r.typeOf(meta)
+	if !ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		add(r.untyped, key, priority)
+		return
+	}
+	p := r.plugins.For(itemType)
+	if p == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	add(r.queues[p.Name()], key, priority)
+}
+
+// typeOf is the type of an item, as far as it can be told without reading it.
+func (r *router) typeOf(meta *metav1.PartialObjectMetadata) (v1alpha1.DeployItemType, bool) {
+	if itemType, ok := responsibility.TypeOf(meta); ok {
+		return itemType, true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	itemType, ok := r.types[meta.UID]
+	return itemType, ok
+}
+
+// add puts a key into a queue; a plugin whose queue is not there yet gets all its items when it is.
+func add(q queue, key types.NamespacedName, priority int) {
+	if q == nil {
+		return
+	}
+	request := reconcile.Request{NamespacedName: key}
+	if pq, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		pq.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request)
+		return
+	}
+	q.Add(request)
+}
+
+// attach makes a queue that of a plugin and fills it with the items that are there already.
+func (r *router) attach(ctx context.Context, reader client.Reader, name string, q queue) error {
+	r.mu.Lock()
+	r.queues[name] = q
+	r.mu.Unlock()
+	return r.replay(ctx, reader, func(itemType v1alpha1.DeployItemType, known bool) bool {
+		p := r.plugins.For(itemType)
+		return known && p != nil && p.Name() == name
+	}, q)
+}
+
+// attachUntyped makes a queue that of the items of unknown type.
+func (r *router) attachUntyped(ctx context.Context, reader client.Reader, q queue) error {
+	r.mu.Lock()
+	r.untyped = q
+	r.mu.Unlock()
+	return r.replay(ctx, reader, func(_ v1alpha1.DeployItemType, known bool) bool { return !known }, q)
+}
+
+func (r *router) replay(ctx context.Context, reader client.Reader, wanted func(v1alpha1.DeployItemType, bool) bool, q queue) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
+	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list deploy items in the cache: %w", err)
+	}
+	for i := range list.Items {
+		if itemType, known := r.typeOf(&list.Items[i]); wanted(itemType, known) {
+			add(q, client.ObjectKeyFromObject(&list.Items[i]), priorityInitial)
+		}
+	}
+	return nil
+}
+
+// classify remembers the type of an item whose metadata does not repeat it, and passes the item on.
+func (r *router) classify(item *v1alpha1.DeployItem) {
+	r.mu.Lock()
+	r.types[item.UID] = item.Spec.Type
+	r.mu.Unlock()
+	meta := NewMetadata()
+	meta.ObjectMeta = item.ObjectMeta
+	r.route(meta, priorityChange)
+}
+
+// pluginRuns makes the jobs due that waited for a plugin to run. It wakes those of other plugins too, which look once and
+// wait again.
+func (r *router) pluginRuns() {
+	for _, key := range r.memory.wakeAll(r.now()) {
+		r.mu.Lock()
+		for _, q := range r.queues {
+			add(q, key, priorityChange)
+		}
+		r.mu.Unlock()
+	}
+}

@@ -1,0 +1,123 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// writeTimeout bounds a write. It is not the caller's context that does, so that a replica that shuts down can still write
+// down what has come of its last calls.
+const writeTimeout = 15 * time.Second
+
+// errOutdated: the item is no longer the one that was decided on; decide again.
+var errOutdated = errors.New("the deploy item has changed meanwhile")
+
+// writer changes deploy items. It patches the fields that changed and no others, so that fields which our types do not know
+// survive, and each patch carries the resourceVersion of the item that it was computed from.
+type writer struct {
+	client client.Client
+}
+
+// status changes the status of an item and writes what changed; without a difference it writes nothing. Afterwards item is
+// what the API server has; after an error it is what it was. The error is errOutdated if somebody else has written meanwhile,
+// or if the item is gone.
+func (w *writer) status(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
+	after := item.DeepCopy()
+	change(after)
+	if err := patch(ctx, item, after, w.client.Status().Patch); err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	return nil
+}
+
+// addFinalizer adds Landscaper's finalizer if it is missing.
+func (w *writer) addFinalizer(ctx context.Context, item *v1alpha1.DeployItem) error {
+	if slices.Contains(item.Finalizers, v1alpha1.Finalizer) {
+		return nil
+	}
+	after := item.DeepCopy()
+	after.Finalizers = append(after.Finalizers, v1alpha1.Finalizer)
+	if err := patch(ctx, item, after, w.patchMetadata); err != nil {
+		return fmt.Errorf("add finalizer: %w", err)
+	}
+	return nil
+}
+
+// removeFinalizer removes Landscaper's finalizer if it is there. If it was the last one the item is gone afterwards.
+func (w *writer) removeFinalizer(ctx context.Context, item *v1alpha1.DeployItem) error {
+	if !slices.Contains(item.Finalizers, v1alpha1.Finalizer) {
+		return nil
+	}
+	after := item.DeepCopy()
+	after.Finalizers = slices.DeleteFunc(after.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
+	if err := patch(ctx, item, after, w.patchMetadata); err != nil {
+		return fmt.Errorf("remove finalizer: %w", err)
+	}
+	return nil
+}
+
+type send func(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error
+
+func (w *writer) patchMetadata(ctx context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	return w.client.Patch(ctx, obj, patch)
+}
+
+// patch writes the difference between item and after, and makes item what the API server has then.
+func patch(ctx context.Context, item, after *v1alpha1.DeployItem, send send) error {
+	patch, err := difference(item, after)
+	if err != nil || patch == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	err = send(ctx, after, patch)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return errOutdated
+	}
+	if err != nil {
+		return err
+	}
+	*item = *after
+	return nil
+}
+
+// difference is the JSON merge patch from one item to another with the resourceVersion as its condition; nil if they are equal.
+func difference(before, after *v1alpha1.DeployItem) (client.Patch, error) {
+	plain, err := client.MergeFrom(before).Data(after)
+	if err != nil {
+		return nil, fmt.Errorf("compute patch: %w", err)
+	}
+	if string(plain) == "{}" {
+		return nil, nil //nolint:nilnil // no difference is an ordinary case and no error
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(plain, &fields); err != nil {
+		return nil, fmt.Errorf("compute patch: %w", err)
+	}
+	metadata, _ := fields["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["resourceVersion"] = before.ResourceVersion
+	metadata["uid"] = before.UID
+	fields["metadata"] = metadata
+	// The schema requires observedGeneration once there is a status at all.
+	if status, ok := fields["status"].(map[string]any); ok {
+		status["observedGeneration"] = after.Status.ObservedGeneration
+	}
+	conditional, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("compute patch: %w", err)
+	}
+	return client.RawPatch(types.MergePatchType, conditional), nil
+}

@@ -1,0 +1,300 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Operation is what a plugin is called for.
+type Operation string
+
+// The operations of a deployer.
+const (
+	Reconcile      Operation = "Reconcile"
+	Delete         Operation = "Delete"
+	Abort          Operation = "Abort"
+	ForceReconcile Operation = "ForceReconcile"
+)
+
+// ErrNotRunning: the plugin is not running at the moment. Its supervisor is starting it; Set's listener hears when it runs.
+var ErrNotRunning = errors.New("the plugin is not running")
+
+// ErrCrashed: the plugin's process ended in the middle of the call.
+var ErrCrashed = errors.New("the plugin ended in the middle of a call")
+
+// ErrProtocol: the plugin broke the rules of the protocol.
+var ErrProtocol = errors.New("the plugin broke the protocol")
+
+// Call is what a plugin gets to work on.
+type Call struct {
+	// DeployItem with its status.
+	DeployItem *v1alpha1.DeployItem
+	// Target of the item; nil for an item without one.
+	Target *v1alpha1.ResolvedTarget
+	// Context of the item.
+	Context *v1alpha1.Context
+	// Deadline of the call; zero for none.
+	Deadline time.Time
+}
+
+// Observer hears what a plugin says while it works. Its methods are called one after the other.
+type Observer interface {
+	// Progress tells what the plugin does or waits for.
+	Progress(step, message string)
+	// SaveProviderStatus saves a provider status for good before it returns. The plugin waits for it.
+	SaveProviderStatus(ctx context.Context, document []byte) error
+	// Event is to become an event of the deploy item.
+	Event(warning bool, reason, message string)
+}
+
+// Outcome is how a call ended. Exactly one of Succeeded, InProgress and Errors is set.
+type Outcome struct {
+	Succeeded  *Succeeded
+	InProgress *InProgress
+	Errors     []Error
+	// ProviderStatus to save together with the outcome; nil leaves what was saved last.
+	ProviderStatus []byte
+}
+
+// Succeeded: the job is done.
+type Succeeded struct {
+	// Exports as a JSON object; nil if there are none.
+	Exports []byte
+}
+
+// InProgress: the job goes on.
+type InProgress struct {
+	// PollAfter is when the plugin wants to be called again at the latest; zero leaves it to the host.
+	PollAfter time.Duration
+	// WaitingFor is a sentence for the user.
+	WaitingFor string
+}
+
+// Error is one reason why a call failed.
+type Error struct {
+	Codes                      []v1alpha1.ErrorCode
+	Operation, Reason, Message string
+}
+
+// maxMessage bounds the texts of a plugin that end up in the status of an object.
+const maxMessage = 8 << 10
+
+// stream is one call on the wire, whichever RPC it is.
+type stream struct {
+	send func(*deployerv1.HostMessage) error
+	recv func() (*deployerv1.PluginMessage, error)
+}
+
+func newStream[In, Out any](
+	s grpc.BidiStreamingClient[In, Out], err error,
+	wrap func(*deployerv1.HostMessage) *In,
+	unwrap func(*Out) *deployerv1.PluginMessage,
+) (stream, error) {
+	if err != nil {
+		return stream{}, err
+	}
+	return stream{
+		send: func(m *deployerv1.HostMessage) error { return s.Send(wrap(m)) },
+		recv: func() (*deployerv1.PluginMessage, error) {
+			out, err := s.Recv()
+			if err != nil {
+				return nil, err
+			}
+			return unwrap(out), nil
+		},
+	}, nil
+}
+
+func (p *process) open(ctx context.Context, op Operation) (stream, error) {
+	switch op {
+	case Reconcile:
+		s, err := p.client.Reconcile(ctx)
+		return newStream(s, err, func(m *deployerv1.HostMessage) *deployerv1.ReconcileRequest {
+			return &deployerv1.ReconcileRequest{Message: m}
+		}, (*deployerv1.ReconcileResponse).GetMessage)
+	case Delete:
+		s, err := p.client.Delete(ctx)
+		return newStream(s, err, func(m *deployerv1.HostMessage) *deployerv1.DeleteRequest {
+			return &deployerv1.DeleteRequest{Message: m}
+		}, (*deployerv1.DeleteResponse).GetMessage)
+	case Abort:
+		s, err := p.client.Abort(ctx)
+		return newStream(s, err, func(m *deployerv1.HostMessage) *deployerv1.AbortRequest {
+			return &deployerv1.AbortRequest{Message: m}
+		}, (*deployerv1.AbortResponse).GetMessage)
+	case ForceReconcile:
+		s, err := p.client.ForceReconcile(ctx)
+		return newStream(s, err, func(m *deployerv1.HostMessage) *deployerv1.ForceReconcileRequest {
+			return &deployerv1.ForceReconcileRequest{Message: m}
+		}, (*deployerv1.ForceReconcileResponse).GetMessage)
+	default:
+		return stream{}, fmt.Errorf("open call: no operation %q", op)
+	}
+}
+
+// call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to stop;
+// grace later the call is cancelled.
+func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Duration, observer Observer) (*Outcome, error) {
+	start, err := startMessage(c)
+	if err != nil {
+		return nil, err
+	}
+	callCtx, cancel := callContext(ctx, c.Deadline)
+	defer cancel()
+	s, err := p.open(callCtx, op)
+	if err != nil {
+		return nil, p.translate(ctx, err)
+	}
+	conversation := newConversation(s, observer)
+	defer conversation.close()
+	if err := conversation.send(start); err != nil {
+		return nil, p.translate(ctx, err)
+	}
+	stopped := make(chan struct{})
+	defer close(stopped)
+	go stopWith(ctx, stopped, grace, conversation, cancel)
+
+	result, err := conversation.result(callCtx)
+	if err != nil {
+		return nil, p.translate(ctx, err)
+	}
+	return outcomeFromWire(result)
+}
+
+// callContext outlives ctx, so that the plugin can be asked to stop before it is cancelled, but not the deadline.
+func callContext(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
+	ctx = context.WithoutCancel(ctx)
+	if deadline.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline)
+}
+
+// stopWith ends a call when ctx ends: first in order, then, after grace, by cancelling it. It ends with the call.
+func stopWith(ctx context.Context, ended <-chan struct{}, grace time.Duration, c *conversation, cancel context.CancelFunc) {
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	if err := c.send(stopMessage(context.Cause(ctx).Error())); err != nil {
+		cancel()
+		return
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+		cancel()
+	}
+}
+
+// translate turns an error of gRPC into one that says what happened to the call.
+func (p *process) translate(ctx context.Context, err error) error {
+	if errors.Is(err, ErrProtocol) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("call stopped: %w", context.Cause(ctx))
+	}
+	switch status.Code(err) { //nolint:exhaustive // the other codes say nothing that the text does not
+	case codes.DeadlineExceeded:
+		return fmt.Errorf("call: %w", context.DeadlineExceeded)
+	case codes.Unavailable, codes.Canceled, codes.Internal:
+		// The connection breaks a moment before the process is known to have ended.
+		timer := time.NewTimer(stopGrace)
+		defer timer.Stop()
+		select {
+		case <-p.ended():
+			return ErrCrashed
+		case <-timer.C:
+		}
+	}
+	return fmt.Errorf("%w: %s", ErrProtocol, status.Convert(err).Message())
+}
+
+func startMessage(c Call) (*deployerv1.HostMessage, error) {
+	item, err := json.Marshal(c.DeployItem)
+	if err != nil {
+		return nil, fmt.Errorf("marshal deploy item: %w", err)
+	}
+	start := &deployerv1.Start{DeployItem: item, JobId: c.DeployItem.Status.JobID}
+	if c.Target != nil {
+		if start.Target, err = json.Marshal(c.Target); err != nil {
+			return nil, fmt.Errorf("marshal target: %w", err)
+		}
+	}
+	if c.Context != nil {
+		if start.Context, err = json.Marshal(c.Context); err != nil {
+			return nil, fmt.Errorf("marshal context: %w", err)
+		}
+	}
+	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{Start: start}}, nil
+}
+
+func stopMessage(reason string) *deployerv1.HostMessage {
+	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Stop{Stop: &deployerv1.Stop{Reason: reason}}}
+}
+
+func outcomeFromWire(r *deployerv1.Result) (*Outcome, error) {
+	out := &Outcome{ProviderStatus: nilIfEmpty(r.GetProviderStatus())}
+	switch outcome := r.GetOutcome().(type) {
+	case *deployerv1.Result_Succeeded:
+		out.Succeeded = &Succeeded{Exports: nilIfEmpty(outcome.Succeeded.GetExports())}
+	case *deployerv1.Result_InProgress:
+		out.InProgress = &InProgress{
+			PollAfter:  outcome.InProgress.GetPollAfter().AsDuration(),
+			WaitingFor: bounded(outcome.InProgress.GetWaitingFor()),
+		}
+	case *deployerv1.Result_Failed:
+		out.Errors = errorsFromWire(outcome.Failed.GetErrors())
+	default:
+		return nil, fmt.Errorf("%w: its result says neither succeeded, failed nor in progress", ErrProtocol)
+	}
+	return out, nil
+}
+
+func errorsFromWire(in []*deployerv1.Error) []Error {
+	out := make([]Error, 0, max(len(in), 1))
+	for _, e := range in {
+		converted := Error{
+			Operation: bounded(e.GetOperation()),
+			Reason:    bounded(e.GetReason()),
+			Message:   bounded(e.GetMessage()),
+		}
+		for _, code := range e.GetCodes() {
+			converted.Codes = append(converted.Codes, v1alpha1.ErrorCode(bounded(code)))
+		}
+		out = append(out, converted)
+	}
+	if len(out) == 0 {
+		out = append(out, Error{Reason: "DeployerError", Message: "the deployer failed without saying why"})
+	}
+	return out
+}
+
+func nilIfEmpty(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+// bounded cuts a text that would make an object too large, and says so.
+func bounded(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return text[:maxMessage] + " … (cut)"
+}

@@ -1,0 +1,28 @@
+// Package responsibility decides, from metadata alone where possible, which deployer an item belongs to. Deploy items can be
+// large and most events concern items that are not ours, or that have nothing to do: looking at their metadata is cheap.
+package responsibility
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// TypeOf returns the deploy item type that the metadata of an item repeats, and whether it does.
+func TypeOf(meta metav1.Object) (v1alpha1.DeployItemType, bool) {
+	t, ok := meta.GetAnnotations()[v1alpha1.DeployerTypeAnnotation]
+	return v1alpha1.DeployItemType(t), ok && t != ""
+}
+
+// Annotations are the annotations with which an item repeats in its metadata what a deployer must know of it. Landscaper sets
+// them on the items that it creates.
+func Annotations(item *v1alpha1.DeployItem) map[string]string {
+	target := v1alpha1.NoTargetName
+	if item.Spec.Target != nil && item.Spec.Target.Name != "" {
+		target = item.Spec.Target.Name
+	}
+	return map[string]string{
+		v1alpha1.DeployerTypeAnnotation:       string(item.Spec.Type),
+		v1alpha1.DeployerTargetNameAnnotation: target,
+	}
+}

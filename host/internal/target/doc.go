@@ -1,0 +1,35 @@
+// Package target resolves the Target and the Context of a DeployItem to what a plugin may see.
+//
+// # Where objects are read from
+//
+// Targets, Contexts and the Secrets of Targets are read from the namespace of the DeployItem, whatever spec.target.namespace
+// says. They come from a cache, which may lag; therefore nothing is reported as missing or wrong that was seen in the cache
+// alone: the Resolver looks once more with live objects first. The data of secrets is never in an informer. It is remembered
+// by version, and the cached metadata of the secret tells which version is current, so that an unchanged Target costs no
+// request after the first, and its content is parsed once for all items.
+//
+// # What a plugin gets
+//
+// The Target without spec.config, managed fields and the annotations in which kubectl and others keep a second copy of the
+// object; and its content. The content of a Target of type landscaper.gardener.cloud/kubernetes-cluster is
+// `{"kubeconfig": "<text>"}`, where the text is a kubeconfig (in JSON, which is YAML) that this package has written
+// itself: the current context with its cluster and user, and of these only fields that it knows to be harmless. As no byte
+// of the original gets through, it does not matter how another parser would have read duplicate keys, keys of other case,
+// unknown fields or anchors. A kubeconfig that runs commands, reads files or impersonates somebody, in any of its entries,
+// is refused as a whole, and all that is wrong with it is reported at once.
+//
+// # Targets of other types
+//
+// The content of a Target of another type passes unchanged unless it holds a kubeconfig. It does so if, at any depth,
+// there is a field "kubeconfig" that is not empty, or an object of kind "Config", or an object with both "clusters" and
+// "users", upper and lower case being the same; also inside texts that are JSON or YAML themselves, two levels deep.
+// Content that cannot be read without doubt (no JSON or YAML, duplicate keys, aliases, deep nesting) holds one if it mentions
+// "kubeconfig", or both "clusters" and "users". A text that is encoded, such as in base64, is opaque.
+//
+// A kubeconfig that is the content itself, or its field "kubeconfig", gets the same treatment as above; fields beside it are
+// kept. Anywhere else it is refused.
+//
+// # Secrets and errors
+//
+// An error names objects, fields, and the entries of a kubeconfig. It never holds a value that was found.
+package target

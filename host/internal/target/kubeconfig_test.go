@@ -1,0 +1,338 @@
+package target
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"pgregory.net/rapid"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	const (
+		file        = "reading files is not allowed; use "
+		impersonate = "impersonation is not allowed; use that user's own credentials"
+	)
+	replaced := func(from, to string) string { return strings.Replace(sound, from, to, 1) }
+	cases := map[string]struct {
+		reason, kubeconfig string
+		want               []string
+		wantReason         Reason
+	}{
+		"everything": {
+			reason: "All that is forbidden is reported at once.",
+			kubeconfig: strings.Replace(kubeconfig("exec: {command: t0ps3cret}", "auth-provider: {name: oidc}", "as: t0ps3cret",
+				"as-uid: '1'", "as-groups: [system:masters]", "as-user-extra: {a: [b]}",
+				"client-certificate: /t0ps3cret", "client-key: /t0ps3cret", "tokenFile: /t0ps3cret"),
+				"server:", "certificate-authority: /t0ps3cret\n    server:", 1),
+			want: []string{
+				`clusters["c"].certificate-authority: ` + file + "certificate-authority-data",
+				`users["admin"].as: ` + impersonate,
+				`users["admin"].as-groups: ` + impersonate,
+				`users["admin"].as-uid: ` + impersonate,
+				`users["admin"].as-user-extra: ` + impersonate,
+				`users["admin"].auth-provider: authentication plugins are not allowed; use a token or client-certificate-data`,
+				`users["admin"].client-certificate: ` + file + "client-certificate-data",
+				`users["admin"].client-key: ` + file + "client-key-data",
+				`users["admin"].exec: running commands is not allowed; use a token or client-certificate-data`,
+				`users["admin"].tokenFile: ` + file + "token",
+			},
+			wantReason: ReasonForbidden,
+		},
+		"names of the internal type": {
+			reason: "Some write what client-go has in memory.", kubeconfig: kubeconfig("act-as: x", "act-as-uid: x", "act-as-groups: [x]", "act-as-user-extra: {x: [y]}"),
+			want: []string{
+				`users["admin"].act-as: ` + impersonate, `users["admin"].act-as-groups: ` + impersonate,
+				`users["admin"].act-as-uid: ` + impersonate, `users["admin"].act-as-user-extra: ` + impersonate,
+			},
+			wantReason: ReasonForbidden,
+		},
+		"unused user": {
+			reason: "Another user may be the current one tomorrow.", kubeconfig: sound + "- name: other\n  user: {exec: {command: sh}}\n",
+			want:       []string{`users["other"].exec: running commands is not allowed; use a token or client-certificate-data`},
+			wantReason: ReasonForbidden,
+		},
+		"forbidden and malformed": {
+			reason: "One report for both; the worse one counts.", kubeconfig: "kind: Config\nusers: [{user: {exec: {command: sh}}}]",
+			want: []string{
+				"users[0].name: is missing",
+				`users["0"].exec: running commands is not allowed; use a token or client-certificate-data`,
+				"current-context: is missing",
+			},
+			wantReason: ReasonForbidden,
+		},
+		"empty values": {reason: "Generated files spell out what is not there.", kubeconfig: kubeconfig("token: t0ps3cret", "exec: null", "as: ''", "as-groups: []")},
+		"unknown":      {reason: "Unknown fields are dropped.", kubeconfig: kubeconfig("token: t0ps3cret", "command: sh", "extensions: [{name: x}]") + "preferences: {exec: x}\n"},
+		"extra context": {
+			reason: "Only the current context gets through.", kubeconfig: sound + "- name: other\n  user: {token: other}\n",
+		},
+		"no current context": {
+			reason: "Nobody guesses.", kubeconfig: replaced("current-context: prod", "current-context: ''"),
+			want: []string{"current-context: is missing"}, wantReason: ReasonContentInvalid,
+		},
+		"unknown context": {
+			reason: "The name is told.", kubeconfig: replaced("current-context: prod", "current-context: other"),
+			want: []string{`current-context: there is no "other" in contexts`}, wantReason: ReasonContentInvalid,
+		},
+		"unknown cluster and user": {
+			reason: "Both are told.", kubeconfig: replaced("{cluster: c, user: admin", "{cluster: d, user: bob"),
+			want:       []string{`contexts["prod"].cluster: there is no "d" in clusters`, `contexts["prod"].user: there is no "bob" in users`},
+			wantReason: ReasonContentInvalid,
+		},
+		"no cluster and user": {
+			reason: "Both are told.", kubeconfig: replaced("{cluster: c, user: admin, namespace: apps}", "{}"),
+			want: []string{`contexts["prod"].cluster: is missing`, `contexts["prod"].user: is missing`}, wantReason: ReasonContentInvalid,
+		},
+		"no server": {
+			reason: "client-go would go to localhost.", kubeconfig: replaced("server: https://example.org", "server: ''"),
+			want: []string{`clusters["c"].server: is missing`}, wantReason: ReasonContentInvalid,
+		},
+		"wrong types": {
+			reason: "Values are not quoted.", kubeconfig: kubeconfig("token: 12345", "password: [t0ps3cret]", "client-key-data: t0ps3cret!", "username: true"),
+			want: []string{
+				`users["admin"].client-key-data: is not valid base64`,
+				`users["admin"].token: expected a text, found a number (quotes make it a text)`,
+				`users["admin"].username: expected a text, found true or false (quotes make it a text)`,
+				`users["admin"].password: expected a text, found a list`,
+			},
+			wantReason: ReasonContentInvalid,
+		},
+		"wrong flag": {
+			reason: "Only true is true.", kubeconfig: replaced("server:", "insecure-skip-tls-verify: 'true'\n    server:"),
+			want: []string{`clusters["c"].insecure-skip-tls-verify: expected true or false, found a text`}, wantReason: ReasonContentInvalid,
+		},
+		"wrong lists": {
+			reason: "The list is named.", kubeconfig: "kind: Config\ncurrent-context: c\nusers: x\nclusters: [{name: c, cluster: y}]",
+			want: []string{
+				`clusters["c"]: expected an object in the field cluster, found a text`, "users: expected a list, found a text",
+				`current-context: there is no "c" in contexts`,
+			},
+			wantReason: ReasonContentInvalid,
+		},
+		"names twice": {
+			reason: "Parsers differ about which counts.", kubeconfig: sound + "- name: admin\n  user: {token: other}\n",
+			want: []string{`users["admin"]: the name appears twice`}, wantReason: ReasonContentInvalid,
+		},
+	}
+	passes := outcome{content: marshal(t, map[string]any{"kubeconfig": rebuilt})}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := passes
+			if len(tc.want) > 0 {
+				want = outcome{problems: tc.want}
+			}
+			got, reason := sanitized(v1alpha1.KubernetesClusterTargetType, tc.kubeconfig)
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(outcome{})); diff != "" {
+				t.Errorf("%s\nsanitize() (-want +got):\n%s", tc.reason, diff)
+			}
+			if reason != tc.wantReason {
+				t.Errorf("%s\nsanitize(): want reason %q, got %q", tc.reason, tc.wantReason, reason)
+			}
+		})
+	}
+}
+
+func TestAllowedFieldsSurvive(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(kubeconfig("client-certificate-data: Y2VydA==", "client-key-data: a2V5", "token: t", "username: u", "password: p"),
+		"certificate-authority-data: Y2E=", "tls-server-name: name\n    certificate-authority-data: Y2E=\n"+
+			"    insecure-skip-tls-verify: true\n    proxy-url: http://proxy\n    disable-compression: true", 1)
+	want, err := clientcmd.Load([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(text))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if diff := cmp.Diff(want, load(t, got)); diff != "" {
+		t.Errorf("kubeconfig as client-go reads it (-want +got):\n%s", diff)
+	}
+}
+
+// failer is what a test, a property and a fuzz target have in common.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// load returns the kubeconfig in sanitized content as client-go reads it.
+func load(t failer, content string) *clientcmdapi.Config {
+	t.Helper()
+	var document map[string]any
+	if err := json.Unmarshal([]byte(content), &document); err != nil {
+		t.Fatalf("content is not JSON: %v", err)
+	}
+	text, ok := document["kubeconfig"].(string)
+	if !ok {
+		t.Fatalf("content has no text in the field kubeconfig")
+	}
+	config, err := clientcmd.Load([]byte(text))
+	if err != nil {
+		t.Fatalf("client-go cannot read the kubeconfig %s: %v", text, err)
+	}
+	return config
+}
+
+// allowed are the keys that a rebuilt kubeconfig may have, as a naive reader meets them.
+var allowed = strings.Fields("kind apiVersion clusters users contexts current-context name cluster user context namespace " +
+	"server tls-server-name certificate-authority-data insecure-skip-tls-verify proxy-url disable-compression " +
+	"client-certificate-data client-key-data token username password")
+
+// checkHarmless fails unless sanitized content is a kubeconfig with one context, one cluster, one user and nothing forbidden.
+func checkHarmless(t failer, content string) {
+	t.Helper()
+	config := load(t, content)
+	if len(config.Contexts) != 1 || len(config.Clusters) != 1 || len(config.AuthInfos) != 1 || config.Contexts[config.CurrentContext] == nil {
+		t.Fatalf("not exactly one context, cluster and user: %s", content)
+	}
+	for _, user := range config.AuthInfos {
+		harmless := &clientcmdapi.AuthInfo{
+			ClientCertificateData: user.ClientCertificateData, ClientKeyData: user.ClientKeyData,
+			Token: user.Token, Username: user.Username, Password: user.Password, Extensions: user.Extensions,
+		}
+		if diff := cmp.Diff(harmless, user); diff != "" || len(user.Extensions) > 0 {
+			t.Fatalf("the user has more than credentials (-want +got):\n%s", diff)
+		}
+	}
+	for _, cluster := range config.Clusters {
+		if cluster.CertificateAuthority != "" || cluster.Server == "" {
+			t.Fatalf("the cluster reads files, or has no server: %s", content)
+		}
+	}
+	var document map[string]string
+	if err := json.Unmarshal([]byte(content), &document); err != nil || len(document) != 1 {
+		t.Fatalf("content has more than a kubeconfig: %s", content)
+	}
+	var kubeconfig any
+	if err := json.Unmarshal([]byte(document["kubeconfig"]), &kubeconfig); err != nil {
+		t.Fatalf("kubeconfig is not JSON: %v", err)
+	}
+	walk(kubeconfig, func(key string) {
+		if !slices.Contains(allowed, key) {
+			t.Fatalf("the kubeconfig has a field %q: %s", key, content)
+		}
+	})
+}
+
+// walk visits all keys in a document.
+func walk(value any, visit func(key string)) {
+	switch typed := value.(type) {
+	case map[string]any:
+		for key, inner := range typed {
+			visit(key)
+			walk(inner, visit)
+		}
+	case []any:
+		for _, inner := range typed {
+			walk(inner, visit)
+		}
+	}
+}
+
+// Generators for kubeconfigs that are sometimes sound and mostly not. Every value that is a secret contains "t0ps3cret".
+var (
+	fieldNames = slices.Concat(allowed, slices.Collect(maps.Keys(forbiddenInUser)), slices.Collect(maps.Keys(forbiddenInCluster)),
+		[]string{"kubeconfig", "Exec", "EXEC", "uſer", "toKenFile", "extensions", "command", "<<"})
+	scalars = rapid.SampledFrom([]string{`"t0ps3cret"`, `"dDBwczNjcmV0"`, `"a"`, `""`, `null`, `true`, `12`, `[]`, `{}`, `["t0ps3cret"]`, `{"command":"t0ps3cret"}`})
+)
+
+// genObject writes an object in JSON: the fields that are given, and some others.
+func genObject(t *rapid.T, fields ...string) string {
+	for range rapid.IntRange(0, 2).Draw(t, "others") {
+		field := fmt.Sprintf("%q:%s", rapid.SampledFrom(fieldNames).Draw(t, "key"), scalars.Draw(t, "value"))
+		fields = slices.Insert(fields, rapid.IntRange(0, len(fields)).Draw(t, "position"), field)
+	}
+	return "{" + strings.Join(fields, ",") + "}"
+}
+
+// genEntries writes a list of named entries whose first is named "a".
+func genEntries(t *rapid.T, inner string, fields ...string) string {
+	entries := []string{genObject(t, `"name":"a"`, fmt.Sprintf("%q:%s", inner, genObject(t, fields...)))}
+	for range rapid.IntRange(0, 1).Draw(t, "entries") {
+		name := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")
+		entries = append(entries, fmt.Sprintf(`{"name":%q,%q:%s}`, name, inner, genObject(t)))
+	}
+	return "[" + strings.Join(entries, ",") + "]"
+}
+
+func genContent(t *rapid.T) string {
+	kubeconfig := genObject(t, `"kind":"Config"`, `"current-context":"a"`,
+		`"clusters":`+genEntries(t, "cluster", `"server":"https://a"`),
+		`"users":`+genEntries(t, "user", `"token":"t0ps3cret"`),
+		`"contexts":`+genEntries(t, "context", `"cluster":"a"`, `"user":"a"`))
+	switch rapid.IntRange(0, 2).Draw(t, "form") {
+	case 0:
+		return kubeconfig
+	case 1:
+		return genObject(t, `"kubeconfig":`+kubeconfig)
+	default:
+		quoted, err := json.Marshal(kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return genObject(t, `"kubeconfig":`+string(quoted))
+	}
+}
+
+// TestNothingForbiddenGetsThrough: whatever goes in, what comes out is harmless, and what is reported holds no secret.
+func TestNothingForbiddenGetsThrough(t *testing.T) {
+	t.Parallel()
+	passed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		raw := genContent(t)
+		content, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(raw))
+		for _, problem := range problems {
+			if text := problem.String(); strings.Contains(text, "t0ps3cret") || strings.Contains(text, "dDBwczNjcmV0") {
+				t.Fatalf("the problem holds a secret: %s", text)
+			}
+		}
+		if len(problems) == 0 {
+			passed++
+			checkHarmless(t, content)
+		}
+	})
+	if passed == 0 {
+		t.Error("no generated kubeconfig passed, so that nothing was tested")
+	}
+}
+
+func FuzzContent(f *testing.F) {
+	for _, seed := range []string{
+		"", "{}", "null", sound, rebuilt, "kubeconfig:\n" + indent(sound), "kubeconfig: |\n" + indent(sound), sound + "---\n" + sound,
+		kubeconfig("exec: {command: sh}"), kubeconfig("Exec: {command: sh}"), kubeconfig("tokenFile: /x", "as: y"),
+		"a: &a {users: []}\nb: {<<: *a, clusters: []}", `{"kubeconfig":1,"kubeconfig":2}`, `{"x":"\ud83d\ude00","kubeconfig":` + rebuilt + `}`,
+		"\ufeff" + sound, "? [a]\n: b", "- &a [*a]", "!!binary a2luZA==: !x y", "{\"a\": \"{\\\"kubeconfig\\\": 1}\"}", "\xff\xfea\x00",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if content, problems := sanitize(v1alpha1.KubernetesClusterTargetType, raw); len(problems) == 0 {
+			checkHarmless(t, content)
+		}
+		if _, problems := wholeSecret(map[string][]byte{"a": raw}); len(problems) > 0 {
+			t.Fatalf("as a whole secret: %v", problems)
+		}
+		content, problems := sanitize(foreignType, raw)
+		if len(problems) > 0 || content == string(raw) && !holdsKubeconfig(raw) {
+			return
+		}
+		// What is beside the kubeconfig is the plugin's own; nothing in it is a kubeconfig.
+		if config := load(t, content); config.Contexts[config.CurrentContext] == nil {
+			t.Fatalf("content of another type has no current context: %s", content)
+		}
+		if again, problems := sanitize(foreignType, []byte(content)); again != content {
+			t.Fatalf("sanitizing twice: %v\nonce:  %s\ntwice: %s", problems, content, again)
+		}
+	})
+}

@@ -1,0 +1,229 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// DefaultCacheSize is how many secrets, and how many contents of Targets, a Resolver remembers.
+const DefaultCacheSize = 1000
+
+// Resolver resolves Targets and Contexts. It may be used concurrently.
+type Resolver struct {
+	cached, live   client.Reader
+	secrets        *secrets
+	contents       *lru.Cache
+	defaultContext bool
+}
+
+// Option changes a setting of a Resolver.
+type Option func(*options)
+
+type options struct {
+	cacheSize      int
+	defaultContext bool
+}
+
+// WithCacheSize bounds the secrets, and the contents of Targets, that are remembered; those that were not used for longest go
+// first. Defaults to DefaultCacheSize, also for a size below 1.
+func WithCacheSize(size int) Option {
+	return func(o *options) { o.cacheSize = size }
+}
+
+// WithDefaultContext lets a missing Context named "default" count as an empty one. This is for a cluster without Landscaper,
+// which would create it.
+func WithDefaultContext() Option {
+	return func(o *options) { o.defaultContext = true }
+}
+
+// NewResolver returns a Resolver.
+//
+// cached is backed by informers and asked for Targets and Contexts, and for the metadata of Secrets (a
+// *metav1.PartialObjectMetadata of kind v1/Secret). live reads from the API server and is asked for the same Targets and
+// Contexts, and for Secrets.
+func NewResolver(cached, live client.Reader, opts ...Option) *Resolver {
+	settings := options{}
+	for _, opt := range opts {
+		opt(&settings)
+	}
+	if settings.cacheSize < 1 {
+		settings.cacheSize = DefaultCacheSize
+	}
+	return &Resolver{
+		cached:         cached,
+		live:           live,
+		secrets:        &secrets{cached: cached, live: live, byVersion: lru.New(settings.cacheSize)},
+		contents:       lru.New(settings.cacheSize),
+		defaultContext: settings.defaultContext,
+	}
+}
+
+// Target returns the Target of an item with its content, as the package comment describes; nil without an error for an item
+// that has no target. The result belongs to the caller.
+//
+// What is wrong with the Target is returned as an *Error, after it was confirmed with live objects. A failure of the readers is
+// returned wrapped and says nothing about the Target. Target blocks on API requests until ctx ends.
+func (r *Resolver) Target(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.ResolvedTarget, error) {
+	if item.Spec.Target == nil {
+		return nil, nil //nolint:nilnil // no target is an ordinary case and no error
+	}
+	if item.Spec.Target.Name == "" {
+		return nil, targetError(item, nil, Problem{
+			Reason: ReasonTargetNotFound, Field: "spec.target.name", Message: "is empty in the deploy item; name a Target, or remove spec.target",
+		})
+	}
+	resolved, err := r.resolve(ctx, item, r.cached, false)
+	var problem *Error
+	if !errors.As(err, &problem) {
+		return resolved, err
+	}
+	// The cache may not know yet what somebody has just created or mended.
+	return r.resolve(ctx, item, r.live, true)
+}
+
+// resolve reads the Target from reader, and its secret live if fresh is true.
+func (r *Resolver) resolve(
+	ctx context.Context, item *v1alpha1.DeployItem, reader client.Reader, fresh bool,
+) (*v1alpha1.ResolvedTarget, error) {
+	name := types.NamespacedName{Namespace: item.Namespace, Name: item.Spec.Target.Name}
+	target := &v1alpha1.Target{}
+	err := reader.Get(ctx, name, target)
+	if apierrors.IsNotFound(err) {
+		return nil, targetError(item, err, targetNotFound(item))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get Target %q: %w", name, err)
+	}
+	if problems := checkSpec(&target.Spec); len(problems) > 0 {
+		return nil, targetError(item, nil, problems...)
+	}
+
+	var data *secret
+	if ref := target.Spec.SecretRef; ref != nil {
+		secretName := types.NamespacedName{Namespace: item.Namespace, Name: ref.Name}
+		data, err = r.secrets.get(ctx, secretName, fresh)
+		if apierrors.IsNotFound(err) {
+			return nil, targetError(item, err, Problem{
+				Reason: ReasonSecretNotFound, Field: "spec.secretRef.name", Message: fmt.Sprintf("there is no Secret %q; create it", secretName),
+			})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("resolve Target %q: %w", name, err)
+		}
+	}
+
+	content := r.content(target, data)
+	if len(content.problems) > 0 {
+		return nil, targetError(item, nil, content.problems...)
+	}
+	return &v1alpha1.ResolvedTarget{Target: withoutContent(target), Content: content.text}, nil
+}
+
+// contentVersion identifies what the content of a Target was made from; secret is zero for inline content.
+type contentVersion struct {
+	target, secret version
+}
+
+// content is what became of the content of a Target: text, or problems. It is shared and read only.
+type content struct {
+	text     string
+	problems []Problem
+}
+
+// content returns the content of a Target, which is worked out once for each version of Target and secret. Problems are
+// remembered like results: a thousand items of one broken Target are as frequent as those of a sound one.
+func (r *Resolver) content(target *v1alpha1.Target, data *secret) *content {
+	key := contentVersion{target: versionOf(target)}
+	if data != nil {
+		key.secret = data.version
+	}
+	if known, ok := r.contents.Get(key); ok {
+		return known.(*content) //nolint:forcetypeassert // nothing else is in there
+	}
+	made := newContent(&target.Spec, data)
+	r.contents.Add(key, made)
+	return made
+}
+
+func newContent(spec *v1alpha1.TargetSpec, data *secret) *content {
+	raw, problems := rawContent(spec, data)
+	if len(problems) > 0 {
+		return &content{problems: problems}
+	}
+	text, problems := sanitize(spec.Type, raw)
+	if len(problems) > maxProblems {
+		problems = slices.Clone(problems[:maxProblems]) // the rest is not kept in memory
+	}
+	return &content{text: text, problems: problems}
+}
+
+// Context returns the Context of an item, in the item's namespace. The result belongs to the caller.
+//
+// If there is none, the error is an *Error with ReasonContextNotFound, confirmed with a live read; see WithDefaultContext for the
+// exception. A failure of the readers is returned wrapped. Context blocks on API requests until ctx ends.
+func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.Context, error) {
+	name := types.NamespacedName{Namespace: item.Namespace, Name: item.Spec.Context}
+	if name.Name == "" {
+		name.Name = v1alpha1.DefaultContextName
+	}
+	found := &v1alpha1.Context{}
+	err := r.cached.Get(ctx, name, found)
+	if apierrors.IsNotFound(err) {
+		found = &v1alpha1.Context{}
+		err = r.live.Get(ctx, name, found)
+	}
+	if err == nil {
+		return found.DeepCopy(), nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("get Context %q: %w", name, err)
+	}
+	if r.defaultContext && name.Name == v1alpha1.DefaultContextName {
+		return &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}, nil
+	}
+	return nil, &Error{
+		Reason: ReasonContextNotFound, Kind: "Context", Namespace: name.Namespace, Name: name.Name, Err: err,
+		Problems: []Problem{{
+			Reason: ReasonContextNotFound, Message: "there is no such Context; create it, or correct spec.context of the deploy item",
+		}},
+	}
+}
+
+func targetError(item *v1alpha1.DeployItem, cause error, problems ...Problem) *Error {
+	return &Error{
+		Reason: reasonOf(problems), Kind: "Target", Namespace: item.Namespace, Name: item.Spec.Target.Name, Problems: problems, Err: cause,
+	}
+}
+
+func targetNotFound(item *v1alpha1.DeployItem) Problem {
+	message := "there is no such Target; create it, or correct spec.target.name of the deploy item"
+	if elsewhere := item.Spec.Target.Namespace; elsewhere != "" && elsewhere != item.Namespace {
+		message += fmt.Sprintf(" (a Target is read from the namespace of its item; spec.target.namespace %q has no effect)", elsewhere)
+	}
+	return Problem{Reason: ReasonTargetNotFound, Message: message}
+}
+
+// withoutContent returns a copy of a Target without the fields that hold its content, or may hold it once more.
+func withoutContent(target *v1alpha1.Target) *v1alpha1.Target {
+	stripped := target.DeepCopy()
+	stripped.Spec.Configuration = nil
+	stripped.ManagedFields = nil
+	delete(stripped.Annotations, corev1.LastAppliedConfigAnnotation)
+	for key, value := range stripped.Annotations {
+		if holdsKubeconfig([]byte(value)) {
+			delete(stripped.Annotations, key)
+		}
+	}
+	return stripped
+}

@@ -1,0 +1,369 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func TestTarget(t *testing.T) {
+	t.Parallel()
+	inline := func(version, text string) *v1alpha1.Target {
+		return inlineTarget(version, marshal(t, map[string]any{"kubeconfig": text}))
+	}
+	content := marshal(t, map[string]any{"kubeconfig": rebuilt})
+	both := inline("1", sound)
+	both.Spec.SecretRef = &v1alpha1.LocalSecretReference{Name: "my-secret"}
+	nameless := secretTarget("1", "")
+	nameless.Spec.SecretRef.Name = ""
+	foreign := inlineTarget("1", "")
+	foreign.Spec.Type = "acme.org/thing"
+	forbiddenExec := kubeconfig("exec: {command: sh}")
+
+	type want struct {
+		content  string
+		reason   Reason
+		code     v1alpha1.ErrorCode
+		err      string
+		live     int64 // requests to the API server
+		notFound bool
+	}
+	cases := map[string]struct {
+		reason       string
+		item         *v1alpha1.DeployItem
+		cached, live []client.Object
+		want         want
+	}{
+		"no target": {
+			reason: "An item without a target has none, which is no error.",
+			item:   newItem(""),
+		},
+		"inline": {
+			reason: "Inline content costs no request at all.",
+			cached: []client.Object{inline("1", sound)},
+			want:   want{content: content},
+		},
+		"secret": {
+			reason: "The data of a secret is read live.",
+			cached: []client.Object{secretTarget("1", "kubeconfig"), newSecret("1", nil)},
+			live:   []client.Object{newSecret("1", map[string]string{"kubeconfig": sound})},
+			want:   want{content: content, live: 1},
+		},
+		"whole secret": {
+			reason: "Without a key the secret is the content.",
+			cached: []client.Object{secretTarget("1", "")},
+			live:   []client.Object{newSecret("1", map[string]string{"kubeconfig": sound, "other": "x"})},
+			want:   want{content: content, live: 1},
+		},
+		"nothing": {
+			reason: "A target of another type may be without content.",
+			cached: []client.Object{foreign},
+		},
+		"target only live": {
+			reason: "The cache may not know a new Target yet.",
+			live:   []client.Object{inline("1", sound)},
+			want:   want{content: content, live: 1},
+		},
+		"mended target": {
+			reason: "What is wrong in the cache may be mended already.",
+			cached: []client.Object{inline("1", forbiddenExec)},
+			live:   []client.Object{inline("2", sound)},
+			want:   want{content: content, live: 1},
+		},
+		"mended secret": {
+			reason: "The cached metadata of a secret may be older than the secret.",
+			cached: []client.Object{secretTarget("1", "k"), newSecret("1", nil)},
+			live:   []client.Object{secretTarget("1", "k"), newSecret("2", map[string]string{"k": sound})},
+			want:   want{content: content, live: 1},
+		},
+		"other secret": {
+			reason: "The live Target may refer to another secret than the cached one, which is gone.",
+			cached: []client.Object{secretTarget("1", "k")},
+			live:   []client.Object{inline("2", sound)},
+			want:   want{content: content, live: 2},
+		},
+		"target missing": {
+			reason: "A missing Target is confirmed once, and the wrong namespace pointed out.",
+			want: want{reason: ReasonTargetNotFound, live: 1, notFound: true, err: `Target "foo/my-target": there is no such Target; create it, ` +
+				`or correct spec.target.name of the deploy item (a Target is read from the namespace of its item; ` +
+				`spec.target.namespace "elsewhere" has no effect)`},
+		},
+		"target in the other namespace": {
+			reason: "spec.target.namespace has no effect.",
+			live: []client.Object{&v1alpha1.Target{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "my-target"}, Spec: inline("1", sound).Spec,
+			}},
+			want: want{reason: ReasonTargetNotFound, live: 1, notFound: true, err: `Target "foo/my-target": there is no such Target; create it, ` +
+				`or correct spec.target.name of the deploy item (a Target is read from the namespace of its item; ` +
+				`spec.target.namespace "elsewhere" has no effect)`},
+		},
+		"target without name": {
+			reason: "An empty name would be a list request.",
+			item:   &v1alpha1.DeployItem{ObjectMeta: meta("item", "1"), Spec: v1alpha1.DeployItemSpec{Target: &v1alpha1.ObjectReference{}}},
+			want: want{
+				reason: ReasonTargetNotFound,
+				err:    `Target "foo/": spec.target.name: is empty in the deploy item; name a Target, or remove spec.target`,
+			},
+		},
+		"secret missing": {
+			reason: "A missing secret may still come: no code.",
+			cached: []client.Object{secretTarget("1", "k")},
+			live:   []client.Object{secretTarget("1", "k")},
+			want: want{
+				reason: ReasonSecretNotFound, live: 3, notFound: true,
+				err: `Target "foo/my-target": spec.secretRef.name: there is no Secret "foo/my-secret"; create it`,
+			},
+		},
+		"key missing": {
+			reason: "The key and the secret are named, the other keys are not.",
+			cached: []client.Object{secretTarget("1", "k"), newSecret("1", nil)},
+			live:   []client.Object{secretTarget("1", "k"), newSecret("1", map[string]string{"other": "x"})},
+			want: want{
+				reason: ReasonSecretKeyNotFound, code: v1alpha1.ErrorConfigurationProblem, live: 3,
+				err: `Target "foo/my-target": spec.secretRef.key: Secret "foo/my-secret" has no key "k"; add it, or correct the Target`,
+			},
+		},
+		"both": {
+			reason: "Two sources of content are ambiguous.",
+			cached: []client.Object{both}, live: []client.Object{both},
+			want: want{
+				reason: ReasonContentInvalid, code: v1alpha1.ErrorConfigurationProblem, live: 1,
+				err: `Target "foo/my-target": spec: both config and secretRef are set; remove one of them`,
+			},
+		},
+		"neither": {
+			reason: "A cluster needs a kubeconfig.",
+			cached: []client.Object{inlineTarget("1", "")}, live: []client.Object{inlineTarget("1", "")},
+			want: want{
+				reason: ReasonContentInvalid, code: v1alpha1.ErrorConfigurationProblem, live: 1,
+				err: `Target "foo/my-target": spec: neither config nor secretRef is set; ` +
+					`a target of type "landscaper.gardener.cloud/kubernetes-cluster" needs a kubeconfig`,
+			},
+		},
+		"secretRef without name": {
+			reason: "An empty name would be a list request.",
+			cached: []client.Object{nameless}, live: []client.Object{nameless},
+			want: want{
+				reason: ReasonContentInvalid, code: v1alpha1.ErrorConfigurationProblem, live: 1,
+				err: `Target "foo/my-target": spec.secretRef.name: is empty; name a secret`,
+			},
+		},
+		"forbidden": {
+			reason: "What is forbidden live as well is reported.",
+			cached: []client.Object{inline("1", forbiddenExec)}, live: []client.Object{inline("1", forbiddenExec)},
+			want: want{
+				reason: ReasonForbidden, code: v1alpha1.ErrorConfigurationProblem, live: 1,
+				err: `Target "foo/my-target": users["admin"].exec: running commands is not allowed; use a token or client-certificate-data`,
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			item := tc.item
+			if item == nil {
+				item = newItem("my-target")
+			}
+			live := newStore(tc.live...)
+			resolver := NewResolver(newCache(tc.cached...).reader(), live.reader())
+			resolved, err := resolver.Target(t.Context(), item)
+
+			got := want{live: live.requests.Load(), notFound: apierrors.IsNotFound(err)}
+			if resolved != nil {
+				got.content = resolved.Content
+			}
+			var typed *Error
+			if errors.As(err, &typed) {
+				got.reason, got.code, got.err = typed.Reason, typed.Code(), typed.Error()
+			}
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(want{})); diff != "" {
+				t.Errorf("%s\nTarget(): %v (-want +got):\n%s", tc.reason, err, diff)
+			}
+		})
+	}
+}
+
+func TestTargetStripped(t *testing.T) {
+	t.Parallel()
+	target := inlineTarget("1", marshal(t, map[string]any{"kubeconfig": sound}))
+	whole := marshal(t, map[string]any{"spec": map[string]any{"config": map[string]any{"kubeconfig": sound}}})
+	target.Labels = map[string]string{"l": "1"}
+	target.Annotations = map[string]string{
+		corev1.LastAppliedConfigAnnotation: `{"spec":{"config":{"password":"t0ps3cret"}}}`, "kapp.k14s.io/original": whole, "kept": "a: b",
+	}
+	target.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	want := &v1alpha1.Target{ObjectMeta: meta("my-target", "1"), Spec: v1alpha1.TargetSpec{Type: target.Spec.Type}}
+	want.Labels, want.Annotations = target.Labels, map[string]string{"kept": "a: b"}
+	before := target.DeepCopy()
+
+	// A cache may be told not to copy what it hands out.
+	shared := &fakeReader{get: func(_ context.Context, _ client.ObjectKey, object client.Object) error {
+		*object.(*v1alpha1.Target) = *target
+		return nil
+	}}
+	resolved, err := NewResolver(shared, newStore().reader()).Target(t.Context(), newItem("my-target"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, resolved.Target); diff != "" {
+		t.Errorf("Target in the result (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, target); diff != "" {
+		t.Errorf("the object of the cache was changed (-want +got):\n%s", diff)
+	}
+}
+
+func TestFailureOfReader(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("connection refused")
+	data := newSecret("1", map[string]string{"k": sound})
+	failing := func(s *store) *store { s.err = broken; return s }
+	cases := map[string]struct {
+		reason       string
+		cached, live *store
+	}{
+		"cache":  {reason: "A cache that fails says nothing about the Target.", cached: failing(newCache()), live: newStore()},
+		"live":   {reason: "What is missing in the cache is not reported unconfirmed.", cached: newCache(), live: failing(newStore())},
+		"secret": {reason: "A secret that cannot be read is not missing.", cached: newCache(secretTarget("1", "k"), data), live: failing(newStore())},
+		"mended": {
+			reason: "What is wrong in the cache is not reported unconfirmed.",
+			cached: newCache(inlineTarget("1", `{}`)), live: failing(newStore()),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resolver := NewResolver(tc.cached.reader(), tc.live.reader(), WithDefaultContext())
+			_, err := resolver.Target(t.Context(), newItem("my-target"))
+			var typed *Error
+			if !errors.Is(err, broken) || errors.As(err, &typed) {
+				t.Errorf("%s\nTarget(): want an untyped error that wraps %q, got %v", tc.reason, broken, err)
+			}
+			if _, err := resolver.Context(t.Context(), newItem("")); !errors.Is(err, broken) || errors.As(err, &typed) {
+				t.Errorf("%s\nContext(): want an untyped error that wraps %q, got %v", tc.reason, broken, err)
+			}
+		})
+	}
+}
+
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	cached, live := newCache(secretTarget("1", "k")), newStore(secretTarget("1", "k"), newSecret("1", map[string]string{"k": sound}))
+	resolver := NewResolver(cached.reader(), live.reader(), WithCacheSize(2))
+	resolve := func(reason string, wantRequests int64) {
+		t.Helper()
+		before := live.requests.Load()
+		if _, err := resolver.Target(t.Context(), newItem("my-target")); err != nil {
+			t.Fatalf("%s: %v", reason, err)
+		}
+		if got := live.requests.Load() - before; got != wantRequests {
+			t.Errorf("%s: want %d requests, got %d", reason, wantRequests, got)
+		}
+	}
+	resolve("metadata not in the cache yet", 1)
+	cached.put(newSecret("1", nil))
+	resolve("remembered since the first read", 0)
+	resolve("and still", 0)
+	cached.put(secretTarget("2", "k"))
+	resolve("a change of the Target does not concern the secret", 0)
+	live.put(newSecret("2", map[string]string{"k": sound}))
+	resolve("the cache does not know of the change yet", 0)
+	cached.put(newSecret("2", nil))
+	resolve("a new version is read once", 1)
+	resolve("and remembered", 0)
+	recreated := newSecret("2", map[string]string{"k": sound})
+	recreated.UID = "another"
+	live.put(recreated)
+	cached.put(recreated)
+	resolve("another secret of the same name and version is another secret", 1)
+	cached.put(newSecret("1", nil))
+	resolve("only two are remembered", 1)
+}
+
+func TestContentParsedOnce(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		reason, config string
+	}{
+		"sound":  {"A result is shared.", marshal(t, map[string]any{"kubeconfig": sound})},
+		"broken": {"Problems are shared too.", `{}`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resolver := NewResolver(newCache().reader(), newStore().reader())
+			first, second := resolver.content(inlineTarget("1", tc.config), nil), resolver.content(inlineTarget("1", tc.config), nil)
+			changed := resolver.content(inlineTarget("2", tc.config), nil)
+			if first != second {
+				t.Errorf("%s: the same version was parsed twice", tc.reason)
+			}
+			if first == changed {
+				t.Errorf("%s: another version was not parsed", tc.reason)
+			}
+		})
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	cached, live := newCache(secretTarget("1", "k"), newSecret("1", nil)), newStore(newSecret("1", map[string]string{"k": sound}))
+	resolver := NewResolver(cached.reader(), live.reader())
+	var workers sync.WaitGroup
+	for worker := range 8 {
+		workers.Go(func() {
+			for round := range 50 {
+				resolved, err := resolver.Target(t.Context(), newItem("my-target"))
+				if err != nil {
+					t.Errorf("Target(): %v", err)
+					return
+				}
+				resolved.Target.Labels = map[string]string{"worker": fmt.Sprint(worker)} // the result belongs to the caller
+				if worker == 0 {
+					version := fmt.Sprint(round)
+					live.put(newSecret(version, map[string]string{"k": sound}))
+					cached.put(newSecret(version, nil))
+					cached.put(secretTarget(version, "k"))
+				}
+			}
+		})
+	}
+	workers.Wait()
+}
+
+func TestManyProblems(t *testing.T) {
+	t.Parallel()
+	lines := strings.Repeat("- {name: x, user: {exec: {command: t0ps3cret}}}\n", 500)
+	made := newContent(&inlineTarget("1", marshal(t, map[string]any{"kubeconfig": kubeconfig("{}") + lines})).Spec, nil)
+	if len(made.problems) != maxProblems {
+		t.Errorf("want %d problems, got %d", maxProblems, len(made.problems))
+	}
+	err := targetError(newItem("my-target"), nil, made.problems...)
+	if text := err.Error(); len(text) > 2000 || !strings.HasSuffix(text, ", and 90 more]") || strings.Contains(text, "t0ps3cret") {
+		t.Errorf("the text of the error is %q", text)
+	}
+}
+
+func TestMendedSecret(t *testing.T) {
+	t.Parallel()
+	cached := newCache(secretTarget("1", "k"), newSecret("1", nil))
+	live := newStore(secretTarget("1", "k"), newSecret("1", map[string]string{"k": "{}"}))
+	resolver := NewResolver(cached.reader(), live.reader())
+	if _, err := resolver.Target(t.Context(), newItem("my-target")); err == nil {
+		t.Fatal("want an error")
+	}
+	live.put(newSecret("2", map[string]string{"k": sound}))
+	if _, err := resolver.Target(t.Context(), newItem("my-target")); err != nil {
+		t.Errorf("the cache still tells of the broken secret, which must not be reported: %v", err)
+	}
+}
