@@ -1,0 +1,94 @@
+// Package managed keeps account of the objects that a deploy item manages. The account is saved before an object is created
+// and keeps it until it was seen gone, so that whatever happens in between, nothing is forgotten.
+package managed
+
+import (
+	"slices"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// Ledger is the account of one deploy item. The order of its entries is the order in which they came. It is not safe for
+// concurrent use.
+type Ledger struct {
+	entries []managedresource.ManagedResourceStatus
+	index   map[object.Key]int
+}
+
+// NewLedger returns a ledger with copies of entries. Of several entries for one object the last counts.
+func NewLedger(entries []managedresource.ManagedResourceStatus) *Ledger {
+	l := &Ledger{index: map[object.Key]int{}}
+	for _, e := range entries {
+		l.set(e)
+	}
+	return l
+}
+
+func (l *Ledger) set(e managedresource.ManagedResourceStatus) {
+	key := object.KeyOfReference(e.Resource)
+	if i, ok := l.index[key]; ok {
+		l.entries[i] = e
+		return
+	}
+	l.index[key] = len(l.entries)
+	l.entries = append(l.entries, e)
+}
+
+// Get returns the entry of an object.
+func (l *Ledger) Get(key object.Key) (e managedresource.ManagedResourceStatus, ok bool) {
+	i, ok := l.index[key]
+	if !ok {
+		return e, false
+	}
+	return l.entries[i], true
+}
+
+// Expect notes that the object of a reference is about to be applied. Of what was noted before, the uid is kept, and what was
+// applied unless stale says that it is not what will be applied now: then nobody can know for sure, until the object was
+// applied, what it looks like.
+func (l *Ledger) Expect(r managedresource.ObjectReference, policy managedresource.Policy, stale func(applied string) bool) {
+	before, _ := l.Get(object.KeyOfReference(r))
+	r.UID = before.Resource.UID
+	e := managedresource.ManagedResourceStatus{Policy: policy, Resource: r}
+	if !stale(before.Applied) {
+		e.Applied = before.Applied
+	}
+	l.set(e)
+}
+
+// Applied notes that the object of a reference, which has its uid, was applied.
+func (l *Ledger) Applied(r managedresource.ObjectReference, applied string) {
+	e, _ := l.Get(object.KeyOfReference(r))
+	e.Resource, e.Applied = r, applied
+	l.set(e)
+}
+
+// Gone drops the entry of an object that was seen gone.
+func (l *Ledger) Gone(key object.Key) {
+	i, ok := l.index[key]
+	if !ok {
+		return
+	}
+	l.entries = slices.Delete(l.entries, i, i+1)
+	delete(l.index, key)
+	for other, j := range l.index {
+		if j > i {
+			l.index[other] = j - 1
+		}
+	}
+}
+
+// Entries returns all entries. The caller may keep the slice.
+func (l *Ledger) Entries() []managedresource.ManagedResourceStatus { return slices.Clone(l.entries) }
+
+// Without returns the entries of objects other than the given ones.
+func (l *Ledger) Without(wanted map[object.Key]bool) []managedresource.ManagedResourceStatus {
+	var others []managedresource.ManagedResourceStatus
+	for _, e := range l.entries {
+		if !wanted[object.KeyOfReference(e.Resource)] {
+			others = append(others, e)
+		}
+	}
+	return others
+}

@@ -1,0 +1,155 @@
+package object
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+)
+
+// Manifest is an object as a user wrote it, with the path of the field that it was read from.
+type Manifest struct {
+	Path   *field.Path
+	Object *unstructured.Unstructured
+}
+
+// Parse reads a manifest. A List is replaced by its items, down to any depth. All problems are reported at once with their
+// field paths; what is returned beside them are the manifests without problems. Integers keep their precision.
+func Parse(raw []byte, path *field.Path) ([]Manifest, field.ErrorList) {
+	var content any
+	if len(raw) > 0 {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &content); err != nil {
+			return nil, field.ErrorList{field.Invalid(path, field.OmitValueType{}, "expected an object, but found no JSON")}
+		}
+	}
+	return expand(content, path)
+}
+
+func expand(content any, path *field.Path) ([]Manifest, field.ErrorList) {
+	if content == nil {
+		return nil, field.ErrorList{field.Required(path, "the manifest is empty")}
+	}
+	fields, ok := content.(map[string]any)
+	if !ok {
+		return nil, field.ErrorList{field.Invalid(path, field.OmitValueType{}, "expected an object")}
+	}
+	if len(fields) == 0 {
+		return nil, field.ErrorList{field.Required(path, "the manifest is empty")}
+	}
+	if items, isList := listItems(fields); isList {
+		var manifests []Manifest
+		var problems field.ErrorList
+		for i, item := range items {
+			m, p := expand(item, path.Child("items").Index(i))
+			manifests, problems = append(manifests, m...), append(problems, p...)
+		}
+		return manifests, problems
+	}
+	if problems := checkIdentity(fields, path); len(problems) > 0 {
+		return nil, problems
+	}
+	o := &unstructured.Unstructured{Object: fields}
+	normalize(o)
+	return []Manifest{{Path: path, Object: o}}, nil
+}
+
+// listItems returns the items of a List. The kind counts beside the field: a custom resource may well have a field "items".
+func listItems(fields map[string]any) (items []any, isList bool) {
+	kind, _ := fields["kind"].(string)
+	items, isList = fields["items"].([]any)
+	return items, isList && strings.HasSuffix(kind, "List")
+}
+
+// checkIdentity reports what is missing to name the object. Types are checked where the accessors of unstructured objects
+// would otherwise take a wrong one for a missing field, or panic when the object is copied.
+func checkIdentity(fields map[string]any, path *field.Path) field.ErrorList {
+	var problems field.ErrorList
+	require := func(fields map[string]any, path *field.Path, name string) {
+		switch value := fields[name].(type) {
+		case nil:
+			problems = append(problems, field.Required(path.Child(name), ""))
+		case string:
+			if value == "" {
+				problems = append(problems, field.Required(path.Child(name), ""))
+			}
+		default:
+			problems = append(problems, field.Invalid(path.Child(name), field.OmitValueType{}, "expected a string"))
+		}
+	}
+	require(fields, path, "apiVersion")
+	require(fields, path, "kind")
+	metadata, ok := fields["metadata"].(map[string]any)
+	if !ok {
+		return append(problems, field.Required(path.Child("metadata", "name"), ""))
+	}
+	require(metadata, path.Child("metadata"), "name")
+	if _, ok := metadata["namespace"].(string); !ok && metadata["namespace"] != nil {
+		problems = append(problems, field.Invalid(path.Child("metadata", "namespace"), field.OmitValueType{}, "expected a string"))
+	}
+	problems = append(problems, checkStringMap(metadata["labels"], path.Child("metadata", "labels"))...)
+	return append(problems, checkStringMap(metadata["annotations"], path.Child("metadata", "annotations"))...)
+}
+
+func checkStringMap(value any, path *field.Path) field.ErrorList {
+	if value == nil {
+		return nil
+	}
+	entries, ok := value.(map[string]any)
+	if !ok {
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, "expected a map of strings")}
+	}
+	var problems field.ErrorList
+	for key, entry := range entries {
+		if _, ok := entry.(string); !ok {
+			problems = append(problems, field.Invalid(path.Key(key), field.OmitValueType{}, "expected a string; numbers and booleans need quotes"))
+		}
+	}
+	return problems
+}
+
+// serverFields are set by the API server alone. They get into manifests that were read from a cluster.
+var serverFields = []string{
+	"resourceVersion", "uid", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+	"managedFields", "selfLink",
+}
+
+// normalize brings an object to the form in which the API server returns it, as far as that matters for comparing the two.
+func normalize(o *unstructured.Unstructured) {
+	for _, name := range serverFields {
+		unstructured.RemoveNestedField(o.Object, "metadata", name)
+	}
+	switch gvk := o.GroupVersionKind(); {
+	case gvk.Group == "" && gvk.Kind == "Secret":
+		encodeStringData(o.Object)
+	case gvk.Group == "rbac.authorization.k8s.io" && gvk.Kind == "ClusterRole" && o.Object["aggregationRule"] != nil:
+		// A controller fills in the rules of an aggregated role and overwrites those of the manifest.
+		delete(o.Object, "rules")
+	}
+}
+
+// encodeStringData moves stringData of a Secret to where the API server keeps it. A malformed one is left to the API server.
+func encodeStringData(secret map[string]any) {
+	texts, ok := secret["stringData"].(map[string]any)
+	if !ok {
+		return
+	}
+	data, ok := secret["data"].(map[string]any)
+	if !ok {
+		if secret["data"] != nil {
+			return
+		}
+		data = map[string]any{}
+	}
+	for _, text := range texts {
+		if _, ok := text.(string); !ok {
+			return
+		}
+	}
+	for key, text := range texts {
+		data[key] = base64.StdEncoding.EncodeToString([]byte(text.(string))) //nolint:forcetypeassert // checked above
+	}
+	secret["data"] = data
+	delete(secret, "stringData")
+}

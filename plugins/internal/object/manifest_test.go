@@ -1,0 +1,103 @@
+package object_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason   string
+		raw      string
+		want     []map[string]any
+		problems []string
+	}{
+		"nothing": {
+			reason: "an entry without a manifest is reported", raw: "", problems: []string{"m: Required value: the manifest is empty"},
+		},
+		"null": {
+			reason: "null is nothing", raw: "null", problems: []string{"m: Required value: the manifest is empty"},
+		},
+		"no object": {
+			reason: "a text may well be a manifest that was not parsed, but it is none", raw: `"kind: ConfigMap"`,
+			problems: []string{"m: Invalid value: expected an object"},
+		},
+		"numbers": {
+			reason: "integers keep their precision, and what only the API server sets is dropped",
+			raw:    `{"apiVersion":"v1","kind":"A","metadata":{"name":"a","uid":"1","managedFields":[],"creationTimestamp":null},"n":9007199254740993}`,
+			want: []map[string]any{{
+				"apiVersion": "v1", "kind": "A", "metadata": map[string]any{"name": "a"}, "n": int64(9007199254740993),
+			}},
+		},
+		"list": {
+			reason: "a List stands for its items, also if there are none",
+			raw: `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"List","items":[]},
+				{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}]}`,
+			want: []map[string]any{{"apiVersion": "v1", "kind": "A", "metadata": map[string]any{"name": "a"}}},
+		},
+		"items": {
+			reason: "a field items alone makes no List",
+			raw:    `{"apiVersion":"v1","kind":"Basket","metadata":{"name":"a"},"items":["apple"]}`,
+			want: []map[string]any{{
+				"apiVersion": "v1", "kind": "Basket", "metadata": map[string]any{"name": "a"}, "items": []any{"apple"},
+			}},
+		},
+		"string data": {
+			reason: "the data of a Secret is brought to where the API server keeps it",
+			raw:    `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"},"data":{"a":"YQ=="},"stringData":{"b":"b"}}`,
+			want: []map[string]any{{
+				"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "a"},
+				"data": map[string]any{"a": "YQ==", "b": "Yg=="},
+			}},
+		},
+		"aggregated role": {
+			reason: "the rules of an aggregated role belong to its controller",
+			raw: `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"a"},"rules":[],
+				"aggregationRule":{"clusterRoleSelectors":[]}}`,
+			want: []map[string]any{{
+				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": "a"},
+				"aggregationRule": map[string]any{"clusterRoleSelectors": []any{}},
+			}},
+		},
+		"identity": {
+			reason:   "everything that is missing is reported at once",
+			raw:      `{"kind":7,"metadata":{"namespace":1}}`,
+			problems: []string{"m.apiVersion: Required value", "m.kind: Invalid value: expected a string", "m.metadata.name: Required value", "m.metadata.namespace: Invalid value: expected a string"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			manifests, errs := object.Parse([]byte(c.raw), field.NewPath("m"))
+			var got []map[string]any
+			for _, m := range manifests {
+				got = append(got, m.Object.Object)
+			}
+			var problems []string
+			for _, err := range errs {
+				problems = append(problems, err.Error())
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
+			}
+			if diff := cmp.Diff(c.problems, problems); diff != "" {
+				t.Errorf("%s: problems: -want +got:\n%s", c.reason, diff)
+			}
+		})
+	}
+}
+
+func TestEnumerate(t *testing.T) {
+	t.Parallel()
+	texts := []string{"1", "2", "3", "4", "5", "6", "7"}
+	if got := object.Enumerate(texts[:5], ", ", 5); got != "1, 2, 3, 4, 5" {
+		t.Errorf("got %q", got)
+	}
+	if got := object.Enumerate(texts, ", ", 5); got != "1, 2, 3, 4, 5, and 2 more" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,55 @@
+// Package object names Kubernetes objects and reads them from manifests.
+package object
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// Key identifies an object on its cluster. It has no version: an object is the same in all versions of its API.
+type Key struct {
+	Group, Kind, Namespace, Name string
+}
+
+// KeyOf returns the key of an object.
+func KeyOf(o *unstructured.Unstructured) Key {
+	gvk := o.GroupVersionKind()
+	return Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// KeyOfReference returns the key of the object that a reference names.
+func KeyOfReference(r managedresource.ObjectReference) Key {
+	return Key{Group: GVK(r.APIVersion, r.Kind).Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+}
+
+// String returns the key as people read it, such as "Deployment shop/frontend" or "Namespace shop".
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return k.Kind + " " + k.Name
+	}
+	return k.Kind + " " + k.Namespace + "/" + k.Name
+}
+
+// GVK reads an apiVersion as leniently as possible: what cannot be read becomes the version.
+func GVK(apiVersion, kind string) schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(apiVersion, kind)
+}
+
+// IsCRD tells whether objects of this group and kind define kinds of their own.
+func IsCRD(group, kind string) bool {
+	return group == "apiextensions.k8s.io" && kind == "CustomResourceDefinition"
+}
+
+// Enumerate lists the first texts, at most so many, and says how many more there are, so that a message about many objects
+// stays readable.
+func Enumerate(texts []string, separator string, most int) string {
+	if len(texts) <= most {
+		return strings.Join(texts, separator)
+	}
+	return fmt.Sprintf("%s%sand %d more", strings.Join(texts[:most], separator), separator, len(texts)-most)
+}

@@ -1,0 +1,95 @@
+package targetclient
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// maxUnused is how long a client is kept that nobody asks for.
+	maxUnused = 10 * time.Minute
+	// maxClients bounds how many clients are kept, whoever asks for them.
+	maxClients = 200
+)
+
+// Cache keeps a client per kubeconfig. Clients that nobody has asked for in ten minutes are dropped, and so are the longest
+// unused ones when there are too many; this happens when a client is asked for, so no goroutine belongs to a Cache. It is safe
+// for concurrent use.
+type Cache struct {
+	userAgent string
+	wrap      func(http.RoundTripper) http.RoundTripper
+	now       func() time.Time
+
+	mu      sync.Mutex
+	entries map[[sha256.Size]byte]*entry
+}
+
+type entry struct {
+	client   *Client
+	lastUsed time.Time
+}
+
+// Option sets up a Cache.
+type Option func(*Cache)
+
+// WrapTransport puts a round tripper around the transport of each client, below authentication.
+func WrapTransport(wrap func(http.RoundTripper) http.RoundTripper) Option {
+	return func(c *Cache) { c.wrap = wrap }
+}
+
+// NewCache returns an empty cache. userAgent is how its clients introduce themselves to API servers.
+func NewCache(userAgent string, opts ...Option) *Cache {
+	c := &Cache{userAgent: userAgent, now: time.Now, entries: map[[sha256.Size]byte]*entry{}}
+	for _, opt := range opts {
+		opt(c)
+	}
+	return c
+}
+
+// Get returns the client for a kubeconfig, without talking to its cluster. The client stays usable after it was dropped from
+// the cache. The error is ErrKubeconfig.
+func (c *Cache) Get(kubeconfig []byte) (*Client, error) {
+	key := sha256.Sum256(kubeconfig)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	c.dropUnused(now)
+	if e, ok := c.entries[key]; ok {
+		e.lastUsed = now
+		return e.client, nil
+	}
+	client, err := newClient(kubeconfig, c.userAgent, c.wrap)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.entries) >= maxClients {
+		c.dropLongestUnused()
+	}
+	c.entries[key] = &entry{client: client, lastUsed: now}
+	return client, nil
+}
+
+func (c *Cache) dropUnused(now time.Time) {
+	for key, e := range c.entries {
+		if now.Sub(e.lastUsed) > maxUnused {
+			e.client.close()
+			delete(c.entries, key)
+		}
+	}
+}
+
+func (c *Cache) dropLongestUnused() {
+	var oldest [sha256.Size]byte
+	var found *entry
+	for key, e := range c.entries {
+		if found == nil || e.lastUsed.Before(found.lastUsed) {
+			oldest, found = key, e
+		}
+	}
+	if found != nil {
+		found.client.close()
+		delete(c.entries, oldest)
+	}
+}

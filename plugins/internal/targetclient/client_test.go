@@ -1,0 +1,202 @@
+package targetclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// apiServer answers discovery requests. A group version whose resources are nil cannot be told anything about.
+type apiServer struct {
+	mu      sync.Mutex
+	asked   int
+	groups  map[string][]metav1.APIResource
+	refuses bool
+}
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuses {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	switch path := strings.TrimPrefix(r.URL.Path, "/apis/"); {
+	case r.URL.Path == "/api":
+		s.asked++
+		_ = json.NewEncoder(w).Encode(metav1.APIVersions{})
+	case r.URL.Path == "/apis":
+		list := metav1.APIGroupList{}
+		for gv := range s.groups {
+			group, version, _ := strings.Cut(gv, "/")
+			list.Groups = append(list.Groups, metav1.APIGroup{
+				Name: group, Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: gv, Version: version}},
+			})
+		}
+		_ = json.NewEncoder(w).Encode(list)
+	case s.groups[path] != nil:
+		_ = json.NewEncoder(w).Encode(metav1.APIResourceList{GroupVersion: path, APIResources: s.groups[path]})
+	default:
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+func (s *apiServer) serve(gv string, resources ...metav1.APIResource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.groups[gv] = resources
+}
+
+func kubeconfigFor(server string) []byte {
+	return fmt.Appendf(nil, `{"current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
+		"clusters":[{"name":"c","cluster":{"server":%q}}],"users":[{"name":"u","user":{"token":"secret"}}]}`, server)
+}
+
+func newTestClient(t *testing.T, s *apiServer) *Client {
+	t.Helper()
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	client, err := NewCache("test").Get(kubeconfigFor(server.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+var (
+	widget = metav1.APIResource{Name: "widgets", Kind: "Widget", Namespaced: true}
+	gadget = metav1.APIResource{Name: "gadgets", Kind: "Gadget"}
+	status = metav1.APIResource{Name: "widgets/status", Kind: "Widget"}
+)
+
+func gvk(group, version, kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
+}
+
+func TestMapping(t *testing.T) {
+	t.Parallel()
+	server := &apiServer{groups: map[string][]metav1.APIResource{"example.org/v2": {status, widget}}}
+	client := newTestClient(t, server)
+	ctx, began := t.Context(), time.Now()
+
+	m, err := client.Mapping(ctx, gvk("example.org", "v2", "Widget"), began)
+	if err != nil || m.Resource.Resource != "widgets" || !m.Namespaced {
+		t.Fatalf("expected the mapping of Widget, but found %v and %v", m, err)
+	}
+	if _, err := client.Mapping(ctx, gvk("example.org", "v1", "Widget"), began); !meta.IsNoMatchError(err) {
+		t.Errorf("expected that an unserved version is unknown, but found %v", err)
+	}
+	if m, err := client.MappingInAnyVersion(ctx, gvk("example.org", "v1", "Widget"), began); err != nil || m.Resource.Version != "v2" {
+		t.Errorf("expected the mapping of another version, but found %v and %v", m, err)
+	}
+	if server.asked != 1 {
+		t.Errorf("expected to be asked once, but it was %d times", server.asked)
+	}
+
+	server.serve("example.org/v2", widget, gadget)
+	if _, err := client.Mapping(ctx, gvk("example.org", "v2", "Gadget"), began); !meta.IsNoMatchError(err) {
+		t.Errorf("what was asked since the call began is good enough for it, but found %v", err)
+	}
+	if m, err := client.Mapping(ctx, gvk("example.org", "v2", "Gadget"), time.Now()); err != nil || m.Namespaced {
+		t.Errorf("expected a later call to see the new kind, but found %v and %v", m, err)
+	}
+	client.Forget(ctx)
+	if _, err := client.Mapping(ctx, gvk("example.org", "v2", "Gadget"), began); err != nil {
+		t.Errorf("expected to ask again after forgetting, but found %v", err)
+	}
+	if server.asked != 3 {
+		t.Errorf("expected to be asked three times, but it was %d times", server.asked)
+	}
+}
+
+func TestGroupThatIsDownIsNoUnknownKind(t *testing.T) {
+	t.Parallel()
+	client := newTestClient(t, &apiServer{groups: map[string][]metav1.APIResource{"example.org/v1": {widget}, "down.org/v1": nil}})
+	if _, err := client.Mapping(t.Context(), gvk("example.org", "v1", "Widget"), time.Now()); err != nil {
+		t.Errorf("expected other groups to be known, but found %v", err)
+	}
+	if _, err := client.Mapping(t.Context(), gvk("down.org", "v1", "Thing"), time.Now()); err == nil || meta.IsNoMatchError(err) {
+		t.Errorf("expected an error about the group, but found %v", err)
+	}
+}
+
+func TestRefusedDiscoveryIsNoUnknownKind(t *testing.T) {
+	t.Parallel()
+	client := newTestClient(t, &apiServer{refuses: true})
+	if _, err := client.Mapping(t.Context(), gvk("example.org", "v1", "Widget"), time.Now()); err == nil || meta.IsNoMatchError(err) {
+		t.Errorf("expected an error about discovery, but found %v", err)
+	}
+}
+
+func TestWaitingForDiscoveryEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	client := newTestClient(t, &apiServer{})
+	client.turn <- struct{}{} // somebody is asking a target that hangs
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := client.Mapping(ctx, gvk("example.org", "v1", "Widget"), time.Now()); !errors.Is(err, context.Canceled) {
+		t.Errorf("expected the error of the context, but found %v", err)
+	}
+}
+
+func TestCache(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	cache := NewCache("test")
+	cache.now = func() time.Time { return now }
+	get := func(server string) *Client {
+		t.Helper()
+		client, err := cache.Get(kubeconfigFor(server))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client
+	}
+	first := get("https://one:6443")
+	if first.Host != "one:6443" {
+		t.Errorf("expected the host, but found %q", first.Host)
+	}
+	now = now.Add(9 * time.Minute)
+	if get("https://one:6443") != first {
+		t.Error("expected the same client for the same content")
+	}
+	if get("https://two:6443") == first {
+		t.Error("expected another client for other content")
+	}
+	now = now.Add(9 * time.Minute)
+	if get("https://one:6443") != first {
+		t.Error("a client that is used every nine minutes must stay")
+	}
+	now = now.Add(11 * time.Minute)
+	if get("https://one:6443") == first || len(cache.entries) != 1 {
+		t.Error("expected unused clients to be dropped")
+	}
+	for i := range maxClients + 10 {
+		now = now.Add(time.Millisecond)
+		get(fmt.Sprintf("https://many-%d:6443", i))
+	}
+	if len(cache.entries) != maxClients {
+		t.Errorf("expected %d clients, but found %d", maxClients, len(cache.entries))
+	}
+}
+
+func TestBadKubeconfigIsNotQuoted(t *testing.T) {
+	t.Parallel()
+	for _, kubeconfig := range []string{"hunter2: [", "", `{"clusters":"hunter2"}`} {
+		if _, err := NewCache("test").Get([]byte(kubeconfig)); !errors.Is(err, ErrKubeconfig) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("expected ErrKubeconfig, but found %v", err)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+// Package targeterror tells what an error of a target cluster means for a job: whether trying again makes sense, and what to
+// tell the user.
+package targeterror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Reasons that are given to errors.
+const (
+	// ReasonUnauthorized: the target does not know the credentials.
+	ReasonUnauthorized = "TargetUnauthorized"
+	// ReasonUnreachable: there was no answer from the target.
+	ReasonUnreachable = "TargetUnreachable"
+	// ReasonRejected: the target finds that the object is wrong.
+	ReasonRejected = "ObjectRejected"
+	// ReasonUnknownKind: the target does not serve the kind of the object.
+	ReasonUnknownKind = "UnknownKind"
+	// ReasonTarget: any other error of the target.
+	ReasonTarget = "TargetError"
+)
+
+// Explain returns err as an *sdk.Error for the target with the given host; nil for nil.
+//
+//   - 401: the credentials are wrong. ERR_UNAUTHORIZED, the job fails.
+//   - 400 and 422: the API server finds the object wrong, and would again. ERR_CONFIGURATION_PROBLEM, the job fails. A webhook
+//     that denies an object counts only if it gives one of these reasons, which says the same.
+//   - an unknown kind: as before.
+//   - everything else may change without the deploy item being changed, such as missing permissions, a missing namespace, a
+//     conflict, or a target that cannot be reached. No code, the call is retried.
+//
+// What the wrapped error says is kept, but for the URL of a request that was not answered: the host says enough.
+func Explain(host string, err error) error {
+	var known *sdk.Error
+	var unanswered *url.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &unanswered):
+		return err
+	case apierrors.IsUnauthorized(err):
+		return &sdk.Error{
+			Codes:  []v1alpha1.ErrorCode{v1alpha1.ErrorUnauthorized},
+			Reason: ReasonUnauthorized,
+			Err:    fmt.Errorf("target cluster %s does not accept the credentials of the Target: %w", host, err),
+		}
+	case meta.IsNoMatchError(err):
+		return sdk.ConfigurationError(ReasonUnknownKind, "target cluster %s: %w", host, err)
+	case rejected(err):
+		return sdk.ConfigurationError(ReasonRejected, "%w", err)
+	case errors.As(err, &unanswered):
+		return &sdk.Error{
+			Reason: ReasonUnreachable,
+			Err:    fmt.Errorf("cannot reach target cluster %s: %w", host, unanswered.Err),
+		}
+	default:
+		return &sdk.Error{Reason: ReasonTarget, Err: err}
+	}
+}
+
+// rejected goes by the reason and not by the HTTP status: a webhook that denies an object without a reason of its own is
+// reported with status 400 too, and may decide otherwise next time.
+func rejected(err error) bool {
+	reason := apierrors.ReasonForError(err)
+	return reason == metav1.StatusReasonInvalid || reason == metav1.StatusReasonBadRequest
+}
+
+// mostListed bounds how many errors a message lists.
+const mostListed = 20
+
+// ObjectErrors is an error about several objects, with one error for each.
+type ObjectErrors []error
+
+// Collect returns the errors that are not nil as one; nil if there are none.
+func Collect(errs []error) error {
+	var found ObjectErrors
+	for _, err := range errs {
+		if err != nil {
+			found = append(found, err)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil
+	case 1:
+		return found[0]
+	default:
+		return found
+	}
+}
+
+// Error lists the first few errors and says how many more there are.
+func (e ObjectErrors) Error() string {
+	texts := make([]string, 0, len(e))
+	for _, err := range e {
+		texts = append(texts, err.Error())
+	}
+	return object.Enumerate(texts, "; ", mostListed)
+}
+
+// Unwrap returns all errors, so that the codes of all count.
+func (e ObjectErrors) Unwrap() []error { return e }

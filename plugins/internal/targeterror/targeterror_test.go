@@ -1,0 +1,93 @@
+package targeterror_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Resource: "configmaps"}
+	config := []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}
+	for name, c := range map[string]struct {
+		reason string
+		err    error
+		codes  []v1alpha1.ErrorCode
+		text   string
+	}{
+		"unauthorized": {
+			reason: "wrong credentials stay wrong", err: apierrors.NewUnauthorized("no"),
+			codes: []v1alpha1.ErrorCode{v1alpha1.ErrorUnauthorized}, text: "target cluster host:1 does not accept the credentials",
+		},
+		"forbidden": {
+			reason: "somebody may grant the permission while the job has time",
+			err:    apierrors.NewForbidden(resource, "a", errors.New("no")), text: "forbidden",
+		},
+		"invalid":     {reason: "the object is wrong", err: apierrors.NewInvalid(schema.GroupKind{Kind: "A"}, "a", nil), codes: config, text: "invalid"},
+		"bad request": {reason: "the object is wrong", err: apierrors.NewBadRequest("cannot read it"), codes: config, text: "cannot read it"},
+		"webhook": {
+			reason: "a denial by a webhook has the status of a bad request but may be another one next time",
+			err:    &apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Message: "denied the request"}}, text: "denied",
+		},
+		"unknown kind": {reason: "an unknown kind is the user's mistake", err: &meta.NoKindMatchError{}, codes: config, text: "host:1"},
+		"unreachable": {
+			reason: "a target that is down may come back; the URL is left out",
+			err:    &url.Error{Op: "Get", URL: "https://host:1/api/very/long", Err: errors.New("connection refused")},
+			text:   "cannot reach target cluster host:1: connection refused",
+		},
+		"canceled": {reason: "an end of the call is not the target's fault", err: context.Canceled, text: "context canceled"},
+		"not found": {
+			reason: "a missing namespace may come", err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "a"), text: "not found",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := targeterror.Explain("host:1", fmt.Errorf("outer: %w", c.err))
+			if diff := cmp.Diff(c.codes, sdk.Codes(got)); diff != "" {
+				t.Errorf("%s: codes: -want +got:\n%s", c.reason, diff)
+			}
+			if !strings.Contains(got.Error(), c.text) || strings.Contains(got.Error(), "very/long") {
+				t.Errorf("%s: got %q", c.reason, got)
+			}
+			if !errors.Is(got, c.err) && !strings.Contains(name, "unreachable") {
+				t.Errorf("%s: the cause is lost", c.reason)
+			}
+		})
+	}
+	if targeterror.Explain("host:1", nil) != nil {
+		t.Error("no error must stay none")
+	}
+}
+
+func TestCollect(t *testing.T) {
+	t.Parallel()
+	if targeterror.Collect([]error{nil, nil}) != nil {
+		t.Error("expected no error")
+	}
+	var errs []error
+	for i := range 22 {
+		errs = append(errs, nil, fmt.Errorf("error %d", i))
+	}
+	errs = append(errs, sdk.ConfigurationError("Reason", "last"))
+	got := targeterror.Collect(errs)
+	if text := got.Error(); !strings.HasPrefix(text, "error 0; error 1; ") || !strings.HasSuffix(text, "error 19; and 3 more") {
+		t.Errorf("expected the first errors and how many more there are, but found %q", got)
+	}
+	if len(sdk.Codes(got)) != 1 {
+		t.Error("the codes of errors that are not listed must count")
+	}
+}

@@ -1,0 +1,134 @@
+package deployer_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+)
+
+func export(key, path, namespace, name string) object {
+	return object{"key": key, "jsonPath": path, "fromResource": object{
+		"apiVersion": "v1", "kind": "ConfigMap", "name": name, "namespace": namespace,
+	}}
+}
+
+// anonymous returns access to the cluster with a token that it does not know.
+func anonymous() *rest.Config {
+	return &rest.Config{
+		Host:            cluster.Host,
+		BearerToken:     "no-such-token",
+		TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CAData},
+	}
+}
+
+func TestExports(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		reason  string
+		exports any
+		want    object
+	}{
+		"map": {
+			reason:  "the form of Landscaper, as in its documentation",
+			exports: object{"defaultTimeout": "5m", "exports": []any{export("test", ".data", w.namespace, "a")}},
+			want:    object{"test": object{"foo": "bar", "num": "7"}},
+		},
+		"list": {
+			reason:  "the direct list, with braces and without, and with nested keys",
+			exports: []any{export("a.b", "{.data.foo}", w.namespace, "a"), export("a.c", "data.num", w.namespace, "a")},
+			want:    object{"a": object{"b": "bar", "c": "7"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			item := w.item(with(config(w.configMap("a", object{"foo": "bar", "num": "7"})), "exports", c.exports))
+			result := w.mustSucceed(item)
+			if diff := cmp.Diff(c.want, result.Succeeded.Exports); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
+			}
+		})
+	}
+}
+
+func TestExportNeedsNoRequestForAnAppliedObject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustSucceed(w.item(with(config(w.configMap("a", object{"foo": "bar"})), "exports", []any{export("x", ".data.foo", w.namespace, "a")})))
+	if got := w.requests.take(); len(got) != 1 {
+		t.Errorf("expected one request, but found %v", got)
+	}
+}
+
+func TestExportWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(with(config(w.configMap("a", object{"foo": "bar"})), "exports", []any{
+		export("late.value", ".data.late", w.namespace, "a"),
+		export("other", ".data.x", w.namespace, "elsewhere"),
+	}))
+	w.mustWaitFor(w.reconcile(item), `export "late.value"`, "ConfigMap "+w.namespace+"/a has no value at .data.late",
+		`export "other"`, "ConfigMap "+w.namespace+"/elsewhere does not exist")
+	w.patch(configMaps, "a", `{"data":{"late":"now"}}`)
+	w.mustWaitFor(w.reconcile(item), `export "other"`)
+	w.mustSucceed(w.item(config(w.configMap("elsewhere", object{"x": "y"}))))
+	result := w.mustSucceed(item)
+	if diff := cmp.Diff(object{"late": object{"value": "now"}, "other": "y"}, result.Succeeded.Exports); diff != "" {
+		t.Errorf("exports: -want +got:\n%s", diff)
+	}
+}
+
+func TestScheduleIsReported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	result := w.mustSucceed(w.item(with(config(w.configMap("a", nil)), "continuousReconcile", object{"every": "1m"})))
+	found := false
+	for _, m := range result.Messages {
+		found = found || (m.Event != nil && m.Event.Warning && m.Event.Reason == "ContinuousReconcileInactive")
+	}
+	if !found {
+		t.Errorf("expected a warning that schedules do not run, but found %v", result.Messages)
+	}
+}
+
+func TestUnreachableTarget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.target = targetOf(t, &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "very-secret"})
+	result := w.reconcile(w.item(config(w.configMap("a", nil))))
+	w.mustFail(result, nil, "cannot reach target cluster 127.0.0.1:1", "TargetUnreachable")
+	if strings.Contains(result.String(), "very-secret") {
+		t.Error("the error holds the credentials")
+	}
+	if result.ProviderStatus != nil {
+		t.Errorf("expected nothing to be noted, but found %s", result.ProviderStatus)
+	}
+}
+
+func TestConcurrentItems(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var jobs sync.WaitGroup
+	for _, name := range []string{"a", "b"} {
+		jobs.Go(func() {
+			item := w.item(config(w.configMap(name, nil), w.configMap(name+"-more", nil), w.custom("two.example.org", "Gadget"+name, name),
+				crd("two.example.org", "Gadget"+name)))
+			item.Name = name
+			call := sdktest.Call{DeployItem: item, Target: w.target}
+			result := w.plugin.ReconcileUntilDone(w.Context(), call)
+			if result.Succeeded == nil {
+				t.Errorf("item %s: expected success, but found: %s", name, result)
+				return
+			}
+			keepStatus(item, result)
+			if result := w.plugin.DeleteUntilDone(w.Context(), sdktest.Call{DeployItem: item, Target: w.target}); result.Succeeded == nil {
+				t.Errorf("item %s: expected the deletion to succeed, but found: %s", name, result)
+			}
+		})
+	}
+	jobs.Wait()
+}

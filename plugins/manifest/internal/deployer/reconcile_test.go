@@ -1,0 +1,296 @@
+package deployer_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sdktest.Conform(t, w.plugin, sdktest.Case{
+		Name: "ConfigMap",
+		Call: sdktest.Call{DeployItem: w.item(config(w.configMap("conform", object{"a": "b"}))), Target: w.target},
+	})
+}
+
+func TestCreateUpdateAndDrift(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.configMap("settings", object{"a": "1", "b": "2"})))
+	path := "/api/v1/namespaces/" + w.namespace + "/configmaps"
+
+	w.mustSucceed(item)
+	if diff := cmp.Diff([]string{"POST " + path}, w.requests.take()); diff != "" {
+		t.Errorf("requests of the first job: -want +got:\n%s", diff)
+	}
+	created := w.mustGet(configMaps, "settings")
+	if got := created.GetLabels()["manifest.deployer.landscaper.gardener.cloud/deployitem"]; got != "item" {
+		t.Errorf("expected the label of the deploy item, but found %q", got)
+	}
+	if got := created.GetManagedFields()[0].Manager; got != "pergola" {
+		t.Errorf("expected the field manager pergola, but found %q", got)
+	}
+
+	again := w.mustSucceed(item)
+	if diff := cmp.Diff([]string{"GET " + path + "/settings"}, w.requests.take()); diff != "" {
+		t.Errorf("requests of a job without a change: -want +got:\n%s", diff)
+	}
+	if len(again.Messages) > 0 && again.Messages[0].ProviderStatus != nil {
+		t.Error("a job without a change saved the provider status")
+	}
+	if got := w.mustGet(configMaps, "settings").GetResourceVersion(); got != created.GetResourceVersion() {
+		t.Error("a job without a change wrote the object")
+	}
+
+	w.setConfig(item, config(w.configMap("settings", object{"a": "1"})))
+	w.mustSucceed(item)
+	if diff := cmp.Diff(object{"a": "1"}, w.mustGet(configMaps, "settings").Object["data"]); diff != "" {
+		t.Errorf("a field that was removed from the manifest must go: -want +got:\n%s", diff)
+	}
+
+	w.patch(configMaps, "settings", `{"data":{"a":"changed"},"metadata":{"labels":null}}`)
+	w.mustSucceed(item)
+	repaired := w.mustGet(configMaps, "settings")
+	if diff := cmp.Diff(object{"a": "1"}, repaired.Object["data"]); diff != "" {
+		t.Errorf("drift must be repaired: -want +got:\n%s", diff)
+	}
+	if len(repaired.GetLabels()) != 1 {
+		t.Errorf("expected the label to be back, but found %v", repaired.GetLabels())
+	}
+
+	if err := w.objects(configMaps).Delete(t.Context(), "settings", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.mustSucceed(item)
+	if w.get(configMaps, "settings") == nil {
+		t.Error("a deleted object must be created again")
+	}
+}
+
+func TestUnchangedObjectsAreNotWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	secret := object{
+		"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "secret", "namespace": w.namespace},
+		"stringData": object{"password": "hunter2"},
+	}
+	service := object{
+		"apiVersion": "v1", "kind": "Service", "metadata": object{"name": "service", "namespace": w.namespace},
+		"spec": object{"selector": object{"app": "a"}, "ports": []any{object{"port": 80}}},
+	}
+	job := object{
+		"apiVersion": "batch/v1", "kind": "Job", "metadata": object{"name": "job", "namespace": w.namespace},
+		"spec": object{"suspend": true, "template": object{"spec": object{
+			"restartPolicy": "Never", "containers": []any{object{"name": "main", "image": "busybox"}},
+		}}},
+	}
+	item := w.item(with(config(w.deployment("web", "nginx"), secret, service, job), "readinessChecks", object{"disableDefault": true}))
+	w.mustSucceed(item)
+	w.requests.take()
+
+	w.mustSucceed(item)
+	for _, request := range w.requests.take() {
+		if !strings.HasPrefix(request, http.MethodGet) {
+			t.Errorf("a job without a change sent %s", request)
+		}
+	}
+
+	// Replicas are not named in the manifest and belong to whoever scales; the secret's password is, if in another field.
+	w.patch(deployments, "web", `{"spec":{"replicas":3}}`)
+	w.patch(secrets, "secret", `{"data":{"password":"bm90IGh1bnRlcg=="}}`)
+	w.requests.take()
+	w.mustSucceed(item)
+	writes := slices.DeleteFunc(w.requests.take(), func(r string) bool { return strings.HasPrefix(r, http.MethodGet) })
+	if diff := cmp.Diff([]string{"PUT /api/v1/namespaces/" + w.namespace + "/secrets/secret"}, writes); diff != "" {
+		t.Errorf("writes after drift: -want +got:\n%s", diff)
+	}
+	if replicas, _, _ := unstructured.NestedInt64(w.mustGet(deployments, "web").Object, "spec", "replicas"); replicas != 3 {
+		t.Errorf("expected the replicas to be left alone, but found %d", replicas)
+	}
+
+	// A change of each kind that the API server would refuse without the fields that it filled in.
+	for _, o := range []object{service, job} {
+		o["metadata"].(object)["annotations"] = object{"changed": "yes"}
+	}
+	w.setConfig(item, with(config(w.deployment("web", "nginx"), secret, service, job), "readinessChecks", object{"disableDefault": true}))
+	w.mustSucceed(item)
+	if w.mustGet(services, "service").GetAnnotations()["changed"] != "yes" || w.mustGet(jobs, "job").GetAnnotations()["changed"] != "yes" {
+		t.Error("expected Service and Job to be updated")
+	}
+}
+
+func TestForeignFinalizersAndOwnersSurvive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.configMap("a", object{"a": "1"})))
+	w.mustSucceed(item)
+	w.patch(configMaps, "a", `{"metadata":{"finalizers":["example.org/keep"],"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"1"}]}}`)
+	w.setConfig(item, config(w.configMap("a", object{"a": "2"})))
+	w.mustSucceed(item)
+	o := w.mustGet(configMaps, "a")
+	if diff := cmp.Diff([]string{"example.org/keep"}, o.GetFinalizers()); diff != "" {
+		t.Errorf("finalizers: -want +got:\n%s", diff)
+	}
+	if len(o.GetOwnerReferences()) != 1 {
+		t.Errorf("expected the owner to stay, but found %v", o.GetOwnerReferences())
+	}
+	w.patch(configMaps, "a", `{"metadata":{"finalizers":null}}`)
+}
+
+func TestCustomResourceWithItsDefinition(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.custom("one.example.org", "Widget", "w"), crd("one.example.org", "Widget")))
+	w.mustSucceed(item)
+	widgets := schema.GroupVersionResource{Group: "one.example.org", Version: "v1", Resource: "widgets"}
+	if w.get(widgets, "w") == nil {
+		t.Fatal("expected the custom resource to exist")
+	}
+	w.requests.take()
+	w.mustSucceed(item)
+	if got := w.requests.take(); len(got) != 2 {
+		t.Errorf("expected two requests of a job without a change, but found %v", got)
+	}
+	deleted := w.plugin.DeleteUntilDone(t.Context(), sdktest.Call{DeployItem: item, Target: w.target})
+	if deleted.Succeeded == nil {
+		t.Fatalf("expected the deletion to succeed, but found: %s", deleted)
+	}
+	if w.get(crds, "widgets.one.example.org") != nil {
+		t.Error("expected the definition to be gone")
+	}
+	deletions := slices.DeleteFunc(w.requests.take(), func(r string) bool { return !strings.HasPrefix(r, http.MethodDelete) })
+	want := []string{
+		"DELETE /apis/one.example.org/v1/namespaces/" + w.namespace + "/widgets/w",
+		"DELETE /apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.one.example.org",
+	}
+	if diff := cmp.Diff(want, slices.Compact(deletions)); diff != "" {
+		t.Errorf("deletions: -want +got:\n%s", diff)
+	}
+}
+
+func TestListAndDefaultNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	// Names in the default namespace are shared by all tests.
+	homeless := object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.namespace}}
+	item := w.item(config(object{"apiVersion": "v1", "kind": "List", "items": []any{w.configMap("a", nil), homeless}}))
+	w.mustSucceed(item)
+	if w.get(configMaps, "a") == nil {
+		t.Error("expected the items of a List to be created")
+	}
+	if _, err := w.admin.Resource(configMaps).Namespace("default").Get(t.Context(), w.namespace, metav1.GetOptions{}); err != nil {
+		t.Errorf("expected an object without a namespace in the default one: %v", err)
+	}
+	again := object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.namespace, "namespace": "default"}}
+	w.setConfig(item, config(homeless, again))
+	w.mustFail(w.reconcile(item), configurationProblem, "manifests[1].manifest", "already in manifests[0].manifest")
+	w.setConfig(item, config())
+	w.mustSucceed(item)
+}
+
+func TestDeletedBehindTheBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.configMap("a", nil)))
+	w.mustSucceed(item)
+	w.patch(configMaps, "a", `{"metadata":{"finalizers":["example.org/hold"]}}`)
+	if err := w.objects(configMaps).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.mustWaitFor(w.reconcile(item), "ConfigMap "+w.namespace+"/a", "to be gone before it is created again")
+	w.patch(configMaps, "a", `{"metadata":{"finalizers":null}}`)
+	w.mustSucceed(item)
+	if o := w.mustGet(configMaps, "a"); o.GetDeletionTimestamp() != nil {
+		t.Error("expected a new object")
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.deployment("web", "nginx")))
+	result := w.reconcile(item)
+	w.mustWaitFor(result, "waiting for Deployment "+w.namespace+"/web: ")
+	if result.InProgress.PollAfter <= 0 {
+		t.Errorf("expected a poll hint, but found %s", result.InProgress.PollAfter)
+	}
+	if diff := cmp.Diff([]string{"Deployment web"}, w.managed(item)); diff != "" {
+		t.Errorf("managed: -want +got:\n%s", diff)
+	}
+	w.ready("web")
+	w.requests.take()
+	w.mustSucceed(item)
+	if diff := cmp.Diff([]string{"GET /apis/apps/v1/namespaces/" + w.namespace + "/deployments/web"}, w.requests.take()); diff != "" {
+		t.Errorf("requests of a poll: -want +got:\n%s", diff)
+	}
+
+	w.patch(deployments, "web", `{"status":{"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded","message":"no"}]}}`, "status")
+	w.mustFail(w.reconcile(item), nil, "Readiness", "ObjectFailed", "Deployment "+w.namespace+"/web")
+
+	w.setConfig(item, with(config(w.deployment("web", "nginx")), "readinessChecks", object{"disableDefault": true}))
+	w.mustSucceed(item)
+}
+
+func TestOlderProviderStatus(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, reason := range []string{"flat", "nested"} {
+		o := w.configMap(reason, nil)
+		o["metadata"].(object)["labels"] = object{"manifest.deployer.landscaper.gardener.cloud/deployitem": "item"}
+		if _, err := w.objects(configMaps).Create(t.Context(), &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	item := w.item(config(w.configMap("new", nil)))
+	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{
+		"apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderStatus", "managedResources": [
+			{"apiVersion": "v1", "kind": "ConfigMap", "name": "flat", "namespace": "` + w.namespace + `"},
+			{"policy": "manage", "resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "nested", "namespace": "` + w.namespace + `"}}]}`)}
+	result := w.mustSucceed(item)
+	if w.get(configMaps, "flat") != nil || w.get(configMaps, "nested") != nil {
+		t.Error("expected the objects of the older provider status to be deleted")
+	}
+	if !strings.Contains(string(result.ProviderStatus), "/v1alpha2") {
+		t.Errorf("expected the newer form, but found %s", result.ProviderStatus)
+	}
+}
+
+func TestV1alpha1WithExports(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(object{
+		"apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha1",
+		"kind":       "ProviderConfiguration",
+		"manifests":  []any{w.configMap("a", object{"foo": "bar"})},
+		"exports":    object{"exports": []any{export("x", ".data.foo", w.namespace, "a")}},
+	})
+	result := w.mustSucceed(item)
+	if diff := cmp.Diff(object{"x": "bar"}, result.Succeeded.Exports); diff != "" {
+		t.Errorf("exports: -want +got:\n%s", diff)
+	}
+}
+
+func TestErrorsOfTheTarget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.configMap("a", nil)
+	o["metadata"].(object)["namespace"] = w.namespace + "-missing"
+	w.mustFail(w.reconcile(w.item(config(o))), nil, "apply ConfigMap", "not found")
+	w.mustFail(w.reconcile(w.item(config(w.custom("nowhere.example.org", "Ghost", "g")))), configurationProblem,
+		"manifests[0].manifest", "Ghost "+w.namespace+"/g", "nowhere.example.org/v1")
+	unauthorized := []landscaper.ErrorCode{landscaper.ErrorUnauthorized}
+	w.target = targetOf(t, anonymous())
+	w.mustFail(w.reconcile(w.item(config(w.configMap("a", nil)))), unauthorized, "credentials")
+}

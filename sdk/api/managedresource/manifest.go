@@ -1,0 +1,110 @@
+package managedresource
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Policy says what a deployer may do with an object.
+type Policy string
+
+// The policies of an object.
+const (
+	// PolicyManage: the object is created, updated and deleted, whoever made it. The default.
+	PolicyManage Policy = "manage"
+	// PolicyFallback: like manage, but only as long as nobody else manages the object.
+	PolicyFallback Policy = "fallback"
+	// PolicyKeep: the object is created and updated but never deleted.
+	PolicyKeep Policy = "keep"
+	// PolicyIgnore: the object is left alone.
+	PolicyIgnore Policy = "ignore"
+	// PolicyImmutable: the object is created and deleted but never updated.
+	PolicyImmutable Policy = "immutable"
+)
+
+// Policies returns all policies.
+func Policies() []Policy {
+	return []Policy{PolicyManage, PolicyFallback, PolicyKeep, PolicyIgnore, PolicyImmutable}
+}
+
+// UpdateStrategy says how an object that exists already is brought to its manifest.
+type UpdateStrategy string
+
+// The update strategies.
+const (
+	// UpdateStrategyUpdate: the manifest replaces the object. The default.
+	UpdateStrategyUpdate UpdateStrategy = "update"
+	// UpdateStrategyPatch: the object is patched to equal the manifest.
+	UpdateStrategyPatch UpdateStrategy = "patch"
+	// UpdateStrategyMerge: only fields that the object lacks are taken from the manifest.
+	UpdateStrategyMerge UpdateStrategy = "merge"
+	// UpdateStrategyMergeOverwrite: fields of the manifest overwrite those of the object, others stay.
+	UpdateStrategyMergeOverwrite UpdateStrategy = "mergeOverwrite"
+)
+
+// UpdateStrategies returns all update strategies.
+func UpdateStrategies() []UpdateStrategy {
+	return []UpdateStrategy{UpdateStrategyUpdate, UpdateStrategyPatch, UpdateStrategyMerge, UpdateStrategyMergeOverwrite}
+}
+
+// Manifest is an object to deploy.
+type Manifest struct {
+	// Policy says what may be done with the object. Defaults to manage.
+	Policy Policy `json:"policy,omitempty"`
+	// Manifest is the object, of any kind. A List stands for its items.
+	Manifest *runtime.RawExtension `json:"manifest,omitempty"`
+	// AnnotateBeforeCreate are annotations that are added when the object is created.
+	AnnotateBeforeCreate map[string]string `json:"annotateBeforeCreate,omitempty"`
+	// AnnotateBeforeDelete are annotations that are set before the object is deleted.
+	AnnotateBeforeDelete map[string]string `json:"annotateBeforeDelete,omitempty"`
+	// PatchAfterDeployment is merged into the object once it is ready and exported from.
+	PatchAfterDeployment *runtime.RawExtension `json:"patchAfterDeployment,omitempty"`
+	// PatchBeforeDelete is merged into the object before it is deleted.
+	PatchBeforeDelete *runtime.RawExtension `json:"patchBeforeDelete,omitempty"`
+}
+
+// ManagedResourceStatus is what a deployer keeps about one object that it manages.
+type ManagedResourceStatus struct { //nolint:revive // the name is Landscaper's
+	// Policy that the object was applied with. Empty means manage.
+	Policy Policy `json:"policy,omitempty"`
+	// Resource names the object.
+	Resource ObjectReference `json:"resource"`
+	// AnnotateBeforeDelete are annotations that are set before the object is deleted.
+	AnnotateBeforeDelete map[string]string `json:"annotateBeforeDelete,omitempty"`
+	// PatchBeforeDelete is merged into the object before it is deleted.
+	PatchBeforeDelete *runtime.RawExtension `json:"patchBeforeDelete,omitempty"`
+	// Applied is a digest of what was applied last and of what the API server made of it. It lets a deployer tell without a
+	// write whether there is something to write. Pergola's own; Landscaper passes over it.
+	Applied string `json:"applied,omitempty"`
+}
+
+// ObjectReference names an object and, if UID is known, the very instance of it. It reads and writes like a Kubernetes core
+// ObjectReference.
+type ObjectReference struct {
+	// APIVersion of the object, such as "apps/v1".
+	APIVersion string `json:"apiVersion,omitempty"`
+	// Kind of the object.
+	Kind string `json:"kind,omitempty"`
+	// Name of the object.
+	Name string `json:"name,omitempty"`
+	// Namespace of the object; empty for a cluster-scoped one.
+	Namespace string `json:"namespace,omitempty"`
+	// UID of the object; empty as long as it is not known to exist.
+	UID types.UID `json:"uid,omitempty"`
+	// ResourceVersion of the object. Read but not written.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// FieldPath names a part of the object. Read but not written.
+	FieldPath string `json:"fieldPath,omitempty"`
+}
+
+// TypedObjectReference names an object by kind and name.
+type TypedObjectReference struct {
+	// APIVersion of the object, such as "apps/v1".
+	APIVersion string `json:"apiVersion"`
+	// Kind of the object.
+	Kind string `json:"kind"`
+	// Name of the object.
+	Name string `json:"name"`
+	// Namespace of the object; empty for a cluster-scoped one.
+	Namespace string `json:"namespace,omitempty"`
+}

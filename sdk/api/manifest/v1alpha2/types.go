@@ -1,0 +1,56 @@
+// Package v1alpha2 holds the API types manifest.deployer.landscaper.gardener.cloud/v1alpha2: provider configuration and
+// provider status of deploy items of type landscaper.gardener.cloud/kubernetes-manifest.
+package v1alpha2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+const (
+	// GroupName is the API group of all types in this package.
+	GroupName = "manifest.deployer.landscaper.gardener.cloud"
+	// Type is the type of the deploy items that the types in this package belong to.
+	Type v1alpha1.DeployItemType = "landscaper.gardener.cloud/kubernetes-manifest"
+	// DeployItemLabel is on each object that is deployed; its value is the name of the deploy item.
+	DeployItemLabel = GroupName + "/deployitem"
+
+	// ProviderConfigurationKind is the kind of ProviderConfiguration.
+	ProviderConfigurationKind = "ProviderConfiguration"
+	// ProviderStatusKind is the kind of ProviderStatus.
+	ProviderStatusKind = "ProviderStatus"
+)
+
+// GroupVersion is the group and version of all types in this package.
+var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha2"}
+
+// ProviderConfiguration says which objects a deploy item deploys, and how.
+type ProviderConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// UpdateStrategy says how objects that exist already are brought to their manifests. Defaults to update.
+	UpdateStrategy managedresource.UpdateStrategy `json:"updateStrategy,omitempty"`
+	// ReadinessChecks say when the objects count as ready.
+	ReadinessChecks managedresource.ReadinessCheckConfiguration `json:"readinessChecks,omitempty"`
+	// Manifests are the objects to deploy.
+	Manifests []managedresource.Manifest `json:"manifests,omitempty"`
+	// Exports are values that are read from objects once they are ready.
+	Exports *managedresource.Exports `json:"exports,omitempty"`
+	// ContinuousReconcile says when the item is reconciled although nothing has changed.
+	ContinuousReconcile *managedresource.ContinuousReconcile `json:"continuousReconcile,omitempty"`
+	// DeletionGroups are the steps of the item's deletion.
+	DeletionGroups []managedresource.DeletionGroup `json:"deletionGroups,omitempty"`
+	// DeletionGroupsDuringUpdate are the steps in which objects are deleted that are no longer in Manifests.
+	DeletionGroupsDuringUpdate []managedresource.DeletionGroup `json:"deletionGroupsDuringUpdate,omitempty"`
+}
+
+// ProviderStatus is what the deployer keeps about a deploy item.
+type ProviderStatus struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// ManagedResources are the objects that the deployer has created or is about to create, until they are gone.
+	ManagedResources []managedresource.ManagedResourceStatus `json:"managedResources,omitempty"`
+}

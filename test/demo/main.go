@@ -1,0 +1,92 @@
+// Command demo shows what Pergola does: it starts a control plane and a host with its plugins, has the examples carried out,
+// shows what comes of them, and leaves nothing running. With DEMO_CLUSTER=current it uses the cluster of $KUBECONFIG instead.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// patience bounds the whole demo, once everything is built.
+const patience = 5 * time.Minute
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "\nThe demo failed:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer) (err error) {
+	dir, err := os.MkdirTemp("", "pergola-demo-")
+	if err != nil {
+		return fmt.Errorf("create directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	began := time.Now()
+	c, err := openCluster(ctx, out, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close(context.WithoutCancel(ctx))) }()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+
+	host, err := startHost(ctx, out, c.kubeconfig, dir)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, host.Stop(stopCtx))
+	}()
+
+	s := &story{client: c.client, out: out, table: newTable(out)}
+	if err := s.tell(ctx, c.targetKubeconfig); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "\nDone in %s. Host, plugins and what the demo deployed are gone.\n", time.Since(began).Round(time.Second))
+	return err
+}
+
+// startHost starts a host with all plugins that are built, as a process of its own, and waits until it is ready.
+func startHost(ctx context.Context, out io.Writer, kubeconfig, dir string) (*testenv.Host, error) {
+	log, err := os.Create(filepath.Join(dir, "host.log"))
+	if err != nil {
+		return nil, fmt.Errorf("create log of the host: %w", err)
+	}
+	plugins := filepath.Join(testenv.Root(), "bin", "plugins")
+	host, err := testenv.StartHost(ctx, testenv.HostOptions{
+		Binary:     filepath.Join(testenv.Root(), "bin", "pergola"),
+		Kubeconfig: kubeconfig,
+		PluginDir:  plugins,
+		Standalone: true,
+		Log:        log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := host.WaitReady(ctx); err != nil {
+		return nil, errors.Join(err, host.Kill())
+	}
+	children, err := host.Children()
+	if err != nil {
+		return nil, errors.Join(err, host.Kill())
+	}
+	_, err = fmt.Fprintf(out, "Host is ready: process %d, with its plugins as processes of their own: %s\n", host.Pid(), describe(children))
+	return host, err
+}

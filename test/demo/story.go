@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// story is what the demo shows, in order.
+type story struct {
+	client client.Client
+	out    io.Writer
+	table  *table
+}
+
+// tell has the examples carried out, updated and deleted, and shows what comes of them.
+func (s *story) tell(ctx context.Context, targetKubeconfig []byte) error {
+	if err := s.createTarget(ctx, targetKubeconfig); err != nil {
+		return err
+	}
+	s.heading("Three DeployItems: test/examples/{mock,manifest,mistake}.yaml")
+	for _, file := range []string{"mock.yaml", "manifest.yaml", "mistake.yaml"} {
+		if err := s.apply(ctx, file); err != nil {
+			return err
+		}
+	}
+	if err := s.watch(ctx, finished); err != nil {
+		return err
+	}
+	if err := s.showDeployed(ctx); err != nil {
+		return err
+	}
+	if err := s.showMistake(ctx); err != nil {
+		return err
+	}
+	s.heading("An update: the ConfigMap's colour becomes red, the climbing rose is taken out of the item")
+	if err := s.update(ctx); err != nil {
+		return err
+	}
+	if err := s.watch(ctx, finished); err != nil {
+		return err
+	}
+	if err := s.showDeployed(ctx); err != nil {
+		return err
+	}
+	s.heading("A deletion: kubectl delete deployitems --all")
+	if err := s.client.DeleteAllOf(ctx, &v1alpha1.DeployItem{}, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("delete deploy items: %w", err)
+	}
+	if err := s.watch(ctx, func(items []v1alpha1.DeployItem) bool { return len(items) == 0 }); err != nil {
+		return err
+	}
+	return s.showDeployed(ctx)
+}
+
+func (s *story) heading(text string) {
+	fmt.Fprintf(s.out, "\n== %s\n", text)
+}
+
+// createTarget creates the Target of the examples, with its kubeconfig in a secret.
+func (s *story) createTarget(ctx context.Context, kubeconfig []byte) error {
+	meta := metav1.ObjectMeta{Name: "cluster", Namespace: namespace}
+	objects := []client.Object{
+		&corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"kubeconfig": kubeconfig}},
+		&v1alpha1.Target{ObjectMeta: meta, Spec: v1alpha1.TargetSpec{
+			Type:      v1alpha1.KubernetesClusterTargetType,
+			SecretRef: &v1alpha1.LocalSecretReference{Name: meta.Name, Key: "kubeconfig"},
+		}},
+	}
+	for _, object := range objects {
+		if err := s.client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create target: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *story) apply(ctx context.Context, file string) error {
+	content, err := os.ReadFile(filepath.Join(testenv.Root(), "test", "examples", file))
+	if err != nil {
+		return fmt.Errorf("read example: %w", err)
+	}
+	item := &v1alpha1.DeployItem{}
+	if err := yaml.UnmarshalStrict(content, item); err != nil {
+		return fmt.Errorf("read example %s: %w", file, err)
+	}
+	item.Namespace = namespace
+	if err := s.client.Create(ctx, item); err != nil {
+		return fmt.Errorf("create example %s: %w", file, err)
+	}
+	return nil
+}
+
+// update changes the ConfigMap of the manifest example and leaves out its last manifest.
+func (s *story) update(ctx context.Context) error {
+	item := &v1alpha1.DeployItem{}
+	if err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "manifest"}, item); err != nil {
+		return fmt.Errorf("read deploy item: %w", err)
+	}
+	before := item.DeepCopy()
+	var config map[string]any
+	if err := json.Unmarshal(item.Spec.Config.Raw, &config); err != nil {
+		return fmt.Errorf("read provider configuration: %w", err)
+	}
+	manifests, _, err := unstructured.NestedSlice(config, "manifests")
+	if err != nil || len(manifests) < 2 {
+		return errors.Join(errors.New("the example has fewer manifests than expected"), err)
+	}
+	first, ok := manifests[0].(map[string]any)
+	if !ok {
+		return errors.New("the example's first manifest is no object")
+	}
+	if err := unstructured.SetNestedField(first, "red", "manifest", "data", "colour"); err != nil {
+		return fmt.Errorf("change colour: %w", err)
+	}
+	config["manifests"] = manifests[:len(manifests)-1]
+	if item.Spec.Config.Raw, err = json.Marshal(config); err != nil {
+		return fmt.Errorf("write provider configuration: %w", err)
+	}
+	if err := s.client.Patch(ctx, item, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("update deploy item: %w", err)
+	}
+	return nil
+}
+
+// watch shows the items until a condition holds.
+func (s *story) watch(ctx context.Context, done func([]v1alpha1.DeployItem) bool) error {
+	s.table.begin()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		list := &v1alpha1.DeployItemList{}
+		if err := s.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return fmt.Errorf("list deploy items: %w", err)
+		}
+		s.table.show(list.Items)
+		if done(list.Items) {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the deploy items: %w", ctx.Err())
+		}
+	}
+}
+
+func finished(items []v1alpha1.DeployItem) bool {
+	return !slices.ContainsFunc(items, func(item v1alpha1.DeployItem) bool {
+		status := item.Status
+		return status.JobID == "" || status.JobID != status.JobIDFinished || status.ObservedGeneration != item.Generation
+	})
+}
+
+// showDeployed shows what the manifest example has on the target, and what the items export.
+func (s *story) showDeployed(ctx context.Context) error {
+	fmt.Fprintln(s.out, "\nOn the target cluster:")
+	for _, object := range []struct {
+		group, version, kind, name string
+		path                       []string
+	}{
+		{"", "v1", "ConfigMap", "settings", []string{"data", "colour"}},
+		{"garden.example.org", "v1", "Rose", "climbing", []string{"spec", "height"}},
+	} {
+		found := &unstructured.Unstructured{}
+		found.SetGroupVersionKind(schema.GroupVersionKind{Group: object.group, Version: object.version, Kind: object.kind})
+		err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: object.name}, found)
+		label := fmt.Sprintf("  %s %s/%s", object.kind, namespace, object.name)
+		if gone(err) {
+			fmt.Fprintf(s.out, "%-40s is not there\n", label)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", object.kind, err)
+		}
+		value, _, _ := unstructured.NestedFieldNoCopy(found.Object, object.path...)
+		fmt.Fprintf(s.out, "%-40s %s: %v\n", label, strings.Join(object.path, "."), value)
+	}
+	return s.showExports(ctx)
+}
+
+// gone tells whether an object is not there, or its whole kind.
+func gone(err error) bool {
+	return apierrors.IsNotFound(err) || isNoMatch(err)
+}
+
+func (s *story) showExports(ctx context.Context) error {
+	list := &v1alpha1.DeployItemList{}
+	if err := s.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("list deploy items: %w", err)
+	}
+	for _, item := range list.Items {
+		ref := item.Status.ExportReference
+		if ref == nil {
+			continue
+		}
+		secret := &corev1.Secret{}
+		if err := s.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
+			return fmt.Errorf("read export: %w", err)
+		}
+		fmt.Fprintf(s.out, "Export of %q, in Secret %s: %s\n", item.Name, ref.Name, secret.Data["config"])
+	}
+	return nil
+}
+
+func (s *story) showMistake(ctx context.Context) error {
+	item := &v1alpha1.DeployItem{}
+	if err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "mistake"}, item); err != nil {
+		return fmt.Errorf("read deploy item: %w", err)
+	}
+	if item.Status.LastError == nil {
+		return errors.New("the deploy item with a mistake has no error")
+	}
+	fmt.Fprintf(s.out, "\nWhat is wrong with %q, in its status.lastError:\n  %v %s\n  %s\n",
+		item.Name, item.Status.LastError.Codes, item.Status.LastError.Reason,
+		strings.ReplaceAll(item.Status.LastError.Message, "\n", "\n  "))
+	return nil
+}
+
+// describe lists processes by program.
+func describe(children map[string][]int) string {
+	var parts []string
+	for _, program := range slices.Sorted(maps.Keys(children)) {
+		parts = append(parts, fmt.Sprintf("%s %v", program, children[program]))
+	}
+	return strings.Join(parts, ", ")
+}

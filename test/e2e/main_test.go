@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// The control plane of this package, and its administrator.
+var (
+	controlPlane *testenv.ControlPlane
+	admin        client.Client
+	binaries     string
+)
+
+// patience bounds how long a test waits for something that must happen.
+const patience = time.Minute
+
+func TestMain(m *testing.M) {
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runTests(m *testing.M) (code int, err error) {
+	if binaries, err = testenv.Binaries(); err != nil {
+		return 1, err
+	}
+	dir, err := os.MkdirTemp("", "pergola-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if controlPlane, err = testenv.StartControlPlane(context.Background(), dir); err != nil { //nolint:forbidigo // there is no test yet
+		return 1, err
+	}
+	defer func() {
+		if stopErr := controlPlane.Stop(); err == nil {
+			err = stopErr
+		}
+	}()
+	if admin, err = controlPlane.Client(); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+// pluginDir returns a new directory with the named plugins.
+func pluginDir(t *testing.T, plugins ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range plugins {
+		addPlugin(t, dir, name, name)
+	}
+	return dir
+}
+
+// addPlugin puts a plugin into a directory under a file name.
+func addPlugin(t *testing.T, dir, plugin, file string) {
+	t.Helper()
+	for _, from := range []string{"plugins", "test"} {
+		path := filepath.Join(binaries, from, plugin)
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), content, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatalf("there is no plugin %q in %s", plugin, binaries)
+}

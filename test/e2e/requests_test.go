@@ -1,0 +1,176 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// request is an entry of the API server's audit log.
+type request struct {
+	Verb, RequestURI, UserAgent string
+	ObjectRef                   struct{ Resource, Subresource, Namespace, Name string }
+	ResponseStatus              struct{ Code int }
+}
+
+func (r request) String() string {
+	return fmt.Sprintf("%s %s %s -> %d", strings.SplitN(r.UserAgent, "/", 2)[0], r.Verb, r.RequestURI, r.ResponseStatus.Code)
+}
+
+// auditMark is a place in the audit log.
+func auditMark(t *testing.T) int64 {
+	t.Helper()
+	info, err := os.Stat(controlPlane.AuditLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// requestsSince are the requests of host and plugins since a mark. Watches and events are aside, and so is the discovery of
+// kinds, which is done once per target.
+func requestsSince(t *testing.T, mark int64) []request {
+	t.Helper()
+	content, err := os.ReadFile(controlPlane.AuditLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests []request
+	scanner := bufio.NewScanner(bytes.NewReader(content[mark:]))
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		var r request
+		if err := json.Unmarshal(scanner.Bytes(), &r); err != nil {
+			t.Fatalf("decode audit log: %v", err)
+		}
+		ours := strings.HasPrefix(r.UserAgent, "pergola-")
+		if ours && r.Verb != "watch" && r.ObjectRef.Resource != "" && r.ObjectRef.Resource != "events" {
+			requests = append(requests, r)
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return requests
+}
+
+func TestRequestsPerJob(t *testing.T) {
+	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest")})
+	namespace := newNamespace(t)
+	createTarget(t, namespace, "my-target")
+	// Another item of the same target comes first, so that the target's kinds are known.
+	carryOut(t, withTarget(newItem(namespace, "warm-up", manifestType, manifestConfig(configMap(namespace, "warm-up", "x"))), "my-target"),
+		v1alpha1.DeployItemPhaseSucceeded)
+
+	item := withTarget(newItem(namespace, "item", manifestType, manifestConfig(configMap(namespace, "counted", "x"))), "my-target")
+	mark := auditMark(t)
+	item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	first := requestsSince(t, mark)
+	if len(first) == 0 || len(first) > 7 {
+		t.Errorf("expected at most 7 requests in the first job, but found %d:\n%v", len(first), list(first))
+	}
+	t.Logf("first job: %d requests\n%s", len(first), list(first))
+
+	mark = auditMark(t)
+	item = carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	repeated := requestsSince(t, mark)
+	if len(repeated) == 0 || len(repeated) > 4 {
+		t.Errorf("expected at most 4 requests in a repeated job, but found %d:\n%v", len(repeated), list(repeated))
+	}
+	t.Logf("repeated job: %d requests\n%s", len(repeated), list(repeated))
+
+	// Events on the idle item: labels, annotations, owners, and the host's own last write.
+	mark = auditMark(t)
+	for i := range 3 {
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"touched":"%d"},"annotations":{"touched":"%d"}}}`, i, i)
+		if err := admin.Patch(t.Context(), item, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A job of another item shows that the host has seen what came before.
+	other := withTarget(newItem(namespace, "other", manifestType, manifestConfig(configMap(namespace, "other", "x"))), "my-target")
+	carryOut(t, other, v1alpha1.DeployItemPhaseSucceeded)
+	var idle []request
+	for _, r := range requestsSince(t, mark) {
+		if r.ObjectRef.Resource == "deployitems" && r.ObjectRef.Name == "item" {
+			idle = append(idle, r)
+		}
+	}
+	if len(idle) != 0 {
+		t.Errorf("expected no request for events on an idle item, but found:\n%s", list(idle))
+	}
+
+	// The idle item is still watched.
+	carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
+}
+
+func TestWaitingCostsNoRequests(t *testing.T) {
+	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "probe")})
+	namespace, dir := newNamespace(t), t.TempDir()
+	item := newItem(namespace, "item", probeType, probeConfig(dir, "waitFor"))
+	create(t, item)
+	jobID := setJob(t, item)
+	waitFor(t, item, "in progress", func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == v1alpha1.DeployItemPhaseProgressing })
+
+	mark := auditMark(t)
+	touch(t, dir+"/waitFor")
+	waitFinished(t, item, jobID)
+
+	if requests := requestsSince(t, mark); len(requests) != 1 {
+		t.Errorf("expected one request, the final write, after a wait, but found:\n%s", list(requests))
+	}
+}
+
+func list(requests []request) string {
+	var text strings.Builder
+	for _, r := range requests {
+		fmt.Fprintln(&text, " ", r)
+	}
+	return text.String()
+}
+
+func TestJobTogetherWithALabel(t *testing.T) {
+	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "mock")})
+	namespace := newNamespace(t)
+	item := carryOut(t, newItem(namespace, "item", mockType, mockSucceeds), v1alpha1.DeployItemPhaseSucceeded)
+	for range 20 { // whatever the events look like that come of it, a job is never missed
+		patch := `{"metadata":{"labels":{"touched":"` + item.ResourceVersion + `"}}}`
+		if err := admin.Patch(t.Context(), item, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+		item = carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	}
+}
+
+func TestExportSecretOfSomebodyElse(t *testing.T) {
+	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "mock")})
+	namespace := newNamespace(t)
+	foreign := &corev1.Secret{Data: map[string][]byte{"password": []byte("theirs")}}
+	foreign.Namespace, foreign.Name = namespace, "item-export"
+	create(t, foreign)
+
+	item := carryOut(t, newItem(namespace, "item", mockType, fmt.Sprintf(mockConfig, `,"export":{"a":1}`)), v1alpha1.DeployItemPhaseFailed)
+
+	if !strings.Contains(item.Status.LastError.Message, "item-export") {
+		t.Errorf("the error does not name the secret: %s", describe(item))
+	}
+	fresh := &corev1.Secret{}
+	if err := admin.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(foreign), fresh); err != nil {
+		t.Fatal(err)
+	}
+	if fresh.ResourceVersion != foreign.ResourceVersion {
+		t.Error("a secret that belongs to somebody else was written")
+	}
+}

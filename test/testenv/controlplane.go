@@ -1,0 +1,145 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/crds"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// auditPolicy has every request logged once, when it is answered, without its body.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules: [{level: Metadata}]
+`
+
+// ControlPlane is a kube-apiserver with its etcd, on loopback, with Pergola's CustomResourceDefinitions.
+type ControlPlane struct {
+	// Config of its administrator.
+	Config *rest.Config
+	// Kubeconfig is a file with the administrator's kubeconfig.
+	Kubeconfig string
+	// AuditLog is the file that the API server logs its requests to.
+	AuditLog string
+
+	env *envtest.Environment
+}
+
+// StartControlPlane starts a control plane that keeps its files in dir. It must be stopped.
+func StartControlPlane(ctx context.Context, dir string) (*ControlPlane, error) {
+	assets, err := Assets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	definitions, err := Definitions()
+	if err != nil {
+		return nil, err
+	}
+	policy := filepath.Join(dir, "audit-policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return nil, fmt.Errorf("write audit policy: %w", err)
+	}
+	c := &ControlPlane{
+		AuditLog:   filepath.Join(dir, "audit.log"),
+		Kubeconfig: filepath.Join(dir, "kubeconfig"),
+		env: &envtest.Environment{
+			BinaryAssetsDirectory: assets,
+			CRDs:                  definitions,
+			ErrorIfCRDPathMissing: true,
+		},
+	}
+	server := c.env.ControlPlane.GetAPIServer()
+	server.Configure().
+		Append("audit-policy-file", policy).
+		Append("audit-log-path", c.AuditLog).
+		Append("audit-log-mode", "blocking-strict")
+	c.env.ControlPlane.Etcd = &envtest.Etcd{}
+	c.env.ControlPlane.Etcd.Configure().Append("unsafe-no-fsync", "true")
+	if c.Config, err = c.env.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start control plane: %w", err), c.env.Stop())
+	}
+	c.Config.QPS = -1
+	if err := os.WriteFile(c.Kubeconfig, c.env.KubeConfig, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("write kubeconfig: %w", err), c.env.Stop())
+	}
+	return c, nil
+}
+
+// Stop stops the control plane.
+func (c *ControlPlane) Stop() error {
+	if err := c.env.Stop(); err != nil {
+		return fmt.Errorf("stop control plane: %w", err)
+	}
+	return nil
+}
+
+// Client returns a client of the administrator that knows Kubernetes' own types and Landscaper's.
+func (c *ControlPlane) Client() (client.Client, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	cl, err := client.New(c.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("create client: %w", err)
+	}
+	return cl, nil
+}
+
+// Scheme has Kubernetes' own types and Landscaper's.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
+	if err != nil {
+		return nil, fmt.Errorf("register API types: %w", err)
+	}
+	return scheme, nil
+}
+
+// Definitions are the CustomResourceDefinitions that Pergola works with.
+func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	manifests, err := crds.Manifests()
+	if err != nil {
+		return nil, err
+	}
+	var definitions []*apiextensionsv1.CustomResourceDefinition
+	for _, manifest := range manifests {
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(manifest, definition); err != nil {
+			return nil, fmt.Errorf("decode CustomResourceDefinition: %w", err)
+		}
+		definitions = append(definitions, definition)
+	}
+	return definitions, nil
+}
+
+// InlineKubeconfig is the kubeconfig of a client configuration with everything inside, as a Target takes it.
+func InlineKubeconfig(config *rest.Config) ([]byte, error) {
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters["cluster"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	kubeconfig.AuthInfos["user"] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken,
+	}
+	kubeconfig.Contexts["context"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "user"}
+	kubeconfig.CurrentContext = "context"
+	out, err := clientcmd.Write(*kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,216 @@
+package testenv
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// HostOptions are the settings of a Host.
+type HostOptions struct {
+	// Binary is the pergola program. Required.
+	Binary string
+	// Kubeconfig and PluginDir are passed on. Required.
+	Kubeconfig, PluginDir string
+	// Standalone lets the host set jobs.
+	Standalone bool
+	// LogLevel defaults to info.
+	LogLevel string
+	// Log takes what the host logs; nil for nothing.
+	Log io.Writer
+}
+
+// Host is a host process of its own.
+type Host struct {
+	// URL of its health and metrics.
+	URL string
+
+	cmd    *exec.Cmd
+	log    *logTail
+	waited chan struct{}
+	err    error
+}
+
+// StartHost starts a host and returns as soon as it listens for health checks, before it is ready. It must be stopped.
+func StartHost(ctx context.Context, o HostOptions) (*Host, error) {
+	args := []string{"host", "--kubeconfig", o.Kubeconfig, "--plugin-dir", o.PluginDir, "--listen-address", "127.0.0.1:0"}
+	if o.Standalone {
+		args = append(args, "--standalone")
+	}
+	if o.LogLevel != "" {
+		args = append(args, "--log-level", o.LogLevel)
+	}
+	h := &Host{
+		cmd:    exec.Command(o.Binary, args...), //nolint:gosec,noctx // the caller's binary; Stop and Kill end it
+		log:    &logTail{sink: o.Log, address: make(chan string, 1)},
+		waited: make(chan struct{}),
+	}
+	h.cmd.Stderr = h.log
+	h.cmd.Stdout = h.log
+	h.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1")
+	if err := h.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start host: %w", err)
+	}
+	go func() {
+		defer close(h.waited)
+		h.err = h.cmd.Wait()
+	}()
+	select {
+	case address := <-h.log.address:
+		h.URL = "http://" + address
+		return h, nil
+	case <-h.waited:
+		return nil, fmt.Errorf("host ended while it started: %w\n%s", h.err, h.log.text())
+	case <-ctx.Done():
+		return nil, errors.Join(fmt.Errorf("start host: %w", ctx.Err()), h.Kill())
+	}
+}
+
+// Ready asks the host whether it is ready: nil, or what it says.
+func (h *Host) Ready(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/readyz", nil)
+	if err != nil {
+		return fmt.Errorf("ask host whether it is ready: %w", err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask host whether it is ready: %w", err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return fmt.Errorf("ask host whether it is ready: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return errors.New(strings.TrimSpace(string(body)))
+	}
+	return nil
+}
+
+// WaitReady blocks until the host is ready, or ends, or ctx does.
+func (h *Host) WaitReady(ctx context.Context) error {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := h.Ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-h.waited:
+			return fmt.Errorf("host ended before it was ready: %w\n%s", h.err, h.log.text())
+		case <-ctx.Done():
+			return fmt.Errorf("host is not ready: %w", err)
+		}
+	}
+}
+
+// Log is what the host has logged so far.
+func (h *Host) Log() string { return h.log.text() }
+
+// Stop asks the host to stop, as Kubernetes does, and waits for it. The error says how it ended, if not with success.
+func (h *Host) Stop(ctx context.Context) error {
+	if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop host: %w", err)
+	}
+	select {
+	case <-h.waited:
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("stop host: %w\n%s", ctx.Err(), h.log.text()), h.Kill())
+	}
+	if h.err != nil {
+		return fmt.Errorf("host ended: %w\n%s", h.err, h.log.text())
+	}
+	return nil
+}
+
+// Kill kills the host as kill -9 does, and waits for it.
+func (h *Host) Kill() error {
+	if err := h.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill host: %w", err)
+	}
+	<-h.waited
+	return nil
+}
+
+// Pid is the host's process id.
+func (h *Host) Pid() int { return h.cmd.Process.Pid }
+
+// Children are the process ids of the host's children, by the base name of their program.
+func (h *Host) Children() (map[string][]int, error) {
+	children := map[string][]int{}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	for _, path := range stats {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		var pid, parent int
+		var state string
+		rest := string(content[strings.LastIndexByte(string(content), ')')+1:])
+		if _, err := fmt.Sscanf(rest, "%s %d", &state, &parent); err != nil || parent != h.Pid() || state == "Z" {
+			continue
+		}
+		if _, err := fmt.Sscanf(filepath.Base(filepath.Dir(path)), "%d", &pid); err != nil {
+			continue
+		}
+		program, err := os.Readlink(filepath.Join(filepath.Dir(path), "exe"))
+		if err != nil {
+			continue
+		}
+		children[filepath.Base(program)] = append(children[filepath.Base(program)], pid)
+	}
+	return children, nil
+}
+
+// logTail keeps what a host logs and finds the address in it that the host listens on.
+type logTail struct {
+	sink    io.Writer
+	address chan string
+
+	mu    sync.Mutex
+	lines strings.Builder
+	found bool
+}
+
+var listenAddress = regexp.MustCompile(`"listenAddress":"([^"]+)"`)
+
+func (l *logTail) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines.Write(p)
+	if !l.found {
+		scanner := bufio.NewScanner(strings.NewReader(l.lines.String()))
+		for scanner.Scan() {
+			if match := listenAddress.FindStringSubmatch(scanner.Text()); match != nil {
+				l.found = true
+				l.address <- match[1]
+				break
+			}
+		}
+	}
+	if l.sink != nil {
+		return l.sink.Write(p)
+	}
+	return len(p), nil
+}
+
+func (l *logTail) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.String()
+}
