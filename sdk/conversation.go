@@ -195,7 +195,7 @@ func (c *conversation) saveProviderStatus(ctx context.Context, document []byte) 
 	case <-ctx.Done():
 		return fmt.Errorf("save provider status: %w", context.Cause(ctx))
 	case <-c.wire.context().Done():
-		return fmt.Errorf("save provider status: %w", context.Cause(c.wire.context()))
+		return fmt.Errorf("save provider status: %w", context.Cause(c.wire.context())) //nolint:contextcheck // the call's context, beside the deployer's own
 	}
 }
 

@@ -68,7 +68,7 @@ func response(config *mockv1alpha1.ProviderConfiguration) (*sdk.Response, error)
 }
 
 func finish(res *sdk.Response, phase v1alpha1.DeployItemPhase) (*sdk.Response, error) {
-	switch phase { //nolint:exhaustive // every other phase is one of a job under way
+	switch phase {
 	case v1alpha1.DeployItemPhaseSucceeded:
 		return res, nil
 	case v1alpha1.DeployItemPhaseFailed, v1alpha1.DeployItemPhaseDeleteFailed:

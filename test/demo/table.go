@@ -27,7 +27,7 @@ type table struct {
 
 func newTable(out io.Writer) *table {
 	file, ok := out.(*os.File)
-	return &table{out: out, terminal: ok && term.IsTerminal(int(file.Fd()))} //nolint:gosec // a descriptor is a small number
+	return &table{out: out, terminal: ok && term.IsTerminal(int(file.Fd()))}
 }
 
 // begin starts a new table.

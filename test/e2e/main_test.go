@@ -41,7 +41,7 @@ func runTests(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if controlPlane, err = testenv.StartControlPlane(context.Background(), dir); err != nil { //nolint:forbidigo // there is no test yet
+	if controlPlane, err = testenv.StartControlPlane(context.Background(), dir); err != nil {
 		return 1, err
 	}
 	defer func() {

@@ -33,8 +33,8 @@ func Slim(object any) (any, error) {
 			continue
 		}
 		if field.FieldsV1 != nil {
-			digest := sha256.Sum256(field.FieldsV1.Raw)
-			field.FieldsV1 = &metav1.FieldsV1{Raw: []byte(`"` + hex.EncodeToString(digest[:8]) + `"`)}
+			digest := sha256.Sum256(field.FieldsV1.GetRawBytes())
+			field.FieldsV1 = metav1.NewFieldsV1(`"` + hex.EncodeToString(digest[:8]) + `"`)
 		}
 		kept = append(kept, field)
 	}

@@ -99,7 +99,7 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		return reconcile.Result{RequeueAfter: outdatedPause}, nil
 	case ctx.Err() != nil: // the host is shutting down; another one goes on from what is written
 		r.memory.forget(req.NamespacedName)
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, nil //nolint:nilerr // the error is the shutdown, or comes of it
 	case err != nil:
 		r.memory.forget(req.NamespacedName)
 		return reconcile.Result{}, err

@@ -26,13 +26,14 @@ const (
 	ForceReconcile Operation = "ForceReconcile"
 )
 
-// ErrNotRunning: the plugin is not running at the moment. Its supervisor is starting it; Set's listener hears when it runs.
+// ErrNotRunning says that the plugin is not running at the moment. Its supervisor is starting it; the Set's listener hears when it
+// runs.
 var ErrNotRunning = errors.New("the plugin is not running")
 
-// ErrCrashed: the plugin's process ended in the middle of the call.
+// ErrCrashed says that the plugin's process ended in the middle of the call.
 var ErrCrashed = errors.New("the plugin ended in the middle of a call")
 
-// ErrProtocol: the plugin broke the rules of the protocol.
+// ErrProtocol says that the plugin broke the rules of the protocol.
 var ErrProtocol = errors.New("the plugin broke the protocol")
 
 // Call is what a plugin gets to work on.
@@ -66,13 +67,13 @@ type Outcome struct {
 	ProviderStatus []byte
 }
 
-// Succeeded: the job is done.
+// Succeeded says that the job is done.
 type Succeeded struct {
 	// Exports as a JSON object; nil if there are none.
 	Exports []byte
 }
 
-// InProgress: the job goes on.
+// InProgress says that the job goes on.
 type InProgress struct {
 	// PollAfter is when the plugin wants to be called again at the latest; zero leaves it to the host.
 	PollAfter time.Duration

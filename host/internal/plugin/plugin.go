@@ -205,7 +205,7 @@ func (p *Plugin) watch(ctx context.Context, proc *process, info *Info) {
 		return
 	}
 	for {
-		if err := p.forwardWakeUps(ctx, proc); err != nil && ctx.Err() == nil {
+		if err := p.forwardWakeUps(ctx, proc); ctx.Err() == nil {
 			p.log.Warn("plugin stopped sending wake-ups; its items are polled until it is asked again", "error", err.Error())
 		}
 		timer := p.settings.clock.NewTimer(watchPause)
@@ -218,6 +218,7 @@ func (p *Plugin) watch(ctx context.Context, proc *process, info *Info) {
 	}
 }
 
+// forwardWakeUps passes wake-ups on until the stream ends; the error says why it did.
 func (p *Plugin) forwardWakeUps(ctx context.Context, proc *process) error {
 	wakeUps, err := proc.client.Watch(ctx, &deployerv1.WatchRequest{})
 	if err != nil {

@@ -114,7 +114,7 @@ func (p *process) stop() {
 	case <-asked:
 	case <-time.After(stopGrace):
 	}
-	_ = p.runner.Kill(context.Background()) // never fails
+	p.runner.kill()
 	<-asked
 }
 
@@ -205,13 +205,17 @@ func (r *commandRunner) Wait(context.Context) error {
 }
 
 func (r *commandRunner) Kill(context.Context) error {
-	if !r.hasEnded() {
-		r.killGroup()
-	}
+	r.kill()
 	return nil
 }
 
-// killGroup kills the process and whatever it has started.
+// kill kills the process and whatever it has started, unless it has ended.
+func (r *commandRunner) kill() {
+	if !r.hasEnded() {
+		r.killGroup()
+	}
+}
+
 func (r *commandRunner) killGroup() {
 	if r.cmd != nil && r.cmd.Process != nil {
 		// The only error is that nobody is left to kill.

@@ -270,16 +270,37 @@ func TestOlderProviderStatus(t *testing.T) {
 func TestV1alpha1WithExports(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	item := w.item(object{
-		"apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha1",
-		"kind":       "ProviderConfiguration",
-		"manifests":  []any{w.configMap("a", object{"foo": "bar"})},
-		"exports":    object{"exports": []any{export("x", ".data.foo", w.namespace, "a")}},
-	})
-	result := w.mustSucceed(item)
-	if diff := cmp.Diff(object{"x": "bar"}, result.Succeeded.Exports); diff != "" {
-		t.Errorf("exports: -want +got:\n%s", diff)
+	// Names in the default namespace are shared by all tests.
+	homeless := object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.namespace}, "data": object{"foo": "bar"}}
+	exports := []any{export("x", ".data.foo", "", w.namespace)}
+	for reason, e := range map[string]any{
+		"exports of v1alpha1 are not dropped":       object{"exports": exports},
+		"nor are they when they are a list at once": exports,
+	} {
+		item := w.item(object{
+			"apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration",
+			"manifests": []any{homeless}, "exports": e,
+		})
+		if diff := cmp.Diff(object{"x": "bar"}, w.mustSucceed(item).Succeeded.Exports); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", reason, diff)
+		}
 	}
+}
+
+// TestKindThatVanishes lets a kind go that the client believes to know: the call that finds out is retried, and then knows.
+func TestKindThatVanishes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	definition := w.item(config(crd("four.example.org", "Ghost")))
+	w.mustSucceed(definition)
+	first := w.item(config(w.custom("four.example.org", "Ghost", "first")))
+	w.mustSucceed(first)
+	if result := w.plugin.DeleteUntilDone(t.Context(), sdktest.Call{DeployItem: definition, Target: w.target}); result.Succeeded == nil {
+		t.Fatalf("expected the deletion to succeed, but found: %s", result)
+	}
+	second := w.item(config(w.custom("four.example.org", "Ghost", "second")))
+	w.mustFail(w.reconcile(second), nil, "apply Ghost "+w.namespace+"/second")
+	w.mustFail(w.reconcile(second), configurationProblem, "serves no kind Ghost")
 }
 
 func TestErrorsOfTheTarget(t *testing.T) {

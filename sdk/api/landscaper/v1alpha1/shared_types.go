@@ -33,7 +33,7 @@ const (
 
 // Unrecoverable tells whether an error with this code ends the job. Errors without such a code are retried until the timeout.
 func (c ErrorCode) Unrecoverable() bool {
-	switch c { //nolint:exhaustive // only the unrecoverable codes of the contract are listed
+	switch c {
 	case ErrorConfigurationProblem, ErrorInternalProblem, ErrorTimeout, ErrorUnauthorized, ErrorCyclicDependencies:
 		return true
 	default:

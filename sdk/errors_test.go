@@ -1,0 +1,126 @@
+package sdk
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func coded(err error, codes ...v1alpha1.ErrorCode) *Error {
+	return &Error{Codes: codes, Err: err}
+}
+
+func TestCodes(t *testing.T) {
+	t.Parallel()
+	const (
+		config   = v1alpha1.ErrorConfigurationProblem
+		internal = v1alpha1.ErrorInternalProblem
+		cleanup  = v1alpha1.ErrorCleanup
+		timeout  = v1alpha1.ErrorTimeout
+	)
+	plain := errors.New("plain")
+	tests := map[string]struct {
+		reason string
+		err    error
+		want   []v1alpha1.ErrorCode
+	}{
+		"Nil":   {reason: "no error has no codes"},
+		"Plain": {reason: "an error of somebody else has none", err: plain},
+		"NoCodes": {
+			reason: "codes are optional",
+			err:    coded(plain),
+		},
+		"InnermostFirst": {
+			reason: "the cause comes before what wraps it",
+			err:    coded(fmt.Errorf("apply: %w", coded(plain, config)), internal),
+			want:   []v1alpha1.ErrorCode{config, internal},
+		},
+		"Once": {
+			reason: "a code that several errors have counts once, at its innermost place",
+			err:    coded(coded(coded(plain, config, cleanup), internal), config),
+			want:   []v1alpha1.ErrorCode{config, cleanup, internal},
+		},
+		"Joined": {
+			reason: "each of several joined errors counts, in order",
+			err:    errors.Join(coded(plain, timeout), plain, fmt.Errorf("second: %w", coded(plain, config))),
+			want:   []v1alpha1.ErrorCode{timeout, config},
+		},
+		"SeveralWrapped": {
+			reason: "%w twice in one format is a tree, too",
+			err:    coded(fmt.Errorf("%w and %w", coded(plain, cleanup), coded(plain, timeout)), internal),
+			want:   []v1alpha1.ErrorCode{cleanup, timeout, internal},
+		},
+		"WithoutErr": {
+			reason: "an Error may stand for itself",
+			err:    coded(nil, config),
+			want:   []v1alpha1.ErrorCode{config},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, Codes(tc.err)); diff != "" {
+				t.Errorf("%s: Codes (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestFailedToWire(t *testing.T) {
+	t.Parallel()
+	plain := errors.New("plain")
+	tests := map[string]struct {
+		reason string
+		err    error
+		want   *deployerv1.Error
+	}{
+		"Plain": {
+			reason: "an error without anything gets the host's operation and a reason of the sdk",
+			err:    plain,
+			want:   &deployerv1.Error{Operation: "Delete", Reason: ReasonError, Message: "plain"},
+		},
+		"Outermost": {
+			reason: "operation and reason are those of the outermost Error, the message is the whole text",
+			err: fmt.Errorf("carry out: %w", &Error{
+				Operation: "Apply", Reason: "Refused",
+				Err: fmt.Errorf("apply: %w", &Error{Operation: "Read", Reason: "Broken", Err: plain}),
+			}),
+			want: &deployerv1.Error{Operation: "Apply", Reason: "Refused", Message: "carry out: apply: plain"},
+		},
+		"ConfigurationError": {
+			reason: "a user's mistake carries its code and wraps its cause",
+			err:    ConfigurationError("Wrong", "spec.config.a: %w", plain),
+			want: &deployerv1.Error{
+				Codes: []string{"ERR_CONFIGURATION_PROBLEM"}, Operation: "Delete", Reason: "Wrong", Message: "spec.config.a: plain",
+			},
+		},
+		"NoErr": {
+			reason: "an Error without a text has its reason as one",
+			err:    &Error{Reason: "Broken"},
+			want:   &deployerv1.Error{Operation: "Delete", Reason: "Broken", Message: "Broken"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := &deployerv1.Failed{Errors: []*deployerv1.Error{tc.want}}
+			if diff := cmp.Diff(want, failedToWire("Delete", tc.err), protocmp.Transform()); diff != "" {
+				t.Errorf("%s: (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestErrorUnwraps(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("cause")
+	if err := ConfigurationError("Wrong", "field: %w", cause); !errors.Is(err, cause) {
+		t.Errorf("%v does not wrap its cause", err)
+	}
+}

@@ -1,0 +1,271 @@
+package sdktest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+func testBinary(t *testing.T) string {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+func TestReconcileTellsWhatWasSaid(t *testing.T) {
+	t.Parallel()
+	plugin := New(t, newGreeter(), greeterOptions()...)
+	status := json.RawMessage(`{"apiVersion":"example.org/v1","kind":"GreeterStatus","greeted":"item"}`)
+	want := &Result{
+		InProgress:     &sdk.InProgress{WaitingFor: "an answer to the greeting", PollAfter: 1},
+		ProviderStatus: status,
+		Messages: []Message{
+			{Progress: &Progress{Step: "greet", Message: "clearing the throat"}},
+			{ProviderStatus: status},
+			{Event: &Event{Reason: "Greeted", Message: "said good morning"}},
+		},
+	}
+	if diff := cmp.Diff(want, plugin.Reconcile(t.Context(), greeterCall())); diff != "" {
+		t.Errorf("first call (-want +got):\n%s", diff)
+	}
+	want = &Result{Succeeded: &Succeeded{Exports: map[string]any{"greeting": "good morning"}}}
+	if diff := cmp.Diff(want, plugin.ReconcileUntilDone(t.Context(), greeterCall())); diff != "" {
+		t.Errorf("until done (-want +got):\n%s", diff)
+	}
+}
+
+func TestFailedSaveStopsTheDeployer(t *testing.T) {
+	t.Parallel()
+	deployer := newGreeter()
+	call := greeterCall()
+	call.OnSave = func(json.RawMessage) error { return errors.New("conflict") }
+	result := New(t, deployer, greeterOptions()...).Reconcile(t.Context(), call)
+	if result.Failed == nil || !strings.Contains(result.Failed.Error(), "conflict") {
+		t.Errorf("expected a failure that names the conflict, but found: %s", result)
+	}
+	if result.ProviderStatus != nil {
+		t.Errorf("a provider status that was not saved is there: %s", result.ProviderStatus)
+	}
+	if deployer.greets("item") {
+		t.Error("the deployer went on after its provider status could not be saved")
+	}
+}
+
+func TestStopAndCancelInTheMiddle(t *testing.T) {
+	t.Parallel()
+	deployer := &variant{greeter: newGreeter(), reconcile: func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+		req.Progress("work", "working")
+		select {
+		case <-req.Stopping():
+			return sdk.WaitFor("the next call", time.Second), nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}}
+	plugin := New(t, deployer, greeterOptions()...)
+
+	stop := make(chan struct{})
+	call := greeterCall()
+	call.Stop = stop
+	call.OnMessage = func(Message) { close(stop) }
+	if result := plugin.Reconcile(t.Context(), call); result.InProgress == nil {
+		t.Errorf("expected a job in progress after a stop, but found: %s", result)
+	}
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("the test has had enough")
+	call = greeterCall()
+	call.OnMessage = func(Message) { cancel(why) }
+	if result := plugin.Reconcile(ctx, call); !errors.Is(result.Err, why) {
+		t.Errorf("expected the cause of the cancellation, but found: %s", result)
+	}
+}
+
+func TestUntilDoneEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	deployer := &variant{greeter: newGreeter(), reconcile: func(context.Context, *sdk.Request) (*sdk.Response, error) {
+		return sdk.WaitFor("nothing that ever comes", time.Hour), nil
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	result := New(t, deployer, greeterOptions()...).ReconcileUntilDone(ctx, greeterCall())
+	if result.InProgress == nil && !errors.Is(result.Err, context.DeadlineExceeded) {
+		t.Errorf("expected a job in progress, or a call cut short, but found: %s", result)
+	}
+}
+
+// capable implements every optional interface.
+type capable struct{ *greeter }
+
+func (capable) Abort(context.Context, *sdk.Request) (*sdk.Response, error) {
+	return &sdk.Response{Exports: map[string]any{"method": "Abort"}}, nil
+}
+
+func (capable) ForceReconcile(context.Context, *sdk.Request) (*sdk.Response, error) {
+	return &sdk.Response{Exports: map[string]any{"method": "ForceReconcile"}}, nil
+}
+
+func (capable) Render(_ context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
+	if req.Target == nil {
+		return nil, sdk.ConfigurationError("TargetMissing", "spec.target is missing")
+	}
+	return &sdk.RenderResponse{Children: []sdk.Child{{Name: req.Target.Name, Object: json.RawMessage(req.Target.Content)}}}, nil
+}
+
+func (capable) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
+	return &sdk.ValidateResponse{Problems: []sdk.Problem{{Field: "greeting", Message: string(req.Config)}}}, nil
+}
+
+func (capable) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk.ConfigureResponse, error) {
+	return &sdk.ConfigureResponse{Problems: []sdk.Problem{{Field: "volume", Message: string(req.Document)}}}, nil
+}
+
+func (capable) Hooks() hook.Hooks {
+	return hook.Hooks{}.
+		RegisterHook(func(_ context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, _ hook.Type) (*hook.Result, error) {
+			if item != nil || target != nil {
+				return nil, errors.New("expected neither item nor target")
+			}
+			return &hook.Result{RequeueAfter: time.Minute}, nil
+		}, hook.Start).
+		RegisterHook(func(_ context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, _ hook.Type) (*hook.Result, error) {
+			if item == nil || target == nil {
+				return nil, nil
+			}
+			return nil, sdk.ConfigurationError("Refused", "%s at %s", item.Name, target.Name)
+		}, hook.Start, hook.End)
+}
+
+func (capable) Watch(ctx context.Context, wake func(namespace, name string)) error {
+	wake("default", "item")
+	<-ctx.Done()
+	return nil
+}
+
+func TestOptionalMethods(t *testing.T) {
+	t.Parallel()
+	plugin := New(t, capable{newGreeter()}, append(greeterOptions(),
+		sdk.ConfigSchema([]byte(`{}`)), sdk.ProviderConfigSchema("example.org/greeter", []byte(`{"type":"object"}`)))...)
+	ctx := t.Context()
+
+	wantInfo := &Info{
+		Name: "greeter", Version: "1.2.3", SDKVersion: sdk.Release,
+		Types: []v1alpha1.DeployItemType{"example.org/greeter"},
+		Capabilities: Capabilities{
+			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true,
+			Hooks: []hook.Type{hook.End, hook.Start},
+		},
+		ConfigSchema:          []byte(`{}`),
+		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{"example.org/greeter": []byte(`{"type":"object"}`)},
+	}
+	if diff := cmp.Diff(wantInfo, plugin.Info()); diff != "" {
+		t.Errorf("Info (-want +got):\n%s", diff)
+	}
+	for method, operation := range map[string]func(context.Context, Call) *Result{
+		"Abort": plugin.Abort, "ForceReconcile": plugin.ForceReconcile,
+	} {
+		want := &Result{Succeeded: &Succeeded{Exports: map[string]any{"method": method}}}
+		if diff := cmp.Diff(want, operation(ctx, greeterCall())); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", method, diff)
+		}
+	}
+
+	problems, err := plugin.Validate(ctx, "example.org/greeter", []byte(`{"a":1}`))
+	if diff := cmp.Diff([]sdk.Problem{{Field: "greeting", Message: `{"a":1}`}}, problems); diff != "" || err != nil {
+		t.Errorf("Validate: error %v, problems (-want +got):\n%s", err, diff)
+	}
+	problems, err = plugin.Configure(ctx, []byte(`volume: 11`))
+	if diff := cmp.Diff([]sdk.Problem{{Field: "volume", Message: `volume: 11`}}, problems); diff != "" || err != nil {
+		t.Errorf("Configure: error %v, problems (-want +got):\n%s", err, diff)
+	}
+
+	call := greeterCall()
+	var refused *Failed
+	if _, err := plugin.Render(ctx, call); !errors.As(err, &refused) || refused.Errors[0].Reason != "TargetMissing" {
+		t.Errorf("Render without a target: expected reason TargetMissing, but found %v", err)
+	}
+	call.Target = &sdk.Target{Name: "here", Type: v1alpha1.KubernetesClusterTargetType, Content: []byte(`{"kubeconfig":"…"}`)}
+	children, err := plugin.Render(ctx, call)
+	if diff := cmp.Diff([]sdk.Child{{Name: "here", Object: json.RawMessage(`{"kubeconfig":"…"}`)}}, children); diff != "" || err != nil {
+		t.Errorf("Render: error %v, children (-want +got):\n%s", err, diff)
+	}
+
+	outcomes, err := plugin.RunHooks(ctx, hook.Start, nil, nil)
+	want := []HookOutcome{{Result: &hook.Result{RequeueAfter: time.Minute}}, {}}
+	if diff := cmp.Diff(want, outcomes); diff != "" || err != nil {
+		t.Errorf("RunHooks: error %v, outcomes (-want +got):\n%s", err, diff)
+	}
+	target := &v1alpha1.Target{}
+	target.Name = "here"
+	outcomes, err = plugin.RunHooks(ctx, hook.End, call.DeployItem, target)
+	want = []HookOutcome{{Err: &Error{
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "RunHooks", Reason: "Refused", Message: "item at here",
+	}}}
+	if diff := cmp.Diff(want, outcomes); diff != "" || err != nil {
+		t.Errorf("RunHooks: error %v, outcomes (-want +got):\n%s", err, diff)
+	}
+
+	watchCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var woken string
+	err = plugin.Watch(watchCtx, func(namespace, name string) {
+		woken = namespace + "/" + name
+		cancel()
+	})
+	if woken != "default/item" || err != nil {
+		t.Errorf("Watch: expected default/item, but found %q, error %v", woken, err)
+	}
+}
+
+func TestMethodsThatThePluginDoesNotHave(t *testing.T) {
+	t.Parallel()
+	plugin := New(t, newGreeter(), greeterOptions()...)
+	if result := plugin.Abort(t.Context(), greeterCall()); result.Err == nil {
+		t.Errorf("Abort: expected an error, but found: %s", result)
+	}
+	if _, err := plugin.Render(t.Context(), greeterCall()); err == nil {
+		t.Error("Render: expected an error")
+	}
+	if _, err := plugin.Validate(t.Context(), "example.org/greeter", nil); err == nil {
+		t.Error("Validate: expected an error")
+	}
+	if err := plugin.Watch(t.Context(), func(string, string) {}); err == nil {
+		t.Error("Watch: expected an error")
+	}
+}
+
+func TestStartFailsForWhatIsNoPlugin(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(testing.TB){
+		"another program": func(tb testing.TB) { Start(tb, testBinary(t), helperEnv+"=no-plugin") },
+		"no program":      func(tb testing.TB) { Start(tb, "fake_test.go") },
+		"nothing":         func(tb testing.TB) { Start(tb, "no-such-file") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if r := record(t, start); !r.fatal {
+				t.Error("it was accepted")
+			}
+		})
+	}
+}
+
+func TestNewFailsForWrongOptions(t *testing.T) {
+	t.Parallel()
+	if r := record(t, func(t testing.TB) { New(t, newGreeter()) }); !r.fatal {
+		t.Error("a plugin without a name was accepted")
+	}
+}

@@ -1,0 +1,129 @@
+package sdktest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Result is how a call ended, and what was said on the way. Exactly one of Succeeded, Failed, InProgress and Err is set.
+type Result struct {
+	// Succeeded: the job is done.
+	Succeeded *Succeeded
+	// Failed: the deployer returned an error.
+	Failed *Failed
+	// InProgress: the job goes on.
+	InProgress *sdk.InProgress
+	// Err says why the call ended without a result: it was cancelled (and wraps the cause of its context), the plugin does
+	// not have the method or refused the request, or it broke off.
+	Err error
+
+	// ProviderStatus is what the deploy item holds after the call: the one of the result, or else the one that was saved last,
+	// or else the one that the item had before.
+	ProviderStatus json.RawMessage
+	// Messages are what the deployer said before the result, in order.
+	Messages []Message
+}
+
+// Succeeded is the result of a job that is done.
+type Succeeded struct {
+	// Exports are the exported values; nil for none. Numbers are of type json.Number.
+	Exports map[string]any
+}
+
+// Failed is the result of a call that failed.
+type Failed struct { //nolint:errname // it is first of all the result of a call, beside Succeeded and InProgress
+	// Errors say why.
+	Errors []Error
+}
+
+// Error lists the errors.
+func (f *Failed) Error() string {
+	lines := make([]string, 0, len(f.Errors))
+	for _, e := range f.Errors {
+		lines = append(lines, e.Error())
+	}
+	return strings.Join(lines, "; ")
+}
+
+// Codes returns the codes of all errors.
+func (f *Failed) Codes() []v1alpha1.ErrorCode {
+	var codes []v1alpha1.ErrorCode
+	for _, e := range f.Errors {
+		codes = append(codes, e.Codes...)
+	}
+	return codes
+}
+
+// Error is one error as the host gets it.
+type Error struct {
+	// Codes classify the error.
+	Codes []v1alpha1.ErrorCode
+	// Operation says what was being done.
+	Operation string
+	// Reason is a CamelCase word for machines.
+	Reason string
+	// Message is a sentence for people.
+	Message string
+}
+
+// Error returns everything there is in one line.
+func (e Error) Error() string {
+	return fmt.Sprintf("%s: %s: %s %v", e.Operation, e.Reason, e.Message, e.Codes)
+}
+
+// Message is one thing that the deployer said during a call. Exactly one field is set.
+type Message struct {
+	// Progress says what the deployer does or waits for.
+	Progress *Progress
+	// ProviderStatus is a provider status that was to be saved.
+	ProviderStatus json.RawMessage
+	// Event is a Kubernetes event.
+	Event *Event
+	// Heartbeat says that the plugin is alive.
+	Heartbeat bool
+}
+
+// Progress says what a deployer does or waits for.
+type Progress struct {
+	Step, Message string
+}
+
+// Event is a Kubernetes event of the deploy item.
+type Event struct {
+	// Warning is the type of the event.
+	Warning         bool
+	Reason, Message string
+}
+
+// String describes how the call ended, for the message of a test that expected something else.
+func (r *Result) String() string {
+	switch {
+	case r.Succeeded != nil:
+		return fmt.Sprintf("succeeded with exports %v", r.Succeeded.Exports)
+	case r.Failed != nil:
+		return fmt.Sprintf("failed: %s", r.Failed.Error())
+	case r.InProgress != nil:
+		return fmt.Sprintf("in progress, waiting for %q, to be called again after %s at the latest", r.InProgress.WaitingFor, r.InProgress.PollAfter)
+	default:
+		return fmt.Sprintf("ended without a result: %v", r.Err)
+	}
+}
+
+// decodeExports reads exports without a loss of digits.
+func decodeExports(document []byte) (map[string]any, error) {
+	if len(document) == 0 {
+		return nil, nil //nolint:nilnil // no exports are an ordinary case and no error
+	}
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.UseNumber()
+	var exports map[string]any
+	if err := decoder.Decode(&exports); err != nil {
+		return nil, fmt.Errorf("decode exports: %w", err)
+	}
+	return exports, nil
+}

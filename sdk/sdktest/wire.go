@@ -1,0 +1,248 @@
+package sdktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// wire is one stream of an operation, whichever it is.
+type wire struct {
+	send func(*deployerv1.HostMessage) error
+	recv func() (*deployerv1.PluginMessage, error)
+}
+
+// opener opens the stream of one operation.
+type opener func(ctx context.Context) (wire, error)
+
+// open makes an opener of one RPC, whose messages the protocol keeps apart for their own evolution.
+func open[In, Out any](
+	rpc func(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[In, Out], error),
+	wrap func(*deployerv1.HostMessage) *In,
+	unwrap func(*Out) *deployerv1.PluginMessage,
+) opener {
+	return func(ctx context.Context) (wire, error) {
+		stream, err := rpc(ctx)
+		if err != nil {
+			return wire{}, err
+		}
+		return wire{
+			send: func(m *deployerv1.HostMessage) error { return stream.Send(wrap(m)) },
+			recv: func() (*deployerv1.PluginMessage, error) {
+				out, err := stream.Recv()
+				if err != nil {
+					return nil, err
+				}
+				return unwrap(out), nil
+			},
+		}, nil
+	}
+}
+
+// exchange is one call as the host sees it.
+type exchange struct {
+	call   *Call
+	result *Result
+	broken violations
+
+	sending  sync.Mutex // a gRPC stream takes one sender at a time
+	wire     wire
+	sequence uint64
+}
+
+// converse carries out one call: it sends the start message, answers what is to be answered, and listens until the end.
+func converse(ctx context.Context, open opener, call *Call) (*Result, violations) {
+	e := &exchange{call: call, result: &Result{}}
+	if status := call.DeployItem.Status.ProviderStatus; status != nil {
+		e.result.ProviderStatus = status.Raw
+	}
+	// The end of this context ends the stream and the goroutine that waits for call.Stop.
+	streamCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := e.talk(streamCtx, open); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		}
+		e.result.Err = err
+	}
+	return e.result, e.broken
+}
+
+func (e *exchange) talk(ctx context.Context, open opener) error {
+	start, err := e.call.start()
+	if err != nil {
+		return err
+	}
+	if e.wire, err = open(ctx); err != nil {
+		return err
+	}
+	var stopping sync.WaitGroup
+	defer stopping.Wait()
+	ended := make(chan struct{})
+	defer close(ended)
+
+	// io.EOF means that the plugin has ended the call, for a reason that receiving will tell.
+	if err := e.send(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{Start: start}}); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	stopping.Go(func() {
+		select {
+		case <-e.call.Stop:
+			stop := &deployerv1.Stop{Reason: "the test asks for it"}
+			_ = e.send(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_Stop{Stop: stop}})
+		case <-ended:
+		case <-ctx.Done():
+		}
+	})
+	return e.listen()
+}
+
+func (e *exchange) send(m *deployerv1.HostMessage) error {
+	e.sending.Lock()
+	defer e.sending.Unlock()
+	return e.wire.send(m)
+}
+
+// listen takes messages until the plugin ends the call. It returns an error if that happens before the result.
+func (e *exchange) listen() error {
+	finished := false
+	for {
+		m, err := e.wire.recv()
+		switch {
+		case errors.Is(err, io.EOF) && !finished:
+			e.broken.add(RuleOneResult, "the call ended without a result")
+			return errors.New("the plugin ended the call without a result")
+		case err != nil && !finished:
+			return err
+		case err != nil && !errors.Is(err, io.EOF):
+			e.broken.add(RuleOneResult, "the call ended with an error after its result: %v", err)
+			return nil
+		case err != nil:
+			return nil //nolint:nilerr // io.EOF after the result is how a call ends
+		case finished:
+			e.broken.add(RuleOneResult, "%T was sent after the result", m.GetContent())
+			continue
+		}
+		if result := m.GetResult(); result != nil {
+			finished = true
+			e.finish(result)
+			continue
+		}
+		if err := e.hear(m); err != nil {
+			return err
+		}
+	}
+}
+
+// hear takes what the deployer says on the way.
+func (e *exchange) hear(m *deployerv1.PluginMessage) error {
+	switch content := m.GetContent().(type) {
+	case *deployerv1.PluginMessage_Progress:
+		e.note(Message{Progress: &Progress{Step: content.Progress.GetStep(), Message: content.Progress.GetMessage()}})
+	case *deployerv1.PluginMessage_Event:
+		e.note(Message{Event: &Event{
+			Warning: content.Event.GetWarning(), Reason: content.Event.GetReason(), Message: content.Event.GetMessage(),
+		}})
+	case *deployerv1.PluginMessage_Heartbeat:
+		e.note(Message{Heartbeat: true})
+	case *deployerv1.PluginMessage_ProviderStatus:
+		return e.save(content.ProviderStatus)
+	}
+	return nil // a case of a later version of the protocol, which a receiver ignores
+}
+
+func (e *exchange) note(m Message) {
+	e.result.Messages = append(e.result.Messages, m)
+	if e.call.OnMessage != nil {
+		e.call.OnMessage(m)
+	}
+}
+
+// save answers a provider status.
+func (e *exchange) save(status *deployerv1.ProviderStatus) error {
+	if status.GetSequence() <= e.sequence {
+		e.broken.add(RuleStatusSequence, "sequence %d came after %d", status.GetSequence(), e.sequence)
+	}
+	e.sequence = status.GetSequence()
+	e.broken.checkStatus(status.GetDocument())
+	e.note(Message{ProviderStatus: status.GetDocument()})
+
+	acknowledgement := &deployerv1.Acknowledgement{Sequence: status.GetSequence()}
+	if err := e.answer(status.GetDocument()); err != nil {
+		acknowledgement.Error = err.Error()
+	} else {
+		e.result.ProviderStatus = status.GetDocument()
+	}
+	err := e.send(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_Acknowledgement{Acknowledgement: acknowledgement}})
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+func (e *exchange) answer(document []byte) error {
+	if e.call.OnSave == nil {
+		return nil
+	}
+	return e.call.OnSave(document)
+}
+
+// finish takes the result.
+func (e *exchange) finish(in *deployerv1.Result) {
+	if len(in.GetProviderStatus()) > 0 {
+		e.broken.checkStatus(in.GetProviderStatus())
+		e.result.ProviderStatus = in.GetProviderStatus()
+	}
+	switch outcome := in.GetOutcome().(type) {
+	case *deployerv1.Result_Succeeded:
+		exports, err := decodeExports(outcome.Succeeded.GetExports())
+		if err != nil {
+			e.broken.add(RuleExportsObject, "%v", err)
+		}
+		e.result.Succeeded = &Succeeded{Exports: exports}
+	case *deployerv1.Result_Failed:
+		e.result.Failed = failedFromWire(outcome.Failed)
+	case *deployerv1.Result_InProgress:
+		e.result.InProgress = &sdk.InProgress{
+			WaitingFor: outcome.InProgress.GetWaitingFor(),
+			PollAfter:  outcome.InProgress.GetPollAfter().AsDuration(),
+		}
+	default:
+		e.broken.add(RuleOneResult, "the result has no outcome")
+		e.result.Err = errors.New("the result has no outcome")
+	}
+	e.broken.checkResult(e.result)
+}
+
+func failedFromWire(in *deployerv1.Failed) *Failed {
+	out := &Failed{}
+	for _, e := range in.GetErrors() {
+		out.Errors = append(out.Errors, errorFromWire(e))
+	}
+	return out
+}
+
+func errorFromWire(in *deployerv1.Error) Error {
+	out := Error{Operation: in.GetOperation(), Reason: in.GetReason(), Message: in.GetMessage()}
+	for _, code := range in.GetCodes() {
+		out.Codes = append(out.Codes, v1alpha1.ErrorCode(code))
+	}
+	return out
+}
+
+func childrenFromWire(in *deployerv1.Children) []sdk.Child {
+	children := make([]sdk.Child, 0, len(in.GetChildren()))
+	for _, child := range in.GetChildren() {
+		children = append(children, sdk.Child{Name: child.GetName(), Object: slices.Clone(child.GetObject())})
+	}
+	return children
+}

@@ -1,0 +1,281 @@
+package sdk_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/pergola-deploy/pergola/proto/handshake"
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+)
+
+// helperEnv makes the test binary a plugin instead of a test.
+const helperEnv = "SDK_TEST_HELPER"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(helperEnv) {
+	case "":
+		os.Exit(m.Run())
+	case "plugin":
+		sdk.Serve(fake{reconcile: logSomething}, options()...)
+	case "wrong options":
+		sdk.Serve(fake{}, sdk.Name("Wrong Name"))
+	}
+}
+
+func logSomething(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+	req.Log.Warn("something odd", "count", 3)
+	return nil, nil
+}
+
+// helper returns a command that runs the test binary as a helper.
+func helper(t *testing.T, role string, env ...string) *exec.Cmd {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, binary)
+	cmd.Env = slices.Concat(env, []string{helperEnv + "=" + role})
+	return cmd
+}
+
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+func TestServeStartedByHand(t *testing.T) {
+	t.Parallel()
+	cmd := helper(t, "plugin")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if code := exitCode(err); code != 1 {
+		t.Errorf("expected exit code 1, but found %d (%v)", code, err)
+	}
+	want := "test 1 is a deployer plugin for Pergola. It is not run by hand: put it into the host's plugin directory.\n"
+	if diff := cmp.Diff(want, stderr.String()); diff != "" || len(out) > 0 {
+		t.Errorf("stdout %q, stderr (-want +got):\n%s", out, diff)
+	}
+}
+
+func TestServeWithWrongOptions(t *testing.T) {
+	t.Parallel()
+	cmd := helper(t, "wrong options")
+	out, err := cmd.CombinedOutput()
+	if code := exitCode(err); code != 2 {
+		t.Errorf("expected exit code 2, but found %d (%v)", code, err)
+	}
+	for _, option := range []string{"sdk.Name", "sdk.Types"} {
+		if !strings.Contains(string(out), option) {
+			t.Errorf("expected a message about %s, but found: %s", option, out)
+		}
+	}
+}
+
+// A plugin ignores signals, which often reach its whole process group, and ends when the host's end of the lifeline is closed.
+func TestServeEndsWithTheHostOnly(t *testing.T) {
+	t.Parallel()
+	config := handshake.Config()
+	cmd := helper(t, "plugin",
+		config.MagicCookieKey+"="+config.MagicCookieValue,
+		handshake.LifelineEnv+"=3",
+		"PLUGIN_PROTOCOL_VERSIONS=1")
+	ofPlugin, ofHost, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{ofPlugin}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ofPlugin.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	parts := strings.Split(strings.TrimSpace(line), "|")
+	if err != nil || len(parts) < 5 || parts[4] != "grpc" {
+		t.Fatalf("expected a handshake, but found %q (%v)", line, err)
+	}
+	conn, err := grpc.NewClient(parts[2]+":"+parts[3], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	client := deployerv1.NewDeployerServiceClient(conn)
+
+	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.GetInfo(t.Context(), &deployerv1.GetInfoRequest{}); err != nil {
+			t.Fatalf("no answer after %s: %v", signal, err)
+		}
+	}
+	if err := ofHost.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Had a signal ended it, there would be no exit code.
+	if code := exitCode(cmd.Wait()); code != 3 {
+		t.Errorf("expected exit code 3, but found %d", code)
+	}
+}
+
+// capture is a testing.TB whose log can be read.
+type capture struct {
+	testing.TB
+
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (c *capture) Output() io.Writer { return c }
+
+func (c *capture) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.Write(p)
+}
+
+// record returns the fields of the log record with the message, once it is there.
+func (c *capture) record(t *testing.T, message string) map[string]any {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		c.mu.Lock()
+		lines := c.out.String()
+		c.mu.Unlock()
+		for line := range strings.Lines(lines) {
+			var fields map[string]any
+			if json.Unmarshal([]byte(line), &fields) == nil && fields["msg"] == message {
+				return fields
+			}
+		}
+	}
+	t.Fatalf("no record %q in the log", message)
+	return nil
+}
+
+func TestLogOfABinary(t *testing.T) {
+	t.Parallel()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &capture{TB: t}
+	plugin := sdktest.Start(log, binary, helperEnv+"=plugin")
+	result := plugin.Reconcile(t.Context(), sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", nil)})
+	if result.Succeeded == nil {
+		t.Fatalf("expected success, but found: %s", result)
+	}
+	got := log.record(t, "something odd")
+	delete(got, "time")
+	want := map[string]any{
+		"level": "WARN", "msg": "something odd", "count": 3.0,
+		"deployitem": "default/item", "jobID": "job-1", "operation": "Reconcile",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+}
+
+// Not parallel: it counts the goroutines of the whole process.
+func TestServeInProcessLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // see above
+	before := runtime.NumGoroutine()
+	for i := range 3 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) { //nolint:paralleltest // see above
+			plugin := sdktest.New(t, fake{}, options()...)
+			call := sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", nil)}
+			if result := plugin.Reconcile(t.Context(), call); result.Succeeded == nil {
+				t.Errorf("expected success, but found: %s", result)
+			}
+		})
+	}
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		runtime.GC() // go-plugin leaves the ends of two pipes, and their readers, to the finalizer
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+	}
+	stacks := make([]byte, 1<<20)
+	t.Errorf("%d goroutines became %d:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+}
+
+// done means that no call is left, not only that nobody can make a new one.
+func TestServeInProcessWaitsForCalls(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	called, release := make(chan struct{}), make(chan struct{})
+	deployer := fake{reconcile: func(context.Context, *sdk.Request) (*sdk.Response, error) {
+		close(called)
+		<-release
+		return nil, nil
+	}}
+	at, done, err := sdk.ServeInProcess(ctx, slog.New(slog.DiscardHandler), deployer, options()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(at.Network+":"+at.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	stream, err := deployerv1.NewDeployerServiceClient(conn).Reconcile(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{Start: &deployerv1.Start{DeployItem: []byte("{}")}}}
+	if err := stream.Send(&deployerv1.ReconcileRequest{Message: start}); err != nil {
+		t.Fatal(err)
+	}
+	<-called
+	cancel()
+	if _, err := stream.Recv(); err == nil { // the connection is gone, so the server is going down
+		t.Fatal("expected the call to break off")
+	}
+	select {
+	case <-done:
+		t.Error("the server is done while a call is running")
+	default:
+	}
+	close(release)
+	<-done
+}
+
+func TestServeInProcessWithWrongOptions(t *testing.T) {
+	t.Parallel()
+	if _, _, err := sdk.ServeInProcess(t.Context(), slog.New(slog.DiscardHandler), fake{}); err == nil {
+		t.Error("expected an error")
+	}
+}
