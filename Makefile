@@ -50,7 +50,7 @@ test: race-binaries cluster-binaries $(TOOLS)/gotestsum ## Run all tests, with t
 race-binaries: ## Build what the end-to-end tests start, with the race detector
 	CGO_ENABLED=1 go build -race -o bin/race/pergola ./host/cmd/pergola
 	CGO_ENABLED=1 go build -race -o bin/race/plugins/ $(PLUGINS:%=./plugins/%)
-	CGO_ENABLED=1 go build -race -o bin/race/test/ ./test/plugins/...
+	CGO_ENABLED=1 go build -race -o bin/race/test/ ./test/plugins/... ./test/demo ./sdk/examples/...
 
 .PHONY: fuzz
 fuzz: ## Fuzz each fuzz target for FUZZTIME (5m)
@@ -88,6 +88,8 @@ cluster-binaries: ## Build etcd, kube-apiserver and so on into the user's cache 
 .PHONY: cluster
 cluster: ## Start a real control plane, kubeconfig at .cluster/kubeconfig; NODE=1 adds a node that runs pods
 	@$(CLUSTER) up --dir $(CLUSTER_DIR) $(if $(NODE),--node)
+	@mkdir -p bin && ln -sfn "$$($(CLUSTER) path)/kubectl" bin/kubectl
+	@echo "Use it: export KUBECONFIG=$(CLUSTER_DIR)/kubeconfig; bin/kubectl get namespaces"
 
 .PHONY: cluster-down
 cluster-down: ## Stop it

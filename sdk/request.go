@@ -99,16 +99,16 @@ func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
 	return r.reporter.saveProviderStatus(ctx, document)
 }
 
-// Progress tells the user what the deployer is doing or waiting for: step is a short name, message a sentence. It does not
-// block, and when calls come fast only the latest may be seen.
+// Progress tells the user what the deployer is doing or waiting for: step is a short name, message a sentence. It waits for no
+// answer, and when calls come fast only the latest may be seen.
 func (r *Request) Progress(step, message string) {
 	if r.reporter != nil {
 		r.reporter.progress(step, message)
 	}
 }
 
-// Event records a Kubernetes event of the deploy item with a CamelCase reason. It does not block. The message must hold no
-// secrets.
+// Event records a Kubernetes event of the deploy item with a CamelCase reason. It waits for no answer. The message must hold
+// no secrets.
 func (r *Request) Event(reason, message string) {
 	if r.reporter != nil {
 		r.reporter.event(false, reason, message)

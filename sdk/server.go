@@ -29,13 +29,14 @@ type server struct {
 	deployer Deployer
 	options  *options
 	hooks    hook.Hooks
+	turns    *turns
 	log      *slog.Logger
 }
 
 var _ deployerv1.DeployerServiceServer = (*server)(nil)
 
 func newServer(deployer Deployer, o *options, log *slog.Logger) *server {
-	s := &server{deployer: deployer, options: o, log: log}
+	s := &server{deployer: deployer, options: o, turns: newTurns(), log: log}
 	if h, ok := deployer.(Hooker); ok {
 		s.hooks = h.Hooks()
 	}
@@ -164,6 +165,11 @@ func (s *server) operate(name string, op operation, w wire) error {
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "%s: %v", name, err)
 	}
+	endTurn, err := s.turns.take(w.context(), req.DeployItem.UID)
+	if err != nil {
+		return status.FromContextError(err).Err()
+	}
+	defer endTurn()
 	c := openConversation(w)
 	req.reporter = c
 	return c.finish(s.invoke(w.context(), name, op, req))

@@ -1,5 +1,6 @@
 // Command demo shows what Pergola does: it starts a control plane and a host with its plugins, has the examples carried out,
 // shows what comes of them, and leaves nothing running. With DEMO_CLUSTER=current it uses the cluster of $KUBECONFIG instead.
+// The binaries are those of bin, or of the directory that DEMO_BINARIES names.
 package main
 
 import (
@@ -69,11 +70,14 @@ func startHost(ctx context.Context, out io.Writer, kubeconfig, dir string) (*tes
 	if err != nil {
 		return nil, fmt.Errorf("create log of the host: %w", err)
 	}
-	plugins := filepath.Join(testenv.Root(), "bin", "plugins")
+	binaries := os.Getenv("DEMO_BINARIES")
+	if binaries == "" {
+		binaries = filepath.Join(testenv.Root(), "bin")
+	}
 	host, err := testenv.StartHost(ctx, testenv.HostOptions{
-		Binary:     filepath.Join(testenv.Root(), "bin", "pergola"),
+		Binary:     filepath.Join(binaries, "pergola"),
 		Kubeconfig: kubeconfig,
-		PluginDir:  plugins,
+		PluginDir:  filepath.Join(binaries, "plugins"),
 		Standalone: true,
 		Log:        log,
 	})

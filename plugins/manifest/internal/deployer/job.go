@@ -147,11 +147,11 @@ func (j *job) wait(step, prefix string, things []string) *sdk.Response {
 
 // pollAfter grows with the age of the job: most things that are waited for come within seconds or take minutes.
 func pollAfter(req *sdk.Request, now time.Time) time.Duration {
-	const shortest, longest = time.Second, 5 * time.Second
+	const shortest, longest = 250 * time.Millisecond, 5 * time.Second
 	times := req.DeployItem.Status.TransitionTimes
 	if times == nil || times.InitTime == nil {
 		return shortest
 	}
 	age := now.Sub(times.InitTime.Time)
-	return min(max(age/6, shortest), longest)
+	return min(max(age/4, shortest), longest)
 }

@@ -41,7 +41,7 @@ func TestPollAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for age, want := range map[time.Duration]time.Duration{
-		-time.Minute: time.Second, 0: time.Second, 12 * time.Second: 2 * time.Second, time.Hour: 5 * time.Second,
+		-time.Minute: 250 * time.Millisecond, 0: 250 * time.Millisecond, 8 * time.Second: 2 * time.Second, time.Hour: 5 * time.Second,
 	} {
 		item := &landscaper.DeployItem{}
 		item.Status.TransitionTimes = &landscaper.TransitionTimes{InitTime: &metav1.Time{Time: now.Add(-age)}}
@@ -49,8 +49,8 @@ func TestPollAfter(t *testing.T) {
 			t.Errorf("age %s: expected %s, but found %s", age, want, got)
 		}
 	}
-	if got := pollAfter(&sdk.Request{DeployItem: &landscaper.DeployItem{}}, now); got != time.Second {
-		t.Errorf("without an age: expected a second, but found %s", got)
+	if got := pollAfter(&sdk.Request{DeployItem: &landscaper.DeployItem{}}, now); got != 250*time.Millisecond {
+		t.Errorf("without an age: expected a quarter of a second, but found %s", got)
 	}
 }
 
