@@ -23,6 +23,7 @@ type table struct {
 	began    time.Time
 	drawn    int               // lines of the table on the terminal
 	seen     map[string]string // what was shown last, by item
+	since    map[string]string // how long after the beginning that came
 }
 
 func newTable(out io.Writer) *table {
@@ -32,7 +33,7 @@ func newTable(out io.Writer) *table {
 
 // begin starts a new table.
 func (t *table) begin() {
-	t.began, t.drawn, t.seen = time.Now(), 0, map[string]string{}
+	t.began, t.drawn, t.seen, t.since = time.Now(), 0, map[string]string{}, map[string]string{}
 	if !t.terminal {
 		fmt.Fprintf(t.out, row, "ITEM", "TYPE", "PHASE", "AFTER")
 	}
@@ -44,7 +45,9 @@ func (t *table) show(items []v1alpha1.DeployItem) {
 	changed := false
 	for _, item := range items {
 		now[item.Name] = phase(item)
-		changed = changed || t.seen[item.Name] != now[item.Name]
+		if t.seen[item.Name] != now[item.Name] {
+			t.since[item.Name], changed = t.elapsed(), true
+		}
 	}
 	for name := range t.seen {
 		if _, there := now[name]; !there {
@@ -65,7 +68,7 @@ func (t *table) show(items []v1alpha1.DeployItem) {
 func (t *table) append(items []v1alpha1.DeployItem, now map[string]string) {
 	for _, item := range items {
 		if now[item.Name] != t.seen[item.Name] {
-			fmt.Fprintf(t.out, row, item.Name, item.Spec.Type, now[item.Name], t.elapsed())
+			fmt.Fprintf(t.out, row, item.Name, item.Spec.Type, now[item.Name], t.since[item.Name])
 		}
 	}
 	for name := range t.seen {
@@ -82,7 +85,7 @@ func (t *table) redraw(items []v1alpha1.DeployItem) {
 	}
 	fmt.Fprintf(&text, row, "ITEM", "TYPE", "PHASE", "AFTER")
 	for _, item := range items {
-		fmt.Fprintf(&text, row, item.Name, item.Spec.Type, phase(item), t.elapsed())
+		fmt.Fprintf(&text, row, item.Name, item.Spec.Type, phase(item), t.since[item.Name])
 	}
 	if len(items) == 0 {
 		fmt.Fprintf(&text, row, "(all gone)", "", "", t.elapsed())
