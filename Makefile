@@ -66,14 +66,20 @@ generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOL
 	$(TOOLS)/controller-gen crd paths=./sdk/api/landscaper/v1alpha1 output:crd:dir=sdk/api/landscaper/crds
 
 .PHONY: verify
-verify: generate $(TOOLS)/golangci-lint ## Check format, lint, generated files, protocol compatibility and modules
-	@git diff --exit-code -- proto sdk || { echo "generated files are out of date: commit what make generate has written"; exit 1; }
+verify: verify-generated $(TOOLS)/golangci-lint ## Check generated files, protocol, modules, format and lint
 	$(TOOLS)/buf lint
 	$(TOOLS)/buf breaking --against proto/released.binpb
 	go vet ./...
 	go mod tidy -diff
 	go mod verify >/dev/null
 	$(TOOLS)/golangci-lint run ./...
+
+# Compares with the files as they are, not as they were committed, so that it says the same before and after a commit.
+GENERATED_SUM = git ls-files -z proto/pergola sdk/api/landscaper | xargs -0 sha256sum
+.PHONY: verify-generated
+verify-generated:
+	@before=$$($(GENERATED_SUM)); $(MAKE) generate; \
+		diff <(echo "$$before") <($(GENERATED_SUM)) || { echo "generated files were out of date; commit what make generate has written"; exit 1; }
 
 .PHONY: release-protocol
 release-protocol: $(TOOLS)/buf ## Make the protocol as it is the one that later versions must not break

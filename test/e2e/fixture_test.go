@@ -312,3 +312,12 @@ func setDeploymentReady(t *testing.T, key client.ObjectKey) {
 		t.Fatal(err)
 	}
 }
+
+func marshal(t *testing.T, value any) []byte {
+	t.Helper()
+	out, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
