@@ -46,8 +46,14 @@ test: race-binaries cluster-binaries $(TOOLS)/gotestsum ## Run all tests, with t
 	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) CGO_ENABLED=1 $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race -timeout 20m ./...
 	cd test/cluster && go vet . ./internal/... && go test . ./internal/...
 
+.PHONY: c-compiler
+c-compiler:
+	@command -v gcc >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -qq && apt-get install -y -qq gcc libc6-dev; } || \
+		{ echo "Go's race detector needs a C compiler: install gcc (apt-get install gcc libc6-dev) and try again"; exit 1; }
+
 .PHONY: race-binaries
-race-binaries: ## Build what the end-to-end tests start, with the race detector
+race-binaries: c-compiler ## Build what the end-to-end tests start, with the race detector
 	CGO_ENABLED=1 go build -race -o bin/race/pergola ./host/cmd/pergola
 	CGO_ENABLED=1 go build -race -o bin/race/plugins/ $(PLUGINS:%=./plugins/%)
 	CGO_ENABLED=1 go build -race -o bin/race/test/ ./test/plugins/... ./test/demo ./sdk/examples/...

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -87,8 +88,12 @@ type Error struct {
 	Operation, Reason, Message string
 }
 
-// maxMessage bounds the texts of a plugin that end up in the status of an object.
-const maxMessage = 8 << 10
+const (
+	// maxMessage bounds the texts of a plugin that end up in the status of an object.
+	maxMessage = 8 << 10
+	// maxErrors bounds the errors of an outcome, and the codes of each, for the same reason.
+	maxErrors = 16
+)
 
 // stream is one call on the wire, whichever RPC it is.
 type stream struct {
@@ -188,17 +193,13 @@ func stopWith(ctx context.Context, ended <-chan struct{}, grace time.Duration, c
 		return
 	case <-ctx.Done():
 	}
-	if err := c.send(stopMessage(context.Cause(ctx).Error())); err != nil {
-		cancel()
-		return
-	}
-	timer := time.NewTimer(grace)
+	// Sending blocks while the plugin does not read, so the time runs from here.
+	timer := time.AfterFunc(grace, cancel)
 	defer timer.Stop()
-	select {
-	case <-ended:
-	case <-timer.C:
+	if err := c.send(stopMessage(bounded(context.Cause(ctx).Error()))); err != nil {
 		cancel()
 	}
+	<-ended
 }
 
 // translate turns an error of gRPC into one that says what happened to the call.
@@ -222,7 +223,7 @@ func (p *process) translate(ctx context.Context, err error) error {
 		case <-timer.C:
 		}
 	}
-	return fmt.Errorf("%w: %s", ErrProtocol, status.Convert(err).Message())
+	return fmt.Errorf("%w: %s", ErrProtocol, bounded(status.Convert(err).Message()))
 }
 
 func startMessage(c Call) (*deployerv1.HostMessage, error) {
@@ -267,15 +268,17 @@ func outcomeFromWire(r *deployerv1.Result) (*Outcome, error) {
 }
 
 func errorsFromWire(in []*deployerv1.Error) []Error {
+	in = in[:min(len(in), maxErrors)]
 	out := make([]Error, 0, max(len(in), 1))
 	for _, e := range in {
 		converted := Error{
-			Operation: bounded(e.GetOperation()),
-			Reason:    bounded(e.GetReason()),
+			Operation: cut(e.GetOperation(), maxText),
+			Reason:    cut(e.GetReason(), maxText),
 			Message:   bounded(e.GetMessage()),
 		}
-		for _, code := range e.GetCodes() {
-			converted.Codes = append(converted.Codes, v1alpha1.ErrorCode(bounded(code)))
+		codes := e.GetCodes()
+		for _, code := range codes[:min(len(codes), maxErrors)] {
+			converted.Codes = append(converted.Codes, v1alpha1.ErrorCode(cut(code, maxText)))
 		}
 		out = append(out, converted)
 	}
@@ -293,9 +296,12 @@ func nilIfEmpty(b []byte) []byte {
 }
 
 // bounded cuts a text that would make an object too large, and says so.
-func bounded(text string) string {
-	if len(text) <= maxMessage {
-		return text
+func bounded(text string) string { return cut(text, maxMessage) }
+
+// cut returns valid UTF-8, as everything must be that goes to the API server.
+func cut(text string, size int) string {
+	if len(text) > size {
+		text = text[:size] + " … (cut)"
 	}
-	return text[:maxMessage] + " … (cut)"
+	return strings.ToValidUTF8(text, "\uFFFD")
 }

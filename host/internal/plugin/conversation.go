@@ -31,7 +31,10 @@ func (c *conversation) send(m *deployerv1.HostMessage) error {
 	if c.closed {
 		return errClosed
 	}
-	return c.stream.send(m)
+	if err := c.stream.send(m); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil // the plugin has ended the call; receiving tells how
 }
 
 func (c *conversation) close() {
@@ -70,7 +73,7 @@ func (c *conversation) result(ctx context.Context) (*deployerv1.Result, error) {
 func (c *conversation) save(ctx context.Context, in *deployerv1.ProviderStatus) error {
 	ack := &deployerv1.Acknowledgement{Sequence: in.GetSequence()}
 	if err := c.observer.SaveProviderStatus(ctx, in.GetDocument()); err != nil {
-		ack.Error = err.Error()
+		ack.Error = bounded(err.Error())
 	}
 	return c.send(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_Acknowledgement{Acknowledgement: ack}})
 }

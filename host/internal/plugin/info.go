@@ -31,8 +31,12 @@ type Capabilities struct {
 	HookTypes []string
 }
 
-// maxText bounds what a plugin says about itself: it ends up in logs, metrics and statuses.
-const maxText = 253
+const (
+	// maxText bounds the names that a plugin gives to things: they end up in logs, metrics and statuses.
+	maxText = 253
+	// maxTypes bounds how many deploy item types one plugin claims.
+	maxTypes = 100
+)
 
 var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
@@ -47,6 +51,9 @@ func infoFromWire(in *deployerv1.GetInfoResponse) (Info, error) {
 	}
 	if len(in.GetDeployItemTypes()) == 0 {
 		errs = append(errs, errors.New("it serves no deploy item type"))
+	}
+	if len(in.GetDeployItemTypes()) > maxTypes {
+		return Info{}, errors.Join(append(errs, fmt.Errorf("it serves more than %d deploy item types", maxTypes))...)
 	}
 	info := Info{Name: in.GetName(), Version: in.GetVersion(), SDKVersion: in.GetSdkVersion()}
 	for _, t := range in.GetDeployItemTypes() {

@@ -111,14 +111,13 @@ func (p *Plugin) Call(ctx context.Context, op Operation, c Call, observer Observ
 // supervise keeps the plugin running until ctx ends, and then ends it. It is the only one that starts its process.
 func (p *Plugin) supervise(ctx context.Context) {
 	failures := 0
-	for ctx.Err() == nil {
-		started := p.settings.clock.Now()
-		p.set(func() { p.state = Starting })
-		err := p.run(ctx)
+	for restarts := 0; ctx.Err() == nil; restarts++ {
+		p.set(func() { p.state, p.restarts = Starting, restarts })
+		lived, err := p.run(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		if p.settings.clock.Since(started) >= stableAfter {
+		if lived >= stableAfter {
 			failures = 0
 		}
 		pause := backoff(failures, p.settings.random())
@@ -131,23 +130,23 @@ func (p *Plugin) supervise(ctx context.Context) {
 		case <-timer.C():
 		}
 		timer.Stop()
-		p.set(func() { p.restarts++ })
 	}
 	p.set(func() { p.state = Stopped })
 }
 
-// run is one life of the process: it starts, says who it is, takes calls and ends. The error says why it ended.
-func (p *Plugin) run(ctx context.Context) error {
-	stderr := &logWriter{log: p.log}
-	proc, err := launch(p.path, p.settings.socketDir, p.settings.logLevel, p.settings.startTimeout, stderr)
+// run is one life of the process: it starts, says who it is, takes calls and ends. It returns how long the process took calls,
+// and why it ended.
+func (p *Plugin) run(ctx context.Context) (lived time.Duration, err error) {
+	proc, err := launch(ctx, p.path, p.settings.socketDir, p.settings.logLevel, p.settings.startTimeout, p.log)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer proc.stop()
 	info, err := p.introduce(ctx, proc)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	since := p.settings.clock.Now()
 	p.log.Info("plugin is running", "name", info.Name, "version", info.Version, "sdk", info.SDKVersion, "types", info.Types)
 	p.set(func() { p.state, p.problem, p.info, p.process, p.settled = Running, nil, info, proc, true })
 	defer p.set(func() { p.process = nil })
@@ -160,9 +159,9 @@ func (p *Plugin) run(ctx context.Context) error {
 
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return p.settings.clock.Since(since), ctx.Err()
 	case <-proc.ended():
-		return fmt.Errorf("its process ended: %s", proc.runner.cmd.ProcessState)
+		return p.settings.clock.Since(since), fmt.Errorf("its process ended: %s", proc.runner.cmd.ProcessState)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strconv"
@@ -40,11 +41,16 @@ type process struct {
 	client deployerv1.DeployerServiceClient
 	plugin *goplugin.Client
 	runner *commandRunner
+	// output are its streams. Each has a writer of its own, so that half a line of one does not spoil a line of another.
+	output []io.Closer
 }
 
-// launch starts the program and shakes hands. It returns within the timeout. Nothing is left running when it fails.
-func launch(path, socketDir, logLevel string, timeout time.Duration, stderr io.Writer) (*process, error) {
-	r := &commandRunner{path: path, stderr: stderr, ended: make(chan struct{})}
+// launch starts the program and shakes hands. It returns when the timeout has passed or ctx has ended, at most a few seconds
+// later. Nothing is left running when it fails.
+func launch(ctx context.Context, path, socketDir, logLevel string, timeout time.Duration, log *slog.Logger) (*process, error) {
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	r := &commandRunner{path: path, stderr: &logWriter{log: log}, kill: kill, ended: make(chan struct{})}
+	syncStdout, syncStderr := &logWriter{log: log}, &logWriter{log: log}
 	client := goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  handshake.Config(),
 		VersionedPlugins: map[int]goplugin.PluginSet{handshake.ProtocolVersion: {}},
@@ -56,21 +62,29 @@ func launch(path, socketDir, logLevel string, timeout time.Duration, stderr io.W
 		// go-plugin logs what it does step by step; what matters of it comes back as errors.
 		Logger: hclog.NewNullLogger(),
 		// Stray prints to standard output after the handshake arrive here.
-		SyncStdout: stderr,
-		SyncStderr: stderr,
+		SyncStdout: syncStdout,
+		SyncStderr: syncStderr,
 		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(handshake.MaxMessageBytes),
 			grpc.MaxCallSendMsgSize(handshake.MaxMessageBytes),
 		)},
-		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
-			return r, r.prepare(spec.Env, logLevel)
+		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, ownSocketDir string) (runner.Runner, error) {
+			return r, r.prepare(life, spec.Env, logLevel, ownSocketDir)
 		},
 	})
-	p := &process{plugin: client, runner: r}
+	p := &process{plugin: client, runner: r, output: []io.Closer{r.stderr, syncStdout, syncStderr}}
+
+	// go-plugin takes no context, and does not count the time to connect; but whatever it waits for ends with the process.
+	launching, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	defer context.AfterFunc(launching, kill)()
 	protocol, err := client.Client()
+	if err == nil {
+		err = launching.Err()
+	}
 	if err != nil {
 		p.stop()
-		return nil, startError(r, err)
+		return nil, r.startError(launching, timeout, err)
 	}
 	// AllowedProtocols leaves nothing but gRPC.
 	grpcClient, ok := protocol.(*goplugin.GRPCClient)
@@ -82,16 +96,30 @@ func launch(path, socketDir, logLevel string, timeout time.Duration, stderr io.W
 	return p, nil
 }
 
-// startError says in our words why a program is no plugin: go-plugin's message is made for its own use. The process has ended.
-func startError(r *commandRunner, err error) error {
+// startError says in our words why a program is no plugin: go-plugin's message is made for its own use. The process has ended,
+// if there ever was one.
+func (r *commandRunner) startError(launching context.Context, timeout time.Duration, err error) error {
 	switch {
 	case r.startErr != nil:
 		return fmt.Errorf("cannot be started: %w", r.startErr)
-	case r.cmd.ProcessState.Exited():
+	case r.cmd == nil: // go-plugin found no place for its socket, say
+		return fmt.Errorf("cannot be started: %w", err)
+	case errors.Is(launching.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("is no Pergola plugin, or is too slow: no handshake within %s", timeout)
+	case launching.Err() != nil:
+		return launching.Err()
+	case !wasKilled(r.cmd.ProcessState):
 		return fmt.Errorf("is no Pergola plugin, or cannot run here: it ended before the handshake (%s)", r.cmd.ProcessState)
 	default:
-		return fmt.Errorf("is no Pergola plugin, or speaks another protocol than version %d: %s", handshake.ProtocolVersion, firstLine(err.Error()))
+		return fmt.Errorf("is no Pergola plugin, or speaks another protocol than version %d: %s",
+			handshake.ProtocolVersion, bounded(firstLine(err.Error())))
 	}
+}
+
+// wasKilled tells whether a process was killed, as go-plugin does with those whose handshake it does not understand.
+func wasKilled(state *os.ProcessState) bool {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 func firstLine(text string) string {
@@ -116,6 +144,9 @@ func (p *process) stop() {
 	}
 	p.runner.kill()
 	<-asked
+	for _, w := range p.output {
+		_ = w.Close() // it never fails
+	}
 }
 
 // commandRunner runs a program for go-plugin. It is ours and not go-plugin's own so that the program has its own process
@@ -123,13 +154,15 @@ func (p *process) stop() {
 // go-plugin's reader panics on a line such as {"@message":1}.
 type commandRunner struct {
 	path   string
-	stderr io.Writer
+	stderr io.WriteCloser
+	kill   context.CancelFunc // kills the process and whatever it has started, unless it has ended
 
-	cmd      *exec.Cmd
-	stdout   *os.File
-	inherits []*os.File // what the child inherits; this process closes its copies once the child has them
-	lifeline *os.File
-	startErr error
+	cmd       *exec.Cmd
+	socketDir string
+	stdout    *os.File
+	inherits  []*os.File // what the child inherits; this process closes its copies once the child has them
+	lifeline  *os.File
+	startErr  error
 
 	ended   chan struct{}
 	exitErr error // valid once ended is closed
@@ -140,19 +173,24 @@ var _ runner.Runner = (*commandRunner)(nil)
 // firstExtraFile is the descriptor of exec.Cmd.ExtraFiles[0] in the child.
 const firstExtraFile = 3
 
-func (r *commandRunner) prepare(env []string, logLevel string) error {
+// prepare makes the command. It lives as long as life, at most.
+func (r *commandRunner) prepare(life context.Context, env []string, logLevel, socketDir string) error {
+	r.socketDir = socketDir
 	lifelineEnd, lifeline, err := os.Pipe()
 	if err != nil {
-		r.startErr = err
-		return fmt.Errorf("create lifeline: %w", err)
+		r.startErr = fmt.Errorf("create lifeline: %w", err)
+		r.end()
+		return r.startErr
 	}
 	stdout, stdoutEnd, err := os.Pipe()
 	if err != nil {
-		r.startErr = err
-		return errors.Join(fmt.Errorf("create standard output: %w", err), lifelineEnd.Close(), lifeline.Close())
+		r.startErr = errors.Join(fmt.Errorf("create standard output: %w", err), lifelineEnd.Close(), lifeline.Close())
+		r.end()
+		return r.startErr
 	}
 	r.lifeline, r.stdout, r.inherits = lifeline, stdout, []*os.File{lifelineEnd, stdoutEnd}
-	r.cmd = exec.Command(r.path) //nolint:gosec,noctx // the operator put it there; the supervisor ends it
+	r.cmd = exec.CommandContext(life, r.path) //nolint:gosec // the operator put it there
+	r.cmd.Cancel = r.killGroup
 	r.cmd.ExtraFiles = []*os.File{lifelineEnd}
 	r.cmd.Stdout = stdoutEnd
 	r.cmd.Stderr = r.stderr
@@ -183,19 +221,25 @@ func (r *commandRunner) Start(context.Context) error {
 	}
 	if r.startErr != nil {
 		r.exitErr = r.startErr
-		r.closeAll()
+		r.end()
 		return r.startErr
 	}
 	go func() {
 		r.exitErr = r.cmd.Wait()
-		r.killGroup()
-		r.closeAll()
+		_ = r.killGroup() // mostly there is nobody left
+		r.end()
 	}()
 	return nil
 }
 
-func (r *commandRunner) closeAll() {
+// end gives back what the process had of this one.
+func (r *commandRunner) end() {
+	r.kill()
 	_ = r.lifeline.Close() // nothing was written to it
+	// Somebody who has left the process group may hold the other end; go-plugin would read for as long as that one lives.
+	_ = r.stdout.Close()
+	// go-plugin removes it only for programs that it could start.
+	_ = os.RemoveAll(r.socketDir)
 	close(r.ended)
 }
 
@@ -209,27 +253,9 @@ func (r *commandRunner) Kill(context.Context) error {
 	return nil
 }
 
-// kill kills the process and whatever it has started, unless it has ended.
-func (r *commandRunner) kill() {
-	if !r.hasEnded() {
-		r.killGroup()
-	}
-}
-
-func (r *commandRunner) killGroup() {
-	if r.cmd != nil && r.cmd.Process != nil {
-		// The only error is that nobody is left to kill.
-		_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
-	}
-}
-
-func (r *commandRunner) hasEnded() bool {
-	select {
-	case <-r.ended:
-		return true
-	default:
-		return false
-	}
+// killGroup kills the started process and whatever it has started.
+func (r *commandRunner) killGroup() error {
+	return syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
 }
 
 // Diagnose has nothing to add: startError knows more.

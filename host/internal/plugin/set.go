@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -223,7 +224,8 @@ func (s *Set) settleClaims() {
 			claimants[claim] = append(claimants[claim], p)
 		}
 	}
-	for claim, plugins := range claimants {
+	for _, claim := range slices.Sorted(maps.Keys(claimants)) {
+		plugins := claimants[claim]
 		if len(plugins) < 2 {
 			continue
 		}

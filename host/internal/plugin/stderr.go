@@ -27,7 +27,7 @@ type logWriter struct {
 	inPanic bool // a Go runtime's panic message has begun; it goes on to the end of the process
 }
 
-var _ io.Writer = (*logWriter)(nil)
+var _ io.WriteCloser = (*logWriter)(nil)
 
 func (w *logWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
@@ -41,6 +41,15 @@ func (w *logWriter) Write(p []byte) (int, error) {
 		rest = after
 	}
 	return len(p), nil
+}
+
+// Close logs what was written last if it is not a whole line: a program that dies leaves its most important words there. More
+// may be written afterwards.
+func (w *logWriter) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flush()
+	return nil
 }
 
 func (w *logWriter) append(part []byte) {
@@ -69,15 +78,15 @@ func (w *logWriter) flush() {
 
 func (w *logWriter) logText(line string, cut bool) {
 	w.inPanic = w.inPanic || strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
-	level := slog.LevelInfo
-	if w.inPanic {
-		level = slog.LevelError
-	}
-	var attrs []slog.Attr
+	log := w.log
 	if cut {
-		attrs = append(attrs, slog.Bool("truncated", true))
+		log = log.With("truncated", true)
 	}
-	w.log.LogAttrs(context.Background(), level, line, attrs...)
+	if w.inPanic {
+		log.Error(line)
+		return
+	}
+	log.Info(line)
 }
 
 // errNoRecord: a line of JSON is no log record.
@@ -92,7 +101,7 @@ func parseRecord(line []byte) (slog.Record, error) {
 		return slog.Record{}, err
 	}
 	var (
-		at      time.Time
+		at      = time.Now()
 		level   slog.Level
 		message string
 		seen    = map[string]bool{}
@@ -106,7 +115,10 @@ func parseRecord(line []byte) (slog.Record, error) {
 		text, isText := value.(string)
 		switch role := strings.TrimPrefix(key, "@"); {
 		case (role == "time" || role == "timestamp") && isText && !seen["time"]:
-			at, seen["time"] = parseTime(text), true
+			if parsed, err := time.Parse(time.RFC3339Nano, text); err == nil {
+				at = parsed
+			}
+			seen["time"] = true
 		case role == "level" && isText && !seen["level"]:
 			level, seen["level"] = parseLevel(text), true
 		case (role == "msg" || role == "message") && isText && !seen["message"]:
@@ -114,6 +126,9 @@ func parseRecord(line []byte) (slog.Record, error) {
 		default:
 			attrs = append(attrs, slog.Any(key, value))
 		}
+	}
+	if err := end(decoder); err != nil {
+		return slog.Record{}, err
 	}
 	if !seen["level"] || !seen["message"] {
 		return slog.Record{}, errNoRecord
@@ -136,12 +151,15 @@ func field(decoder *json.Decoder) (key string, value any, err error) {
 	return key, value, err
 }
 
-func parseTime(text string) time.Time {
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return time.Now()
+// end makes sure that the object is complete and that nothing follows it, which would get lost otherwise.
+func end(decoder *json.Decoder) error {
+	if _, err := decoder.Token(); err != nil { // the closing brace
+		return err
 	}
-	return at
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errNoRecord
+	}
+	return nil
 }
 
 func parseLevel(text string) slog.Level {
