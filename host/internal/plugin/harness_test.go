@@ -1,0 +1,307 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// patience is how long a test waits for what must come, however slow the machine is.
+const patience = 30 * time.Second
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// pluginDir returns a directory with a plugin of each name; see TestMain.
+func pluginDir(t *testing.T, files ...string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, file := range files {
+		if err := os.Symlink(self, filepath.Join(dir, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// records is a log that can be read.
+type records struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (r *records) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.out.Write(p)
+}
+
+func (r *records) logger() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(r, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
+}
+
+// all returns the records so far.
+func (r *records) all() []map[string]any {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []map[string]any
+	for line := range bytes.Lines(r.out.Bytes()) {
+		fields := map[string]any{}
+		decoder := json.NewDecoder(bytes.NewReader(line))
+		decoder.UseNumber()
+		if err := decoder.Decode(&fields); err != nil {
+			fields["broken"] = string(line)
+		}
+		list = append(list, fields)
+	}
+	return list
+}
+
+// with returns the records whose message begins so.
+func (r *records) with(message string) []map[string]any {
+	var list []map[string]any
+	for _, fields := range r.all() {
+		if text, ok := fields["msg"].(string); ok && strings.HasPrefix(text, message) {
+			list = append(list, fields)
+		}
+	}
+	return list
+}
+
+// listener records wake-ups.
+type listener struct {
+	mu    sync.Mutex
+	woken []string
+}
+
+var _ Listener = (*listener)(nil)
+
+func (*listener) Changed() {}
+
+func (l *listener) WakeUp(p *Plugin, namespace, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.woken = append(l.woken, p.Name()+" "+namespace+"/"+name)
+}
+
+func (l *listener) wakeUps() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.woken...)
+}
+
+// host is a Set with what a test wants to see of it.
+type host struct {
+	*Set
+	*listener
+
+	t   *testing.T
+	dir string
+	log *records
+	// end ends the Set and waits for it. It is called at the end of the test at the latest.
+	end func()
+}
+
+// openHost opens the directory but runs nothing.
+func openHost(t *testing.T, dir string, modify ...func(*Options)) *host {
+	t.Helper()
+	h := &host{t: t, dir: dir, log: &records{}, listener: &listener{}, end: func() {}}
+	options := Options{Dir: dir, Log: h.log.logger(), HostVersion: "test", StartTimeout: patience}
+	for _, m := range modify {
+		m(&options)
+	}
+	set, err := Open(options, h.listener)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Set = set
+	t.Cleanup(func() { _ = os.RemoveAll(set.settings.socketDir) }) // for a Set that is never run
+	return h
+}
+
+func (h *host) run() *host {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(h.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	h.end = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			h.t.Errorf("run: %v", err)
+		}
+	})
+	h.t.Cleanup(h.end)
+	return h
+}
+
+// start runs plugins of these names and waits until each is running.
+func start(t *testing.T, files ...string) *host {
+	t.Helper()
+	return runHost(t, pluginDir(t, files...))
+}
+
+func runHost(t *testing.T, dir string, modify ...func(*Options)) *host {
+	t.Helper()
+	h := openHost(t, dir, modify...).run()
+	eventually(t, "the plugins to run", func() bool { return h.Ready() == nil })
+	return h
+}
+
+func (h *host) status(file string) Status {
+	for _, s := range h.Status() {
+		if s.File == file {
+			return s
+		}
+	}
+	return Status{}
+}
+
+// waitFor waits until a plugin is in a state.
+func (h *host) waitFor(file string, state State) Status {
+	h.t.Helper()
+	var s Status
+	eventually(h.t, fmt.Sprintf("%s to be %s", file, state), func() bool {
+		s = h.status(file)
+		return s.State == state
+	})
+	return s
+}
+
+func (h *host) plugin(file string) *Plugin {
+	for _, p := range h.plugins {
+		if p.file == file {
+			return p
+		}
+	}
+	return nil
+}
+
+// current returns the running process of a plugin.
+func (h *host) current(file string) *process {
+	h.t.Helper()
+	p := h.plugin(file)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process == nil {
+		h.t.Fatalf("%s has no process", file)
+	}
+	return p.process
+}
+
+func (h *host) signal(file string, signal syscall.Signal) {
+	h.t.Helper()
+	if err := syscall.Kill(pid(h.t, h.current(file).runner.ID()), signal); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// crash ends the process of a plugin and waits until the host has noticed.
+func (h *host) crash(file string) {
+	h.t.Helper()
+	ended := h.current(file).ended()
+	h.signal(file, syscall.SIGKILL)
+	<-ended
+}
+
+func (h *host) call(ctx context.Context, file, item string) (*Outcome, error) {
+	return h.plugin(file).Call(ctx, Reconcile, Call{DeployItem: deployItem(item)}, &observer{})
+}
+
+func deployItem(name string) *v1alpha1.DeployItem {
+	return &v1alpha1.DeployItem{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Status:     v1alpha1.DeployItemStatus{JobID: "job"},
+	}
+}
+
+// left waits for what a plugin has left beside itself.
+func left(t *testing.T, dir, name string) string {
+	t.Helper()
+	var text []byte
+	eventually(t, "the plugin to leave ."+name, func() bool {
+		var err error
+		text, err = os.ReadFile(filepath.Join(dir, "."+name))
+		return err == nil
+	})
+	return string(text)
+}
+
+// forget removes what a plugin has left, so that it can be waited for anew.
+func (h *host) forget(name string) {
+	h.t.Helper()
+	if err := os.Remove(filepath.Join(h.dir, "."+name)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func pid(t *testing.T, text string) int {
+	t.Helper()
+	id, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || id <= 1 {
+		t.Fatalf("%q is no process id", text)
+	}
+	return id
+}
+
+// alive tells whether a process lives. A process that nobody has waited for yet does not.
+func alive(id int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+}
+
+// observer is made of functions; nil ones do nothing.
+type observer struct {
+	progress func(step, message string)
+	save     func(ctx context.Context, document []byte) error
+	event    func(warning bool, reason, message string)
+}
+
+var _ Observer = (*observer)(nil)
+
+func (o *observer) Progress(step, message string) {
+	if o.progress != nil {
+		o.progress(step, message)
+	}
+}
+
+func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) error {
+	if o.save == nil {
+		return nil
+	}
+	return o.save(ctx, document)
+}
+
+func (o *observer) Event(warning bool, reason, message string) {
+	if o.event != nil {
+		o.event(warning, reason, message)
+	}
+}

@@ -1,0 +1,136 @@
+package plugin
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func TestOutcomeFromWire(t *testing.T) {
+	t.Parallel()
+	failed := func(errs ...*deployerv1.Error) *deployerv1.Result {
+		return &deployerv1.Result{Outcome: &deployerv1.Result_Failed{Failed: &deployerv1.Failed{Errors: errs}}}
+	}
+	long := strings.Repeat("x", 100<<10)
+	for name, test := range map[string]struct {
+		reason string
+		in     *deployerv1.Result
+		want   *Outcome
+	}{
+		"succeeded": {
+			reason: "exports and provider status are passed on as they are",
+			in: &deployerv1.Result{
+				Outcome:        &deployerv1.Result_Succeeded{Succeeded: &deployerv1.Succeeded{Exports: []byte(`{"a":1}`)}},
+				ProviderStatus: []byte(`{}`),
+			},
+			want: &Outcome{Succeeded: &Succeeded{Exports: []byte(`{"a":1}`)}, ProviderStatus: []byte(`{}`)},
+		},
+		"succeeded without exports": {
+			reason: "empty bytes mean none",
+			in: &deployerv1.Result{
+				Outcome:        &deployerv1.Result_Succeeded{Succeeded: &deployerv1.Succeeded{Exports: []byte{}}},
+				ProviderStatus: []byte{},
+			},
+			want: &Outcome{Succeeded: &Succeeded{}},
+		},
+		"succeeded without content": {
+			reason: "the message inside is optional",
+			in:     &deployerv1.Result{Outcome: &deployerv1.Result_Succeeded{}},
+			want:   &Outcome{Succeeded: &Succeeded{}},
+		},
+		"in progress": {
+			reason: "the wish to be called again is passed on",
+			in: &deployerv1.Result{Outcome: &deployerv1.Result_InProgress{InProgress: &deployerv1.InProgress{
+				PollAfter: durationpb.New(time.Minute), WaitingFor: "a pod",
+			}}},
+			want: &Outcome{InProgress: &InProgress{PollAfter: time.Minute, WaitingFor: "a pod"}},
+		},
+		"in progress without wishes": {
+			reason: "no duration leaves it to the host",
+			in:     &deployerv1.Result{Outcome: &deployerv1.Result_InProgress{InProgress: &deployerv1.InProgress{}}},
+			want:   &Outcome{InProgress: &InProgress{}},
+		},
+		"failed": {
+			reason: "every error is passed on",
+			in: failed(
+				&deployerv1.Error{Codes: []string{"ERR_TIMEOUT", "ERR_NEW"}, Operation: "Apply", Reason: "Conflict", Message: "somebody else"},
+				&deployerv1.Error{Message: "and more"},
+			),
+			want: &Outcome{Errors: []Error{
+				{Codes: []v1alpha1.ErrorCode{"ERR_TIMEOUT", "ERR_NEW"}, Operation: "Apply", Reason: "Conflict", Message: "somebody else"},
+				{Message: "and more"},
+			}},
+		},
+		"failed without errors": {
+			reason: "a failure has a reason",
+			in:     failed(),
+			want:   &Outcome{Errors: []Error{{Reason: "DeployerError", Message: "the deployer failed without saying why"}}},
+		},
+		"failed at length": {
+			reason: "what would make an object too large is cut",
+			in:     failed(&deployerv1.Error{Codes: []string{long}, Operation: long, Reason: long, Message: long}),
+			want: &Outcome{Errors: []Error{{
+				Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorCode(long[:maxText] + " … (cut)")},
+				Operation: long[:maxText] + " … (cut)", Reason: long[:maxText] + " … (cut)", Message: long[:maxMessage] + " … (cut)",
+			}}},
+		},
+		"failed a thousand times": {
+			reason: "as is what would do so by numbers",
+			in:     failed(slices.Repeat([]*deployerv1.Error{{Codes: slices.Repeat([]string{"C"}, 1000), Message: "m"}}, 1000)...),
+			want: &Outcome{Errors: slices.Repeat([]Error{{
+				Codes: slices.Repeat([]v1alpha1.ErrorCode{"C"}, maxErrors), Message: "m",
+			}}, maxErrors)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := outcomeFromWire(test.in)
+			if err != nil {
+				t.Fatalf("%s: %v", test.reason, err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("%s: outcome (-want +got):\n%s", test.reason, diff)
+			}
+		})
+	}
+	for _, in := range []*deployerv1.Result{nil, {}} {
+		if _, err := outcomeFromWire(in); !errors.Is(err, ErrProtocol) {
+			t.Errorf("expected ErrProtocol for %v, but found: %v", in, err)
+		}
+	}
+}
+
+// The API server refuses an object that is too large or that is not valid UTF-8.
+func TestBounded(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Repeat(rapid.OneOf(rapid.String(), bytesAsText()).Draw(t, "text"), rapid.IntRange(0, 2000).Draw(t, "times"))
+		got := bounded(text)
+		if !utf8.ValidString(got) {
+			t.Fatalf("%q is not valid", got)
+		}
+		if len(got) > 3*maxMessage+len(" … (cut)") { // each byte may be an invalid one, and so become three
+			t.Fatalf("%d bytes became %d", len(text), len(got))
+		}
+		if len(text) <= maxMessage && utf8.ValidString(text) && got != text {
+			t.Fatalf("%q became %q", text, got)
+		}
+		if len(text) > maxMessage && !strings.HasSuffix(got, " … (cut)") {
+			t.Fatalf("%q does not tell that it was cut", got)
+		}
+	})
+}
+
+func bytesAsText() *rapid.Generator[string] {
+	return rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })
+}

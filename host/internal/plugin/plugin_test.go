@@ -1,0 +1,204 @@
+package plugin
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// withClock lets the test decide when a pause is over.
+func withClock(clock *clocktesting.FakeClock) func(*Options) {
+	return func(o *Options) { o.Clock, o.Random = clock, func() float64 { return 0 } }
+}
+
+func newClock() *clocktesting.FakeClock {
+	return clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+}
+
+func TestWhatIsKnownOfAPlugin(t *testing.T) {
+	t.Parallel()
+	h := start(t, "echo")
+	want := Status{
+		File: "echo", State: Running,
+		Info: &Info{
+			Name: "echo", Version: "v1", SDKVersion: sdk.Release,
+			Types: []v1alpha1.DeployItemType{echoType}, Capabilities: Capabilities{Watch: true},
+		},
+	}
+	if diff := cmp.Diff(want, h.status("echo")); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(*want.Info, h.For(echoType).Info()); diff != "" {
+		t.Errorf("info (-want +got):\n%s", diff)
+	}
+}
+
+// pauses returns the pauses that the log tells of.
+func (h *host) pauses() []string {
+	var list []string
+	for _, r := range h.log.with("plugin is not running") {
+		list = append(list, r["pause"].(string))
+	}
+	return list
+}
+
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	h := runHost(t, pluginDir(t, "raw"), withClock(clock))
+	first := h.current("raw").runner.ID()
+
+	h.crash("raw")
+	status := h.waitFor("raw", Backoff)
+	if status.Problem == nil || !strings.Contains(status.Problem.Error(), "its process ended: signal: killed") {
+		t.Errorf("expected the problem to say how the process ended, but found: %v", status.Problem)
+	}
+	if _, err := h.call(t.Context(), "raw", "succeed"); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("expected ErrNotRunning, but found: %v", err)
+	}
+	if h.For(echoType) == nil {
+		t.Error("a plugin that is started again has lost its type")
+	}
+	eventually(t, "a pause", clock.HasWaiters)
+	clock.Step(firstPause - time.Nanosecond)
+	if s := h.status("raw"); s.State != Backoff || s.Restarts != 0 {
+		t.Errorf("expected the pause to last, but found %v", s)
+	}
+	clock.Step(time.Nanosecond)
+
+	status = h.waitFor("raw", Running)
+	if status.Restarts != 1 || status.Problem != nil {
+		t.Errorf("expected one restart and no problem, but found %v", status)
+	}
+	if second := h.current("raw").runner.ID(); second == first {
+		t.Errorf("the process %s is not a new one", second)
+	}
+	if outcome, err := h.call(t.Context(), "raw", "succeed"); err != nil || outcome.Succeeded == nil {
+		t.Errorf("expected success, but found %v (%v)", outcome, err)
+	}
+}
+
+func TestPausesGrowUntilTheProcessIsStable(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	h := runHost(t, pluginDir(t, "raw"), withClock(clock))
+	for _, lived := range []time.Duration{0, 0, stableAfter - 1, stableAfter, 0} {
+		clock.Step(lived)
+		h.crash("raw")
+		h.waitFor("raw", Backoff)
+		eventually(t, "a pause", clock.HasWaiters)
+		clock.Step(maxPause)
+		h.waitFor("raw", Running)
+	}
+	want := []string{"250ms", "500ms", "1s", "250ms", "500ms"}
+	if diff := cmp.Diff(want, h.pauses()); diff != "" {
+		t.Errorf("pauses (-want +got):\n%s", diff)
+	}
+	if got := h.status("raw").Restarts; got != 5 {
+		t.Errorf("expected 5 restarts, but found %d", got)
+	}
+}
+
+// The time that a plugin takes to fail is not time that it runs.
+func TestSlowFailuresDoNotCountAsStable(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	h := openHost(t, pluginDir(t, "raw_deaf"), withClock(clock)).run()
+	for range 2 {
+		before := len(h.pauses())
+		id := pid(t, left(t, h.dir, "asked"))
+		clock.Step(stableAfter)
+		if err := syscall.Kill(id, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "a pause", func() bool { return len(h.pauses()) > before && clock.HasWaiters() })
+		h.forget("asked")
+		clock.Step(maxPause)
+	}
+	if diff := cmp.Diff([]string{"250ms", "500ms"}, h.pauses()); diff != "" {
+		t.Errorf("pauses (-want +got):\n%s", diff)
+	}
+}
+
+func TestStartsThatFailAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	h := runHost(t, pluginDir(t, "fails2"))
+	if got := h.status("fails2").Restarts; got != 2 {
+		t.Errorf("expected two restarts, but found %d", got)
+	}
+	if diff := cmp.Diff(2, len(h.pauses())); diff != "" {
+		t.Errorf("pauses (-want +got):\n%s", diff)
+	}
+}
+
+// A pause that the end of the host cuts short is no restart.
+func TestEndDuringPause(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	h := openHost(t, pluginDir(t, "crash"), withClock(clock)).run()
+	h.waitFor("crash", Backoff)
+	h.end()
+	if s := h.status("crash"); s.Restarts != 0 || s.State != Stopped {
+		t.Errorf("expected it to be stopped without a restart, but found %v", s)
+	}
+}
+
+// What a plugin claims is settled once; another plugin in its place could take what is not its own.
+func TestPluginMustNotBecomeAnother(t *testing.T) {
+	t.Parallel()
+	h := start(t, "changeling")
+	h.crash("changeling")
+	var status Status
+	eventually(t, "it to be refused", func() bool {
+		status = h.status("changeling")
+		return status.Problem != nil && strings.Contains(status.Problem.Error(), "has become another plugin")
+	})
+	if status.State == Running || h.plugin("changeling").Name() != "life1" {
+		t.Errorf("expected it to stay what it was, but found %v as %s", status.State, h.plugin("changeling").Name())
+	}
+	if _, err := h.call(t.Context(), "changeling", "succeed"); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("expected ErrNotRunning, but found: %v", err)
+	}
+}
+
+func TestConfigure(t *testing.T) {
+	t.Parallel()
+	h := start(t, "raw_easygoing")
+	if !h.plugin("raw_easygoing").Info().Capabilities.Configure {
+		t.Error("the capability got lost")
+	}
+}
+
+// A stream of wake-ups that ends is opened again after a pause.
+func TestWakeUps(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	h := runHost(t, pluginDir(t, "raw_waking"), withClock(clock))
+	eventually(t, "a pause", clock.HasWaiters)
+	clock.Step(watchPause)
+	eventually(t, "another wake-up", func() bool { return len(h.wakeUps()) == 2 })
+	want := []string{"waking default/item1", "waking default/item2"}
+	if diff := cmp.Diff(want, h.wakeUps()); diff != "" {
+		t.Errorf("wake-ups (-want +got):\n%s", diff)
+	}
+	if got := h.log.with("plugin stopped sending wake-ups"); len(got) == 0 {
+		t.Error("the log does not tell that the stream has ended")
+	}
+}
+
+func TestWakeUpsOfTheSDK(t *testing.T) {
+	t.Parallel()
+	h := start(t, "echo")
+	eventually(t, "a wake-up", func() bool { return len(h.wakeUps()) > 0 })
+	if diff := cmp.Diff([]string{"echo default/woken"}, h.wakeUps()); diff != "" {
+		t.Errorf("wake-ups (-want +got):\n%s", diff)
+	}
+}

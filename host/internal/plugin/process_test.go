@@ -1,0 +1,285 @@
+package plugin
+
+import (
+	"bufio"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// within fails the test if f takes longer than a host may take to end its plugins.
+func within(t *testing.T, limit time.Duration, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(limit):
+		t.Fatalf("%s took more than %s", what, limit)
+	}
+}
+
+func TestWhatIsNoPlugin(t *testing.T) {
+	t.Parallel()
+	for file, test := range map[string]struct {
+		reason  string
+		timeout time.Duration
+		want    []string
+	}{
+		"crash":        {"ends with an error at once", patience, []string{"ended before the handshake", "exit status 3"}},
+		"exit":         {"ends without an error at once", patience, []string{"ended before the handshake", "exit status 0"}},
+		"felled":       {"a signal ends it, as when the CPU lacks something", patience, []string{"cannot run here", "signal: terminated"}},
+		"mutters":      {"the loader cannot run it", patience, []string{"exit status 127"}},
+		"bereaved":     {"a child of it holds its outputs", patience, []string{"exit status 3"}},
+		"silent":       {"says nothing", 300 * time.Millisecond, []string{"no handshake within 300ms"}},
+		"garbage":      {"says something else", patience, []string{"is no Pergola plugin", "Hello, \uFFFD I am no plugin."}},
+		"endless":      {"a line without an end", patience, []string{"is no Pergola plugin"}},
+		"version9":     {"speaks another version", patience, []string{"another protocol than version 1", "Plugin version: 9"}},
+		"netrpc":       {"speaks another protocol", patience, []string{"is no Pergola plugin", "netrpc"}},
+		"unbound":      {"does not listen where it says", patience, []string{"ask the plugin who it is"}},
+		"raw_dies":     {"ends when it is asked who it is", patience, []string{"ask the plugin who it is"}},
+		"raw_deaf":     {"does not answer who it is", patience, []string{"ask the plugin who it is", "DeadlineExceeded"}},
+		"raw_nameless": {"says nothing about itself", patience, []string{"must be a DNS label", "serves no deploy item type"}},
+		"raw_verbose":  {"says 5 MiB about itself", patience, []string{"must be a DNS label"}},
+		"raw_choosy":   {"refuses its configuration", patience, []string{"a.b: is missing\nc: is wrong"}},
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			h := openHost(t, pluginDir(t, file, "echo"), func(o *Options) { o.StartTimeout = test.timeout })
+			h.run()
+			status := h.waitFor(file, Backoff)
+			for _, want := range test.want {
+				if !strings.Contains(status.Problem.Error(), want) {
+					t.Errorf("%s: expected a problem with %q, but found: %s", test.reason, want, status.Problem)
+				}
+			}
+			if size := len(status.Problem.Error()); size > 2*maxMessage {
+				t.Errorf("%s: the problem has %d bytes", test.reason, size)
+			}
+			if status.Info != nil {
+				t.Errorf("%s: expected nothing to be known of it, but found %v", test.reason, status.Info)
+			}
+			h.waitFor("echo", Running) // the others are left alone
+		})
+	}
+}
+
+// A directory in the place of temporary files may be cleaned away, or full.
+func TestLaunchWithoutPlaceForSockets(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t, "raw")
+	_, err := launch(t.Context(), filepath.Join(dir, "raw"), filepath.Join(dir, "missing"), "info", patience, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "cannot be started") {
+		t.Errorf("expected that it cannot be started, but found: %v", err)
+	}
+}
+
+// A program that cannot be started is tried for ever, so nothing may be left of an attempt.
+func TestLaunchWhatCannotBeExecuted(t *testing.T) {
+	t.Parallel()
+	program, sockets := filepath.Join(t.TempDir(), "script"), t.TempDir()
+	if err := os.WriteFile(program, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := launch(t.Context(), program, sockets, "info", patience, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "cannot be started") {
+		t.Errorf("expected that it cannot be started, but found: %v", err)
+	}
+	if rest, err := os.ReadDir(sockets); err != nil || len(rest) > 0 {
+		t.Errorf("expected nothing in the directory of sockets, but found %v (%v)", rest, err)
+	}
+}
+
+func TestEndIsBounded(t *testing.T) {
+	t.Parallel()
+	for file, test := range map[string]struct {
+		reason  string
+		prepare func(t *testing.T, h *host)
+	}{
+		"silent":   {"it is being started", func(t *testing.T, h *host) { left(t, h.dir, "started") }},
+		"raw_deaf": {"it is being asked who it is", func(t *testing.T, h *host) { left(t, h.dir, "asked") }},
+		"stubborn": {"it does not end when it is asked to", func(t *testing.T, h *host) { h.waitFor("stubborn", Running) }},
+		"flood":    {"it writes without end", func(t *testing.T, h *host) { h.waitFor("flood", Running) }},
+		"crash":    {"it is in a pause", func(t *testing.T, h *host) { h.waitFor("crash", Backoff) }},
+		"raw_wedged": {"it is stopped", func(t *testing.T, h *host) {
+			h.waitFor("raw_wedged", Running)
+			h.signal("raw_wedged", syscall.SIGSTOP)
+		}},
+		"deserter": {"a process that left its group holds its outputs", func(t *testing.T, h *host) {
+			h.waitFor("deserter", Running)
+			child := pid(t, left(t, h.dir, "pid"))
+			t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) }) // nobody else knows of it
+		}},
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			h := openHost(t, pluginDir(t, file), func(o *Options) { o.StartTimeout = time.Hour }).run()
+			test.prepare(t, h)
+			var id int
+			if p := h.plugins[0]; h.status(file).State == Running {
+				id = pid(t, p.process.runner.ID())
+			}
+			within(t, 15*time.Second, "to end while "+test.reason, h.end)
+			if id != 0 && alive(id) {
+				t.Errorf("the process %d lives", id)
+			}
+			if s := h.status(file); s.State != Stopped {
+				t.Errorf("expected it to be stopped, but found %s", s.State)
+			}
+		})
+	}
+}
+
+func TestEndKillsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	h := start(t, "parent")
+	child := pid(t, left(t, h.dir, "pid"))
+	if !alive(child) {
+		t.Fatal("the child is not there")
+	}
+	h.end()
+	eventually(t, "the child to be killed", func() bool { return !alive(child) })
+}
+
+// A child that holds on to the outputs must not hide that the plugin has ended.
+func TestCrashKillsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	h := start(t, "parent")
+	child := pid(t, left(t, h.dir, "pid"))
+	h.crash("parent")
+	eventually(t, "the child to be killed", func() bool { return !alive(child) })
+	eventually(t, "another child", func() bool { return pid(t, left(t, h.dir, "pid")) != child })
+}
+
+// However the host ends, its plugins end.
+func TestPluginsEndWithTheHost(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Args = []string{"hostchild", filepath.Join(pluginDir(t, "echo"), "echo"), t.TempDir()}
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin := pid(t, line)
+	if !alive(plugin) {
+		t.Fatal("the plugin is not there")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	eventually(t, "the plugin to end", func() bool { return !alive(plugin) })
+}
+
+// Not parallel: it changes the environment of the whole process.
+func TestEnvironmentIsAnAllowList(t *testing.T) { //nolint:paralleltest // see above
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("KUBECONFIG", "/root/.kube/config")
+	t.Setenv("HTTPS_PROXY", "http://proxy")
+	t.Setenv("PLUGIN_UNIX_SOCKET_DIR", "/elsewhere")
+	h := runHost(t, pluginDir(t, "env"), func(o *Options) { o.LogLevel = slog.LevelDebug })
+
+	got := map[string]string{}
+	for line := range strings.Lines(left(t, h.dir, "env")) {
+		if name, value, found := strings.Cut(strings.TrimSpace(line), "="); found {
+			got[name] = value
+		}
+	}
+	want := map[string]string{"HTTPS_PROXY": "http://proxy", "PERGOLA_LOG_LEVEL": "DEBUG", "PERGOLA_LIFELINE_FD": "3"}
+	for name, value := range want {
+		if got[name] != value {
+			t.Errorf("expected %s to be %q, but found %q", name, value, got[name])
+		}
+	}
+	if dir := got["PLUGIN_UNIX_SOCKET_DIR"]; !strings.HasPrefix(dir, h.settings.socketDir) {
+		t.Errorf("expected sockets in %s, but found them in %s", h.settings.socketDir, dir)
+	}
+	allowed := slices.Concat(environment, []string{
+		"PERGOLA_DEPLOYER_PLUGIN", "PERGOLA_LIFELINE_FD", "PERGOLA_LOG_LEVEL",
+		"PLUGIN_MIN_PORT", "PLUGIN_MAX_PORT", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_UNIX_SOCKET_DIR", "PLUGIN_CLIENT_CERT",
+	})
+	for name := range got {
+		if !slices.Contains(allowed, name) && !isPEM(name) {
+			t.Errorf("%s leaks to the plugin", name)
+		}
+	}
+}
+
+// isPEM tells whether what looks like a variable is a line of the certificate, which has several.
+func isPEM(name string) bool {
+	return len(name) > 20 && strings.ToUpper(name) != name
+}
+
+func TestOutputOfPlugins(t *testing.T) {
+	t.Parallel()
+	t.Run("lines that are no records", func(t *testing.T) {
+		t.Parallel()
+		h := start(t, "noisy")
+		eventually(t, "the log", func() bool { return len(h.log.with("well said")) == 1 })
+		var got []string
+		for _, r := range h.log.all() {
+			got = append(got, r["level"].(string)+" "+r["msg"].(string))
+		}
+		want := []string{`INFO {"@message":123,"@level":"info"}`, "INFO \uFFFD", "WARN well said"}
+		if diff := cmp.Diff(want, got[:min(3, len(got))]); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+		if r := h.log.with("well said")[0]; r["plugin"] != "noisy" {
+			t.Errorf("expected the record to name the plugin, but found %v", r)
+		}
+	})
+	t.Run("last words without a newline", func(t *testing.T) {
+		t.Parallel()
+		h := openHost(t, pluginDir(t, "mutters")).run()
+		h.waitFor("mutters", Backoff)
+		if got := h.log.with("libfoo.so is missing"); len(got) != 1 {
+			t.Errorf("expected one record, but found %v", h.log.all())
+		}
+	})
+	t.Run("stack of a panic", func(t *testing.T) {
+		t.Parallel()
+		h := start(t, "raw")
+		_, _ = h.call(t.Context(), "raw", "panic")
+		eventually(t, "the panic to be logged", func() bool { return len(h.log.with("\t")) > 0 })
+		got := append(h.log.with("panic: the item asks for it"), h.log.with("goroutine ")...)
+		if len(got) < 2 {
+			t.Fatalf("expected message and stack, but found %v", h.log.all())
+		}
+		for _, r := range got {
+			if r["level"] != "ERROR" || r["plugin"] != "raw" {
+				t.Errorf("expected an error of the plugin, but found %v", r)
+			}
+		}
+	})
+	t.Run("no line at all", func(t *testing.T) {
+		t.Parallel()
+		h := start(t, "flood")
+		outcome, err := h.call(t.Context(), "flood", "succeed")
+		if err != nil || outcome.Succeeded == nil {
+			t.Errorf("expected success, but found %v (%v)", outcome, err)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/pergola-deploy/pergola/proto/handshake"
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+)
+
+// raw is a plugin without the sdk, which would not let it misbehave like this: the name of the item says how.
+type raw struct {
+	deployerv1.UnimplementedDeployerServiceServer
+	goplugin.NetRPCUnsupportedPlugin
+
+	name  string
+	types []string
+}
+
+var (
+	_ deployerv1.DeployerServiceServer = (*raw)(nil)
+	_ goplugin.GRPCPlugin              = (*raw)(nil)
+)
+
+func serveRaw(name, itemType string) {
+	goplugin.Serve(&goplugin.ServeConfig{
+		HandshakeConfig: handshake.Config(),
+		VersionedPlugins: map[int]goplugin.PluginSet{
+			handshake.ProtocolVersion: {handshake.PluginName: &raw{name: name, types: []string{itemType}}},
+		},
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(handshake.MaxMessageBytes))...)
+		},
+		Logger: hclog.NewNullLogger(),
+	})
+}
+
+func (r *raw) GRPCServer(_ *goplugin.GRPCBroker, registrar *grpc.Server) error {
+	deployerv1.RegisterDeployerServiceServer(registrar, r)
+	return nil
+}
+
+func (r *raw) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, nil
+}
+
+func (r *raw) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.GetInfoResponse, error) {
+	switch r.name {
+	case "deaf":
+		leave("asked", strconv.Itoa(os.Getpid()))
+		sleep()
+	case "dies":
+		os.Exit(5)
+	case "nameless":
+		return &deployerv1.GetInfoResponse{}, nil
+	case "verbose":
+		return &deployerv1.GetInfoResponse{Name: strings.Repeat("n", 5<<20), DeployItemTypes: r.types}, nil
+	}
+	out := &deployerv1.GetInfoResponse{Name: r.name, Version: "v0", DeployItemTypes: r.types, Capabilities: &deployerv1.Capabilities{}}
+	out.Capabilities.Watch = r.name == "waking"
+	out.Capabilities.Configure = r.name == "choosy" || r.name == "easygoing"
+	return out, nil
+}
+
+func (r *raw) Configure(context.Context, *deployerv1.ConfigureRequest) (*deployerv1.ConfigureResponse, error) {
+	out := &deployerv1.ConfigureResponse{}
+	if r.name == "choosy" {
+		out.Problems = []*deployerv1.Problem{{Field: "a.b", Message: "is missing"}, {Field: "c", Message: "is wrong"}}
+	}
+	return out, nil
+}
+
+// Watch sends one wake-up and ends the stream, so that the host must ask again.
+func (r *raw) Watch(_ *deployerv1.WatchRequest, stream grpc.ServerStreamingServer[deployerv1.WatchResponse]) error {
+	return stream.Send(&deployerv1.WatchResponse{Namespace: "default", Name: fmt.Sprintf("item%d", count())})
+}
+
+func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequest, deployerv1.ReconcileResponse]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	send := func(m *deployerv1.PluginMessage) error {
+		return stream.Send(&deployerv1.ReconcileResponse{Message: m})
+	}
+	item := string(first.GetMessage().GetStart().GetDeployItem())
+	_, rest, _ := strings.Cut(item, `"name":"`)
+	name, _, _ := strings.Cut(rest, `"`)
+	switch name {
+	case "nothing":
+		return nil
+	case "no-outcome":
+		return send(result(&deployerv1.Result{}))
+	case "no-result":
+		return send(result(nil))
+	case "refusal":
+		return status.Error(codes.FailedPrecondition, strings.Repeat("ü", maxMessage))
+	case "crash":
+		os.Exit(7)
+	case "crashes2":
+		if count() <= 2 {
+			os.Exit(7)
+		}
+	case "panic":
+		go func() { panic("the item asks for it") }() //nolint:forbidigo // that is the point
+		sleep()
+	case "hang":
+		if err := send(progress("hanging", "for ever")); err != nil {
+			return err
+		}
+		sleep()
+	case "unknown":
+		unknown := &deployerv1.PluginMessage{}
+		unknown.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1))
+		for _, m := range []*deployerv1.PluginMessage{nil, {}, unknown} {
+			if err := send(m); err != nil {
+				return err
+			}
+		}
+	case "save-and-hang":
+		if err := send(saved(1)); err != nil {
+			return err
+		}
+		sleep()
+	case "save-and-go":
+		if err := send(saved(1)); err != nil {
+			return err
+		}
+	case "40MiB":
+		return send(succeeded(make([]byte, 40<<20)))
+	case "65MiB":
+		return send(succeeded(make([]byte, 65<<20)))
+	case "5MiB":
+		if err := send(progress(strings.Repeat("ü", 5<<19), strings.Repeat("€", 5<<18))); err != nil {
+			return err
+		}
+	}
+	return send(succeeded(nil))
+}
+
+func result(r *deployerv1.Result) *deployerv1.PluginMessage {
+	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Result{Result: r}}
+}
+
+func succeeded(exports []byte) *deployerv1.PluginMessage {
+	return result(&deployerv1.Result{Outcome: &deployerv1.Result_Succeeded{Succeeded: &deployerv1.Succeeded{Exports: exports}}})
+}
+
+func progress(step, message string) *deployerv1.PluginMessage {
+	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Progress{
+		Progress: &deployerv1.Progress{Step: step, Message: message},
+	}}
+}
+
+func saved(sequence uint64) *deployerv1.PluginMessage {
+	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ProviderStatus{
+		ProviderStatus: &deployerv1.ProviderStatus{Sequence: sequence, Document: []byte("{}")},
+	}}
+}

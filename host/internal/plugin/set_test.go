@@ -1,0 +1,189 @@
+package plugin
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Not parallel: it counts the goroutines of the whole process.
+func TestRunLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // see above
+	before := runtime.NumGoroutine()
+	t.Run("plugins", func(t *testing.T) { //nolint:paralleltest // see above
+		h := openHost(t, pluginDir(t, "echo", "raw_waking_a", "raw_easygoing_b", "crash", "silent")).run()
+		for _, file := range []string{"echo", "raw_waking_a", "raw_easygoing_b"} {
+			h.waitFor(file, Running)
+		}
+		h.waitFor("crash", Backoff)
+		if outcome, err := h.call(t.Context(), "echo", "item"); err != nil || outcome.Succeeded == nil {
+			t.Errorf("expected success, but found %v (%v)", outcome, err)
+		}
+		sockets := h.settings.socketDir
+		if info, err := os.Stat(sockets); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("expected a directory of our own for sockets, but found %v (%v)", info, err)
+		}
+		h.end()
+		if _, err := os.Stat(sockets); !os.IsNotExist(err) {
+			t.Errorf("expected the directory of sockets to be gone, but found: %v", err)
+		}
+		for _, s := range h.Status() {
+			if s.State != Stopped {
+				t.Errorf("expected %s to be stopped, but found %s", s.File, s.State)
+			}
+		}
+		if _, err := h.call(t.Context(), "echo", "item"); err == nil {
+			t.Error("a call of a stopped plugin succeeds")
+		}
+	})
+	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines became %d:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+// Not parallel: it changes the environment of the whole process.
+func TestOpenWithLongPathForSockets(t *testing.T) { //nolint:paralleltest // see above
+	long := filepath.Join(t.TempDir(), strings.Repeat("d", maxSocketDir))
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", long)
+	_, err := Open(Options{Dir: t.TempDir(), Log: (&records{}).logger()}, &listener{})
+	if err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("expected an error that says what to do, but found: %v", err)
+	}
+	if rest, err := os.ReadDir(long); err != nil || len(rest) > 0 {
+		t.Errorf("expected nothing to be left, but found %v (%v)", rest, err)
+	}
+}
+
+func TestOpenWithoutDirectory(t *testing.T) {
+	t.Parallel()
+	if _, err := Open(Options{Dir: "/no/such/directory", Log: (&records{}).logger()}, &listener{}); !os.IsNotExist(err) && err == nil {
+		t.Error("expected an error")
+	}
+}
+
+func TestNoPlugins(t *testing.T) {
+	t.Parallel()
+	h := openHost(t, t.TempDir()).run()
+	eventually(t, "the log to say so", func() bool { return len(h.log.with("there are no plugins")) == 1 })
+	if err := h.Ready(); err == nil {
+		t.Error("a host without plugins is ready")
+	}
+	if got := h.Serving(); len(got) > 0 {
+		t.Errorf("expected nobody to serve, but found %v", got)
+	}
+}
+
+func TestReadyNamesEachPluginThatIsNot(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t, "echo", "crash", "silent")
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("buy milk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := openHost(t, dir)
+	if err := h.Ready(); err == nil || !strings.Contains(err.Error(), "plugin echo: starting") {
+		t.Errorf("expected that echo is starting, but found: %v", err)
+	}
+	h.run()
+	h.waitFor("echo", Running)
+	h.waitFor("crash", Backoff)
+	err := h.Ready()
+	if err == nil {
+		t.Fatal("expected an error")
+	}
+	for _, want := range []string{"plugin crash: is no Pergola plugin", "plugin silent: starting", "plugin notes.txt: is not executable"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("expected %q, but found: %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "echo") {
+		t.Errorf("echo is ready, but found: %v", err)
+	}
+}
+
+// Which plugin serves a type is not known before each has had its say.
+func TestNobodyServesBeforeAllHaveSettled(t *testing.T) {
+	t.Parallel()
+	h := openHost(t, pluginDir(t, "echo", "silent"), func(o *Options) { o.StartTimeout = 3 * time.Second }).run()
+	h.waitFor("echo", Running)
+	if h.status("silent").State == Starting {
+		if got := h.Serving(); len(got) > 0 && h.status("silent").State == Starting {
+			t.Errorf("expected nobody to serve yet, but found %v", got)
+		}
+	}
+	h.waitFor("silent", Backoff)
+	if p := h.For(echoType); p == nil || p.Name() != "echo" {
+		t.Errorf("expected echo to serve, but found %v", p)
+	}
+	if p := h.For("test.pergola.dev/other"); p != nil {
+		t.Errorf("expected nobody to serve, but found %v", p)
+	}
+}
+
+func TestClashes(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reason  string
+		files   []string
+		refused map[string]string
+		serving []string
+	}{
+		"type": {
+			reason:  "two claim one type",
+			files:   []string{"raw_a_one", "raw_b_one", "raw_c_two"},
+			refused: map[string]string{"raw_a_one": `type "one" is claimed by raw_a_one and raw_b_one`, "raw_b_one": `type "one" is claimed by raw_a_one and raw_b_one`},
+			serving: []string{"c"},
+		},
+		"name": {
+			reason:  "two go by one name",
+			files:   []string{"raw_a_one", "raw_a_two", "raw_c_three"},
+			refused: map[string]string{"raw_a_one": `name "a" is claimed by raw_a_one and raw_a_two`, "raw_a_two": `name "a" is claimed by raw_a_one and raw_a_two`},
+			serving: []string{"c"},
+		},
+		"late": {
+			reason:  "one that comes late, after the other has served, takes nothing away unnoticed",
+			files:   []string{"fails2_late_one", "raw_b_one", "raw_c_two"},
+			refused: map[string]string{"fails2_late_one": "fails2_late_one and raw_b_one", "raw_b_one": "fails2_late_one and raw_b_one"},
+			serving: []string{"c"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := openHost(t, pluginDir(t, test.files...)).run()
+			for file, want := range test.refused {
+				s := h.waitFor(file, Refused)
+				if !strings.Contains(s.Problem.Error(), want) {
+					t.Errorf("%s: expected %q, but found: %s", test.reason, want, s.Problem)
+				}
+				if err := h.Ready(); err == nil || !strings.Contains(err.Error(), "plugin "+file+": refused") {
+					t.Errorf("%s: expected %s to be named, but found: %v", test.reason, file, err)
+				}
+				if p := h.For(v1alpha1.DeployItemType("one")); p != nil {
+					t.Errorf("%s: %s serves the type", test.reason, p.Name())
+				}
+			}
+			var got []string
+			eventually(t, "the others to serve", func() bool {
+				got = nil
+				for _, p := range h.Serving() {
+					got = append(got, p.Name())
+				}
+				return len(got) > 0
+			})
+			if diff := cmp.Diff(test.serving, got); diff != "" {
+				t.Errorf("%s: serving (-want +got):\n%s", test.reason, diff)
+			}
+		})
+	}
+}
