@@ -52,7 +52,7 @@ func newHostCommand() *cobra.Command {
 		Short: "Run the host: load the deployers of a directory and carry out DeployItems with them",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runHost(cmd.Context(), flags)
+			return withAdvice(runHost(cmd.Context(), flags))
 		},
 	}
 	cmd.Flags().StringVar(&flags.kubeconfig, "kubeconfig", "",
@@ -134,11 +134,16 @@ func run(ctx context.Context, mgr manager.Manager, plugins *plugin.Set, runnable
 	go func() { pluginsEnded <- plugins.Run(pluginsCtx) }()
 
 	err := mgr.Start(ctx)
-	if meta.IsNoMatchError(err) {
-		err = fmt.Errorf("%w: the cluster lacks the CustomResourceDefinitions; `pergola crds | kubectl apply -f -` installs them", err)
-	}
 	stopPlugins()
 	return errors.Join(err, <-pluginsEnded)
+}
+
+// withAdvice adds to an error what to do about it, where the error does not say.
+func withAdvice(err error) error {
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("the cluster lacks the CustomResourceDefinitions; `pergola crds | kubectl apply -f -` installs them: %w", err)
+	}
+	return err
 }
 
 func newLogger(flags *hostFlags) (*slog.Logger, slog.Level, error) {
@@ -165,6 +170,9 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("find the cluster: there is no kubeconfig; name one with --kubeconfig or $KUBECONFIG")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster: %w", err)
 	}

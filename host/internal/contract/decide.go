@@ -59,7 +59,14 @@ func pickedUp(status *v1alpha1.DeployItemStatus, deletion bool) bool {
 	underWay := status.Phase != "" && !status.Phase.IsFinal()
 	return underWay &&
 		status.Phase.IsDeletion() == deletion &&
-		status.TransitionTimes != nil && status.TransitionTimes.InitTime != nil
+		status.TransitionTimes != nil && status.TransitionTimes.InitTime != nil &&
+		!setSincePickUp(status)
+}
+
+// setSincePickUp tells whether the job was set after the last pick-up. It is Landscaper's own rule for a job that nobody has
+// picked up yet.
+func setSincePickUp(status *v1alpha1.DeployItemStatus) bool {
+	return status.JobIDGenerationTime != nil && status.LastReconcileTime.Before(status.JobIDGenerationTime)
 }
 
 func unchanged(item *v1alpha1.DeployItem) bool {

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -43,7 +41,7 @@ func RecordError(item *v1alpha1.DeployItem, e Error, now time.Time) {
 		last.Message == e.Message && slices.Equal(last.Codes, e.Codes) {
 		return
 	}
-	at := metav1.NewTime(now)
+	at := moment(status, now)
 	recorded := &v1alpha1.Error{
 		Operation:          e.Operation,
 		Reason:             e.Reason,

@@ -16,12 +16,15 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 	if deletion {
 		status.Phase = v1alpha1.DeployItemPhaseInitDelete
 	}
-	at := metav1.NewTime(now)
+	signal, init := wholeSeconds(now), wholeSeconds(now.Add(time.Second-1))
+	if set := status.JobIDGenerationTime; signal.Before(set) { // Landscaper's clock is ahead of ours
+		signal = *set
+	}
 	status.ObservedGeneration = item.Generation
-	status.LastReconcileTime = &at
+	status.LastReconcileTime = &signal
 	status.Deployer = deployer
 	status.LastError, status.FirstError, status.LastErrors = nil, nil, nil
-	times := &v1alpha1.TransitionTimes{InitTime: &at}
+	times := &v1alpha1.TransitionTimes{InitTime: &init}
 	if status.TransitionTimes != nil {
 		times.TriggerTime = status.TransitionTimes.TriggerTime
 	}
@@ -61,12 +64,26 @@ func Fail(item *v1alpha1.DeployItem, deletion bool, e Error, now time.Time) {
 
 // finish sets the final phase and jobIDFinished together: nobody may ever see one without the other.
 func finish(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase, now time.Time) {
-	at := metav1.NewTime(now)
 	status := &item.Status
+	at := moment(status, now)
 	status.Phase = phase
 	status.JobIDFinished = status.JobID
 	if status.TransitionTimes == nil {
 		status.TransitionTimes = &v1alpha1.TransitionTimes{}
 	}
 	status.TransitionTimes.FinishedTime = &at
+}
+
+// moment is now, but never before the pick-up of the job, whatever the clock does meanwhile.
+func moment(status *v1alpha1.DeployItemStatus, now time.Time) metav1.Time {
+	at := wholeSeconds(now)
+	if times := status.TransitionTimes; times != nil && at.Before(times.InitTime) {
+		return *times.InitTime
+	}
+	return at
+}
+
+// wholeSeconds is a time as the API server gives it back.
+func wholeSeconds(t time.Time) metav1.Time {
+	return metav1.NewTime(t.Truncate(time.Second))
 }

@@ -22,6 +22,7 @@ func (c *classifier) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	item := &v1alpha1.DeployItem{}
 	if err := c.live.Get(ctx, req.NamespacedName, item); err != nil {
 		if client.IgnoreNotFound(err) == nil {
+			c.router.forgetType(req.NamespacedName)
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)

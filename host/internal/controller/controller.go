@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,7 +46,7 @@ type Options struct {
 type Controller struct {
 	options Options
 	manager manager.Manager
-	plugins *plugin.Set
+	plugins plugins
 	memory  *memory
 	router  *router
 	targets *target.Resolver
@@ -83,9 +84,13 @@ func New(mgr manager.Manager, options Options) *Controller {
 }
 
 // SetPlugins gives the Controller the plugins to call. It is called once, before Start.
-func (c *Controller) SetPlugins(plugins *plugin.Set) {
-	c.plugins = plugins
-	c.router.plugins = plugins
+func (c *Controller) SetPlugins(set *plugin.Set) {
+	c.setPlugins(pluginSet{set})
+}
+
+func (c *Controller) setPlugins(p plugins) {
+	c.plugins = p
+	c.router.plugins = p
 }
 
 // OnServe sets a function that is told the types of each plugin that begins to be served. An error ends the Controller. It is
@@ -104,7 +109,7 @@ func (c *Controller) Changed() {
 
 // WakeUp implements plugin.Listener.
 func (c *Controller) WakeUp(p *plugin.Plugin, namespace, name string) {
-	c.router.WakeUp(p, namespace, name)
+	c.router.WakeUp(p.Name(), namespace, name)
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica is active.
@@ -139,7 +144,7 @@ func (c *Controller) Start(ctx context.Context) error {
 				served[name] = true
 			}
 		}
-		c.router.pluginRuns()
+		c.router.pluginsRun(c.plugins.Running())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -155,7 +160,7 @@ func watchedBesides() []client.Object {
 	return []client.Object{&v1alpha1.Target{}, &v1alpha1.Context{}, secret}
 }
 
-func (c *Controller) serve(ctx context.Context, p *plugin.Plugin) error {
+func (c *Controller) serve(ctx context.Context, p deployer) error {
 	if err := c.addPlugin(p.Name()); err != nil {
 		return err
 	}
@@ -198,11 +203,13 @@ func (c *Controller) addClassifier() error {
 // add starts a queue whose only source is the router.
 func (c *Controller) add(name string, workers int, r reconcile.Reconciler, attach func(context.Context, queue) error) error {
 	everyReplica := false
-	ctrl, err := controller.NewUnmanaged(name, controller.Options{
+	options := controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
 		NeedLeaderElection:      &everyReplica,
 		CacheSyncTimeout:        2 * time.Minute,
+		// What fails because of the API server is tried again soon after that is back.
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minPoll, maxRetry),
 		LogConstructor: func(req *reconcile.Request) logr.Logger {
 			log := c.manager.GetLogger().WithValues("queue", name)
 			if req != nil {
@@ -210,7 +217,9 @@ func (c *Controller) add(name string, workers int, r reconcile.Reconciler, attac
 			}
 			return log
 		},
-	})
+	}
+	options.DefaultFromConfig(c.manager.GetControllerOptions())
+	ctrl, err := controller.NewUnmanaged(name, options)
 	if err != nil {
 		return fmt.Errorf("create queue %q: %w", name, err)
 	}

@@ -56,10 +56,12 @@ func (e *exporter) update(ctx context.Context, item *v1alpha1.DeployItem, key cl
 				key.Name),
 		}
 	}
-	if bytes.Equal(secret.Data[exportKey], values) {
+	before := secret.DeepCopy()
+	if left := ownerOfThatName(secret, item); left != nil {
+		left.UID = item.UID
+	} else if bytes.Equal(secret.Data[exportKey], values) {
 		return nil
 	}
-	before := secret.DeepCopy()
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
@@ -67,7 +69,8 @@ func (e *exporter) update(ctx context.Context, item *v1alpha1.DeployItem, key cl
 	return e.live.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// belongsTo tells whether a secret is the item's: it is its owner, or its status names it.
+// belongsTo tells whether a secret is the item's: it is its owner, or its status names it, or an item of its name that is gone
+// has left it.
 func belongsTo(secret *corev1.Secret, item *v1alpha1.DeployItem) bool {
 	for _, owner := range secret.OwnerReferences {
 		if owner.UID == item.UID {
@@ -75,7 +78,19 @@ func belongsTo(secret *corev1.Secret, item *v1alpha1.DeployItem) bool {
 		}
 	}
 	ref := item.Status.ExportReference
-	return ref != nil && ref.Name == secret.Name
+	return ref != nil && ref.Name == secret.Name || ownerOfThatName(secret, item) != nil
+}
+
+// ownerOfThatName returns the secret's owner that was a deploy item of the same name and is gone, since this one is there. The
+// garbage collector takes the secret away sooner or later, unless it gets its new owner.
+func ownerOfThatName(secret *corev1.Secret, item *v1alpha1.DeployItem) *metav1.OwnerReference {
+	for i, owner := range secret.OwnerReferences {
+		if owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Kind == "DeployItem" &&
+			owner.Name == item.Name && owner.UID != item.UID {
+			return &secret.OwnerReferences[i]
+		}
+	}
+	return nil
 }
 
 func exportSecret(item *v1alpha1.DeployItem, values []byte) *corev1.Secret {

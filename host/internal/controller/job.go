@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -24,6 +27,12 @@ const (
 	minPoll = 100 * time.Millisecond
 	// pluginPoll is how long a job waits for a plugin that is not running, should nobody wake it earlier.
 	pluginPoll = 30 * time.Second
+
+	// maxMessage bounds the message of an error in the status.
+	maxMessage = 16 << 10
+	// maxEventReason and maxEventNote are the API server's limits for events.
+	maxEventReason = 128
+	maxEventNote   = 1024
 )
 
 // job is one step of an item's job: from the decision to what is remembered until the next step.
@@ -31,7 +40,7 @@ type job struct {
 	*reconciler
 	entry
 
-	plugin   *plugin.Plugin
+	plugin   deployer
 	decision contract.Decision
 	log      *slog.Logger
 	gone     bool // the item is, or will be without our doing
@@ -135,7 +144,7 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 		return j.fail(ctx, contract.TimeoutError(j.waitingFor))
 	case errors.Is(err, plugin.ErrNotRunning), errors.Is(err, plugin.ErrCrashed):
 		j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
-		j.due, j.waitsForPlugin = j.clock.Now().Add(pluginPoll), true
+		j.due, j.waitsForPlugin = j.clock.Now().Add(j.pollInterval(pluginPoll)), true
 		j.waitingFor = fmt.Sprintf("the plugin %q to run again", j.name)
 		return j.progress(ctx)
 	case errors.Is(err, plugin.ErrProtocol):
@@ -145,8 +154,24 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 	}
 }
 
-// handleOutcome writes down what the plugin has reached.
+// handleOutcome writes down what the plugin has reached. What cannot be written is the plugin's error: without it the job would
+// be tried again for ever and nobody would know why.
 func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error {
+	if err := checkProviderStatus(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
+		return j.handleError(ctx, contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()})
+	}
+	err := j.writeOutcome(ctx, outcome)
+	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		j.log.Warn("the API server refuses what the plugin has reached", "error", err.Error())
+		return j.handleError(ctx, contract.Error{
+			Operation: "WriteStatus", Reason: "StatusRefused",
+			Message: fmt.Sprintf("the API server refuses the status that the plugin %q gives: %s", j.name, apierrors.ReasonForError(err)),
+		})
+	}
+	return err
+}
+
+func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 	switch {
 	case outcome.Succeeded != nil && j.decision.Deletion:
 		return j.finishDeletion(ctx)
@@ -265,9 +290,22 @@ func (j *job) fail(ctx context.Context, e contract.Error, changes ...change) err
 	return nil
 }
 
-// event records an event of the item.
+// event records an event of the item. The API server takes none with longer texts.
 func (j *job) event(eventType, reason, message string) {
-	j.recorder.Eventf(j.item, nil, eventType, reason, "ReconcileDeployItem", "%s", message)
+	j.recorder.Eventf(j.item, nil, eventType, cut(reason, maxEventReason), "ReconcileDeployItem", "%s", cut(message, maxEventNote))
+}
+
+// cut cuts a text that has more bytes than limit, between two characters, and shows that it did.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	const mark = "…"
+	end := limit - len(mark)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + mark
 }
 
 // asError describes an error that the host itself met. Package target knows what its errors mean; any other is the API
@@ -289,12 +327,21 @@ func asError(operation string, err error) contract.Error {
 	return e
 }
 
-// joinErrors makes one error of those of a plugin: the status has room for one at a time.
+// joinErrors makes one error of those of a plugin: the status has room for one at a time, and for seven copies of it.
 func joinErrors(errs []plugin.Error) contract.Error {
-	joined := contract.Error{Operation: errs[0].Operation, Reason: errs[0].Reason, Message: errs[0].Message, Codes: errs[0].Codes}
-	for _, e := range errs[1:] {
-		joined.Message += "\n" + e.Message
-		joined.Codes = append(joined.Codes, e.Codes...)
+	joined := contract.Error{Operation: errs[0].Operation, Reason: errs[0].Reason}
+	if joined.Reason == "" {
+		joined.Reason = "DeployerError"
 	}
+	messages := make([]string, 0, len(errs))
+	for _, e := range errs {
+		messages = append(messages, e.Message)
+		for _, code := range e.Codes {
+			if !slices.Contains(joined.Codes, code) {
+				joined.Codes = append(joined.Codes, code)
+			}
+		}
+	}
+	joined.Message = cut(strings.Join(messages, "\n"), maxMessage)
 	return joined
 }

@@ -24,6 +24,10 @@ type entry struct {
 	version string // the newest resourceVersion that this replica has seen the content of
 	// item is the content of a job under way; nil for an item that has nothing to do, whose content nobody needs.
 	item *v1alpha1.DeployItem
+	// pluginName is the plugin that the job under way is a matter of.
+	pluginName string
+	// worked is when the job under way was worked on last.
+	worked time.Time
 	// due is when the job under way is to be looked at again; ignored for an item that has nothing to do.
 	due time.Time
 	// retries counts the failures in a row of the job under way.
@@ -32,8 +36,10 @@ type entry struct {
 	waitingFor string
 	// waitsForPlugin: the job goes on when its plugin runs again.
 	waitsForPlugin bool
-	// woken: somebody said that the item may have moved on while it was being worked on.
+	// woken: the plugin said that the item may have moved on while it was being worked on.
 	woken bool
+	// pluginRan: the plugin came to run while the item was being worked on.
+	pluginRan bool
 }
 
 func newMemory() *memory {
@@ -68,40 +74,60 @@ func (m *memory) idle(item *v1alpha1.DeployItem) {
 	m.entries[keyOf(item)] = &entry{uid: item.UID, version: item.ResourceVersion}
 }
 
-// underWay remembers a job that is to be looked at again, and returns when: at once if it was woken meanwhile.
+// begin remembers that a plugin's job is being worked on, so that what happens meanwhile is not missed, and returns the job as
+// it begins. It is followed by idle, underWay or forget.
+func (m *memory) begin(e entry, pluginName string) entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e.uid, e.version, e.pluginName = e.item.UID, e.item.ResourceVersion, pluginName
+	e.waitsForPlugin, e.woken, e.pluginRan = false, false, false
+	begun := e
+	m.entries[keyOf(e.item)] = &begun
+	return e
+}
+
+// underWay remembers a job that is to be looked at again, and returns when: earlier than it says itself if it was woken
+// meanwhile.
 func (m *memory) underWay(e entry, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := keyOf(e.item)
-	if before, ok := m.entries[key]; ok && before.woken {
-		e.due = now
+	if begun, ok := m.entries[key]; ok && (begun.woken || begun.pluginRan && e.waitsForPlugin) {
+		e.due, e.waitsForPlugin = now.Add(minPoll), false
 	}
-	e.uid, e.version, e.woken = e.item.UID, e.item.ResourceVersion, false
+	e.uid, e.version, e.worked = e.item.UID, e.item.ResourceVersion, now
 	m.entries[key] = &e
 	return e.due
 }
 
-// wake makes a job under way due.
-func (m *memory) wake(key types.NamespacedName, now time.Time) {
+// wake makes a plugin's job under way due, but not so soon that a plugin could keep a worker busy with one item.
+func (m *memory) wake(key types.NamespacedName, pluginName string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e, ok := m.entries[key]; ok && e.item != nil {
+	if e, ok := m.entries[key]; ok && e.item != nil && e.pluginName == pluginName {
 		e.due, e.woken = now, true
+		if earliest := e.worked.Add(minPoll); earliest.After(now) {
+			e.due = earliest
+		}
 	}
 }
 
-// wakeAll makes all jobs due that wait for their plugin to run, and returns their keys.
-func (m *memory) wakeAll(now time.Time) []types.NamespacedName {
+// wakeAll makes all jobs due that wait for one of the plugins that run, and returns their plugins by their keys.
+func (m *memory) wakeAll(running map[string]bool, now time.Time) map[types.NamespacedName]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var keys []types.NamespacedName
+	woken := map[types.NamespacedName]string{}
 	for key, e := range m.entries {
+		if !running[e.pluginName] {
+			continue
+		}
+		e.pluginRan = true
 		if e.waitsForPlugin {
 			e.due, e.waitsForPlugin = now, false
-			keys = append(keys, key)
+			woken[key] = e.pluginName
 		}
 	}
-	return keys
+	return woken
 }
 
 // forget drops what is remembered of an item.

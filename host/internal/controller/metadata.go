@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,12 +22,13 @@ func NewMetadata() *metav1.PartialObjectMetadata {
 
 // Slim is the transformation for the cache of DeployItem metadata. Of the managed fields, by far the largest part of the
 // metadata, it keeps who wrote the status last, and when, with a digest in place of the fields: that is enough to tell a write
-// to the status from one to the metadata.
+// to the status from one to the metadata. It drops the annotation in which kubectl repeats the whole item.
 func Slim(object any) (any, error) {
 	meta, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return object, nil
 	}
+	delete(meta.Annotations, corev1.LastAppliedConfigAnnotation)
 	var kept []metav1.ManagedFieldsEntry
 	for _, field := range meta.ManagedFields {
 		if field.Subresource != "status" {

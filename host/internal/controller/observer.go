@@ -3,9 +3,10 @@ package controller
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -28,17 +29,22 @@ func (o *observer) Progress(step, message string) {
 
 // SaveProviderStatus writes the provider status, and in the same write that the job is under way.
 func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) error {
-	var meta struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-	}
-	if err := json.Unmarshal(document, &meta); err != nil || meta.APIVersion == "" || meta.Kind == "" {
-		return fmt.Errorf("provider status: expected a JSON object with apiVersion and kind")
+	if err := checkProviderStatus(document); err != nil {
+		return err
 	}
 	return o.job.writer.status(ctx, o.job.item, func(item *v1alpha1.DeployItem) {
 		contract.Progress(item)
 		item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
 	})
+}
+
+// checkProviderStatus tells what is wrong with a provider status. The API server takes it only as an object with a type.
+func checkProviderStatus(document []byte) error {
+	var meta metav1.TypeMeta
+	if err := json.Unmarshal(document, &meta); err != nil || meta.APIVersion == "" || meta.Kind == "" {
+		return errors.New("provider status: expected a JSON object with apiVersion and kind")
+	}
+	return nil
 }
 
 // Event becomes an event of the deploy item.

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -33,7 +32,7 @@ type reconciler struct {
 	writer   *writer
 	exports  *exporter
 	targets  *target.Resolver
-	plugins  *plugin.Set
+	plugins  plugins
 	router   *router
 	memory   *memory
 	recorder events.EventRecorder
@@ -53,6 +52,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.memory.forget(req.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	itemType, typed := r.router.typeOf(meta)
+	p := r.servedHere(itemType)
+	if !typed || p == nil {
+		return reconcile.Result{}, nil
+	}
 	known, current := r.memory.recall(req.NamespacedName, meta.UID, meta.ResourceVersion)
 	if current && known.item == nil {
 		return reconcile.Result{}, nil
@@ -60,24 +64,24 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if wait := known.due.Sub(r.clock.Now()); current && wait > 0 {
 		return pollAfter(wait), nil
 	}
-	itemType, typed := r.router.typeOf(meta)
-	p := r.plugins.For(itemType)
-	if !typed || p == nil || p.Name() != r.name {
-		r.memory.forget(req.NamespacedName)
-		return reconcile.Result{}, nil
-	}
 
 	// 5: the item in full, and what is to be done with it.
 	if !current {
-		known = r.memory.previous(req.NamespacedName, meta.UID)
-		known.item = &v1alpha1.DeployItem{}
-		if err := r.live.Get(ctx, req.NamespacedName, known.item); err != nil {
+		item := &v1alpha1.DeployItem{}
+		if err := r.live.Get(ctx, req.NamespacedName, item); err != nil {
 			r.memory.forget(req.NamespacedName)
 			if apierrors.IsNotFound(err) {
 				return reconcile.Result{}, nil
 			}
 			return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
 		}
+		if p = r.servedHere(item.Spec.Type); p == nil { // its metadata does not tell the truth
+			r.memory.forget(req.NamespacedName)
+			r.router.classify(item)
+			return reconcile.Result{}, nil
+		}
+		known = r.memory.previous(req.NamespacedName, item.UID)
+		known.item = item
 	}
 	decision := contract.Decide(known.item, r.clock.Now())
 	if decision.Action == contract.Nothing {
@@ -86,7 +90,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 
 	// 8 to 13: the job.
-	j := r.newJob(p, known, decision)
+	j := r.newJob(p, r.memory.begin(known, r.name), decision)
 	err := j.run(ctx)
 	return r.conclude(ctx, req, j, err)
 }
@@ -119,7 +123,15 @@ func pollAfter(wait time.Duration) reconcile.Result {
 	return reconcile.Result{RequeueAfter: wait, Priority: &priority}
 }
 
-func (r *reconciler) newJob(p *plugin.Plugin, known entry, decision contract.Decision) *job {
+// servedHere returns this reconciler's plugin if it serves a type, and nil if not.
+func (r *reconciler) servedHere(itemType v1alpha1.DeployItemType) deployer {
+	if p := r.plugins.For(itemType); p != nil && p.Name() == r.name {
+		return p
+	}
+	return nil
+}
+
+func (r *reconciler) newJob(p deployer, known entry, decision contract.Decision) *job {
 	return &job{
 		reconciler: r,
 		plugin:     p,

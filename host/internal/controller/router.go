@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -32,16 +31,22 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // router passes events of deploy items on to the queue of the plugin that serves them.
 type router struct {
-	plugins *plugin.Set
+	plugins plugins
 	memory  *memory
 	now     func() time.Time
 
 	mu     sync.Mutex
 	queues map[string]queue // by name of the plugin
-	// types of the items whose metadata does not repeat it: an item's type never changes.
-	types map[types.UID]v1alpha1.DeployItemType
+	// types of the items whose metadata does not repeat it, or lies.
+	types map[types.NamespacedName]itemType
 	// untyped takes items whose type is not known yet.
 	untyped queue
+}
+
+// itemType is the type of one item, not of a later one of the same name.
+type itemType struct {
+	uid  types.UID
+	name v1alpha1.DeployItemType
 }
 
 var _ cache.ResourceEventHandler = (*router)(nil)
@@ -50,7 +55,7 @@ func newRouter(m *memory, now func() time.Time) *router {
 	return &router{
 		memory: m, now: now,
 		queues: map[string]queue{},
-		types:  map[types.UID]v1alpha1.DeployItemType{},
+		types:  map[types.NamespacedName]itemType{},
 	}
 }
 
@@ -75,26 +80,27 @@ func (r *router) OnUpdate(oldObj, newObj any) {
 	r.route(after, priorityChange)
 }
 
-// OnDelete forgets an item that is gone.
+// OnDelete forgets an item that is gone. A worker that is busy with it may remember it again afterwards: it has another look,
+// and then forgets it, too.
 func (r *router) OnDelete(obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}
 	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		r.memory.forget(client.ObjectKeyFromObject(meta))
-		r.mu.Lock()
-		delete(r.types, meta.UID)
-		r.mu.Unlock()
+		key := client.ObjectKeyFromObject(meta)
+		r.memory.forget(key)
+		r.forgetType(key)
+		r.route(meta, priorityPoll)
 	}
 }
 
 // WakeUp puts an item into the queue of the plugin that says that it may have moved on.
-func (r *router) WakeUp(p *plugin.Plugin, namespace, name string) {
+func (r *router) WakeUp(plugin, namespace, name string) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	r.memory.wake(key, r.now())
+	r.memory.wake(key, plugin, r.now())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	add(r.queues[p.Name()], key, priorityChange)
+	add(r.queues[plugin], key, priorityChange)
 }
 
 // route puts an item into the queue of the plugin that serves its type, if there is one.
@@ -118,13 +124,20 @@ func (r *router) route(meta *metav1.PartialObjectMetadata, priority int) {
 
 // typeOf is the type of an item, as far as it can be told without reading it.
 func (r *router) typeOf(meta *metav1.PartialObjectMetadata) (v1alpha1.DeployItemType, bool) {
-	if itemType, ok := responsibility.TypeOf(meta); ok {
-		return itemType, true
+	r.mu.Lock()
+	known, ok := r.types[client.ObjectKeyFromObject(meta)]
+	r.mu.Unlock()
+	if ok && known.uid == meta.UID {
+		return known.name, true
 	}
+	return responsibility.TypeOf(meta)
+}
+
+// forgetType forgets the type of an item that is gone.
+func (r *router) forgetType(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	itemType, ok := r.types[meta.UID]
-	return itemType, ok
+	delete(r.types, key)
 }
 
 // add puts a key into a queue; a plugin whose queue is not there yet gets all its items when it is.
@@ -173,24 +186,22 @@ func (r *router) replay(ctx context.Context, reader client.Reader, wanted func(v
 	return nil
 }
 
-// classify remembers the type of an item whose metadata does not repeat it, and passes the item on.
+// classify remembers the type of an item whose metadata does not tell it, and passes the item on.
 func (r *router) classify(item *v1alpha1.DeployItem) {
 	r.mu.Lock()
-	r.types[item.UID] = item.Spec.Type
+	r.types[keyOf(item)] = itemType{uid: item.UID, name: item.Spec.Type}
 	r.mu.Unlock()
 	meta := NewMetadata()
 	meta.ObjectMeta = item.ObjectMeta
 	r.route(meta, priorityChange)
 }
 
-// pluginRuns makes the jobs due that waited for a plugin to run. It wakes those of other plugins too, which look once and
-// wait again.
-func (r *router) pluginRuns() {
-	for _, key := range r.memory.wakeAll(r.now()) {
-		r.mu.Lock()
-		for _, q := range r.queues {
-			add(q, key, priorityChange)
-		}
-		r.mu.Unlock()
+// pluginsRun makes the jobs due that wait for one of these plugins to run.
+func (r *router) pluginsRun(running map[string]bool) {
+	woken := r.memory.wakeAll(running, r.now())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, plugin := range woken {
+		add(r.queues[plugin], key, priorityChange)
 	}
 }

@@ -1,10 +1,12 @@
 package controller
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -93,16 +95,17 @@ func patch(ctx context.Context, item, after *v1alpha1.DeployItem, send send) err
 
 // difference is the JSON merge patch from one item to another with the resourceVersion as its condition; nil if they are equal.
 func difference(before, after *v1alpha1.DeployItem) (client.Patch, error) {
-	plain, err := client.MergeFrom(before).Data(after)
+	from, err := document(before)
 	if err != nil {
 		return nil, fmt.Errorf("compute patch: %w", err)
 	}
-	if string(plain) == "{}" {
-		return nil, nil //nolint:nilnil // no difference is an ordinary case and no error
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(plain, &fields); err != nil {
+	to, err := document(after)
+	if err != nil {
 		return nil, fmt.Errorf("compute patch: %w", err)
+	}
+	fields := mergePatch(from, to)
+	if len(fields) == 0 {
+		return nil, nil //nolint:nilnil // no difference is an ordinary case and no error
 	}
 	metadata, _ := fields["metadata"].(map[string]any)
 	if metadata == nil {
@@ -120,4 +123,39 @@ func difference(before, after *v1alpha1.DeployItem) (client.Patch, error) {
 		return nil, fmt.Errorf("compute patch: %w", err)
 	}
 	return client.RawPatch(types.MergePatchType, conditional), nil
+}
+
+// document is an item as JSON, with its numbers as they were written: those of a provider status may be large.
+func document(item *v1alpha1.DeployItem) (map[string]any, error) {
+	raw, err := json.Marshal(item)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var fields map[string]any
+	return fields, decoder.Decode(&fields)
+}
+
+// mergePatch is the JSON merge patch from one object to another. In such a patch null means absent, and so it does here.
+func mergePatch(from, to map[string]any) map[string]any {
+	patch := map[string]any{}
+	for key, value := range from {
+		if value != nil && to[key] == nil {
+			patch[key] = nil
+		}
+	}
+	for key, value := range to {
+		if value == nil || reflect.DeepEqual(from[key], value) {
+			continue
+		}
+		before, wasObject := from[key].(map[string]any)
+		after, isObject := value.(map[string]any)
+		if !wasObject || !isObject {
+			patch[key] = value
+		} else if inner := mergePatch(before, after); len(inner) > 0 {
+			patch[key] = inner
+		}
+	}
+	return patch
 }

@@ -38,6 +38,8 @@ var _ reconcile.Reconciler = (*setter)(nil)
 
 // Reconcile gives an item what it needs. Nothing is decided from a cache: each write is conditional on what was read here.
 func (s *setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	// Patience comes before the look: the job under way may end right after it.
+	s.setPatient(req.NamespacedName, true)
 	item := &v1alpha1.DeployItem{}
 	if err := s.live.Get(ctx, req.NamespacedName, item); err != nil {
 		s.setPatient(req.NamespacedName, false)
@@ -47,10 +49,13 @@ func (s *setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
 	}
 	if !s.serves(item.Spec.Type) {
+		s.setPatient(req.NamespacedName, false)
 		return reconcile.Result{}, nil
 	}
 	needs := decide(item)
-	s.setPatient(req.NamespacedName, needs == needPatience)
+	if needs != needPatience {
+		s.setPatient(req.NamespacedName, false)
+	}
 	if err := s.provide(ctx, item, needs); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return reconcile.Result{RequeueAfter: conflictPause}, nil

@@ -1,6 +1,9 @@
 package telemetry
 
 import (
+	"strconv"
+	"unicode/utf8"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -42,10 +45,20 @@ func (c *pluginCollector) Collect(metrics chan<- prometheus.Metric) {
 		if s.State == plugin.Running {
 			up = 1
 		}
-		metrics <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, up, s.File)
-		metrics <- prometheus.MustNewConstMetric(c.restarts, prometheus.CounterValue, float64(s.Restarts), s.File)
+		file := label(s.File)
+		metrics <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, up, file)
+		metrics <- prometheus.MustNewConstMetric(c.restarts, prometheus.CounterValue, float64(s.Restarts), file)
 		if s.Info != nil {
-			metrics <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1, s.File, s.Info.Name, s.Info.Version, s.Info.SDKVersion)
+			metrics <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1,
+				file, label(s.Info.Name), label(s.Info.Version), label(s.Info.SDKVersion))
 		}
 	}
+}
+
+// label is a text as the value of a label, which must be UTF-8; the name of a file may be anything.
+func label(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	return strconv.Quote(text)
 }

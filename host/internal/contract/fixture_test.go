@@ -1,0 +1,82 @@
+package contract_test
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// noon is a time in the middle of a second, as times are.
+var noon = time.Date(2024, time.March, 14, 12, 0, 0, 300_000_000, time.UTC)
+
+var deployer = v1alpha1.DeployerInformation{Identity: "here", Name: "mock", Version: "v1"}
+
+// at is a time so long after noon, as the API server gives it back.
+func at(after time.Duration) *metav1.Time {
+	t := metav1.NewTime(noon.Add(after).Truncate(time.Second))
+	return &t
+}
+
+type modifier func(*v1alpha1.DeployItem)
+
+// newItem returns an item of generation 3 for which a job was set at noon and nothing else was done.
+func newItem(modifiers ...modifier) *v1alpha1.DeployItem {
+	item := &v1alpha1.DeployItem{
+		ObjectMeta: metav1.ObjectMeta{Generation: 3},
+		Status: v1alpha1.DeployItemStatus{
+			JobID:               "job-2",
+			JobIDFinished:       "job-1",
+			JobIDGenerationTime: at(0),
+			TransitionTimes:     &v1alpha1.TransitionTimes{TriggerTime: at(0)},
+		},
+	}
+	for _, modify := range modifiers {
+		modify(item)
+	}
+	return item
+}
+
+func deleted(item *v1alpha1.DeployItem) { item.DeletionTimestamp = at(0) }
+
+func finished(phase v1alpha1.DeployItemPhase) modifier {
+	return func(item *v1alpha1.DeployItem) {
+		item.Status.Phase, item.Status.JobIDFinished = phase, item.Status.JobID
+	}
+}
+
+func inPhase(phase v1alpha1.DeployItemPhase) modifier {
+	return func(item *v1alpha1.DeployItem) { item.Status.Phase = phase }
+}
+
+// pickedUp is an item whose job was picked up so long after noon and is in a phase.
+func pickedUp(after time.Duration, phase v1alpha1.DeployItemPhase) modifier {
+	return func(item *v1alpha1.DeployItem) {
+		item.Status.Phase = phase
+		item.Status.LastReconcileTime = at(after)
+		item.Status.TransitionTimes.InitTime = at(after)
+	}
+}
+
+func timeout(d v1alpha1.Duration) modifier {
+	return func(item *v1alpha1.DeployItem) { item.Spec.Timeout = d }
+}
+
+func onChangeOnly(observed int64) modifier {
+	return func(item *v1alpha1.DeployItem) {
+		item.Spec.UpdateOnChangeOnly, item.Status.ObservedGeneration = true, observed
+	}
+}
+
+func jobSet(after time.Duration) modifier {
+	return func(item *v1alpha1.DeployItem) { item.Status.JobIDGenerationTime = at(after) }
+}
+
+func failWith(t *testing.T, reason, diff string) {
+	t.Helper()
+	if diff != "" {
+		t.Errorf("%s (-want +got):\n%s", reason, diff)
+	}
+}

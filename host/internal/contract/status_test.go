@@ -1,0 +1,169 @@
+package contract_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func TestBegin(t *testing.T) {
+	stale := func(item *v1alpha1.DeployItem) {
+		e := &v1alpha1.Error{Message: "of the job before"}
+		item.Status.Phase = v1alpha1.DeployItemPhaseFailed
+		item.Status.ObservedGeneration = 1
+		item.Status.LastError, item.Status.FirstError, item.Status.LastErrors = e, e, []*v1alpha1.Error{e}
+		item.Status.TransitionTimes.FinishedTime = at(-time.Hour)
+		item.Status.ExportReference = &v1alpha1.ObjectReference{Name: "kept"}
+	}
+	begun := func(phase v1alpha1.DeployItemPhase, reconcile time.Duration) v1alpha1.DeployItemStatus {
+		return v1alpha1.DeployItemStatus{
+			Phase: phase, ObservedGeneration: 3, Deployer: deployer,
+			JobID: "job-2", JobIDFinished: "job-1", JobIDGenerationTime: at(0),
+			LastReconcileTime: at(reconcile),
+			TransitionTimes:   &v1alpha1.TransitionTimes{TriggerTime: at(0), InitTime: at(time.Second)},
+			ExportReference:   &v1alpha1.ObjectReference{Name: "kept"},
+		}
+	}
+	ahead := begun(v1alpha1.DeployItemPhaseInit, time.Minute)
+	ahead.JobIDGenerationTime = at(time.Minute)
+	cases := map[string]struct {
+		reason   string
+		item     *v1alpha1.DeployItem
+		deletion bool
+		want     v1alpha1.DeployItemStatus
+	}{
+		"reconcile": {
+			reason: "what the last job has left is gone, but for what outlives jobs; initTime is rounded up",
+			item:   newItem(stale), want: begun(v1alpha1.DeployItemPhaseInit, 0),
+		},
+		"deletion": {
+			reason: "a deletion has a phase of its own",
+			item:   newItem(stale), deletion: true, want: begun(v1alpha1.DeployItemPhaseInitDelete, 0),
+		},
+		"clock behind Landscaper's": {
+			reason: "Landscaper takes a job for picked up when lastReconcileTime is not before jobIDGenerationTime",
+			item:   newItem(stale, jobSet(time.Minute)), want: ahead,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			contract.Begin(tc.item, tc.deletion, deployer, noon)
+			failWith(t, tc.reason, cmp.Diff(tc.want, tc.item.Status))
+			tc.item.DeletionTimestamp = nil
+			if tc.deletion {
+				tc.item.DeletionTimestamp = at(0)
+			}
+			if got := contract.Decide(tc.item, noon); got.Action != contract.Continue {
+				t.Errorf("a job that was picked up goes on, whatever the clocks say, but the decision is %s", got.Action)
+			}
+		})
+	}
+}
+
+func TestNoJobGetsLessTimeThanItsTimeout(t *testing.T) {
+	item := newItem(timeout("1s"))
+	now := noon.Add(699 * time.Millisecond) // the last moment of a second
+	contract.Begin(item, false, deployer, now)
+	if got := contract.Decide(item, now.Add(999*time.Millisecond)); got.Action != contract.Continue {
+		t.Errorf("expected a job with a timeout of a second to go on before that is over, but found %s", got.Action)
+	}
+	if got := contract.Decide(item, now.Add(2*time.Second)); got.Action != contract.TimedOut {
+		t.Errorf("expected the job to have timed out at most a second later, but found %s", got.Action)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	for before, want := range map[v1alpha1.DeployItemPhase]v1alpha1.DeployItemPhase{
+		v1alpha1.DeployItemPhaseInit:        v1alpha1.DeployItemPhaseProgressing,
+		v1alpha1.DeployItemPhaseProgressing: v1alpha1.DeployItemPhaseProgressing,
+		v1alpha1.DeployItemPhaseInitDelete:  v1alpha1.DeployItemPhaseDeleting,
+		v1alpha1.DeployItemPhaseDeleting:    v1alpha1.DeployItemPhaseDeleting,
+	} {
+		item := newItem(pickedUp(0, before))
+		expected := item.DeepCopy()
+		expected.Status.Phase = want
+		contract.Progress(item)
+		failWith(t, "progress changes the phase and nothing else: polls cost no write", cmp.Diff(expected, item))
+	}
+}
+
+func TestFinish(t *testing.T) {
+	recorded := &v1alpha1.Error{Operation: "Apply", Reason: "Refused", Message: "no", LastTransitionTime: *at(time.Minute), LastUpdateTime: *at(time.Minute)}
+	given := contract.Error{Operation: "Apply", Reason: "Refused", Message: "no"}
+	end := func(phase v1alpha1.DeployItemPhase, finishedAt time.Duration, errs ...*v1alpha1.Error) v1alpha1.DeployItemStatus {
+		status := newItem(pickedUp(0, phase)).Status
+		status.JobIDFinished = status.JobID
+		status.TransitionTimes.FinishedTime = at(finishedAt)
+		if len(errs) > 0 {
+			status.FirstError, status.LastErrors = errs[0], errs
+		}
+		return status
+	}
+	withLast := func(status v1alpha1.DeployItemStatus) v1alpha1.DeployItemStatus {
+		status.LastError = recorded
+		return status
+	}
+	underWay := pickedUp(0, v1alpha1.DeployItemPhaseProgressing)
+	cases := map[string]struct {
+		reason string
+		change func(*v1alpha1.DeployItem)
+		want   v1alpha1.DeployItemStatus
+	}{
+		"succeed": {
+			reason: "phase and jobIDFinished together",
+			change: func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon.Add(time.Minute)) },
+			want:   end(v1alpha1.DeployItemPhaseSucceeded, time.Minute),
+		},
+		"succeed after an error": {
+			reason: "a job that has succeeded has no last error, but what happened can still be seen",
+			change: func(i *v1alpha1.DeployItem) {
+				contract.RecordError(i, given, noon.Add(time.Minute))
+				contract.Succeed(i, noon.Add(time.Minute))
+			},
+			want: end(v1alpha1.DeployItemPhaseSucceeded, time.Minute, recorded),
+		},
+		"fail": {
+			reason: "phase, jobIDFinished and the error together",
+			change: func(i *v1alpha1.DeployItem) { contract.Fail(i, false, given, noon.Add(time.Minute)) },
+			want:   withLast(end(v1alpha1.DeployItemPhaseFailed, time.Minute, recorded)),
+		},
+		"fail to delete": {
+			reason: "a deletion has a phase of its own",
+			change: func(i *v1alpha1.DeployItem) { contract.Fail(i, true, given, noon.Add(time.Minute)) },
+			want:   withLast(end(v1alpha1.DeployItemPhaseDeleteFailed, time.Minute, recorded)),
+		},
+		"fail with the error of before": {
+			reason: "an error that is given up because of is not recorded twice",
+			change: func(i *v1alpha1.DeployItem) {
+				contract.RecordError(i, given, noon.Add(time.Minute))
+				contract.Fail(i, false, given, noon.Add(2*time.Minute))
+			},
+			want: withLast(end(v1alpha1.DeployItemPhaseFailed, 2*time.Minute, recorded)),
+		},
+		"clock set back": {
+			reason: "a job does not end before it begins",
+			change: func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon.Add(-time.Hour)) },
+			want:   end(v1alpha1.DeployItemPhaseSucceeded, 0),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			item := newItem(underWay)
+			tc.change(item)
+			failWith(t, tc.reason, cmp.Diff(tc.want, item.Status))
+		})
+	}
+}
+
+func TestFinishUnchanged(t *testing.T) {
+	item := newItem(inPhase(v1alpha1.DeployItemPhaseSucceeded), onChangeOnly(3))
+	contract.FinishUnchanged(item, deployer, noon)
+	want := newItem(finished(v1alpha1.DeployItemPhaseSucceeded)).Status
+	want.ObservedGeneration, want.Deployer, want.LastReconcileTime = 3, deployer, at(0)
+	want.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: at(0), InitTime: at(time.Second), FinishedTime: at(time.Second)}
+	failWith(t, "a skipped job is one that was picked up and finished: Landscaper sees both", cmp.Diff(want, item.Status))
+}

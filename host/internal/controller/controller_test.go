@@ -1,0 +1,161 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// patience bounds how long a test waits for something that must happen.
+const patience = 30 * time.Second
+
+var typesUsed atomic.Int64
+
+// newType is a type that no other test's items have: all controllers see all items.
+func newType() v1alpha1.DeployItemType {
+	return v1alpha1.DeployItemType(fmt.Sprintf("test.pergola.dev/%d", typesUsed.Add(1)+100))
+}
+
+// startController starts a whole controller with these plugins. It is stopped at the end of the test.
+func startController(t *testing.T, plugins *fakePlugins) *Controller {
+	t.Helper()
+	scheme, err := testenv.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mgr, err := manager.New(controlPlane.Config, manager.Options{
+		Scheme:     scheme,
+		Controller: config.Controller{SkipNameValidation: new(true)}, // of all controllers of this process
+		Metrics:    server.Options{BindAddress: "0"},
+		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{NewMetadata(): {Transform: Slim}}},
+		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&v1alpha1.DeployItem{}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(mgr, Options{Identity: "here", Workers: 2, Log: slog.New(slog.DiscardHandler)})
+	c.setPlugins(plugins)
+	if err := mgr.Add(c); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// waitFinished waits until a job is finished with success.
+func waitFinished(t *testing.T, item *v1alpha1.DeployItem, jobID string) *v1alpha1.DeployItem {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	fresh := &v1alpha1.DeployItem{}
+	for {
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(item), fresh); err != nil {
+			t.Fatal(err)
+		}
+		if fresh.Status.JobIDFinished == jobID {
+			return fresh
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("the job does not end: %s", describe(fresh))
+		}
+	}
+}
+
+func TestWakeUpInTheFirstCall(t *testing.T) {
+	itemType := newType()
+	var c *Controller
+	woken := false
+	one := &fakeDeployer{name: "one", itemType: itemType}
+	one.call = func(ctx context.Context, op plugin.Operation, call plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+		if !woken { // it moves on before the host has written down that it waits
+			woken = true
+			c.router.WakeUp("one", call.DeployItem.Namespace, call.DeployItem.Name)
+			return waits("an hour")
+		}
+		return succeeds(ctx, op, o)
+	}
+	plugins := &fakePlugins{}
+	c = startController(t, plugins)
+	item := newDeployItem(newNamespace(t), "item", func(i *v1alpha1.DeployItem) {
+		i.Spec.Type, i.Annotations = itemType, map[string]string{v1alpha1.DeployerTypeAnnotation: string(itemType)}
+	})
+	create(t, item)
+	jobID := setJob(t, item, time.Now())
+	// The plugin comes to be served last, so that the item was there before its queue.
+	plugins.change(func(p *fakePlugins) { p.serving = append(p.serving, one) })
+	c.Changed()
+	waitFinished(t, item, jobID)
+}
+
+func TestPluginComesBackDuringTheCall(t *testing.T) {
+	itemType := newType()
+	var c *Controller
+	crashed := false
+	one := &fakeDeployer{name: "one", itemType: itemType}
+	one.call = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+		if !crashed { // it runs again before the host has written down that it does not
+			crashed = true
+			c.router.pluginsRun(map[string]bool{"one": true})
+			return nil, plugin.ErrNotRunning
+		}
+		return succeeds(ctx, op, o)
+	}
+	c = startController(t, &fakePlugins{serving: []*fakeDeployer{one}})
+	item := newDeployItem(newNamespace(t), "item", func(i *v1alpha1.DeployItem) {
+		i.Spec.Type, i.Annotations = itemType, map[string]string{v1alpha1.DeployerTypeAnnotation: string(itemType)}
+	})
+	create(t, item)
+	start := time.Now()
+	waitFinished(t, item, setJob(t, item, start))
+	if took := time.Since(start); took > pluginPoll/2 {
+		t.Errorf("the job waited for the next poll: %s", took)
+	}
+}
+
+func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
+	first, second := newType(), newType()
+	one := &fakeDeployer{name: "one", itemType: first}
+	two := &fakeDeployer{name: "two", itemType: second}
+	one.call = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+		return succeeds(ctx, op, o)
+	}
+	two.call = one.call
+	startController(t, &fakePlugins{serving: []*fakeDeployer{one, two}})
+	namespace := newNamespace(t)
+	for name, annotation := range map[string]string{"silent": "", "lying": string(first)} {
+		item := newDeployItem(namespace, name, func(i *v1alpha1.DeployItem) {
+			i.Spec.Type, i.Annotations = second, map[string]string{v1alpha1.DeployerTypeAnnotation: annotation}
+		})
+		create(t, item)
+		for range 2 {
+			if item = waitFinished(t, item, setJob(t, item, time.Now())); item.Status.Deployer.Name != "two" {
+				t.Errorf("%s: an item of type %s was carried out by %s", name, second, item.Status.Deployer.Name)
+			}
+		}
+	}
+}

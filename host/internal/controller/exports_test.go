@@ -1,0 +1,122 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func TestExports(t *testing.T) {
+	owner := func(uid types.UID) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "DeployItem", Name: "item", UID: uid}}
+	}
+	type secret struct {
+		Name   string
+		Owners []metav1.OwnerReference
+		Data   map[string][]byte
+	}
+	ours := map[string][]byte{"config": []byte(`{"a":1}`)}
+	cases := map[string]struct {
+		reason   string
+		there    *secret
+		named    string // by the item's status
+		values   string
+		want     *secret
+		conflict bool
+		kept     bool // nothing was written
+	}{
+		"nothing to export": {reason: "no secret without exports"},
+		"first":             {reason: "the item owns it", values: `{"a":1}`, want: &secret{Name: "item-export", Owners: owner("ours"), Data: ours}},
+		"changed": {
+			reason: "the values change, the rest stays", values: `{"a":1}`,
+			there: &secret{Name: "item-export", Owners: owner("ours"), Data: map[string][]byte{"config": []byte("old"), "other": []byte("kept")}},
+			want:  &secret{Name: "item-export", Owners: owner("ours"), Data: map[string][]byte{"config": []byte(`{"a":1}`), "other": []byte("kept")}},
+		},
+		"unchanged": {
+			reason: "no write without a change", values: `{"a":1}`, kept: true,
+			there: &secret{Name: "item-export", Owners: owner("ours"), Data: ours}, want: &secret{Name: "item-export", Owners: owner("ours"), Data: ours},
+		},
+		"named by the status": {
+			reason: "Landscaper may have created it, without an owner", values: `{"a":1}`, named: "elsewhere",
+			there: &secret{Name: "elsewhere"}, want: &secret{Name: "elsewhere", Data: ours},
+		},
+		"left by an item of that name": {
+			reason: "its item is gone, and the garbage collector may be late; the values are the same, but the owner is not", values: `{"a":1}`,
+			there: &secret{Name: "item-export", Owners: owner("theirs"), Data: ours}, want: &secret{Name: "item-export", Owners: owner("ours"), Data: ours},
+		},
+		"somebody else's": {
+			reason: "is not touched", values: `{"a":1}`, conflict: true, kept: true,
+			there: &secret{Name: "item-export", Data: map[string][]byte{"password": []byte("theirs")}},
+			want:  &secret{Name: "item-export", Data: map[string][]byte{"password": []byte("theirs")}},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			item := itemAt("ours", "5")
+			item.Namespace = newNamespace(t)
+			if tc.named != "" {
+				item.Status.ExportReference = &v1alpha1.ObjectReference{Name: tc.named, Namespace: item.Namespace}
+			}
+			before := &corev1.Secret{}
+			if tc.there != nil {
+				before.Namespace, before.Name, before.OwnerReferences, before.Data = item.Namespace, tc.there.Name, tc.there.Owners, tc.there.Data
+				create(t, before)
+			}
+			var values []byte
+			if tc.values != "" {
+				values = []byte(tc.values)
+			}
+			ref, err := (&exporter{live: admin}).write(t.Context(), item, values)
+			var conflict contract.Error
+			if errors.As(err, &conflict) != tc.conflict || !tc.conflict && err != nil || tc.conflict && !conflict.Final() {
+				t.Fatalf("%s: %v", tc.reason, err)
+			}
+			if (ref != nil) != (tc.want != nil && !tc.conflict) {
+				t.Errorf("%s: reference %v", tc.reason, ref)
+			}
+			if tc.want == nil {
+				return
+			}
+			after := &corev1.Secret{}
+			if err := admin.Get(t.Context(), client.ObjectKey{Namespace: item.Namespace, Name: tc.want.Name}, after); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, &secret{Name: after.Name, Owners: after.OwnerReferences, Data: after.Data}); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			if tc.kept && after.ResourceVersion != before.ResourceVersion {
+				t.Errorf("%s: the secret was written", tc.reason)
+			}
+		})
+	}
+}
+
+func TestExportsChangedByOthersMeanwhile(t *testing.T) {
+	item := itemAt("ours", "5")
+	item.Namespace = newNamespace(t)
+	if _, err := (&exporter{live: admin}).write(t.Context(), item, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	racing := interceptor.NewClient(admin, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+			if err := c.Patch(ctx, other, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))); err != nil {
+				return err
+			}
+			return c.Patch(ctx, obj, patch, opts...)
+		},
+	})
+	if _, err := (&exporter{live: racing}).write(t.Context(), item, []byte("new")); err == nil || asError("WriteExports", err).Final() {
+		t.Errorf("expected a conflict, which is tried again, but found %v", err)
+	}
+}

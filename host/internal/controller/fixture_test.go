@@ -1,0 +1,274 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const testType v1alpha1.DeployItemType = "test.pergola.dev/one"
+
+// bench is a reconciler between a real API server and a plugin that is a function. Nothing runs by itself: a test takes each
+// look itself, and the time that passes is that of the fake clock.
+type bench struct {
+	*reconciler
+	t      *testing.T
+	item   *v1alpha1.DeployItem
+	clock  *clocktesting.FakeClock
+	plugin *fakeDeployer
+	events *events.FakeRecorder
+
+	// write is called instead of each write, with a function that does it; n counts them.
+	write func(n int, do func() error) error
+	n     int
+	// finals counts the writes that have set jobIDFinished.
+	finals int
+	// calls are the operation and the job of each call of the plugin.
+	calls []string
+	// errs are the errors of reconciles.
+	errs []error
+}
+
+// answer is what the plugin of a bench does.
+type answer func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error)
+
+// newBench creates a namespace with a Context and an item in it, whose plugin answers as it is told.
+func newBench(t *testing.T, answer answer, modify ...func(*v1alpha1.DeployItem)) *bench {
+	t.Helper()
+	b := &bench{
+		t: t, clock: clocktesting.NewFakeClock(time.Now()),
+		events: events.NewFakeRecorder(1000),
+		write:  func(_ int, do func() error) error { return do() },
+	}
+	b.plugin = &fakeDeployer{name: "one", itemType: testType}
+	b.plugin.call = func(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error) {
+		b.calls = append(b.calls, string(op)+" "+c.DeployItem.Status.JobID)
+		return answer(ctx, op, observer)
+	}
+	m := newMemory()
+	r := newRouter(m, b.clock.Now)
+	r.plugins = &fakePlugins{serving: []*fakeDeployer{b.plugin}}
+	api := interceptor.NewClient(admin, b.interceptors())
+	b.reconciler = &reconciler{
+		name: "one", identity: "here",
+		cache: admin, live: admin, writer: &writer{client: api}, exports: &exporter{live: api},
+		targets: target.NewResolver(admin, admin), plugins: r.plugins, router: r, memory: m,
+		recorder: b.events, clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),
+	}
+	b.item = newDeployItem(newNamespace(t), "item", modify...)
+	create(t, b.item)
+	return b
+}
+
+func (b *bench) interceptors() interceptor.Funcs {
+	write := func(do func() error) error {
+		b.n++
+		return b.write(b.n, do)
+	}
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			return write(func() error { return c.Create(ctx, obj, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			return write(func() error { return c.Patch(ctx, obj, patch, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			return write(func() error {
+				err := c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+				if err == nil && setsFinished(b.t, obj, patch) {
+					b.finals++
+				}
+				return err
+			})
+		},
+	}
+}
+
+func setsFinished(t *testing.T, obj client.Object, patch client.Patch) bool {
+	raw, err := patch.Data(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields struct {
+		Status struct{ JobIDFinished string }
+	}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		t.Fatal(err)
+	}
+	return fields.Status.JobIDFinished != ""
+}
+
+// look takes one look at the item, and returns when the next is due; zero for none.
+func (b *bench) look(ctx context.Context) time.Duration {
+	b.t.Helper()
+	result, err := b.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b.item)})
+	if err != nil {
+		b.errs = append(b.errs, err)
+		return time.Second
+	}
+	return result.RequeueAfter
+}
+
+// drive takes looks until there is nothing to do any more, and returns what has become of the item.
+func (b *bench) drive() *v1alpha1.DeployItem {
+	b.t.Helper()
+	for range 100 {
+		wait := b.look(b.t.Context())
+		if wait == 0 {
+			return b.read()
+		}
+		b.clock.Step(wait)
+	}
+	b.t.Fatalf("the item does not come to rest: %s", describe(b.read()))
+	return nil
+}
+
+// read reads the item anew; nil if it is gone.
+func (b *bench) read() *v1alpha1.DeployItem {
+	b.t.Helper()
+	fresh := &v1alpha1.DeployItem{}
+	if err := admin.Get(b.t.Context(), client.ObjectKeyFromObject(b.item), fresh); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil
+		}
+		b.t.Fatal(err)
+	}
+	return fresh
+}
+
+// setJob sets a job as a Landscaper does.
+func (b *bench) setJob() string {
+	b.t.Helper()
+	return setJob(b.t, b.item, b.clock.Now())
+}
+
+func setJob(t *testing.T, item *v1alpha1.DeployItem, now time.Time) string {
+	t.Helper()
+	jobID := uuid.NewString()
+	patchStatus(t, item, fmt.Sprintf(`{"jobID":%q,"jobIDGenerationTime":%q,"transitionTimes":{"triggerTime":%[2]q,"initTime":null,"finishedTime":null}}`,
+		jobID, now.UTC().Format(time.RFC3339)))
+	return jobID
+}
+
+// patchStatus writes to an item's status in somebody else's name.
+func patchStatus(t *testing.T, item *v1alpha1.DeployItem, fields string) {
+	t.Helper()
+	fresh := &v1alpha1.DeployItem{}
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(item), fresh); err != nil {
+		t.Fatal(err)
+	}
+	var status map[string]any
+	if err := json.Unmarshal([]byte(fields), &status); err != nil {
+		t.Fatal(err)
+	}
+	status["observedGeneration"] = fresh.Status.ObservedGeneration
+	raw, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Status().Patch(t.Context(), fresh, client.RawPatch(types.MergePatchType, raw)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// touch changes a label in somebody else's name.
+func touch(t *testing.T, item *v1alpha1.DeployItem) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"labels":{"touched":%q}}}`, uuid.NewString())
+	if err := admin.Patch(t.Context(), item.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, item *v1alpha1.DeployItem) {
+	t.Helper()
+	if err := admin.Delete(t.Context(), item.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func create(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := admin.Create(t.Context(), object); err != nil {
+		t.Fatalf("create %T: %v", object, err)
+	}
+}
+
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	name := "controller-" + uuid.NewString()[:8]
+	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	create(t, &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultContextName, Namespace: name}})
+	return name
+}
+
+func newDeployItem(namespace, name string, modify ...func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {
+	item := &v1alpha1.DeployItem{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name,
+			Annotations: map[string]string{v1alpha1.DeployerTypeAnnotation: string(testType)},
+		},
+		Spec: v1alpha1.DeployItemSpec{Type: testType},
+	}
+	for _, m := range modify {
+		m(item)
+	}
+	return item
+}
+
+func describe(item *v1alpha1.DeployItem) string {
+	if item == nil {
+		return "gone"
+	}
+	text := fmt.Sprintf("phase %q, jobID %q, jobIDFinished %q", item.Status.Phase, item.Status.JobID, item.Status.JobIDFinished)
+	if item.Status.LastError != nil {
+		text += fmt.Sprintf(", last error %s: %s", item.Status.LastError.Reason, item.Status.LastError.Message)
+	}
+	return text
+}
+
+const providerStatus = `{"apiVersion":"test.pergola.dev/v1","kind":"Status","revision":9007199254740993}`
+
+// succeeds is a plugin that saves a provider status, and then succeeds with exports.
+func succeeds(ctx context.Context, op plugin.Operation, observer plugin.Observer) (*plugin.Outcome, error) {
+	if err := observer.SaveProviderStatus(ctx, []byte(providerStatus)); err != nil {
+		return fails(err.Error())
+	}
+	outcome := &plugin.Outcome{Succeeded: &plugin.Succeeded{}}
+	if op == plugin.Reconcile {
+		outcome.Succeeded.Exports = []byte(`{"a":1}`)
+	}
+	return outcome, nil
+}
+
+func fails(reason string) (*plugin.Outcome, error) {
+	return &plugin.Outcome{Errors: []plugin.Error{{Operation: "Apply", Reason: reason, Message: reason}}}, nil
+}
+
+func waits(what string) (*plugin.Outcome, error) {
+	return &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Hour, WaitingFor: what}}, nil
+}
+
+func rawStatus(item *v1alpha1.DeployItem) string {
+	if item.Status.ProviderStatus == nil {
+		return ""
+	}
+	return string(item.Status.ProviderStatus.Raw)
+}

@@ -1,0 +1,263 @@
+package controller
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+var (
+	noon    = time.Date(2024, time.March, 14, 12, 0, 0, 0, time.UTC)
+	itemKey = types.NamespacedName{Namespace: "ns", Name: "item"}
+)
+
+func itemAt(uid types.UID, version string) *v1alpha1.DeployItem {
+	return &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "item", UID: uid, ResourceVersion: version}}
+}
+
+func TestRecall(t *testing.T) {
+	cases := map[string]struct {
+		reason       string
+		uid          types.UID
+		version      string
+		wantCurrent  bool
+		wantPrevious bool
+	}{
+		"same":      {reason: "nothing has happened since", uid: "a", version: "5", wantCurrent: true, wantPrevious: true},
+		"older":     {reason: "the cache lags behind what was written here", uid: "a", version: "4", wantCurrent: true, wantPrevious: true},
+		"newer":     {reason: "somebody has written since", uid: "a", version: "6", wantPrevious: true},
+		"more":      {reason: "versions are numbers, not texts", uid: "a", version: "10", wantPrevious: true},
+		"recreated": {reason: "another item of the same name", uid: "b", version: "5"},
+		"no number": {reason: "a version that cannot be compared costs a read", uid: "a", version: "x", wantPrevious: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory()
+			m.underWay(entry{item: itemAt("a", "5"), retries: 3}, noon)
+			known, current := m.recall(itemKey, tc.uid, tc.version)
+			previous := m.previous(itemKey, tc.uid)
+			if current != tc.wantCurrent || current != (known.item != nil) || (previous.retries == 3) != tc.wantPrevious {
+				t.Errorf("%s: current %t, item %v, previous %+v", tc.reason, current, known.item, previous)
+			}
+			m.forget(itemKey)
+			if _, current := m.recall(itemKey, tc.uid, tc.version); current || m.previous(itemKey, tc.uid).retries != 0 {
+				t.Error("what was forgotten is still there")
+			}
+		})
+	}
+}
+
+func TestWakeUpsAreNotLost(t *testing.T) {
+	hour := noon.Add(time.Hour)
+	waiting := entry{item: itemAt("a", "5"), due: hour}
+	forPlugin := entry{item: itemAt("a", "5"), due: hour, waitsForPlugin: true}
+	wake := func(m *memory) { m.wake(itemKey, "p", noon) }
+	pluginRuns := func(m *memory) { m.wakeAll(map[string]bool{"p": true}, noon) }
+	none := func(*memory) {}
+	cases := map[string]struct {
+		reason        string
+		during, after func(*memory)
+		ends          entry
+		want          time.Time
+	}{
+		"no wake-up":                       {reason: "the plugin's hint counts", during: none, after: none, ends: waiting, want: hour},
+		"during the first step":            {reason: "nothing was remembered of the item before", during: wake, after: none, ends: waiting, want: noon.Add(minPoll)},
+		"right afterwards":                 {reason: "a plugin that wakes all the time gets no worker of its own", during: none, after: wake, ends: waiting, want: noon.Add(minPoll)},
+		"of another plugin":                {reason: "a plugin wakes its own items", during: func(m *memory) { m.wake(itemKey, "q", noon) }, after: none, ends: waiting, want: hour},
+		"plugin runs afterwards":           {reason: "that is what the job waits for", during: none, after: pluginRuns, ends: forPlugin, want: noon},
+		"plugin came to run meanwhile":     {reason: "between the failed call and the note that it failed", during: pluginRuns, after: none, ends: forPlugin, want: noon.Add(minPoll)},
+		"plugin runs, waiting for another": {reason: "a job that waits for something else is left alone", during: pluginRuns, after: pluginRuns, ends: waiting, want: hour},
+		"other plugin runs": {reason: "not the one that it waits for", ends: forPlugin, want: hour, during: none, after: func(m *memory) {
+			m.wakeAll(map[string]bool{"q": true}, noon)
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory()
+			begun := m.begin(entry{item: itemAt("a", "5"), waitsForPlugin: true}, "p")
+			if begun.waitsForPlugin || begun.woken || begun.pluginRan {
+				t.Errorf("a step begins without what the last one has left, but found %+v", begun)
+			}
+			tc.during(m)
+			ends := tc.ends
+			ends.pluginName = begun.pluginName
+			m.underWay(ends, noon)
+			tc.after(m)
+			known, _ := m.recall(itemKey, "a", "5")
+			if diff := cmp.Diff(tc.want, known.due); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			known, _ = m.recall(itemKey, "a", "5")
+			if due := m.underWay(m.begin(known, "p"), noon); due.Before(known.due) {
+				t.Error("a wake-up counts once, but the next step was woken again")
+			}
+		})
+	}
+}
+
+func TestWakeIdle(t *testing.T) {
+	m := newMemory()
+	m.idle(itemAt("a", "5"))
+	m.wake(itemKey, "", noon)
+	if woken := m.wakeAll(map[string]bool{"": true}, noon); len(woken) != 0 {
+		t.Errorf("an idle item was woken: %v", woken)
+	}
+	if known, current := m.recall(itemKey, "a", "5"); !current || known.item != nil {
+		t.Errorf("an item that has nothing to do must stay idle, but found %+v", known)
+	}
+}
+
+func TestWakeAllTellsWhose(t *testing.T) {
+	m := newMemory()
+	for _, name := range []string{"p", "q", "r"} {
+		item := itemAt("a", "5")
+		item.Name = name
+		m.underWay(entry{item: item, pluginName: name, waitsForPlugin: name != "r"}, noon)
+	}
+	want := map[types.NamespacedName]string{{Namespace: "ns", Name: "p"}: "p"}
+	if diff := cmp.Diff(want, m.wakeAll(map[string]bool{"p": true, "r": true}, noon)); diff != "" {
+		t.Errorf("the items that wait for a plugin that runs (-want +got):\n%s", diff)
+	}
+	if again := m.wakeAll(map[string]bool{"p": true}, noon); len(again) != 0 {
+		t.Errorf("an item was woken twice: %v", again)
+	}
+}
+
+// history is all versions of an item, of which a watch shows some.
+type history struct {
+	versions []*metav1.PartialObjectMetadata
+	status   []int // the versions that a write to the status made
+}
+
+func (h *history) last() *metav1.PartialObjectMetadata { return h.versions[len(h.versions)-1] }
+
+func (h *history) write(change func(*metav1.PartialObjectMetadata)) {
+	next := h.last().DeepCopy()
+	next.ResourceVersion = strconv.Itoa(len(h.versions) + 1)
+	change(next)
+	h.versions = append(h.versions, next)
+}
+
+// TestNoJobIsSwallowed: whatever events the writes to an idle item arrive as, one write for each or several in one, none to the
+// status is taken for one that asks for nothing.
+func TestNoJobIsSwallowed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		first := itemMetadata("1")
+		h := &history{versions: []*metav1.PartialObjectMetadata{first}}
+		m := newMemory()
+		read := 1 // the version whose content is known
+		m.idle(itemAt("a", "1"))
+		shown := first
+		deliver := func(to *metav1.PartialObjectMetadata) {
+			before := shown
+			shown = to
+			if m.advance(before, to) {
+				at := version(to)
+				for _, status := range h.status {
+					if status > read && status <= at {
+						t.Fatalf("the status written at %d was swallowed with the event %s to %s; the content known is that of %d",
+							status, before.ResourceVersion, to.ResourceVersion, read)
+					}
+				}
+				return
+			}
+			if _, current := m.recall(itemKey, "a", to.ResourceVersion); current && version(to) > read {
+				t.Fatalf("version %s passes for known", to.ResourceVersion)
+			}
+			read = version(h.last()) // the reconciler reads what is there now
+			m.idle(itemAt("a", h.last().ResourceVersion))
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"label": func(t *rapid.T) {
+				h.write(func(o *metav1.PartialObjectMetadata) {
+					o.Labels = map[string]string{"n": rapid.StringN(0, 1, 1).Draw(t, "label")}
+				})
+			},
+			"spec": func(*rapid.T) { h.write(func(o *metav1.PartialObjectMetadata) { o.Generation++ }) },
+			"status": func(*rapid.T) {
+				h.write(func(o *metav1.PartialObjectMetadata) {
+					o.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: fmt.Sprint("m", o.ResourceVersion), Subresource: "status"}}
+				})
+				h.status = append(h.status, version(h.last()))
+			},
+			"own write": func(*rapid.T) {
+				if read != version(h.last()) {
+					return // it would meet a conflict
+				}
+				h.write(func(o *metav1.PartialObjectMetadata) {
+					o.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: fmt.Sprint("own", o.ResourceVersion), Subresource: "status"}}
+				})
+				h.status = append(h.status, version(h.last()))
+				read = version(h.last())
+				m.idle(itemAt("a", h.last().ResourceVersion))
+			},
+			"event": func(*rapid.T) {
+				if next := version(shown); next < len(h.versions) {
+					deliver(h.versions[next])
+				}
+			},
+			"events in one": func(*rapid.T) {
+				if shown != h.last() {
+					deliver(h.last())
+				}
+			},
+			"resync": func(*rapid.T) { deliver(shown) },
+		})
+	})
+}
+
+func version(meta *metav1.PartialObjectMetadata) int {
+	v, err := strconv.Atoi(meta.ResourceVersion)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+func itemMetadata(version string) *metav1.PartialObjectMetadata {
+	meta := NewMetadata()
+	meta.Namespace, meta.Name, meta.UID, meta.ResourceVersion, meta.Generation = "ns", "item", "a", version, 1
+	return meta
+}
+
+func TestAdvance(t *testing.T) {
+	labelled := func(version string) *metav1.PartialObjectMetadata {
+		meta := itemMetadata(version)
+		meta.Labels = map[string]string{"a": "b"}
+		return meta
+	}
+	recreated := labelled("6")
+	recreated.UID = "b"
+	idle := func(m *memory) { m.idle(itemAt("a", "5")) }
+	cases := map[string]struct {
+		reason        string
+		known         func(*memory)
+		before, after *metav1.PartialObjectMetadata
+		want          bool
+	}{
+		"label":       {reason: "asks for nothing", known: idle, before: itemMetadata("5"), after: labelled("6"), want: true},
+		"status":      {reason: "nothing is visible, so it is the status", known: idle, before: itemMetadata("5"), after: itemMetadata("6")},
+		"echo":        {reason: "the event of a write of our own", known: idle, before: itemMetadata("4"), after: itemMetadata("5"), want: true},
+		"gap":         {reason: "something happened in between", known: idle, before: labelled("4"), after: labelled("6")},
+		"recreated":   {reason: "nothing is known of the new one", known: idle, before: itemMetadata("5"), after: recreated},
+		"unknown":     {reason: "nothing is known at all", known: func(*memory) {}, before: itemMetadata("5"), after: labelled("6")},
+		"job running": {reason: "a job hears of each change", known: func(m *memory) { m.underWay(entry{item: itemAt("a", "5")}, noon) }, before: itemMetadata("5"), after: labelled("6")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory()
+			tc.known(m)
+			if got := m.advance(tc.before, tc.after); got != tc.want {
+				t.Errorf("%s: expected %t, but found %t", tc.reason, tc.want, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func TestNewer(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want bool
+	}{
+		{"2", "1", true},
+		{"1", "1", false},
+		{"1", "2", false},
+		{"10", "9", true},
+		{"99999999999999999999", "9", true},
+		{"", "9", true},
+		{"9", "x", true},
+	} {
+		if got := newer(tc.a, tc.b); got != tc.want {
+			t.Errorf("newer(%q, %q): expected %t, but found %t", tc.a, tc.b, tc.want, got)
+		}
+	}
+}
+
+func TestOnlyMetadataChanged(t *testing.T) {
+	moment := metav1.NewTime(noon)
+	later := metav1.NewTime(noon.Add(time.Second))
+	wrote := func(manager string, at *metav1.Time, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: "status", Time: at, FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	label := func(m *metav1.PartialObjectMetadata) { m.Labels = map[string]string{"a": "c"} }
+	cases := map[string]struct {
+		reason string
+		change []func(*metav1.PartialObjectMetadata)
+		want   bool
+	}{
+		"nothing":    {reason: "a write that shows nowhere is one to the status"},
+		"label":      {reason: "asks for nothing", change: []func(*metav1.PartialObjectMetadata){label}, want: true},
+		"annotation": {reason: "asks for nothing", change: []func(*metav1.PartialObjectMetadata){func(m *metav1.PartialObjectMetadata) { m.Annotations["x"] = "y" }}, want: true},
+		"finalizer":  {reason: "asks for nothing", change: []func(*metav1.PartialObjectMetadata){func(m *metav1.PartialObjectMetadata) { m.Finalizers = nil }}, want: true},
+		"owner": {reason: "asks for nothing", want: true, change: []func(*metav1.PartialObjectMetadata){func(m *metav1.PartialObjectMetadata) {
+			m.OwnerReferences = []metav1.OwnerReference{{Name: "o"}}
+		}}},
+		"operation": {reason: "asks for something", change: []func(*metav1.PartialObjectMetadata){func(m *metav1.PartialObjectMetadata) {
+			m.Annotations[v1alpha1.OperationAnnotation] = v1alpha1.OperationReconcile
+		}}},
+		"spec":     {reason: "the generation tells", change: []func(*metav1.PartialObjectMetadata){label, func(m *metav1.PartialObjectMetadata) { m.Generation++ }}},
+		"deletion": {reason: "asks for something", change: []func(*metav1.PartialObjectMetadata){label, func(m *metav1.PartialObjectMetadata) { m.DeletionTimestamp = &moment }}},
+		"label and status, other fields": {reason: "several writes in one event", change: []func(*metav1.PartialObjectMetadata){label, func(m *metav1.PartialObjectMetadata) {
+			m.ManagedFields[0] = wrote("landscaper", &moment, `{"f:status":{"f:phase":{}}}`)
+		}}},
+		"label and status, other time": {reason: "several writes in one event", change: []func(*metav1.PartialObjectMetadata){label, func(m *metav1.PartialObjectMetadata) {
+			m.ManagedFields[0].Time = &later
+		}}},
+		"label and status, other writer": {reason: "several writes in one event", change: []func(*metav1.PartialObjectMetadata){label, func(m *metav1.PartialObjectMetadata) {
+			m.ManagedFields = append(m.ManagedFields, wrote("somebody", &moment, `{}`))
+		}}},
+		"label and metadata's fields": {reason: "who wrote the metadata says nothing about the status", want: true, change: []func(*metav1.PartialObjectMetadata){label, func(m *metav1.PartialObjectMetadata) {
+			m.ManagedFields = append(m.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kubectl", Time: &later})
+		}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := itemMetadata("5")
+			before.Labels, before.Annotations, before.Finalizers = map[string]string{"a": "b"}, map[string]string{}, []string{"f"}
+			before.ManagedFields = []metav1.ManagedFieldsEntry{wrote("landscaper", &moment, `{"f:status":{"f:jobID":{}}}`)}
+			after := before.DeepCopy()
+			for _, change := range tc.change {
+				change(after)
+			}
+			if got := onlyMetadataChanged(slimmed(t, before), slimmed(t, after)); got != tc.want {
+				t.Errorf("%s: expected %t, but found %t", tc.reason, tc.want, got)
+			}
+		})
+	}
+}
+
+func slimmed(t *testing.T, meta *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	t.Helper()
+	slim, err := Slim(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slim.(*metav1.PartialObjectMetadata)
+}
+
+func TestSlim(t *testing.T) {
+	meta := itemMetadata("5")
+	meta.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "the whole item", "a": "b"}
+	meta.ManagedFields = []metav1.ManagedFieldsEntry{
+		{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)},
+		{Manager: "one", Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:phase":{}}}`)},
+		{Manager: "two", Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:jobID":{}}}`)},
+		{Manager: "three", Subresource: "status"},
+	}
+	slim := slimmed(t, meta)
+	if diff := cmp.Diff(map[string]string{"a": "b"}, slim.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	var managers []string
+	fields := map[string]bool{}
+	for _, kept := range slim.ManagedFields {
+		managers = append(managers, kept.Manager)
+		if kept.FieldsV1 != nil {
+			fields[kept.FieldsV1.GetRawString()] = true
+			if size := len(kept.FieldsV1.GetRawString()); size > 20 {
+				t.Errorf("a digest of %d bytes is none", size)
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"one", "two", "three"}, managers); diff != "" {
+		t.Errorf("who wrote the status (-want +got):\n%s", diff)
+	}
+	if len(fields) != 2 {
+		t.Errorf("different fields have different digests, but found %v", fields)
+	}
+	other := &corev1.Secret{}
+	if kept, err := Slim(other); err != nil || kept != any(other) {
+		t.Errorf("another object must pass as it is, but found %v, %v", kept, err)
+	}
+}

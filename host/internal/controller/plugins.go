@@ -1,0 +1,56 @@
+package controller
+
+import (
+	"context"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// deployer is a plugin as this package uses it; see plugin.Plugin.
+type deployer interface {
+	Name() string
+	Info() plugin.Info
+	Call(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
+}
+
+// plugins are all plugins as this package uses them; see plugin.Set.
+type plugins interface {
+	Serving() []deployer
+	// For returns nil for a type that nobody serves.
+	For(itemType v1alpha1.DeployItemType) deployer
+	// Running are the names of the plugins that take calls at the moment.
+	Running() map[string]bool
+}
+
+// pluginSet are the plugins of a plugin.Set.
+type pluginSet struct {
+	set *plugin.Set
+}
+
+var _ plugins = pluginSet{}
+
+func (s pluginSet) Serving() []deployer {
+	var serving []deployer
+	for _, p := range s.set.Serving() {
+		serving = append(serving, p)
+	}
+	return serving
+}
+
+func (s pluginSet) For(itemType v1alpha1.DeployItemType) deployer {
+	if p := s.set.For(itemType); p != nil {
+		return p
+	}
+	return nil
+}
+
+func (s pluginSet) Running() map[string]bool {
+	running := map[string]bool{}
+	for _, status := range s.set.Status() {
+		if status.State == plugin.Running && status.Info != nil {
+			running[status.Info.Name] = true
+		}
+	}
+	return running
+}

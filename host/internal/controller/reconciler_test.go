@@ -1,0 +1,385 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// writesOfAJob is how many writes a first job has: pick-up, finalizer, provider status, exports, final.
+const writesOfAJob = 5
+
+// expectSuccess checks that a job has come to its end with everything that it was to write, each once.
+func (b *bench) expectSuccess(jobID string) {
+	b.t.Helper()
+	item := b.drive()
+	if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.JobIDFinished != jobID || item.Status.JobID != jobID {
+		b.t.Errorf("expected job %s to succeed, but found %s (errors %v)", jobID, describe(item), b.errs)
+	}
+	if b.finals != 1 {
+		b.t.Errorf("jobIDFinished was written %d times", b.finals)
+	}
+	if diff := cmp.Diff([]string{v1alpha1.Finalizer}, item.Finalizers); diff != "" {
+		b.t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+	if got := rawStatus(item); got != providerStatus {
+		b.t.Errorf("provider status: expected %s, but found %s", providerStatus, got)
+	}
+	secret := &corev1.Secret{}
+	if ref := item.Status.ExportReference; ref == nil {
+		b.t.Error("no export reference")
+	} else if err := admin.Get(b.t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil || string(secret.Data["config"]) != `{"a":1}` {
+		b.t.Errorf("export secret: %v, %s", err, secret.Data)
+	}
+	if last := b.calls[len(b.calls)-1]; last != "Reconcile "+jobID {
+		b.t.Errorf("expected the last call to be for job %s, but found %s", jobID, last)
+	}
+}
+
+func TestOneJob(t *testing.T) {
+	b := newBench(t, succeeds)
+	b.expectSuccess(b.setJob())
+	if b.n != writesOfAJob || len(b.calls) != 1 || len(b.errs) != 0 {
+		t.Errorf("expected %d writes and one call, but found %d, %v, %v", writesOfAJob, b.n, b.calls, b.errs)
+	}
+}
+
+// TestTroubleAtEachWrite: whatever happens at whichever write, the job ends right.
+func TestTroubleAtEachWrite(t *testing.T) {
+	unavailable := apierrors.NewInternalError(errors.New("etcd has no leader"))
+	for n := 1; n <= writesOfAJob; n++ {
+		t.Run(fmt.Sprintf("conflict at %d", n), func(t *testing.T) {
+			b := newBench(t, succeeds)
+			jobID := b.setJob()
+			b.write = func(i int, do func() error) error {
+				if i == n {
+					touch(t, b.item)
+				}
+				return do()
+			}
+			b.expectSuccess(jobID)
+		})
+		t.Run(fmt.Sprintf("API error at %d", n), func(t *testing.T) {
+			b := newBench(t, succeeds)
+			jobID := b.setJob()
+			b.write = func(i int, do func() error) error {
+				if i == n {
+					return unavailable
+				}
+				return do()
+			}
+			b.expectSuccess(jobID)
+		})
+		t.Run(fmt.Sprintf("lost answer at %d", n), func(t *testing.T) {
+			b := newBench(t, succeeds)
+			jobID := b.setJob()
+			b.write = func(i int, do func() error) error {
+				if err := do(); i != n || err != nil {
+					return err
+				}
+				return unavailable
+			}
+			b.expectSuccess(jobID)
+		})
+		t.Run(fmt.Sprintf("new job at %d", n), func(t *testing.T) {
+			b := newBench(t, succeeds)
+			jobID := b.setJob()
+			b.write = func(i int, do func() error) error {
+				if i == n {
+					jobID = b.setJob()
+				}
+				return do()
+			}
+			item := b.drive()
+			if item.Status.JobID != jobID || b.finals != 1 {
+				t.Errorf("the last job is %s, but found %s with %d final writes", jobID, describe(item), b.finals)
+			}
+			b.expectSuccess(jobID)
+		})
+		t.Run(fmt.Sprintf("interruption at %d", n), func(t *testing.T) {
+			b := newBench(t, succeeds)
+			jobID := b.setJob()
+			b.write = func(i int, do func() error) error {
+				if i == n {
+					patchStatus(t, b.item, fmt.Sprintf(`{"jobIDFinished":%q,"phase":"Failed"}`, jobID))
+				}
+				return do()
+			}
+			item := b.drive()
+			if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobIDFinished != jobID || b.finals != 0 {
+				t.Errorf("expected the interruption to stay, but found %s, written %d times by us", describe(item), b.finals)
+			}
+		})
+	}
+}
+
+func TestTroubleAtEachWriteOfADeletion(t *testing.T) {
+	const other = "test.pergola.dev/other"
+	for _, held := range []bool{false, true} {
+		for n := 0; n <= 4; n++ { // pick-up, provider status, finalizer, and the final status if the item is held
+			t.Run(fmt.Sprintf("held %t, conflict at %d", held, n), func(t *testing.T) {
+				b := newBench(t, succeeds, func(i *v1alpha1.DeployItem) {
+					i.Finalizers = []string{v1alpha1.Finalizer}
+					if held {
+						i.Finalizers = append(i.Finalizers, other)
+					}
+				})
+				remove(t, b.item)
+				jobID := b.setJob()
+				b.write = func(i int, do func() error) error {
+					if i == n {
+						touch(t, b.item)
+					}
+					return do()
+				}
+				item := b.drive()
+				if !strings.HasPrefix(b.calls[len(b.calls)-1], "Delete ") {
+					t.Errorf("calls %v", b.calls)
+				}
+				if !held {
+					if item != nil {
+						t.Errorf("expected the item to be gone, but found %s", describe(item))
+					}
+					return
+				}
+				if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.JobIDFinished != jobID || b.finals != 1 {
+					t.Errorf("expected an item that somebody else holds to have Succeeded once, but found %s, %d times", describe(item), b.finals)
+				}
+				if diff := cmp.Diff([]string{other}, item.Finalizers); diff != "" {
+					t.Errorf("finalizers (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func TestDeletedInTheMiddle(t *testing.T) {
+	var interfere func()
+	b := newBench(t, func(ctx context.Context, op plugin.Operation, observer plugin.Observer) (*plugin.Outcome, error) {
+		if op == plugin.Reconcile {
+			interfere()
+		}
+		return succeeds(ctx, op, observer)
+	})
+	interfere = func() { remove(t, b.item) }
+	jobID := b.setJob()
+	if item := b.drive(); item != nil {
+		t.Errorf("expected the item to be gone, but found %s", describe(item))
+	}
+	if diff := cmp.Diff([]string{"Reconcile " + jobID, "Delete " + jobID}, b.calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+func TestRecreatedInTheMiddle(t *testing.T) {
+	var interfere func()
+	b := newBench(t, func(ctx context.Context, op plugin.Operation, observer plugin.Observer) (*plugin.Outcome, error) {
+		interfere()
+		return succeeds(ctx, op, observer)
+	})
+	var second string
+	interfere = func() { // the item goes away by force, and comes back
+		if second != "" {
+			return
+		}
+		forced := b.read()
+		forced.Finalizers = nil
+		if err := admin.Update(t.Context(), forced); err != nil {
+			t.Fatal(err)
+		}
+		remove(t, b.item)
+		b.item = newDeployItem(b.item.Namespace, b.item.Name)
+		create(t, b.item)
+		second = b.setJob()
+	}
+	first := b.setJob()
+	b.drive()
+	b.expectSuccess(second)
+	if diff := cmp.Diff([]string{"Reconcile " + first, "Reconcile " + second}, b.calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+func TestShutdownInTheMiddle(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := false
+	b := newBench(t, func(ctx context.Context, op plugin.Operation, observer plugin.Observer) (*plugin.Outcome, error) {
+		if !stopped {
+			stopped = true
+			stop()
+			return fails("AskedToStop")
+		}
+		return succeeds(ctx, op, observer)
+	})
+	jobID := b.setJob()
+	if wait := b.look(ctx); wait != 0 {
+		t.Errorf("a host that stops takes no further looks, but wants one in %s", wait)
+	}
+	if item := b.read(); item.Status.Phase != v1alpha1.DeployItemPhaseInit || item.Status.LastError != nil || item.Status.JobIDFinished != "" {
+		t.Errorf("a job that the host could not finish stays as it is, but found %s", describe(item))
+	}
+	b.expectSuccess(jobID)
+}
+
+func TestSuccessWhileShuttingDownIsWritten(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	b := newBench(t, func(ctx context.Context, op plugin.Operation, observer plugin.Observer) (*plugin.Outcome, error) {
+		stop()
+		return succeeds(ctx, op, observer)
+	})
+	jobID := b.setJob()
+	b.look(ctx)
+	b.expectSuccess(jobID)
+	if len(b.calls) != 1 {
+		t.Errorf("what the plugin has reached was forgotten: calls %v", b.calls)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	cases := map[string]struct {
+		reason  string
+		timeout v1alpha1.Duration
+		looks   int
+		phase   v1alpha1.DeployItemPhase
+		says    []string
+	}{
+		"waiting":   {reason: "the message names what was waited for", timeout: "90s", looks: 3, phase: v1alpha1.DeployItemPhaseFailed, says: []string{"ERR_TIMEOUT", "ProgressingTimeout", "pod a/b"}},
+		"none":      {reason: "none really is none", timeout: "none", looks: 100, phase: v1alpha1.DeployItemPhaseProgressing},
+		"malformed": {reason: "the error names the field", timeout: "99999999999999h", looks: 1, phase: v1alpha1.DeployItemPhaseFailed, says: []string{"ERR_CONFIGURATION_PROBLEM", "spec.timeout", "99999999999999h"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
+				return waits("pod a/b")
+			},
+				func(i *v1alpha1.DeployItem) { i.Spec.Timeout = tc.timeout })
+			jobID := b.setJob()
+			for range tc.looks {
+				b.clock.Step(b.look(t.Context()))
+			}
+			item := b.read()
+			if item.Status.Phase != tc.phase || item.Status.Phase.IsFinal() != (item.Status.JobIDFinished == jobID) {
+				t.Fatalf("%s: found %s", tc.reason, describe(item))
+			}
+			for _, text := range tc.says {
+				if e := item.Status.LastError; e == nil || !strings.Contains(fmt.Sprint(e.Reason, e.Message, e.Codes), text) {
+					t.Errorf("%s: expected %q in %s", tc.reason, text, describe(item))
+				}
+			}
+		})
+	}
+}
+
+func TestPluginStopsRunning(t *testing.T) {
+	b := newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
+		return nil, plugin.ErrNotRunning
+	},
+		func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "45s" })
+	b.setJob()
+	item := b.drive()
+	if e := item.Status.LastError; e == nil || !strings.Contains(e.Message, `the plugin "one" to run again`) {
+		t.Errorf("expected a timeout that names the plugin, but found %s", describe(item))
+	}
+	if took := b.clock.Since(item.Status.TransitionTimes.InitTime.Time); took > 46*time.Second {
+		t.Errorf("a timeout of 45s was noticed after %s", took)
+	}
+}
+
+func TestUpdateOnChangeOnly(t *testing.T) {
+	b := newBench(t, succeeds, func(i *v1alpha1.DeployItem) { i.Spec.UpdateOnChangeOnly = true })
+	b.expectSuccess(b.setJob())
+	b.n, b.finals = 0, 0
+	second := b.setJob()
+	if item := b.drive(); item.Status.JobIDFinished != second || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		t.Errorf("expected the second job to be finished, but found %s", describe(item))
+	}
+	if len(b.calls) != 1 || b.n != 1 {
+		t.Errorf("expected no second call, and one write, but found %v and %d", b.calls, b.n)
+	}
+}
+
+func TestErrorsAreRetriedLessAndLessOften(t *testing.T) {
+	failures := 0
+	b := newBench(t, func(ctx context.Context, op plugin.Operation, observer plugin.Observer) (*plugin.Outcome, error) {
+		if failures++; failures < 5 {
+			return fails("Refused")
+		}
+		return succeeds(ctx, op, observer)
+	})
+	jobID := b.setJob()
+	var pauses []time.Duration
+	for range 4 {
+		pauses = append(pauses, b.look(t.Context()))
+		b.clock.Step(pauses[len(pauses)-1])
+	}
+	if diff := cmp.Diff([]time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}, pauses); diff != "" {
+		t.Errorf("pauses (-want +got):\n%s", diff)
+	}
+	if b.n != 3 || len(b.events.Events) != 1 {
+		t.Errorf("the same error again costs neither a write nor an event, but found %d writes and %d events", b.n, len(b.events.Events))
+	}
+	b.expectSuccess(jobID)
+}
+
+// TestGarbage: what a plugin says must not keep its job from coming to an end, nor from saying what is wrong.
+func TestGarbage(t *testing.T) {
+	done := &plugin.Succeeded{}
+	cases := map[string]*plugin.Outcome{
+		"PluginProtocolError":    {Succeeded: done, ProviderStatus: []byte(`{"no":"type"}`)},
+		"PluginProtocolError/ 2": {Succeeded: done, ProviderStatus: []byte(`{`)},
+		"StatusRefused":          {Succeeded: done, ProviderStatus: []byte(`{"apiVersion":"v1","kind":"Status","a":"` + strings.Repeat("x", 4<<20) + `"}`)},
+	}
+	for name, outcome := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return outcome, nil },
+				func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "10s" })
+			jobID := b.setJob()
+			b.look(t.Context())
+			reason, _, _ := strings.Cut(name, "/")
+			if item := b.read(); item.Status.LastError == nil || item.Status.LastError.Reason != reason || item.Status.JobIDFinished != "" {
+				t.Fatalf("expected a job that goes on with reason %s, but found %s (errors %.200s)", reason, describe(item), fmt.Sprint(b.errs))
+			}
+			b.clock.Step(time.Second)
+			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobIDFinished != jobID {
+				t.Errorf("expected the job to end by its timeout, but found %s", describe(item))
+			}
+		})
+	}
+}
+
+func TestLongTextsBecomeEvents(t *testing.T) {
+	b := newBench(t, func(_ context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		o.Event(false, strings.Repeat("r", 200), strings.Repeat("ü", 2000))
+		return waits("something")
+	})
+	b.setJob()
+	b.look(t.Context())
+	event := <-b.events.Events
+	if len(event) > len(corev1.EventTypeNormal)+maxEventReason+maxEventNote+2 || !strings.HasSuffix(event, "ü…") {
+		t.Errorf("an event of %d bytes, which the API server does not take", len(event))
+	}
+}
+
+func TestLyingMetadata(t *testing.T) {
+	b := newBench(t, succeeds, func(i *v1alpha1.DeployItem) { i.Spec.Type = "test.pergola.dev/other" })
+	b.setJob()
+	before := b.read()
+	if after := b.drive(); after.ResourceVersion != before.ResourceVersion || len(b.calls) != 0 {
+		t.Errorf("an item of another type was written or carried out: calls %v", b.calls)
+	}
+	b.look(t.Context())
+	if _, current := b.memory.recall(client.ObjectKeyFromObject(b.item), b.item.UID, before.ResourceVersion); current {
+		t.Error("an item of another type is remembered")
+	}
+}

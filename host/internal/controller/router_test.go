@@ -1,0 +1,167 @@
+package controller
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// lister is a cache with some items.
+type lister []*metav1.PartialObjectMetadata
+
+func (l lister) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return nil
+}
+
+func (l lister) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	for _, meta := range l {
+		items := &list.(*metav1.PartialObjectMetadataList).Items
+		*items = append(*items, *meta)
+	}
+	return nil
+}
+
+func typedItem(name string, itemType v1alpha1.DeployItemType) *metav1.PartialObjectMetadata {
+	meta := itemMetadata("5")
+	meta.Name, meta.UID = name, types.UID("uid of "+name)
+	if itemType != "" {
+		meta.Annotations = map[string]string{v1alpha1.DeployerTypeAnnotation: string(itemType)}
+	}
+	return meta
+}
+
+// routed is a router of two plugins for the types one and two.
+type routed struct {
+	*router
+	one, two, untyped priorityqueue.PriorityQueue[reconcile.Request]
+}
+
+func newRouted(t *testing.T, attach bool) *routed {
+	t.Helper()
+	newQueue := func(name string) priorityqueue.PriorityQueue[reconcile.Request] {
+		q := priorityqueue.New[reconcile.Request](name)
+		t.Cleanup(q.ShutDown)
+		return q
+	}
+	r := &routed{router: newRouter(newMemory(), func() time.Time { return noon }), one: newQueue("one"), two: newQueue("two"), untyped: newQueue("untyped")}
+	r.plugins = &fakePlugins{serving: []*fakeDeployer{{name: "one", itemType: "one"}, {name: "two", itemType: "two"}}}
+	if attach {
+		r.queues["one"], r.queues["two"], r.router.untyped = r.one, r.two, r.untyped
+	}
+	return r
+}
+
+// next is the next item of a queue and its priority; it waits for one.
+func next(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) (string, int) {
+	t.Helper()
+	request, priority, _ := q.GetWithPriority()
+	q.Done(request)
+	return request.Name, priority
+}
+
+// expect expects these names in this order, and then nothing.
+func expect(t *testing.T, reason string, q priorityqueue.PriorityQueue[reconcile.Request], want ...string) {
+	t.Helper()
+	q.AddWithOpts(priorityqueue.AddOpts{Priority: new(-1)}, reconcile.Request{NamespacedName: types.NamespacedName{Name: "end"}})
+	var got []string
+	for {
+		name, _ := next(t, q)
+		if name == "end" {
+			break
+		}
+		got = append(got, name)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", reason, diff)
+	}
+}
+
+func TestRouteByType(t *testing.T) {
+	r := newRouted(t, true)
+	r.OnAdd(typedItem("a", "one"), false)
+	r.OnAdd(typedItem("b", "two"), false)
+	r.OnAdd(typedItem("c", ""), false)
+	r.OnAdd(typedItem("d", "nobody's"), false)
+	expect(t, "the items of type one", r.one, "a")
+	expect(t, "the items of type two", r.two, "b")
+	expect(t, "the items that say nothing about their type", r.untyped, "c")
+
+	item := itemAt("uid of c", "5")
+	item.Name, item.Spec.Type = "c", "two"
+	r.classify(item)
+	expect(t, "an item that was read", r.two, "c")
+	r.OnUpdate(typedItem("c", ""), typedItem("c", ""))
+	expect(t, "an item that was read before", r.two, "c")
+	r.OnUpdate(typedItem("c", "one"), typedItem("c", "one"))
+	expect(t, "what was read counts more than what the metadata says", r.two, "c")
+
+	recreated := typedItem("c", "")
+	recreated.UID = "another"
+	r.OnUpdate(typedItem("c", ""), recreated)
+	expect(t, "a new item of the same name", r.untyped, "c")
+	expect(t, "a new item of the same name", r.two)
+}
+
+func TestRouteForgets(t *testing.T) {
+	r := newRouted(t, true)
+	item := itemAt("uid of c", "5")
+	item.Name, item.Spec.Type = "c", "two"
+	r.classify(item)
+	r.memory.idle(item)
+	expect(t, "classified", r.two, "c")
+
+	r.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "ns/c", Obj: typedItem("c", "two")})
+	if len(r.types) != 0 || len(r.memory.entries) != 0 {
+		t.Errorf("an item that is gone is remembered: types %v, entries %v", r.types, r.memory.entries)
+	}
+	expect(t, "a worker that is busy with it may remember it again, and so has another look", r.two, "c")
+}
+
+func TestPriorities(t *testing.T) {
+	r := newRouted(t, true)
+	r.OnAdd(typedItem("there-before", "one"), true)
+	r.OnAdd(typedItem("new", "one"), false)
+	r.OnUpdate(typedItem("changed", "one"), typedItem("changed", "one"))
+	r.WakeUp("one", "ns", "woken")
+	r.one.AddWithOpts(priorityqueue.AddOpts{Priority: new(priorityPoll)}, reconcile.Request{NamespacedName: types.NamespacedName{Name: "poll"}})
+	expect(t, "what has changed comes before what was there, and both before polls", r.one, "new", "changed", "woken", "there-before", "poll")
+}
+
+func TestAttachReplays(t *testing.T) {
+	r := newRouted(t, false)
+	r.OnAdd(typedItem("a", "one"), false) // nobody listens yet
+	r.types[types.NamespacedName{Namespace: "ns", Name: "b"}] = itemType{uid: "uid of b", name: "one"}
+	items := lister{typedItem("a", "one"), typedItem("b", ""), typedItem("c", ""), typedItem("d", "two")}
+	if err := r.attach(t.Context(), items, "one", r.one); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.attachUntyped(t.Context(), items, r.untyped); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "the items that were there before the queue", r.one, "a", "b")
+	expect(t, "those that must be read first", r.untyped, "c")
+	r.OnAdd(typedItem("e", "one"), false)
+	expect(t, "those that come later", r.one, "e")
+}
+
+func TestPluginsRun(t *testing.T) {
+	r := newRouted(t, true)
+	for name, pluginName := range map[string]string{"a": "one", "b": "two"} {
+		item := itemAt(types.UID("uid of "+name), "5")
+		item.Name = name
+		r.memory.underWay(entry{item: item, pluginName: pluginName, waitsForPlugin: true}, noon)
+	}
+	r.pluginsRun(map[string]bool{"one": true})
+	expect(t, "the items of the plugin that runs", r.one, "a")
+	expect(t, "no items of another, and no foreign ones", r.two)
+}

@@ -1,0 +1,329 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const testType v1alpha1.DeployItemType = "test.pergola.dev/one"
+
+var now = time.Date(2024, time.March, 14, 12, 0, 0, 0, time.UTC)
+
+// bench is a setter at a real API server. A test takes each look itself.
+type bench struct {
+	*setter
+	t    *testing.T
+	item *v1alpha1.DeployItem
+	// write is called instead of each write, with its kind and a function that does it.
+	write func(kind string, do func() error) error
+}
+
+func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
+	t.Helper()
+	b := &bench{t: t, write: func(_ string, do func() error) error { return do() }}
+	b.setter = &setter{
+		live: admin,
+		client: interceptor.NewClient(admin, interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				return b.write(string(patch.Type()), func() error { return c.Patch(ctx, obj, patch, opts...) })
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				return b.write(sub, func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
+			},
+		}),
+		serves:  func(itemType v1alpha1.DeployItemType) bool { return itemType == testType },
+		clock:   clocktesting.NewFakePassiveClock(now),
+		log:     slog.New(slog.DiscardHandler),
+		patient: map[types.NamespacedName]bool{},
+	}
+	b.item = newDeployItem(t, modify...)
+	return b
+}
+
+func newDeployItem(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {
+	t.Helper()
+	namespace := "job-" + uuid.NewString()[:8]
+	item := &v1alpha1.DeployItem{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "item"},
+		Spec:       v1alpha1.DeployItemSpec{Type: testType},
+	}
+	for _, m := range modify {
+		m(item)
+	}
+	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, item} {
+		if err := admin.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return item
+}
+
+// look takes one look, and returns the item as it is then.
+func (b *bench) look() *v1alpha1.DeployItem {
+	b.t.Helper()
+	if _, err := b.try(); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.read()
+}
+
+func (b *bench) try() (reconcile.Result, error) {
+	return b.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b.item)})
+}
+
+func (b *bench) read() *v1alpha1.DeployItem {
+	b.t.Helper()
+	fresh := &v1alpha1.DeployItem{}
+	if err := admin.Get(b.t.Context(), client.ObjectKeyFromObject(b.item), fresh); err != nil {
+		b.t.Fatal(err)
+	}
+	return fresh
+}
+
+func (b *bench) patch(patch string) {
+	b.t.Helper()
+	if err := admin.Patch(b.t.Context(), b.item.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) ask(operation string) {
+	b.t.Helper()
+	b.patch(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.OperationAnnotation, operation))
+}
+
+// pickUp and finish are the deployer's.
+func (b *bench) pickUp() {
+	b.t.Helper()
+	b.patchStatus(fmt.Sprintf(`{"phase":"Progressing","observedGeneration":%d,"transitionTimes":{"initTime":"2024-03-14T12:00:01Z","finishedTime":null}}`, b.read().Generation))
+}
+
+func (b *bench) finish() {
+	b.t.Helper()
+	item := b.read()
+	b.patchStatus(fmt.Sprintf(`{"phase":"Succeeded","observedGeneration":%d,"jobIDFinished":%q,"transitionTimes":{"finishedTime":"2024-03-14T12:00:02Z"}}`,
+		item.Status.ObservedGeneration, item.Status.JobID))
+}
+
+func (b *bench) patchStatus(status string) {
+	b.t.Helper()
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":`+status+`}`))
+	if err := admin.Status().Patch(b.t.Context(), b.item.DeepCopy(), patch); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestSetsAJobOnce(t *testing.T) {
+	b := newBench(t)
+	item := b.look()
+	if item.Status.JobID == "" || item.Status.JobIDFinished != "" {
+		t.Fatalf("expected a job, but found %+v", item.Status)
+	}
+	at := metav1.NewTime(now.Local())
+	want := v1alpha1.DeployItemStatus{
+		JobID: item.Status.JobID, JobIDGenerationTime: &at, TransitionTimes: &v1alpha1.TransitionTimes{TriggerTime: &at},
+	}
+	if diff := cmp.Diff(want, item.Status); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	annotations := map[string]string{
+		v1alpha1.DeployerTypeAnnotation: string(testType), v1alpha1.DeployerTargetNameAnnotation: v1alpha1.NoTargetName,
+	}
+	if diff := cmp.Diff(annotations, item.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	expectKept := func(state string) {
+		t.Helper()
+		before := b.read()
+		if after := b.look(); after.ResourceVersion != before.ResourceVersion {
+			t.Errorf("%s: the item was written", state)
+		}
+	}
+	expectKept("not picked up")
+	b.pickUp()
+	expectKept("picked up")
+	b.finish()
+	expectKept("finished")
+
+	b.patch(`{"spec":{"timeout":"1m"}}`)
+	if second := b.look(); second.Status.JobID == item.Status.JobID || second.Status.TransitionTimes.InitTime != nil || second.Status.TransitionTimes.FinishedTime != nil {
+		t.Errorf("expected a second job that nobody has picked up, but found %+v", second.Status)
+	}
+}
+
+func TestChangeWhileUnderWay(t *testing.T) {
+	b := newBench(t)
+	first := b.look().Status.JobID
+	b.pickUp()
+	b.patch(`{"spec":{"timeout":"1m"}}`)
+	if item := b.look(); item.Status.JobID != first || !b.isPatient(client.ObjectKeyFromObject(item)) {
+		t.Errorf("expected the item to wait for the job under way, but found %+v", item.Status)
+	}
+	b.finish()
+	if item := b.look(); item.Status.JobID == first || b.isPatient(client.ObjectKeyFromObject(item)) {
+		t.Errorf("expected a second job, but found %+v", item.Status)
+	}
+}
+
+// TestEndOfAJobIsNotMissed: the job under way ends right after it was seen to be under way.
+func TestEndOfAJobIsNotMissed(t *testing.T) {
+	b := newBench(t)
+	first := b.look().Status.JobID
+	b.pickUp()
+	b.patch(`{"spec":{"timeout":"1m"}}`)
+	before := &metav1.PartialObjectMetadata{ObjectMeta: b.read().ObjectMeta}
+	before.Annotations = map[string]string{v1alpha1.DeployerTypeAnnotation: string(testType)}
+	passed := false
+	b.live = interceptor.NewClient(admin, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if err := c.Get(ctx, key, obj, opts...); err != nil || passed {
+				return err
+			}
+			b.finish() //nolint:contextcheck // its context is the test's
+			passed = b.interesting().UpdateFunc(event.TypedUpdateEvent[*metav1.PartialObjectMetadata]{ObjectOld: before, ObjectNew: before.DeepCopy()})
+			return nil
+		},
+	})
+	b.look()
+	if !passed {
+		t.Fatal("the event of the end of the job was dropped, and the item waits for ever")
+	}
+	if item := b.look(); item.Status.JobID == first {
+		t.Errorf("expected a second job, but found %+v", item.Status)
+	}
+}
+
+func TestOperationAnnotation(t *testing.T) {
+	b := newBench(t)
+	first := b.look().Status.JobID
+	b.pickUp()
+	b.finish()
+	b.ask("abort")
+	if item := b.look(); item.Status.JobID != first || item.Annotations[v1alpha1.OperationAnnotation] != "abort" {
+		t.Errorf("another operation must be left alone, but found %+v, %v", item.Status, item.Annotations)
+	}
+	b.ask("reconcile")
+	item := b.look()
+	if _, ok := item.Annotations[v1alpha1.OperationAnnotation]; ok || item.Status.JobID == first {
+		t.Errorf("expected a second job, and the annotation to be gone, but found %+v, %v", item.Status, item.Annotations)
+	}
+}
+
+func TestOperationChangedMeanwhile(t *testing.T) {
+	b := newBench(t)
+	b.ask("reconcile")
+	b.write = func(kind string, do func() error) error {
+		if kind == string(types.JSONPatchType) {
+			b.ask("abort")
+		}
+		return do()
+	}
+	if item := b.look(); item.Annotations[v1alpha1.OperationAnnotation] != "abort" {
+		t.Errorf("an operation that somebody has asked for meanwhile was taken away: %v", item.Annotations)
+	}
+}
+
+func TestDeployerWritesMeanwhile(t *testing.T) {
+	for _, kind := range []string{string(types.MergePatchType), "status", string(types.JSONPatchType)} {
+		t.Run(kind, func(t *testing.T) {
+			b := newBench(t)
+			b.ask("reconcile")
+			writes := 0
+			b.write = func(k string, do func() error) error {
+				if k == kind {
+					if writes++; writes == 1 {
+						b.patchStatus(`{"observedGeneration":0,"phase":"Init"}`)
+					}
+				}
+				return do()
+			}
+			result, err := b.try()
+			if kind == string(types.JSONPatchType) {
+				if err != nil || result.RequeueAfter != 0 || writes != 1 {
+					t.Errorf("the removal of the request has no condition on the deployer, but found %+v, %v", result, err)
+				}
+			} else if err != nil || result.RequeueAfter == 0 || b.read().Status.JobID != "" {
+				t.Errorf("expected another look after a conflict, but found %+v, %v", result, err)
+			}
+			if item := b.look(); item.Status.JobID == "" || item.Annotations[v1alpha1.OperationAnnotation] != "" {
+				t.Errorf("expected a job, and the request to be gone, but found %+v, %v", item.Status, item.Annotations)
+			}
+		})
+	}
+}
+
+func TestRestartBetweenJobAndRequest(t *testing.T) {
+	b := newBench(t)
+	b.ask("reconcile")
+	crash := errors.New("the host ends here")
+	b.write = func(kind string, do func() error) error {
+		if kind == string(types.JSONPatchType) {
+			return crash
+		}
+		return do()
+	}
+	if _, err := b.try(); !errors.Is(err, crash) {
+		t.Fatal(err)
+	}
+	first := b.read().Status.JobID
+	b.write = func(_ string, do func() error) error { return do() }
+	if item := b.look(); item.Status.JobID != first {
+		t.Error("a second job was set while the first is under way")
+	}
+	b.pickUp()
+	b.finish()
+	item := b.look()
+	if _, ok := item.Annotations[v1alpha1.OperationAnnotation]; ok || item.Status.JobID == first {
+		t.Errorf("a request must not be lost: expected a second job, but found %+v, %v", item.Status, item.Annotations)
+	}
+}
+
+func TestForeignTypesAreNotTouched(t *testing.T) {
+	b := newBench(t, func(i *v1alpha1.DeployItem) { i.Spec.Type = "test.pergola.dev/other" })
+	b.ask("reconcile")
+	before := b.read()
+	if after := b.look(); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("an item of a type that nobody serves was written: %+v", after)
+	}
+	b.serves = func(v1alpha1.DeployItemType) bool { return true }
+	if after := b.look(); after.Status.JobID == "" {
+		t.Error("expected a job once the type is served")
+	}
+}
+
+func TestGone(t *testing.T) {
+	b := newBench(t)
+	b.write = func(_ string, do func() error) error {
+		if err := admin.Delete(t.Context(), b.item.DeepCopy()); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		return do()
+	}
+	if _, err := b.try(); err != nil {
+		t.Errorf("an item that is gone is no error, but found %v", err)
+	}
+	if result, err := b.try(); err != nil || result.RequeueAfter != 0 || len(b.patient) != 0 {
+		t.Errorf("an item that is gone is forgotten, but found %+v, %v, %v", result, err, b.patient)
+	}
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(b.item), &v1alpha1.DeployItem{}); !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+}
