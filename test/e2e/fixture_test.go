@@ -160,7 +160,7 @@ func configMap(namespace, name, value string) string {
 // setJob sets a new job as a Landscaper does, and returns it.
 func setJob(t *testing.T, item *v1alpha1.DeployItem) string {
 	t.Helper()
-	jobID, now := uuid.NewString(), metav1.Now()
+	jobID, now := uuid.NewString(), v1alpha1.Now()
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{
 		"jobID": jobID, "jobIDGenerationTime": now, "observedGeneration": item.Status.ObservedGeneration,
 		"transitionTimes": map[string]any{"triggerTime": now, "initTime": nil, "finishedTime": nil},

@@ -39,9 +39,9 @@ func auditMark(t *testing.T) int64 {
 	return info.Size()
 }
 
-// requestsSince are the requests of host and plugins since a mark. Watches and events are aside, and so is the discovery of
-// kinds, which is done once per target.
-func requestsSince(t *testing.T, mark int64) []request {
+// requestsSince are the requests of host and plugins for objects of a namespace since a mark. Watches and events are aside, and
+// so is the discovery of kinds, which is done once per target.
+func requestsSince(t *testing.T, mark int64, namespace string) []request {
 	t.Helper()
 	content, err := os.ReadFile(controlPlane.AuditLog)
 	if err != nil {
@@ -56,7 +56,7 @@ func requestsSince(t *testing.T, mark int64) []request {
 			t.Fatalf("decode audit log: %v", err)
 		}
 		ours := strings.HasPrefix(r.UserAgent, "pergola-")
-		if ours && r.Verb != "watch" && r.ObjectRef.Resource != "" && r.ObjectRef.Resource != "events" {
+		if ours && r.Verb != "watch" && r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource != "events" {
 			requests = append(requests, r)
 		}
 	}
@@ -77,7 +77,7 @@ func TestRequestsPerJob(t *testing.T) {
 	item := withTarget(newItem(namespace, "item", manifestType, manifestConfig(configMap(namespace, "counted", "x"))), "my-target")
 	mark := auditMark(t)
 	item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
-	first := requestsSince(t, mark)
+	first := requestsSince(t, mark, namespace)
 	if len(first) == 0 || len(first) > 7 {
 		t.Errorf("expected at most 7 requests in the first job, but found %d:\n%v", len(first), list(first))
 	}
@@ -85,7 +85,7 @@ func TestRequestsPerJob(t *testing.T) {
 
 	mark = auditMark(t)
 	item = carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
-	repeated := requestsSince(t, mark)
+	repeated := requestsSince(t, mark, namespace)
 	if len(repeated) == 0 || len(repeated) > 4 {
 		t.Errorf("expected at most 4 requests in a repeated job, but found %d:\n%v", len(repeated), list(repeated))
 	}
@@ -103,7 +103,7 @@ func TestRequestsPerJob(t *testing.T) {
 	other := withTarget(newItem(namespace, "other", manifestType, manifestConfig(configMap(namespace, "other", "x"))), "my-target")
 	carryOut(t, other, v1alpha1.DeployItemPhaseSucceeded)
 	var idle []request
-	for _, r := range requestsSince(t, mark) {
+	for _, r := range requestsSince(t, mark, namespace) {
 		if r.ObjectRef.Resource == "deployitems" && r.ObjectRef.Name == "item" {
 			idle = append(idle, r)
 		}
@@ -128,7 +128,7 @@ func TestWaitingCostsNoRequests(t *testing.T) {
 	touch(t, dir+"/waitFor")
 	waitFinished(t, item, jobID)
 
-	if requests := requestsSince(t, mark); len(requests) != 1 {
+	if requests := requestsSince(t, mark, namespace); len(requests) != 1 {
 		t.Errorf("expected one request, the final write, after a wait, but found:\n%s", list(requests))
 	}
 }

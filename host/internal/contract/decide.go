@@ -59,7 +59,7 @@ func pickedUp(status *v1alpha1.DeployItemStatus, deletion bool) bool {
 	underWay := status.Phase != "" && !status.Phase.IsFinal()
 	return underWay &&
 		status.Phase.IsDeletion() == deletion &&
-		status.TransitionTimes != nil && status.TransitionTimes.InitTime != nil &&
+		status.TransitionTimes != nil && !status.TransitionTimes.InitTime.IsZero() &&
 		!setSincePickUp(status)
 }
 
@@ -95,7 +95,7 @@ func Deadline(item *v1alpha1.DeployItem) (time.Time, error) {
 		timeout = parsed
 	}
 	times := item.Status.TransitionTimes
-	if times == nil || times.InitTime == nil {
+	if times == nil || times.InitTime.IsZero() {
 		return time.Time{}, nil
 	}
 	return times.InitTime.Add(timeout), nil

@@ -15,8 +15,8 @@ var noon = time.Date(2024, time.March, 14, 12, 0, 0, 300_000_000, time.UTC)
 var deployer = v1alpha1.DeployerInformation{Identity: "here", Name: "mock", Version: "v1"}
 
 // at is a time so long after noon, as the API server gives it back.
-func at(after time.Duration) *metav1.Time {
-	t := metav1.NewTime(noon.Add(after).Truncate(time.Second))
+func at(after time.Duration) *v1alpha1.Time {
+	t := v1alpha1.NewTime(noon.Add(after).Truncate(time.Second))
 	return &t
 }
 
@@ -39,7 +39,7 @@ func newItem(modifiers ...modifier) *v1alpha1.DeployItem {
 	return item
 }
 
-func deleted(item *v1alpha1.DeployItem) { item.DeletionTimestamp = at(0) }
+func deleted(item *v1alpha1.DeployItem) { item.DeletionTimestamp = &metav1.Time{Time: noon} }
 
 func finished(phase v1alpha1.DeployItemPhase) modifier {
 	return func(item *v1alpha1.DeployItem) {

@@ -41,11 +41,11 @@ func (w *world) setJob(t *rapid.T) {
 	after := w.item.DeepCopy()
 	status := &after.Status
 	w.jobs++
-	set := metav1.NewTime(w.now.Add(w.skew))
+	set := v1alpha1.NewTime(w.now.Add(w.skew))
 	if rapid.Bool().Draw(t, "reset") {
 		status.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: &set}
-	} else if picked := status.LastReconcileTime; picked != nil && !picked.Before(&metav1.Time{Time: set.Truncate(time.Second)}) {
-		set = metav1.NewTime(picked.Add(time.Second)) // the contract promises nothing within one second
+	} else if picked := status.LastReconcileTime; picked != nil && !picked.Before(&v1alpha1.Time{Time: set.Truncate(time.Second)}) {
+		set = v1alpha1.NewTime(picked.Add(time.Second)) // the contract promises nothing within one second
 	}
 	status.JobID, status.JobIDGenerationTime = fmt.Sprintf("job-%d", w.jobs), &set
 	w.write(t, after)

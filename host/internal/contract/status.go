@@ -3,8 +3,6 @@ package contract
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -75,7 +73,7 @@ func finish(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase, now time.
 }
 
 // moment is now, but never before the pick-up of the job, whatever the clock does meanwhile.
-func moment(status *v1alpha1.DeployItemStatus, now time.Time) metav1.Time {
+func moment(status *v1alpha1.DeployItemStatus, now time.Time) v1alpha1.Time {
 	at := wholeSeconds(now)
 	if times := status.TransitionTimes; times != nil && at.Before(times.InitTime) {
 		return *times.InitTime
@@ -84,6 +82,6 @@ func moment(status *v1alpha1.DeployItemStatus, now time.Time) metav1.Time {
 }
 
 // wholeSeconds is a time as the API server gives it back.
-func wholeSeconds(t time.Time) metav1.Time {
-	return metav1.NewTime(t.Truncate(time.Second))
+func wholeSeconds(t time.Time) v1alpha1.Time {
+	return v1alpha1.NewTime(t.Truncate(time.Second))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -55,7 +56,7 @@ func TestBegin(t *testing.T) {
 			failWith(t, tc.reason, cmp.Diff(tc.want, tc.item.Status))
 			tc.item.DeletionTimestamp = nil
 			if tc.deletion {
-				tc.item.DeletionTimestamp = at(0)
+				tc.item.DeletionTimestamp = &metav1.Time{Time: noon}
 			}
 			if got := contract.Decide(tc.item, noon); got.Action != contract.Continue {
 				t.Errorf("a job that was picked up goes on, whatever the clocks say, but the decision is %s", got.Action)

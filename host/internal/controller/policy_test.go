@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -51,7 +50,7 @@ func TestPollInterval(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			item := itemAt("a", "5")
 			item.Spec.Timeout = tc.timeout
-			item.Status.TransitionTimes = &v1alpha1.TransitionTimes{InitTime: &metav1.Time{Time: noon}}
+			item.Status.TransitionTimes = &v1alpha1.TransitionTimes{InitTime: &v1alpha1.Time{Time: noon}}
 			j := &job{reconciler: &reconciler{clock: clocktesting.NewFakeClock(noon.Add(tc.now))}, entry: entry{item: item}}
 			if got := j.pollInterval(tc.wish); got != tc.want {
 				t.Errorf("%s: expected %s, but found %s", tc.reason, tc.want, got)

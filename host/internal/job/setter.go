@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,7 +96,7 @@ func (s *setter) annotate(ctx context.Context, item *v1alpha1.DeployItem) error 
 // costs one run; in the other one it would lose the request.
 func (s *setter) setJob(ctx context.Context, item *v1alpha1.DeployItem) error {
 	requested := asksForReconcile(item)
-	now := metav1.NewTime(s.clock.Now())
+	now := v1alpha1.NewTime(s.clock.Now())
 	jobID := uuid.NewString()
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": item.ResourceVersion},

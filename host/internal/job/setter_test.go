@@ -137,7 +137,7 @@ func TestSetsAJobOnce(t *testing.T) {
 	if item.Status.JobID == "" || item.Status.JobIDFinished != "" {
 		t.Fatalf("expected a job, but found %+v", item.Status)
 	}
-	at := metav1.NewTime(now.Local())
+	at := v1alpha1.NewTime(now.Local())
 	want := v1alpha1.DeployItemStatus{
 		JobID: item.Status.JobID, JobIDGenerationTime: &at, TransitionTimes: &v1alpha1.TransitionTimes{TriggerTime: &at},
 	}

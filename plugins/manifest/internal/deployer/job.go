@@ -149,7 +149,7 @@ func (j *job) wait(step, prefix string, things []string) *sdk.Response {
 func pollAfter(req *sdk.Request, now time.Time) time.Duration {
 	const shortest, longest = 250 * time.Millisecond, 5 * time.Second
 	times := req.DeployItem.Status.TransitionTimes
-	if times == nil || times.InitTime == nil {
+	if times == nil || times.InitTime.IsZero() {
 		return shortest
 	}
 	age := now.Sub(times.InitTime.Time)

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -44,7 +43,7 @@ func TestPollAfter(t *testing.T) {
 		-time.Minute: 250 * time.Millisecond, 0: 250 * time.Millisecond, 8 * time.Second: 2 * time.Second, time.Hour: 5 * time.Second,
 	} {
 		item := &landscaper.DeployItem{}
-		item.Status.TransitionTimes = &landscaper.TransitionTimes{InitTime: &metav1.Time{Time: now.Add(-age)}}
+		item.Status.TransitionTimes = &landscaper.TransitionTimes{InitTime: &landscaper.Time{Time: now.Add(-age)}}
 		if got := pollAfter(&sdk.Request{DeployItem: item}, now); got != want {
 			t.Errorf("age %s: expected %s, but found %s", age, want, got)
 		}

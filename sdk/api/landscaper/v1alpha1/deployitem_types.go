@@ -40,6 +40,7 @@ type DeployItemType string
 // DeployItemSpec says what to deploy, and where.
 type DeployItemSpec struct {
 	// Type tells which deployer is responsible. It does not change during the life of an item.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the type of a deploy item does not change; delete the item and create another"
 	Type DeployItemType `json:"type"`
 	// Target names the Target to deploy to. It is read from the namespace of the item, whatever Namespace says.
 	// +optional
@@ -125,7 +126,7 @@ type DeployItemStatus struct {
 	FirstError *Error `json:"firstError,omitempty"`
 	// LastReconcileTime is when the last job was picked up.
 	// +optional
-	LastReconcileTime *metav1.Time `json:"lastReconcileTime,omitempty"`
+	LastReconcileTime *Time `json:"lastReconcileTime,omitempty"`
 	// Deployer is who picked up the last job.
 	// +optional
 	Deployer DeployerInformation `json:"deployer,omitempty"`
@@ -145,7 +146,7 @@ type DeployItemStatus struct {
 	JobIDFinished string `json:"jobIDFinished,omitempty"`
 	// JobIDGenerationTime is when JobID was set.
 	// +optional
-	JobIDGenerationTime *metav1.Time `json:"jobIDGenerationTime,omitempty"`
+	JobIDGenerationTime *Time `json:"jobIDGenerationTime,omitempty"`
 	// DeployItemPhase is deprecated and emptied by Landscaper.
 	// +optional
 	DeployItemPhase *DeployItemPhase `json:"deployItemPhase,omitempty"`
@@ -158,16 +159,16 @@ type DeployItemStatus struct {
 type TransitionTimes struct {
 	// TriggerTime is when the job was set.
 	// +optional
-	TriggerTime *metav1.Time `json:"triggerTime,omitempty"`
+	TriggerTime *Time `json:"triggerTime,omitempty"`
 	// InitTime is when it was picked up. The timeout counts from here.
 	// +optional
-	InitTime *metav1.Time `json:"initTime,omitempty"`
+	InitTime *Time `json:"initTime,omitempty"`
 	// WaitTime is never set for a DeployItem.
 	// +optional
-	WaitTime *metav1.Time `json:"waitTime,omitempty"`
+	WaitTime *Time `json:"waitTime,omitempty"`
 	// FinishedTime is when it reached a final phase.
 	// +optional
-	FinishedTime *metav1.Time `json:"finishedTime,omitempty"`
+	FinishedTime *Time `json:"finishedTime,omitempty"`
 }
 
 // DeployerInformation names a deployer.

@@ -1,9 +1,5 @@
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
 // ErrorCode classifies an error for machines.
 type ErrorCode string
 
@@ -46,9 +42,9 @@ type Error struct {
 	// Operation says what was being done.
 	Operation string `json:"operation"`
 	// LastTransitionTime is when Operation changed last.
-	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+	LastTransitionTime Time `json:"lastTransitionTime"`
 	// LastUpdateTime is when anything of the error changed last.
-	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
+	LastUpdateTime Time `json:"lastUpdateTime"`
 	// Reason is a CamelCase word for machines.
 	Reason string `json:"reason"`
 	// Message is a sentence for people.
@@ -79,9 +75,9 @@ type Condition struct {
 	// Status of the aspect.
 	Status ConditionStatus `json:"status"`
 	// LastTransitionTime is when Status changed last.
-	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+	LastTransitionTime Time `json:"lastTransitionTime"`
 	// LastUpdateTime is when anything of the condition changed last.
-	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
+	LastUpdateTime Time `json:"lastUpdateTime"`
 	// Reason is a CamelCase word for machines.
 	Reason string `json:"reason"`
 	// Message is a sentence for people.

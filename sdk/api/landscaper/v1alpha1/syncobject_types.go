@@ -41,7 +41,7 @@ type SyncObjectSpec struct {
 	// Name of the locked object, which lives in the namespace of the SyncObject.
 	Name string `json:"name"`
 	// LastUpdateTime is when PodName changed last.
-	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
+	LastUpdateTime Time `json:"lastUpdateTime"`
 	// Prefix names the controller.
 	Prefix string `json:"prefix"`
 }

@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// oddValues are written into every field. The API server may refuse them or take them, but what it takes must be readable.
+var oddValues = []any{
+	"", "none", "text", "10m", "-1s", "1h30m5s", "99999999999h", "1.5h", "µ", "1y",
+	"2021-04-15T12:10:51Z", "2021-04-15T12:10:51.123456789+02:00", "2021-04-15T12:10:51", "2021-04-15 12:10:51Z",
+	"2021-04-15t12:10:51z", "2021-02-30T12:10:51Z", "2021-13-45T99:99:99Z", "2021-04-15T24:00:00Z", "2021-04-15T12:10:60Z", "2021-04-15", "0001-01-01T00:00:00Z",
+	"12021-04-15T12:10:51Z", "2021-04-15T12:10:51+99:99",
+	int64(0), int64(-7), int64(9007199254740993), 1.5, true,
+	map[string]any{}, map[string]any{"key": "value"}, map[string]any{"apiVersion": "v1", "kind": "Any"},
+	[]any{}, []any{"text"}, []any{map[string]any{"name": "text"}}, []any{int64(1)},
+}
+
+// fieldsOf are the fields of each kind whose Go type is more particular than a text.
+var fieldsOf = map[string][][]string{
+	"DeployItem": {
+		{"spec", "timeout"}, {"spec", "config"}, {"spec", "target"}, {"spec", "onDelete"}, {"spec", "updateOnChangeOnly"},
+		{"status", "conditions"}, {"status", "lastError"}, {"status", "lastErrors"}, {"status", "lastReconcileTime"},
+		{"status", "jobIDGenerationTime"}, {"status", "transitionTimes"}, {"status", "transitionTimes", "initTime"},
+		{"status", "providerStatus"}, {"status", "exportRef"}, {"status", "deployer"}, {"status", "observedGeneration"},
+	},
+	"Target":  {{"spec", "config"}, {"spec", "secretRef"}},
+	"Context": {{"repositoryContext"}, {"ocmConfig"}, {"registryPullSecrets"}, {"configurations"}, {"verificationSignatures"}},
+	"SyncObject": {
+		{"spec", "lastUpdateTime"}, {"spec", "podName"},
+	},
+}
+
+// required are the fields without which the API server takes no object of the kind.
+var required = map[string]map[string]any{
+	"DeployItem": {"spec": map[string]any{"type": "example.org/odd"}},
+	"Target":     {"spec": map[string]any{"type": "example.org/odd"}},
+	"Context":    {},
+	"SyncObject": {"spec": map[string]any{
+		"podName": "", "kind": "DeployItem", "name": "odd", "prefix": "odd", "lastUpdateTime": "2021-04-15T12:10:51Z",
+	}},
+}
+
+func lists() map[string]client.ObjectList {
+	return map[string]client.ObjectList{
+		"DeployItem": &v1alpha1.DeployItemList{}, "Target": &v1alpha1.TargetList{},
+		"Context": &v1alpha1.ContextList{}, "SyncObject": &v1alpha1.SyncObjectList{},
+	}
+}
+
+func TestNoObjectBreaksItsList(t *testing.T) {
+	for kind, list := range lists() {
+		t.Run(kind, func(t *testing.T) {
+			namespace := newNamespace(t)
+			t.Cleanup(func() {
+				ctx := context.WithoutCancel(t.Context())
+				object := &unstructured.Unstructured{}
+				object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
+				if err := admin.DeleteAllOf(ctx, object, client.InNamespace(namespace)); err != nil {
+					t.Error(err)
+				}
+			})
+			accepted := 0
+			for _, path := range fieldsOf[kind] {
+				for _, value := range oddValues {
+					if createOdd(t, namespace, kind, path, value) {
+						accepted++
+						if err := admin.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
+							t.Fatalf("%s with the value %#v is taken and makes the list unreadable: %v", strings.Join(path, "."), value, err)
+						}
+					}
+				}
+			}
+			if accepted == 0 {
+				t.Error("the API server has taken no object at all, so the test shows nothing")
+			}
+			t.Logf("%d odd objects were taken and can be read", accepted)
+		})
+	}
+}
+
+// createOdd creates an object with a value in a field, and tells whether the API server took it.
+func createOdd(t *testing.T, namespace, kind string, path []string, value any) bool {
+	t.Helper()
+	object := &unstructured.Unstructured{Object: runtimeCopy(required[kind])}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
+	object.SetNamespace(namespace)
+	object.SetGenerateName("odd-")
+	if path[0] != "status" {
+		if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
+			t.Fatal(err)
+		}
+		return taken(t, admin.Create(t.Context(), object))
+	}
+	if err := admin.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	object.Object["status"] = map[string]any{"observedGeneration": int64(0)}
+	if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
+		t.Fatal(err)
+	}
+	return taken(t, admin.Status().Update(t.Context(), object))
+}
+
+func runtimeCopy(fields map[string]any) map[string]any {
+	return (&unstructured.Unstructured{Object: fields}).DeepCopy().Object
+}
+
+func taken(t *testing.T, err error) bool {
+	t.Helper()
+	if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+func TestTypeIsImmutable(t *testing.T) {
+	item := newItem(newNamespace(t), "item", mockType, mockSucceeds)
+	create(t, item)
+	item.Spec.Type = manifestType
+	if err := admin.Update(t.Context(), item); !apierrors.IsInvalid(err) {
+		t.Errorf("expected the type to be immutable, but found error %v", err)
+	}
+}
