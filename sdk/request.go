@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	kjson "sigs.k8s.io/json"
-
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -99,8 +97,9 @@ func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
 	return r.reporter.saveProviderStatus(ctx, document)
 }
 
-// Progress tells the user what the deployer is doing or waiting for: step is a short name, message a sentence. It waits for no
-// answer, and when calls come fast only the latest may be seen.
+// Progress tells what the deployer is doing within a call: step is a short name, message a sentence. The host has it in its log,
+// at level debug, and in the message of a job whose time is up. It waits for no answer. What a job waits for between calls is
+// told by InProgress, and seen by the user.
 func (r *Request) Progress(step, message string) {
 	if r.reporter != nil {
 		r.reporter.progress(step, message)
@@ -130,15 +129,6 @@ func (r *Request) Stopping() <-chan struct{} {
 		return nil
 	}
 	return r.reporter.stopping()
-}
-
-// decodeStrict reads JSON into a struct and returns every unknown or duplicate field at once.
-func decodeStrict(document []byte, into any) error {
-	strictErrs, err := kjson.UnmarshalStrict(document, into)
-	if err != nil {
-		return err
-	}
-	return errors.Join(strictErrs...)
 }
 
 func groupVersionKind(document []byte) (apiVersion, kind string) {

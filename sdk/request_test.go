@@ -69,7 +69,7 @@ func TestDecodeConfig(t *testing.T) {
 			reason:     "the path leads to the value",
 			config:     `{"ports":[{"number":"one"}]}`,
 			wantReason: ReasonConfigInvalid,
-			wantNamed:  []string{"spec.config", "ports.number", "string", "int64"},
+			wantNamed:  []string{"spec.config: ports[0].number: expected a whole number, but found a text"},
 		},
 		"NoJSON": {
 			reason:     "what cannot be read at all is a user's mistake, too",

@@ -16,7 +16,8 @@ type Response struct {
 
 // InProgress says that a job waits for something.
 type InProgress struct {
-	// WaitingFor is a sentence that tells the user what the job waits for. Required.
+	// WaitingFor tells the user what the job waits for, in the item's condition Reconciling: the thing alone, such as
+	// "deployment default/web to become available". Required.
 	WaitingFor string
 	// PollAfter is when to call again at the latest; zero leaves it to the host. A Watcher's wake-up comes earlier.
 	PollAfter time.Duration

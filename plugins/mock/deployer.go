@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pergola-deploy/pergola/sdk"
@@ -13,6 +14,13 @@ import (
 
 // pollAfter is when a job that never ends is looked at again.
 const pollAfter = 30 * time.Second
+
+// phases are all phases of a deploy item.
+var phases = []v1alpha1.DeployItemPhase{
+	v1alpha1.DeployItemPhaseInit, v1alpha1.DeployItemPhaseProgressing, v1alpha1.DeployItemPhaseCompleting,
+	v1alpha1.DeployItemPhaseSucceeded, v1alpha1.DeployItemPhaseFailed,
+	v1alpha1.DeployItemPhaseInitDelete, v1alpha1.DeployItemPhaseDeleting, v1alpha1.DeployItemPhaseDeleteFailed,
+}
 
 // deployer ends jobs as their provider configuration says.
 type deployer struct{}
@@ -28,6 +36,10 @@ func (d *deployer) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response
 	if config.APIVersion != mockv1alpha1.GroupVersion || config.Kind != mockv1alpha1.Kind {
 		return nil, sdk.ConfigurationError(sdk.ReasonConfigInvalid, "spec.config: expected apiVersion %q and kind %q, but found %q and %q",
 			mockv1alpha1.GroupVersion, mockv1alpha1.Kind, config.APIVersion, config.Kind)
+	}
+	if !slices.Contains(phases, phase(config)) {
+		return nil, sdk.ConfigurationError(sdk.ReasonConfigInvalid, "spec.config: expected a phase of a deploy item, one of %v, but found %q",
+			phases, phase(config))
 	}
 	res, err := response(config)
 	if err != nil {

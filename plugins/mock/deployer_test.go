@@ -90,6 +90,11 @@ func TestReconcile(t *testing.T) {
 			},
 			want: want{Succeeded: true},
 		},
+		"no phase": {
+			reason: "what is no phase is an error, not a job that never ends",
+			config: func(c *mockv1alpha1.ProviderConfiguration) { c.Phase = inPhase("Finished") },
+			want:   want{Reason: sdk.ReasonConfigInvalid, Mentions: "Finished"},
+		},
 		"exports are no object": {
 			reason: "the message names the field",
 			config: func(c *mockv1alpha1.ProviderConfiguration) { c.Export = raw(`[1]`) },

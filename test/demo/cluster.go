@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -16,11 +17,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 // namespace is where the demo's objects live.
 const namespace = "pergola-demo"
+
+// establishTimeout is how long the API server may take for new kinds.
+const establishTimeout = 30 * time.Second
 
 // cluster is where the demo takes place: both the cluster with the DeployItems and the target.
 type cluster struct {
@@ -55,15 +60,50 @@ func currentCluster(ctx context.Context, out io.Writer) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("DEMO_CLUSTER=current: read the kubeconfig in $KUBECONFIG: %w", err)
 	}
+	fmt.Fprintf(out, "Using the cluster at %s. CustomResourceDefinitions that the demo creates stay there afterwards.\n", config.Host)
+	return c, c.prepare(ctx, config)
+}
+
+// refuseToIntrude ends the demo before it changes anything on a cluster where that could do harm: its host would carry out the
+// items of others, and beside a Landscaper set jobs that are Landscaper's to set.
+func refuseToIntrude(ctx context.Context, cl client.Client) error {
+	items := &v1alpha1.DeployItemList{}
+	err := cl.List(ctx, items)
+	if err != nil && !gone(err) {
+		return fmt.Errorf("look for deploy items: %w", err)
+	}
+	if len(items.Items) > 0 {
+		return fmt.Errorf("the cluster has %d DeployItems already, such as %s/%s, which the demo would carry out; use another cluster",
+			len(items.Items), items.Items[0].Namespace, items.Items[0].Name)
+	}
+	landscaper := &apiextensionsv1.CustomResourceDefinition{}
+	err = cl.Get(ctx, client.ObjectKey{Name: "installations." + v1alpha1.GroupName}, landscaper)
+	if err == nil {
+		return errors.New("a Landscaper is installed in the cluster, beside which the demo must not set jobs; use another cluster")
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("look for a Landscaper: %w", err)
+	}
+	return nil
+}
+
+// createDefinitions creates the CustomResourceDefinitions that are missing and changes none that are there.
+func createDefinitions(ctx context.Context, config *rest.Config, cl client.Client) error {
 	definitions, err := testenv.Definitions()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: definitions}); err != nil {
-		return nil, fmt.Errorf("install CustomResourceDefinitions: %w", err)
+	for _, definition := range definitions {
+		if err := cl.Create(ctx, definition); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create CustomResourceDefinition: %w", err)
+		}
 	}
-	fmt.Fprintf(out, "Using the cluster at %s. Its CustomResourceDefinitions of Pergola stay there afterwards.\n", config.Host)
-	return c, c.prepare(ctx, config)
+	if err := envtest.WaitForCRDs(config, definitions, envtest.CRDInstallOptions{
+		MaxTime: establishTimeout, PollInterval: 100 * time.Millisecond,
+	}); err != nil {
+		return fmt.Errorf("wait for CustomResourceDefinitions: %w", err)
+	}
+	return nil
 }
 
 // prepare makes a client and the demo's namespace.
@@ -82,9 +122,15 @@ func (c *cluster) prepare(ctx context.Context, config *rest.Config) error {
 	if c.targetKubeconfig, err = testenv.InlineKubeconfig(config); err != nil {
 		return err
 	}
-	err = c.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create namespace: %w", err)
+	if err := refuseToIntrude(ctx, c.client); err != nil {
+		return err
+	}
+	if err := createDefinitions(ctx, config, c.client); err != nil {
+		return err
+	}
+	// The demo removes the namespace in the end, so it must be its own.
+	if err := c.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		return fmt.Errorf("create a namespace for the demo: %w", err)
 	}
 	return nil
 }

@@ -21,13 +21,15 @@ import (
 const patience = 5 * time.Minute
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	began := time.Now()
 	err := run(ctx, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "\nThe demo failed:", err)
 		os.Exit(1)
 	}
+	fmt.Fprintf(os.Stdout, "\nDone in %s. Host, plugins and what the demo deployed are gone.\n", time.Since(began).Round(time.Second))
 }
 
 func run(ctx context.Context, out io.Writer) (err error) {
@@ -37,7 +39,6 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	began := time.Now()
 	c, err := openCluster(ctx, out, dir)
 	if err != nil {
 		return err
@@ -57,11 +58,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	}()
 
 	s := &story{client: c.client, out: out, table: newTable(out)}
-	if err := s.tell(ctx, c.targetKubeconfig); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "\nDone in %s. Host, plugins and what the demo deployed are gone.\n", time.Since(began).Round(time.Second))
-	return err
+	return s.tell(ctx, c.targetKubeconfig)
 }
 
 // startHost starts a host with all plugins that are built, as a process of its own, and waits until it is ready.

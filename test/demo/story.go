@@ -43,10 +43,10 @@ func (s *story) tell(ctx context.Context, targetKubeconfig []byte) error {
 			return err
 		}
 	}
-	if err := s.watch(ctx, finished); err != nil {
+	if err := s.watch(ctx, finished, phases{"mock": succeeded, "manifest": succeeded, "mistake": failed}); err != nil {
 		return err
 	}
-	if err := s.showDeployed(ctx); err != nil {
+	if err := s.showDeployed(ctx, "green", "3"); err != nil {
 		return err
 	}
 	if err := s.showMistake(ctx); err != nil {
@@ -56,20 +56,20 @@ func (s *story) tell(ctx context.Context, targetKubeconfig []byte) error {
 	if err := s.update(ctx); err != nil {
 		return err
 	}
-	if err := s.watch(ctx, finished); err != nil {
+	if err := s.watch(ctx, finished, phases{"mock": succeeded, "manifest": succeeded, "mistake": failed}); err != nil {
 		return err
 	}
-	if err := s.showDeployed(ctx); err != nil {
+	if err := s.showDeployed(ctx, "red", absent); err != nil {
 		return err
 	}
 	s.heading("A deletion: kubectl delete deployitems --all")
 	if err := s.client.DeleteAllOf(ctx, &v1alpha1.DeployItem{}, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("delete deploy items: %w", err)
 	}
-	if err := s.watch(ctx, func(items []v1alpha1.DeployItem) bool { return len(items) == 0 }); err != nil {
+	if err := s.watch(ctx, func(items []v1alpha1.DeployItem) bool { return len(items) == 0 }, phases{}); err != nil {
 		return err
 	}
-	return s.showDeployed(ctx)
+	return s.showDeployed(ctx, absent, absent)
 }
 
 func (s *story) heading(text string) {
@@ -142,8 +142,18 @@ func (s *story) update(ctx context.Context) error {
 	return nil
 }
 
-// watch shows the items until a condition holds.
-func (s *story) watch(ctx context.Context, done func([]v1alpha1.DeployItem) bool) error {
+// phases are what a chapter of the story must end with, by item. A demo that goes wrong fails.
+type phases map[string]v1alpha1.DeployItemPhase
+
+const (
+	succeeded = v1alpha1.DeployItemPhaseSucceeded
+	failed    = v1alpha1.DeployItemPhaseFailed
+	// absent is the value of an object that is not there.
+	absent = ""
+)
+
+// watch shows the items until a condition holds, and checks how they ended.
+func (s *story) watch(ctx context.Context, done func([]v1alpha1.DeployItem) bool, want phases) error {
 	s.table.begin()
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
@@ -154,7 +164,7 @@ func (s *story) watch(ctx context.Context, done func([]v1alpha1.DeployItem) bool
 		}
 		s.table.show(list.Items)
 		if done(list.Items) {
-			return nil
+			return check(list.Items, want)
 		}
 		select {
 		case <-ticker.C:
@@ -164,6 +174,20 @@ func (s *story) watch(ctx context.Context, done func([]v1alpha1.DeployItem) bool
 	}
 }
 
+func check(items []v1alpha1.DeployItem, want phases) error {
+	got := phases{}
+	for _, item := range items {
+		got[item.Name] = item.Status.Phase
+		if item.Status.LastError != nil && want[item.Name] == succeeded {
+			return fmt.Errorf("deploy item %q was to succeed: %s", item.Name, item.Status.LastError.Message)
+		}
+	}
+	if !maps.Equal(want, got) {
+		return fmt.Errorf("the deploy items were to end as %v, but did as %v", want, got)
+	}
+	return nil
+}
+
 func finished(items []v1alpha1.DeployItem) bool {
 	return !slices.ContainsFunc(items, func(item v1alpha1.DeployItem) bool {
 		status := item.Status
@@ -171,29 +195,36 @@ func finished(items []v1alpha1.DeployItem) bool {
 	})
 }
 
-// showDeployed shows what the manifest example has on the target, and what the items export.
-func (s *story) showDeployed(ctx context.Context) error {
+// showDeployed shows what the manifest example has on the target, and what the items export, and checks the ConfigMap's colour
+// and the rose's height.
+func (s *story) showDeployed(ctx context.Context, colour, height string) error {
 	fmt.Fprintln(s.out, "\nOn the target cluster:")
 	for _, object := range []struct {
 		group, version, kind, name string
 		path                       []string
+		want                       string
 	}{
-		{"", "v1", "ConfigMap", "settings", []string{"data", "colour"}},
-		{"garden.example.org", "v1", "Rose", "climbing", []string{"spec", "height"}},
+		{"", "v1", "ConfigMap", "settings", []string{"data", "colour"}, colour},
+		{"garden.example.org", "v1", "Rose", "climbing", []string{"spec", "height"}, height},
 	} {
 		found := &unstructured.Unstructured{}
 		found.SetGroupVersionKind(schema.GroupVersionKind{Group: object.group, Version: object.version, Kind: object.kind})
 		err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: object.name}, found)
 		label := fmt.Sprintf("  %s %s/%s", object.kind, namespace, object.name)
-		if gone(err) {
+		got := absent
+		switch {
+		case gone(err):
 			fmt.Fprintf(s.out, "%-40s is not there\n", label)
-			continue
-		}
-		if err != nil {
+		case err != nil:
 			return fmt.Errorf("read %s: %w", object.kind, err)
+		default:
+			value, _, _ := unstructured.NestedFieldNoCopy(found.Object, object.path...)
+			got = fmt.Sprint(value)
+			fmt.Fprintf(s.out, "%-40s %s: %s\n", label, strings.Join(object.path, "."), got)
 		}
-		value, _, _ := unstructured.NestedFieldNoCopy(found.Object, object.path...)
-		fmt.Fprintf(s.out, "%-40s %s: %v\n", label, strings.Join(object.path, "."), value)
+		if got != object.want {
+			return fmt.Errorf("%s %q was to have %q, but has %q", object.kind, object.name, object.want, got)
+		}
 	}
 	return s.showExports(ctx)
 }

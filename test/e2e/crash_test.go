@@ -173,9 +173,15 @@ func TestWakeUpComesBeforeThePoll(t *testing.T) {
 	jobID := setJob(t, item)
 	waitFor(t, item, "in progress", func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == v1alpha1.DeployItemPhaseProgressing })
 
+	waiting := read(t, item).Status.Conditions
+	if len(waiting) != 1 || waiting[0].Type != "Reconciling" || waiting[0].Message != "the file "+dir+"/waitFor" {
+		t.Errorf("the status does not say what the job waits for: %+v", waiting)
+	}
 	touch(t, filepath.Join(dir, "waitFor")) // the plugin asked to be called again in an hour
 
-	waitFinished(t, item, jobID)
+	if item = waitFinished(t, item, jobID); len(item.Status.Conditions) != 0 {
+		t.Errorf("a finished job still waits: %+v", item.Status.Conditions)
+	}
 	if calls := lines(t, filepath.Join(dir, "trace")); len(calls) != 2 {
 		t.Errorf("expected two calls, but found %v", calls)
 	}

@@ -7,11 +7,17 @@ import (
 	"testing"
 )
 
-// The demo, on the cluster of the tests instead of one of its own.
+// demo runs the demo with the binaries under test, on a control plane of its own unless the environment says otherwise.
+func demo(t *testing.T, env ...string) (output string, err error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), binaries+"/test/demo")
+	command.Env = append(append(os.Environ(), "DEMO_BINARIES="+binaries), env...)
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
 func TestDemo(t *testing.T) {
-	demo := exec.CommandContext(t.Context(), binaries+"/test/demo")
-	demo.Env = append(os.Environ(), "DEMO_CLUSTER=current", "KUBECONFIG="+controlPlane.Kubeconfig, "DEMO_BINARIES="+binaries)
-	out, err := demo.CombinedOutput()
+	out, err := demo(t)
 	if err != nil {
 		t.Fatalf("the demo failed: %v\n%s", err, out)
 	}
@@ -20,8 +26,22 @@ func TestDemo(t *testing.T) {
 		`ERR_CONFIGURATION_PROBLEM`, `unknown field "manifest"`,
 		"data.colour: red", "is not there", "Done in",
 	} {
-		if !strings.Contains(string(out), shown) {
+		if !strings.Contains(out, shown) {
 			t.Errorf("the demo does not show %q:\n%s", shown, out)
 		}
+	}
+}
+
+func TestDemoDoesNotIntrude(t *testing.T) {
+	foreign := newItem(newNamespace(t), "foreign", mockType, mockSucceeds)
+	create(t, foreign)
+
+	out, err := demo(t, "DEMO_CLUSTER=current", "KUBECONFIG="+controlPlane.Kubeconfig)
+
+	if err == nil || !strings.Contains(out, "DeployItems already") {
+		t.Errorf("expected the demo to refuse a cluster that has deploy items, but found %v\n%s", err, out)
+	}
+	if fresh := read(t, foreign); fresh.ResourceVersion != foreign.ResourceVersion {
+		t.Errorf("the demo has written to an item that is not its own: %s", describe(fresh))
 	}
 }

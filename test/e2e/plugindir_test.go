@@ -39,6 +39,7 @@ func TestBadFilesInThePluginDirectory(t *testing.T) {
 		"text":           {[]byte("just some text\n"), 0o755},
 		"other-cpu":      {foreignBinary(t), 0o755},
 		"no-plugin":      {[]byte("#!/bin/sh\necho hello\n"), 0o755},
+		"hangs":          {[]byte("#!/bin/sh\nexec sleep 600\n"), 0o755},
 		".hidden":        {[]byte("passed over"), 0o644},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), file.content, file.mode); err != nil {
@@ -53,6 +54,9 @@ func TestBadFilesInThePluginDirectory(t *testing.T) {
 
 	carryOut(t, newItem(namespace, "item", mockType, mockSucceeds), v1alpha1.DeployItemPhaseSucceeded)
 
+	if err := host.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "plugin hangs: ") {
+		t.Errorf("the other plugins were to work while one hangs, but readiness says: %v", err)
+	}
 	want := map[string]string{
 		"not-executable": "is not executable",
 		"text":           "is no program",

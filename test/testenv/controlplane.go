@@ -128,10 +128,14 @@ func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return definitions, nil
 }
 
-// InlineKubeconfig is the kubeconfig of a client configuration with everything inside, as a Target takes it.
+// InlineKubeconfig is the kubeconfig of a client configuration with everything inside, as a Target takes it. It fails for
+// credentials that no Target may have, such as a command that fetches them.
 func InlineKubeconfig(config *rest.Config) ([]byte, error) {
+	if len(config.CertData) == 0 && config.BearerToken == "" || config.ExecProvider != nil || config.AuthProvider != nil || config.Insecure {
+		return nil, errors.New("make a Target of the kubeconfig: it needs a client certificate or a token of its own and a verified server, not a command, an auth provider, a password or an unverified connection")
+	}
 	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["cluster"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	kubeconfig.Clusters["cluster"] = &clientcmdapi.Cluster{Server: config.Host, TLSServerName: config.ServerName, CertificateAuthorityData: config.CAData}
 	kubeconfig.AuthInfos["user"] = &clientcmdapi.AuthInfo{
 		ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken,
 	}

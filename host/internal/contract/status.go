@@ -22,6 +22,7 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 	status.LastReconcileTime = &signal
 	status.Deployer = deployer
 	status.LastError, status.FirstError, status.LastErrors = nil, nil, nil
+	stopWaiting(status)
 	times := &v1alpha1.TransitionTimes{InitTime: &init}
 	if status.TransitionTimes != nil {
 		times.TriggerTime = status.TransitionTimes.TriggerTime
@@ -66,6 +67,7 @@ func finish(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase, now time.
 	at := moment(status, now)
 	status.Phase = phase
 	status.JobIDFinished = status.JobID
+	stopWaiting(status)
 	if status.TransitionTimes == nil {
 		status.TransitionTimes = &v1alpha1.TransitionTimes{}
 	}

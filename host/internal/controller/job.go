@@ -68,15 +68,16 @@ func (j *job) run(ctx context.Context) error {
 		return j.finishDeletion(ctx)
 	}
 
-	// 9: nothing is deployed before the finalizer is there to remember it.
+	// 9: an item that cannot be deployed gets no finalizer, and can be deleted at once; but nothing is deployed before the
+	// finalizer is there to remember it.
+	call, err := j.prepare(ctx)
+	if err != nil {
+		return j.handleError(ctx, asError("Prepare", err))
+	}
 	if !j.decision.Deletion {
 		if err := j.writer.addFinalizer(ctx, j.item); err != nil {
 			return err
 		}
-	}
-	call, err := j.prepare(ctx)
-	if err != nil {
-		return j.handleError(ctx, asError("Prepare", err))
 	}
 
 	// 11
@@ -146,7 +147,7 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 		j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
 		j.due, j.waitsForPlugin = j.clock.Now().Add(j.pollInterval(pluginPoll)), true
 		j.waitingFor = fmt.Sprintf("the plugin %q to run again", j.name)
-		return j.progress(ctx)
+		return j.wait(ctx, j.waitingFor)
 	case errors.Is(err, plugin.ErrProtocol):
 		return j.handleError(ctx, contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()})
 	default:
@@ -181,7 +182,7 @@ func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 		j.retries, j.waitingFor = 0, outcome.InProgress.WaitingFor
 		j.due = j.clock.Now().Add(j.pollInterval(outcome.InProgress.PollAfter))
 		j.log.Debug("job waits", "for", j.waitingFor)
-		return j.progress(ctx, withProviderStatus(outcome.ProviderStatus))
+		return j.wait(ctx, j.waitingFor, withProviderStatus(outcome.ProviderStatus))
 	default:
 		if ctx.Err() != nil { // the plugin failed because it was asked to stop
 			return ctx.Err()
@@ -213,10 +214,10 @@ func withProviderStatus(document []byte) change {
 	}
 }
 
-// progress writes that the job is under way, if that is not yet there to see.
-func (j *job) progress(ctx context.Context, changes ...change) error {
+// wait writes that the job is under way and what it waits for, if that is not yet there to see.
+func (j *job) wait(ctx context.Context, waitingFor string, changes ...change) error {
 	return j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
-		contract.Progress(item)
+		contract.Wait(item, waitingFor, j.clock.Now())
 		for _, c := range changes {
 			c(item)
 		}
@@ -267,7 +268,7 @@ func (j *job) handleError(ctx context.Context, e contract.Error, changes ...chan
 	j.waitingFor = e.Message
 	j.log.Warn("job met an error; it is tried again", "reason", e.Reason, "error", e.Message, "at", j.due)
 	repeated := j.item.Status.LastError != nil && j.item.Status.LastError.Message == e.Message
-	err := j.progress(ctx, append(changes, func(item *v1alpha1.DeployItem) { contract.RecordError(item, e, j.clock.Now()) })...)
+	err := j.wait(ctx, "another try, after the error in lastError", append(changes, func(item *v1alpha1.DeployItem) { contract.RecordError(item, e, j.clock.Now()) })...)
 	if err == nil && !repeated {
 		j.event(corev1.EventTypeWarning, e.Reason, e.Message)
 	}

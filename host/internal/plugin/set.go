@@ -18,6 +18,10 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
+// settleTime is how long plugins are waited for before the others begin to be served. A plugin takes a tenth of a second to
+// start; a slow machine may need ten times that.
+const settleTime = 3 * time.Second
+
 // maxSocketDir leaves room for the names that go-plugin makes up: the path of a Unix socket holds 107 bytes.
 const maxSocketDir = 64
 
@@ -70,6 +74,8 @@ type Set struct {
 
 	mu      sync.Mutex
 	clashes map[*Plugin]error
+	// overdue: who has not come through its first attempt to start by now is waited for no longer.
+	overdue bool
 }
 
 // Open reads the plugin directory. It starts nothing; Run does. The error says that the directory cannot be read or that no
@@ -136,12 +142,24 @@ func (s *Set) Run(ctx context.Context) error {
 			supervisors.Go(func() { p.supervise(ctx) })
 		}
 	}
+	settling, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	<-settling.Done()
+	s.stopSettling()
 	<-ctx.Done()
 	supervisors.Wait()
 	if err := os.RemoveAll(s.settings.socketDir); err != nil {
 		return fmt.Errorf("remove directory of plugin sockets: %w", err)
 	}
 	return nil
+}
+
+// stopSettling begins to serve the plugins that run, although others have not come through their first attempt to start.
+func (s *Set) stopSettling() {
+	s.mu.Lock()
+	s.overdue = true
+	s.mu.Unlock()
+	s.settings.changed()
 }
 
 // Status lists all plugins in order of their files.
@@ -177,7 +195,9 @@ func (s *Set) Ready() error {
 }
 
 // Serving returns the plugins whose claims are settled: those that have run and that no other plugin clashes with. It is empty
-// until every plugin has come through its first attempt to start, so that a clash is known before any call.
+// until every plugin has come through its first attempt to start, so that a clash is known before any call, but for a few
+// seconds at most: a program that hangs must not keep the others from their work. Should it come to claim what another one
+// serves, both are refused from then on.
 func (s *Set) Serving() []*Plugin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +206,7 @@ func (s *Set) Serving() []*Plugin {
 		p.mu.Lock()
 		known, settled := p.info != nil, p.settled
 		p.mu.Unlock()
-		if !settled {
+		if !settled && !s.overdue {
 			return nil
 		}
 		if known && s.clashes[p] == nil {

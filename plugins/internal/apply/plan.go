@@ -71,9 +71,7 @@ func NewPlan(
 			var err error
 			mapping, err = client.Mapping(ctx, gvk, asOf)
 			if meta.IsNoMatchError(err) {
-				errs = append(errs, sdk.ConfigurationError(targeterror.ReasonUnknownKind,
-					"%s: %s: target cluster %s serves no kind %s in %s, and no CustomResourceDefinition of the deploy item defines it",
-					m.Path, object.KeyOf(m.Object), client.Host, gvk.Kind, gvk.GroupVersion()))
+				errs = append(errs, unknownKind(m, client.Host))
 				continue
 			}
 			if err != nil {
@@ -90,6 +88,16 @@ func NewPlan(
 		plan.stages[stage] = append(plan.stages[stage], item)
 	}
 	return plan, targeterror.Collect(errs)
+}
+
+// unknownKind has no code: another deploy item or an operator may define the kind while the job has time.
+func unknownKind(m object.Manifest, host string) error {
+	gvk := m.Object.GroupVersionKind()
+	return &sdk.Error{
+		Reason: targeterror.ReasonUnknownKind,
+		Err: fmt.Errorf("%s: %s: target cluster %s serves no kind %s in %s, and no CustomResourceDefinition of the deploy item defines it",
+			m.Path, object.KeyOf(m.Object), host, gvk.Kind, gvk.GroupVersion()),
+	}
 }
 
 // ReasonDuplicate is given to the error about an object that is in a plan twice.

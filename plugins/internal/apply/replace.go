@@ -17,7 +17,6 @@ var carried = []struct {
 	{"", "PersistentVolumeClaim", []string{"spec", "volumeName"}},
 	{"", "PersistentVolumeClaim", []string{"spec", "storageClassName"}},
 	{"", "PersistentVolume", []string{"spec", "claimRef"}},
-	{"rbac.authorization.k8s.io", "ClusterRole", []string{"rules"}},
 }
 
 // replacement returns the object to write over live so that it becomes what the manifest says. It holds the live object's
@@ -42,6 +41,9 @@ func replacement(manifest, live *unstructured.Unstructured) *unstructured.Unstru
 		keepTemplateLabels(out, live)
 	case gvk.Group == "" && gvk.Kind == "Service":
 		keepClusterIP(out, live)
+	case gvk.Group == "rbac.authorization.k8s.io" && gvk.Kind == "ClusterRole" && out.Object["aggregationRule"] != nil:
+		// A controller fills in the rules of an aggregated role. In any other role no rules are no permissions.
+		carryOver(out, live, "rules")
 	}
 	return out
 }

@@ -93,6 +93,24 @@ func TestReplacement(t *testing.T) {
 			live:     of("v1", "ServiceAccount", fields{"metadata": fields{"resourceVersion": "7", "uid": "u"}, "secrets": []any{fields{"name": "s"}}}),
 			want:     of("v1", "ServiceAccount", fields{"metadata": fields{"resourceVersion": "7", "uid": "u"}, "secrets": []any{}}),
 		},
+		"cluster role": {
+			reason:   "a role without rules grants nothing any more",
+			manifest: of("rbac.authorization.k8s.io/v1", "ClusterRole", nil),
+			live: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "rules": []any{fields{"verbs": []any{"get"}}},
+			}),
+			want: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{"metadata": fields{"resourceVersion": "7", "uid": "u"}}),
+		},
+		"aggregated role": {
+			reason:   "the rules of an aggregated role belong to its controller",
+			manifest: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{"aggregationRule": fields{}}),
+			live: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "rules": []any{fields{"verbs": []any{"get"}}},
+			}),
+			want: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "aggregationRule": fields{}, "rules": []any{fields{"verbs": []any{"get"}}},
+			}),
+		},
 		"volume claim": {
 			reason:   "a claim stays bound",
 			manifest: of("v1", "PersistentVolumeClaim", fields{"spec": fields{"storageClassName": "fast"}}),

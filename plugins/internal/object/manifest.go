@@ -2,7 +2,6 @@ package object
 
 import (
 	"encoding/base64"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -15,7 +14,7 @@ type Manifest struct {
 	Object *unstructured.Unstructured
 }
 
-// Parse reads a manifest. A List is replaced by its items, down to any depth. All problems are reported at once with their
+// Parse reads a manifest. A list is replaced by its items, down to any depth. All problems are reported at once with their
 // field paths; what is returned beside them are the manifests without problems. Integers keep their precision.
 func Parse(raw []byte, path *field.Path) ([]Manifest, field.ErrorList) {
 	var content any
@@ -55,11 +54,26 @@ func expand(content any, path *field.Path) ([]Manifest, field.ErrorList) {
 	return []Manifest{{Path: path, Object: o}}, nil
 }
 
-// listItems returns the items of a List. The kind counts beside the field: a custom resource may well have a field "items".
+// listItems returns the items of a list. That is a List of v1, or what is named after all its items, of which there is one at
+// least, and has their apiVersion, such as a RoleList of Roles. A custom resource may well have a kind that ends in "List" and a
+// field "items"; it stays an object.
 func listItems(fields map[string]any) (items []any, isList bool) {
-	kind, _ := fields["kind"].(string)
-	items, isList = fields["items"].([]any)
-	return items, isList && strings.HasSuffix(kind, "List")
+	items, ok := fields["items"].([]any)
+	if !ok {
+		return nil, false
+	}
+	apiVersion, _ := fields["apiVersion"].(string)
+	if apiVersion == "v1" && fields["kind"] == "List" {
+		return items, true
+	}
+	for _, item := range items {
+		o, _ := item.(map[string]any)
+		kind, _ := o["kind"].(string)
+		if kind == "" || fields["kind"] != kind+"List" || o["apiVersion"] != apiVersion {
+			return nil, false
+		}
+	}
+	return items, len(items) > 0
 }
 
 // checkIdentity reports what is missing to name the object. Types are checked where the accessors of unstructured objects

@@ -47,6 +47,39 @@ func TestParse(t *testing.T) {
 				"apiVersion": "v1", "kind": "Basket", "metadata": map[string]any{"name": "a"}, "items": []any{"apple"},
 			}},
 		},
+		"list of a kind": {
+			reason: "what is named after its items is a list of them",
+			raw:    `{"apiVersion":"example.org/v1","kind":"AList","items":[{"apiVersion":"example.org/v1","kind":"A","metadata":{"name":"a"}}]}`,
+			want:   []map[string]any{{"apiVersion": "example.org/v1", "kind": "A", "metadata": map[string]any{"name": "a"}}},
+		},
+		"custom List": {
+			reason: "neither does the kind List of another group",
+			raw:    `{"apiVersion":"example.org/v1","kind":"List","metadata":{"name":"a"},"items":[{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}]}`,
+			want: []map[string]any{{
+				"apiVersion": "example.org/v1", "kind": "List", "metadata": map[string]any{"name": "a"},
+				"items": []any{map[string]any{"apiVersion": "v1", "kind": "A", "metadata": map[string]any{"name": "a"}}},
+			}},
+		},
+		"custom kind that ends in List": {
+			reason: "nor such an ending",
+			raw:    `{"apiVersion":"example.org/v1","kind":"ShoppingList","metadata":{"name":"a"},"items":[{"name":"apple"}]}`,
+			want: []map[string]any{{
+				"apiVersion": "example.org/v1", "kind": "ShoppingList", "metadata": map[string]any{"name": "a"},
+				"items": []any{map[string]any{"name": "apple"}},
+			}},
+		},
+		"custom kind that ends in List, without items": {
+			reason: "nor does it without any items",
+			raw:    `{"apiVersion":"example.org/v1","kind":"ShoppingList","metadata":{"name":"a"},"items":[]}`,
+			want: []map[string]any{{
+				"apiVersion": "example.org/v1", "kind": "ShoppingList", "metadata": map[string]any{"name": "a"}, "items": []any{},
+			}},
+		},
+		"list of nonsense": {
+			reason:   "types that cannot be compared are reported like all others",
+			raw:      `{"apiVersion":{},"kind":{},"metadata":{"name":"a"},"items":[{"apiVersion":{},"kind":{}}]}`,
+			problems: []string{"m.apiVersion: Invalid value: expected a string", "m.kind: Invalid value: expected a string"},
+		},
 		"string data": {
 			reason: "the data of a Secret is brought to where the API server keeps it",
 			raw:    `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"},"data":{"a":"YQ=="},"stringData":{"b":"b"}}`,

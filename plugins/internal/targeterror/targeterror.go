@@ -36,9 +36,8 @@ const (
 //   - 401: the credentials are wrong. ERR_UNAUTHORIZED, the job fails.
 //   - 400 and 422: the API server finds the object wrong, and would again. ERR_CONFIGURATION_PROBLEM, the job fails. A webhook
 //     that denies an object counts only if it gives one of these reasons, which says the same.
-//   - an unknown kind: as before.
-//   - everything else may change without the deploy item being changed, such as missing permissions, a missing namespace, a
-//     conflict, or a target that cannot be reached. No code, the call is retried.
+//   - everything else may change without the deploy item being changed, such as a kind that is not served yet, missing
+//     permissions, a missing namespace, a conflict, or a target that cannot be reached. No code, the call is retried.
 //
 // What the wrapped error says is kept, but for the URL of a request that was not answered: the host says enough.
 func Explain(host string, err error) error {
@@ -58,7 +57,7 @@ func Explain(host string, err error) error {
 			Err:    fmt.Errorf("target cluster %s does not accept the credentials of the Target: %w", host, err),
 		}
 	case meta.IsNoMatchError(err):
-		return sdk.ConfigurationError(ReasonUnknownKind, "target cluster %s: %w", host, err)
+		return &sdk.Error{Reason: ReasonUnknownKind, Err: fmt.Errorf("target cluster %s: %w", host, err)}
 	case rejected(err):
 		return sdk.ConfigurationError(ReasonRejected, "%w", err)
 	case errors.As(err, &unanswered):

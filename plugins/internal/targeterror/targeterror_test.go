@@ -43,7 +43,7 @@ func TestExplain(t *testing.T) {
 			reason: "a denial by a webhook has the status of a bad request but may be another one next time",
 			err:    &apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Message: "denied the request"}}, text: "denied",
 		},
-		"unknown kind": {reason: "an unknown kind is the user's mistake", err: &meta.NoKindMatchError{}, codes: config, text: "host:1"},
+		"unknown kind": {reason: "somebody may define the kind while the job has time", err: &meta.NoKindMatchError{}, text: "host:1"},
 		"unreachable": {
 			reason: "a target that is down may come back; the URL is left out",
 			err:    &url.Error{Op: "Get", URL: "https://host:1/api/very/long", Err: errors.New("connection refused")},

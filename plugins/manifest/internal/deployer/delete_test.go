@@ -142,7 +142,7 @@ func TestNamespaceIsDeletedAfterItsObjects(t *testing.T) {
 	w.mustSucceed(item)
 	// Without a controller the namespace never goes, and to delete it again is a conflict.
 	for range 2 {
-		w.mustWaitFor(w.delete(item), "waiting for the deletion of Namespace "+name, "being deleted since")
+		w.mustWaitFor(w.delete(item), "the deletion of Namespace "+name, "being deleted since")
 	}
 	if diff := cmp.Diff([]string{"Namespace " + name}, w.managed(item)); diff != "" {
 		t.Errorf("managed: -want +got:\n%s", diff)

@@ -68,7 +68,7 @@ func (j *job) apply(ctx context.Context, plan *apply.Plan) ([]*unstructured.Unst
 		return nil, j.account.response(), during(stepApply, err)
 	}
 	if len(result.Waiting) > 0 {
-		return nil, j.wait(stepApply, "waiting for ", result.Waiting), nil
+		return nil, j.wait(stepApply, "", result.Waiting), nil
 	}
 	return live, nil, nil
 }
@@ -97,7 +97,7 @@ func (j *job) remove(ctx context.Context, step string, entries []managedresource
 		return j.account.response(), during(step, err)
 	}
 	if len(result.Waiting) > 0 {
-		return j.wait(step, "waiting for the deletion of ", result.Waiting), nil
+		return j.wait(step, "the deletion of ", result.Waiting), nil
 	}
 	return nil, nil //nolint:nilnil // see job
 }
@@ -113,7 +113,7 @@ func (j *job) checkReadiness(live []*unstructured.Unstructured) (*sdk.Response, 
 		})
 	}
 	if len(verdict.Waiting) > 0 {
-		return j.wait(stepReadiness, "waiting for ", verdict.Waiting), nil
+		return j.wait(stepReadiness, "", verdict.Waiting), nil
 	}
 	return nil, nil //nolint:nilnil // see job
 }
@@ -131,15 +131,16 @@ func (j *job) readExports(
 		return nil, j.account.response(), during(stepExport, err)
 	}
 	if len(result.Waiting) > 0 {
-		return nil, j.wait(stepExport, "waiting for ", result.Waiting), nil
+		return nil, j.wait(stepExport, "", result.Waiting), nil
 	}
 	return result.Exports, nil, nil
 }
 
-// wait returns the response of a job that goes on, and tells what it waits for.
+// wait returns the response of a job that goes on, and tells what it waits for: prefix and things without "waiting for", which
+// the host says itself.
 func (j *job) wait(step, prefix string, things []string) *sdk.Response {
 	what := prefix + object.Enumerate(things, "; ", mostListed)
-	j.req.Progress(step, what)
+	j.req.Progress(step, "waiting for "+what)
 	res := sdk.WaitFor(what, pollAfter(j.req, time.Now()))
 	res.ProviderStatus = j.account.unsaved()
 	return res

@@ -1,10 +1,12 @@
 package deployer_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,6 +133,39 @@ func TestUnchangedObjectsAreNotWritten(t *testing.T) {
 	}
 }
 
+func TestRevokedRules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	role := object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": w.namespace}}
+	rules := []any{object{"apiGroups": []any{""}, "resources": []any{"secrets"}, "verbs": []any{"get"}}}
+	item := w.item(config(with(role, "rules", rules)))
+	w.mustSucceed(item)
+	if diff := cmp.Diff(rules, w.mustGet(roles, w.namespace).Object["rules"]); diff != "" {
+		t.Errorf("rules: -want +got:\n%s", diff)
+	}
+	w.setConfig(item, config(role))
+	w.mustSucceed(item)
+	if got := w.mustGet(roles, w.namespace).Object["rules"]; got != nil {
+		t.Errorf("expected the rules to be revoked, but found %v", got)
+	}
+
+	// There is no controller; the rules are given as it would.
+	aggregated := with(role, "aggregationRule", object{"clusterRoleSelectors": []any{object{"matchLabels": object{"a": "b"}}}})
+	w.setConfig(item, config(aggregated))
+	w.mustSucceed(item)
+	patch, err := json.Marshal(object{"rules": rules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.patch(roles, w.namespace, string(patch))
+	aggregated["metadata"] = object{"name": w.namespace, "annotations": object{"changed": "yes"}}
+	w.setConfig(item, config(aggregated))
+	w.mustSucceed(item)
+	if diff := cmp.Diff(rules, w.mustGet(roles, w.namespace).Object["rules"]); diff != "" {
+		t.Errorf("rules of an aggregated role: -want +got:\n%s", diff)
+	}
+}
+
 func TestForeignFinalizersAndOwnersSurvive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -222,7 +257,7 @@ func TestReadiness(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(config(w.deployment("web", "nginx")))
 	result := w.reconcile(item)
-	w.mustWaitFor(result, "waiting for Deployment "+w.namespace+"/web: ")
+	w.mustWaitFor(result, "Deployment "+w.namespace+"/web: ")
 	if result.InProgress.PollAfter <= 0 {
 		t.Errorf("expected a poll hint, but found %s", result.InProgress.PollAfter)
 	}
@@ -287,6 +322,27 @@ func TestV1alpha1WithExports(t *testing.T) {
 	}
 }
 
+// TestKindThatComesLater has the kind defined by another deploy item after a call that did not find it: a retry does.
+func TestKindThatComesLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	group := w.namespace + ".example.org"
+	item := w.item(config(w.custom(group, "Latecomer", "l")))
+	w.mustFail(w.reconcile(item), nil, "UnknownKind", "serves no kind Latecomer")
+	definition := w.item(config(crd(group, "Latecomer")))
+	definition.Name = "definition"
+	w.mustSucceed(definition)
+	// The API server takes a moment to serve a kind whose definition is established.
+	result := w.reconcile(item)
+	for deadline := time.Now().Add(30 * time.Second); result.Succeeded == nil && time.Now().Before(deadline); {
+		time.Sleep(50 * time.Millisecond)
+		result = w.reconcile(item)
+	}
+	if result.Succeeded == nil {
+		t.Errorf("expected a retry to succeed, but found: %s", result)
+	}
+}
+
 // TestKindThatVanishes lets a kind go that the client believes to know: the call that finds out is retried, and then knows.
 func TestKindThatVanishes(t *testing.T) {
 	t.Parallel()
@@ -300,7 +356,7 @@ func TestKindThatVanishes(t *testing.T) {
 	}
 	second := w.item(config(w.custom("four.example.org", "Ghost", "second")))
 	w.mustFail(w.reconcile(second), nil, "apply Ghost "+w.namespace+"/second")
-	w.mustFail(w.reconcile(second), configurationProblem, "serves no kind Ghost")
+	w.mustFail(w.reconcile(second), nil, "UnknownKind", "serves no kind Ghost")
 }
 
 func TestErrorsOfTheTarget(t *testing.T) {
@@ -309,8 +365,8 @@ func TestErrorsOfTheTarget(t *testing.T) {
 	o := w.configMap("a", nil)
 	o["metadata"].(object)["namespace"] = w.namespace + "-missing"
 	w.mustFail(w.reconcile(w.item(config(o))), nil, "apply ConfigMap", "not found")
-	w.mustFail(w.reconcile(w.item(config(w.custom("nowhere.example.org", "Ghost", "g")))), configurationProblem,
-		"manifests[0].manifest", "Ghost "+w.namespace+"/g", "nowhere.example.org/v1")
+	w.mustFail(w.reconcile(w.item(config(w.custom("nowhere.example.org", "Ghost", "g")))), nil,
+		"UnknownKind", "manifests[0].manifest", "Ghost "+w.namespace+"/g", "nowhere.example.org/v1")
 	unauthorized := []landscaper.ErrorCode{landscaper.ErrorUnauthorized}
 	w.target = targetOf(t, anonymous())
 	w.mustFail(w.reconcile(w.item(config(w.configMap("a", nil)))), unauthorized, "credentials")

@@ -57,6 +57,7 @@ var (
 	services    = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	jobs        = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+	roles       = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
@@ -161,6 +162,13 @@ func (w *world) mustWaitFor(result *sdktest.Result, parts ...string) {
 	if result.InProgress == nil {
 		w.Fatalf("expected a job in progress, but found: %s", result)
 	}
+	if strings.HasPrefix(result.InProgress.WaitingFor, "waiting for") {
+		w.Errorf(`expected what is waited for without the words that the host adds, but found %q`, result.InProgress.WaitingFor)
+	}
+	last := result.Messages[len(result.Messages)-1].Progress
+	if want := "waiting for " + result.InProgress.WaitingFor; last == nil || last.Message != want {
+		w.Errorf("expected the progress %q, but found %v", want, last)
+	}
 	for _, part := range parts {
 		if !strings.Contains(result.InProgress.WaitingFor, part) {
 			w.Errorf("expected to wait for %q, but found %q", part, result.InProgress.WaitingFor)
@@ -196,7 +204,7 @@ func (w *world) get(resource schema.GroupVersionResource, name string) *unstruct
 }
 
 func (w *world) objects(resource schema.GroupVersionResource) dynamic.ResourceInterface {
-	if resource == crds || resource == namespaces {
+	if resource == crds || resource == namespaces || resource == roles {
 		return w.admin.Resource(resource)
 	}
 	return w.admin.Resource(resource).Namespace(w.namespace)
