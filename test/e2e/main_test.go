@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,35 +22,14 @@ var (
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
-	code, err := runTests(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func runTests(m *testing.M) (code int, err error) {
-	if binaries, err = testenv.Binaries(); err != nil {
-		return 1, err
-	}
-	dir, err := os.MkdirTemp("", "pergola-e2e-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if controlPlane, err = testenv.StartControlPlane(context.Background(), dir); err != nil {
-		return 1, err
-	}
-	defer func() {
-		if stopErr := controlPlane.Stop(); err == nil {
-			err = stopErr
+	os.Exit(testenv.RunTests(m, func(c *testenv.ControlPlane) (err error) {
+		controlPlane = c
+		if binaries, err = testenv.Binaries(); err != nil {
+			return err
 		}
-	}()
-	if admin, err = controlPlane.Client(); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+		admin, err = c.Client()
+		return err
+	}))
 }
 
 // pluginDir returns a new directory with the named plugins.

@@ -89,12 +89,12 @@ func (c *ControlPlane) Stop() error {
 }
 
 // Client returns a client of the administrator that knows Kubernetes' own types and Landscaper's.
-func (c *ControlPlane) Client() (client.Client, error) {
+func (c *ControlPlane) Client() (client.WithWatch, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err
 	}
-	cl, err := client.New(c.Config, client.Options{Scheme: scheme})
+	cl, err := client.NewWithWatch(c.Config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}

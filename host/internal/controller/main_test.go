@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"testing"
 
@@ -20,35 +18,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := runTests(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func runTests(m *testing.M) (code int, err error) {
 	ctrl.SetLogger(logr.Discard()) // what the controllers log is of no interest
-	dir, err := os.MkdirTemp("", "pergola-controller-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if controlPlane, err = testenv.StartControlPlane(context.Background(), dir); err != nil {
-		return 1, err
-	}
-	defer func() {
-		if stopErr := controlPlane.Stop(); err == nil {
-			err = stopErr
-		}
-	}()
-	scheme, err := testenv.Scheme()
-	if err != nil {
-		return 1, err
-	}
-	if admin, err = client.NewWithWatch(controlPlane.Config, client.Options{Scheme: scheme}); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+	os.Exit(testenv.RunTests(m, func(c *testenv.ControlPlane) (err error) {
+		controlPlane = c
+		admin, err = c.Client()
+		return err
+	}))
 }
