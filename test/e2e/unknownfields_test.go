@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,6 +40,8 @@ func preserveUnknownFields(t *testing.T) {
 		}
 		properties["future"] = apiextensionsv1.JSONSchemaProps{XPreserveUnknownFields: &preserve}
 	}
+	condition := schema.Properties["status"].Properties["conditions"].Items.Schema
+	condition.Properties["future"] = apiextensionsv1.JSONSchemaProps{XPreserveUnknownFields: &preserve}
 	if err := admin.Update(t.Context(), definition); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +62,8 @@ func TestUnknownFieldsSurviveAJob(t *testing.T) {
 	preserveUnknownFields(t)
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "probe")})
 	namespace, dir := newNamespace(t), t.TempDir()
-	known := newItem(namespace, "item", probeType, probeConfig(dir))
+	// A job that waits writes the list of conditions, of which one is somebody else's.
+	known := newItem(namespace, "item", probeType, probeConfig(dir, "waitFor"))
 	create(t, known)
 
 	value := map[string]any{"nested": []any{"text", int64(7), map[string]any{"deep": true}}}
@@ -75,6 +79,13 @@ func TestUnknownFieldsSurviveAJob(t *testing.T) {
 				return "", err
 			}
 		}
+		foreign := map[string]any{
+			"type": "Foreign", "status": "True", "reason": "R", "message": "m", "future": value,
+			"lastTransitionTime": "2021-04-15T12:10:51Z", "lastUpdateTime": "2021-04-15T12:10:51Z",
+		}
+		if err := unstructured.SetNestedSlice(item.Object, []any{foreign}, "status", "conditions"); err != nil {
+			return "", err
+		}
 		status := item.Object["status"]
 		if err := admin.Update(ctx, item); err != nil {
 			return "", err
@@ -89,7 +100,10 @@ func TestUnknownFieldsSurviveAJob(t *testing.T) {
 		return lost(item, value), nil
 	})
 
-	known = carryOutAgain(t, known, v1alpha1.DeployItemPhaseSucceeded)
+	jobID := setJob(t, known)
+	waitFor(t, known, "waiting", func(i *v1alpha1.DeployItem) bool { return len(i.Status.Conditions) == 2 })
+	touch(t, dir+"/waitFor")
+	known = waitFinished(t, known, jobID)
 
 	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(known), item); err != nil {
 		t.Fatal(err)
@@ -109,6 +123,17 @@ func lost(item *unstructured.Unstructured, value any) string {
 		if diff := cmp.Diff(value, found); diff != "" {
 			return "field " + path[0] + "…" + path[len(path)-2] + ".future (-want +got):\n" + diff
 		}
+	}
+	conditions, _, err := unstructured.NestedSlice(item.Object, "status", "conditions")
+	if err != nil {
+		return err.Error()
+	}
+	if len(conditions) != 1 {
+		return fmt.Sprintf("expected the foreign condition alone, but found %v", conditions)
+	}
+	foreign, _ := conditions[0].(map[string]any)
+	if diff := cmp.Diff(value, foreign["future"]); diff != "" {
+		return "field future of a foreign condition (-want +got):\n" + diff
 	}
 	return ""
 }

@@ -38,7 +38,7 @@ type Host struct {
 
 	cmd    *exec.Cmd
 	log    *logTail
-	waited chan struct{}
+	waited chan struct{} // closed when the process has ended, and err is set
 	err    error
 }
 
@@ -51,6 +51,11 @@ func StartHost(ctx context.Context, o HostOptions) (*Host, error) {
 	if o.LogLevel != "" {
 		args = append(args, "--log-level", o.LogLevel)
 	}
+	// A host that is killed cannot remove its temporary files itself. The path is short: sockets go there.
+	temporary, err := os.MkdirTemp("", "host-")
+	if err != nil {
+		return nil, fmt.Errorf("create temporary directory of the host: %w", err)
+	}
 	h := &Host{
 		cmd:    exec.Command(o.Binary, args...), //nolint:gosec,noctx // the caller's binary; Stop and Kill end it
 		log:    &logTail{sink: o.Log, address: make(chan string, 1)},
@@ -58,13 +63,16 @@ func StartHost(ctx context.Context, o HostOptions) (*Host, error) {
 	}
 	h.cmd.Stderr = h.log
 	h.cmd.Stdout = h.log
-	h.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1")
+	h.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1", "TMPDIR="+temporary)
 	if err := h.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start host: %w", err)
+		return nil, errors.Join(fmt.Errorf("start host: %w", err), os.RemoveAll(temporary))
 	}
 	go func() {
 		defer close(h.waited)
 		h.err = h.cmd.Wait()
+		if err := os.RemoveAll(temporary); err != nil {
+			h.err = errors.Join(h.err, err)
+		}
 	}()
 	select {
 	case address := <-h.log.address:

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "encoding/json"
+
 // ErrorCode classifies an error for machines.
 type ErrorCode string
 
@@ -85,6 +87,9 @@ type Condition struct {
 	// Codes classify an error that the condition stands for.
 	// +optional
 	Codes []ErrorCode `json:"codes,omitempty"`
+	// Unknown are the fields that this type does not know. Conditions are written as one list, by whomever one of them belongs
+	// to; those of others must come out of that as they went in.
+	Unknown map[string]json.RawMessage `json:"-"`
 }
 
 // ObjectReference names an object.

@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	"encoding/json"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -17,6 +18,22 @@ func (in *Condition) DeepCopyInto(out *Condition) {
 		in, out := &in.Codes, &out.Codes
 		*out = make([]ErrorCode, len(*in))
 		copy(*out, *in)
+	}
+	if in.Unknown != nil {
+		in, out := &in.Unknown, &out.Unknown
+		*out = make(map[string]json.RawMessage, len(*in))
+		for key, val := range *in {
+			var outVal []byte
+			if val == nil {
+				(*out)[key] = nil
+			} else {
+				inVal := (*in)[key]
+				in, out := &inVal, &outVal
+				*out = make(json.RawMessage, len(*in))
+				copy(*out, *in)
+			}
+			(*out)[key] = outVal
+		}
 	}
 }
 
