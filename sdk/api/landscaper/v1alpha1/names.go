@@ -23,5 +23,15 @@ const (
 	DefaultContextName = "default"
 )
 
-// OperationReconcile is the value of OperationAnnotation that asks for a new job.
-const OperationReconcile = "reconcile"
+// The values of OperationAnnotation that a DeployItem can have. Any other is left alone.
+const (
+	// OperationReconcile asks for a new job, which begins when the one under way has ended.
+	OperationReconcile = "reconcile"
+	// OperationTestReconcile is Landscaper's own name of OperationReconcile.
+	OperationTestReconcile = "test-reconcile"
+	// OperationForceReconcile asks the deployer to reconcile by force, although nothing may have changed: in the job under way, or
+	// in a new one.
+	OperationForceReconcile = "force-reconcile"
+	// OperationAbort ends the job under way as failed.
+	OperationAbort = "abort"
+)
