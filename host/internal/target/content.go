@@ -76,55 +76,64 @@ func wholeSecret(data map[string][]byte) ([]byte, []Problem) {
 	return raw, nil
 }
 
-// sanitize returns what a plugin may see of the content of a Target of this type.
-func sanitize(targetType v1alpha1.TargetType, raw []byte) (string, []Problem) {
+// sanitize returns what a plugin may see of the content of a Target of this type; or how to log in, in which case the plugin sees
+// a kubeconfig made of that; or what is wrong.
+func sanitize(targetType v1alpha1.TargetType, raw []byte) (string, *login, []Problem) {
 	if len(raw) > MaxContentSize {
-		return "", []Problem{invalid(contentField, "has %d bytes; at most %d are allowed", len(raw), MaxContentSize)}
+		return "", nil, []Problem{invalid(contentField, "has %d bytes; at most %d are allowed", len(raw), MaxContentSize)}
 	}
 	if targetType == v1alpha1.KubernetesClusterTargetType {
 		return kubernetesContent(raw)
 	}
 	if !holdsKubeconfig(raw) {
-		return string(raw), nil
+		return string(raw), nil, nil
 	}
-	return foreignContent(raw)
+	text, problems := foreignContent(raw)
+	return text, nil, problems
 }
 
-// kubernetesContent sanitizes the content of a Kubernetes cluster.
-func kubernetesContent(raw []byte) (string, []Problem) {
+// kubernetesContent sanitizes the content of a Kubernetes cluster. The field kubeconfig counts before all others, as in
+// Landscaper; between the others nobody guesses.
+func kubernetesContent(raw []byte) (string, *login, []Problem) {
 	root, problems := readObject(raw, contentField)
 	if len(problems) > 0 {
-		return "", problems
+		return "", nil, problems
 	}
-	kubeconfig := root
 	if field := lookup(root, "kubeconfig"); field != nil {
-		kubeconfig, problems = kubeconfigField(field)
+		kubeconfig, problems := kubeconfigField(field)
+		if len(problems) > 0 {
+			return "", nil, problems
+		}
+		text, problems := onlyKubeconfig(kubeconfig)
+		return text, nil, problems
 	}
-	if kubeconfig == root && !isKubeconfig(root) {
-		problems = noKubeconfig(root)
+	bare, oidc, self := isKubeconfig(root), present(root, oidcField), present(root, selfField)
+	switch {
+	case oidc != nil && self != nil:
+		return "", nil, []Problem{invalid(contentField, "has both oidcConfig and selfConfig; remove one of them")}
+	case bare && (oidc != nil || self != nil):
+		return "", nil, []Problem{invalid(contentField, "is a kubeconfig and has oidcConfig or selfConfig too; remove one of them")}
+	case bare:
+		text, problems := onlyKubeconfig(root)
+		return text, nil, problems
+	case oidc != nil:
+		login, problems := readLogin(oidc, oidcField)
+		return "", login, problems
+	case self != nil:
+		login, problems := readLogin(self, selfField)
+		return "", login, problems
+	default:
+		return "", nil, []Problem{invalid(contentField, "holds no kubeconfig; put one into the field kubeconfig, or use oidcConfig or selfConfig")}
 	}
-	if len(problems) > 0 {
-		return "", problems
-	}
+}
+
+// onlyKubeconfig returns content that is a kubeconfig and nothing else.
+func onlyKubeconfig(kubeconfig *yaml.Node) (string, []Problem) {
 	text, problems := rebuild(kubeconfig)
 	if len(problems) > 0 {
 		return "", problems
 	}
 	return encode(map[string]any{"kubeconfig": text})
-}
-
-// noKubeconfig says that content of a Kubernetes cluster is of another form than a kubeconfig.
-func noKubeconfig(root *yaml.Node) []Problem {
-	var problems []Problem
-	for _, name := range []string{"oidcConfig", "selfConfig"} {
-		if lookup(root, name) != nil {
-			problems = append(problems, invalid(name, "is not supported by this version, which takes only a kubeconfig; use the field kubeconfig"))
-		}
-	}
-	if len(problems) == 0 {
-		problems = append(problems, invalid(contentField, "holds no kubeconfig; put one into the field kubeconfig"))
-	}
-	return problems
 }
 
 // foreignContent sanitizes content that holds a kubeconfig though its Target is no Kubernetes cluster.
@@ -135,7 +144,7 @@ func foreignContent(raw []byte) (string, []Problem) {
 	}
 	field := lookup(root, "kubeconfig")
 	if field == nil && isKubeconfig(root) {
-		return kubernetesContent(raw)
+		return onlyKubeconfig(root)
 	}
 	beside := without(root, "kubeconfig")
 	if path, found := find(beside, contentField, position{texts: textDepth}); found {

@@ -2,8 +2,10 @@ package target
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,12 +17,13 @@ const foreignType = v1alpha1.TargetType("acme.org/thing")
 // outcome is what sanitize makes of content.
 type outcome struct {
 	content  string
+	login    *login
 	problems []string
 }
 
 func sanitized(targetType v1alpha1.TargetType, raw string) (outcome, Reason) {
-	text, problems := sanitize(targetType, []byte(raw))
-	got := outcome{content: text}
+	text, login, problems := sanitize(targetType, []byte(raw))
+	got := outcome{content: text, login: login}
 	for _, problem := range problems {
 		got.problems = append(got.problems, problem.String())
 	}
@@ -52,16 +55,11 @@ func TestKubernetesContent(t *testing.T) {
 		"other case":      {"Other parsers ignore case.", "KubeConfig:\n" + indent(sound), passes},
 		"surrogate pairs": {"Not all JSON is YAML for the parser.", `{"x":"\ud83d\ude00","kubeconfig":` + rebuilt + `}`, passes},
 		"tabs":            {"JSON may be indented by tabs.", strings.ReplaceAll(rebuilt, ",", ",\n\t"), passes},
-		"oidc": {
-			"Forms that come later are named.", `{"oidcConfig":{"server":"x"}}`,
-			fails("oidcConfig: is not supported by this version, which takes only a kubeconfig; use the field kubeconfig"),
+		"oidc beside":     {"Landscaper prefers the kubeconfig.", "oidcConfig: {server: x}\nkubeconfig:\n" + indent(sound), passes},
+		"nothing": {
+			"No form at all.", `{"kubeconfig":"","oidcConfig":null,"a":1}`,
+			fails("content: holds no kubeconfig; put one into the field kubeconfig, or use oidcConfig or selfConfig"),
 		},
-		"self": {
-			"Forms that come later are named.", `{"selfConfig":{"serviceAccount":{"name":"x"}}}`,
-			fails("selfConfig: is not supported by this version, which takes only a kubeconfig; use the field kubeconfig"),
-		},
-		"oidc beside": {"Landscaper prefers the kubeconfig.", "oidcConfig: {server: x}\nkubeconfig:\n" + indent(sound), passes},
-		"nothing":     {"No form at all.", `{"kubeconfig":"","a":1}`, fails("content: holds no kubeconfig; put one into the field kubeconfig")},
 		"empty":       {"An empty secret.", "", fails("content: is empty")},
 		"no object":   {"The kind is named, not the value.", `"t0ps3cret"`, fails("content: expected an object, found a text")},
 		"list":        {"The kind is named, not the value.", `{"kubeconfig":["t0ps3cret"]}`, fails("kubeconfig: expected a kubeconfig, found a list")},
@@ -91,7 +89,7 @@ func TestKubernetesContent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, reason := sanitized(v1alpha1.KubernetesClusterTargetType, tc.raw)
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome{})); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome{}, login{})); diff != "" {
 				t.Errorf("%s\nsanitize() (-want +got):\n%s", tc.reason, diff)
 			}
 			if len(tc.want.problems) > 0 && reason != ReasonContentInvalid {
@@ -160,7 +158,7 @@ func TestForeignContent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, reason := sanitized(foreignType, tc.raw)
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome{})); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome{}, login{})); diff != "" {
 				t.Errorf("%s\nsanitize() (-want +got):\n%s", tc.reason, diff)
 			}
 			if reason != tc.wantReason {
@@ -183,6 +181,25 @@ func TestWholeSecret(t *testing.T) {
 	}
 }
 
+// laughs is YAML that would be some gigabytes if its aliases were followed.
+func laughs(rest string) string {
+	text := &strings.Builder{}
+	text.WriteString("l0: &l0 [ha, ha, ha, ha, ha, ha, ha, ha, ha, ha]\n")
+	for level := 1; level < 9; level++ {
+		fmt.Fprintf(text, "l%d: &l%d [%s]\n", level, level, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*l%d, ", level-1), 10), ", "))
+	}
+	return text.String() + rest
+}
+
+// manyFields are fields of an object whose names are long.
+func manyFields() string {
+	text := &strings.Builder{}
+	for i := range 4_000 {
+		fmt.Fprintf(text, ", %s%d: 1", strings.Repeat("k", 200), i)
+	}
+	return text.String()
+}
+
 // TestBombs feeds small texts that are large once expanded, to parsers or to paths in errors.
 func TestBombs(t *testing.T) {
 	t.Parallel()
@@ -197,10 +214,22 @@ func TestBombs(t *testing.T) {
 			strings.Repeat(`{"`+key+`":`, 9_000) + `{"kubeconfig":[]}` + strings.Repeat("}", 9_000),
 		},
 		"brackets": {"More levels than a parser may take.", strings.Repeat("[", MaxContentSize)},
+		"laughs":   {"Each level is ten of the one before, in an oidcConfig.", laughs("oidcConfig: {audience: [*l8]}\n")},
+		"text":     {"The same inside a text.", marshal(t, map[string]any{"kubeconfig": laughs(sound)})},
+		"deep audience": {
+			"Levels inside a login.", `{"oidcConfig":{"audience":` + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + `}}`,
+		},
+		"many fields": {"Each unknown field is a problem.", "oidcConfig: {a: 1" + manyFields() + "}"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			began := time.Now()
+			defer func() {
+				if took := time.Since(began); took > time.Minute {
+					t.Errorf("%s\nit took %v", tc.reason, took)
+				}
+			}()
 			if got, _ := sanitized(v1alpha1.KubernetesClusterTargetType, tc.raw); len(got.problems) == 0 {
 				t.Errorf("%s\nwant a problem", tc.reason)
 			}

@@ -18,6 +18,35 @@
 // unknown fields or anchors. A kubeconfig that runs commands, reads files or impersonates somebody, in any of its entries,
 // is refused as a whole, and all that is wrong with it is reported at once.
 //
+// # Targets that name a ServiceAccount
+//
+// Instead of a kubeconfig, the content of a Kubernetes cluster may say how to log in, with a token for a ServiceAccount in the
+// namespace of the Target in the Landscaper cluster:
+//
+//	oidcConfig:                # to a cluster that trusts the tokens of the Landscaper cluster
+//	  server: https://…        # required; https, without user, query and fragment
+//	  caData: …                # PEM in base64; without it, the authorities that the plugin's machine trusts
+//	  serviceAccount: {name: …}
+//	  audience: [...]          # of the token; defaults to that of the Landscaper cluster's API server
+//	  expirationSeconds: 86400 # the default; 600 to 4294967296
+//	selfConfig:                # to the Landscaper cluster itself
+//	  serviceAccount: {name: …}
+//	  expirationSeconds: 86400
+//
+// A plugin never sees this. It gets a kubeconfig with the server and the token; that of a selfConfig has the address, the
+// certificate authority (inline, also if the host has it in a file) and the expected name of the host's own client
+// configuration, and none of its credentials.
+//
+// The field kubeconfig counts before the others, as in Landscaper. Both oidcConfig and selfConfig, or one of them beside a
+// kubeconfig that is the content itself, are an error: nobody guesses which cluster is meant. So is a field that is not known.
+//
+// Who may write Targets in a namespace can thus act as each of its ServiceAccounts, like who may create pods there.
+//
+// A token belongs to one version of a Target and its secret. It is handed out for a fifth of its life, at most for ten minutes,
+// so that who gets it can rely on the rest. All items that need a new token at the same time share one request. A ServiceAccount
+// that was deleted and created anew makes its tokens void before their time; they are handed out for these ten minutes at
+// most, and no longer if the Target is touched.
+//
 // # Targets of other types
 //
 // The content of a Target of another type passes unchanged unless it holds a kubeconfig. It does so if, at any depth,
@@ -31,5 +60,5 @@
 //
 // # Secrets and errors
 //
-// An error names objects, fields, and the entries of a kubeconfig. It never holds a value that was found.
+// An error names objects, fields, and the entries of a kubeconfig. It never holds any other value that was found, and no token.
 package target

@@ -163,6 +163,16 @@ func lookup(node *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
+// present returns a field of an object whatever the case of its name, also if it is empty; nil if it is not there or null.
+func present(node *yaml.Node, name string) *yaml.Node {
+	for key, value := range pairs(node) {
+		if fold(key.Value) == fold(name) && (value.Kind != yaml.ScalarNode || value.ShortTag() != tagNull) {
+			return value
+		}
+	}
+	return nil
+}
+
 // isEmpty tells whether a value is null, an empty text or an empty collection.
 func isEmpty(node *yaml.Node) bool {
 	switch node.Kind {

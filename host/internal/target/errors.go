@@ -23,6 +23,11 @@ const (
 	ReasonContentInvalid Reason = "TargetContentInvalid"
 	// ReasonForbidden: the content of the Target is understood and not allowed.
 	ReasonForbidden Reason = "TargetForbidden"
+	// ReasonServiceAccountNotFound: there is no ServiceAccount of the name that the content says. Worth another try.
+	ReasonServiceAccountNotFound Reason = "TargetServiceAccountNotFound"
+	// ReasonTokenForbidden: the API server does not let the host have a token for the ServiceAccount. Worth another try, since
+	// it is not the Target that must change.
+	ReasonTokenForbidden Reason = "TargetTokenForbidden"
 	// ReasonContextNotFound: there is no such Context. Worth another try, as Landscaper creates Contexts.
 	ReasonContextNotFound Reason = "ContextNotFound"
 )
@@ -36,7 +41,8 @@ const (
 // Error says that the Target or the Context of an item is missing or cannot be used. Failures of the API server are not
 // Errors; they are returned wrapped as they came.
 type Error struct {
-	// Reason is what the caller branches on.
+	// Reason is what the caller branches on: ReasonTargetNotFound and ReasonContextNotFound say that the object itself is
+	// missing, all others that it exists and cannot be used.
 	Reason Reason
 	// Kind of the object: Target or Context.
 	Kind string
@@ -44,7 +50,7 @@ type Error struct {
 	Namespace, Name string
 	// Problems are all that is wrong: at least one, at most the first hundred.
 	Problems []Problem
-	// Err is the answer of the API server if something was not found, otherwise nil.
+	// Err is the answer of the API server if something was not found or not allowed by it, otherwise nil.
 	Err error
 }
 
@@ -85,7 +91,7 @@ func (e *Error) Code() v1alpha1.ErrorCode {
 	switch e.Reason {
 	case ReasonSecretKeyNotFound, ReasonContentInvalid, ReasonForbidden:
 		return v1alpha1.ErrorConfigurationProblem
-	case ReasonTargetNotFound, ReasonSecretNotFound, ReasonContextNotFound:
+	case ReasonTargetNotFound, ReasonSecretNotFound, ReasonContextNotFound, ReasonServiceAccountNotFound, ReasonTokenForbidden:
 		return ""
 	}
 	return ""

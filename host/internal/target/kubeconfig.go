@@ -56,7 +56,7 @@ func rebuild(kubeconfig *yaml.Node) (string, []Problem) {
 	r.forbid(users, forbiddenInUser)
 
 	current := r.required(kubeconfig, "", "current-context")
-	config := clientcmdv1.Config{Kind: "Config", APIVersion: clientcmdv1.SchemeGroupVersion.Version, CurrentContext: current}
+	config := clientcmdv1.Config{CurrentContext: current}
 	if context, ok := r.named(contexts, "contexts", "current-context", current); ok {
 		named := r.context(context)
 		config.Contexts = []clientcmdv1.NamedContext{named}
@@ -70,9 +70,19 @@ func rebuild(kubeconfig *yaml.Node) (string, []Problem) {
 	if len(r.problems) > 0 {
 		return "", r.problems
 	}
-	text, err := json.Marshal(config)
+	text, err := writeKubeconfig(config)
 	if err != nil {
 		return "", []Problem{invalid("kubeconfig", "cannot be written as JSON")}
+	}
+	return text, nil
+}
+
+// writeKubeconfig writes a kubeconfig in JSON, which is YAML.
+func writeKubeconfig(config clientcmdv1.Config) (string, error) {
+	config.Kind, config.APIVersion = "Config", clientcmdv1.SchemeGroupVersion.Version
+	text, err := json.Marshal(config)
+	if err != nil {
+		return "", fmt.Errorf("write kubeconfig: %w", err)
 	}
 	return string(text), nil
 }

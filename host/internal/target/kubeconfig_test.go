@@ -151,7 +151,7 @@ func TestAllowedFieldsSurvive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(text))
+	got, _, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(text))
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -291,7 +291,7 @@ func TestNothingForbiddenGetsThrough(t *testing.T) {
 	passed := 0
 	rapid.Check(t, func(t *rapid.T) {
 		raw := genContent(t)
-		content, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(raw))
+		content, _, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(raw))
 		for _, problem := range problems {
 			if text := problem.String(); strings.Contains(text, "t0ps3cret") || strings.Contains(text, "dDBwczNjcmV0") {
 				t.Fatalf("the problem holds a secret: %s", text)
@@ -313,17 +313,20 @@ func FuzzContent(f *testing.F) {
 		kubeconfig("exec: {command: sh}"), kubeconfig("Exec: {command: sh}"), kubeconfig("tokenFile: /x", "as: y"),
 		"a: &a {users: []}\nb: {<<: *a, clusters: []}", `{"kubeconfig":1,"kubeconfig":2}`, `{"x":"\ud83d\ude00","kubeconfig":` + rebuilt + `}`,
 		"\ufeff" + sound, "? [a]\n: b", "- &a [*a]", "!!binary a2luZA==: !x y", "{\"a\": \"{\\\"kubeconfig\\\": 1}\"}", "\xff\xfea\x00",
+		oidcContent(), oidcContent("audience: [a]", "expirationSeconds: 3600", "extra: 1"), oidcContent("server: https://u:p@x"), oidcContent() + "\n" + sound,
+		`{"selfConfig":{"serviceAccount":{"name":"x"},"expirationSeconds":600}}`, `{"SelfConfig":{"serviceAccount":{"name":"../x"}}}`,
+		`{"oidcConfig":{"server":"https://x","serviceAccount":{"name":"x"}},"selfConfig":null}`, "selfConfig: &a {serviceAccount: {name: *a}}",
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if content, problems := sanitize(v1alpha1.KubernetesClusterTargetType, raw); len(problems) == 0 {
-			checkHarmless(t, content)
+		if content, login, problems := sanitize(v1alpha1.KubernetesClusterTargetType, raw); len(problems) == 0 {
+			checkHarmless(t, loggedIn(t, content, login))
 		}
 		if _, problems := wholeSecret(map[string][]byte{"a": raw}); len(problems) > 0 {
 			t.Fatalf("as a whole secret: %v", problems)
 		}
-		content, problems := sanitize(foreignType, raw)
+		content, _, problems := sanitize(foreignType, raw)
 		if len(problems) > 0 || content == string(raw) && !holdsKubeconfig(raw) {
 			return
 		}
@@ -331,7 +334,7 @@ func FuzzContent(f *testing.F) {
 		if config := load(t, content); config.Contexts[config.CurrentContext] == nil {
 			t.Fatalf("content of another type has no current context: %s", content)
 		}
-		if again, problems := sanitize(foreignType, []byte(content)); again != content {
+		if again, _, problems := sanitize(foreignType, []byte(content)); again != content {
 			t.Fatalf("sanitizing twice: %v\nonce:  %s\ntwice: %s", problems, content, again)
 		}
 	})

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,6 +27,8 @@ type Resolver struct {
 	cached, live   client.Reader
 	secrets        *secrets
 	contents       *lru.Cache
+	adding         sync.Mutex // held while one is added to contents
+	issuer         *issuer    // nil if there are no tokens
 	defaultContext bool
 }
 
@@ -32,6 +37,9 @@ type Option func(*options)
 
 type options struct {
 	cacheSize      int
+	tokens         TokenRequester
+	own            *rest.Config
+	clock          clock.PassiveClock
 	defaultContext bool
 }
 
@@ -47,33 +55,50 @@ func WithDefaultContext() Option {
 	return func(o *options) { o.defaultContext = true }
 }
 
+// WithTokens lets Targets name a ServiceAccount to log in with, in oidcConfig or selfConfig. requester issues tokens in the
+// Landscaper cluster. config is how the host itself reaches that cluster: a selfConfig takes the address, the certificate
+// authority and the expected name of the API server from it, and none of the credentials. Neither may be nil, and config must
+// not change any more. Defaults to no tokens: such Targets are a configuration problem.
+func WithTokens(requester TokenRequester, config *rest.Config) Option {
+	return func(o *options) { o.tokens, o.own = requester, config }
+}
+
+// WithClock sets the clock that tells when a token is replaced. Defaults to the real one.
+func WithClock(c clock.PassiveClock) Option {
+	return func(o *options) { o.clock = c }
+}
+
 // NewResolver returns a Resolver.
 //
 // cached is backed by informers and asked for Targets and Contexts, and for the metadata of Secrets (a
 // *metav1.PartialObjectMetadata of kind v1/Secret). live reads from the API server and is asked for the same Targets and
 // Contexts, and for Secrets.
 func NewResolver(cached, live client.Reader, opts ...Option) *Resolver {
-	settings := options{}
+	settings := options{clock: clock.RealClock{}}
 	for _, opt := range opts {
 		opt(&settings)
 	}
 	if settings.cacheSize < 1 {
 		settings.cacheSize = DefaultCacheSize
 	}
-	return &Resolver{
+	r := &Resolver{
 		cached:         cached,
 		live:           live,
 		secrets:        &secrets{cached: cached, live: live, byVersion: lru.New(settings.cacheSize)},
 		contents:       lru.New(settings.cacheSize),
 		defaultContext: settings.defaultContext,
 	}
+	if settings.tokens != nil {
+		r.issuer = &issuer{requester: settings.tokens, own: settings.own, clock: settings.clock}
+	}
+	return r
 }
 
 // Target returns the Target of an item with its content, as the package comment describes; nil without an error for an item
 // that has no target. The result belongs to the caller.
 //
-// What is wrong with the Target is returned as an *Error, after it was confirmed with live objects. A failure of the readers is
-// returned wrapped and says nothing about the Target. Target blocks on API requests until ctx ends.
+// What is wrong with the Target is returned as an *Error, after it was confirmed with live objects. A failure of the readers, or
+// of a request for a token, is returned wrapped and says nothing about the Target. Target blocks on API requests until ctx ends.
 func (r *Resolver) Target(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.ResolvedTarget, error) {
 	if item.Spec.Target == nil {
 		return nil, nil //nolint:nilnil // no target is an ordinary case and no error
@@ -127,7 +152,28 @@ func (r *Resolver) resolve(
 	if len(content.problems) > 0 {
 		return nil, targetError(item, nil, content.problems...)
 	}
-	return &v1alpha1.ResolvedTarget{Target: withoutContent(target), Content: content.text}, nil
+	text := content.text
+	if content.account != nil {
+		if text, err = r.logIn(ctx, item, content.account); err != nil {
+			return nil, err
+		}
+	}
+	return &v1alpha1.ResolvedTarget{Target: withoutContent(target), Content: text}, nil
+}
+
+// logIn returns the content of a Target that names a ServiceAccount.
+func (r *Resolver) logIn(ctx context.Context, item *v1alpha1.DeployItem, a *account) (string, error) {
+	if r.issuer == nil {
+		return "", targetError(item, nil, noTokens(a.login))
+	}
+	text, err := r.issuer.content(ctx, a)
+	if problem, ok := a.problem(err); ok {
+		return "", targetError(item, err, problem)
+	}
+	if err != nil {
+		return "", fmt.Errorf("resolve Target %q: %w", item.Namespace+"/"+item.Spec.Target.Name, err)
+	}
+	return text, nil
 }
 
 // contentVersion identifies what the content of a Target was made from; secret is zero for inline content.
@@ -135,9 +181,11 @@ type contentVersion struct {
 	target, secret version
 }
 
-// content is what became of the content of a Target: text, or problems. It is shared and read only.
+// content is what became of the content of a Target: text, or an account, or problems. It is shared and read only, but for the
+// latest token of the account.
 type content struct {
 	text     string
+	account  *account
 	problems []Problem
 }
 
@@ -151,21 +199,31 @@ func (r *Resolver) content(target *v1alpha1.Target, data *secret) *content {
 	if known, ok := r.contents.Get(key); ok {
 		return known.(*content) //nolint:forcetypeassert // nothing else is in there
 	}
-	made := newContent(&target.Spec, data)
+	made := newContent(target, data)
+	r.adding.Lock()
+	defer r.adding.Unlock()
+	if known, ok := r.contents.Get(key); ok { // all must share one account, or each would request its own token
+		return known.(*content) //nolint:forcetypeassert // nothing else is in there
+	}
 	r.contents.Add(key, made)
 	return made
 }
 
-func newContent(spec *v1alpha1.TargetSpec, data *secret) *content {
-	raw, problems := rawContent(spec, data)
+func newContent(target *v1alpha1.Target, data *secret) *content {
+	raw, problems := rawContent(&target.Spec, data)
 	if len(problems) > 0 {
 		return &content{problems: problems}
 	}
-	text, problems := sanitize(spec.Type, raw)
+	text, login, problems := sanitize(target.Spec.Type, raw)
 	if len(problems) > maxProblems {
 		problems = slices.Clone(problems[:maxProblems]) // the rest is not kept in memory
 	}
-	return &content{text: text, problems: problems}
+	if len(problems) > 0 || login == nil {
+		return &content{text: text, problems: problems}
+	}
+	return &content{account: &account{
+		login: login, name: types.NamespacedName{Namespace: target.Namespace, Name: login.serviceAccount},
+	}}
 }
 
 // Context returns the Context of an item, in the item's namespace. The result belongs to the caller.

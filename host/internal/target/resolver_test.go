@@ -344,7 +344,7 @@ func TestConcurrent(t *testing.T) {
 func TestManyProblems(t *testing.T) {
 	t.Parallel()
 	lines := strings.Repeat("- {name: x, user: {exec: {command: t0ps3cret}}}\n", 500)
-	made := newContent(&inlineTarget("1", marshal(t, map[string]any{"kubeconfig": kubeconfig("{}") + lines})).Spec, nil)
+	made := newContent(inlineTarget("1", marshal(t, map[string]any{"kubeconfig": kubeconfig("{}") + lines})), nil)
 	if len(made.problems) != maxProblems {
 		t.Errorf("want %d problems, got %d", maxProblems, len(made.problems))
 	}

@@ -1,0 +1,309 @@
+package target
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// authority returns the certificate of a certificate authority, in PEM.
+var authority = sync.OnceValue(func() []byte {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err) //nolint:forbidigo // there is no test yet that could fail
+	}
+	certificate, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "ca"}, key)
+	if err != nil {
+		panic(err) //nolint:forbidigo // there is no test yet that could fail
+	}
+	pem, err := cert.EncodeCertificates(certificate)
+	if err != nil {
+		panic(err) //nolint:forbidigo // there is no test yet that could fail
+	}
+	return pem
+})
+
+// oidcContent returns content with an oidcConfig that is sound but for these fields of it.
+func oidcContent(fields ...string) string {
+	config := map[string]string{
+		"server": `"https://example.org:6443"`, "caData": fmt.Sprintf("%q", base64.StdEncoding.EncodeToString(authority())),
+		"serviceAccount": `{"name":"deployer"}`,
+	}
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		config[name] = value
+	}
+	lines := []string{"oidcConfig:"}
+	for name, value := range config {
+		lines = append(lines, "  "+name+": "+value)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	cluster := &clientcmdv1.Cluster{Server: "https://example.org:6443", CertificateAuthorityData: authority()}
+	self := func(expiration int64) outcome {
+		return outcome{login: &login{field: selfField, serviceAccount: "deployer", expiration: expiration}}
+	}
+	oidc := func(expiration int64, cluster *clientcmdv1.Cluster, audiences ...string) outcome {
+		return outcome{login: &login{
+			field: oidcField, serviceAccount: "deployer", expiration: expiration, cluster: cluster, audiences: audiences,
+		}}
+	}
+	fails := func(problems ...string) outcome { return outcome{problems: problems} }
+	const (
+		outOfRange = "expirationSeconds: expected a whole number from 600 to 4294967296"
+		noHTTPS    = "oidcConfig.server: is no https URL; write https://HOST:PORT"
+	)
+	cases := map[string]struct {
+		reason, raw string
+		want        outcome
+	}{
+		"oidc":          {"The defaults are Landscaper's.", oidcContent(), oidc(86400, cluster)},
+		"everything":    {"All fields.", oidcContent("audience: [a, b]", "expirationSeconds: 3600"), oidc(3600, cluster, "a", "b")},
+		"self":          {"The cluster is the host's.", `{"selfConfig":{"serviceAccount":{"name":"deployer"}}}`, self(86400)},
+		"self expires":  {"JSON numbers too.", `{"selfConfig":{"serviceAccount":{"name":"deployer"},"expirationSeconds":600}}`, self(600)},
+		"longest":       {"The API server's bound.", `{"selfConfig":{"serviceAccount":{"name":"deployer"},"expirationSeconds":4294967296}}`, self(1 << 32)},
+		"other case":    {"Landscaper ignores case.", `{"SelfConfig":{"ServiceAccount":{"Name":"deployer"}}}`, self(86400)},
+		"field beside":  {"As with a kubeconfig.", `{"region":"eu","kubeconfig":"","selfConfig":{"serviceAccount":{"name":"deployer"}}}`, self(86400)},
+		"no caData":     {"Public certificates exist.", oidcContent(`caData: ""`), oidc(86400, &clientcmdv1.Cluster{Server: cluster.Server})},
+		"empty values":  {"Generated content spells out what is not there.", oidcContent("audience: []", "expirationSeconds: null"), oidc(86400, cluster)},
+		"both":          {"Nobody guesses.", oidcContent() + "\nselfConfig: {}", fails("content: has both oidcConfig and selfConfig; remove one of them")},
+		"bare beside":   {"Nobody guesses.", sound + oidcContent(), fails("content: is a kubeconfig and has oidcConfig or selfConfig too; remove one of them")},
+		"no object":     {"The kind is told.", `{"selfConfig":"t0ps3cret"}`, fails("selfConfig: expected an object, found a text")},
+		"empty self":    {"What is missing is told.", `{"selfConfig":{}}`, fails("selfConfig.serviceAccount.name: is missing")},
+		"empty oidc":    {"All of it at once.", `{"oidcConfig":{}}`, fails("oidcConfig.server: is missing", "oidcConfig.serviceAccount.name: is missing")},
+		"upper scheme":  {"Schemes have no case.", oidcContent("server: HTTPS://example.org"), oidc(86400, &clientcmdv1.Cluster{Server: "HTTPS://example.org", CertificateAuthorityData: authority()})},
+		"http":          {"No token in clear text.", oidcContent("server: http://t0ps3cret"), fails(noHTTPS)},
+		"no scheme":     {"client-go would guess.", oidcContent("server: 't0ps3cret:6443'"), fails(noHTTPS)},
+		"no host":       {"client-go would dial nothing.", oidcContent("server: 'https://:6443'"), fails(noHTTPS)},
+		"not parseable": {"The parser's error would quote it.", oidcContent(`server: "https://t0ps3cret\x7f"`), fails(noHTTPS)},
+		"user": {
+			"A password would be shown in messages.", oidcContent("server: https://u:t0ps3cret@example.org"),
+			fails("oidcConfig.server: has a user or a password; remove it, as the token is the credential"),
+		},
+		"query": {
+			"client-go would drop it.", oidcContent("server: https://example.org?t0ps3cret"),
+			fails("oidcConfig.server: has a query or a fragment; remove it"),
+		},
+		"raw PEM": {
+			"A frequent mistake gets its own message.", oidcContent(fmt.Sprintf("caData: %q", authority())),
+			fails("oidcConfig.caData: is PEM as such; encode it in base64, as in the certificate-authority-data of a kubeconfig"),
+		},
+		"no base64":      {"The value is not told.", oidcContent("caData: t0ps3cret!"), fails("oidcConfig.caData: is not valid base64")},
+		"no certificate": {"client-go would fail later.", oidcContent("caData: Y2E="), fails("oidcConfig.caData: holds no certificate in PEM once decoded from base64")},
+		"too short":      {"The API server would refuse.", oidcContent("expirationSeconds: 599"), fails("oidcConfig." + outOfRange)},
+		"too long":       {"The API server would refuse.", oidcContent("expirationSeconds: 4294967297"), fails("oidcConfig." + outOfRange)},
+		"fraction":       {"Landscaper takes none.", oidcContent("expirationSeconds: 3600.5"), fails("oidcConfig." + outOfRange)},
+		"octal":          {"Octal for one parser, decimal for another.", oidcContent("expirationSeconds: 07777"), fails("oidcConfig." + outOfRange)},
+		"zero":           {"Zero is no default.", oidcContent("expirationSeconds: 0"), fails("oidcConfig." + outOfRange)},
+		"huge":           {"More than 64 bits.", oidcContent("expirationSeconds: 99999999999999999999"), fails("oidcConfig." + outOfRange)},
+		"account text": {
+			"The kind is told.", oidcContent("serviceAccount: t0ps3cret"),
+			fails("oidcConfig.serviceAccount: expected an object with the field name, found a text"),
+		},
+		"account namespace": {
+			"Another namespace is not possible.", `{"selfConfig":{"serviceAccount":{"name":"deployer","namespace":"t0ps3cret"}}}`,
+			fails("selfConfig.serviceAccount.namespace: is not known; expected only name"),
+		},
+		"account name": {
+			"The name is part of a URL.", `{"selfConfig":{"serviceAccount":{"name":"../secrets"}}}`,
+			fails("selfConfig.serviceAccount.name: is no name that a ServiceAccount can have: lower case letters, digits, '-' and '.'"),
+		},
+		"self server": {
+			"That is oidcConfig.", `{"selfConfig":{"serviceAccount":{"name":"deployer"},"server":"t0ps3cret","audience":[]}}`,
+			fails(
+				"selfConfig.server: is not known; expected only serviceAccount, expirationSeconds",
+				"selfConfig.audience: is not known; expected only serviceAccount, expirationSeconds",
+			),
+		},
+		"all at once": {
+			"All problems at once.", "oidcConfig: {server: [t0ps3cret], caData: 1, serviceAccount: {name: 1}, audience: t0ps3cret, expirationSeconds: '900', audiences: []}",
+			fails(
+				"oidcConfig.audiences: is not known; expected only server, caData, serviceAccount, audience, expirationSeconds",
+				"oidcConfig.server: expected a text, found a list",
+				"oidcConfig.caData: expected a text, found a number (quotes make it a text)",
+				"oidcConfig.audience: expected a list of texts, found a text",
+				"oidcConfig.serviceAccount.name: expected a text, found a number (quotes make it a text)",
+				"oidcConfig.expirationSeconds: expected a number, found a text",
+			),
+		},
+		"audience": {
+			"Each entry is checked.", oidcContent(`audience: [a, "", 1, [t0ps3cret]]`),
+			fails(
+				"oidcConfig.audience[1]: expected a text that is not empty", "oidcConfig.audience[2]: expected a text that is not empty",
+				"oidcConfig.audience[3]: expected a text that is not empty",
+			),
+		},
+		"duplicate keys": {
+			"Parsers differ about which counts.", `{"selfConfig":{"serviceAccount":{"name":"a"},"serviceaccount":{"name":"b"}}}`,
+			fails("content.selfConfig.serviceaccount: the key appears twice (keys that differ only in case count as equal)"),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, reason := sanitized(v1alpha1.KubernetesClusterTargetType, tc.raw)
+			if len(got.problems) > 0 {
+				got.login = nil
+			}
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome{}, login{})); diff != "" {
+				t.Errorf("%s\nsanitize() (-want +got):\n%s", tc.reason, diff)
+			}
+			if len(tc.want.problems) > 0 && reason != ReasonContentInvalid {
+				t.Errorf("%s\nsanitize(): want %s, got %s", tc.reason, ReasonContentInvalid, reason)
+			}
+		})
+	}
+}
+
+func TestLoginOfOtherTypes(t *testing.T) {
+	t.Parallel()
+	raw := oidcContent()
+	if got, _ := sanitized(foreignType, raw); got.content != raw || got.login != nil {
+		t.Errorf("an oidcConfig means nothing in a Target of another type, but sanitize() made %v of it", got)
+	}
+}
+
+func TestOwnCluster(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, authority(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	credentials := func(c rest.Config) *rest.Config {
+		c.BearerToken, c.BearerTokenFile, c.Username, c.Password = "t0ps3cret", "/t0ps3cret", "u", "t0ps3cret"
+		c.CertData, c.KeyData = []byte("t0ps3cret"), []byte("t0ps3cret")
+		c.Impersonate = rest.ImpersonationConfig{UserName: "t0ps3cret"}
+		c.ExecProvider = &clientcmdapi.ExecConfig{Command: "t0ps3cret"}
+		return &c
+	}
+	cases := map[string]struct {
+		reason  string
+		config  *rest.Config
+		want    *clientcmdv1.Cluster
+		wantErr bool
+	}{
+		"credentials": {
+			reason: "None of the host's credentials gets through.",
+			config: credentials(rest.Config{Host: "https://u:t0ps3cret@example.org", TLSClientConfig: rest.TLSClientConfig{
+				CAData: authority(), ServerName: "name",
+			}}),
+			want: &clientcmdv1.Cluster{Server: "https://example.org", CertificateAuthorityData: authority(), TLSServerName: "name"},
+		},
+		"file": {
+			reason: "In a cluster the authority is in a file, which no plugin may be told to read.",
+			config: &rest.Config{Host: "https://10.0.0.1:443", TLSClientConfig: rest.TLSClientConfig{CAFile: file}},
+			want:   &clientcmdv1.Cluster{Server: "https://10.0.0.1:443", CertificateAuthorityData: authority()},
+		},
+		"data and file": {
+			reason: "As in client-go, data counts before a file.",
+			config: &rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{CAData: authority(), CAFile: "/missing"}},
+			want:   &clientcmdv1.Cluster{Server: "https://a", CertificateAuthorityData: authority()},
+		},
+		"file missing": {
+			reason:  "A file that is missing is no reason to trust everybody.",
+			config:  &rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{CAFile: file + ".missing"}},
+			wantErr: true,
+		},
+		"insecure": {
+			reason: "client-go refuses an authority beside it.",
+			config: &rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{Insecure: true, CAData: authority()}},
+			want:   &clientcmdv1.Cluster{Server: "https://a", InsecureSkipTLSVerify: true},
+		},
+		"host and port": {
+			reason: "Without a scheme the client certificate decides, which the plugin does not get.",
+			config: &rest.Config{Host: "a:6443", TLSClientConfig: rest.TLSClientConfig{CertFile: "/cert"}},
+			want:   &clientcmdv1.Cluster{Server: "https://a:6443"},
+		},
+		"proxy": {
+			reason: "kubectl proxy is the operator's choice.",
+			config: &rest.Config{Host: "127.0.0.1:8001"},
+			want:   &clientcmdv1.Cluster{Server: "http://127.0.0.1:8001"},
+		},
+		"path": {
+			reason: "An API server behind a path.",
+			config: &rest.Config{Host: "https://a/k8s/clusters/c-1"},
+			want:   &clientcmdv1.Cluster{Server: "https://a/k8s/clusters/c-1"},
+		},
+		"no host": {reason: "There must be one.", config: &rest.Config{}, wantErr: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := ownCluster(tc.config)
+			if diff := cmp.Diff(tc.want, got); diff != "" || (err != nil) != tc.wantErr {
+				t.Errorf("%s\nownCluster(): %v (-want +got):\n%s", tc.reason, err, diff)
+			}
+		})
+	}
+}
+
+// loggedIn is the content that a plugin gets: the text, or what becomes of the login.
+func loggedIn(t failer, text string, l *login) string {
+	t.Helper()
+	if l == nil {
+		return text
+	}
+	if text != "" || l.serviceAccount == "" || l.expiration < minExpiration {
+		t.Fatalf("unexpected text %q or login %v", text, l)
+	}
+	cluster := l.cluster
+	if cluster == nil {
+		cluster = &clientcmdv1.Cluster{Server: "https://own"}
+	}
+	content, err := contentWith(cluster, "token")
+	if err != nil {
+		t.Fatalf("write content: %v", err)
+	}
+	return content
+}
+
+// FuzzKubeconfig: whatever is in the field kubeconfig, as a text or an object or the content itself, what comes out is harmless.
+func FuzzKubeconfig(f *testing.F) {
+	for _, seed := range []string{
+		"", sound, rebuilt, kubeconfig("exec: {command: sh}"), kubeconfig("auth-provider: {name: oidc}"), kubeconfig("tokenFile: /x", "as: y"),
+		kubeconfig("client-certificate: /x", "client-key-data: eA=="), kubeconfig(`"\u0065xec": {command: sh}`), kubeconfig("toKenFile: /x"),
+		strings.Replace(sound, "server:", "certificate-authority: /x\n    server:", 1), sound + "---\n" + sound,
+		strings.Replace(sound, "server: https", "server: &s https", 1) + "preferences: *s\n", "a: &a [*a]\n" + sound, "<<: &a {}\n" + sound,
+		"b0: &b0 [x,x,x,x]\nb1: &b1 [*b0,*b0,*b0,*b0]\nb2: [*b1,*b1,*b1,*b1]\n" + sound, strings.Repeat("[", 5000), strings.Repeat("a: {", 200) + sound,
+		"%YAML 1.2\n---\n" + sound, strings.ReplaceAll(sound, "\n", "\r\n"), "\ufeff" + sound, `{"kind":"Config","users":[{"name":"\ud83d"}]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		asText, problems := encode(map[string]any{"kubeconfig": string(text)})
+		if len(problems) > 0 {
+			t.Fatalf("write content: %v", problems)
+		}
+		for _, raw := range []string{asText, "kubeconfig:\n" + indent(string(text)), string(text)} {
+			for _, targetType := range []v1alpha1.TargetType{v1alpha1.KubernetesClusterTargetType, foreignType} {
+				content, login, problems := sanitize(targetType, []byte(raw))
+				if len(problems) > 0 || content == raw && !holdsKubeconfig([]byte(raw)) {
+					continue
+				}
+				if targetType == foreignType {
+					load(t, content) // there may be fields beside the kubeconfig
+					continue
+				}
+				checkHarmless(t, loggedIn(t, content, login))
+			}
+		}
+	})
+}
