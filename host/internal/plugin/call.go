@@ -34,6 +34,13 @@ var ErrNotRunning = errors.New("the plugin is not running")
 // ErrCrashed says that the plugin's process ended in the middle of the call.
 var ErrCrashed = errors.New("the plugin ended in the middle of a call")
 
+// ErrInterrupted is the cause with which a caller cancels the context of a call whose result nobody wants any more. The plugin is
+// asked to stop, but gets less time for it than usual.
+var ErrInterrupted = errors.New("the call was interrupted")
+
+// interruptGrace is that time.
+const interruptGrace = 500 * time.Millisecond
+
 // ErrProtocol says that the plugin broke the rules of the protocol.
 var ErrProtocol = errors.New("the plugin broke the protocol")
 
@@ -192,6 +199,9 @@ func stopWith(ctx context.Context, ended <-chan struct{}, grace time.Duration, c
 	case <-ended:
 		return
 	case <-ctx.Done():
+	}
+	if errors.Is(context.Cause(ctx), ErrInterrupted) {
+		grace = min(grace, interruptGrace)
 	}
 	// Sending blocks while the plugin does not read, so the time runs from here.
 	timer := time.AfterFunc(grace, cancel)

@@ -181,21 +181,34 @@ func (p *Plugin) introduce(ctx context.Context, proc *process) (*Info, error) {
 		return nil, fmt.Errorf("has become another plugin (%q for %q instead of %q for %q); restart the host to use it",
 			info.Name, info.Types, before.Name, before.Types)
 	}
-	if !info.Capabilities.Configure {
-		return &info, nil
+	if err := p.configure(ctx, proc, &info); err != nil {
+		return nil, err
 	}
-	configured, err := proc.client.Configure(ctx, &deployerv1.ConfigureRequest{})
+	return &info, nil
+}
+
+// configure hands over the configuration document, in each life of the process.
+func (p *Plugin) configure(ctx context.Context, proc *process, info *Info) error {
+	document := p.settings.configs[info.Name]
+	if !info.Capabilities.Configure {
+		if len(document) > 0 {
+			return fmt.Errorf("is refused: there is configuration for it, but the plugin %q takes none; remove plugins.%s.config from the host configuration",
+				info.Name, info.Name)
+		}
+		return nil
+	}
+	configured, err := proc.client.Configure(ctx, &deployerv1.ConfigureRequest{Document: document})
 	if err != nil {
-		return nil, fmt.Errorf("configure the plugin: %w", err)
+		return fmt.Errorf("configure the plugin: %w", err)
 	}
 	var problems []error
 	for _, problem := range configured.GetProblems() {
 		problems = append(problems, fmt.Errorf("%s: %s", bounded(problem.GetField()), bounded(problem.GetMessage())))
 	}
 	if err := errors.Join(problems...); err != nil {
-		return nil, fmt.Errorf("the plugin refuses its configuration: %w", err)
+		return fmt.Errorf("the plugin refuses its configuration: %w", err)
 	}
-	return &info, nil
+	return nil
 }
 
 // watch passes the plugin's wake-ups on until ctx ends or the process does.

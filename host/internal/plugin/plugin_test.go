@@ -169,11 +169,75 @@ func TestPluginMustNotBecomeAnother(t *testing.T) {
 	}
 }
 
+func withConfigs(configs map[string][]byte) func(*Options) {
+	return func(o *Options) { o.Configs = configs }
+}
+
 func TestConfigure(t *testing.T) {
 	t.Parallel()
-	h := start(t, "raw_easygoing")
-	if !h.plugin("raw_easygoing").Info().Capabilities.Configure {
-		t.Error("the capability got lost")
+	document := `{"int":9223372036854775807}`
+	cases := map[string]struct {
+		reason  string
+		configs map[string][]byte
+		want    string
+	}{
+		"document": {reason: "the plugin's own, byte for byte", configs: map[string][]byte{"easygoing": []byte(document), "other": []byte("{}")}, want: document},
+		"empty":    {reason: "an entry without document", configs: map[string][]byte{"easygoing": nil}},
+		"none":     {reason: "defaults"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := runHost(t, pluginDir(t, "raw_easygoing"), withConfigs(tc.configs))
+			if !h.plugin("raw_easygoing").Info().Capabilities.Configure {
+				t.Errorf("%s: the capability got lost", tc.reason)
+			}
+			if diff := cmp.Diff(tc.want, left(t, h.dir, "config")); diff != "" {
+				t.Errorf("%s: document (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestConfigureInEachLife(t *testing.T) {
+	t.Parallel()
+	h := runHost(t, pluginDir(t, "raw_easygoing"), withConfigs(map[string][]byte{"easygoing": []byte(`{"a":1}`)}))
+	h.forget("config")
+	h.crash("raw_easygoing")
+	if diff := cmp.Diff(`{"a":1}`, left(t, h.dir, "config")); diff != "" {
+		t.Errorf("document of the second life (-want +got):\n%s", diff)
+	}
+}
+
+// What an operator configures must not be ignored in silence.
+func TestConfigForAPluginThatTakesNone(t *testing.T) {
+	t.Parallel()
+	h := openHost(t, pluginDir(t, "raw", "raw_plain_two"), withConfigs(map[string][]byte{"raw": []byte("{}"), "plain": nil})).run()
+	status := h.waitFor("raw", Backoff)
+	if status.Problem == nil || !strings.Contains(status.Problem.Error(), "remove plugins.raw.config from the host configuration") {
+		t.Errorf("expected the problem to say what to do, but found: %v", status.Problem)
+	}
+	h.waitFor("raw_plain_two", Running)
+	if h.For(echoType) != nil {
+		t.Error("a refused plugin serves")
+	}
+}
+
+func TestConfigForAPluginThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	h := runHost(t, pluginDir(t, "raw_easygoing"), withConfigs(map[string][]byte{"easygoing": []byte("{}"), "easygoign": []byte("{}"), "absent": nil}))
+	const message = "there is configuration for a plugin that is not there"
+	eventually(t, "the log to say so", func() bool { return len(h.log.with(message)) > 0 })
+	h.end()
+	var names []any
+	for _, r := range h.log.with(message) {
+		names = append(names, r["name"])
+		if diff := cmp.Diff([]any{"easygoing"}, r["plugins"]); diff != "" {
+			t.Errorf("the plugins that are there (-want +got):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff([]any{"absent", "easygoign"}, names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
 	}
 }
 

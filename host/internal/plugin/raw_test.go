@@ -72,7 +72,8 @@ func (r *raw) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.
 	return out, nil
 }
 
-func (r *raw) Configure(context.Context, *deployerv1.ConfigureRequest) (*deployerv1.ConfigureResponse, error) {
+func (r *raw) Configure(_ context.Context, in *deployerv1.ConfigureRequest) (*deployerv1.ConfigureResponse, error) {
+	leave("config", string(in.GetDocument()))
 	out := &deployerv1.ConfigureResponse{}
 	if r.name == "choosy" {
 		out.Problems = []*deployerv1.Problem{{Field: "a.b", Message: "is missing"}, {Field: "c", Message: "is wrong"}}

@@ -39,6 +39,9 @@ type Options struct {
 	StartTimeout time.Duration
 	// StopGrace is how long a call may go on after the plugin was asked to stop. Defaults to 5 seconds.
 	StopGrace time.Duration
+	// Configs are the configuration documents that are handed to plugins, as JSON, by the name that a plugin gives itself. A plugin
+	// with a document that it cannot take is not used; one with an empty document, or none, works with defaults.
+	Configs map[string][]byte
 	// Clock and Random default to the real ones. Random returns numbers from [0, 1).
 	Clock  clock.Clock
 	Random func() float64
@@ -59,6 +62,7 @@ type settings struct {
 	hostVersion  string
 	startTimeout time.Duration
 	stopGrace    time.Duration
+	configs      map[string][]byte
 	clock        clock.Clock
 	random       func() float64
 	listener     Listener
@@ -101,6 +105,7 @@ func Open(o Options, listener Listener) (*Set, error) {
 		hostVersion:  o.HostVersion,
 		startTimeout: orDefault(o.StartTimeout, 30*time.Second),
 		stopGrace:    orDefault(o.StopGrace, 5*time.Second),
+		configs:      o.Configs,
 		clock:        o.Clock,
 		random:       o.Random,
 		listener:     listener,
@@ -146,6 +151,9 @@ func (s *Set) Run(ctx context.Context) error {
 	defer cancel()
 	<-settling.Done()
 	s.stopSettling()
+	if ctx.Err() == nil {
+		s.warnOfUnusedConfigs()
+	}
 	<-ctx.Done()
 	supervisors.Wait()
 	if err := os.RemoveAll(s.settings.socketDir); err != nil {
@@ -160,6 +168,21 @@ func (s *Set) stopSettling() {
 	s.overdue = true
 	s.mu.Unlock()
 	s.settings.changed()
+}
+
+// warnOfUnusedConfigs tells of configuration for plugins that are not there, such as one whose name is mistyped.
+func (s *Set) warnOfUnusedConfigs() {
+	unused := maps.Clone(s.settings.configs)
+	names := make([]string, 0, len(s.plugins))
+	for _, p := range s.plugins {
+		if name := p.Name(); name != "" {
+			delete(unused, name)
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(unused)) {
+		s.log.Warn("there is configuration for a plugin that is not there, or has not started so far", "name", name, "plugins", names)
+	}
 }
 
 // Status lists all plugins in order of their files.
