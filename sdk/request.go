@@ -97,9 +97,10 @@ func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
 	return r.reporter.saveProviderStatus(ctx, document)
 }
 
-// Progress tells what the deployer is doing within a call: step is a short name, message a sentence. The host has it in its log,
-// at level debug, and in the message of a job whose time is up. It waits for no answer. What a job waits for between calls is
-// told by InProgress, and seen by the user.
+// Progress tells what the deployer is doing within a call: step is a short CamelCase name, such as ReadChart, message a sentence,
+// such as "reading the chart". A user sees both in the item's condition Reconciling if the call goes on for a second or more, and
+// the message in the error of a job whose time is up. It waits for no answer. What a job waits for between calls is told by
+// InProgress.
 func (r *Request) Progress(step, message string) {
 	if r.reporter != nil {
 		r.reporter.progress(step, message)

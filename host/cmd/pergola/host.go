@@ -16,6 +16,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -24,26 +25,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
-
-// drainTimeout is how long calls under way may take when the host stops.
-const drainTimeout = 30 * time.Second
-
-// hostFlags are the flags of the host command.
-type hostFlags struct {
-	kubeconfig string
-	pluginDir  string
-	standalone bool
-	listen     string
-	identity   string
-	logLevel   string
-	logFormat  string
-}
 
 func newHostCommand() *cobra.Command {
 	flags := &hostFlags{}
@@ -52,19 +41,14 @@ func newHostCommand() *cobra.Command {
 		Short: "Run the host: load the deployers of a directory and carry out DeployItems with them",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withAdvice(runHost(cmd.Context(), flags))
+			settings, err := flags.settings(cmd.Flags().Changed, defaultIdentity())
+			if err != nil {
+				return err
+			}
+			return withAdvice(runHost(cmd.Context(), flags, settings))
 		},
 	}
-	cmd.Flags().StringVar(&flags.kubeconfig, "kubeconfig", "",
-		"kubeconfig of the cluster with the DeployItems; without it $KUBECONFIG, or the cluster that this pod runs in")
-	cmd.Flags().StringVar(&flags.pluginDir, "plugin-dir", "/plugins", "directory with the deployer binaries")
-	cmd.Flags().BoolVar(&flags.standalone, "standalone", false,
-		"also set jobs: work without a Landscaper. Never use it beside one")
-	cmd.Flags().StringVar(&flags.listen, "listen-address", ":8080", "address for /healthz, /readyz and /metrics")
-	cmd.Flags().StringVar(&flags.identity, "identity", defaultIdentity(),
-		"name of this installation in the status of DeployItems")
-	cmd.Flags().StringVar(&flags.logLevel, "log-level", "info", "lowest level to log: debug, info, warn or error")
-	cmd.Flags().StringVar(&flags.logFormat, "log-format", "json", "json or text")
+	flags.addTo(cmd)
 	return cmd
 }
 
@@ -80,31 +64,51 @@ func defaultIdentity() string {
 }
 
 // runHost runs the host until ctx ends, and then lets the calls under way come to an end before it ends the plugins.
-func runHost(ctx context.Context, flags *hostFlags) error {
-	log, level, err := newLogger(flags)
+func runHost(ctx context.Context, flags *hostFlags, settings *config.HostConfiguration) error {
+	log, level, err := newLogger(settings.Log)
 	if err != nil {
 		return err
 	}
-	config, err := clusterConfig(flags.kubeconfig)
+	cluster, err := clusterConfig(flags.kubeconfig, settings.Client)
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(config)
+	mgr, err := newManager(cluster, settings.Timeouts.Shutdown.Duration)
 	if err != nil {
 		return err
+	}
+	selectors, errs := responsibility.Compile(settings.TargetSelectors, nil)
+	if len(errs) > 0 {
+		return errs.ToAggregate()
 	}
 	deployItems := controller.New(mgr, controller.Options{
-		Identity:       flags.identity,
+		Identity:       settings.Identity,
+		Workers:        settings.Workers,
+		PluginWorkers:  pluginWorkers(settings),
+		AbortTimeout:   settings.Timeouts.Abort.Duration,
+		Selectors:      selectors,
 		DefaultContext: flags.standalone,
 		Log:            log,
 	})
-	plugins, err := plugin.Open(plugin.Options{Dir: flags.pluginDir, Log: log, LogLevel: level, HostVersion: version}, deployItems)
+	plugins, err := plugin.Open(plugin.Options{
+		Dir:          flags.pluginDir,
+		Log:          log,
+		LogLevel:     level,
+		HostVersion:  version,
+		StartTimeout: settings.Timeouts.PluginStart.Duration,
+		StopGrace:    settings.Timeouts.PluginStop.Duration,
+		Configs:      pluginConfigs(settings),
+	}, deployItems)
 	if err != nil {
 		return err
 	}
 	deployItems.SetPlugins(plugins)
 	if flags.standalone {
-		setter, err := job.Setup(mgr, func(t v1alpha1.DeployItemType) bool { return plugins.For(t) != nil }, controller.NewMetadata, log)
+		options, err := jobOptions(settings)
+		if err != nil {
+			return err
+		}
+		setter, err := job.Setup(mgr, func(t v1alpha1.DeployItemType) bool { return plugins.For(t) != nil }, controller.NewMetadata, log, options)
 		if err != nil {
 			return err
 		}
@@ -113,11 +117,11 @@ func runHost(ctx context.Context, flags *hostFlags) error {
 	if err := metrics.Registry.Register(telemetry.NewPluginCollector(plugins.Status)); err != nil {
 		return fmt.Errorf("register plugin metrics: %w", err)
 	}
-	endpoints, err := telemetry.Listen(ctx, flags.listen, readiness(mgr, plugins), metrics.Registry)
+	endpoints, err := telemetry.Listen(ctx, settings.ListenAddress, readiness(mgr, plugins), metrics.Registry)
 	if err != nil {
 		return err
 	}
-	log.Info("host is starting", "version", version, "pluginDir", flags.pluginDir, "identity", flags.identity,
+	log.Info("host is starting", "version", version, "config", flags.config, "pluginDir", flags.pluginDir, "identity", settings.Identity,
 		"standalone", flags.standalone, "listenAddress", endpoints.Address())
 	return run(ctx, mgr, plugins, deployItems, endpoints)
 }
@@ -146,53 +150,52 @@ func withAdvice(err error) error {
 	return err
 }
 
-func newLogger(flags *hostFlags) (*slog.Logger, slog.Level, error) {
+func newLogger(settings config.Log) (*slog.Logger, slog.Level, error) {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(flags.logLevel)); err != nil {
-		return nil, 0, fmt.Errorf("--log-level: expected debug, info, warn or error, but found %q", flags.logLevel)
+	if err := level.UnmarshalText([]byte(settings.Level)); err != nil {
+		return nil, 0, fmt.Errorf("log.level: %w", err)
 	}
 	options := &slog.HandlerOptions{Level: level}
-	var handler slog.Handler
-	switch flags.logFormat {
-	case "json":
-		handler = slog.NewJSONHandler(os.Stderr, options)
-	case "text":
+	var handler slog.Handler = slog.NewJSONHandler(os.Stderr, options)
+	if settings.Format == "text" {
 		handler = slog.NewTextHandler(os.Stderr, options)
-	default:
-		return nil, 0, fmt.Errorf("--log-format: expected json or text, but found %q", flags.logFormat)
 	}
 	ctrl.SetLogger(logr.FromSlogHandler(handler))
 	klog.SetSlogLogger(slog.New(handler))
 	return slog.New(handler), level, nil
 }
 
-func clusterConfig(kubeconfig string) (*rest.Config, error) {
+func clusterConfig(kubeconfig string, limits config.Client) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	cluster, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, errors.New("find the cluster: there is no kubeconfig; name one with --kubeconfig or $KUBECONFIG")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster: %w", err)
 	}
-	config.UserAgent = "pergola-host/" + version
-	config.WarningHandler = rest.NoWarnings{} // such as the one about Landscaper's finalizer, with each job
-	config.QPS = -1                           // the API server limits fairly by itself; a limit here only makes jobs slow
-	return config, nil
+	cluster.UserAgent = "pergola-host/" + version
+	cluster.WarningHandler = rest.NoWarnings{} // such as the one about Landscaper's finalizer, with each job
+	cluster.QPS = -1                           // no limit
+	if limits.Limited() {
+		// Shared: from QPS and Burst each client of one kind of object would make a limit of its own.
+		cluster.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(float32(limits.QPS), limits.Burst)
+	}
+	return cluster, nil
 }
 
-// newManager returns a manager whose cache holds Targets and Contexts, and of DeployItems and secrets nothing but metadata.
-func newManager(config *rest.Config) (manager.Manager, error) {
+// newManager returns a manager whose cache holds Targets and Contexts, and of DeployItems and secrets nothing but metadata. When it
+// stops, calls under way may take the time of drain.
+func newManager(cluster *rest.Config, drain time.Duration) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("register API types: %w", err)
 	}
-	timeout := drainTimeout
-	mgr, err := manager.New(config, manager.Options{
+	mgr, err := manager.New(cluster, manager.Options{
 		Scheme:                  scheme,
 		Metrics:                 server.Options{BindAddress: "0"}, // package telemetry serves them
-		GracefulShutdownTimeout: &timeout,
+		GracefulShutdownTimeout: &drain,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{

@@ -4,8 +4,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -19,8 +21,15 @@ func main() {
 	err := newCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
+		report(os.Stderr, err)
 		os.Exit(1)
+	}
+}
+
+// report prints an error, or each of several that were joined.
+func report(out io.Writer, err error) {
+	for line := range strings.Lines(err.Error()) {
+		_, _ = fmt.Fprintln(out, "error:", strings.TrimSuffix(line, "\n")) // there is nobody else to tell
 	}
 }
 

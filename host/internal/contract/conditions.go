@@ -1,44 +1,131 @@
 package contract
 
 import (
+	"regexp"
 	"slices"
 	"time"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// ConditionReconciling is there while a job is under way that waits for something; its message says for what. It follows the
-// convention of the field that such a condition is absent when there is nothing to reconcile.
-const ConditionReconciling v1alpha1.ConditionType = "Reconciling"
+// The conditions of an item. Those but PickedUp are the ones that kstatus reads, and with it kubectl wait, Flux and others:
+// Reconciling and Stalled are absent when they do not hold.
+const (
+	// ConditionReady: True after a job that succeeded, False after an error, Unknown while a job is under way that has met none.
+	ConditionReady v1alpha1.ConditionType = "Ready"
+	// ConditionReconciling: a job is under way; the message says what is being done or waited for.
+	ConditionReconciling v1alpha1.ConditionType = "Reconciling"
+	// ConditionStalled: the last job failed, and nothing happens until somebody sets another one.
+	ConditionStalled v1alpha1.ConditionType = "Stalled"
+	// ConditionPickedUp names, in its message, the job that was picked up last.
+	ConditionPickedUp v1alpha1.ConditionType = "PickedUp"
+)
 
-// reasonWaiting is the reason of ConditionReconciling.
-const reasonWaiting = "Waiting"
+// The reasons of conditions, beside those of errors.
+const (
+	reasonPickedUp    = "PickedUp"
+	reasonQueued      = "Queued"
+	reasonProgressing = "Progressing"
+	reasonWaiting     = "Waiting"
+	reasonRetrying    = "Retrying"
+	reasonSucceeded   = "Succeeded"
+)
+
+const (
+	messageQueued   = "a free worker"
+	messageWorking  = "the deployer is at work"
+	messageUnderWay = "the job is under way"
+)
+
+// Step changes the status to that of a job whose deployer is in the middle of a call. step is a short name, which becomes the
+// condition's reason if it can be one; message says what is being done. The same again changes nothing.
+func Step(item *v1alpha1.DeployItem, step, message string, now time.Time) {
+	Progress(item)
+	if !reasonPattern.MatchString(step) {
+		step = reasonProgressing
+	}
+	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, step, message, now)
+}
+
+// reasonPattern is that of Kubernetes for the reasons of conditions.
+var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,254}[A-Za-z0-9_])?$`)
 
 // Wait changes the status to that of a job under way that waits for something. The same text again changes nothing.
 func Wait(item *v1alpha1.DeployItem, waitingFor string, now time.Time) {
 	Progress(item)
-	at := moment(&item.Status, now)
-	condition := v1alpha1.Condition{
-		Type: ConditionReconciling, Status: v1alpha1.ConditionTrue, Reason: reasonWaiting, Message: waitingFor,
+	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonWaiting, waitingFor, now)
+	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionUnknown, reasonProgressing, messageUnderWay, now)
+}
+
+// Retry changes the status to that of a job under way that has met an error and is tried again later. It reports whether the error
+// is another one than the last.
+func Retry(item *v1alpha1.DeployItem, e Error, now time.Time) (changed bool) {
+	Progress(item)
+	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonRetrying, "another try, after: "+e.Message, now)
+	return RecordError(item, e, now)
+}
+
+// WaitingFor is what the job under way does or waits for, as far as its deployer has said so; empty if it has not.
+func WaitingFor(item *v1alpha1.DeployItem) string {
+	c := condition(&item.Status, ConditionReconciling)
+	if c == nil || c.Reason == reasonProgressing && c.Message == messageWorking {
+		return ""
+	}
+	return c.Message
+}
+
+// IsQueued tells whether the item's job was picked up and waits for a worker.
+func IsQueued(item *v1alpha1.DeployItem) bool {
+	return pickedUp(item) && isQueued(&item.Status)
+}
+
+func isQueued(status *v1alpha1.DeployItemStatus) bool {
+	inQueue := status.Phase == v1alpha1.DeployItemPhaseInit || status.Phase == v1alpha1.DeployItemPhaseInitDelete
+	c := condition(status, ConditionReconciling)
+	return inQueue && c != nil && c.Reason == reasonQueued
+}
+
+// pickedUpJob is the job that was picked up last; empty if that is not known.
+func pickedUpJob(status *v1alpha1.DeployItemStatus) string {
+	if c := condition(status, ConditionPickedUp); c != nil {
+		return c.Message
+	}
+	return ""
+}
+
+func condition(status *v1alpha1.DeployItemStatus, conditionType v1alpha1.ConditionType) *v1alpha1.Condition {
+	i := slices.IndexFunc(status.Conditions, func(c v1alpha1.Condition) bool { return c.Type == conditionType })
+	if i < 0 {
+		return nil
+	}
+	return &status.Conditions[i]
+}
+
+// setCondition sets a condition. The time of its transition is that of its status.
+func setCondition(
+	status *v1alpha1.DeployItemStatus, conditionType v1alpha1.ConditionType, value v1alpha1.ConditionStatus,
+	reason, message string, now time.Time, codes ...v1alpha1.ErrorCode,
+) {
+	at := moment(status, now)
+	wanted := v1alpha1.Condition{
+		Type: conditionType, Status: value, Reason: reason, Message: message, Codes: codes,
 		LastTransitionTime: at, LastUpdateTime: at,
 	}
-	i := slices.IndexFunc(item.Status.Conditions, isReconciling)
-	if i < 0 {
-		item.Status.Conditions = append(item.Status.Conditions, condition)
-		return
-	}
-	if before := item.Status.Conditions[i]; before.Message != waitingFor {
-		condition.LastTransitionTime = before.LastTransitionTime
-		item.Status.Conditions[i] = condition
+	before := condition(status, conditionType)
+	switch {
+	case before == nil:
+		status.Conditions = append(status.Conditions, wanted)
+	case before.Status != value:
+		*before = wanted
+	case before.Reason != reason || before.Message != message || !slices.Equal(before.Codes, codes):
+		wanted.LastTransitionTime = before.LastTransitionTime
+		*before = wanted
 	}
 }
 
-// stopWaiting removes what Wait has said.
-func stopWaiting(status *v1alpha1.DeployItemStatus) {
-	status.Conditions = slices.DeleteFunc(status.Conditions, isReconciling)
+func removeConditions(status *v1alpha1.DeployItemStatus, types ...v1alpha1.ConditionType) {
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(c v1alpha1.Condition) bool { return slices.Contains(types, c.Type) })
 	if len(status.Conditions) == 0 {
 		status.Conditions = nil
 	}
 }
-
-func isReconciling(c v1alpha1.Condition) bool { return c.Type == ConditionReconciling }

@@ -4,38 +4,119 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-func TestWait(t *testing.T) {
-	foreign := v1alpha1.Condition{Type: "Foreign", Status: v1alpha1.ConditionTrue, Message: "stays"}
-	item := &v1alpha1.DeployItem{}
-	item.Status.JobID = "job"
+const (
+	isTrue, isFalse, isUnknown = v1alpha1.ConditionTrue, v1alpha1.ConditionFalse, v1alpha1.ConditionUnknown
+
+	ready, reconciling, stalled = contract.ConditionReady, contract.ConditionReconciling, contract.ConditionStalled
+)
+
+// TestConditions follows one item through its life. Each step comes a minute after the one before.
+func TestConditions(t *testing.T) {
+	foreign := newCondition("Foreign", isTrue, "Whatever", "stays", 0)
+	pickedUp := func(job string, after time.Duration) v1alpha1.Condition {
+		return newCondition(contract.ConditionPickedUp, isTrue, "PickedUp", job, after)
+	}
+	updated := func(c v1alpha1.Condition, transition time.Duration) v1alpha1.Condition {
+		c.LastTransitionTime = *at(transition)
+		return c
+	}
+	failure := contract.Error{Operation: "Apply", Reason: "Refused", Message: "no", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorUnauthorized}}
+	coded := func(c v1alpha1.Condition) v1alpha1.Condition { c.Codes = failure.Codes; return c }
+	const minute, second = time.Minute, time.Second
+	readyUnknown := newCondition(ready, isUnknown, "Progressing", "the job is under way", second)
+	steps := []struct {
+		reason string
+		do     func(*v1alpha1.DeployItem, time.Time)
+		want   []v1alpha1.Condition
+		status status.Status
+	}{
+		{
+			"a job in the queue", func(i *v1alpha1.DeployItem, now time.Time) { contract.Enqueue(i, false, deployer, now) },
+			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), newCondition(reconciling, isTrue, "Queued", "a free worker", second), readyUnknown}, status.InProgressStatus,
+		},
+		{
+			"its turn", func(i *v1alpha1.DeployItem, now time.Time) { contract.Begin(i, false, deployer, now) },
+			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Progressing", "the deployer is at work", minute+second), second), readyUnknown}, status.InProgressStatus,
+		},
+		{
+			"a step in the middle of a call", func(i *v1alpha1.DeployItem, now time.Time) { contract.Step(i, "ReadChart", "reading chart", now) },
+			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "ReadChart", "reading chart", 2*minute), second), readyUnknown}, status.InProgressStatus,
+		},
+		{
+			"a step whose name is no reason", func(i *v1alpha1.DeployItem, now time.Time) { contract.Step(i, "read the chart!", "reading chart", now) },
+			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Progressing", "reading chart", 3*minute), second), readyUnknown}, status.InProgressStatus,
+		},
+		{
+			"what is waited for", func(i *v1alpha1.DeployItem, now time.Time) { contract.Wait(i, "the moon", now) },
+			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Waiting", "the moon", 4*minute), second), readyUnknown}, status.InProgressStatus,
+		},
+		{
+			"the same again changes nothing", func(i *v1alpha1.DeployItem, now time.Time) { contract.Wait(i, "the moon", now) },
+			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Waiting", "the moon", 4*minute), second), readyUnknown}, status.InProgressStatus,
+		},
+		{
+			"an error, and another try", func(i *v1alpha1.DeployItem, now time.Time) { contract.Retry(i, failure, now) },
+			[]v1alpha1.Condition{
+				foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Retrying", "another try, after: no", 6*minute), second),
+				coded(newCondition(ready, isFalse, "Refused", "no", 6*minute)),
+			}, status.InProgressStatus,
+		},
+		{
+			"the error is overcome", func(i *v1alpha1.DeployItem, now time.Time) { contract.Wait(i, "the sun", now) },
+			[]v1alpha1.Condition{
+				foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Waiting", "the sun", 7*minute), second),
+				newCondition(ready, isUnknown, "Progressing", "the job is under way", 7*minute),
+			}, status.InProgressStatus,
+		},
+		{
+			"given up", func(i *v1alpha1.DeployItem, now time.Time) { contract.Fail(i, false, failure, now) },
+			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), coded(newCondition(ready, isFalse, "Refused", "no", 8*minute)), coded(newCondition(stalled, isTrue, "Refused", "no", 8*minute))}, status.FailedStatus,
+		},
+		{
+			"a new job", func(i *v1alpha1.DeployItem, now time.Time) {
+				contract.SetJob(i, "job-3", now)
+				contract.Begin(i, false, deployer, now)
+			},
+			[]v1alpha1.Condition{
+				foreign, updated(pickedUp("job-3", 9*minute+second), second), newCondition(ready, isUnknown, "Progressing", "the job is under way", 9*minute+second),
+				newCondition(reconciling, isTrue, "Progressing", "the deployer is at work", 9*minute+second),
+			}, status.InProgressStatus,
+		},
+		{
+			"done", func(i *v1alpha1.DeployItem, now time.Time) { contract.Succeed(i, now) },
+			[]v1alpha1.Condition{foreign, updated(pickedUp("job-3", 9*minute+second), second), newCondition(ready, isTrue, "Succeeded", "the job succeeded", 10*minute)}, status.CurrentStatus,
+		},
+	}
+	item := newItem()
 	item.Status.Conditions = []v1alpha1.Condition{foreign}
-	contract.Begin(item, false, deployer, noon)
-	waiting := func(message string, transition, update time.Duration) v1alpha1.Condition {
-		return v1alpha1.Condition{
-			Type: contract.ConditionReconciling, Status: v1alpha1.ConditionTrue, Reason: "Waiting", Message: message,
-			LastTransitionTime: *at(transition), LastUpdateTime: *at(update),
+	for i, step := range steps {
+		step.do(item, noon.Add(time.Duration(i)*time.Minute))
+		failWith(t, step.reason, cmp.Diff(step.want, item.Status.Conditions))
+		if got := kstatusOf(t, item); got != step.status {
+			t.Errorf("%s: kstatus says %s instead of %s", step.reason, got, step.status)
 		}
 	}
+}
 
-	contract.Wait(item, "the moon", noon.Add(time.Second))
-	failWith(t, "what is waited for is there to see", cmp.Diff([]v1alpha1.Condition{foreign, waiting("the moon", time.Second, time.Second)}, item.Status.Conditions))
-	contract.Wait(item, "the moon", noon.Add(2*time.Second))
-	failWith(t, "the same text changes nothing", cmp.Diff([]v1alpha1.Condition{foreign, waiting("the moon", time.Second, time.Second)}, item.Status.Conditions))
-	contract.Wait(item, "the sun", noon.Add(3*time.Second))
-	failWith(t, "another text is an update, no transition", cmp.Diff([]v1alpha1.Condition{foreign, waiting("the sun", time.Second, 3*time.Second)}, item.Status.Conditions))
-	if item.Status.Phase != v1alpha1.DeployItemPhaseProgressing {
-		t.Errorf("a job that waits is under way, but its phase is %s", item.Status.Phase)
+// kstatusOf is what the tools of the field make of an item.
+func kstatusOf(t *testing.T, item *v1alpha1.DeployItem) status.Status {
+	t.Helper()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(item)
+	if err != nil {
+		t.Fatal(err)
 	}
-
-	again := item.DeepCopy()
-	contract.Begin(again, false, deployer, noon)
-	failWith(t, "a new job waits for nothing yet", cmp.Diff([]v1alpha1.Condition{foreign}, again.Status.Conditions))
-	contract.Succeed(item, noon.Add(4*time.Second))
-	failWith(t, "a finished job waits for nothing", cmp.Diff([]v1alpha1.Condition{foreign}, item.Status.Conditions))
+	result, err := status.Compute(&unstructured.Unstructured{Object: fields})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Status
 }

@@ -1,13 +1,11 @@
 package contract
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
-
-// DefaultTimeout is how long a job may take if the item does not say.
-const DefaultTimeout = 10 * time.Minute
 
 // Action is what is to be done with an item.
 type Action string
@@ -16,7 +14,15 @@ type Action string
 const (
 	// Nothing: there is no job, or it is finished.
 	Nothing Action = "Nothing"
-	// PickUp: there is a job that nobody has picked up, or one that begins anew because the item is now to be deleted.
+	// Accept: somebody asks for an operation; see Accept.
+	Accept Action = "Accept"
+	// Start: no job is under way, and one is to be set and picked up; see Start.
+	Start Action = "Start"
+	// Restart: like Start, if the Target and the Context of the item have come back. The last job was to delete what the item
+	// has deployed and failed because one of them was gone.
+	Restart Action = "Restart"
+	// PickUp: there is a job that nobody has picked up, or one that waits for a worker, or one that begins anew because the item is
+	// now to be deleted.
 	PickUp Action = "PickUp"
 	// Skip: there is a job, but the item wants none without a change, and nothing has changed since the last success.
 	Skip Action = "Skip"
@@ -24,6 +30,10 @@ const (
 	Continue Action = "Continue"
 	// TimedOut: the job was picked up and has taken too long.
 	TimedOut Action = "TimedOut"
+	// Abort: the job is to be ended, and its deployer gets the chance to do that in its own way.
+	Abort Action = "Abort"
+	// GiveUp: the job is to be ended without its deployer: that has never been called for it, or takes too long for the abort.
+	GiveUp Action = "GiveUp"
 )
 
 // Decision is what is to be done with an item, and how.
@@ -31,36 +41,79 @@ type Decision struct {
 	Action Action
 	// Deletion: the job deletes what the item has deployed.
 	Deletion bool
+	// Force: the deployer is to reconcile by force.
+	Force bool
+	// JobID is the job to Start; empty for any new one.
+	JobID string
 }
 
 // Decide tells what is to be done with an item. It never fails: an item with a malformed timeout is handled as one without,
 // until its job is picked up and Deadline says what is wrong.
 func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {
 	status := &item.Status
-	deletion := item.DeletionTimestamp != nil
+	d := Decision{Deletion: item.DeletionTimestamp != nil}
+	accepted := acceptedOf(item)
 	switch {
+	case acceptable(item):
+		d.Action = Accept
 	case status.JobID == status.JobIDFinished:
-		return Decision{Action: Nothing, Deletion: deletion}
-	case !pickedUp(status, deletion):
-		if !deletion && unchanged(item) {
-			return Decision{Action: Skip}
+		d.Action, d.JobID = decideFinished(item, accepted)
+	case accepted.aborts(item):
+		d.Action = Abort
+		if !pickedUp(item) || isQueued(status) || !now.Before(accepted.Until.Time) {
+			d.Action = GiveUp
 		}
-		return Decision{Action: PickUp, Deletion: deletion}
+	case !pickedUp(item) && !d.Deletion && unchanged(item):
+		d.Action = Skip
+	case !pickedUp(item) || isQueued(status):
+		d.Action = PickUp
 	case expired(item, now):
-		return Decision{Action: TimedOut, Deletion: deletion}
+		d.Action = TimedOut
 	default:
-		return Decision{Action: Continue, Deletion: deletion}
+		d.Action = Continue
 	}
+	d.Force = accepted.forces(item, d.JobID) && !d.Deletion
+	return d
+}
+
+// decideFinished tells what is to be done with an item whose last job is finished.
+func decideFinished(item *v1alpha1.DeployItem, accepted *accepted) (Action, string) {
+	switch {
+	case accepted.starts(&item.Status):
+		return Start, accepted.JobID
+	case item.DeletionTimestamp == nil || item.Status.Phase != v1alpha1.DeployItemPhaseDeleteFailed:
+		return Nothing, ""
+	case item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] == "true" && slices.Contains(item.Finalizers, v1alpha1.Finalizer):
+		return Start, ""
+	case failedForLackOf(&item.Status):
+		return Restart, ""
+	default:
+		return Nothing, ""
+	}
+}
+
+// Same tells whether a decision made anew changes nothing for a call of the deployer that is under way because of this one. A call
+// ends by itself when its time is over.
+func (d Decision) Same(again Decision) bool {
+	switch again.Action { //nolint:exhaustive // the others are different from what a call is made for
+	case TimedOut:
+		again.Action = Continue
+	case GiveUp:
+		again.Action = Abort
+	}
+	return d == again
 }
 
 // pickedUp tells whether the current job is under way. A job that was picked up before the item's deletion is not: it starts
 // anew as one that deletes.
-func pickedUp(status *v1alpha1.DeployItemStatus, deletion bool) bool {
+func pickedUp(item *v1alpha1.DeployItem) bool {
+	status := &item.Status
 	underWay := status.Phase != "" && !status.Phase.IsFinal()
 	return underWay &&
-		status.Phase.IsDeletion() == deletion &&
+		status.Phase.IsDeletion() == (item.DeletionTimestamp != nil) &&
 		status.TransitionTimes != nil && !status.TransitionTimes.InitTime.IsZero() &&
-		!setSincePickUp(status)
+		!setSincePickUp(status) &&
+		pickedUpJob(status) == status.JobID
 }
 
 // setSincePickUp tells whether the job was set after the last pick-up. It is Landscaper's own rule for a job that nobody has
@@ -73,30 +126,4 @@ func unchanged(item *v1alpha1.DeployItem) bool {
 	return item.Spec.UpdateOnChangeOnly &&
 		item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded &&
 		item.Status.ObservedGeneration == item.Generation
-}
-
-func expired(item *v1alpha1.DeployItem, now time.Time) bool {
-	deadline, err := Deadline(item)
-	return err == nil && !deadline.IsZero() && !now.Before(deadline)
-}
-
-// Deadline is when the item's job has to be done: its timeout counted from its pick-up; zero for none. The error says that
-// spec.timeout is malformed.
-func Deadline(item *v1alpha1.DeployItem) (time.Time, error) {
-	timeout := DefaultTimeout
-	if item.Spec.Timeout != "" {
-		parsed, limited, err := item.Spec.Timeout.Parse()
-		if err != nil {
-			return time.Time{}, fieldError("spec.timeout", err)
-		}
-		if !limited {
-			return time.Time{}, nil
-		}
-		timeout = parsed
-	}
-	times := item.Status.TransitionTimes
-	if times == nil || times.InitTime.IsZero() {
-		return time.Time{}, nil
-	}
-	return times.InitTime.Add(timeout), nil
 }

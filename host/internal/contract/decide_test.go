@@ -86,6 +86,21 @@ func TestDecide(t *testing.T) {
 			item:   newItem(pickedUp(0, progressing), jobSet(0)),
 			want:   contract.Decision{Action: contract.Continue},
 		},
+		"new job and nothing else": {
+			reason: "whoever sets nothing but a job in the middle of another one gets a new beginning, too",
+			item:   newItem(pickedUp(0, progressing), func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-3" }),
+			want:   contract.Decision{Action: contract.PickUp},
+		},
+		"new job in the middle of a deletion": {
+			reason: "a deletion begins anew with a new job",
+			item:   newItem(pickedUp(0, deleting), deleted, func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-3" }),
+			want:   contract.Decision{Action: contract.PickUp, Deletion: true},
+		},
+		"left half-way by another deployer": {
+			reason: "nobody knows which job another deployer has picked up",
+			item:   newItem(pickedUp(0, progressing), func(i *v1alpha1.DeployItem) { i.Status.Conditions = nil }),
+			want:   contract.Decision{Action: contract.PickUp},
+		},
 		"job without a time": {
 			reason: "who sets a job by hand writes no time",
 			item:   newItem(pickedUp(0, progressing), func(i *v1alpha1.DeployItem) { i.Status.JobIDGenerationTime = nil }),
@@ -147,6 +162,27 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestDecideQueued(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		item   *v1alpha1.DeployItem
+		want   contract.Decision
+	}{
+		"waits":    {reason: "a queued job is picked up once more when its turn comes", item: newItem(queued(0)), want: contract.Decision{Action: contract.PickUp}},
+		"deletion": {reason: "deletions queue, too", item: newItem(deleted, queued(0)), want: contract.Decision{Action: contract.PickUp, Deletion: true}},
+		"long":     {reason: "the time of a job does not run in the queue", item: newItem(queued(-1000*time.Hour), timeout("1s")), want: contract.Decision{Action: contract.PickUp}},
+		"aborted": {
+			reason: "its deployer knows nothing of it",
+			item:   newItem(queued(0), accepts(v1alpha1.OperationAbort)), want: contract.Decision{Action: contract.GiveUp},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			failWith(t, tc.reason, cmp.Diff(tc.want, contract.Decide(tc.item, noon)))
+		})
+	}
+}
+
 func TestDeadline(t *testing.T) {
 	picked := pickedUp(0, v1alpha1.DeployItemPhaseProgressing)
 	cases := map[string]struct {
@@ -159,6 +195,8 @@ func TestDeadline(t *testing.T) {
 		"timeout":        {reason: "what the item says", item: newItem(picked, timeout("1h30m")), want: at(90 * time.Minute).Time},
 		"none":           {reason: "zero for none", item: newItem(picked, timeout("none"))},
 		"not picked up":  {reason: "no deadline before the pick-up", item: newItem()},
+		"queued":         {reason: "the time of a job does not run in the queue", item: newItem(queued(0))},
+		"aborted":        {reason: "an abort has its own time", item: newItem(picked, timeout("none"), accepts(v1alpha1.OperationAbort)), want: at(time.Minute + time.Second).Time},
 		"no times":       {reason: "no deadline before the pick-up", item: &v1alpha1.DeployItem{}},
 		"no duration":    {reason: "an error before anything else", item: newItem(timeout("soon")), wrong: true},
 		"negative":       {reason: "a negative timeout is none that anybody means", item: newItem(picked, timeout("-1s")), wrong: true},

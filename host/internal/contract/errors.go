@@ -3,6 +3,7 @@ package contract
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -10,6 +11,22 @@ import (
 
 // maxLastErrors is how many errors the status remembers.
 const maxLastErrors = 5
+
+// OperationResolve is the operation of errors that concern the Target or the Context.
+const OperationResolve = "ResolveTarget"
+
+// The reasons of errors that say that something is gone which a deletion needs. What is deleted is deleted when it is back.
+const (
+	ReasonTargetNotFound  = "NoTargetFound"
+	ReasonContextNotFound = "ContextNotFound"
+)
+
+// failedForLackOf tells whether the last job failed because the Target or the Context was gone.
+func failedForLackOf(status *v1alpha1.DeployItemStatus) bool {
+	last := status.LastError
+	return last != nil && last.Operation == OperationResolve &&
+		(last.Reason == ReasonTargetNotFound || last.Reason == ReasonContextNotFound)
+}
 
 // Error is what goes wrong with a job, for the status of the item. Its message must hold no secrets.
 type Error struct {
@@ -30,58 +47,83 @@ func (e Error) Error() string { return e.Message }
 
 // Final tells whether the error ends the job. Others are retried until the deadline.
 func (e Error) Final() bool {
-	return e.Terminal || slices.ContainsFunc(e.Codes, v1alpha1.ErrorCode.Unrecoverable)
+	return e.Terminal || slices.ContainsFunc(e.Codes, func(c v1alpha1.ErrorCode) bool {
+		return c.Unrecoverable() || c == v1alpha1.ErrorNoRetry
+	})
 }
 
-// RecordError notes an error in the status. One that is the same as the last changes nothing, so that a job which is retried
-// again and again for one reason costs no write for each time.
-func RecordError(item *v1alpha1.DeployItem, e Error, now time.Time) {
+// ForInfoOnly tells whether the error is expected, and of no interest to an operator.
+func (e Error) ForInfoOnly() bool { return slices.Contains(e.Codes, v1alpha1.ErrorForInfoOnly) }
+
+// is tells whether a recorded error is this one.
+func (e Error) is(recorded *v1alpha1.Error) bool {
+	return recorded != nil && recorded.Operation == e.Operation && recorded.Reason == e.Reason &&
+		recorded.Message == e.Message && slices.Equal(recorded.Codes, e.Codes)
+}
+
+// RecordError notes an error in the status: as the last one, as the first one if there was none, and at the end of the last
+// five. Of those no two are the same: one that comes again is counted, at the end of its message. It reports whether the error is
+// another one than the last.
+func RecordError(item *v1alpha1.DeployItem, e Error, now time.Time) (changed bool) {
 	status := &item.Status
-	if last := status.LastError; last != nil && last.Operation == e.Operation && last.Reason == e.Reason &&
-		last.Message == e.Message && slices.Equal(last.Codes, e.Codes) {
-		return
-	}
 	at := moment(status, now)
-	recorded := &v1alpha1.Error{
-		Operation:          e.Operation,
-		Reason:             e.Reason,
-		Message:            e.Message,
-		Codes:              e.Codes,
-		LastUpdateTime:     at,
-		LastTransitionTime: at,
+	changed = !e.is(status.LastError)
+	if changed {
+		recorded := &v1alpha1.Error{
+			Operation: e.Operation, Reason: e.Reason, Message: e.Message, Codes: e.Codes,
+			LastUpdateTime: at, LastTransitionTime: at,
+		}
+		if last := status.LastError; last != nil && last.Operation == e.Operation {
+			recorded.LastTransitionTime = last.LastTransitionTime
+		}
+		status.LastError = recorded
 	}
-	if last := status.LastError; last != nil && last.Operation == e.Operation {
-		recorded.LastTransitionTime = last.LastTransitionTime
-	}
-	status.LastError = recorded
 	if status.FirstError == nil {
-		status.FirstError = recorded.DeepCopy()
+		status.FirstError = status.LastError.DeepCopy()
 	}
-	status.LastErrors = append(status.LastErrors, recorded.DeepCopy())
+	count(status, e, at)
+	setCondition(status, ConditionReady, v1alpha1.ConditionFalse, e.Reason, e.Message, now, e.Codes...)
+	return changed
+}
+
+// count adds the last error to the list of the last ones, or counts it there.
+func count(status *v1alpha1.DeployItemStatus, e Error, at v1alpha1.Time) {
+	entry, times := status.LastError.DeepCopy(), 1
+	for i, recorded := range status.LastErrors {
+		if before := timesRecorded(recorded, e); before > 0 {
+			times += before
+			entry.LastTransitionTime = recorded.LastTransitionTime
+			status.LastErrors = slices.Delete(status.LastErrors, i, i+1)
+			break
+		}
+	}
+	entry.LastUpdateTime = at
+	if times > 1 {
+		entry.Message += fmt.Sprintf(timesSuffix, times)
+	}
+	status.LastErrors = append(status.LastErrors, entry)
 	if surplus := len(status.LastErrors) - maxLastErrors; surplus > 0 {
 		status.LastErrors = slices.Delete(status.LastErrors, 0, surplus)
 	}
 }
 
-// TimeoutError says that a job took too long, and what it waited for last.
-func TimeoutError(waitingFor string) Error {
-	message := "the job took longer than spec.timeout allows"
-	if waitingFor != "" {
-		message = fmt.Sprintf("%s; it was waiting for: %s", message, waitingFor)
-	}
-	return Error{
-		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
-		Operation: "Timeout",
-		Reason:    "ProgressingTimeout",
-		Message:   message,
-	}
-}
+// timesSuffix is what follows the message of an error that came several times.
+const timesSuffix = " (%d times)"
 
-func fieldError(field string, err error) Error {
-	return Error{
-		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
-		Operation: "Validate",
-		Reason:    "InvalidField",
-		Message:   field + ": " + err.Error(),
+// timesRecorded is how often an error has come that an entry of the list stands for; zero if it stands for another one.
+func timesRecorded(entry *v1alpha1.Error, e Error) int {
+	if entry == nil { // an API server takes null in a list
+		return 0
 	}
+	suffix, ok := strings.CutPrefix(entry.Message, e.Message)
+	if !ok || entry.Operation != e.Operation || entry.Reason != e.Reason || !slices.Equal(entry.Codes, e.Codes) {
+		return 0
+	}
+	times := 1
+	if suffix != "" {
+		if _, err := fmt.Sscanf(suffix, timesSuffix, &times); err != nil || suffix != fmt.Sprintf(timesSuffix, times) {
+			return 0
+		}
+	}
+	return times
 }

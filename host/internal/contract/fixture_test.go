@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -57,8 +58,51 @@ func pickedUp(after time.Duration, phase v1alpha1.DeployItemPhase) modifier {
 		item.Status.Phase = phase
 		item.Status.LastReconcileTime = at(after)
 		item.Status.TransitionTimes.InitTime = at(after)
+		item.Status.Conditions = []v1alpha1.Condition{newCondition(contract.ConditionPickedUp, v1alpha1.ConditionTrue, "PickedUp", item.Status.JobID, after)}
 	}
 }
+
+// queued is an item whose job was picked up so long after noon and waits for its turn since.
+func queued(after time.Duration) modifier {
+	return func(item *v1alpha1.DeployItem) {
+		contract.Enqueue(item, item.DeletionTimestamp != nil, deployer, noon.Add(after))
+	}
+}
+
+func newCondition(conditionType v1alpha1.ConditionType, status v1alpha1.ConditionStatus, reason, message string, after time.Duration) v1alpha1.Condition {
+	return v1alpha1.Condition{
+		Type: conditionType, Status: status, Reason: reason, Message: message,
+		LastTransitionTime: *at(after), LastUpdateTime: *at(after),
+	}
+}
+
+// asks is an item that somebody asks for an operation of.
+func asks(operation string) modifier { return annotated(v1alpha1.OperationAnnotation, operation) }
+
+func annotated(key, value string) modifier {
+	return func(item *v1alpha1.DeployItem) {
+		if item.Annotations == nil {
+			item.Annotations = map[string]string{}
+		}
+		item.Annotations[key] = value
+	}
+}
+
+// accepts is an item for which an operation was asked for and accepted at noon, with a minute for an abort.
+func accepts(operation string) modifier {
+	return func(item *v1alpha1.DeployItem) {
+		asks(operation)(item)
+		contract.AcceptOperation(item, "job-3", time.Minute, noon)
+	}
+}
+
+func failedWith(operation, reason string) modifier {
+	return func(item *v1alpha1.DeployItem) {
+		contract.Fail(item, item.DeletionTimestamp != nil, contract.Error{Operation: operation, Reason: reason, Message: "gone"}, noon)
+	}
+}
+
+func hasFinalizer(item *v1alpha1.DeployItem) { item.Finalizers = []string{v1alpha1.Finalizer} }
 
 func timeout(d v1alpha1.Duration) modifier {
 	return func(item *v1alpha1.DeployItem) { item.Spec.Timeout = d }

@@ -6,6 +6,14 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
+// SetJob changes the status to that of an item for which a job was set and not picked up yet, as Landscaper does it.
+func SetJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
+	set := wholeSeconds(now)
+	item.Status.JobID = jobID
+	item.Status.JobIDGenerationTime = &set
+	item.Status.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: &set}
+}
+
 // Begin changes the status to that of a job that has just been picked up. Landscaper takes the write for the signal that a
 // deployer is at work.
 func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
@@ -22,12 +30,21 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 	status.LastReconcileTime = &signal
 	status.Deployer = deployer
 	status.LastError, status.FirstError, status.LastErrors = nil, nil, nil
-	stopWaiting(status)
 	times := &v1alpha1.TransitionTimes{InitTime: &init}
 	if status.TransitionTimes != nil {
 		times.TriggerTime = status.TransitionTimes.TriggerTime
 	}
 	status.TransitionTimes = times
+	removeConditions(status, ConditionStalled)
+	setCondition(status, ConditionPickedUp, v1alpha1.ConditionTrue, reasonPickedUp, status.JobID, now)
+	setCondition(status, ConditionReconciling, v1alpha1.ConditionTrue, reasonProgressing, messageWorking, now)
+	setCondition(status, ConditionReady, v1alpha1.ConditionUnknown, reasonProgressing, messageUnderWay, now)
+}
+
+// Enqueue changes the status to that of a job that has just been picked up and waits for a worker.
+func Enqueue(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
+	Begin(item, deletion, deployer, now)
+	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonQueued, messageQueued, now)
 }
 
 // FinishUnchanged changes the status to that of a job that was picked up and finished without a call of the deployer.
@@ -36,7 +53,7 @@ func FinishUnchanged(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInform
 	Succeed(item, now)
 }
 
-// Progress changes the status to that of a job under way.
+// Progress changes the phase to that of a job under way.
 func Progress(item *v1alpha1.DeployItem) {
 	if item.Status.Phase.IsDeletion() {
 		item.Status.Phase = v1alpha1.DeployItemPhaseDeleting
@@ -49,6 +66,8 @@ func Progress(item *v1alpha1.DeployItem) {
 func Succeed(item *v1alpha1.DeployItem, now time.Time) {
 	finish(item, v1alpha1.DeployItemPhaseSucceeded, now)
 	item.Status.LastError = nil
+	removeConditions(&item.Status, ConditionStalled)
+	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionTrue, reasonSucceeded, "the job succeeded", now)
 }
 
 // Fail changes the status to that of a job that was given up because of an error.
@@ -59,6 +78,7 @@ func Fail(item *v1alpha1.DeployItem, deletion bool, e Error, now time.Time) {
 	}
 	RecordError(item, e, now)
 	finish(item, phase, now)
+	setCondition(&item.Status, ConditionStalled, v1alpha1.ConditionTrue, e.Reason, e.Message, now, e.Codes...)
 }
 
 // finish sets the final phase and jobIDFinished together: nobody may ever see one without the other.
@@ -67,7 +87,7 @@ func finish(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase, now time.
 	at := moment(status, now)
 	status.Phase = phase
 	status.JobIDFinished = status.JobID
-	stopWaiting(status)
+	removeConditions(status, ConditionReconciling)
 	if status.TransitionTimes == nil {
 		status.TransitionTimes = &v1alpha1.TransitionTimes{}
 	}

@@ -21,12 +21,17 @@ func TestBegin(t *testing.T) {
 		item.Status.ExportReference = &v1alpha1.ObjectReference{Name: "kept"}
 	}
 	begun := func(phase v1alpha1.DeployItemPhase, reconcile time.Duration) v1alpha1.DeployItemStatus {
+		conditions := []v1alpha1.Condition{
+			newCondition(contract.ConditionPickedUp, isTrue, "PickedUp", "job-2", time.Second),
+			newCondition(reconciling, isTrue, "Progressing", "the deployer is at work", time.Second),
+			newCondition(ready, isUnknown, "Progressing", "the job is under way", time.Second),
+		}
 		return v1alpha1.DeployItemStatus{
 			Phase: phase, ObservedGeneration: 3, Deployer: deployer,
 			JobID: "job-2", JobIDFinished: "job-1", JobIDGenerationTime: at(0),
-			LastReconcileTime: at(reconcile),
-			TransitionTimes:   &v1alpha1.TransitionTimes{TriggerTime: at(0), InitTime: at(time.Second)},
-			ExportReference:   &v1alpha1.ObjectReference{Name: "kept"},
+			LastReconcileTime: at(reconcile), Conditions: conditions,
+			TransitionTimes: &v1alpha1.TransitionTimes{TriggerTime: at(0), InitTime: at(time.Second)},
+			ExportReference: &v1alpha1.ObjectReference{Name: "kept"},
 		}
 	}
 	ahead := begun(v1alpha1.DeployItemPhaseInit, time.Minute)
@@ -94,13 +99,21 @@ func TestProgress(t *testing.T) {
 
 func TestFinish(t *testing.T) {
 	recorded := &v1alpha1.Error{Operation: "Apply", Reason: "Refused", Message: "no", LastTransitionTime: *at(time.Minute), LastUpdateTime: *at(time.Minute)}
+	twice := &v1alpha1.Error{Operation: "Apply", Reason: "Refused", Message: "no (2 times)", LastTransitionTime: *at(time.Minute), LastUpdateTime: *at(2 * time.Minute)}
 	given := contract.Error{Operation: "Apply", Reason: "Refused", Message: "no"}
 	end := func(phase v1alpha1.DeployItemPhase, finishedAt time.Duration, errs ...*v1alpha1.Error) v1alpha1.DeployItemStatus {
 		status := newItem(pickedUp(0, phase)).Status
 		status.JobIDFinished = status.JobID
 		status.TransitionTimes.FinishedTime = at(finishedAt)
+		condition := newCondition(ready, isTrue, "Succeeded", "the job succeeded", finishedAt)
+		if phase != v1alpha1.DeployItemPhaseSucceeded {
+			condition = newCondition(ready, isFalse, "Refused", "no", time.Minute)
+			status.Conditions = append(status.Conditions, condition)
+			condition = newCondition(stalled, isTrue, "Refused", "no", finishedAt)
+		}
+		status.Conditions = append(status.Conditions, condition)
 		if len(errs) > 0 {
-			status.FirstError, status.LastErrors = errs[0], errs
+			status.FirstError, status.LastErrors = errs[0], errs[len(errs)-1:]
 		}
 		return status
 	}
@@ -138,12 +151,12 @@ func TestFinish(t *testing.T) {
 			want:   withLast(end(v1alpha1.DeployItemPhaseDeleteFailed, time.Minute, recorded)),
 		},
 		"fail with the error of before": {
-			reason: "an error that is given up because of is not recorded twice",
+			reason: "an error that is given up because of is counted, not recorded twice",
 			change: func(i *v1alpha1.DeployItem) {
 				contract.RecordError(i, given, noon.Add(time.Minute))
 				contract.Fail(i, false, given, noon.Add(2*time.Minute))
 			},
-			want: withLast(end(v1alpha1.DeployItemPhaseFailed, 2*time.Minute, recorded)),
+			want: withLast(end(v1alpha1.DeployItemPhaseFailed, 2*time.Minute, recorded, twice)),
 		},
 		"clock set back": {
 			reason: "a job does not end before it begins",
@@ -166,5 +179,9 @@ func TestFinishUnchanged(t *testing.T) {
 	want := newItem(finished(v1alpha1.DeployItemPhaseSucceeded)).Status
 	want.ObservedGeneration, want.Deployer, want.LastReconcileTime = 3, deployer, at(0)
 	want.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: at(0), InitTime: at(time.Second), FinishedTime: at(time.Second)}
+	want.Conditions = []v1alpha1.Condition{
+		newCondition(contract.ConditionPickedUp, isTrue, "PickedUp", "job-2", time.Second),
+		newCondition(ready, isTrue, "Succeeded", "the job succeeded", time.Second),
+	}
 	failWith(t, "a skipped job is one that was picked up and finished: Landscaper sees both", cmp.Diff(want, item.Status))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -19,12 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// DefaultWorkers is how many items of one plugin are worked on at the same time. Workers do not wait, so that few suffice.
-const DefaultWorkers = 20
+// pickUpWorkers is how many items of one plugin are picked up, read or written down at the same time when all its calls are
+// taken.
+const pickUpWorkers = 4
 
 // classifyWorkers is how many items of unknown type are read at the same time.
 const classifyWorkers = 4
@@ -33,8 +36,14 @@ const classifyWorkers = 4
 type Options struct {
 	// Identity of this installation, for the status of the items. Required.
 	Identity string
-	// Workers for each plugin; defaults to DefaultWorkers.
+	// Workers is how many calls of a plugin may be under way. Calls do not wait, so that few suffice. Required.
 	Workers int
+	// PluginWorkers are the Workers of single plugins, by name.
+	PluginWorkers map[string]int
+	// AbortTimeout is how long a deployer may take for an abort. Required.
+	AbortTimeout time.Duration
+	// Selectors choose the items of certain Targets; the zero value takes all.
+	Selectors responsibility.Selectors
 	// DefaultContext lets a missing Context of the default name count as an empty one: without a Landscaper nobody creates it.
 	DefaultContext bool
 	// Log is required.
@@ -50,7 +59,7 @@ type Controller struct {
 	memory  *memory
 	router  *router
 	targets *target.Resolver
-	clock   clock.Clock
+	clock   clock.WithTicker
 	changes chan struct{}
 	onServe func(ctx context.Context, types []v1alpha1.DeployItemType) error
 }
@@ -64,9 +73,6 @@ var (
 // New returns a Controller. Before it is added to its manager, SetPlugins gives it the plugins, which in turn need it as their
 // listener.
 func New(mgr manager.Manager, options Options) *Controller {
-	if options.Workers == 0 {
-		options.Workers = DefaultWorkers
-	}
 	c := &Controller{
 		options: options,
 		manager: mgr,
@@ -75,7 +81,7 @@ func New(mgr manager.Manager, options Options) *Controller {
 		changes: make(chan struct{}, 1),
 	}
 	c.router = newRouter(c.memory, c.clock.Now)
-	var targetOptions []target.Option
+	targetOptions := []target.Option{target.WithTokens(&target.ClientTokenRequester{Client: mgr.GetClient()}, mgr.GetConfig())}
 	if options.DefaultContext {
 		targetOptions = append(targetOptions, target.WithDefaultContext())
 	}
@@ -124,6 +130,9 @@ func (c *Controller) Start(ctx context.Context) error {
 			return fmt.Errorf("watch %T: %w", object, err)
 		}
 	}
+	if err := c.watchReferences(ctx); err != nil {
+		return err
+	}
 	informer, err := c.manager.GetCache().GetInformer(ctx, NewMetadata())
 	if err != nil {
 		return fmt.Errorf("watch deploy items: %w", err)
@@ -160,6 +169,23 @@ func watchedBesides() []client.Object {
 	return []client.Object{&v1alpha1.Target{}, &v1alpha1.Context{}, secret}
 }
 
+// watchReferences has items looked at again when what they use changes.
+func (c *Controller) watchReferences(ctx context.Context) error {
+	r := &references{
+		router: c.router, reader: c.manager.GetCache(), selective: !c.options.Selectors.Empty(), log: c.options.Log,
+	}
+	for kind, object := range map[string]client.Object{kindTarget: &v1alpha1.Target{}, kindContext: &v1alpha1.Context{}} {
+		informer, err := c.manager.GetCache().GetInformer(ctx, object)
+		if err != nil {
+			return fmt.Errorf("watch %ss: %w", kind, err)
+		}
+		if _, err := informer.AddEventHandler(r.handler(ctx, kind)); err != nil {
+			return fmt.Errorf("watch %ss: %w", kind, err)
+		}
+	}
+	return nil
+}
+
 func (c *Controller) serve(ctx context.Context, p deployer) error {
 	if err := c.addPlugin(p.Name()); err != nil {
 		return err
@@ -172,23 +198,31 @@ func (c *Controller) serve(ctx context.Context, p deployer) error {
 
 // addPlugin starts the queue and the workers of a plugin.
 func (c *Controller) addPlugin(name string) error {
-	r := &reconciler{
-		name:     name,
-		identity: c.options.Identity,
-		cache:    c.manager.GetCache(),
-		live:     c.manager.GetAPIReader(),
-		writer:   &writer{client: c.manager.GetClient()},
-		exports:  &exporter{live: c.manager.GetClient()},
-		targets:  c.targets,
-		plugins:  c.plugins,
-		router:   c.router,
-		memory:   c.memory,
-		recorder: c.manager.GetEventRecorder("pergola"),
-		clock:    c.clock,
-		random:   defaultRandom,
-		log:      c.options.Log.With("plugin", name),
+	calls := c.options.Workers
+	if n := c.options.PluginWorkers[name]; n > 0 {
+		calls = n
 	}
-	return c.add("plugin-"+name, c.options.Workers, r, func(ctx context.Context, q queue) error {
+	r := &reconciler{
+		name:         name,
+		identity:     c.options.Identity,
+		selectors:    c.options.Selectors,
+		abortTimeout: c.options.AbortTimeout,
+		cache:        c.manager.GetCache(),
+		live:         c.manager.GetAPIReader(),
+		writer:       &writer{client: c.manager.GetClient()},
+		exports:      &exporter{live: c.manager.GetClient()},
+		targets:      c.targets,
+		plugins:      c.plugins,
+		router:       c.router,
+		memory:       c.memory,
+		slots:        newSlots(calls),
+		recorder:     c.manager.GetEventRecorder("pergola"),
+		clock:        c.clock,
+		random:       defaultRandom,
+		newJobID:     uuid.NewString,
+		log:          c.options.Log.With("plugin", name),
+	}
+	return c.add("plugin-"+name, calls+pickUpWorkers, r, func(ctx context.Context, q queue) error {
 		return c.router.attach(ctx, c.manager.GetCache(), name, q)
 	})
 }

@@ -10,9 +10,10 @@ import (
 
 // fakeDeployer is a plugin whose calls are functions.
 type fakeDeployer struct {
-	name     string
-	itemType v1alpha1.DeployItemType
-	call     func(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
+	name         string
+	itemType     v1alpha1.DeployItemType
+	capabilities plugin.Capabilities
+	call         func(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
 }
 
 var _ deployer = (*fakeDeployer)(nil)
@@ -20,7 +21,7 @@ var _ deployer = (*fakeDeployer)(nil)
 func (d *fakeDeployer) Name() string { return d.name }
 
 func (d *fakeDeployer) Info() plugin.Info {
-	return plugin.Info{Name: d.name, Version: "v1", Types: []v1alpha1.DeployItemType{d.itemType}}
+	return plugin.Info{Name: d.name, Version: "v1", Types: []v1alpha1.DeployItemType{d.itemType}, Capabilities: d.capabilities}
 }
 
 func (d *fakeDeployer) Call(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error) {

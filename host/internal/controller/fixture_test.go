@@ -35,6 +35,7 @@ type bench struct {
 	plugin *fakeDeployer
 	events *events.FakeRecorder
 
+	answer answer
 	// write is called instead of each write, with a function that does it; n counts them.
 	write func(n int, do func() error) error
 	n     int
@@ -55,19 +56,20 @@ func newBench(t *testing.T, answer answer, modify ...func(*v1alpha1.DeployItem))
 	b := &bench{
 		t: t, clock: clocktesting.NewFakeClock(time.Now()),
 		events: events.NewFakeRecorder(1000),
+		answer: answer,
 		write:  func(_ int, do func() error) error { return do() },
 	}
 	b.plugin = &fakeDeployer{name: "one", itemType: testType}
 	b.plugin.call = func(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error) {
 		b.calls = append(b.calls, string(op)+" "+c.DeployItem.Status.JobID)
-		return answer(ctx, op, observer)
+		return b.answer(ctx, op, observer)
 	}
 	m := newMemory()
 	r := newRouter(m, b.clock.Now)
 	r.plugins = &fakePlugins{serving: []*fakeDeployer{b.plugin}}
 	api := interceptor.NewClient(admin, b.interceptors())
 	b.reconciler = &reconciler{
-		name: "one", identity: "here",
+		name: "one", identity: "here", abortTimeout: time.Minute, slots: newSlots(1), newJobID: uuid.NewString,
 		cache: admin, live: admin, writer: &writer{client: api}, exports: &exporter{live: api},
 		targets: target.NewResolver(admin, admin), plugins: r.plugins, router: r, memory: m,
 		recorder: b.events, clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),

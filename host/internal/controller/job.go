@@ -3,20 +3,17 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
+	"sync"
 	"time"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -25,14 +22,10 @@ const (
 	defaultPoll = 5 * time.Second
 	// minPoll keeps a plugin from being called in a loop.
 	minPoll = 100 * time.Millisecond
-	// pluginPoll is how long a job waits for a plugin that is not running, should nobody wake it earlier.
-	pluginPoll = 30 * time.Second
-
-	// maxMessage bounds the message of an error in the status.
-	maxMessage = 16 << 10
-	// maxEventReason and maxEventNote are the API server's limits for events.
-	maxEventReason = 128
-	maxEventNote   = 1024
+	// turnPoll is how long a job waits for its turn, should nobody tell it earlier.
+	turnPoll = time.Minute
+	// maxConflicts is how often a write is tried that meets writes of others which do not concern the job.
+	maxConflicts = 5
 )
 
 // job is one step of an item's job: from the decision to what is remembered until the next step.
@@ -44,6 +37,10 @@ type job struct {
 	decision contract.Decision
 	log      *slog.Logger
 	gone     bool // the item is, or will be without our doing
+	// step and message are what the plugin said last about its progress, as far as that is not in the status.
+	step, message string
+
+	mu sync.Mutex // guards the item during a call, when two goroutines write
 }
 
 func (j *job) finished() bool {
@@ -55,54 +52,123 @@ func (j *job) finished() bool {
 func (j *job) run(ctx context.Context) error {
 	switch j.decision.Action {
 	case contract.Skip:
-		return j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.FinishUnchanged(item, j.deployer(), j.clock.Now()) })
+		return j.skip(ctx)
 	case contract.TimedOut:
-		return j.fail(ctx, contract.TimeoutError(j.waitingFor))
-	case contract.PickUp: // 8
-		if err := j.pickUp(ctx); err != nil {
+		return j.fail(ctx, contract.TimeoutError(j.item))
+	case contract.GiveUp:
+		return j.giveUp(ctx)
+	default:
+	}
+
+	// 8: only a job that has a slot for a call begins; any other one is picked up and waits for its turn.
+	if j.needsCall() {
+		if !j.slots.take(keyOf(j.item), j.begun()) {
+			return j.waitForTurn(ctx)
+		}
+		defer j.slots.giveBack()
+	}
+	if !j.begun() {
+		if err := j.pickUp(ctx, contract.Begin); err != nil {
 			return err
 		}
-	case contract.Continue, contract.Nothing:
 	}
-	if j.decision.Deletion && !j.needsDelete() {
-		return j.finishDeletion(ctx)
+	if !j.needsCall() {
+		return j.finishWithoutCall(ctx)
 	}
 
 	// 9: an item that cannot be deployed gets no finalizer, and can be deleted at once; but nothing is deployed before the
 	// finalizer is there to remember it.
 	call, err := j.prepare(ctx)
 	if err != nil {
-		return j.handleError(ctx, asError("Prepare", err))
+		return j.handleError(ctx, j.advise(asError("Prepare", err)))
 	}
-	if !j.decision.Deletion {
-		if err := j.writer.addFinalizer(ctx, j.item); err != nil {
+	if operation := j.operation(); operation == plugin.Reconcile || operation == plugin.ForceReconcile {
+		if err := j.write(ctx, func() error { return j.writer.addFinalizer(ctx, j.item) }); err != nil {
 			return err
 		}
 	}
 
 	// 11
-	operation := plugin.Reconcile
-	if j.decision.Deletion {
-		operation = plugin.Delete
-	}
-	outcome, err := j.plugin.Call(ctx, operation, call, &observer{job: j})
+	outcome, err := j.call(ctx, j.operation(), call)
 	if err != nil {
 		return j.handleCallError(ctx, err)
 	}
 	return j.handleOutcome(ctx, outcome)
 }
 
-// pickUp claims the job with one conditional write. It is also the fence: nobody calls a plugin before it has succeeded.
-func (j *job) pickUp(ctx context.Context) error {
+// begun tells whether the job was picked up, and has not to wait for its turn any more.
+func (j *job) begun() bool {
+	return j.decision.Action == contract.Continue || j.decision.Action == contract.Abort
+}
+
+// operation is what the plugin is called for. One without ForceReconcile reconciles as usual.
+func (j *job) operation() plugin.Operation {
+	switch {
+	case j.decision.Action == contract.Abort:
+		return plugin.Abort
+	case j.decision.Deletion:
+		return plugin.Delete
+	case j.decision.Force && j.plugin.Info().Capabilities.ForceReconcile:
+		return plugin.ForceReconcile
+	default:
+		return plugin.Reconcile
+	}
+}
+
+// needsCall tells whether the plugin has to be called. It has not for an abort that it knows nothing of: the call that was under
+// way is cancelled already. Nor has it for the deletion of an item that never got a finalizer, and so never reached a deployer,
+// or whose user wants to leave behind what was deployed.
+func (j *job) needsCall() bool {
+	switch j.operation() {
+	case plugin.Abort:
+		return j.plugin.Info().Capabilities.Abort
+	case plugin.Delete:
+		return slices.Contains(j.item.Finalizers, v1alpha1.Finalizer) &&
+			j.item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] != "true"
+	default:
+		return true
+	}
+}
+
+func (j *job) finishWithoutCall(ctx context.Context) error {
+	if j.decision.Action == contract.Abort {
+		return j.fail(ctx, contract.AbortedError(""))
+	}
+	return j.finishDeletion(ctx)
+}
+
+// begin changes an item to one whose job was picked up, or waits for its turn: contract.Begin or contract.Enqueue.
+type begin func(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time)
+
+// pickUp claims the job with one conditional write, which for a job of our own also sets it. It is also the fence: nobody calls
+// a plugin before it has succeeded.
+func (j *job) pickUp(ctx context.Context, begin begin) error {
 	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
-		contract.Begin(item, j.decision.Deletion, j.deployer(), j.clock.Now())
+		now := j.clock.Now()
+		if j.decision.Action == contract.Start || j.decision.Action == contract.Restart {
+			contract.SetJob(item, j.startedJob(), now)
+		}
+		begin(item, j.decision.Deletion, j.deployer(), now)
 	})
 	if err != nil {
 		return err
 	}
-	j.retries, j.waitingFor = 0, ""
-	j.log.Info("picked up job", "deletion", j.decision.Deletion)
+	j.retries = 0
+	j.decision.Action, j.decision.JobID = contract.Continue, ""
+	j.log = j.reconciler.log.With("deployitem", j.item.Namespace+"/"+j.item.Name, "jobID", j.item.Status.JobID)
+	j.log.Info("picked up job", "deletion", j.decision.Deletion, "force", j.decision.Force, "queued", contract.IsQueued(j.item))
+	if !contract.IsQueued(j.item) {
+		info := j.plugin.Info()
+		j.event(j.item, corev1.EventTypeNormal, "PickedUp", "the deployer "+info.Name+" "+info.Version+" has picked up the job "+j.item.Status.JobID)
+	}
 	return nil
+}
+
+func (j *job) startedJob() string {
+	if j.decision.JobID != "" {
+		return j.decision.JobID
+	}
+	return j.newJobID()
 }
 
 func (j *job) deployer() v1alpha1.DeployerInformation {
@@ -110,11 +176,18 @@ func (j *job) deployer() v1alpha1.DeployerInformation {
 	return v1alpha1.DeployerInformation{Identity: j.identity, Name: info.Name, Version: info.Version}
 }
 
-// needsDelete tells whether the deployer must be called for a deletion: not if the item never got a finalizer, and so never
-// reached a deployer, nor if the user wants what was deployed to stay.
-func (j *job) needsDelete() bool {
-	return slices.Contains(j.item.Finalizers, v1alpha1.Finalizer) &&
-		j.item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] != "true"
+// waitForTurn leaves a job until there is a slot for its call. Landscaper fails a job that nobody picks up, so that one is picked
+// up; its time begins with its turn.
+func (j *job) waitForTurn(ctx context.Context) error {
+	j.due = j.clock.Now().Add(turnPoll)
+	if j.begun() {
+		j.due = j.clock.Now().Add(j.pollInterval(turnPoll))
+		return nil
+	}
+	if contract.IsQueued(j.item) && j.decision.Action == contract.PickUp {
+		return nil
+	}
+	return j.pickUp(ctx, contract.Enqueue)
 }
 
 // prepare resolves what the plugin needs to know. Errors are those of package target, contract.Error, or of the API server.
@@ -131,64 +204,7 @@ func (j *job) prepare(ctx context.Context) (plugin.Call, error) {
 	if err != nil {
 		return plugin.Call{}, err
 	}
-	return plugin.Call{DeployItem: j.item, Target: resolved, Context: lsContext, Deadline: deadline}, nil
-}
-
-// handleCallError deals with a call that has no outcome.
-func (j *job) handleCallError(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, errOutdated):
-		return err
-	case errors.Is(err, context.DeadlineExceeded):
-		return j.fail(ctx, contract.TimeoutError(j.waitingFor))
-	case errors.Is(err, plugin.ErrNotRunning), errors.Is(err, plugin.ErrCrashed):
-		j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
-		j.due, j.waitsForPlugin = j.clock.Now().Add(j.pollInterval(pluginPoll)), true
-		j.waitingFor = fmt.Sprintf("the plugin %q to run again", j.name)
-		return j.wait(ctx, j.waitingFor)
-	case errors.Is(err, plugin.ErrProtocol):
-		return j.handleError(ctx, contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()})
-	default:
-		return fmt.Errorf("call plugin: %w", err)
-	}
-}
-
-// handleOutcome writes down what the plugin has reached. What cannot be written is the plugin's error: without it the job would
-// be tried again for ever and nobody would know why.
-func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error {
-	if err := checkProviderStatus(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
-		return j.handleError(ctx, contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()})
-	}
-	err := j.writeOutcome(ctx, outcome)
-	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
-		j.log.Warn("the API server refuses what the plugin has reached", "error", err.Error())
-		return j.handleError(ctx, contract.Error{
-			Operation: "WriteStatus", Reason: "StatusRefused",
-			Message: fmt.Sprintf("the API server refuses the status that the plugin %q gives: %s", j.name, apierrors.ReasonForError(err)),
-		})
-	}
-	return err
-}
-
-func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
-	switch {
-	case outcome.Succeeded != nil && j.decision.Deletion:
-		return j.finishDeletion(ctx)
-	case outcome.Succeeded != nil:
-		return j.succeed(ctx, outcome)
-	case outcome.InProgress != nil:
-		j.retries, j.waitingFor = 0, outcome.InProgress.WaitingFor
-		j.due = j.clock.Now().Add(j.pollInterval(outcome.InProgress.PollAfter))
-		j.log.Debug("job waits", "for", j.waitingFor)
-		return j.wait(ctx, j.waitingFor, withProviderStatus(outcome.ProviderStatus))
-	default:
-		if ctx.Err() != nil { // the plugin failed because it was asked to stop
-			return ctx.Err()
-		}
-		return j.handleError(ctx, joinErrors(outcome.Errors), withProviderStatus(outcome.ProviderStatus))
-	}
+	return plugin.Call{Target: resolved, Context: lsContext, Deadline: deadline}, nil
 }
 
 // pollInterval is when to call the plugin again; never later than the job's deadline, so that a timeout is noticed in time.
@@ -203,146 +219,57 @@ func (j *job) pollInterval(wish time.Duration) time.Duration {
 	return wish
 }
 
-// change is a change of an item's status that goes into the same write as another.
-type change func(*v1alpha1.DeployItem)
-
-func withProviderStatus(document []byte) change {
-	return func(item *v1alpha1.DeployItem) {
-		if document != nil {
-			item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
-		}
-	}
+// writeStatus writes a change of the status. The pick-up, which is the fence, does not go this way.
+func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
+	return j.write(ctx, func() error { return j.writer.status(ctx, j.item, change) })
 }
 
-// wait writes that the job is under way and what it waits for, if that is not yet there to see.
-func (j *job) wait(ctx context.Context, waitingFor string, changes ...change) error {
-	return j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
-		contract.Wait(item, waitingFor, j.clock.Now())
-		for _, c := range changes {
-			c(item)
+// write does a write of a job that was picked up. When it meets the write of somebody else, the item is read again and
+// everything is decided again; if that comes to the same, the write is done to what is there now.
+func (j *job) write(ctx context.Context, write func() error) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for range maxConflicts {
+		err := write()
+		if !errors.Is(err, errOutdated) {
+			return err
 		}
-	})
+		if err := j.readAgain(ctx); err != nil {
+			return err
+		}
+	}
+	return errOutdated
 }
 
-// succeed ends a job that is done: first its exports, then phase and jobIDFinished in one write.
-func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
-	ref, err := j.exports.write(ctx, j.item, outcome.Succeeded.Exports)
-	if err != nil {
-		return j.handleError(ctx, asError("WriteExports", err), withProviderStatus(outcome.ProviderStatus))
+// readAgain reads the item again while the job is under way. The error is errOutdated if the job is not any more what it was, or
+// that of the read.
+func (j *job) readAgain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	fresh := &v1alpha1.DeployItem{}
+	err := j.live.Get(ctx, keyOf(j.item), fresh)
+	if apierrors.IsNotFound(err) {
+		return errOutdated
 	}
-	err = j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
-		withProviderStatus(outcome.ProviderStatus)(item)
-		if ref != nil {
-			item.Status.ExportReference = ref
-		}
-		contract.Succeed(item, j.clock.Now())
-	})
 	if err != nil {
 		return err
 	}
-	j.log.Info("job succeeded")
+	if fresh.UID != j.item.UID || !j.decision.Same(contract.Decide(fresh, j.clock.Now())) {
+		return errOutdated
+	}
+	*j.item = *fresh
 	return nil
 }
 
-// finishDeletion ends a job that deletes. Removing the finalizer ends it in one write, because the item is gone then. Only an
-// item that somebody else still holds on to gets a final status.
-func (j *job) finishDeletion(ctx context.Context) error {
-	if err := j.writer.removeFinalizer(ctx, j.item); err != nil {
-		return err
+// referencesThere tells whether the Target and the Context of an item are there.
+func (r *reconciler) referencesThere(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
+	if _, err := r.targets.Context(ctx, item); err != nil {
+		return false, ignoreMissing(err)
 	}
-	j.log.Info("deletion succeeded")
-	if len(j.item.Finalizers) == 0 {
-		j.gone = true
-		return nil
+	if item.Spec.Target == nil {
+		return true, nil
 	}
-	return j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.Succeed(item, j.clock.Now()) })
-}
-
-// handleError ends the job if the error says so, and else notes it and tries again later.
-func (j *job) handleError(ctx context.Context, e contract.Error, changes ...change) error {
-	if e.Final() {
-		return j.fail(ctx, e, changes...)
-	}
-	j.due = j.clock.Now().Add(j.pollInterval(retryPause(j.retries, j.random())))
-	j.retries++
-	j.waitingFor = e.Message
-	j.log.Warn("job met an error; it is tried again", "reason", e.Reason, "error", e.Message, "at", j.due)
-	repeated := j.item.Status.LastError != nil && j.item.Status.LastError.Message == e.Message
-	err := j.wait(ctx, "another try, after the error in lastError", append(changes, func(item *v1alpha1.DeployItem) { contract.RecordError(item, e, j.clock.Now()) })...)
-	if err == nil && !repeated {
-		j.event(corev1.EventTypeWarning, e.Reason, e.Message)
-	}
-	return err
-}
-
-// fail gives the job up.
-func (j *job) fail(ctx context.Context, e contract.Error, changes ...change) error {
-	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
-		for _, c := range changes {
-			c(item)
-		}
-		contract.Fail(item, j.decision.Deletion, e, j.clock.Now())
-	})
-	if err != nil {
-		return err
-	}
-	j.log.Warn("job failed", "reason", e.Reason, "error", e.Message)
-	j.event(corev1.EventTypeWarning, e.Reason, e.Message)
-	return nil
-}
-
-// event records an event of the item. The API server takes none with longer texts.
-func (j *job) event(eventType, reason, message string) {
-	j.recorder.Eventf(j.item, nil, eventType, cut(reason, maxEventReason), "ReconcileDeployItem", "%s", cut(message, maxEventNote))
-}
-
-// cut cuts a text that has more bytes than limit, between two characters, and shows that it did.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const mark = "…"
-	end := limit - len(mark)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + mark
-}
-
-// asError describes an error that the host itself met. Package target knows what its errors mean; any other is the API
-// server's and is retried.
-func asError(operation string, err error) contract.Error {
-	var contractErr contract.Error
-	if errors.As(err, &contractErr) {
-		return contractErr
-	}
-	e := contract.Error{Operation: operation, Reason: "HostError", Message: err.Error()}
-	var targetErr *target.Error
-	if errors.As(err, &targetErr) {
-		e.Operation, e.Reason = "ResolveTarget", string(targetErr.Reason)
-		e.Terminal = targetErr.Reason == target.ReasonTargetNotFound // as upstream: no code, and final
-		if code := targetErr.Code(); code != "" {
-			e.Codes = []v1alpha1.ErrorCode{code}
-		}
-	}
-	return e
-}
-
-// joinErrors makes one error of those of a plugin: the status has room for one at a time, and for seven copies of it.
-func joinErrors(errs []plugin.Error) contract.Error {
-	joined := contract.Error{Operation: errs[0].Operation, Reason: errs[0].Reason}
-	if joined.Reason == "" {
-		joined.Reason = "DeployerError"
-	}
-	messages := make([]string, 0, len(errs))
-	for _, e := range errs {
-		messages = append(messages, e.Message)
-		for _, code := range e.Codes {
-			if !slices.Contains(joined.Codes, code) {
-				joined.Codes = append(joined.Codes, code)
-			}
-		}
-	}
-	joined.Message = cut(strings.Join(messages, "\n"), maxMessage)
-	return joined
+	key := client.ObjectKey{Namespace: item.Namespace, Name: item.Spec.Target.Name}
+	err := r.cache.Get(ctx, key, &v1alpha1.Target{})
+	return err == nil, client.IgnoreNotFound(err)
 }

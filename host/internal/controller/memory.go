@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 type memory struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry
+	// watched are the items that a call is under way for. Their channels take one signal that they have changed.
+	watched map[types.NamespacedName]chan struct{}
 }
 
 // entry is what is remembered of one item.
@@ -24,6 +27,8 @@ type entry struct {
 	version string // the newest resourceVersion that this replica has seen the content of
 	// item is the content of a job under way; nil for an item that has nothing to do, whose content nobody needs.
 	item *v1alpha1.DeployItem
+	// target and context are the names of what the item uses.
+	target, context string
 	// pluginName is the plugin that the job under way is a matter of.
 	pluginName string
 	// worked is when the job under way was worked on last.
@@ -32,8 +37,8 @@ type entry struct {
 	due time.Time
 	// retries counts the failures in a row of the job under way.
 	retries int
-	// waitingFor is what the job waits for, for the user.
-	waitingFor string
+	// reported is the unknown operation that was reported last.
+	reported string
 	// waitsForPlugin: the job goes on when its plugin runs again.
 	waitsForPlugin bool
 	// woken: the plugin said that the item may have moved on while it was being worked on.
@@ -43,7 +48,7 @@ type entry struct {
 }
 
 func newMemory() *memory {
-	return &memory{entries: map[types.NamespacedName]*entry{}}
+	return &memory{entries: map[types.NamespacedName]*entry{}, watched: map[types.NamespacedName]chan struct{}{}}
 }
 
 // recall returns what is remembered of an item, if that is still all there is to know: nothing has been written since.
@@ -68,10 +73,10 @@ func (m *memory) previous(key types.NamespacedName, uid types.UID) entry {
 }
 
 // idle remembers that an item has nothing to do at a version.
-func (m *memory) idle(item *v1alpha1.DeployItem) {
+func (m *memory) idle(e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entries[keyOf(item)] = &entry{uid: item.UID, version: item.ResourceVersion}
+	m.entries[keyOf(e.item)] = &entry{uid: e.item.UID, version: e.item.ResourceVersion, reported: e.reported}
 }
 
 // begin remembers that a plugin's job is being worked on, so that what happens meanwhile is not missed, and returns the job as
@@ -81,6 +86,10 @@ func (m *memory) begin(e entry, pluginName string) entry {
 	defer m.mu.Unlock()
 	e.uid, e.version, e.pluginName = e.item.UID, e.item.ResourceVersion, pluginName
 	e.waitsForPlugin, e.woken, e.pluginRan = false, false, false
+	e.target, e.context = "", cmp.Or(e.item.Spec.Context, v1alpha1.DefaultContextName)
+	if e.item.Spec.Target != nil {
+		e.target = e.item.Spec.Target.Name
+	}
 	begun := e
 	m.entries[keyOf(e.item)] = &begun
 	return e
@@ -109,6 +118,67 @@ func (m *memory) wake(key types.NamespacedName, pluginName string, now time.Time
 		if earliest := e.worked.Add(minPoll); earliest.After(now) {
 			e.due = earliest
 		}
+	}
+}
+
+// turn makes a plugin's job due that waited for a slot.
+func (m *memory) turn(key types.NamespacedName, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e, ok := m.entries[key]; ok {
+		e.due = now
+	}
+}
+
+// mended makes all jobs due that have met an error and use an object that has just come or changed, and returns their plugins by
+// their keys.
+func (m *memory) mended(ref reference, now time.Time) map[types.NamespacedName]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	woken := map[types.NamespacedName]string{}
+	for key, e := range m.entries {
+		uses := ref.kind == kindTarget && e.target == ref.name || ref.kind == kindContext && e.context == ref.name
+		if e.item == nil || key.Namespace != ref.namespace || !uses {
+			continue
+		}
+		e.woken = true // should it be worked on right now
+		if e.retries > 0 {
+			e.due = now
+			woken[key] = e.pluginName
+		}
+	}
+	return woken
+}
+
+// forgetIdle has an item read again that has nothing to do.
+func (m *memory) forgetIdle(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e, ok := m.entries[key]; ok && e.item == nil {
+		delete(m.entries, key)
+	}
+}
+
+// watch returns a channel that gets a signal when the item may have changed, and what ends that.
+func (m *memory) watch(key types.NamespacedName) (signals <-chan struct{}, end func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	channel := make(chan struct{}, 1)
+	m.watched[key] = channel
+	return channel, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.watched, key)
+	}
+}
+
+// changed tells the call that is under way for an item that the item may have changed.
+func (m *memory) changed(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	select {
+	case m.watched[key] <- struct{}{}: // of nil, if there is no call
+	default: // there is a signal already
 	}
 }
 

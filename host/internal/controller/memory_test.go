@@ -105,7 +105,7 @@ func TestWakeUpsAreNotLost(t *testing.T) {
 
 func TestWakeIdle(t *testing.T) {
 	m := newMemory()
-	m.idle(itemAt("a", "5"))
+	m.idle(entry{item: itemAt("a", "5")})
 	m.wake(itemKey, "", noon)
 	if woken := m.wakeAll(map[string]bool{"": true}, noon); len(woken) != 0 {
 		t.Errorf("an idle item was woken: %v", woken)
@@ -154,7 +154,7 @@ func TestNoJobIsSwallowed(t *testing.T) {
 		h := &history{versions: []*metav1.PartialObjectMetadata{first}}
 		m := newMemory()
 		read := 1 // the version whose content is known
-		m.idle(itemAt("a", "1"))
+		m.idle(entry{item: itemAt("a", "1")})
 		shown := first
 		deliver := func(to *metav1.PartialObjectMetadata) {
 			before := shown
@@ -173,7 +173,7 @@ func TestNoJobIsSwallowed(t *testing.T) {
 				t.Fatalf("version %s passes for known", to.ResourceVersion)
 			}
 			read = version(h.last()) // the reconciler reads what is there now
-			m.idle(itemAt("a", h.last().ResourceVersion))
+			m.idle(entry{item: itemAt("a", h.last().ResourceVersion)})
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"label": func(t *rapid.T) {
@@ -197,7 +197,7 @@ func TestNoJobIsSwallowed(t *testing.T) {
 				})
 				h.status = append(h.status, version(h.last()))
 				read = version(h.last())
-				m.idle(itemAt("a", h.last().ResourceVersion))
+				m.idle(entry{item: itemAt("a", h.last().ResourceVersion)})
 			},
 			"event": func(*rapid.T) {
 				if next := version(shown); next < len(h.versions) {
@@ -236,7 +236,7 @@ func TestAdvance(t *testing.T) {
 	}
 	recreated := labelled("6")
 	recreated.UID = "b"
-	idle := func(m *memory) { m.idle(itemAt("a", "5")) }
+	idle := func(m *memory) { m.idle(entry{item: itemAt("a", "5")}) }
 	cases := map[string]struct {
 		reason        string
 		known         func(*memory)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -53,8 +54,10 @@ func onlyMetadataChanged(before, after *metav1.PartialObjectMetadata) bool {
 	if before.Generation != after.Generation || !before.DeletionTimestamp.Equal(after.DeletionTimestamp) {
 		return false
 	}
-	if before.Annotations[v1alpha1.OperationAnnotation] != after.Annotations[v1alpha1.OperationAnnotation] {
-		return false
+	for _, annotation := range []string{v1alpha1.OperationAnnotation, contract.AcceptedAnnotation, v1alpha1.DeleteWithoutUninstallAnnotation} {
+		if before.Annotations[annotation] != after.Annotations[annotation] {
+			return false
+		}
 	}
 	visible := !maps.Equal(before.Labels, after.Labels) ||
 		!maps.Equal(before.Annotations, after.Annotations) ||

@@ -8,13 +8,16 @@ import (
 	"math/rand/v2"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -24,10 +27,12 @@ const outdatedPause = 10 * time.Millisecond
 
 // reconciler carries out the deploy items of one plugin.
 type reconciler struct {
-	name     string // of the plugin
-	identity string
+	name         string // of the plugin
+	identity     string
+	selectors    responsibility.Selectors
+	abortTimeout time.Duration
 
-	cache    client.Reader // metadata of deploy items
+	cache    client.Reader // metadata of deploy items, Targets, Contexts
 	live     client.Reader
 	writer   *writer
 	exports  *exporter
@@ -35,9 +40,11 @@ type reconciler struct {
 	plugins  plugins
 	router   *router
 	memory   *memory
+	slots    *slots
 	recorder events.EventRecorder
-	clock    clock.Clock
+	clock    clock.WithTicker
 	random   func() float64
+	newJobID func() string
 	log      *slog.Logger
 }
 
@@ -46,16 +53,22 @@ var _ reconcile.Reconciler = (*reconciler)(nil)
 // Reconcile takes one look at a deploy item and does what is to be done with it. The numbers are those of the design's "way of
 // a DeployItem"; hooks (2, 6, 10, 14) and locks (7) have their places between them.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	// 1, 3: metadata alone tells whether there is anything to look at, and for whom.
+	defer func() { r.router.turn(r.name, r.slots.settle(req.NamespacedName)) }()
+
+	// 1, 3, 4: metadata alone tells whether there is anything to look at, and for whom.
 	meta := NewMetadata()
 	if err := r.cache.Get(ctx, req.NamespacedName, meta); err != nil {
 		r.memory.forget(req.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	itemType, typed := r.router.typeOf(meta)
-	p := r.servedHere(itemType)
-	if !typed || p == nil {
+	if !typed || r.servedHere(itemType) == nil {
 		return reconcile.Result{}, nil
+	}
+	if target, has, known := responsibility.TargetOf(meta); known {
+		if responsible, err := r.selected(ctx, meta, target, has); err != nil || !responsible {
+			return reconcile.Result{}, err
+		}
 	}
 	known, current := r.memory.recall(req.NamespacedName, meta.UID, meta.ResourceVersion)
 	if current && known.item == nil {
@@ -67,32 +80,121 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 	// 5: the item in full, and what is to be done with it.
 	if !current {
-		item := &v1alpha1.DeployItem{}
-		if err := r.live.Get(ctx, req.NamespacedName, item); err != nil {
-			r.memory.forget(req.NamespacedName)
-			if apierrors.IsNotFound(err) {
-				return reconcile.Result{}, nil
-			}
-			return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
-		}
-		if p = r.servedHere(item.Spec.Type); p == nil { // its metadata does not tell the truth
-			r.memory.forget(req.NamespacedName)
-			r.router.classify(item)
-			return reconcile.Result{}, nil
+		item, err := r.read(ctx, req)
+		if item == nil || err != nil {
+			return reconcile.Result{}, err
 		}
 		known = r.memory.previous(req.NamespacedName, item.UID)
 		known.item = item
 	}
-	decision := contract.Decide(known.item, r.clock.Now())
+	p := r.servedHere(known.item.Spec.Type)
+	if p == nil { // the item disappears from here: a plugin has gone
+		return reconcile.Result{}, nil
+	}
+	decision, err := r.decide(ctx, &known)
+	if err != nil {
+		return r.conclude(ctx, req, nil, err)
+	}
 	if decision.Action == contract.Nothing {
-		r.memory.idle(known.item)
+		r.memory.idle(known)
 		return reconcile.Result{}, nil
 	}
 
 	// 8 to 13: the job.
 	j := r.newJob(p, r.memory.begin(known, r.name), decision)
-	err := j.run(ctx)
-	return r.conclude(ctx, req, j, err)
+	return r.conclude(ctx, req, j, j.run(ctx))
+}
+
+// read reads an item in full. It returns nil without an error for one that is gone, or that turns out not to be ours.
+func (r *reconciler) read(ctx context.Context, req reconcile.Request) (*v1alpha1.DeployItem, error) {
+	item := &v1alpha1.DeployItem{}
+	if err := r.live.Get(ctx, req.NamespacedName, item); err != nil {
+		r.memory.forget(req.NamespacedName)
+		if apierrors.IsNotFound(err) {
+			return nil, nil //nolint:nilnil // an item that is gone is an ordinary case and no error
+		}
+		return nil, fmt.Errorf("read deploy item: %w", err)
+	}
+	if r.servedHere(item.Spec.Type) == nil { // its metadata does not tell the truth
+		r.memory.forget(req.NamespacedName)
+		r.router.classify(item)
+		return nil, nil //nolint:nilnil // see above
+	}
+	target, has := responsibility.TargetOfItem(item)
+	if responsible, err := r.selected(ctx, item, target, has); err != nil || !responsible {
+		r.memory.forget(req.NamespacedName)
+		return nil, err
+	}
+	return item, nil
+}
+
+// selected tells whether this host is meant for items of a Target. Without selectors it is, and the Target is not looked at.
+func (r *reconciler) selected(ctx context.Context, item metav1.Object, name string, has bool) (bool, error) {
+	if r.selectors.Empty() || !has {
+		return true, nil
+	}
+	found := &v1alpha1.Target{}
+	err := r.cache.Get(ctx, client.ObjectKey{Namespace: item.GetNamespace(), Name: name}, found)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read Target: %w", err)
+	}
+	var object metav1.Object
+	if err == nil {
+		object = found
+	}
+	decision := r.selectors.Decide(true, object)
+	if !decision.Responsible {
+		r.log.Debug("deploy item is not for this host", "deployitem", item.GetNamespace()+"/"+item.GetName(),
+			"reason", decision.Reason, "message", decision.Message)
+	}
+	return decision.Responsible, nil
+}
+
+// decide decides what is to be done with an item, after it has accepted what somebody asks for.
+func (r *reconciler) decide(ctx context.Context, known *entry) (contract.Decision, error) {
+	item := known.item
+	if unknown := contract.UnknownOperation(item); unknown != known.reported {
+		known.reported = unknown
+		if unknown != "" {
+			r.event(item, corev1.EventTypeWarning, "UnknownOperation", fmt.Sprintf(
+				"the annotation %s asks for %q, which is left alone: expected %s, %s, %s or %s", v1alpha1.OperationAnnotation, unknown,
+				v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile, v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort))
+		}
+	}
+	decision := contract.Decide(item, r.clock.Now())
+	if decision.Action == contract.Accept {
+		if err := r.accept(ctx, item); err != nil {
+			return decision, err
+		}
+		decision = contract.Decide(item, r.clock.Now())
+	}
+	if decision.Action != contract.Restart {
+		return decision, nil
+	}
+	there, err := r.referencesThere(ctx, item)
+	if !there {
+		decision.Action = contract.Nothing
+	}
+	return decision, err
+}
+
+// accept takes the annotation that asks for an operation away and notes the operation in one write, with which it begins.
+func (r *reconciler) accept(ctx context.Context, item *v1alpha1.DeployItem) error {
+	var operation string
+	var effective bool
+	err := r.writer.metadata(ctx, item, func(item *v1alpha1.DeployItem) {
+		operation, effective = contract.AcceptOperation(item, r.newJobID(), r.abortTimeout, r.clock.Now())
+	})
+	if err != nil {
+		return fmt.Errorf("accept operation: %w", err)
+	}
+	message := fmt.Sprintf("the operation %q begins", operation)
+	if !effective {
+		message = fmt.Sprintf("there is nothing to do for the operation %q: no job is under way", operation)
+	}
+	r.log.Info("accepted operation", "deployitem", item.Namespace+"/"+item.Name, "operation", operation, "effective", effective)
+	r.event(item, corev1.EventTypeNormal, "OperationAccepted", message)
+	return nil
 }
 
 // conclude remembers what has come of a job's step and says when to look at the item again.
@@ -110,9 +212,11 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	case j.gone:
 		r.memory.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
-	case j.finished():
-		r.memory.idle(j.item)
+	case j.finished() && contract.Decide(j.item, r.clock.Now()).Action == contract.Nothing:
+		r.memory.idle(j.entry)
 		return reconcile.Result{}, nil
+	case j.finished(): // somebody asks for more
+		j.due, j.retries = r.clock.Now(), 0
 	}
 	due := r.memory.underWay(j.entry, r.clock.Now())
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil

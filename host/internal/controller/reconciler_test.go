@@ -326,8 +326,13 @@ func TestErrorsAreRetriedLessAndLessOften(t *testing.T) {
 	if diff := cmp.Diff([]time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}, pauses); diff != "" {
 		t.Errorf("pauses (-want +got):\n%s", diff)
 	}
-	if b.n != 3 || len(b.events.Events) != 1 {
-		t.Errorf("the same error again costs neither a write nor an event, but found %d writes and %d events", b.n, len(b.events.Events))
+	// Writes: pick-up, finalizer, and one for each error. Events: pick-up, and one for all errors.
+	if b.n != 6 || len(b.events.Events) != 2 {
+		t.Errorf("the same error again is counted and costs no event, but found %d writes and %d events", b.n, len(b.events.Events))
+	}
+	status := b.read().Status
+	if len(status.LastErrors) != 1 || status.LastErrors[0].Message != "Refused (4 times)" || status.LastError.Message != "Refused" {
+		t.Errorf("expected one error, counted four times, but found %+v", status.LastErrors)
 	}
 	b.expectSuccess(jobID)
 }
@@ -365,6 +370,7 @@ func TestLongTextsBecomeEvents(t *testing.T) {
 	})
 	b.setJob()
 	b.look(t.Context())
+	<-b.events.Events // of the pick-up
 	event := <-b.events.Events
 	if len(event) > len(corev1.EventTypeNormal)+maxEventReason+maxEventNote+2 || !strings.HasSuffix(event, "ü…") {
 		t.Errorf("an event of %d bytes, which the API server does not take", len(event))

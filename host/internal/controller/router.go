@@ -18,9 +18,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Priorities in the queues of plugins: what has changed comes before what was there when the host started, and both come
-// before another look at a job that waits. Upstream's pick-up timeout runs for new jobs, not for polls.
+// Priorities in the queues of plugins: a job whose turn for a call has come is not to be kept waiting; what has changed comes
+// before what was there when the host started, and both come before another look at a job that waits. Upstream's pick-up
+// timeout runs for new jobs, not for polls.
 const (
+	priorityTurn    = 150
 	priorityChange  = 100
 	priorityInitial = 50
 	priorityPoll    = 0
@@ -74,7 +76,11 @@ func (r *router) OnAdd(obj any, isInInitialList bool) {
 func (r *router) OnUpdate(oldObj, newObj any) {
 	before, ok := oldObj.(*metav1.PartialObjectMetadata)
 	after, ok2 := newObj.(*metav1.PartialObjectMetadata)
-	if !ok || !ok2 || r.memory.advance(before, after) {
+	if !ok || !ok2 {
+		return
+	}
+	r.memory.changed(client.ObjectKeyFromObject(after))
+	if r.memory.advance(before, after) {
 		return
 	}
 	r.route(after, priorityChange)
@@ -88,6 +94,7 @@ func (r *router) OnDelete(obj any) {
 	}
 	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		key := client.ObjectKeyFromObject(meta)
+		r.memory.changed(key)
 		r.memory.forget(key)
 		r.forgetType(key)
 		r.route(meta, priorityPoll)
@@ -101,6 +108,16 @@ func (r *router) WakeUp(plugin, namespace, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	add(r.queues[plugin], key, priorityChange)
+}
+
+// turn puts the items into the plugin's queue whose turn for a call has come.
+func (r *router) turn(plugin string, keys []types.NamespacedName) {
+	for _, key := range keys {
+		r.memory.turn(key, r.now())
+		r.mu.Lock()
+		add(r.queues[plugin], key, priorityTurn)
+		r.mu.Unlock()
+	}
 }
 
 // route puts an item into the queue of the plugin that serves its type, if there is one.
@@ -193,6 +210,22 @@ func (r *router) classify(item *v1alpha1.DeployItem) {
 	r.mu.Unlock()
 	meta := NewMetadata()
 	meta.ObjectMeta = item.ObjectMeta
+	r.route(meta, priorityChange)
+}
+
+// mended makes the jobs due that have met an error and use an object that has come or changed.
+func (r *router) mended(ref reference) {
+	woken := r.memory.mended(ref, r.now())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, plugin := range woken {
+		add(r.queues[plugin], key, priorityChange)
+	}
+}
+
+// lookAgain has an item read again although it has not changed.
+func (r *router) lookAgain(meta *metav1.PartialObjectMetadata) {
+	r.memory.forgetIdle(client.ObjectKeyFromObject(meta))
 	r.route(meta, priorityChange)
 }
 

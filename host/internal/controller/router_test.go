@@ -117,7 +117,7 @@ func TestRouteForgets(t *testing.T) {
 	item := itemAt("uid of c", "5")
 	item.Name, item.Spec.Type = "c", "two"
 	r.classify(item)
-	r.memory.idle(item)
+	r.memory.idle(entry{item: item})
 	expect(t, "classified", r.two, "c")
 
 	r.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "ns/c", Obj: typedItem("c", "two")})

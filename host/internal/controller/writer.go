@@ -42,30 +42,30 @@ func (w *writer) status(ctx context.Context, item *v1alpha1.DeployItem, change f
 	return nil
 }
 
-// addFinalizer adds Landscaper's finalizer if it is missing.
-func (w *writer) addFinalizer(ctx context.Context, item *v1alpha1.DeployItem) error {
-	if slices.Contains(item.Finalizers, v1alpha1.Finalizer) {
-		return nil
-	}
+// metadata changes the metadata of an item, as status does the status.
+func (w *writer) metadata(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
 	after := item.DeepCopy()
-	after.Finalizers = append(after.Finalizers, v1alpha1.Finalizer)
+	change(after)
 	if err := patch(ctx, item, after, w.patchMetadata); err != nil {
-		return fmt.Errorf("add finalizer: %w", err)
+		return fmt.Errorf("write metadata: %w", err)
 	}
 	return nil
 }
 
+// addFinalizer adds Landscaper's finalizer if it is missing.
+func (w *writer) addFinalizer(ctx context.Context, item *v1alpha1.DeployItem) error {
+	return w.metadata(ctx, item, func(item *v1alpha1.DeployItem) {
+		if !slices.Contains(item.Finalizers, v1alpha1.Finalizer) {
+			item.Finalizers = append(item.Finalizers, v1alpha1.Finalizer)
+		}
+	})
+}
+
 // removeFinalizer removes Landscaper's finalizer if it is there. If it was the last one the item is gone afterwards.
 func (w *writer) removeFinalizer(ctx context.Context, item *v1alpha1.DeployItem) error {
-	if !slices.Contains(item.Finalizers, v1alpha1.Finalizer) {
-		return nil
-	}
-	after := item.DeepCopy()
-	after.Finalizers = slices.DeleteFunc(after.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
-	if err := patch(ctx, item, after, w.patchMetadata); err != nil {
-		return fmt.Errorf("remove finalizer: %w", err)
-	}
-	return nil
+	return w.metadata(ctx, item, func(item *v1alpha1.DeployItem) {
+		item.Finalizers = slices.DeleteFunc(item.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
+	})
 }
 
 type send func(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -23,28 +26,27 @@ func newMetadata() *metav1.PartialObjectMetadata {
 	return meta
 }
 
-func TestServedLater(t *testing.T) {
-	const laterType v1alpha1.DeployItemType = "test.pergola.dev/later"
+// startManager starts a manager with a Setter, and ends it with the test.
+func startManager(t *testing.T, serves func(v1alpha1.DeployItemType) bool, options Options, prepare ...func(*setter)) *Setter {
+	t.Helper()
 	scheme, err := testenv.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := manager.New(controlPlane.Config, manager.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
+	sameNames := true
+	mgr, err := manager.New(controlPlane.Config, manager.Options{
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &sameNames},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var served atomic.Bool
-	asked := make(chan struct{}, 100)
-	setter, err := Setup(mgr, func(itemType v1alpha1.DeployItemType) bool {
-		if itemType == laterType {
-			asked <- struct{}{}
-		}
-		return itemType == laterType && served.Load()
-	}, newMetadata, slog.New(slog.DiscardHandler))
+	setter, err := Setup(mgr, serves, newMetadata, slog.New(slog.DiscardHandler), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	item := newDeployItem(t, func(i *v1alpha1.DeployItem) { i.Spec.Type = laterType })
+	for _, p := range prepare {
+		p(setter.setter)
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -54,66 +56,173 @@ func TestServedLater(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	<-asked // the item was looked at, and nobody serves it
+	return setter
+}
 
-	served.Store(true)
-	if err := setter.Served(ctx, []v1alpha1.DeployItemType{laterType}); err != nil {
-		t.Fatal(err)
-	}
-	wait, cancel := context.WithTimeout(ctx, 30*time.Second)
+// waitFor waits until an item has a status that meets a condition, and returns it.
+func waitFor(t *testing.T, item *v1alpha1.DeployItem, what string, condition func(*v1alpha1.DeployItemStatus) bool) *v1alpha1.DeployItem {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	watch, err := admin.Watch(wait, &v1alpha1.DeployItemList{}, client.InNamespace(item.Namespace))
+	watch, err := admin.Watch(ctx, &v1alpha1.DeployItemList{}, client.InNamespace(item.Namespace))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
+	var seen *v1alpha1.DeployItem
 	for change := range watch.ResultChan() {
-		if seen, ok := change.Object.(*v1alpha1.DeployItem); ok && seen.Status.JobID != "" {
-			return
+		if found, ok := change.Object.(*v1alpha1.DeployItem); ok {
+			if seen = found; condition(&seen.Status) {
+				return seen
+			}
 		}
 	}
-	t.Error("an item whose type comes to be served gets no job")
+	t.Fatalf("expected the item to be %s, but found %+v", what, seen)
+	return nil
 }
 
-func TestInteresting(t *testing.T) {
+func TestServedLater(t *testing.T) {
+	const laterType v1alpha1.DeployItemType = "test.pergola.dev/later"
+	var served atomic.Bool
+	asked := make(chan struct{}, 100)
+	item := newDeployItem(t, func(i *v1alpha1.DeployItem) { i.Spec.Type = laterType })
+	setter := startManager(t, func(itemType v1alpha1.DeployItemType) bool {
+		if itemType == laterType {
+			asked <- struct{}{}
+		}
+		return itemType == laterType && served.Load()
+	}, Options{})
+	<-asked // the item was looked at, and nobody serves it
+
+	served.Store(true)
+	if err := setter.Served(t.Context(), []v1alpha1.DeployItemType{laterType}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, item, "given a job", func(s *v1alpha1.DeployItemStatus) bool { return s.JobID != "" })
+}
+
+// TestLooksAgain: the timeouts come by themselves, for jobs of the setter and of others, without any event.
+func TestLooksAgain(t *testing.T) {
+	const waitType v1alpha1.DeployItemType = "test.pergola.dev/wait"
+	startManager(t, func(itemType v1alpha1.DeployItemType) bool { return itemType == waitType },
+		Options{PickupTimeout: time.Second, ProgressingTimeout: time.Second})
+	item := newDeployItem(t, func(i *v1alpha1.DeployItem) {
+		i.Spec.Type, i.Spec.Timeout = waitType, "1s"
+	})
+	finished := func(jobID, reason string) func(s *v1alpha1.DeployItemStatus) bool {
+		return func(s *v1alpha1.DeployItemStatus) bool {
+			return (s.JobIDFinished == jobID || jobID == "" && s.JobIDFinished != "") && s.LastError != nil && s.LastError.Reason == reason
+		}
+	}
+	waitFor(t, item, "ended: own job, not picked up", finished("", "PickupTimeout"))
+
+	foreign := func(jobID string) string {
+		time.Sleep(10 * pause) // the setter takes its look after the job before
+		return fmt.Sprintf(`"jobID":%q,"jobIDGenerationTime":%q,"transitionTimes":{"initTime":null}`, jobID, time.Now().UTC().Format(time.RFC3339))
+	}
+	patchStatus(t, item, `{`+foreign("x")+`}`)
+	waitFor(t, item, "ended: foreign job, not picked up", finished("x", "PickupTimeout"))
+
+	at := time.Now().UTC().Format(time.RFC3339)
+	patchStatus(t, item, `{`+foreign("y")+`}`)
+	patchStatus(t, item, fmt.Sprintf(`{"phase":"Progressing","lastReconcileTime":%q,"transitionTimes":{"initTime":%[1]q}}`, at))
+	waitFor(t, item, "ended: picked up, deployer dead", finished("y", "ProgressingTimeout"))
+}
+
+// TestOneLookPerJob: all that happens to an item within its pickup timeout costs one look, and an item at rest none.
+func TestOneLookPerJob(t *testing.T) {
+	const busyType v1alpha1.DeployItemType = "test.pergola.dev/busy"
+	options := Options{PickupTimeout: time.Second, ProgressingTimeout: time.Second}
+	var item *v1alpha1.DeployItem
+	looks := make(chan struct{}, 100)
+	created := make(chan struct{})
+	startManager(t, func(itemType v1alpha1.DeployItemType) bool { return itemType == busyType }, options, func(s *setter) {
+		s.live = interceptor.NewClient(admin, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				<-created
+				if key == client.ObjectKeyFromObject(item) {
+					looks <- struct{}{}
+				}
+				return c.Get(ctx, key, obj, opts...)
+			},
+		})
+	})
+	item = newDeployItem(t, func(i *v1alpha1.DeployItem) { i.Spec.Type = busyType })
+	close(created)
+	jobID := waitFor(t, item, "given a job", func(s *v1alpha1.DeployItemStatus) bool { return s.JobID != "" }).Status.JobID
+	<-looks
+
+	at := time.Now().UTC().Format(time.RFC3339)
+	patchStatus(t, item, fmt.Sprintf(`{"phase":"Init","observedGeneration":1,"lastReconcileTime":%q,"transitionTimes":{"initTime":%[1]q}}`, at))
+	patchStatus(t, item, `{"phase":"Progressing"}`)
+	patchStatus(t, item, fmt.Sprintf(`{"phase":"Succeeded","jobIDFinished":%q}`, jobID))
+
+	time.Sleep(2*options.settle() + time.Second) // what must not happen has no event to wait for
+	if len(looks) != 1 {
+		t.Errorf("expected one look, but found %d", len(looks))
+	}
+}
+
+func TestLookAfter(t *testing.T) {
 	meta := func(change func(*metav1.PartialObjectMetadata)) *metav1.PartialObjectMetadata {
 		m := newMetadata()
-		m.Namespace, m.Name, m.Generation = "ns", "item", 1
+		m.Namespace, m.Name, m.Generation, m.ResourceVersion = "ns", "item", 1, "1"
 		m.Annotations = map[string]string{v1alpha1.DeployerTypeAnnotation: string(testType)}
 		if change != nil {
 			change(m)
 		}
 		return m
 	}
-	operation := func(value string) func(*metav1.PartialObjectMetadata) {
-		return func(m *metav1.PartialObjectMetadata) { m.Annotations[v1alpha1.OperationAnnotation] = value }
-	}
+	written := func(m *metav1.PartialObjectMetadata) { m.ResourceVersion = "2" }
+	const never time.Duration = -1
 	cases := map[string]struct {
-		reason        string
-		before, after func(*metav1.PartialObjectMetadata)
-		patient       bool
-		want          bool
+		reason  string
+		after   func(*metav1.PartialObjectMetadata)
+		patient bool
+		none    bool
+		want    time.Duration
 	}{
-		"status":            {reason: "jobs come and go without us"},
-		"status, patient":   {reason: "it may be the end of the job under way", patient: true, want: true},
-		"spec":              {reason: "needs a job", after: func(m *metav1.PartialObjectMetadata) { m.Generation++ }, want: true},
-		"annotations lost":  {reason: "they are put back", after: func(m *metav1.PartialObjectMetadata) { m.Annotations = nil }, want: true},
-		"operation":         {reason: "somebody asks", after: operation("reconcile"), want: true},
-		"operation removed": {reason: "that was us", before: operation("reconcile")},
-		"operation stays":   {reason: "it was seen before", before: operation("reconcile"), after: operation("reconcile")},
+		"status":              {reason: "it may be a new job of somebody else", after: written, want: 5*time.Minute + grain},
+		"status, no timeouts": {reason: "jobs come and go without us", after: written, none: true, want: never},
+		"status, patient":     {reason: "it may be the end of the job under way", after: written, patient: true, want: 0},
+		"nothing":             {reason: "the cache says the same once more", want: never},
+		"spec":                {reason: "needs a job", after: func(m *metav1.PartialObjectMetadata) { m.Generation++ }, want: 0},
+		"annotations lost":    {reason: "they are put back", after: func(m *metav1.PartialObjectMetadata) { m.Annotations = nil }, want: 0},
+		"foreign type": {
+			reason: "no business of ours", want: never,
+			after: func(m *metav1.PartialObjectMetadata) {
+				written(m)
+				m.Annotations[v1alpha1.DeployerTypeAnnotation] = "test.pergola.dev/other"
+			},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			b.setPatient(client.ObjectKey{Namespace: "ns", Name: "item"}, tc.patient)
-			got := b.interesting().UpdateFunc(event.TypedUpdateEvent[*metav1.PartialObjectMetadata]{ObjectOld: meta(tc.before), ObjectNew: meta(tc.after)})
-			if got != tc.want {
-				t.Errorf("%s: expected %t, but found %t", tc.reason, tc.want, got)
+			s := &setter{serves: func(itemType v1alpha1.DeployItemType) bool { return itemType == testType }, options: allTimeouts, memory: newMemory()}
+			if tc.none {
+				s.options = Options{}
 			}
-			b.interesting().DeleteFunc(event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: meta(nil)})
-			if len(b.patient) != 0 {
-				t.Error("an item that is gone is remembered")
+			s.memory.setPatient(client.ObjectKey{Namespace: "ns", Name: "item"}, tc.patient)
+			got, look := s.lookAfter(meta(nil), meta(tc.after))
+			if !look {
+				got = never
+			}
+			if got != tc.want {
+				t.Errorf("%s: expected %s, but found %s", tc.reason, tc.want, got)
 			}
 		})
+	}
+}
+
+func TestGoneIsForgotten(t *testing.T) {
+	s := &setter{memory: newMemory()}
+	item := waitingItem()
+	s.memory.see(item, now)
+	s.memory.setPatient(client.ObjectKeyFromObject(item), true)
+	meta := newMetadata()
+	meta.Namespace, meta.Name = item.Namespace, item.Name
+	s.events().Delete(t.Context(), event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: meta}, nil)
+	if len(s.memory.patient)+len(s.memory.waiting) != 0 {
+		t.Errorf("an item that is gone is remembered: %+v", s.memory)
 	}
 }

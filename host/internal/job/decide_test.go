@@ -1,98 +1,259 @@
 package job
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"pgregory.net/rapid"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
+var allTimeouts = Options{PickupTimeout: 5 * time.Minute, ProgressingTimeout: time.Minute}
+
+func at(offset time.Duration) *v1alpha1.Time {
+	t := v1alpha1.NewTime(now.Add(offset))
+	return &t
+}
+
+// finishedItem is an item whose last job was for it as it is.
+func finishedItem() *v1alpha1.DeployItem {
+	item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "item", Generation: 1}}
+	item.Status = v1alpha1.DeployItemStatus{
+		Phase: v1alpha1.DeployItemPhaseSucceeded, JobID: "a", JobIDFinished: "a", ObservedGeneration: 1,
+		JobIDGenerationTime: at(-time.Hour), LastReconcileTime: at(-time.Hour),
+		TransitionTimes: &v1alpha1.TransitionTimes{TriggerTime: at(-time.Hour), InitTime: at(-time.Hour), FinishedTime: at(-time.Hour)},
+	}
+	return item
+}
+
+// waitingItem is an item with a job, set now, that waits for a deployer.
+func waitingItem() *v1alpha1.DeployItem {
+	item := finishedItem()
+	item.Status.JobID, item.Status.JobIDGenerationTime = "b", at(0)
+	item.Status.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: at(0)}
+	return item
+}
+
+// runningItem is an item with a job, set and picked up now.
+func runningItem() *v1alpha1.DeployItem {
+	item := waitingItem()
+	item.Status.Phase, item.Status.LastReconcileTime, item.Status.TransitionTimes.InitTime = v1alpha1.DeployItemPhaseProgressing, at(0), at(0)
+	return item
+}
+
 func TestDecide(t *testing.T) {
 	cases := map[string]struct {
-		reason           string
-		jobID, finished  string
-		generation, seen int64
-		operation        string
-		want             need
+		reason string
+		item   *v1alpha1.DeployItem
+		change func(*v1alpha1.DeployItem)
+		known  known
+		// none switches the timeouts off.
+		none bool
+		// after is how long after the job was set the look is taken.
+		after time.Duration
+		want  verdict
 	}{
-		"new":                      {reason: "a new item needs its first job", generation: 1, want: needJob},
-		"done":                     {reason: "the last job was for this item as it is", jobID: "a", finished: "a", generation: 1, seen: 1, want: needNothing},
-		"under way":                {reason: "the job under way is for this item as it is", jobID: "b", finished: "a", generation: 1, seen: 1, want: needNothing},
-		"changed":                  {reason: "a changed spec, or a deletion, needs a job", jobID: "a", finished: "a", generation: 2, seen: 1, want: needJob},
-		"changed while under way":  {reason: "never two jobs at a time", jobID: "b", finished: "a", generation: 2, seen: 1, want: needPatience},
-		"asked for":                {reason: "somebody asks", jobID: "a", finished: "a", generation: 1, seen: 1, operation: "reconcile", want: needJob},
-		"asked for while running":  {reason: "never two jobs at a time", jobID: "b", finished: "a", generation: 1, seen: 1, operation: "reconcile", want: needPatience},
-		"asked for something else": {reason: "no business of ours", jobID: "a", finished: "a", generation: 1, seen: 1, operation: "abort", want: needNothing},
+		"new": {
+			reason: "a new item needs its first job, which has to be picked up in time", item: &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Generation: 1}},
+			want: verdict{need: needJob, again: 5*time.Minute + grain},
+		},
+		"new, no timeouts": {
+			reason: "there is nothing to look for later", item: &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Generation: 1}}, none: true,
+			want: verdict{need: needJob},
+		},
+		"done": {
+			reason: "the last job was for this item as it is", item: finishedItem(),
+			want: verdict{need: needNothing},
+		},
+		"changed": {
+			reason: "a changed spec, or a deletion, needs a job", item: finishedItem(),
+			change: func(i *v1alpha1.DeployItem) { i.Generation++ },
+			want:   verdict{need: needJob, again: 5*time.Minute + grain},
+		},
+		"asked for": {
+			reason: "what somebody asks for is the deployer's matter", item: finishedItem(),
+			change: func(i *v1alpha1.DeployItem) {
+				i.Annotations = map[string]string{v1alpha1.OperationAnnotation: v1alpha1.OperationReconcile}
+			},
+			want: verdict{need: needNothing},
+		},
+		"changed while under way": {
+			reason: "never two jobs at a time", item: runningItem(),
+			change: func(i *v1alpha1.DeployItem) { i.Generation++ },
+			want:   verdict{need: needPatience, again: 11 * time.Minute},
+		},
+		"changed while under way, no timeouts": {
+			reason: "never two jobs at a time", item: runningItem(), none: true,
+			change: func(i *v1alpha1.DeployItem) { i.Generation++ },
+			want:   verdict{need: needPatience},
+		},
+
+		"waiting": {
+			reason: "there is time left", item: waitingItem(), after: time.Minute,
+			want: verdict{need: needNothing, again: 4*time.Minute + grain},
+		},
+		"waiting, within the last second": {
+			reason: "the time was cut off to seconds", item: waitingItem(), after: 5*time.Minute + grain - 1,
+			want: verdict{need: needNothing, again: 1},
+		},
+		"waiting too long": {
+			reason: "nobody has picked it up", item: waitingItem(), after: 5*time.Minute + grain,
+			want: verdict{need: needPickupTimeout},
+		},
+		"waiting too long, pickup none": {
+			reason: "it may wait for ever", item: waitingItem(), after: 24 * time.Hour, none: true,
+			want: verdict{need: needNothing},
+		},
+		"waiting too long, timeout none": {
+			reason: "spec.timeout counts from the pick-up, and says nothing of it", item: waitingItem(), after: time.Hour,
+			change: func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.NoDuration },
+			want:   verdict{need: needPickupTimeout},
+		},
+		"waiting too long, to be deleted": {
+			reason: "that needs a deployer, too", item: waitingItem(), after: time.Hour,
+			change: func(i *v1alpha1.DeployItem) {
+				i.Generation++
+				i.DeletionTimestamp = &metav1.Time{Time: now}
+			},
+			want: verdict{need: needPickupTimeout},
+		},
+		"waiting, changed meanwhile": {
+			reason: "a changed spec has all of the time to be picked up", item: waitingItem(), after: 6 * time.Minute,
+			change: func(i *v1alpha1.DeployItem) { i.Generation++ }, known: known{changed: now.Add(2 * time.Minute)},
+			want: verdict{need: needPatience, again: time.Minute + grain},
+		},
+		"waiting, type served late": {
+			reason: "nobody could pick it up before", item: waitingItem(), after: time.Hour, known: known{served: now.Add(time.Hour)},
+			want: verdict{need: needNothing, again: 5*time.Minute + grain},
+		},
+		"waiting, picked up once before": {
+			reason: "that was another job", item: waitingItem(), after: time.Hour,
+			change: func(i *v1alpha1.DeployItem) { i.Status.LastReconcileTime = at(-time.Second) },
+			want:   verdict{need: needPickupTimeout},
+		},
+		"waiting, finished in the same second": {
+			reason: "the times tell nothing, but a final phase does", item: waitingItem(), after: time.Hour,
+			change: func(i *v1alpha1.DeployItem) { i.Status.LastReconcileTime = at(0) },
+			want:   verdict{need: needPickupTimeout},
+		},
+		"waiting, replaced half-way": {
+			reason: "the job that replaces another is not picked up by that", item: runningItem(), after: time.Hour,
+			change: func(i *v1alpha1.DeployItem) { i.Status.LastReconcileTime = at(-time.Second) },
+			want:   verdict{need: needPickupTimeout},
+		},
+		"waiting, only triggered": {
+			reason: "that tells when it was set, too", item: waitingItem(), after: 5*time.Minute + grain,
+			change: func(i *v1alpha1.DeployItem) { i.Status.JobIDGenerationTime = nil },
+			want:   verdict{need: needPickupTimeout},
+		},
+		"waiting since nobody knows when": {
+			reason: "it may have been set just now", item: waitingItem(), after: 24 * time.Hour,
+			change: func(i *v1alpha1.DeployItem) { i.Status.JobIDGenerationTime, i.Status.TransitionTimes = nil, nil },
+			want:   verdict{need: needNothing},
+		},
+		"picked up, set nobody knows when": {
+			reason: "the times may be those of the job before", item: runningItem(), after: 24 * time.Hour,
+			change: func(i *v1alpha1.DeployItem) {
+				i.Status.JobIDGenerationTime, i.Status.TransitionTimes.TriggerTime = nil, nil
+			},
+			want: verdict{need: needNothing},
+		},
+		"clock set back": {
+			reason: "nobody gets less time than there is", item: waitingItem(), after: -time.Hour,
+			want: verdict{need: needNothing, again: time.Hour + 5*time.Minute + grain},
+		},
+		"clock set forward": {
+			reason: "the times of an item are those of a clock", item: waitingItem(), after: 365 * 24 * time.Hour,
+			want: verdict{need: needPickupTimeout},
+		},
+
+		"under way": {
+			reason: "there is time left", item: runningItem(), after: time.Minute,
+			want: verdict{need: needNothing, again: 10 * time.Minute},
+		},
+		"past its deadline": {
+			reason: "its deployer ends it now, or nobody does", item: runningItem(), after: 10 * time.Minute,
+			want: verdict{need: needNothing, again: time.Minute},
+		},
+		"deployer dead": {
+			reason: "a living one would have ended it", item: runningItem(), after: 11 * time.Minute,
+			want: verdict{need: needProgressingTimeout},
+		},
+		"deployer dead, changed meanwhile": {
+			reason: "the change gets its job afterwards", item: runningItem(), after: 11 * time.Minute,
+			change: func(i *v1alpha1.DeployItem) { i.Generation++ },
+			want:   verdict{need: needProgressingTimeout},
+		},
+		"deployer dead, picked up by the clock ahead": {
+			reason: "the times of an item need not be in order", item: runningItem(), after: 11 * time.Minute,
+			change: func(i *v1alpha1.DeployItem) { i.Status.LastReconcileTime = at(time.Minute) },
+			want:   verdict{need: needProgressingTimeout},
+		},
+		"deployer dead, progressing none": {
+			reason: "it may be dead for ever", item: runningItem(), after: 24 * time.Hour, none: true,
+			want: verdict{need: needNothing},
+		},
+		"deployer back": {
+			reason: "it gets the time to end the job itself", item: runningItem(), after: time.Hour, known: known{served: now.Add(time.Hour)},
+			want: verdict{need: needNothing, again: time.Minute},
+		},
+		"own timeout": {
+			reason: "spec.timeout sets the deadline", item: runningItem(), after: time.Minute,
+			change: func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "30m" },
+			want:   verdict{need: needNothing, again: 30 * time.Minute},
+		},
+		"timeout none": {
+			reason: "there is no deadline", item: runningItem(), after: 24 * time.Hour,
+			change: func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.NoDuration },
+			want:   verdict{need: needNothing},
+		},
+		"timeout malformed": {
+			reason: "the deployer says so", item: runningItem(), after: 24 * time.Hour,
+			change: func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "soon" },
+			want:   verdict{need: needNothing},
+		},
+		"picked up, not begun": {
+			reason: "there is no deadline yet", item: runningItem(), after: 24 * time.Hour,
+			change: func(i *v1alpha1.DeployItem) { i.Status.TransitionTimes.InitTime = nil },
+			want:   verdict{need: needNothing},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Generation: tc.generation}}
-			item.Status.JobID, item.Status.JobIDFinished, item.Status.ObservedGeneration = tc.jobID, tc.finished, tc.seen
-			if tc.operation != "" {
-				item.Annotations = map[string]string{v1alpha1.OperationAnnotation: tc.operation}
+			item := tc.item.DeepCopy()
+			if tc.change != nil {
+				tc.change(item)
 			}
-			if got := decide(item); got != tc.want {
-				t.Errorf("%s: expected %s, but found %s", tc.reason, tc.want, got)
+			options := allTimeouts
+			if tc.none {
+				options = Options{}
+			}
+			got := decide(item, tc.known, options, now.Add(tc.after))
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(verdict{})); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
 	}
 }
 
-// TestEachChangeGetsItsJobAndNoMore: whatever happens in whichever order, a job is set only while no other is under way, and
-// once everything has come to rest, the last job was for the item as it is.
-func TestEachChangeGetsItsJobAndNoMore(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		now := time.Date(2024, time.March, 14, 12, 0, 0, 0, time.UTC)
-		item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
-		jobs, changes := 0, 1
-		setter := func(*rapid.T) {
-			if decide(item) != needJob {
-				return
+func TestSettle(t *testing.T) {
+	cases := map[string]struct {
+		reason  string
+		options Options
+		want    time.Duration
+	}{
+		"both":        {reason: "a job set now can need nothing before it has to be picked up", options: allTimeouts, want: 5*time.Minute + grain},
+		"pickup":      {reason: "a job set now can need nothing before it has to be picked up", options: Options{PickupTimeout: time.Hour}, want: time.Hour + grain},
+		"progressing": {reason: "a job picked up now can need nothing before its margin is over", options: Options{ProgressingTimeout: time.Minute}, want: time.Minute + grain},
+		"none":        {reason: "there is nothing to look for", options: Options{}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.options.settle(); got != tc.want {
+				t.Errorf("%s: expected %s, but found %s", tc.reason, tc.want, got)
 			}
-			if item.Status.JobID != item.Status.JobIDFinished {
-				t.Fatal("a job was set while another is under way")
-			}
-			jobs++
-			if jobs > changes {
-				t.Fatalf("%d jobs for %d changes", jobs, changes)
-			}
-			item.Status.JobID, item.Status.TransitionTimes = fmt.Sprint(jobs), nil
-			item.Annotations = nil
-		}
-		deployer := func(finish bool) {
-			switch decision := contract.Decide(item, now); decision.Action {
-			case contract.PickUp:
-				contract.Begin(item, decision.Deletion, v1alpha1.DeployerInformation{}, now)
-			case contract.Continue:
-				if finish {
-					contract.Succeed(item, now)
-				}
-			case contract.Nothing, contract.Skip, contract.TimedOut:
-			}
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"set":    setter,
-			"change": func(*rapid.T) { item.Generation++; changes++ },
-			"ask": func(*rapid.T) {
-				item.Annotations = map[string]string{v1alpha1.OperationAnnotation: "reconcile"}
-				changes++
-			},
-			"pick up": func(*rapid.T) { deployer(false) },
-			"finish":  func(*rapid.T) { deployer(true) },
 		})
-		for range 4 {
-			setter(nil)
-			deployer(true)
-			deployer(true)
-		}
-		if decide(item) != needNothing || item.Status.ObservedGeneration != item.Generation || item.Status.JobID != item.Status.JobIDFinished {
-			t.Fatalf("at rest, but generation %d, observed %d, job %s, finished %s",
-				item.Generation, item.Status.ObservedGeneration, item.Status.JobID, item.Status.JobIDFinished)
-		}
-	})
+	}
 }

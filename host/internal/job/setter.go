@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,18 +17,15 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// setter sets the jobs of deploy items.
+// setter sets the jobs of deploy items, and ends those that no deployer ends.
 type setter struct {
-	live   client.Reader
-	client client.Client
-	serves func(v1alpha1.DeployItemType) bool
-	clock  clock.PassiveClock
-	log    *slog.Logger
-
-	mu sync.Mutex
-	// patient are the items that need a job when the one under way has ended. A write to their status, which is of no interest
-	// otherwise, may be that end.
-	patient map[types.NamespacedName]bool
+	live    client.Reader
+	client  client.Client
+	serves  func(v1alpha1.DeployItemType) bool
+	options Options
+	clock   clock.PassiveClock
+	log     *slog.Logger
+	memory  *memory
 }
 
 var _ reconcile.Reconciler = (*setter)(nil)
@@ -38,40 +33,52 @@ var _ reconcile.Reconciler = (*setter)(nil)
 // Reconcile gives an item what it needs. Nothing is decided from a cache: each write is conditional on what was read here.
 func (s *setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	// Patience comes before the look: the job under way may end right after it.
-	s.setPatient(req.NamespacedName, true)
+	s.memory.setPatient(req.NamespacedName, true)
 	item := &v1alpha1.DeployItem{}
 	if err := s.live.Get(ctx, req.NamespacedName, item); err != nil {
-		s.setPatient(req.NamespacedName, false)
+		s.memory.setPatient(req.NamespacedName, false)
 		if apierrors.IsNotFound(err) {
+			s.memory.forget(req.NamespacedName)
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
 	}
 	if !s.serves(item.Spec.Type) {
-		s.setPatient(req.NamespacedName, false)
+		s.memory.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
-	needs := decide(item)
-	if needs != needPatience {
-		s.setPatient(req.NamespacedName, false)
+	now := s.clock.Now()
+	v := decide(item, s.memory.see(item, now), s.options, now)
+	if v.need != needPatience {
+		s.memory.setPatient(req.NamespacedName, false)
 	}
-	if err := s.provide(ctx, item, needs); err != nil {
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return reconcile.Result{RequeueAfter: conflictPause}, nil
-		}
+	ended, err := s.provide(ctx, item, v.need)
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		return reconcile.Result{RequeueAfter: pause}, nil
+	case err != nil:
 		return reconcile.Result{}, err
+	case ended: // the item may need the next job
+		return reconcile.Result{RequeueAfter: pause}, nil
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: v.again}, nil
 }
 
-func (s *setter) provide(ctx context.Context, item *v1alpha1.DeployItem, needs need) error {
+// provide gives an item what it needs, and tells whether it has ended its job by that.
+func (s *setter) provide(ctx context.Context, item *v1alpha1.DeployItem, needs need) (ended bool, err error) {
 	if err := s.annotate(ctx, item); err != nil {
-		return err
+		return false, err
 	}
-	if needs != needJob {
-		return nil
+	switch needs {
+	case needJob:
+		return false, s.setJob(ctx, item)
+	case needPickupTimeout:
+		return true, s.endPickup(ctx, item)
+	case needProgressingTimeout:
+		return true, s.endProgressing(ctx, item)
+	case needNothing, needPatience:
 	}
-	return s.setJob(ctx, item)
+	return false, nil
 }
 
 // annotate adds the annotations that a deployer reads, where they are missing.
@@ -92,10 +99,8 @@ func (s *setter) annotate(ctx context.Context, item *v1alpha1.DeployItem) error 
 	return nil
 }
 
-// setJob sets a new job, and then takes the request for it away. In this order a crash in between sets the job twice, which
-// costs one run; in the other one it would lose the request.
+// setJob sets a new job.
 func (s *setter) setJob(ctx context.Context, item *v1alpha1.DeployItem) error {
-	requested := asksForReconcile(item)
 	now := v1alpha1.NewTime(s.clock.Now())
 	jobID := uuid.NewString()
 	patch, err := json.Marshal(map[string]any{
@@ -114,47 +119,7 @@ func (s *setter) setJob(ctx context.Context, item *v1alpha1.DeployItem) error {
 	if err := s.client.Status().Patch(ctx, item, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("set job: %w", err)
 	}
+	s.memory.setFor(item, jobID)
 	s.log.Info("set job", "deployitem", item.Namespace+"/"+item.Name, "jobID", jobID, "deletion", item.DeletionTimestamp != nil)
-	if !requested {
-		return nil
-	}
-	return s.removeRequest(ctx, item)
-}
-
-// removeRequest takes the operation annotation away, unless it asks for something else by now. It has no other condition: the
-// deployer may be writing to the item already.
-func (s *setter) removeRequest(ctx context.Context, item *v1alpha1.DeployItem) error {
-	path := "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.OperationAnnotation, "/", "~1")
-	patch, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": "/metadata/uid", "value": item.UID},
-		{"op": "test", "path": path, "value": v1alpha1.OperationReconcile},
-		{"op": "remove", "path": path},
-	})
-	if err != nil {
-		return fmt.Errorf("marshal patch: %w", err)
-	}
-	err = s.client.Patch(ctx, item, client.RawPatch(types.JSONPatchType, patch))
-	if apierrors.IsInvalid(err) { // somebody else has changed or removed it
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("remove operation annotation: %w", err)
-	}
 	return nil
-}
-
-func (s *setter) setPatient(key types.NamespacedName, patient bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if patient {
-		s.patient[key] = true
-	} else {
-		delete(s.patient, key)
-	}
-}
-
-func (s *setter) isPatient(key types.NamespacedName) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.patient[key]
 }

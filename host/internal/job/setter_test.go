@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -32,13 +30,14 @@ type bench struct {
 	*setter
 	t    *testing.T
 	item *v1alpha1.DeployItem
+	time *clocktesting.FakePassiveClock
 	// write is called instead of each write, with its kind and a function that does it.
 	write func(kind string, do func() error) error
 }
 
 func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
 	t.Helper()
-	b := &bench{t: t, write: func(_ string, do func() error) error { return do() }}
+	b := &bench{t: t, time: clocktesting.NewFakePassiveClock(now), write: func(_ string, do func() error) error { return do() }}
 	b.setter = &setter{
 		live: admin,
 		client: interceptor.NewClient(admin, interceptor.Funcs{
@@ -46,16 +45,33 @@ func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
 				return b.write(string(patch.Type()), func() error { return c.Patch(ctx, obj, patch, opts...) })
 			},
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-				return b.write(sub, func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
+				return b.write(sub, func() error {
+					err := c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+					if item, ok := obj.(*v1alpha1.DeployItem); ok && err == nil {
+						expectWhole(t, item)
+					}
+					return err
+				})
 			},
 		}),
 		serves:  func(itemType v1alpha1.DeployItemType) bool { return itemType == testType },
-		clock:   clocktesting.NewFakePassiveClock(now),
+		options: allTimeouts,
+		clock:   b.time,
 		log:     slog.New(slog.DiscardHandler),
-		patient: map[types.NamespacedName]bool{},
+		memory:  newMemory(),
 	}
 	b.item = newDeployItem(t, modify...)
 	return b
+}
+
+// expectWhole expects an item that was written to have a job that was just set, or one that is finished in a final phase.
+func expectWhole(t *testing.T, item *v1alpha1.DeployItem) {
+	t.Helper()
+	status := item.Status
+	finished := status.JobID == status.JobIDFinished
+	if finished && !status.Phase.IsFinal() || !finished && status.TransitionTimes.InitTime != nil {
+		t.Errorf("a status was written that is neither that of a new job nor that of a finished one: %+v", status)
+	}
 }
 
 func newDeployItem(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {
@@ -105,15 +121,11 @@ func (b *bench) patch(patch string) {
 	}
 }
 
-func (b *bench) ask(operation string) {
-	b.t.Helper()
-	b.patch(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.OperationAnnotation, operation))
-}
-
 // pickUp and finish are the deployer's.
 func (b *bench) pickUp() {
 	b.t.Helper()
-	b.patchStatus(fmt.Sprintf(`{"phase":"Progressing","observedGeneration":%d,"transitionTimes":{"initTime":"2024-03-14T12:00:01Z","finishedTime":null}}`, b.read().Generation))
+	b.patchStatus(fmt.Sprintf(`{"phase":"Progressing","observedGeneration":%d,"lastReconcileTime":%q,"deployer":{"name":"one","identity":"first","version":"v1"},
+		"transitionTimes":{"initTime":%[2]q,"finishedTime":null}}`, b.read().Generation, b.time.Now().Format(time.RFC3339)))
 }
 
 func (b *bench) finish() {
@@ -125,9 +137,14 @@ func (b *bench) finish() {
 
 func (b *bench) patchStatus(status string) {
 	b.t.Helper()
+	patchStatus(b.t, b.item, status)
+}
+
+func patchStatus(t *testing.T, item *v1alpha1.DeployItem, status string) {
+	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":`+status+`}`))
-	if err := admin.Status().Patch(b.t.Context(), b.item.DeepCopy(), patch); err != nil {
-		b.t.Fatal(err)
+	if err := admin.Status().Patch(t.Context(), item.DeepCopy(), patch); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -174,11 +191,11 @@ func TestChangeWhileUnderWay(t *testing.T) {
 	first := b.look().Status.JobID
 	b.pickUp()
 	b.patch(`{"spec":{"timeout":"1m"}}`)
-	if item := b.look(); item.Status.JobID != first || !b.isPatient(client.ObjectKeyFromObject(item)) {
+	if item := b.look(); item.Status.JobID != first || !b.memory.isPatient(client.ObjectKeyFromObject(item)) {
 		t.Errorf("expected the item to wait for the job under way, but found %+v", item.Status)
 	}
 	b.finish()
-	if item := b.look(); item.Status.JobID == first || b.isPatient(client.ObjectKeyFromObject(item)) {
+	if item := b.look(); item.Status.JobID == first || b.memory.isPatient(client.ObjectKeyFromObject(item)) {
 		t.Errorf("expected a second job, but found %+v", item.Status)
 	}
 }
@@ -198,7 +215,8 @@ func TestEndOfAJobIsNotMissed(t *testing.T) {
 				return err
 			}
 			b.finish() //nolint:contextcheck // its context is the test's
-			passed = b.interesting().UpdateFunc(event.TypedUpdateEvent[*metav1.PartialObjectMetadata]{ObjectOld: before, ObjectNew: before.DeepCopy()})
+			delay, look := b.lookAfter(before, before.DeepCopy())
+			passed = look && delay == 0
 			return nil
 		},
 	})
@@ -211,41 +229,32 @@ func TestEndOfAJobIsNotMissed(t *testing.T) {
 	}
 }
 
-func TestOperationAnnotation(t *testing.T) {
+// TestOperationIsTheDeployers: an annotation is carried out by the deployer, which may set a job for it.
+func TestOperationIsTheDeployers(t *testing.T) {
 	b := newBench(t)
-	first := b.look().Status.JobID
+	b.look()
 	b.pickUp()
 	b.finish()
-	b.ask("abort")
-	if item := b.look(); item.Status.JobID != first || item.Annotations[v1alpha1.OperationAnnotation] != "abort" {
-		t.Errorf("another operation must be left alone, but found %+v, %v", item.Status, item.Annotations)
+	b.patch(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile))
+	before := b.read()
+	if after := b.look(); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("an operation is not the setter's, but found %+v, %v", after.Status, after.Annotations)
 	}
-	b.ask("reconcile")
-	item := b.look()
-	if _, ok := item.Annotations[v1alpha1.OperationAnnotation]; ok || item.Status.JobID == first {
-		t.Errorf("expected a second job, and the annotation to be gone, but found %+v, %v", item.Status, item.Annotations)
+	b.patchStatus(`{"jobID":"own"}`)
+	b.patch(`{"spec":{"timeout":"1m"}}`)
+	if item := b.look(); item.Status.JobID != "own" {
+		t.Errorf("a job that the deployer has set is under way, but found %+v", item.Status)
 	}
-}
-
-func TestOperationChangedMeanwhile(t *testing.T) {
-	b := newBench(t)
-	b.ask("reconcile")
-	b.write = func(kind string, do func() error) error {
-		if kind == string(types.JSONPatchType) {
-			b.ask("abort")
-		}
-		return do()
-	}
-	if item := b.look(); item.Annotations[v1alpha1.OperationAnnotation] != "abort" {
-		t.Errorf("an operation that somebody has asked for meanwhile was taken away: %v", item.Annotations)
+	b.finish()
+	if item := b.look(); item.Status.JobID == "own" {
+		t.Errorf("expected a job for the changed spec, but found %+v", item.Status)
 	}
 }
 
 func TestDeployerWritesMeanwhile(t *testing.T) {
-	for _, kind := range []string{string(types.MergePatchType), "status", string(types.JSONPatchType)} {
+	for _, kind := range []string{string(types.MergePatchType), "status"} {
 		t.Run(kind, func(t *testing.T) {
 			b := newBench(t)
-			b.ask("reconcile")
 			writes := 0
 			b.write = func(k string, do func() error) error {
 				if k == kind {
@@ -255,50 +264,18 @@ func TestDeployerWritesMeanwhile(t *testing.T) {
 				}
 				return do()
 			}
-			result, err := b.try()
-			if kind == string(types.JSONPatchType) {
-				if err != nil || result.RequeueAfter != 0 || writes != 1 {
-					t.Errorf("the removal of the request has no condition on the deployer, but found %+v, %v", result, err)
-				}
-			} else if err != nil || result.RequeueAfter == 0 || b.read().Status.JobID != "" {
+			if result, err := b.try(); err != nil || result.RequeueAfter != pause || b.read().Status.JobID != "" {
 				t.Errorf("expected another look after a conflict, but found %+v, %v", result, err)
 			}
-			if item := b.look(); item.Status.JobID == "" || item.Annotations[v1alpha1.OperationAnnotation] != "" {
-				t.Errorf("expected a job, and the request to be gone, but found %+v, %v", item.Status, item.Annotations)
+			if item := b.look(); item.Status.JobID == "" {
+				t.Errorf("expected a job, but found %+v", item.Status)
 			}
 		})
 	}
 }
 
-func TestRestartBetweenJobAndRequest(t *testing.T) {
-	b := newBench(t)
-	b.ask("reconcile")
-	crash := errors.New("the host ends here")
-	b.write = func(kind string, do func() error) error {
-		if kind == string(types.JSONPatchType) {
-			return crash
-		}
-		return do()
-	}
-	if _, err := b.try(); !errors.Is(err, crash) {
-		t.Fatal(err)
-	}
-	first := b.read().Status.JobID
-	b.write = func(_ string, do func() error) error { return do() }
-	if item := b.look(); item.Status.JobID != first {
-		t.Error("a second job was set while the first is under way")
-	}
-	b.pickUp()
-	b.finish()
-	item := b.look()
-	if _, ok := item.Annotations[v1alpha1.OperationAnnotation]; ok || item.Status.JobID == first {
-		t.Errorf("a request must not be lost: expected a second job, but found %+v, %v", item.Status, item.Annotations)
-	}
-}
-
 func TestForeignTypesAreNotTouched(t *testing.T) {
 	b := newBench(t, func(i *v1alpha1.DeployItem) { i.Spec.Type = "test.pergola.dev/other" })
-	b.ask("reconcile")
 	before := b.read()
 	if after := b.look(); after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("an item of a type that nobody serves was written: %+v", after)
@@ -320,8 +297,8 @@ func TestGone(t *testing.T) {
 	if _, err := b.try(); err != nil {
 		t.Errorf("an item that is gone is no error, but found %v", err)
 	}
-	if result, err := b.try(); err != nil || result.RequeueAfter != 0 || len(b.patient) != 0 {
-		t.Errorf("an item that is gone is forgotten, but found %+v, %v, %v", result, err, b.patient)
+	if result, err := b.try(); err != nil || result.RequeueAfter != 0 || len(b.memory.patient)+len(b.memory.waiting) != 0 {
+		t.Errorf("an item that is gone is forgotten, but found %+v, %v, %+v", result, err, b.memory)
 	}
 	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(b.item), &v1alpha1.DeployItem{}); !apierrors.IsNotFound(err) {
 		t.Fatal(err)

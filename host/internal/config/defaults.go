@@ -1,0 +1,27 @@
+package config
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Default is the configuration of a host that is given none. identity is what it calls itself then.
+func Default(identity string) *HostConfiguration {
+	return &HostConfiguration{
+		APIVersion: APIVersion,
+		Kind:       Kind,
+		Identity:   identity,
+		Workers:    20, // of those that compute; an item that waits holds no worker
+		Timeouts: Timeouts{
+			Pickup:      "5m",
+			Progressing: "1m",
+			Abort:       metav1.Duration{Duration: 5 * time.Minute},
+			PluginStart: metav1.Duration{Duration: 30 * time.Second},
+			PluginStop:  metav1.Duration{Duration: 5 * time.Second},
+			Shutdown:    metav1.Duration{Duration: 30 * time.Second},
+		},
+		ListenAddress: ":8080",
+		Log:           Log{Level: "info", Format: "json"},
+	}
+}

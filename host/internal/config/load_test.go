@@ -1,0 +1,313 @@
+package config_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pergola-deploy/pergola/host/internal/config"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// head is what every document must say.
+const head = "apiVersion: host.pergola.dev/v1alpha1\nkind: HostConfiguration\n"
+
+// with returns the defaults with modifications.
+func with(modify func(*config.HostConfiguration)) *config.HostConfiguration {
+	c := config.Default("host")
+	modify(c)
+	return c
+}
+
+// The golden file is what an operator relies on who configures nothing. UPDATE_GOLDEN=1 writes it anew.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	const golden = "testdata/defaults.golden.yaml"
+	got, err := yaml.Marshal(config.Default("the pod or the machine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("defaults (-want +got):\n%s\nUPDATE_GOLDEN=1 go test makes them the golden ones", diff)
+	}
+	loaded, err := config.Load(golden, "another")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(config.Default("the pod or the machine"), loaded); diff != "" {
+		t.Errorf("defaults, written and read (-want +got):\n%s", diff)
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		reason string
+		text   string
+		want   *config.HostConfiguration
+	}{
+		"defaults": {reason: "nothing else is required", text: head, want: config.Default("host")},
+		"nulls": {
+			reason: "null leaves the default",
+			text:   head + "identity:\nworkers: null\ntimeouts: ~\nclient: {qps: null}\nplugins: {helm: }\ntargetSelectors:\n",
+			want:   with(func(c *config.HostConfiguration) { c.Plugins = map[string]config.Plugin{"helm": {}} }),
+		},
+		"everything": {
+			reason: "each field",
+			text: head + `
+identity: me
+targetSelectors:
+- targets: [{name: a}, {name: b, namespace: c}]
+  annotations: [{key: d, operator: "=", values: ["two words"]}]
+  labels: [{key: e, operator: exists}]
+workers: 7
+timeouts: {pickup: none, progressing: 90s, abort: 1m, pluginStart: 2m, pluginStop: 3m, shutdown: 1h30m}
+client: {qps: 12.5, burst: 30}
+listenAddress: 127.0.0.1:0
+log: {level: debug, format: text}
+plugins: {helm: {workers: 3}}
+`,
+			want: &config.HostConfiguration{
+				APIVersion: config.APIVersion, Kind: config.Kind, Identity: "me", Workers: 7, ListenAddress: "127.0.0.1:0",
+				TargetSelectors: []v1alpha1.TargetSelector{{
+					Targets:     []v1alpha1.ObjectReference{{Name: "a"}, {Name: "b", Namespace: "c"}},
+					Annotations: []v1alpha1.Requirement{{Key: "d", Operator: "=", Values: []string{"two words"}}},
+					Labels:      []v1alpha1.Requirement{{Key: "e", Operator: "exists"}},
+				}},
+				Timeouts: config.Timeouts{
+					Pickup: "none", Progressing: "90s", Abort: metav1.Duration{Duration: time.Minute},
+					PluginStart: metav1.Duration{Duration: 2 * time.Minute}, PluginStop: metav1.Duration{Duration: 3 * time.Minute},
+					Shutdown: metav1.Duration{Duration: 90 * time.Minute},
+				},
+				Client: config.Client{QPS: 12.5, Burst: 30}, Log: config.Log{Level: "debug", Format: "text"},
+				Plugins: map[string]config.Plugin{"helm": {Workers: 3}},
+			},
+		},
+		"JSON": {
+			reason: "JSON that YAML does not know",
+			text:   `{"apiVersion": "host.pergola.dev\/v1alpha1", "kind": "HostConfiguration", "identity": "\ud83c\udf3f", "workers": 7}`,
+			want:   with(func(c *config.HostConfiguration) { c.Identity, c.Workers = "🌿", 7 }),
+		},
+		"part of an object": {
+			reason: "defaults fill what an object leaves out", text: head + "timeouts: {shutdown: 1m}\nlog: {level: warn}\n",
+			want: with(func(c *config.HostConfiguration) {
+				c.Timeouts.Shutdown.Duration, c.Log.Level = time.Minute, "warn"
+			}),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := config.Parse("host.yaml", []byte(tc.text), "host")
+			if err != nil {
+				t.Fatalf("%s: %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// What a plugin gets is what the operator wrote.
+func TestPluginConfig(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		reason string
+		text   string
+		want   string
+	}{
+		"none":       {reason: "no document", text: head + "plugins: {p: {workers: 1}}"},
+		"null":       {reason: "null is none", text: head + "plugins: {p: {config: }}"},
+		"empty":      {reason: "an empty document is one", text: head + "plugins: {p: {config: {}}}", want: `{}`},
+		"digits":     {reason: "no digit gets lost", text: head + "plugins: {p: {config: {i: 9223372036854775807, j: 123456789012345678901234567890, f: 1.10, e: 1E+2}}}", want: `{"i":9223372036854775807,"j":123456789012345678901234567890,"f":1.10,"e":1E+2}`},
+		"order":      {reason: "fields keep their order, and their case", text: head + "plugins: {p: {config: {b: 1, a: 2, B: 3}}}", want: `{"b":1,"a":2,"B":3}`},
+		"scalars":    {reason: "each scalar of JSON", text: head + "plugins: {p: {config: {t: True, f: false, n: ~, s: '7', d: 2026-01-01, l: [a, [], {}]}}}", want: `{"t":true,"f":false,"n":null,"s":"7","d":"2026-01-01","l":["a",[],{}]}`},
+		"characters": {reason: "texts stay what they are", text: head + "plugins:\n  p:\n    config:\n      s: \"<&>\\tü\\L\"\n      a b: |\n        x\n        y\n", want: `{"s":"<&>\tü\u2028","a b":"x\ny\n"}`},
+		"quoted yes": {reason: "quotes make it a text", text: head + "plugins: {p: {config: {a: 'yes', 'on': \"off\"}}}", want: `{"a":"yes","on":"off"}`},
+		"JSON":       {reason: "the same from JSON", text: `{"apiVersion":"host.pergola.dev/v1alpha1","kind":"HostConfiguration","plugins":{"p":{"config":{"b": 9007199254740993, "a": [1.0, "no", true, null]}}}}`, want: `{"b":9007199254740993,"a":[1.0,"no",true,null]}`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := config.Parse("host.yaml", []byte(tc.text), "host")
+			if err != nil {
+				t.Fatalf("%s: %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.want, string(got.Plugins["p"].Config)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "host.yaml")
+	if err := os.WriteFile(file, []byte(head+"workers: many\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := config.Load(file, "host")
+	var loadErr *config.Error
+	if !errors.As(err, &loadErr) || len(loadErr.Problems) != 1 || !strings.HasPrefix(err.Error(), file+": workers: ") {
+		t.Errorf("expected one problem that names file and field, but found %v", err)
+	}
+	if _, err := config.Load(filepath.Join(dir, "nowhere"), "host"); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("expected that the file is missing, but found %v", err)
+	}
+	if _, err := config.Load(dir, "host"); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("expected that a directory is no file, but found %v", err)
+	}
+	if _, err := config.Load("/dev/zero", "host"); err == nil || !strings.Contains(err.Error(), "is larger than 1048576 bytes") {
+		t.Errorf("expected that a file has an end, but found %v", err)
+	}
+}
+
+// The example of the documentation is a configuration, and each field is in it and in the reference.
+func TestDocumentation(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/host-configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "```yaml\n")
+	example, _, ended := strings.Cut(rest, "```\n")
+	if !found || !ended || strings.Contains(rest, "```yaml") {
+		t.Fatal("expected one block of YAML")
+	}
+	c, err := config.Parse("docs/host-configuration.md", []byte(example), "host")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inExample, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := yaml.Unmarshal([]byte(example), &fields); err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(inExample, &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range missing(all, fields, "") {
+		if path != ".plugins.manifest.workers" { // an entry for nothing but the configuration
+			t.Errorf("the example lacks %s", path)
+		}
+	}
+	for path := range paths(all, "") {
+		if name := "`" + strings.TrimPrefix(path, ".") + "`"; !strings.Contains(string(page), name) {
+			t.Errorf("the reference lacks %s", name)
+		}
+	}
+}
+
+// missing lists the fields of one object that another lacks.
+func missing(all, some map[string]any, path string) []string {
+	var list []string
+	for name, value := range all {
+		inner, there := some[name]
+		if !there {
+			list = append(list, path+"."+name)
+			continue
+		}
+		if object, ok := value.(map[string]any); ok {
+			innerObject, _ := inner.(map[string]any)
+			list = append(list, missing(object, innerObject, path+"."+name)...)
+		}
+	}
+	return list
+}
+
+// paths are those of all fields that the host itself reads, with <name> for the name of a plugin.
+func paths(all map[string]any, path string) map[string]bool {
+	list := map[string]bool{}
+	for name, value := range all {
+		if path == ".plugins" {
+			name = "<name>"
+		}
+		inner := path + "." + name
+		object, ok := value.(map[string]any)
+		if !ok || strings.HasSuffix(inner, ".config") {
+			list[inner] = true
+			continue
+		}
+		for p := range paths(object, inner) {
+			list[p] = true
+		}
+	}
+	return list
+}
+
+func FuzzHostConfiguration(f *testing.F) {
+	defaults, err := os.ReadFile("testdata/defaults.golden.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(defaults)
+	for _, text := range []string{
+		"", "null", "---\n---\n", "a: &a [*a]", "{", head, head + "workers: 1e3", head + "targetSelectors: [{labels: [{key: a, operator: gt, values: ['1']}]}]",
+		head + "timeouts: {pickup: none, abort: 9223372036854775807ns}", head + "client: {qps: 1e308, burst: 2}",
+		head + "plugins: {helm: {workers: 3, config: {a: [1, 0x10, ~, yes, !!str x, 2026-01-01, \"\\u2028\"], ? [k] : v}}}",
+		head + "plugins: {manifest: {config: {<<: {a: b}, a: .nan, b: 1_000, c: 0o7, d: '<&>'}}}", head + "a b: 1\n\"\": 2\nworkers: 1\nworkers: 2",
+		`{"apiVersion":"host.pergola.dev/v1alpha1","kind":"HostConfiguration","identity":"\ud800","plugins":{"p":{"config":{"n":1E400,"o":-0}}}}`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := config.Parse("host.yaml", text, "host")
+		var configErr *config.Error
+		if err != nil {
+			if !errors.As(err, &configErr) || len(configErr.Problems) == 0 || c != nil {
+				t.Fatalf("expected problems alone, but found %v, %v", c, err)
+			}
+			if len(err.Error()) > 1<<20 {
+				t.Errorf("%d bytes of errors", len(err.Error()))
+			}
+			for line := range strings.Lines(err.Error()) {
+				if !strings.HasPrefix(line, "host.yaml: ") {
+					t.Errorf("a line without its file: %q", line)
+				}
+			}
+			return
+		}
+		if errs := config.Validate(c); len(errs) > 0 {
+			t.Errorf("what was read is not valid: %v", errs)
+		}
+		// What was read can be written and read again.
+		written, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := config.Parse("host.yaml", written, "host")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, written)
+		}
+		rewritten, err := json.Marshal(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(written), string(rewritten)); diff != "" {
+			t.Errorf("written and read again (-want +got):\n%s", diff)
+		}
+	})
+}

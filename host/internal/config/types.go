@@ -1,0 +1,89 @@
+package config
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// What a document must say about itself.
+const (
+	// APIVersion of a HostConfiguration.
+	APIVersion = "host.pergola.dev/v1alpha1"
+	// Kind of a HostConfiguration.
+	Kind = "HostConfiguration"
+)
+
+// HostConfiguration says how the host is to work. Default holds the value of each field that a document leaves out.
+type HostConfiguration struct {
+	// APIVersion is the constant of that name.
+	APIVersion string `json:"apiVersion"`
+	// Kind is the constant of that name.
+	Kind string `json:"kind"`
+	// Identity of this installation in the status of DeployItems. Defaults to the name of the pod, or of the machine.
+	Identity string `json:"identity"`
+	// TargetSelectors select by their Targets the DeployItems that are carried out here: those that one of the selectors
+	// matches, and those without a target. Empty, which is the default, for all.
+	TargetSelectors []v1alpha1.TargetSelector `json:"targetSelectors,omitempty"`
+	// Workers is how many calls of one plugin are made at the same time. Defaults to 20.
+	Workers int `json:"workers"`
+	// Timeouts of the host.
+	Timeouts Timeouts `json:"timeouts"`
+	// Client of the API server.
+	Client Client `json:"client"`
+	// ListenAddress is where /healthz, /readyz and /metrics are served. Defaults to ":8080".
+	ListenAddress string `json:"listenAddress"`
+	// Log of the host and its plugins.
+	Log Log `json:"log"`
+	// Plugins by the names that they give themselves. A plugin without an entry works with defaults.
+	Plugins map[string]Plugin `json:"plugins,omitempty"`
+}
+
+// Timeouts of the host. Those of one item's job are in the item.
+type Timeouts struct {
+	// Pickup is how long a job may wait for a deployer to pick it up before it fails; "none" for ever. It is in force in
+	// standalone mode, otherwise Landscaper sees to it. Defaults to 5m.
+	Pickup v1alpha1.Duration `json:"pickup"`
+	// Progressing is how long past its own timeout a job may stay unfinished before its deployer counts as dead and the job
+	// fails; "none" for ever. It is in force in standalone mode, otherwise Landscaper sees to it. Defaults to 1m.
+	Progressing v1alpha1.Duration `json:"progressing"`
+	// Abort is how long a deployer may take for the abort of a job. Defaults to 5m.
+	Abort metav1.Duration `json:"abort"`
+	// PluginStart is how long a plugin may take from its start to the handshake. Defaults to 30s.
+	PluginStart metav1.Duration `json:"pluginStart"`
+	// PluginStop is how long a plugin may take to end a call in order after it was asked to. Defaults to 5s.
+	PluginStop metav1.Duration `json:"pluginStop"`
+	// Shutdown is how long calls under way may take when the host stops. Defaults to 30s.
+	Shutdown metav1.Duration `json:"shutdown"`
+}
+
+// Client limits the requests to the API server. Both fields are zero, the default, for no limit: API servers limit fairly by
+// themselves, and a limit here only makes jobs slow. Otherwise both are set.
+type Client struct {
+	// QPS is how many requests are made in a second, in the long run.
+	QPS float64 `json:"qps"`
+	// Burst is how many requests may be made at once.
+	Burst int `json:"burst"`
+}
+
+// Limited tells whether there is a limit.
+func (c Client) Limited() bool { return c.QPS != 0 || c.Burst != 0 }
+
+// Log of the host and its plugins.
+type Log struct {
+	// Level is the lowest level to log: debug, info, warn or error. Defaults to info.
+	Level string `json:"level"`
+	// Format is json or text. Defaults to json.
+	Format string `json:"format"`
+}
+
+// Plugin is what is particular to one plugin.
+type Plugin struct {
+	// Workers for this plugin; 0, the default, for those of the HostConfiguration.
+	Workers int `json:"workers"`
+	// Config is the configuration document of the plugin itself, an object, as JSON: fields and digits are those of the
+	// HostConfiguration, in the same order. Nil, the default, if there is none.
+	Config json.RawMessage `json:"config,omitempty"`
+}

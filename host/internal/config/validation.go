@@ -1,0 +1,158 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const (
+	// maxWorkers is far more than one API server bears.
+	maxWorkers = 1000
+	// maxRate bounds the limits of the client, so that they fit the types of its library.
+	maxRate = 1_000_000
+	// maxIdentity bounds what is written into the status of every item.
+	maxIdentity = 253
+	// maxDuration bounds the text of a duration.
+	maxDuration = 64
+)
+
+// logLevels and logFormats are the values of the fields of Log.
+var (
+	logLevels  = []string{"debug", "info", "warn", "error"}
+	logFormats = []string{"json", "text"}
+)
+
+// Validate returns everything that is wrong with a configuration. The detail of an error is a sentence that says what was
+// expected and what was found.
+func Validate(c *HostConfiguration) field.ErrorList {
+	var errs field.ErrorList
+	add := func(err *field.Error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	add(constant(field.NewPath("apiVersion"), APIVersion, c.APIVersion))
+	add(constant(field.NewPath("kind"), Kind, c.Kind))
+	add(validateIdentity(field.NewPath("identity"), c.Identity))
+	_, selectorErrs := responsibility.Compile(c.TargetSelectors, field.NewPath("targetSelectors"))
+	errs = append(errs, selectorErrs...)
+	add(between(field.NewPath("workers"), c.Workers, 1))
+	errs = append(errs, validateTimeouts(field.NewPath("timeouts"), c.Timeouts)...)
+	errs = append(errs, validateClient(field.NewPath("client"), c.Client)...)
+	add(validateAddress(field.NewPath("listenAddress"), c.ListenAddress))
+	add(oneOf(field.NewPath("log", "level"), logLevels, c.Log.Level))
+	add(oneOf(field.NewPath("log", "format"), logFormats, c.Log.Format))
+	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
+		at := child(field.NewPath("plugins"), name)
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			add(invalid(at, "expected the name that a plugin gives itself, a DNS label such as helm"))
+		}
+		add(between(at.Child("workers"), c.Plugins[name].Workers, 0))
+	}
+	return errs
+}
+
+func constant(path *field.Path, want, found string) *field.Error {
+	switch found {
+	case want:
+		return nil
+	case "":
+		return field.Required(path, fmt.Sprintf("is missing; expected %q", want))
+	default:
+		return invalid(path, "expected %q, but found %s", want, quote(found))
+	}
+}
+
+func validateIdentity(path *field.Path, identity string) *field.Error {
+	if identity == "" {
+		return field.Required(path, "expected a name for this installation, but it is empty")
+	}
+	if len(identity) > maxIdentity || strings.ContainsFunc(identity, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return invalid(path, "expected at most %d printable characters, but found %s", maxIdentity, quote(identity))
+	}
+	return nil
+}
+
+// between checks a number of workers.
+func between(path *field.Path, workers, least int) *field.Error {
+	if workers < least || workers > maxWorkers {
+		return invalid(path, "expected a number from %d to %d, but found %d", least, maxWorkers, workers)
+	}
+	return nil
+}
+
+func validateTimeouts(path *field.Path, t Timeouts) field.ErrorList {
+	var errs field.ErrorList
+	for _, timeout := range []struct {
+		name string
+		span v1alpha1.Duration
+	}{{"pickup", t.Pickup}, {"progressing", t.Progressing}} {
+		if len(timeout.span) > maxDuration {
+			errs = append(errs, invalid(path.Child(timeout.name), "expected a duration such as 10m, but found %s", quote(string(timeout.span))))
+			continue
+		}
+		if _, _, err := timeout.span.Parse(); err != nil {
+			errs = append(errs, invalid(path.Child(timeout.name), "%s", err.Error()))
+		}
+	}
+	for _, timeout := range []struct {
+		name string
+		span metav1.Duration
+	}{{"abort", t.Abort}, {"pluginStart", t.PluginStart}, {"pluginStop", t.PluginStop}, {"shutdown", t.Shutdown}} {
+		if timeout.span.Duration <= 0 {
+			errs = append(errs, invalid(path.Child(timeout.name), "expected a duration above zero, such as 30s, but found %s", timeout.span.Duration))
+		}
+	}
+	return errs
+}
+
+func validateClient(path *field.Path, c Client) field.ErrorList {
+	var errs field.ErrorList
+	if c.QPS != 0 && (c.QPS < 1 || c.QPS > maxRate) {
+		errs = append(errs, invalid(path.Child("qps"), "expected a number from 1 to %d, or 0 for no limit, but found %g", maxRate, c.QPS))
+	}
+	if c.Burst < 0 || c.Burst > maxRate {
+		errs = append(errs, invalid(path.Child("burst"), "expected a number from 1 to %d, or 0 for no limit, but found %d", maxRate, c.Burst))
+	}
+	switch {
+	case c.QPS != 0 && c.Burst == 0:
+		errs = append(errs, field.Required(path.Child("burst"), "is missing; set it together with qps, or neither for no limit"))
+	case c.QPS == 0 && c.Burst != 0:
+		errs = append(errs, field.Required(path.Child("qps"), "is missing; set it together with burst, or neither for no limit"))
+	}
+	return errs
+}
+
+func validateAddress(path *field.Path, address string) *field.Error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return invalid(path, "expected host and port such as :8080 or 127.0.0.1:8080, but found %s", quote(address))
+	}
+	return nil
+}
+
+func oneOf(path *field.Path, values []string, found string) *field.Error {
+	if slices.Contains(values, found) {
+		return nil
+	}
+	last := len(values) - 1
+	return invalid(path, "expected %s or %s, but found %s", strings.Join(values[:last], ", "), values[last], quote(found))
+}
+
+func invalid(path *field.Path, format string, args ...any) *field.Error {
+	return field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(format, args...)) // the sentence says what was found
+}

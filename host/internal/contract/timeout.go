@@ -1,0 +1,66 @@
+package contract
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// DefaultTimeout is how long a job may take if the item does not say.
+const DefaultTimeout = 10 * time.Minute
+
+// Deadline is when the item's job has to be done: its timeout counted from its pick-up, or when its abort has to be done; zero
+// for none, as for a job that waits for a worker. The error says that spec.timeout is malformed.
+func Deadline(item *v1alpha1.DeployItem) (time.Time, error) {
+	if accepted := acceptedOf(item); accepted.aborts(item) {
+		return accepted.Until.Time, nil
+	}
+	timeout := DefaultTimeout
+	if item.Spec.Timeout != "" {
+		parsed, limited, err := item.Spec.Timeout.Parse()
+		if err != nil {
+			return time.Time{}, fieldError("spec.timeout", err)
+		}
+		if !limited {
+			return time.Time{}, nil
+		}
+		timeout = parsed
+	}
+	times := item.Status.TransitionTimes
+	if times == nil || times.InitTime.IsZero() || isQueued(&item.Status) {
+		return time.Time{}, nil
+	}
+	return times.InitTime.Add(timeout), nil
+}
+
+func expired(item *v1alpha1.DeployItem, now time.Time) bool {
+	deadline, err := Deadline(item)
+	return err == nil && !deadline.IsZero() && !now.Before(deadline)
+}
+
+// TimeoutError says that a job took too long, and what it waited for last, as the item's status tells.
+func TimeoutError(item *v1alpha1.DeployItem) Error {
+	message := "the job took longer than spec.timeout allows"
+	if item.Spec.Timeout == "" {
+		message = fmt.Sprintf("the job took longer than the %d minutes that a job has without spec.timeout", int(DefaultTimeout.Minutes()))
+	}
+	if waitingFor := WaitingFor(item); waitingFor != "" {
+		message = fmt.Sprintf("%s; it was waiting for: %s", message, waitingFor)
+	}
+	return Error{
+		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
+		Operation: "Timeout",
+		Reason:    "ProgressingTimeout",
+		Message:   message,
+	}
+}
+
+func fieldError(field string, err error) Error {
+	return Error{
+		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
+		Operation: "Validate",
+		Reason:    "InvalidField",
+		Message:   field + ": " + err.Error(),
+	}
+}

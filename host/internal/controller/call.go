@@ -1,0 +1,171 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const (
+	// stepInterval is how often what a plugin says of its progress is written to the item, at most.
+	stepInterval = time.Second
+	// maxEvents is how many events a plugin can have in one call.
+	maxEvents = 20
+)
+
+// call calls the plugin and keeps an eye on the item meanwhile: when somebody changes what the call is for, such as by another
+// job, a deletion, an abort or an interruption, the call is cancelled and the error is errOutdated.
+func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Call) (*plugin.Outcome, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watching, endWatch := context.WithCancel(ctx)
+	o := &observer{job: j}
+	c.DeployItem = j.item.DeepCopy()
+	signals, ignore := j.memory.watch(keyOf(j.item))
+	defer ignore()
+	var watch sync.WaitGroup
+	watch.Go(func() { o.watch(watching, signals, cancel) })
+	outcome, err := j.plugin.Call(ctx, operation, c, o)
+	endWatch()
+	watch.Wait()
+	j.step, j.message = o.takeStep()
+	if errors.Is(context.Cause(ctx), plugin.ErrInterrupted) {
+		j.log.Info("cancelled the plugin's call: the deploy item has another job, was deleted, or was interrupted")
+		return nil, errOutdated
+	}
+	return outcome, err
+}
+
+// observer hears what a plugin says about a job while it works on it.
+type observer struct {
+	job *job
+
+	mu sync.Mutex
+	// step and message are what the plugin said last about its progress; empty once that was written.
+	step, message string
+	events        int
+}
+
+var _ plugin.Observer = (*observer)(nil)
+
+// watch looks after the item until ctx ends: it writes the plugin's progress, and cancels the call when it has no purpose any
+// more. signals tell that the item may have changed.
+func (o *observer) watch(ctx context.Context, signals <-chan struct{}, cancel context.CancelCauseFunc) {
+	ticker := o.job.clock.NewTicker(stepInterval)
+	defer ticker.Stop()
+	look := true // something may have happened before there were signals
+	for {
+		if look {
+			err := o.look(ctx)
+			if errors.Is(err, errOutdated) {
+				cancel(plugin.ErrInterrupted)
+				return
+			}
+			look = err != nil // an API error: again with the next tick
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+			look = true
+		case <-ticker.C():
+			o.writeStep(ctx)
+		}
+	}
+}
+
+// look finds out whether somebody else has changed the item, and if so, whether the call still makes sense. Metadata in the cache
+// tells whether the item has changed at all.
+func (o *observer) look(ctx context.Context) error {
+	j := o.job
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	meta := NewMetadata()
+	if err := j.cache.Get(ctx, keyOf(j.item), meta); err == nil && meta.UID == j.item.UID && !newer(meta.ResourceVersion, j.item.ResourceVersion) {
+		return nil
+	}
+	return j.readAgain(ctx)
+}
+
+// Progress is written to the item if the call goes on for a while.
+func (o *observer) Progress(step, message string) {
+	o.job.log.Debug("plugin reports progress", "step", step, "message", message)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.step, o.message = step, message
+}
+
+func (o *observer) takeStep() (step, message string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	step, message = o.step, o.message
+	o.step, o.message = "", ""
+	return step, message
+}
+
+// writeStep shows the user what the plugin is doing. It is for information only: what cannot be written is followed by more.
+func (o *observer) writeStep(ctx context.Context) {
+	step, message := o.takeStep()
+	if message == "" {
+		return
+	}
+	j := o.job
+	if err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) { contract.Step(item, step, message, j.clock.Now()) }); err != nil {
+		j.log.Debug("progress could not be written", "error", err.Error())
+	}
+}
+
+// SaveProviderStatus writes the provider status, and in the same write that the job is under way.
+func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) error {
+	if err := checkProviderStatus(document); err != nil {
+		return err
+	}
+	step, message := o.takeStep()
+	return o.job.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
+		contract.Progress(item)
+		if message != "" {
+			contract.Step(item, step, message, o.job.clock.Now())
+		}
+		item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
+	})
+}
+
+// checkProviderStatus tells what is wrong with a provider status. The API server takes it only as an object with a type.
+func checkProviderStatus(document []byte) error {
+	var meta metav1.TypeMeta
+	if err := json.Unmarshal(document, &meta); err != nil || meta.APIVersion == "" || meta.Kind == "" {
+		return errors.New("provider status: expected a JSON object with apiVersion and kind")
+	}
+	return nil
+}
+
+// Event becomes an event of the deploy item, unless the plugin has had too many.
+func (o *observer) Event(warning bool, reason, message string) {
+	eventType := corev1.EventTypeNormal
+	if warning {
+		eventType = corev1.EventTypeWarning
+	}
+	o.job.mu.Lock()
+	defer o.job.mu.Unlock()
+	switch o.events++; {
+	case o.events < maxEvents:
+		o.job.event(o.job.item, eventType, reason, message)
+	case o.events == maxEvents:
+		o.job.event(o.job.item, corev1.EventTypeWarning, "TooManyEvents",
+			fmt.Sprintf("the plugin %q records more than %d events in one call; the others are in the host's log", o.job.name, maxEvents-1))
+		fallthrough
+	default:
+		o.job.log.Info("event of a plugin that has too many", "type", eventType, "reason", reason, "message", message)
+	}
+}

@@ -1,0 +1,252 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// annotate sets an annotation in somebody else's name.
+func annotate(t *testing.T, item *v1alpha1.DeployItem, key, value string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	if err := admin.Patch(t.Context(), item.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// blocksOnce is a plugin whose first call does something, and then does not end before it is cancelled.
+func blocksOnce(b **bench, meanwhile func()) answer {
+	first := true
+	return func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		if !first {
+			return succeeds(ctx, op, o)
+		}
+		first = false
+		meanwhile()
+		(*b).memory.changed(client.ObjectKeyFromObject((*b).item))
+		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, plugin.ErrInterrupted) {
+			return nil, fmt.Errorf("cancelled for another reason: %w", cause)
+		}
+		return fails("Interrupted")
+	}
+}
+
+func TestCallIsCancelled(t *testing.T) {
+	var b *bench
+	cases := map[string]struct {
+		reason    string
+		meanwhile func(t *testing.T)
+		phase     v1alpha1.DeployItemPhase // empty: the item is gone
+		says      string
+		calls     string
+	}{
+		"interrupted": {
+			reason: "what Landscaper has written stays",
+			meanwhile: func(t *testing.T) {
+				t.Helper()
+				patchStatus(t, b.item, `{"jobIDFinished":"`+b.read().Status.JobID+`","phase":"Failed","lastError":{"operation":"InterruptOperation","reason":"InterruptOperation","message":"operation was interrupted","lastTransitionTime":"2024-03-14T12:00:00Z","lastUpdateTime":"2024-03-14T12:00:00Z"}}`)
+			},
+			phase: v1alpha1.DeployItemPhaseFailed, says: "operation was interrupted", calls: "Reconcile",
+		},
+		"new job": {
+			reason:    "the call was for another job",
+			meanwhile: func(t *testing.T) { t.Helper(); b.setJob() },
+			phase:     v1alpha1.DeployItemPhaseSucceeded, calls: "Reconcile Reconcile",
+		},
+		"new job and nothing else": {
+			reason:    "whoever sets nothing but a job means it, too",
+			meanwhile: func(t *testing.T) { t.Helper(); patchStatus(t, b.item, `{"jobID":"another"}`) },
+			phase:     v1alpha1.DeployItemPhaseSucceeded, calls: "Reconcile Reconcile",
+		},
+		"deleted": {
+			reason:    "there is something else to do",
+			meanwhile: func(t *testing.T) { t.Helper(); remove(t, b.item) },
+			calls:     "Reconcile Delete",
+		},
+		"aborted": {
+			reason:    "the deployer ends it in its own way",
+			meanwhile: func(t *testing.T) { t.Helper(); annotate(t, b.item, v1alpha1.OperationAnnotation, "abort") },
+			phase:     v1alpha1.DeployItemPhaseFailed, says: "aborted by the annotation", calls: "Reconcile Abort",
+		},
+		"forced": {
+			reason:    "the same job goes on in another way",
+			meanwhile: func(t *testing.T) { t.Helper(); annotate(t, b.item, v1alpha1.OperationAnnotation, "force-reconcile") },
+			phase:     v1alpha1.DeployItemPhaseSucceeded, calls: "Reconcile ForceReconcile",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b = newBench(t, nil)
+			b.plugin.capabilities = plugin.Capabilities{Abort: true, ForceReconcile: true}
+			b.answer = blocksOnce(&b, func() { tc.meanwhile(t) })
+			b.setJob()
+			item := b.drive()
+			if got := operations(b.calls); got != tc.calls {
+				t.Errorf("%s: expected calls %q, but found %q", tc.reason, tc.calls, got)
+			}
+			if tc.phase == "" {
+				if item != nil {
+					t.Errorf("%s: expected the item to be gone, but found %s", tc.reason, describe(item))
+				}
+				return
+			}
+			if item.Status.Phase != tc.phase || item.Status.JobID != item.Status.JobIDFinished || !strings.Contains(describe(item), tc.says) {
+				t.Errorf("%s: expected phase %s and %q, but found %s", tc.reason, tc.phase, tc.says, describe(item))
+			}
+			if _, asked := item.Annotations[v1alpha1.OperationAnnotation]; asked {
+				t.Errorf("%s: the request is still there", tc.reason)
+			}
+		})
+	}
+}
+
+func operations(calls []string) string {
+	var operations []string
+	for _, call := range calls {
+		operation, _, _ := strings.Cut(call, " ")
+		operations = append(operations, operation)
+	}
+	return strings.Join(operations, " ")
+}
+
+func TestCallIsNotDisturbed(t *testing.T) {
+	var b *bench
+	b = newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		touch(t, b.item)
+		annotate(t, b.item, v1alpha1.OperationAnnotation, "reconcile") // waits for the end of the job
+		b.memory.changed(client.ObjectKeyFromObject(b.item))
+		if err := o.SaveProviderStatus(ctx, []byte(providerStatus)); err != nil {
+			return nil, err
+		}
+		touch(t, b.item)
+		if len(b.calls) > 1 { // the new job: nobody asks for more
+			annotations := b.read()
+			delete(annotations.Annotations, v1alpha1.OperationAnnotation)
+			if err := admin.Update(t.Context(), annotations); err != nil {
+				return nil, err
+			}
+		}
+		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, ctx.Err()
+	})
+	first := b.setJob()
+	item := b.drive()
+	if got := operations(b.calls); got != "Reconcile Reconcile" || b.finals != 2 || len(b.errs) != 0 {
+		t.Errorf("expected one call for the job and one for the request, but found calls %q, %d ends, %v", got, b.finals, b.errs)
+	}
+	if item.Status.JobID == first || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		t.Errorf("expected a job of our own to have succeeded, but found %s", describe(item))
+	}
+}
+
+func TestProgressIsShown(t *testing.T) {
+	var b *bench
+	b = newBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		if contract.WaitingFor(b.read()) != "" {
+			t.Errorf("what has not been said is shown: %s", describe(b.read()))
+		}
+		o.Progress("ReadChart", "reading chart")
+		for contract.WaitingFor(b.read()) != "reading chart" { // the ticker runs in a goroutine of its own
+			b.clock.Step(stepInterval)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+		}
+		o.Progress("Install", "installing")
+		return nil, context.DeadlineExceeded
+	})
+	b.setJob()
+	item := b.drive()
+	if e := item.Status.LastError; e == nil || !strings.HasSuffix(e.Message, "it was waiting for: installing") {
+		t.Errorf("expected a timeout that names the last step, but found %s", describe(item))
+	}
+}
+
+func TestEventsDoNotFlood(t *testing.T) {
+	b := newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		for i := range 500 {
+			o.Event(false, "Probed", fmt.Sprint(i))
+		}
+		return succeeds(ctx, op, o)
+	})
+	b.expectSuccess(b.setJob())
+	if got, want := len(b.events.Events), maxEvents+2; got != want { // and those of pick-up and success
+		t.Errorf("expected %d events, but found %d", want, got)
+	}
+}
+
+func TestAbort(t *testing.T) {
+	abort := func(outcomes ...func() (*plugin.Outcome, error)) answer {
+		return func(_ context.Context, op plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
+			if op != plugin.Abort {
+				return waits("something")
+			}
+			outcome := outcomes[0]
+			if len(outcomes) > 1 {
+				outcomes = outcomes[1:]
+			}
+			return outcome()
+		}
+	}
+	done := func() (*plugin.Outcome, error) { return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil }
+	busy := func() (*plugin.Outcome, error) {
+		return &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Second, WaitingFor: "the abort"}}, nil
+	}
+	slow := func() (*plugin.Outcome, error) { return waits("the abort") }
+	refused := func() (*plugin.Outcome, error) { return fails("Refused") }
+	final := func() (*plugin.Outcome, error) {
+		return &plugin.Outcome{Errors: []plugin.Error{{Message: "cannot", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}}}}, nil
+	}
+	late := func() (*plugin.Outcome, error) { return nil, context.DeadlineExceeded }
+	cases := map[string]struct {
+		reason  string
+		answer  answer
+		unable  bool
+		deleted bool
+		says    string
+		calls   string
+	}{
+		"at once":       {reason: "the deployer is called", answer: abort(done), says: "aborted by the annotation", calls: "Reconcile Abort"},
+		"after a while": {reason: "an abort may take several calls", answer: abort(busy, refused, done), says: "aborted by the annotation", calls: "Reconcile Abort Abort Abort"},
+		"never":         {reason: "the job ends all the same", answer: abort(slow), says: "did not finish the abort in time", calls: "Reconcile Abort"},
+		"too late":      {reason: "the job ends all the same", answer: abort(late), says: "did not finish the abort in time", calls: "Reconcile Abort"},
+		"impossible":    {reason: "the job ends all the same, and says why it may not be clean", answer: abort(final), says: "could not do it in its own way: cannot", calls: "Reconcile Abort"},
+		"no Abort":      {reason: "a plugin without it is not called", answer: abort(), unable: true, says: "aborted by the annotation", calls: "Reconcile"},
+		"deletion":      {reason: "a deletion can be aborted, too", answer: abort(done), deleted: true, says: "aborted by the annotation", calls: "Delete Abort"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, tc.answer, func(i *v1alpha1.DeployItem) {
+				i.Spec.Timeout = v1alpha1.NoDuration
+				i.Finalizers = []string{v1alpha1.Finalizer}
+			})
+			b.plugin.capabilities.Abort = !tc.unable
+			phase := v1alpha1.DeployItemPhaseFailed
+			if tc.deleted {
+				remove(t, b.item)
+				phase = v1alpha1.DeployItemPhaseDeleteFailed
+			}
+			jobID := b.setJob()
+			b.look(t.Context())
+			annotate(t, b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
+			item := b.drive()
+			if item.Status.Phase != phase || item.Status.JobIDFinished != jobID || item.Status.LastError.Reason != "Aborted" || !strings.Contains(describe(item), tc.says) {
+				t.Errorf("%s: expected %s with %q, but found %s", tc.reason, phase, tc.says, describe(item))
+			}
+			if diff := cmp.Diff(tc.calls, operations(b.calls)); diff != "" {
+				t.Errorf("%s: calls (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,244 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const (
+	// pluginPoll is how long a job waits for a plugin that is not running, should nobody wake it earlier.
+	pluginPoll = 30 * time.Second
+	// maxMessage bounds the message of an error in the status.
+	maxMessage = 16 << 10
+)
+
+// handleCallError deals with a call that has no outcome.
+func (j *job) handleCallError(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errOutdated):
+		return err
+	case errors.Is(err, context.DeadlineExceeded) && j.decision.Action == contract.Abort:
+		return j.giveUp(ctx)
+	case errors.Is(err, context.DeadlineExceeded):
+		item := j.item.DeepCopy()
+		if j.message != "" {
+			contract.Step(item, j.step, j.message, j.clock.Now())
+		}
+		return j.fail(ctx, contract.TimeoutError(item))
+	case errors.Is(err, plugin.ErrNotRunning), errors.Is(err, plugin.ErrCrashed):
+		j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
+		j.due, j.waitsForPlugin = j.clock.Now().Add(j.pollInterval(pluginPoll)), true
+		return j.wait(ctx, fmt.Sprintf("the plugin %q to run again", j.name))
+	case errors.Is(err, plugin.ErrProtocol):
+		return j.handleError(ctx, contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()})
+	default:
+		return fmt.Errorf("call plugin: %w", err)
+	}
+}
+
+// handleOutcome writes down what the plugin has reached. What cannot be written is the plugin's error: without it the job would
+// be tried again for ever and nobody would know why.
+func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error {
+	if err := checkProviderStatus(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
+		return j.handleError(ctx, contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()})
+	}
+	err := j.writeOutcome(ctx, outcome)
+	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		j.log.Warn("the API server refuses what the plugin has reached", "error", err.Error())
+		return j.handleError(ctx, contract.Error{
+			Operation: "WriteStatus", Reason: "StatusRefused",
+			Message: fmt.Sprintf("the API server refuses the status that the plugin %q gives: %s", j.name, apierrors.ReasonForError(err)),
+		})
+	}
+	return err
+}
+
+func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
+	status := withProviderStatus(outcome.ProviderStatus)
+	switch {
+	case outcome.Succeeded != nil && j.decision.Action == contract.Abort:
+		return j.fail(ctx, contract.AbortedError(""), status)
+	case outcome.Succeeded != nil && j.decision.Deletion:
+		return j.finishDeletion(ctx)
+	case outcome.Succeeded != nil:
+		return j.succeed(ctx, outcome)
+	case outcome.InProgress != nil:
+		j.retries = 0
+		j.due = j.clock.Now().Add(j.pollInterval(outcome.InProgress.PollAfter))
+		j.log.Debug("job waits", "for", outcome.InProgress.WaitingFor)
+		return j.wait(ctx, outcome.InProgress.WaitingFor, status)
+	default:
+		if ctx.Err() != nil { // the plugin failed because it was asked to stop
+			return ctx.Err()
+		}
+		return j.handleError(ctx, joinErrors(outcome.Errors), status)
+	}
+}
+
+// change is a change of an item's status that goes into the same write as another.
+type change func(*v1alpha1.DeployItem)
+
+func withProviderStatus(document []byte) change {
+	return func(item *v1alpha1.DeployItem) {
+		if document != nil {
+			item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
+		}
+	}
+}
+
+// wait writes that the job is under way and what it waits for, if that is not yet there to see.
+func (j *job) wait(ctx context.Context, waitingFor string, changes ...change) error {
+	return j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
+		contract.Wait(item, waitingFor, j.clock.Now())
+		for _, c := range changes {
+			c(item)
+		}
+	})
+}
+
+// skip ends a job that the item wants only after a change.
+func (j *job) skip(ctx context.Context) error {
+	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
+		contract.FinishUnchanged(item, j.deployer(), j.clock.Now())
+	})
+	if err == nil {
+		j.log.Info("job skipped: nothing has changed since the last success")
+	}
+	return err
+}
+
+// succeed ends a job that is done: first its exports, then phase and jobIDFinished in one write.
+func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
+	ref, err := j.exports.write(ctx, j.item, outcome.Succeeded.Exports)
+	if err != nil {
+		return j.handleError(ctx, asError("WriteExports", err), withProviderStatus(outcome.ProviderStatus))
+	}
+	err = j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
+		withProviderStatus(outcome.ProviderStatus)(item)
+		if ref != nil {
+			item.Status.ExportReference = ref
+		}
+		contract.Succeed(item, j.clock.Now())
+	})
+	if err != nil {
+		return err
+	}
+	j.log.Info("job succeeded")
+	j.event(j.item, corev1.EventTypeNormal, "Succeeded", "the job "+j.item.Status.JobID+" succeeded")
+	return nil
+}
+
+// finishDeletion ends a job that deletes. Removing the finalizer ends it in one write, because the item is gone then. Only an
+// item that somebody else still holds on to gets a final status.
+func (j *job) finishDeletion(ctx context.Context) error {
+	if err := j.write(ctx, func() error { return j.writer.removeFinalizer(ctx, j.item) }); err != nil {
+		return err
+	}
+	j.log.Info("deletion succeeded")
+	j.event(j.item, corev1.EventTypeNormal, "Deleted", "the deletion succeeded")
+	if len(j.item.Finalizers) == 0 {
+		j.gone = true
+		return nil
+	}
+	return j.writeStatus(ctx, func(item *v1alpha1.DeployItem) { contract.Succeed(item, j.clock.Now()) })
+}
+
+// handleError ends the job if the error says so, and else notes it and tries again later.
+func (j *job) handleError(ctx context.Context, e contract.Error, changes ...change) error {
+	if e.Final() {
+		if j.decision.Action == contract.Abort {
+			e = contract.AbortedError("its deployer could not do it in its own way: " + e.Message)
+		}
+		return j.fail(ctx, e, changes...)
+	}
+	j.due = j.clock.Now().Add(j.pollInterval(retryPause(j.retries, j.random())))
+	j.retries++
+	j.log.Log(ctx, level(e), "job met an error; it is tried again", "reason", e.Reason, "error", e.Message, "at", j.due)
+	changed := false
+	err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
+		for _, c := range changes {
+			c(item)
+		}
+		changed = contract.Retry(item, e, j.clock.Now())
+	})
+	if err == nil && changed {
+		j.event(j.item, eventType(e), e.Reason, e.Message)
+	}
+	return err
+}
+
+// fail gives the job up.
+func (j *job) fail(ctx context.Context, e contract.Error, changes ...change) error {
+	return j.end(ctx, e, func(item *v1alpha1.DeployItem) {
+		for _, c := range changes {
+			c(item)
+		}
+		contract.Fail(item, j.decision.Deletion, e, j.clock.Now())
+	})
+}
+
+// giveUp ends an aborted job without its deployer.
+func (j *job) giveUp(ctx context.Context) error {
+	return j.end(ctx, contract.AbortedError(""), func(item *v1alpha1.DeployItem) {
+		contract.EndAborted(item, j.decision.Deletion, j.deployer(), j.clock.Now())
+	})
+}
+
+// end writes the final status of a job that has failed.
+func (j *job) end(ctx context.Context, e contract.Error, change change) error {
+	if err := j.writeStatus(ctx, change); err != nil {
+		return err
+	}
+	j.log.Log(ctx, level(e), "job failed", "reason", e.Reason, "error", j.item.Status.LastError.Message)
+	j.event(j.item, eventType(e), e.Reason, j.item.Status.LastError.Message)
+	return nil
+}
+
+// level is how loud an error is logged.
+func level(e contract.Error) slog.Level {
+	if e.ForInfoOnly() {
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
+}
+
+func eventType(e contract.Error) string {
+	if e.ForInfoOnly() {
+		return corev1.EventTypeNormal
+	}
+	return corev1.EventTypeWarning
+}
+
+// joinErrors makes one error of those of a plugin: the status has room for one at a time, and for seven copies of it.
+func joinErrors(errs []plugin.Error) contract.Error {
+	joined := contract.Error{Operation: errs[0].Operation, Reason: errs[0].Reason}
+	if joined.Reason == "" {
+		joined.Reason = "DeployerError"
+	}
+	messages := make([]string, 0, len(errs))
+	for _, e := range errs {
+		messages = append(messages, e.Message)
+		for _, code := range e.Codes {
+			if !slices.Contains(joined.Codes, code) {
+				joined.Codes = append(joined.Codes, code)
+			}
+		}
+	}
+	joined.Message = cut(strings.Join(messages, "\n"), maxMessage)
+	return joined
+}

@@ -1,0 +1,269 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"pgregory.net/rapid"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// chaos is a host with one item between a Landscaper, users, a deployer and an API server that all do as they like.
+type chaos struct {
+	*bench
+	t *rapid.T
+	// calm: from now on everybody does what leads to an end.
+	calm bool
+	// picked is the job that the host has picked up last.
+	picked string
+	// deleted: the deployer has deleted what the item has deployed, and was not called again since.
+	deleted bool
+	// foreign are items that are none of the host's, with their versions.
+	foreign map[string]*v1alpha1.DeployItem
+	history []string
+}
+
+func (c *chaos) note(format string, args ...any) {
+	c.history = append(c.history, fmt.Sprintf(format, args...))
+}
+
+func (c *chaos) fail(format string, args ...any) {
+	c.t.Fatalf(format+"\nhistory:\n%s", append(args, strings.Join(c.history, "\n"))...)
+}
+
+// interfere is what Landscaper or a user does.
+func (c *chaos) interfere() {
+	item := c.read()
+	if item == nil || c.calm {
+		return
+	}
+	what := rapid.SampledFrom([]string{"job", "rude job", "interruption", "label", "spec", "operation", "deletion", "leave behind"}).Draw(c.t, "interference")
+	c.note("%s; before: %s", what, describe(item))
+	t := c.bench.t
+	switch what {
+	case "job":
+		c.setJob()
+	case "rude job":
+		patchStatus(t, c.item, fmt.Sprintf(`{"jobID":"rude-%d"}`, len(c.history)))
+	case "interruption":
+		if item.Status.JobID == "" {
+			return
+		}
+		patchStatus(t, c.item, fmt.Sprintf(`{"jobIDFinished":%q,"phase":"Failed"}`, item.Status.JobID))
+	case "label":
+		touch(t, c.item)
+	case "spec":
+		item.Spec.UpdateOnChangeOnly = !item.Spec.UpdateOnChangeOnly
+		if err := admin.Update(t.Context(), item); err != nil {
+			t.Fatal(err)
+		}
+	case "operation":
+		annotate(t, c.item, v1alpha1.OperationAnnotation,
+			rapid.SampledFrom([]string{"reconcile", "test-reconcile", "force-reconcile", "abort", "dance"}).Draw(c.t, "operation"))
+	case "deletion":
+		remove(t, c.item)
+	case "leave behind":
+		annotate(t, c.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
+	}
+	c.memory.changed(keyOf(c.item))
+}
+
+// deploy is what the deployer does. In the middle of its call anything may happen.
+func (c *chaos) deploy(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+	c.note("%s", c.calls[len(c.calls)-1])
+	if c.picked != c.calls[len(c.calls)-1][len(op)+1:] {
+		c.fail("%s, but %q was picked up last", c.calls[len(c.calls)-1], c.picked)
+	}
+	c.deleted = false
+	if !c.calm && rapid.Bool().Draw(c.t, "in the middle") {
+		c.interfere()
+	}
+	if rapid.Bool().Draw(c.t, "saves") {
+		if err := o.SaveProviderStatus(ctx, []byte(providerStatus)); err != nil {
+			return fails(err.Error())
+		}
+	}
+	outcomes := []string{"success", "wait", "error", "failure", "crash", "late"}
+	if c.calm {
+		outcomes = outcomes[:1]
+	}
+	outcome := rapid.SampledFrom(outcomes).Draw(c.t, "outcome")
+	c.note("outcome %s", outcome)
+	switch outcome {
+	case "wait":
+		return waits("something")
+	case "error":
+		return fails("Refused")
+	case "failure":
+		return &plugin.Outcome{Errors: []plugin.Error{{Message: "no", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}}}}, nil
+	case "crash":
+		return nil, plugin.ErrCrashed
+	case "late":
+		return nil, context.DeadlineExceeded
+	default:
+		c.deleted = op == plugin.Delete
+		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+	}
+}
+
+// written stands between the host and the API server: each write may fail, or succeed with its answer lost; each that succeeds is
+// checked.
+func (c *chaos) written(_ int, do func() error) error {
+	trouble := "none"
+	if !c.calm {
+		trouble = rapid.SampledFrom([]string{"none", "none", "none", "API error", "lost answer", "conflict"}).Draw(c.t, "trouble")
+	}
+	unavailable := apierrors.NewInternalError(errors.New("etcd has no leader"))
+	switch trouble {
+	case "API error":
+		return unavailable
+	case "conflict":
+		if c.read() != nil {
+			touch(c.bench.t, c.item)
+		}
+	}
+	before := c.read()
+	err := do()
+	if err == nil {
+		c.check(before, c.read())
+	}
+	if err == nil && trouble == "lost answer" {
+		return unavailable
+	}
+	return err
+}
+
+// check holds the invariants against a write of the host.
+func (c *chaos) check(before, after *v1alpha1.DeployItem) {
+	if hadFinalizer := slices.Contains(before.Finalizers, v1alpha1.Finalizer); hadFinalizer && (after == nil || !slices.Contains(after.Finalizers, v1alpha1.Finalizer)) {
+		c.note("finalizer removed")
+		if !c.deleted && before.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] != "true" {
+			c.fail("the finalizer went without a successful deletion")
+		}
+	}
+	if after == nil || cmp.Equal(before.Status, after.Status) {
+		return
+	}
+	c.note("host wrote %s", describe(after))
+	status := after.Status
+	if status.Phase.IsFinal() != (status.JobID == status.JobIDFinished) {
+		c.fail("phase %s, but the job is %s and the one finished %s", status.Phase, status.JobID, status.JobIDFinished)
+	}
+	if before.Status.JobID == before.Status.JobIDFinished && status.JobID == before.Status.JobID {
+		c.fail("the host wrote to a job that was finished")
+	}
+	if status.JobID != before.Status.JobID && before.Status.JobID != before.Status.JobIDFinished {
+		c.fail("the host replaced job %s, which was under way", before.Status.JobID)
+	}
+	named := slices.ContainsFunc(status.Conditions, func(cond v1alpha1.Condition) bool {
+		return cond.Type == contract.ConditionPickedUp && cond.Message == status.JobID
+	})
+	if !named {
+		c.fail("the host wrote to a job that it had not picked up")
+	}
+	c.picked = status.JobID
+}
+
+// restart is a host that was killed, and another one that knows nothing.
+func (c *chaos) restart() {
+	c.note("host restarts")
+	c.memory, c.slots = newMemory(), newSlots(1)
+	router := newRouter(c.memory, c.clock.Now)
+	router.plugins = c.plugins
+	c.router = router
+}
+
+// checkForeign has the host look at the items that are none of its own.
+func (c *chaos) checkForeign() {
+	for name, item := range c.foreign {
+		theirs := *c.bench
+		theirs.item = item
+		theirs.look(c.bench.t.Context())
+		if fresh := theirs.read(); fresh.ResourceVersion != item.ResourceVersion {
+			c.fail("the host wrote to an item %s", name)
+		}
+	}
+}
+
+// addForeign adds items that the host must not touch, each with a job.
+func (c *chaos) addForeign() {
+	t := c.bench.t
+	for _, name := range []string{"here", "elsewhere"} {
+		create(t, &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.item.Namespace}, Spec: v1alpha1.TargetSpec{Type: "other"}})
+	}
+	var errs field.ErrorList
+	c.selectors, errs = responsibility.Compile([]v1alpha1.TargetSelector{{Targets: []v1alpha1.ObjectReference{{Name: "here"}}}}, nil)
+	if errs != nil {
+		t.Fatal(errs)
+	}
+	withTarget := func(name string) func(*v1alpha1.DeployItem) {
+		return func(i *v1alpha1.DeployItem) {
+			i.Spec.Target = &v1alpha1.ObjectReference{Name: name, Namespace: i.Namespace}
+		}
+	}
+	for name, modify := range map[string]func(*v1alpha1.DeployItem){
+		"of-another-type":     func(i *v1alpha1.DeployItem) { i.Spec.Type = "test.pergola.dev/other" },
+		"of-an-unselected":    withTarget("elsewhere"),
+		"of-a-missing-target": withTarget("missing"),
+		"with-lying-annotation": func(i *v1alpha1.DeployItem) {
+			withTarget("elsewhere")(i)
+			i.Annotations[v1alpha1.DeployerTargetNameAnnotation] = "here"
+		},
+	} {
+		item := newDeployItem(c.item.Namespace, name, modify)
+		create(t, item)
+		setJob(t, item, c.clock.Now())
+		theirs := *c.bench
+		theirs.item = item
+		c.foreign[name] = theirs.read()
+	}
+}
+
+// TestInvariantsHoldInAnyOrder: invariants 1, 2, 4 and 5 of the design.
+func TestInvariantsHoldInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := &chaos{bench: newBench(t, nil, func(i *v1alpha1.DeployItem) {
+			i.Spec.UpdateOnChangeOnly = rapid.Bool().Draw(rt, "updateOnChangeOnly")
+			i.Spec.Timeout = rapid.SampledFrom([]v1alpha1.Duration{"", "none", "1s", "1h"}).Draw(rt, "timeout")
+		}), t: rt, foreign: map[string]*v1alpha1.DeployItem{}}
+		c.plugin.capabilities = plugin.Capabilities{Abort: rapid.Bool().Draw(rt, "Abort"), ForceReconcile: true}
+		c.answer, c.write = c.deploy, c.written
+		c.addForeign()
+		rt.Repeat(map[string]func(*rapid.T){
+			"interfere":       func(*rapid.T) { c.interfere() },
+			"interfere again": func(*rapid.T) { c.interfere() },
+			"look":            func(*rapid.T) { c.look(t.Context()) },
+			"look again":      func(*rapid.T) { c.look(t.Context()) },
+			"time": func(rt *rapid.T) {
+				c.clock.Step(time.Duration(rapid.IntRange(0, 120).Draw(rt, "seconds")) * time.Second)
+			},
+			"clock is set": func(rt *rapid.T) {
+				c.clock.SetTime(c.clock.Now().Add(time.Duration(rapid.IntRange(-3600, 3600).Draw(rt, "seconds")) * time.Second))
+			},
+			"restart":   func(*rapid.T) { c.restart() },
+			"no worker": func(*rapid.T) { c.slots.take(slotKey(1), true) },
+			"worker":    func(*rapid.T) { c.slots = newSlots(1) },
+		})
+		c.calm = true
+		c.slots = newSlots(1)
+		c.clock.Step(time.Hour)
+		c.checkForeign()
+		if item := c.drive(); item != nil && item.Status.JobID != item.Status.JobIDFinished {
+			c.fail("the job does not end: %s", describe(item))
+		}
+		c.errs = nil
+	})
+}

@@ -1,0 +1,80 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// references has items looked at again when a Target or a Context that they use has come or was mended: jobs that have met an
+// error, deletions that have failed for lack of it, and items that the host's selectors may now let it have.
+type references struct {
+	router    *router
+	reader    client.Reader // metadata of deploy items
+	selective bool          // the host has target selectors
+	log       *slog.Logger
+}
+
+// reference names a Target or a Context.
+type reference struct {
+	kind, namespace, name string
+}
+
+const (
+	kindTarget  = "Target"
+	kindContext = "Context"
+)
+
+// handler hears of the objects of a kind. What was there when the host started needs no attention: all items are looked at then.
+func (r *references) handler(ctx context.Context, kind string) cache.ResourceEventHandler {
+	of := func(obj any) reference {
+		object, ok := obj.(metav1.Object)
+		if !ok {
+			return reference{}
+		}
+		return reference{kind: kind, namespace: object.GetNamespace(), name: object.GetName()}
+	}
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, isInInitialList bool) {
+			if !isInInitialList {
+				r.changed(ctx, of(obj))
+			}
+		},
+		UpdateFunc: func(_, obj any) { r.changed(ctx, of(obj)) },
+	}
+}
+
+func (r *references) changed(ctx context.Context, ref reference) {
+	r.router.mended(ref)
+	if err := r.lookAgain(ctx, ref); err != nil {
+		r.log.Error("items were not looked at again after a change of what they use", "kind", ref.kind,
+			"object", ref.namespace+"/"+ref.name, "error", err.Error())
+	}
+}
+
+// lookAgain puts the items into their queues whose decision may have changed although they have not.
+func (r *references) lookAgain(ctx context.Context, ref reference) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
+	err := r.reader.List(ctx, list, client.InNamespace(ref.namespace), client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("list deploy items in the cache: %w", err)
+	}
+	for i := range list.Items {
+		item := &list.Items[i]
+		name, _, known := responsibility.TargetOf(item)
+		mayBeUser := ref.kind == kindContext || !known || name == ref.name
+		selects := ref.kind == kindTarget && r.selective
+		if mayBeUser && (selects || item.DeletionTimestamp != nil) {
+			r.router.lookAgain(item)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package job
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// memory is what the setter remembers. It can be lost: jobs then have more time, never less.
+type memory struct {
+	mu sync.Mutex
+	// patient are the items that need a job when the one under way has ended. A write to their status, which is not urgent
+	// otherwise, may be that end.
+	patient map[types.NamespacedName]bool
+	// waiting are the items whose job is not picked up yet.
+	waiting map[types.NamespacedName]sighting
+	// served is since when the types are served.
+	served map[v1alpha1.DeployItemType]time.Time
+}
+
+// sighting is what was last seen of a job that waits for a deployer.
+type sighting struct {
+	jobID      string
+	generation int64
+	// changed is when it was seen that the item has changed while its job was waiting; zero for never.
+	changed time.Time
+}
+
+func newMemory() *memory {
+	return &memory{
+		patient: map[types.NamespacedName]bool{},
+		waiting: map[types.NamespacedName]sighting{},
+		served:  map[v1alpha1.DeployItemType]time.Time{},
+	}
+}
+
+// see takes a look at an item and tells what is known of it.
+func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) known {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := known{served: m.served[item.Spec.Type]}
+	key := client.ObjectKeyFromObject(item)
+	if item.Status.JobID == item.Status.JobIDFinished || pickedUp(&item.Status, jobSet(&item.Status)) {
+		delete(m.waiting, key)
+		return k
+	}
+	seen := m.waiting[key].next(item, now)
+	m.waiting[key] = seen
+	k.changed = seen.changed
+	return k
+}
+
+// next is the sighting that follows another one. Without one before it, a generation that no deployer has seen may be a change
+// that came after the job, and is taken for it.
+func (s sighting) next(item *v1alpha1.DeployItem, now time.Time) sighting {
+	before := s.generation
+	if s.jobID != item.Status.JobID {
+		s, before = sighting{jobID: item.Status.JobID}, item.Status.ObservedGeneration
+	}
+	if item.Generation != before {
+		s.changed = now
+	}
+	s.generation = item.Generation
+	return s
+}
+
+// setFor remembers a job that was set for an item as it is.
+func (m *memory) setFor(item *v1alpha1.DeployItem, jobID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waiting[client.ObjectKeyFromObject(item)] = sighting{jobID: jobID, generation: item.Generation}
+}
+
+// serve remembers that the types are served from now on.
+func (m *memory) serve(served []v1alpha1.DeployItemType, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, itemType := range served {
+		m.served[itemType] = now
+	}
+}
+
+// forget forgets an item that is gone.
+func (m *memory) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.patient, key)
+	delete(m.waiting, key)
+}
+
+func (m *memory) setPatient(key types.NamespacedName, patient bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if patient {
+		m.patient[key] = true
+	} else {
+		delete(m.patient, key)
+	}
+}
+
+func (m *memory) isPatient(key types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.patient[key]
+}

@@ -1,0 +1,368 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const earlierError = `{"operation":"Apply","reason":"Down","message":"the cluster is down",
+	"lastTransitionTime":"2024-03-14T11:00:00Z","lastUpdateTime":"2024-03-14T11:00:00Z"}`
+
+// wait lets time pass.
+func (b *bench) wait(d time.Duration) { b.time.SetTime(b.time.Now().Add(d)) }
+
+// countStatusWrites counts the writes to statuses from now on.
+func (b *bench) countStatusWrites() *int {
+	writes := 0
+	b.write = func(kind string, do func() error) error {
+		if kind == "status" {
+			writes++
+		}
+		return do()
+	}
+	return &writes
+}
+
+func withTarget(name string) func(*v1alpha1.DeployItem) {
+	return func(i *v1alpha1.DeployItem) {
+		i.Spec.Target = &v1alpha1.ObjectReference{Name: name, Namespace: "elsewhere"}
+	}
+}
+
+func createTarget(t *testing.T, namespace, name string) {
+	t.Helper()
+	target := &v1alpha1.Target{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType},
+	}
+	if err := admin.Create(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPickupTimeout(t *testing.T) {
+	const nobody = "no deployer has reconciled this deployitem within 300 seconds"
+	cases := map[string]struct {
+		reason   string
+		modify   func(*v1alpha1.DeployItem)
+		prepare  func(b *bench)
+		deletion bool
+		message  string
+	}{
+		"no target": {reason: "there is nothing more to say", message: nobody},
+		"target": {
+			reason: "it is there", modify: withTarget("here"), message: nobody,
+			prepare: func(b *bench) { createTarget(t, b.item.Namespace, "here") },
+		},
+		"missing target": {
+			reason: "deployers wait for it", modify: withTarget("gone"),
+			message: nobody + ", probably because the referenced Target does not exist",
+		},
+		"deletion": {
+			reason: "a deletion has its own phase", message: nobody, deletion: true,
+			modify: func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} },
+			prepare: func(b *bench) {
+				if err := admin.Delete(b.t.Context(), b.item.DeepCopy()); err != nil {
+					b.t.Fatal(err)
+				}
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(i *v1alpha1.DeployItem) {
+				if tc.modify != nil {
+					tc.modify(i)
+				}
+			})
+			if tc.prepare != nil {
+				tc.prepare(b)
+			}
+			jobID := b.look().Status.JobID
+			b.patchStatus(`{"lastErrors":[` + earlierError + `],"providerStatus":{"apiVersion":"v1","kind":"Status","number":9007199254740993}}`)
+			before := b.read()
+			b.wait(allTimeouts.pickup())
+			writes := b.countStatusWrites()
+
+			item := b.look()
+
+			if *writes != 1 {
+				t.Errorf("%s: expected one write, but found %d", tc.reason, *writes)
+			}
+			at := v1alpha1.NewTime(b.time.Now().Local())
+			e := &v1alpha1.Error{
+				Operation: "WaitingForPickup", Reason: "PickupTimeout", Message: tc.message, Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
+				LastTransitionTime: at, LastUpdateTime: at,
+			}
+			want := before.DeepCopy().Status
+			want.Phase, want.JobIDFinished, want.ObservedGeneration = v1alpha1.DeployItemPhaseFailed, jobID, item.Generation
+			if tc.deletion {
+				want.Phase = v1alpha1.DeployItemPhaseDeleteFailed
+			}
+			want.LastError, want.FirstError, want.LastErrors = e, e, []*v1alpha1.Error{e}
+			want.TransitionTimes.FinishedTime = &at
+			want.Conditions = item.Status.Conditions
+			if diff := cmp.Diff(want, item.Status); diff != "" {
+				t.Errorf("%s: status (-want +got):\n%s", tc.reason, diff)
+			}
+
+			if again := b.look(); again.ResourceVersion != item.ResourceVersion {
+				t.Errorf("%s: the same spec needs no other job, but found %+v", tc.reason, again.Status)
+			}
+		})
+	}
+}
+
+// TestPickupTimeoutOnTime: the setter comes back when it is time, no earlier.
+func TestPickupTimeoutOnTime(t *testing.T) {
+	b := newBench(t)
+	result, err := b.try()
+	if err != nil || result.RequeueAfter != allTimeouts.pickup() {
+		t.Fatalf("expected a look when the job has to be picked up, but found %+v, %v", result, err)
+	}
+	b.wait(result.RequeueAfter - 1)
+	if result, err = b.try(); err != nil || result.RequeueAfter != 1 || b.read().Status.JobIDFinished != "" {
+		t.Fatalf("expected the job to have its time, but found %+v, %v", result, err)
+	}
+	b.wait(1)
+	if result, err = b.try(); err != nil || b.read().Status.Phase != v1alpha1.DeployItemPhaseFailed {
+		t.Fatalf("expected the job to be ended, but found %+v, %v", result, err)
+	}
+	if result, err = b.try(); err != nil || result.RequeueAfter != 0 {
+		t.Errorf("a finished item needs no other look, but found %+v, %v", result, err)
+	}
+}
+
+// TestChangeWhileWaiting: whenever a spec is changed, a deployer has all of the time to pick that up.
+func TestChangeWhileWaiting(t *testing.T) {
+	change := func(b *bench) int64 {
+		b.patch(`{"spec":{"timeout":"` + time.Duration(b.read().Generation).String() + `"}}`)
+		return b.read().Generation
+	}
+	t.Run("picked up", func(t *testing.T) {
+		b := newBench(t)
+		jobID := b.look().Status.JobID
+		b.wait(allTimeouts.PickupTimeout)
+		generation := change(b)
+		b.look()
+		b.wait(allTimeouts.PickupTimeout)
+		if item := b.look(); item.Status.JobIDFinished != "" {
+			t.Fatalf("the changed spec did not get its time: %+v", item.Status)
+		}
+		b.pickUp()
+		b.finish()
+		if item := b.look(); item.Status.JobID != jobID || item.Status.ObservedGeneration != generation {
+			t.Errorf("the job was for the changed spec, and there is no need for another one, but found %+v", item.Status)
+		}
+	})
+	t.Run("seen when the time is over", func(t *testing.T) {
+		b := newBench(t)
+		b.look()
+		b.wait(time.Hour)
+		change(b)
+		if item := b.look(); item.Status.JobIDFinished != "" {
+			t.Errorf("the changed spec did not get its time: %+v", item.Status)
+		}
+		b.wait(allTimeouts.pickup())
+		item := b.look()
+		if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.ObservedGeneration != item.Generation {
+			t.Errorf("expected the job to have failed for the changed spec, but found %+v", item.Status)
+		}
+		change(b)
+		if again := b.look(); again.Status.JobID == item.Status.JobID {
+			t.Errorf("expected a new job for the next change, but found %+v", again.Status)
+		}
+	})
+	t.Run("after a restart", func(t *testing.T) {
+		b := newBench(t)
+		b.look()
+		b.wait(time.Hour)
+		change(b)
+		b.memory = newMemory()
+		if item := b.look(); item.Status.JobIDFinished != "" {
+			t.Errorf("a change while the host was away did not get its time: %+v", item.Status)
+		}
+	})
+	t.Run("between decision and write", func(t *testing.T) {
+		b := newBench(t)
+		b.look()
+		b.wait(time.Hour)
+		b.write = func(_ string, do func() error) error {
+			change(b)
+			return do()
+		}
+		if result, err := b.try(); err != nil || result.RequeueAfter != pause || b.read().Status.JobIDFinished != "" {
+			t.Errorf("expected the conflict to be decided anew, but found %+v, %v, %+v", result, err, b.read().Status)
+		}
+	})
+}
+
+// TestPickedUpMeanwhile: a deployer picks the job up between the decision and the write.
+func TestPickedUpMeanwhile(t *testing.T) {
+	b := newBench(t)
+	b.look()
+	b.wait(time.Hour)
+	b.write = func(_ string, do func() error) error {
+		b.pickUp()
+		return do()
+	}
+	if result, err := b.try(); err != nil || result.RequeueAfter != pause {
+		t.Fatalf("expected another look after a conflict, but found %+v, %v", result, err)
+	}
+	if item := b.look(); item.Status.Phase != v1alpha1.DeployItemPhaseProgressing || item.Status.JobIDFinished != "" {
+		t.Errorf("a job that was picked up was ended: %+v", item.Status)
+	}
+}
+
+// TestPlanAfterPickUp: at the time of the pick-up the setter finds when to look next, and a finished job needs nothing.
+func TestPlanAfterPickUp(t *testing.T) {
+	b := newBench(t)
+	b.look()
+	b.pickUp()
+	b.wait(allTimeouts.pickup())
+	result, err := b.try()
+	if want := 11*time.Minute - allTimeouts.pickup(); err != nil || result.RequeueAfter != want {
+		t.Errorf("expected a look in %s, when the deadline is well over, but found %+v, %v", want, result, err)
+	}
+	b.finish()
+	if result, err = b.try(); err != nil || result.RequeueAfter != 0 {
+		t.Errorf("a finished item needs no other look, but found %+v, %v", result, err)
+	}
+}
+
+func TestProgressingTimeout(t *testing.T) {
+	b := newBench(t)
+	jobID := b.look().Status.JobID
+	b.pickUp()
+	b.patchStatus(`{"firstError":` + earlierError + `,"lastErrors":[` + earlierError + `]}`)
+	b.patch(`{"spec":{"timeout":"20m"}}`)
+	if item := b.look(); item.Status.JobID != jobID {
+		t.Fatalf("expected patience, but found %+v", item.Status)
+	}
+	b.wait(21*time.Minute - 1)
+	if item := b.look(); item.Status.JobIDFinished != "" {
+		t.Fatalf("the deployer did not get its time: %+v", item.Status)
+	}
+	b.wait(1)
+	writes := b.countStatusWrites()
+	result, err := b.try()
+	if err != nil || result.RequeueAfter != pause || *writes != 1 {
+		t.Errorf("expected one write and a look for the change, but found %+v, %v, %d writes", result, err, *writes)
+	}
+	item := b.read()
+	const message = "the deployer one (first) has not ended the job within spec.timeout and counts as dead"
+	if e := item.Status.LastError; e == nil || e.Operation != "Timeout" || e.Reason != "ProgressingTimeout" || e.Message != message {
+		t.Errorf("expected %q, but found %+v", message, e)
+	}
+	if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobIDFinished != jobID || item.Status.ObservedGeneration != 1 ||
+		item.Status.FirstError.Reason != "Down" || len(item.Status.LastErrors) != 2 {
+		t.Errorf("expected a failed job with all of its errors, but found %+v", item.Status)
+	}
+	if item := b.look(); item.Status.JobID == jobID {
+		t.Errorf("expected a job for the change, but found %+v", item.Status)
+	}
+}
+
+func TestTimeoutsOff(t *testing.T) {
+	b := newBench(t)
+	b.options = Options{}
+	if result, err := b.try(); err != nil || result.RequeueAfter != 0 {
+		t.Fatalf("expected no other look, but found %+v, %v", result, err)
+	}
+	b.wait(24 * time.Hour)
+	before := b.read()
+	if after := b.look(); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("a job that waits was ended: %+v", after.Status)
+	}
+	b.pickUp()
+	b.wait(24 * time.Hour)
+	before = b.read()
+	if after := b.look(); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("a job under way was ended: %+v", after.Status)
+	}
+}
+
+func TestTimeoutsOfForeignTypes(t *testing.T) {
+	b := newBench(t, func(i *v1alpha1.DeployItem) { i.Spec.Type = "test.pergola.dev/other" })
+	b.patchStatus(`{"observedGeneration":0,"jobID":"a","jobIDGenerationTime":"2024-03-14T12:00:00Z"}`)
+	b.wait(time.Hour)
+	before := b.read()
+	if after := b.look(); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("an item of a type that nobody serves was written: %+v", after.Status)
+	}
+}
+
+// TestServedSince: while no plugin served the type, nobody could pick the job up.
+func TestServedSince(t *testing.T) {
+	b := newBench(t)
+	b.look()
+	b.wait(time.Hour)
+	b.memory.serve([]v1alpha1.DeployItemType{testType}, b.time.Now())
+	if item := b.look(); item.Status.JobIDFinished != "" {
+		t.Errorf("the deployer did not get its time: %+v", item.Status)
+	}
+	b.wait(allTimeouts.pickup())
+	if item := b.look(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed {
+		t.Errorf("expected the job to be ended, but found %+v", item.Status)
+	}
+}
+
+// TestTargetUnknown: whether the Target exists is not known. The job is not ended with half of an explanation.
+func TestTargetUnknown(t *testing.T) {
+	b := newBench(t, withTarget("one"))
+	b.look()
+	b.wait(time.Hour)
+	down := errors.New("the cache is down")
+	b.client = failingReads{b.client, down}
+	if _, err := b.try(); !errors.Is(err, down) {
+		t.Errorf("expected the error of the cache, but found %v", err)
+	}
+	if status := b.read().Status; status.JobIDFinished != "" {
+		t.Errorf("expected the job to be kept, but found %+v", status)
+	}
+}
+
+// failingReads is a client that reads nothing.
+type failingReads struct {
+	client.Client
+	err error
+}
+
+func (f failingReads) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return f.err
+}
+
+func TestStatusPatch(t *testing.T) {
+	before := waitingItem()
+	before.ResourceVersion = "7"
+	after := before.DeepCopy()
+	after.Status.Phase, after.Status.JobIDFinished = v1alpha1.DeployItemPhaseFailed, "b"
+	patch, err := statusPatch(before, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := patch.Data(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"metadata": map[string]any{"resourceVersion": "7"},
+		"status":   map[string]any{"phase": "Failed", "jobIDFinished": "b", "observedGeneration": 1.0},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("only what changed, with its condition (-want +got):\n%s", diff)
+	}
+}
