@@ -45,6 +45,7 @@ demo: build ## See Pergola work: control plane, host, plugins and examples; leav
 test: race-binaries cluster-binaries $(TOOLS)/gotestsum ## Run all tests, with the race detector
 	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) CGO_ENABLED=1 $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race -timeout 20m ./...
 	cd test/cluster && go vet . ./internal/... && CGO_ENABLED=1 go test -race . ./internal/...
+	$(MAKE) fuzz FUZZTIME=2s
 
 .PHONY: c-compiler
 c-compiler:

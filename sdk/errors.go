@@ -23,8 +23,8 @@ const (
 // Error is an error of a deployer with what Landscaper wants to know of it. A deployer may return it wrapped in others or
 // joined with others; the codes of the whole chain count.
 //
-// Without an unrecoverable code (see v1alpha1.ErrorCode) the call is retried with a growing pause until the job's time is up.
-// With one the job has failed.
+// Without an unrecoverable code (see v1alpha1.ErrorCode) or ERR_NO_RETRY the call is retried with a growing pause until the job's
+// time is up. With one the job has failed.
 //
 // Its text appears in the status of the deploy item and must hold no secrets.
 type Error struct {

@@ -235,18 +235,28 @@ func (c *chaos) addForeign() {
 // TestInvariantsHoldInAnyOrder: invariants 1, 2, 4 and 5 of the design.
 func TestInvariantsHoldInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
+		// Most of what happens with a deletion happens to an item that was deployed before.
+		deployed := rapid.Bool().Draw(rt, "deployed")
 		c := &chaos{bench: newBench(t, nil, func(i *v1alpha1.DeployItem) {
 			i.Spec.UpdateOnChangeOnly = rapid.Bool().Draw(rt, "updateOnChangeOnly")
 			i.Spec.Timeout = rapid.SampledFrom([]v1alpha1.Duration{"", "none", "1s", "1h"}).Draw(rt, "timeout")
+			if deployed {
+				i.Finalizers = []string{v1alpha1.Finalizer}
+			}
 		}), t: rt, foreign: map[string]*v1alpha1.DeployItem{}}
 		c.plugin.capabilities = plugin.Capabilities{Abort: rapid.Bool().Draw(rt, "Abort"), ForceReconcile: true}
 		c.answer, c.write = c.deploy, c.written
 		c.addForeign()
+		if deployed {
+			remove(t, c.item)
+			c.setJob()
+		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"interfere":       func(*rapid.T) { c.interfere() },
 			"interfere again": func(*rapid.T) { c.interfere() },
 			"look":            func(*rapid.T) { c.look(t.Context()) },
 			"look again":      func(*rapid.T) { c.look(t.Context()) },
+			"time for a look": func(*rapid.T) { c.clock.Step(c.look(t.Context())) },
 			"time": func(rt *rapid.T) {
 				c.clock.Step(time.Duration(rapid.IntRange(0, 120).Draw(rt, "seconds")) * time.Second)
 			},

@@ -214,7 +214,7 @@ func TestEndOfAJobIsNotMissed(t *testing.T) {
 			if err := c.Get(ctx, key, obj, opts...); err != nil || passed {
 				return err
 			}
-			b.finish() //nolint:contextcheck // its context is the test's
+			b.finish()
 			delay, look := b.lookAfter(before, before.DeepCopy())
 			passed = look && delay == 0
 			return nil
