@@ -175,7 +175,7 @@ func clusterConfig(kubeconfig string, limits config.Client) (*rest.Config, error
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster: %w", err)
 	}
-	cluster.UserAgent = "pergola-host/" + version
+	cluster.UserAgent = controller.UserAgent + "/" + version
 	cluster.WarningHandler = rest.NoWarnings{} // such as the one about Landscaper's finalizer, with each job
 	cluster.QPS = -1                           // no limit
 	if limits.Limited() {

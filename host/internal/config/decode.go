@@ -154,7 +154,7 @@ func (d *decoder) duration(node *yaml.Node, into reflect.Value, path *field.Path
 // raw keeps an object as JSON.
 func (d *decoder) raw(node *yaml.Node, into reflect.Value, path *field.Path) {
 	if node.Kind != yaml.MappingNode {
-		d.at(path, "expected an object, but found %s", describe(node))
+		d.at(path, "expected an object with the fields that the plugin documents") // not what was found: it may be a password
 		return
 	}
 	if !d.tree {

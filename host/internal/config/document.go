@@ -147,7 +147,8 @@ func checkScalar(node *yaml.Node, path *field.Path, found *problems) {
 		}
 	case tagInt, tagFloat:
 		if !json.Valid([]byte(node.Value)) {
-			found.at(path, "expected a number as JSON writes it, but found %s; quotes make it a text", quote(node.Value))
+			// Not what was found: in the configuration of a plugin it may be a password.
+			found.at(path, "expected a number as JSON writes it, in decimal digits without leading zeros; quotes make it a text")
 		}
 	default:
 		found.at(path, "expected a text, a number, true or false, but found %s", describe(node))

@@ -15,7 +15,7 @@ const (
 	ConditionReady v1alpha1.ConditionType = "Ready"
 	// ConditionReconciling: a job is under way; the message says what is being done or waited for.
 	ConditionReconciling v1alpha1.ConditionType = "Reconciling"
-	// ConditionStalled: the last job failed, and nothing happens until somebody sets another one.
+	// ConditionStalled: the last job failed, and nothing happens until there is another one.
 	ConditionStalled v1alpha1.ConditionType = "Stalled"
 	// ConditionPickedUp names, in its message, the job that was picked up last.
 	ConditionPickedUp v1alpha1.ConditionType = "PickedUp"
@@ -29,12 +29,14 @@ const (
 	reasonWaiting     = "Waiting"
 	reasonRetrying    = "Retrying"
 	reasonSucceeded   = "Succeeded"
+	reasonFailed      = "Failed"
 )
 
 const (
-	messageQueued   = "a free worker"
-	messageWorking  = "the deployer is at work"
-	messageUnderWay = "the job is under way"
+	messageQueued    = "a free worker"
+	messageWorking   = "the deployer is at work"
+	messageUnderWay  = "the job is under way"
+	messageSucceeded = "the job succeeded"
 )
 
 // Step changes the status to that of a job whose deployer is in the middle of a call. step is a short name, which becomes the
@@ -72,6 +74,43 @@ func WaitingFor(item *v1alpha1.DeployItem) string {
 		return ""
 	}
 	return c.Message
+}
+
+// settled tells whether the conditions of a finished job agree with its phase. Those of an item that was never picked up here are
+// nobody's.
+func settled(status *v1alpha1.DeployItemStatus) bool {
+	if pickedUpJob(status) == "" || !status.Phase.IsFinal() {
+		return true
+	}
+	holds := func(conditionType v1alpha1.ConditionType) bool {
+		c := condition(status, conditionType)
+		return c != nil && c.Status == v1alpha1.ConditionTrue
+	}
+	failed := status.Phase != v1alpha1.DeployItemPhaseSucceeded
+	return !holds(ConditionReconciling) && holds(ConditionReady) != failed && holds(ConditionStalled) == failed
+}
+
+// SettleConditions changes the conditions of a finished job to those of its phase, and nothing else. Who ends a job in the deployer's place,
+// such as Landscaper by an interruption, knows nothing of them; without this the tools of the field would take the job for one
+// under way.
+func SettleConditions(item *v1alpha1.DeployItem, now time.Time) {
+	status := &item.Status
+	removeConditions(status, ConditionReconciling, ConditionStalled)
+	if status.Phase == v1alpha1.DeployItemPhaseSucceeded {
+		setCondition(status, ConditionReady, v1alpha1.ConditionTrue, reasonSucceeded, messageSucceeded, now)
+		return
+	}
+	e := Error{Reason: reasonFailed, Message: "the job failed"}
+	if last := status.LastError; last != nil {
+		e = Error{Reason: last.Reason, Message: last.Message, Codes: last.Codes}
+	}
+	setCondition(status, ConditionReady, v1alpha1.ConditionFalse, e.Reason, e.Message, now, e.Codes...)
+	setCondition(status, ConditionStalled, v1alpha1.ConditionTrue, e.Reason, e.Message, now, e.Codes...)
+}
+
+// IsUnderWay tells whether the item's job was picked up and is not finished.
+func IsUnderWay(item *v1alpha1.DeployItem) bool {
+	return item.Status.JobID != item.Status.JobIDFinished && pickedUp(item)
 }
 
 // IsQueued tells whether the item's job was picked up and waits for a worker.

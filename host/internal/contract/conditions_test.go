@@ -107,6 +107,56 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+func TestSettleConditions(t *testing.T) {
+	interruption := &v1alpha1.Error{Operation: "InterruptOperation", Reason: "InterruptOperation", Message: "operation was interrupted", LastTransitionTime: *at(0), LastUpdateTime: *at(0)}
+	cases := map[string]struct {
+		reason string
+		end    modifier
+		want   []v1alpha1.Condition
+		status status.Status
+	}{
+		"interrupted": {
+			reason: "the error is that of who has ended the job",
+			end: func(i *v1alpha1.DeployItem) {
+				finished(v1alpha1.DeployItemPhaseFailed)(i)
+				i.Status.LastError = interruption
+			},
+			want: []v1alpha1.Condition{
+				newCondition(ready, isFalse, "InterruptOperation", "operation was interrupted", time.Minute),
+				newCondition(stalled, isTrue, "InterruptOperation", "operation was interrupted", time.Minute),
+			},
+			status: status.FailedStatus,
+		},
+		"failed without a reason": {
+			reason: "a status needs no error",
+			end:    finished(v1alpha1.DeployItemPhaseFailed),
+			want:   []v1alpha1.Condition{newCondition(ready, isFalse, "Failed", "the job failed", time.Minute), newCondition(stalled, isTrue, "Failed", "the job failed", time.Minute)},
+			status: status.FailedStatus,
+		},
+		"succeeded": {
+			reason: "somebody may set that, too",
+			end:    finished(v1alpha1.DeployItemPhaseSucceeded),
+			want:   []v1alpha1.Condition{newCondition(ready, isTrue, "Succeeded", "the job succeeded", time.Minute)},
+			status: status.CurrentStatus,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			item := newItem(func(i *v1alpha1.DeployItem) { contract.Begin(i, false, deployer, noon) }, tc.end)
+			want := item.DeepCopy()
+			contract.SettleConditions(item, noon.Add(time.Minute))
+			want.Status.Conditions = append(want.Status.Conditions[:1:1], tc.want...)
+			failWith(t, tc.reason+"; nothing but the conditions changes", cmp.Diff(want, item))
+			if got := kstatusOf(t, item); got != tc.status {
+				t.Errorf("%s: kstatus says %s instead of %s", tc.reason, got, tc.status)
+			}
+			if again := contract.Decide(item, noon); again.Action != contract.Nothing {
+				t.Errorf("%s: once is enough, but the decision is %s", tc.reason, again.Action)
+			}
+		})
+	}
+}
+
 // kstatusOf is what the tools of the field make of an item.
 func kstatusOf(t *testing.T, item *v1alpha1.DeployItem) status.Status {
 	t.Helper()

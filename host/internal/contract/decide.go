@@ -16,7 +16,7 @@ const (
 	Nothing Action = "Nothing"
 	// Accept: somebody asks for an operation; see Accept.
 	Accept Action = "Accept"
-	// Start: no job is under way, and one is to be set and picked up; see Start.
+	// Start: no job is under way, and one is to be set and picked up.
 	Start Action = "Start"
 	// Restart: like Start, if the Target and the Context of the item have come back. The last job was to delete what the item
 	// has deployed and failed because one of them was gone.
@@ -32,6 +32,8 @@ const (
 	TimedOut Action = "TimedOut"
 	// Abort: the job is to be ended, and its deployer gets the chance to do that in its own way.
 	Abort Action = "Abort"
+	// Settle: somebody else has ended a job that was picked up here, and the conditions do not show it yet; see SettleConditions.
+	Settle Action = "Settle"
 	// GiveUp: the job is to be ended without its deployer: that has never been called for it, or takes too long for the abort.
 	GiveUp Action = "GiveUp"
 )
@@ -43,6 +45,8 @@ type Decision struct {
 	Deletion bool
 	// Force: the deployer is to reconcile by force.
 	Force bool
+	// LeaveBehind: a deletion is not to delete what the item has deployed.
+	LeaveBehind bool
 	// JobID is the job to Start; empty for any new one.
 	JobID string
 }
@@ -52,18 +56,19 @@ type Decision struct {
 func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {
 	status := &item.Status
 	d := Decision{Deletion: item.DeletionTimestamp != nil}
+	d.LeaveBehind = d.Deletion && item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] == "true"
 	accepted := acceptedOf(item)
 	switch {
-	case acceptable(item):
+	case acceptable(item, accepted):
 		d.Action = Accept
 	case status.JobID == status.JobIDFinished:
-		d.Action, d.JobID = decideFinished(item, accepted)
+		d.Action, d.JobID = decideFinished(item, accepted, d.LeaveBehind)
 	case accepted.aborts(item):
 		d.Action = Abort
 		if !pickedUp(item) || isQueued(status) || !now.Before(accepted.Until.Time) {
 			d.Action = GiveUp
 		}
-	case !pickedUp(item) && !d.Deletion && unchanged(item):
+	case !pickedUp(item) && !d.Deletion && unchanged(item) && !accepted.forces(item, ""):
 		d.Action = Skip
 	case !pickedUp(item) || isQueued(status):
 		d.Action = PickUp
@@ -77,19 +82,30 @@ func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {
 }
 
 // decideFinished tells what is to be done with an item whose last job is finished.
-func decideFinished(item *v1alpha1.DeployItem, accepted *accepted) (Action, string) {
+func decideFinished(item *v1alpha1.DeployItem, accepted *accepted, leaveBehind bool) (Action, string) {
 	switch {
 	case accepted.starts(&item.Status):
 		return Start, accepted.JobID
+	case taken(&item.Status):
+		return Start, ""
+	case !settled(&item.Status):
+		return Settle, ""
 	case item.DeletionTimestamp == nil || item.Status.Phase != v1alpha1.DeployItemPhaseDeleteFailed:
 		return Nothing, ""
-	case item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] == "true" && slices.Contains(item.Finalizers, v1alpha1.Finalizer):
+	case leaveBehind && slices.Contains(item.Finalizers, v1alpha1.Finalizer):
 		return Start, ""
 	case failedForLackOf(&item.Status):
 		return Restart, ""
 	default:
 		return Nothing, ""
 	}
+}
+
+// taken tells whether a job that was under way is gone without an end: somebody has set the job before it again, which is
+// finished. So does a Landscaper whose execution still runs when Pergola sets a job of its own.
+func taken(status *v1alpha1.DeployItemStatus) bool {
+	picked := pickedUpJob(status)
+	return status.Phase != "" && !status.Phase.IsFinal() && picked != "" && picked != status.JobID
 }
 
 // Same tells whether a decision made anew changes nothing for a call of the deployer that is under way because of this one. A call

@@ -48,6 +48,26 @@ func TestDecide(t *testing.T) {
 			item:   newItem(pickedUp(0, progressing), finished(progressing)),
 			want:   contract.Decision{Action: contract.Nothing},
 		},
+		"interrupted, with conditions": {
+			reason: "conditions that say the job is under way are not true any more",
+			item:   newItem(func(i *v1alpha1.DeployItem) { contract.Begin(i, false, deployer, noon) }, finished(failed)),
+			want:   contract.Decision{Action: contract.Settle},
+		},
+		"pick-up timeout after a success": {
+			reason: "the item is not ready any more",
+			item:   newItem(func(i *v1alpha1.DeployItem) { contract.FinishUnchanged(i, deployer, noon) }, func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-3" }, finished(failed)),
+			want:   contract.Decision{Action: contract.Settle},
+		},
+		"job of ours taken": {
+			reason: "a Landscaper whose execution still runs sets its job again, which is finished: what is half done is done in another job",
+			item:   newItem(pickedUp(0, deleting), deleted, func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-1" }),
+			want:   contract.Decision{Action: contract.Start, Deletion: true},
+		},
+		"failed by another deployer": {
+			reason: "what was never picked up here has no conditions of ours",
+			item:   newItem(finished(failed)),
+			want:   contract.Decision{Action: contract.Nothing},
+		},
 		"first job": {
 			reason: "the empty phase is that of an item whose first job nobody has picked up",
 			item:   newItem(),

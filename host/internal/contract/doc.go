@@ -22,6 +22,11 @@
 // own. What follows, the job's own status write among it, is then decided from the note, so that a crash at any point neither
 // loses an operation nor carries it out twice. A note whose job has been replaced means nothing.
 //
+// # Conditions
+//
+// Conditions that the tools of the field read are Pergola's own, too. Who ends a job in the deployer's place knows nothing of them,
+// so that they are brought in line afterwards, and nothing else is.
+//
 // # Times
 //
 // The status holds times in whole seconds, written by programs whose clocks differ. initTime is rounded up, so that no job gets

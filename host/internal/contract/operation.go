@@ -20,8 +20,9 @@ type accepted struct {
 	JobID string `json:"jobID"`
 	// After is the finished job that the one to be set follows. It is JobID itself if that was under way.
 	After string `json:"after"`
-	// AfterSet is when After was set. A Landscaper may set the same job once more.
-	AfterSet *v1alpha1.Time `json:"afterSet,omitempty"`
+	// PickedUp is the job that was picked up last when the operation was accepted. When another one is, what was accepted is
+	// under way, or was overtaken. A Landscaper may set a job that is finished once more, so that After alone does not tell.
+	PickedUp string `json:"pickedUp,omitempty"`
 	// Deletion: the job to be aborted is one that deletes.
 	Deletion bool `json:"deletion,omitempty"`
 	// Until is when an abort has to be done.
@@ -44,10 +45,8 @@ func acceptedOf(item *v1alpha1.DeployItem) *accepted {
 // starts tells whether the job is still to be set.
 func (a *accepted) starts(status *v1alpha1.DeployItemStatus) bool {
 	return a != nil && a.Operation != v1alpha1.OperationAbort && a.JobID != a.After &&
-		status.JobID == a.After && sameTime(status.JobIDGenerationTime, a.AfterSet)
+		status.JobID == a.After && pickedUpJob(status) == a.PickedUp
 }
-
-func sameTime(a, b *v1alpha1.Time) bool { return a.IsZero() && b.IsZero() || a.Equal(b) }
 
 // forces tells whether the current job, or the one that is to be started, is forced.
 func (a *accepted) forces(item *v1alpha1.DeployItem, start string) bool {
@@ -78,12 +77,15 @@ func UnknownOperation(item *v1alpha1.DeployItem) string {
 }
 
 // acceptable tells whether an item asks for an operation that can begin now. A new job has to wait for the end of the one under
-// way: Landscaper would take its own job for lost.
-func acceptable(item *v1alpha1.DeployItem) bool {
-	operation := item.Annotations[v1alpha1.OperationAnnotation]
-	switch operation {
+// way: Landscaper would take its own job for lost. A deletion is what it is, and cannot be forced; nor can a job that is to be
+// aborted.
+func acceptable(item *v1alpha1.DeployItem, accepted *accepted) bool {
+	finished := item.Status.JobID == item.Status.JobIDFinished
+	switch operation := item.Annotations[v1alpha1.OperationAnnotation]; operation {
 	case v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile:
-		return item.Status.JobID == item.Status.JobIDFinished
+		return finished
+	case v1alpha1.OperationForceReconcile:
+		return finished || item.DeletionTimestamp == nil && !accepted.aborts(item)
 	default:
 		return slices.Contains(operations, operation)
 	}
@@ -98,7 +100,7 @@ func AcceptOperation(item *v1alpha1.DeployItem, newJob string, abortTimeout time
 	operation = item.Annotations[v1alpha1.OperationAnnotation]
 	item.Annotations = maps.Clone(item.Annotations)
 	delete(item.Annotations, v1alpha1.OperationAnnotation)
-	note := accepted{Operation: operation, JobID: newJob, After: status.JobID, AfterSet: status.JobIDGenerationTime}
+	note := accepted{Operation: operation, JobID: newJob, After: status.JobID, PickedUp: pickedUpJob(status)}
 	if underWay {
 		note.JobID = status.JobID
 	}

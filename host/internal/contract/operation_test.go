@@ -20,7 +20,11 @@ func TestDecideOperation(t *testing.T) {
 	underWay := pickedUp(0, v1alpha1.DeployItemPhaseProgressing)
 	deletes := pickedUp(0, v1alpha1.DeployItemPhaseDeleting)
 	otherJob := func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-4" }
-	setAgain := func(i *v1alpha1.DeployItem) { i.Status.JobIDGenerationTime = at(time.Hour) }
+	setAgain := func(i *v1alpha1.DeployItem) { // after ours was carried out
+		contract.SetJob(i, "job-3", noon)
+		contract.FinishUnchanged(i, deployer, noon)
+		i.Status.JobID, i.Status.JobIDFinished = "job-2", "job-2"
+	}
 	endsWith := func(job string) modifier {
 		return func(i *v1alpha1.DeployItem) { i.Status.JobID, i.Status.JobIDFinished = job, job }
 	}
@@ -43,6 +47,7 @@ func TestDecideOperation(t *testing.T) {
 			item:   newItem(underWay, asks(reconcile)), want: do(contract.Continue),
 		},
 		"force-reconcile, under way": {reason: "the job under way is the one to be forced", item: newItem(underWay, asks(force)), want: do(contract.Accept)},
+		"force-reconcile, deletion":  {reason: "a deletion cannot be forced", item: newItem(deletes, deleted, asks(force)), want: contract.Decision{Action: contract.Continue, Deletion: true}},
 		"abort, under way":           {reason: "an abort does not wait", item: newItem(underWay, asks(abort)), want: do(contract.Accept)},
 
 		"reconcile accepted":      {reason: "the job is to be set", item: newItem(done, accepts(reconcile)), want: start},
@@ -64,15 +69,20 @@ func TestDecideOperation(t *testing.T) {
 		"force accepted, under way": {reason: "the job goes on by force", item: newItem(underWay, accepts(force)), want: forced(do(contract.Continue))},
 		"force accepted, new job":   {reason: "the force was for the job before", item: newItem(underWay, accepts(force), otherJob), want: do(contract.PickUp)},
 		"force accepted, not begun": {reason: "a job that was not picked up is, by force and never skipped", item: newItem(accepts(force)), want: forced(do(contract.PickUp))},
-		"force accepted, finished":  {reason: "the force was for the job that is finished", item: newItem(underWay, accepts(force), finished(succeeded)), want: do(contract.Nothing)},
-		"force accepted, deletion":  {reason: "a deletion is what it is", item: newItem(deletes, deleted, accepts(force)), want: contract.Decision{Action: contract.Continue, Deletion: true}},
-		"abort accepted":            {reason: "the deployer is called for it", item: newItem(underWay, accepts(abort)), want: do(contract.Abort)},
-		"abort accepted, timed out": {reason: "an abort has its own time", item: newItem(underWay, accepts(abort), timeout("1s")), after: 30 * time.Second, want: do(contract.Abort)},
-		"abort takes too long":      {reason: "an aborted job ends", item: newItem(underWay, accepts(abort), timeout("none")), after: 62 * time.Second, want: do(contract.GiveUp)},
-		"abort accepted, not begun": {reason: "its deployer knows nothing of it", item: newItem(accepts(abort)), want: do(contract.GiveUp)},
+		"force accepted, nothing changed": {
+			reason: "force means although nothing has changed",
+			item:   newItem(inPhase(succeeded), onChangeOnly(3), accepts(force)), want: forced(do(contract.PickUp)),
+		},
+		"force-reconcile, to be aborted": {reason: "an abort is not taken back", item: newItem(underWay, accepts(abort), asks(force)), want: do(contract.Abort)},
+		"force accepted, finished":       {reason: "the force was for the job that is finished", item: newItem(underWay, accepts(force), finished(succeeded)), want: do(contract.Settle)},
+		"force accepted, deletion":       {reason: "a deletion is what it is", item: newItem(deletes, deleted, accepts(force)), want: contract.Decision{Action: contract.Continue, Deletion: true}},
+		"abort accepted":                 {reason: "the deployer is called for it", item: newItem(underWay, accepts(abort)), want: do(contract.Abort)},
+		"abort accepted, timed out":      {reason: "an abort has its own time", item: newItem(underWay, accepts(abort), timeout("1s")), after: 30 * time.Second, want: do(contract.Abort)},
+		"abort takes too long":           {reason: "an aborted job ends", item: newItem(underWay, accepts(abort), timeout("none")), after: 62 * time.Second, want: do(contract.GiveUp)},
+		"abort accepted, not begun":      {reason: "its deployer knows nothing of it", item: newItem(accepts(abort)), want: do(contract.GiveUp)},
 		"abort accepted, interrupted": {
 			reason: "somebody else has ended the job",
-			item:   newItem(underWay, accepts(abort), finished(failed)), want: do(contract.Nothing),
+			item:   newItem(underWay, accepts(abort), finished(failed)), want: do(contract.Settle),
 		},
 		"abort accepted, new job":  {reason: "the abort was for the job before", item: newItem(underWay, accepts(abort), otherJob), want: do(contract.PickUp)},
 		"abort accepted, deletion": {reason: "the abort was not for the deletion", item: newItem(underWay, accepts(abort), deleted), want: contract.Decision{Action: contract.PickUp, Deletion: true}},
@@ -90,6 +100,9 @@ func TestDecideFailedDeletion(t *testing.T) {
 	gone := failedWith(contract.OperationResolve, contract.ReasonTargetNotFound)
 	leave := annotated(v1alpha1.DeleteWithoutUninstallAnnotation, "true")
 	deletion := func(a contract.Action) contract.Decision { return contract.Decision{Action: a, Deletion: true} }
+	leaving := func(a contract.Action) contract.Decision {
+		return contract.Decision{Action: a, Deletion: true, LeaveBehind: true}
+	}
 	cases := map[string]struct {
 		reason string
 		item   *v1alpha1.DeployItem
@@ -100,9 +113,9 @@ func TestDecideFailedDeletion(t *testing.T) {
 		"other reason":     {reason: "somebody has to set a job", item: newItem(deleted, failedWith("Delete", "Refused")), want: deletion(contract.Nothing)},
 		"plugin's reason":  {reason: "what a plugin says does not restart a job", item: newItem(deleted, failedWith("Delete", contract.ReasonTargetNotFound)), want: deletion(contract.Nothing)},
 		"not deleted":      {reason: "Landscaper sets another job when the user has mended it", item: newItem(gone), want: contract.Decision{Action: contract.Nothing}},
-		"to be left":       {reason: "the way out that the error names works at once", item: newItem(deleted, gone, leave, hasFinalizer), want: deletion(contract.Start)},
-		"left already":     {reason: "somebody else holds the item", item: newItem(deleted, gone, leave), want: deletion(contract.Restart)},
-		"failed otherwise": {reason: "it is a way out of every failed deletion", item: newItem(deleted, failedWith("Delete", "Refused"), leave, hasFinalizer), want: deletion(contract.Start)},
+		"to be left":       {reason: "the way out that the error names works at once", item: newItem(deleted, gone, leave, hasFinalizer), want: leaving(contract.Start)},
+		"left already":     {reason: "somebody else holds the item", item: newItem(deleted, gone, leave), want: leaving(contract.Restart)},
+		"failed otherwise": {reason: "it is a way out of every failed deletion", item: newItem(deleted, failedWith("Delete", "Refused"), leave, hasFinalizer), want: leaving(contract.Start)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -122,19 +135,19 @@ func TestAcceptOperation(t *testing.T) {
 	}{
 		"reconcile": {
 			reason: "the job to set, and the one it follows", item: newItem(done, asks("reconcile")), effective: true,
-			note: `{"operation":"reconcile","jobID":"job-3","after":"job-2","afterSet":"2024-03-14T12:00:00Z"}`,
+			note: `{"operation":"reconcile","jobID":"job-3","after":"job-2"}`,
 		},
 		"force under way": {
 			reason: "the job under way", item: newItem(underWay, asks("force-reconcile")), effective: true,
-			note: `{"operation":"force-reconcile","jobID":"job-2","after":"job-2","afterSet":"2024-03-14T12:00:00Z"}`,
+			note: `{"operation":"force-reconcile","jobID":"job-2","after":"job-2","pickedUp":"job-2"}`,
 		},
 		"abort": {
 			reason: "the job under way, and a time", item: newItem(underWay, asks("abort")), effective: true,
-			note: `{"operation":"abort","jobID":"job-2","after":"job-2","afterSet":"2024-03-14T12:00:00Z","until":"2024-03-14T12:01:01Z"}`,
+			note: `{"operation":"abort","jobID":"job-2","after":"job-2","pickedUp":"job-2","until":"2024-03-14T12:01:01Z"}`,
 		},
 		"abort of a deletion": {
 			reason: "what it is the abort of", item: newItem(underWay, deleted, asks("abort")), effective: true,
-			note: `{"operation":"abort","jobID":"job-2","after":"job-2","afterSet":"2024-03-14T12:00:00Z","deletion":true,"until":"2024-03-14T12:01:01Z"}`,
+			note: `{"operation":"abort","jobID":"job-2","after":"job-2","pickedUp":"job-2","deletion":true,"until":"2024-03-14T12:01:01Z"}`,
 		},
 		"abort, idle": {reason: "nothing to note", item: newItem(done, asks("abort"))},
 	}
@@ -204,6 +217,7 @@ func TestSame(t *testing.T) {
 		"asked for":     {reason: "an operation begins", call: do(contract.Continue), again: do(contract.Accept)},
 		"aborted":       {reason: "the job is to be ended", call: do(contract.Continue), again: do(contract.Abort)},
 		"forced":        {reason: "the deployer is to be called in another way", call: do(contract.Continue), again: contract.Decision{Action: contract.Continue, Force: true}},
+		"left behind":   {reason: "nothing is to be deleted any more", call: contract.Decision{Action: contract.Continue, Deletion: true}, again: contract.Decision{Action: contract.Continue, Deletion: true, LeaveBehind: true}},
 		"forced before": {reason: "the call goes on", call: contract.Decision{Action: contract.Continue, Force: true}, again: contract.Decision{Action: contract.Continue, Force: true}, want: true},
 	}
 	for name, tc := range cases {

@@ -56,6 +56,9 @@ func (w *world) setJob(t *rapid.T) {
 	after := w.item.DeepCopy()
 	w.jobs++
 	after.Status.JobID = fmt.Sprintf("job-%d", w.jobs)
+	if before := w.item.Status.JobIDFinished; before != "" && rapid.IntRange(0, 3).Draw(t, "job before once more") == 0 {
+		after.Status.JobID = before
+	}
 	set := v1alpha1.NewTime(w.now.Add(w.skew))
 	switch rapid.SampledFrom([]string{"with everything", "with its time", "alone"}).Draw(t, "set") {
 	case "with everything":
@@ -99,6 +102,14 @@ func (w *world) look(t *rapid.T) {
 		return
 	case contract.Accept:
 		w.accept(t, after)
+	case contract.Settle:
+		contract.SettleConditions(after, w.now)
+		conditions := after.Status.Conditions
+		after.Status.Conditions = before.Status.Conditions
+		if !cmp.Equal(before, after) {
+			t.Fatalf("the host changed more than conditions of a finished job: %s", cmp.Diff(before, after))
+		}
+		after.Status.Conditions = conditions
 	case contract.Skip:
 		contract.FinishUnchanged(after, deployer, w.now)
 	case contract.PickUp, contract.Start, contract.Restart:
@@ -117,7 +128,7 @@ func (w *world) look(t *rapid.T) {
 	if rapid.Bool().Draw(t, "conflict or crash") {
 		return
 	}
-	if decision.Action == contract.Accept {
+	if decision.Action == contract.Accept || decision.Action == contract.Settle {
 		w.write(t, after)
 		return
 	}
@@ -227,6 +238,9 @@ func (w *world) checkDecision(t *rapid.T, item *v1alpha1.DeployItem, decision co
 	case contract.Nothing:
 		if status.JobID != status.JobIDFinished {
 			t.Fatalf("nothing to do for job %s, but the last one finished is %s", status.JobID, status.JobIDFinished)
+		}
+		if !status.Phase.IsFinal() && w.picked != "" && w.picked != status.JobID {
+			t.Fatalf("job %s was left half-way: phase %s", w.picked, status.Phase)
 		}
 	default:
 	}

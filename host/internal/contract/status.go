@@ -67,7 +67,7 @@ func Succeed(item *v1alpha1.DeployItem, now time.Time) {
 	finish(item, v1alpha1.DeployItemPhaseSucceeded, now)
 	item.Status.LastError = nil
 	removeConditions(&item.Status, ConditionStalled)
-	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionTrue, reasonSucceeded, "the job succeeded", now)
+	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionTrue, reasonSucceeded, messageSucceeded, now)
 }
 
 // Fail changes the status to that of a job that was given up because of an error.

@@ -29,22 +29,40 @@ const (
 func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Call) (*plugin.Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watching, endWatch := context.WithCancel(ctx)
+	attending, endAttendance := context.WithCancel(ctx)
 	o := &observer{job: j}
 	c.DeployItem = j.item.DeepCopy()
-	signals, ignore := j.memory.watch(keyOf(j.item))
-	defer ignore()
-	var watch sync.WaitGroup
-	watch.Go(func() { o.watch(watching, signals, cancel) })
+	signals, unsubscribe := j.memory.subscribe(keyOf(j.item))
+	defer unsubscribe()
+	var attendance sync.WaitGroup
+	attendance.Go(func() { o.attend(attending, signals, cancel) })
 	outcome, err := j.plugin.Call(ctx, operation, c, o)
-	endWatch()
-	watch.Wait()
+	endAttendance()
+	attendance.Wait()
 	j.step, j.message = o.takeStep()
 	if errors.Is(context.Cause(ctx), plugin.ErrInterrupted) {
-		j.log.Info("cancelled the plugin's call: the deploy item has another job, was deleted, or was interrupted")
+		j.log.Info("cancelled the plugin's call: the deploy item asks for something else, or its job was ended")
+		j.keepProviderStatus(ctx, outcome)
 		return nil, errOutdated
 	}
 	return outcome, err
+}
+
+// keepProviderStatus writes what a plugin has reported in answer to the cancellation: it may name what the plugin has created, and
+// whoever comes next must know of it. Nothing else of that outcome counts.
+func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
+	if outcome == nil || outcome.ProviderStatus == nil {
+		return
+	}
+	err := checkProviderStatus(outcome.ProviderStatus)
+	if err == nil {
+		err = j.retryOutdated(ctx, func() error {
+			return j.writer.status(ctx, j.item, withProviderStatus(outcome.ProviderStatus))
+		}, func(fresh *v1alpha1.DeployItem) bool { return fresh.UID == j.item.UID })
+	}
+	if err != nil {
+		j.log.Warn("the provider status of the cancelled call could not be kept", "error", err.Error())
+	}
 }
 
 // observer hears what a plugin says about a job while it works on it.
@@ -59,9 +77,9 @@ type observer struct {
 
 var _ plugin.Observer = (*observer)(nil)
 
-// watch looks after the item until ctx ends: it writes the plugin's progress, and cancels the call when it has no purpose any
+// attend looks after the item until ctx ends: it writes the plugin's progress, and cancels the call when it has no purpose any
 // more. signals tell that the item may have changed.
-func (o *observer) watch(ctx context.Context, signals <-chan struct{}, cancel context.CancelCauseFunc) {
+func (o *observer) attend(ctx context.Context, signals <-chan struct{}, cancel context.CancelCauseFunc) {
 	ticker := o.job.clock.NewTicker(stepInterval)
 	defer ticker.Stop()
 	look := true // something may have happened before there were signals
@@ -95,7 +113,7 @@ func (o *observer) look(ctx context.Context) error {
 	if err := j.cache.Get(ctx, keyOf(j.item), meta); err == nil && meta.UID == j.item.UID && !newer(meta.ResourceVersion, j.item.ResourceVersion) {
 		return nil
 	}
-	return j.readAgain(ctx)
+	return j.readAgain(ctx, j.stillWanted)
 }
 
 // Progress is written to the item if the call goes on for a while.

@@ -47,6 +47,7 @@ func TestCallIsCancelled(t *testing.T) {
 	var b *bench
 	cases := map[string]struct {
 		reason    string
+		deleted   bool
 		meanwhile func(t *testing.T)
 		phase     v1alpha1.DeployItemPhase // empty: the item is gone
 		says      string
@@ -88,7 +89,10 @@ func TestCallIsCancelled(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			b = newBench(t, nil)
+			b = newBench(t, nil, func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
+			if tc.deleted {
+				remove(t, b.item)
+			}
 			b.plugin.capabilities = plugin.Capabilities{Abort: true, ForceReconcile: true}
 			b.answer = blocksOnce(&b, func() { tc.meanwhile(t) })
 			b.setJob()
@@ -110,6 +114,58 @@ func TestCallIsCancelled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStoppedCallIsNotForgotten: what a plugin reports when it is cancelled is there for the next call, whyever it was cancelled.
+func TestStoppedCallIsNotForgotten(t *testing.T) {
+	stopped := &plugin.Outcome{Errors: []plugin.Error{{Message: "stopped"}}, ProviderStatus: []byte(providerStatus)}
+	t.Run("deleted", func(t *testing.T) {
+		var b *bench
+		b = newBench(t, func(ctx context.Context, op plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
+			if op == plugin.Delete {
+				if got := rawStatus(b.read()); got != providerStatus {
+					t.Errorf("Delete is called without what Reconcile has reported: %q", got)
+				}
+				return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+			}
+			remove(t, b.item)
+			b.memory.changed(client.ObjectKeyFromObject(b.item))
+			<-ctx.Done()
+			return stopped, nil
+		})
+		b.setJob()
+		if item := b.drive(); item != nil {
+			t.Errorf("expected the item to be gone, but found %s", describe(item))
+		}
+	})
+	t.Run("shutdown", func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		b := newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
+			stop()
+			return stopped, nil
+		})
+		b.setJob()
+		b.look(ctx)
+		if item := b.read(); rawStatus(item) != providerStatus || item.Status.LastError != nil {
+			t.Errorf("expected the provider status and no error, but found %q, %s", rawStatus(item), describe(item))
+		}
+	})
+}
+
+func TestShutdownIsNoErrorOfAnItem(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	b := newBench(t, succeeds, withTargetNamed("here"))
+	newTarget(t, b.item.Namespace, "here")
+	b.write = func(_ int, do func() error) error {
+		defer stop() // right after the pick-up
+		return do()
+	}
+	jobID := b.setJob()
+	b.look(ctx)
+	if item := b.read(); item.Status.LastError != nil || len(b.events.Events) != 1 {
+		t.Errorf("expected the pick-up and its event, but found %d events, %s", len(b.events.Events), describe(item))
+	}
+	b.expectSuccess(jobID)
 }
 
 func operations(calls []string) string {

@@ -46,7 +46,7 @@ func startController(t *testing.T, plugins *fakePlugins) *Controller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := New(mgr, Options{Identity: "here", Workers: 2, Log: slog.New(slog.DiscardHandler)})
+	c := New(mgr, Options{Identity: "here", Workers: 2, AbortTimeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
 	c.setPlugins(plugins)
 	if err := mgr.Add(c); err != nil {
 		t.Fatal(err)
@@ -134,6 +134,36 @@ func TestPluginComesBackDuringTheCall(t *testing.T) {
 	waitFinished(t, item, setJob(t, item, start))
 	if took := time.Since(start); took > pluginPoll/2 {
 		t.Errorf("the job waited for the next poll: %s", took)
+	}
+}
+
+// TestTurns: short calls of many items for two slots. A turn that got lost would let its item wait for a minute.
+func TestTurns(t *testing.T) {
+	itemType := newType()
+	one := &fakeDeployer{name: "one", itemType: itemType}
+	one.call = func(ctx context.Context, _ plugin.Operation, _ plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+	}
+	startController(t, &fakePlugins{serving: []*fakeDeployer{one}})
+	namespace := newNamespace(t)
+	jobs := map[*v1alpha1.DeployItem]string{}
+	for i := range 100 {
+		item := newDeployItem(namespace, fmt.Sprint("item-", i), func(i *v1alpha1.DeployItem) {
+			i.Spec.Type, i.Annotations = itemType, map[string]string{v1alpha1.DeployerTypeAnnotation: string(itemType)}
+		})
+		create(t, item)
+		jobs[item] = setJob(t, item, time.Now())
+	}
+	start := time.Now()
+	for item, jobID := range jobs {
+		waitFinished(t, item, jobID)
+	}
+	if took := time.Since(start); took > turnPoll/2 {
+		t.Errorf("the last job ended %s after the last was set", took)
 	}
 }
 

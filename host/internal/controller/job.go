@@ -25,7 +25,7 @@ const (
 	// turnPoll is how long a job waits for its turn, should nobody tell it earlier.
 	turnPoll = time.Minute
 	// maxConflicts is how often a write is tried that meets writes of others which do not concern the job.
-	maxConflicts = 5
+	maxConflicts = 20
 )
 
 // job is one step of an item's job: from the decision to what is remembered until the next step.
@@ -57,6 +57,8 @@ func (j *job) run(ctx context.Context) error {
 		return j.fail(ctx, contract.TimeoutError(j.item))
 	case contract.GiveUp:
 		return j.giveUp(ctx)
+	case contract.Settle:
+		return j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.SettleConditions(item, j.clock.Now()) })
 	default:
 	}
 
@@ -79,7 +81,10 @@ func (j *job) run(ctx context.Context) error {
 	// 9: an item that cannot be deployed gets no finalizer, and can be deleted at once; but nothing is deployed before the
 	// finalizer is there to remember it.
 	call, err := j.prepare(ctx)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
 		return j.handleError(ctx, j.advise(asError("Prepare", err)))
 	}
 	if operation := j.operation(); operation == plugin.Reconcile || operation == plugin.ForceReconcile {
@@ -124,7 +129,7 @@ func (j *job) needsCall() bool {
 		return j.plugin.Info().Capabilities.Abort
 	case plugin.Delete:
 		return slices.Contains(j.item.Finalizers, v1alpha1.Finalizer) &&
-			j.item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] != "true"
+			!j.decision.LeaveBehind
 	default:
 		return true
 	}
@@ -145,7 +150,7 @@ type begin func(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.Depl
 func (j *job) pickUp(ctx context.Context, begin begin) error {
 	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
 		now := j.clock.Now()
-		if j.decision.Action == contract.Start || j.decision.Action == contract.Restart {
+		if j.decision.Action == contract.Start {
 			contract.SetJob(item, j.startedJob(), now)
 		}
 		begin(item, j.decision.Deletion, j.deployer(), now)
@@ -196,12 +201,9 @@ func (j *job) prepare(ctx context.Context) (plugin.Call, error) {
 	if err != nil {
 		return plugin.Call{}, err
 	}
-	lsContext, err := j.targets.Context(ctx, j.item)
-	if err != nil {
-		return plugin.Call{}, err
-	}
-	resolved, err := j.targets.Target(ctx, j.item)
-	if err != nil {
+	lsContext, contextErr := j.targets.Context(ctx, j.item)
+	resolved, targetErr := j.targets.Target(ctx, j.item)
+	if err := errors.Join(targetErr, contextErr); err != nil {
 		return plugin.Call{}, err
 	}
 	return plugin.Call{Target: resolved, Context: lsContext, Deadline: deadline}, nil
@@ -229,21 +231,30 @@ func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)
 func (j *job) write(ctx context.Context, write func() error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	return j.retryOutdated(ctx, write, j.stillWanted)
+}
+
+// stillWanted tells whether the job goes on as it is, after somebody else has changed the item.
+func (j *job) stillWanted(fresh *v1alpha1.DeployItem) bool {
+	return fresh.UID == j.item.UID && j.decision.Same(contract.Decide(fresh, j.clock.Now()))
+}
+
+func (j *job) retryOutdated(ctx context.Context, write func() error, wanted func(fresh *v1alpha1.DeployItem) bool) error {
 	for range maxConflicts {
 		err := write()
 		if !errors.Is(err, errOutdated) {
 			return err
 		}
-		if err := j.readAgain(ctx); err != nil {
+		if err := j.readAgain(ctx, wanted); err != nil {
 			return err
 		}
 	}
 	return errOutdated
 }
 
-// readAgain reads the item again while the job is under way. The error is errOutdated if the job is not any more what it was, or
-// that of the read.
-func (j *job) readAgain(ctx context.Context) error {
+// readAgain reads the item again while the job is under way. The error is errOutdated if it is not wanted any more, or that of
+// the read.
+func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployItem) bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	fresh := &v1alpha1.DeployItem{}
@@ -254,7 +265,7 @@ func (j *job) readAgain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if fresh.UID != j.item.UID || !j.decision.Same(contract.Decide(fresh, j.clock.Now())) {
+	if !wanted(fresh) {
 		return errOutdated
 	}
 	*j.item = *fresh

@@ -12,13 +12,13 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// memory is what a replica remembers of the items that it has read or written itself. It saves requests and nothing else:
-// forgetting an entry is always safe.
+// memory is what a replica remembers of the items that it has read or written itself. It saves requests, and keeps what is not
+// worth a place in the status: pauses between tries, and what was reported. Forgetting an entry is always safe.
 type memory struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry
-	// watched are the items that a call is under way for. Their channels take one signal that they have changed.
-	watched map[types.NamespacedName]chan struct{}
+	// subscribed are the items that a call is under way for. Their channels take one signal that they have changed.
+	subscribed map[types.NamespacedName]chan struct{}
 }
 
 // entry is what is remembered of one item.
@@ -27,8 +27,8 @@ type entry struct {
 	version string // the newest resourceVersion that this replica has seen the content of
 	// item is the content of a job under way; nil for an item that has nothing to do, whose content nobody needs.
 	item *v1alpha1.DeployItem
-	// target and context are the names of what the item uses.
-	target, context string
+	// targetName and contextName are those of what the item uses.
+	targetName, contextName string
 	// pluginName is the plugin that the job under way is a matter of.
 	pluginName string
 	// worked is when the job under way was worked on last.
@@ -43,12 +43,14 @@ type entry struct {
 	waitsForPlugin bool
 	// woken: the plugin said that the item may have moved on while it was being worked on.
 	woken bool
+	// turn: a slot came free for the item while it was being worked on.
+	turn bool
 	// pluginRan: the plugin came to run while the item was being worked on.
 	pluginRan bool
 }
 
 func newMemory() *memory {
-	return &memory{entries: map[types.NamespacedName]*entry{}, watched: map[types.NamespacedName]chan struct{}{}}
+	return &memory{entries: map[types.NamespacedName]*entry{}, subscribed: map[types.NamespacedName]chan struct{}{}}
 }
 
 // recall returns what is remembered of an item, if that is still all there is to know: nothing has been written since.
@@ -86,9 +88,10 @@ func (m *memory) begin(e entry, pluginName string) entry {
 	defer m.mu.Unlock()
 	e.uid, e.version, e.pluginName = e.item.UID, e.item.ResourceVersion, pluginName
 	e.waitsForPlugin, e.woken, e.pluginRan = false, false, false
-	e.target, e.context = "", cmp.Or(e.item.Spec.Context, v1alpha1.DefaultContextName)
+	e.turn = false
+	e.targetName, e.contextName = "", cmp.Or(e.item.Spec.Context, v1alpha1.DefaultContextName)
 	if e.item.Spec.Target != nil {
-		e.target = e.item.Spec.Target.Name
+		e.targetName = e.item.Spec.Target.Name
 	}
 	begun := e
 	m.entries[keyOf(e.item)] = &begun
@@ -103,6 +106,9 @@ func (m *memory) underWay(e entry, now time.Time) time.Time {
 	key := keyOf(e.item)
 	if begun, ok := m.entries[key]; ok && (begun.woken || begun.pluginRan && e.waitsForPlugin) {
 		e.due, e.waitsForPlugin = now.Add(minPoll), false
+	}
+	if begun, ok := m.entries[key]; ok && begun.turn {
+		e.due = now
 	}
 	e.uid, e.version, e.worked = e.item.UID, e.item.ResourceVersion, now
 	m.entries[key] = &e
@@ -126,7 +132,7 @@ func (m *memory) turn(key types.NamespacedName, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e, ok := m.entries[key]; ok {
-		e.due = now
+		e.due, e.turn = now, true
 	}
 }
 
@@ -137,7 +143,7 @@ func (m *memory) mended(ref reference, now time.Time) map[types.NamespacedName]s
 	defer m.mu.Unlock()
 	woken := map[types.NamespacedName]string{}
 	for key, e := range m.entries {
-		uses := ref.kind == kindTarget && e.target == ref.name || ref.kind == kindContext && e.context == ref.name
+		uses := ref.kind == kindTarget && e.targetName == ref.name || ref.kind == kindContext && e.contextName == ref.name
 		if e.item == nil || key.Namespace != ref.namespace || !uses {
 			continue
 		}
@@ -159,16 +165,16 @@ func (m *memory) forgetIdle(key types.NamespacedName) {
 	}
 }
 
-// watch returns a channel that gets a signal when the item may have changed, and what ends that.
-func (m *memory) watch(key types.NamespacedName) (signals <-chan struct{}, end func()) {
+// subscribe returns a channel that gets a signal when the item may have changed, and what ends that.
+func (m *memory) subscribe(key types.NamespacedName) (signals <-chan struct{}, end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	channel := make(chan struct{}, 1)
-	m.watched[key] = channel
+	m.subscribed[key] = channel
 	return channel, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		delete(m.watched, key)
+		delete(m.subscribed, key)
 	}
 }
 
@@ -177,7 +183,7 @@ func (m *memory) changed(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	select {
-	case m.watched[key] <- struct{}{}: // of nil, if there is no call
+	case m.subscribed[key] <- struct{}{}: // of nil, if there is no call
 	default: // there is a signal already
 	}
 }
@@ -198,6 +204,15 @@ func (m *memory) wakeAll(running map[string]bool, now time.Time) map[types.Names
 		}
 	}
 	return woken
+}
+
+// outdated has an item read again, and keeps what is remembered besides.
+func (m *memory) outdated(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e, ok := m.entries[key]; ok {
+		e.version = ""
+	}
 }
 
 // forget drops what is remembered of an item.

@@ -45,6 +45,17 @@ func Slim(object any) (any, error) {
 	return meta, nil
 }
 
+// UserAgent is how hosts name themselves to the API server, which notes the name with each write; a version follows it after a
+// slash.
+const UserAgent = "pergola-host"
+
+// wroteStatus tells whether a host, this one or another, has ever written the status of an item.
+func wroteStatus(meta *metav1.PartialObjectMetadata) bool {
+	return slices.ContainsFunc(meta.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Subresource == "status" && f.Manager == UserAgent
+	})
+}
+
 // onlyMetadataChanged tells whether the difference between two versions of an item is explained by a write to its metadata
 // that asks for nothing: labels, annotations or owners have changed, and neither the spec nor the status has.
 //

@@ -74,7 +74,7 @@ func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 	case outcome.Succeeded != nil && j.decision.Action == contract.Abort:
 		return j.fail(ctx, contract.AbortedError(""), status)
 	case outcome.Succeeded != nil && j.decision.Deletion:
-		return j.finishDeletion(ctx)
+		return j.finishDeletion(ctx, status)
 	case outcome.Succeeded != nil:
 		return j.succeed(ctx, outcome)
 	case outcome.InProgress != nil:
@@ -84,7 +84,7 @@ func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 		return j.wait(ctx, outcome.InProgress.WaitingFor, status)
 	default:
 		if ctx.Err() != nil { // the plugin failed because it was asked to stop
-			return ctx.Err()
+			return errors.Join(ctx.Err(), j.writeStatus(ctx, status))
 		}
 		return j.handleError(ctx, joinErrors(outcome.Errors), status)
 	}
@@ -145,17 +145,24 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 
 // finishDeletion ends a job that deletes. Removing the finalizer ends it in one write, because the item is gone then. Only an
 // item that somebody else still holds on to gets a final status.
-func (j *job) finishDeletion(ctx context.Context) error {
+func (j *job) finishDeletion(ctx context.Context, changes ...change) error {
 	if err := j.write(ctx, func() error { return j.writer.removeFinalizer(ctx, j.item) }); err != nil {
 		return err
 	}
+	if j.gone = len(j.item.Finalizers) == 0; !j.gone {
+		err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
+			for _, c := range changes {
+				c(item)
+			}
+			contract.Succeed(item, j.clock.Now())
+		})
+		if err != nil {
+			return err
+		}
+	}
 	j.log.Info("deletion succeeded")
 	j.event(j.item, corev1.EventTypeNormal, "Deleted", "the deletion succeeded")
-	if len(j.item.Finalizers) == 0 {
-		j.gone = true
-		return nil
-	}
-	return j.writeStatus(ctx, func(item *v1alpha1.DeployItem) { contract.Succeed(item, j.clock.Now()) })
+	return nil
 }
 
 // handleError ends the job if the error says so, and else notes it and tries again later.

@@ -17,7 +17,7 @@ const (
 )
 
 // asError describes an error that the host itself met. Package target knows what its errors mean; any other is the API
-// server's and is retried.
+// server's and is retried. Of several the first says what comes of them, and all are told.
 func asError(operation string, err error) contract.Error {
 	var contractErr contract.Error
 	if errors.As(err, &contractErr) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,7 +54,8 @@ var _ reconcile.Reconciler = (*reconciler)(nil)
 // Reconcile takes one look at a deploy item and does what is to be done with it. The numbers are those of the design's "way of
 // a DeployItem"; hooks (2, 6, 10, 14) and locks (7) have their places between them.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	defer func() { r.router.turn(r.name, r.slots.settle(req.NamespacedName)) }()
+	turn := r.slots.hasTurn(req.NamespacedName)
+	defer func() { r.router.turn(r.name, r.slots.settle(req.NamespacedName, turn)) }()
 
 	// 1, 3, 4: metadata alone tells whether there is anything to look at, and for whom.
 	meta := NewMetadata()
@@ -65,10 +67,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !typed || r.servedHere(itemType) == nil {
 		return reconcile.Result{}, nil
 	}
-	if target, has, known := responsibility.TargetOf(meta); known {
-		if responsible, err := r.selected(ctx, meta, target, has); err != nil || !responsible {
-			return reconcile.Result{}, err
-		}
+	if ours, err := r.mayBeOurs(ctx, meta); err != nil || !ours {
+		return reconcile.Result{}, err
 	}
 	known, current := r.memory.recall(req.NamespacedName, meta.UID, meta.ResourceVersion)
 	if current && known.item == nil {
@@ -94,6 +94,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	decision, err := r.decide(ctx, &known)
 	if err != nil {
 		return r.conclude(ctx, req, nil, err)
+	}
+	if decision.Action == contract.Restart { // what is missing is still missing; its coming is an event
+		r.memory.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
 	}
 	if decision.Action == contract.Nothing {
 		r.memory.idle(known)
@@ -121,22 +125,43 @@ func (r *reconciler) read(ctx context.Context, req reconcile.Request) (*v1alpha1
 		return nil, nil //nolint:nilnil // see above
 	}
 	target, has := responsibility.TargetOfItem(item)
-	if responsible, err := r.selected(ctx, item, target, has); err != nil || !responsible {
+	selection, err := r.selection(ctx, item, target, has)
+	if err != nil || !selection.Responsible && !r.claimed(item) {
 		r.memory.forget(req.NamespacedName)
 		return nil, err
 	}
 	return item, nil
 }
 
-// selected tells whether this host is meant for items of a Target. Without selectors it is, and the Target is not looked at.
-func (r *reconciler) selected(ctx context.Context, item metav1.Object, name string, has bool) (bool, error) {
-	if r.selectors.Empty() || !has {
+// mayBeOurs tells from metadata whether an item may be one that this host is meant for. One whose Target is not selected, or is
+// missing, is so only if it was claimed before: a job under way goes on, and what was deployed is deleted, whatever becomes of the
+// Target.
+func (r *reconciler) mayBeOurs(ctx context.Context, meta *metav1.PartialObjectMetadata) (bool, error) {
+	target, has, known := responsibility.TargetOf(meta)
+	if !known || meta.DeletionTimestamp != nil || r.memory.previous(client.ObjectKeyFromObject(meta), meta.UID).item != nil {
 		return true, nil
+	}
+	selection, err := r.selection(ctx, meta, target, has)
+	return selection.Responsible || selection.Reason == responsibility.ReasonTargetNotFound && wroteStatus(meta), err
+}
+
+// claimed tells whether this host has picked the item's job up, or has deployed what is now to be deleted.
+func (r *reconciler) claimed(item *v1alpha1.DeployItem) bool {
+	if item.Status.Deployer.Identity != r.identity {
+		return false
+	}
+	return contract.IsUnderWay(item) || item.DeletionTimestamp != nil && slices.Contains(item.Finalizers, v1alpha1.Finalizer)
+}
+
+// selection tells whether this host is meant for items of a Target. Without selectors it is, and the Target is not looked at.
+func (r *reconciler) selection(ctx context.Context, item metav1.Object, name string, has bool) (responsibility.Decision, error) {
+	if r.selectors.Empty() || !has {
+		return r.selectors.Decide(has, nil), nil
 	}
 	found := &v1alpha1.Target{}
 	err := r.cache.Get(ctx, client.ObjectKey{Namespace: item.GetNamespace(), Name: name}, found)
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read Target: %w", err)
+		return responsibility.Decision{}, fmt.Errorf("read Target: %w", err)
 	}
 	var object metav1.Object
 	if err == nil {
@@ -147,10 +172,11 @@ func (r *reconciler) selected(ctx context.Context, item metav1.Object, name stri
 		r.log.Debug("deploy item is not for this host", "deployitem", item.GetNamespace()+"/"+item.GetName(),
 			"reason", decision.Reason, "message", decision.Message)
 	}
-	return decision.Responsible, nil
+	return decision, nil
 }
 
-// decide decides what is to be done with an item, after it has accepted what somebody asks for.
+// decide decides what is to be done with an item, after it has accepted what somebody asks for. It leaves Restart only if the
+// item has to wait for it.
 func (r *reconciler) decide(ctx context.Context, known *entry) (contract.Decision, error) {
 	item := known.item
 	if unknown := contract.UnknownOperation(item); unknown != known.reported {
@@ -172,8 +198,8 @@ func (r *reconciler) decide(ctx context.Context, known *entry) (contract.Decisio
 		return decision, nil
 	}
 	there, err := r.referencesThere(ctx, item)
-	if !there {
-		decision.Action = contract.Nothing
+	if there {
+		decision.Action = contract.Start
 	}
 	return decision, err
 }
@@ -201,13 +227,13 @@ func (r *reconciler) accept(ctx context.Context, item *v1alpha1.DeployItem) erro
 func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job, err error) (reconcile.Result, error) {
 	switch {
 	case errors.Is(err, errOutdated):
-		r.memory.forget(req.NamespacedName)
+		r.memory.outdated(req.NamespacedName)
 		return reconcile.Result{RequeueAfter: outdatedPause}, nil
 	case ctx.Err() != nil: // the host is shutting down; another one goes on from what is written
 		r.memory.forget(req.NamespacedName)
 		return reconcile.Result{}, nil //nolint:nilerr // the error is the shutdown, or comes of it
 	case err != nil:
-		r.memory.forget(req.NamespacedName)
+		r.memory.outdated(req.NamespacedName)
 		return reconcile.Result{}, err
 	case j.gone:
 		r.memory.forget(req.NamespacedName)

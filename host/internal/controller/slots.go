@@ -65,11 +65,21 @@ func (s *slots) giveBack() {
 	s.free++
 }
 
-// settle ends the turn of an item that has made no use of it, and returns those whose turn it is now.
-func (s *slots) settle(key types.NamespacedName) []types.NamespacedName {
+// hasTurn tells whether it is the turn of an item.
+func (s *slots) hasTurn(key types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.called, key)
+	return s.called[key]
+}
+
+// settle ends the look at an item, and returns the items whose turn it is now. If it was the item's own turn when the look began,
+// and it has made no use of it, the turn is over; one that has come meanwhile is for the next look.
+func (s *slots) settle(key types.NamespacedName, turn bool) []types.NamespacedName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if turn {
+		delete(s.called, key)
+	}
 	var next []types.NamespacedName
 	for s.free > len(s.called) && len(s.inLine) > 0 {
 		line := &s.underWay

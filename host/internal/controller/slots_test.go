@@ -25,12 +25,12 @@ func TestSlots(t *testing.T) {
 	if s.take(slotKey(2), false) {
 		t.Fatal("whoever asks again does not get a slot for that")
 	}
-	if next := s.settle(slotKey(1)); next != nil {
+	if next := s.settle(slotKey(1), false); next != nil {
 		t.Errorf("nobody's turn has come, but %v are called", next)
 	}
 	s.giveBack()
 	var order []types.NamespacedName
-	for next := s.settle(slotKey(1)); len(next) > 0; {
+	for next := s.settle(slotKey(1), false); len(next) > 0; {
 		order = append(order, next...)
 		if len(order) == 1 && s.take(slotKey(9), true) {
 			t.Fatal("a slot that is kept for somebody was taken by another")
@@ -39,7 +39,7 @@ func TestSlots(t *testing.T) {
 			t.Fatalf("%v was called and got no slot", next[0])
 		}
 		s.giveBack()
-		next = s.settle(next[0])
+		next = s.settle(next[0], true)
 	}
 	if diff := cmp.Diff([]types.NamespacedName{slotKey(4), slotKey(9), slotKey(2), slotKey(3)}, order); diff != "" {
 		t.Errorf("jobs under way first, then in the order of arrival (-want +got):\n%s", diff)
@@ -52,13 +52,13 @@ func TestATurnThatIsNotUsedGoesOn(t *testing.T) {
 	s.take(slotKey(2), false)
 	s.take(slotKey(3), false)
 	s.giveBack()
-	if next := s.settle(slotKey(1)); !slices.Equal(next, []types.NamespacedName{slotKey(2)}) {
+	if next := s.settle(slotKey(1), false); !slices.Equal(next, []types.NamespacedName{slotKey(2)}) {
 		t.Fatalf("expected the turn of 2, but found %v", next)
 	}
-	if next := s.settle(slotKey(2)); !slices.Equal(next, []types.NamespacedName{slotKey(3)}) { // 2 has nothing to do any more
+	if next := s.settle(slotKey(2), true); !slices.Equal(next, []types.NamespacedName{slotKey(3)}) { // 2 has nothing to do any more
 		t.Fatalf("expected the turn of 3, but found %v", next)
 	}
-	if next := s.settle(slotKey(3)); next != nil || !s.take(slotKey(4), false) {
+	if next := s.settle(slotKey(3), true); next != nil || !s.take(slotKey(4), false) {
 		t.Fatal("expected the slot to be free")
 	}
 }
@@ -80,17 +80,21 @@ func TestSlotsNeverLeak(t *testing.T) {
 		end := func(key types.NamespacedName) {
 			delete(busy, key)
 			s.giveBack()
-			call(s.settle(key))
+			call(s.settle(key, false))
 		}
 		look := func(key types.NamespacedName, takes bool) {
 			if busy[key] {
 				return // an item is looked at by one worker at a time
 			}
+			turn := s.hasTurn(key)
+			if turn != called[key] {
+				t.Fatalf("it is the turn of %v: %t", key, turn)
+			}
 			delete(called, key)
 			if takes && s.take(key, rapid.Bool().Draw(t, "under way")) {
 				busy[key] = true
 			} else {
-				call(s.settle(key))
+				call(s.settle(key, turn))
 			}
 			if len(busy) > size {
 				t.Fatalf("%d calls with %d slots", len(busy), size)

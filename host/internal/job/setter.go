@@ -81,9 +81,13 @@ func (s *setter) provide(ctx context.Context, item *v1alpha1.DeployItem, needs n
 	return false, nil
 }
 
-// annotate adds the annotations that a deployer reads, where they are missing.
+// annotate brings the annotations up to date in which an item repeats what a deployer must know of it.
 func (s *setter) annotate(ctx context.Context, item *v1alpha1.DeployItem) error {
-	if _, ok := responsibility.TypeOf(item); ok {
+	upToDate := true
+	for key, value := range responsibility.Annotations(item) {
+		upToDate = upToDate && item.Annotations[key] == value
+	}
+	if upToDate {
 		return nil
 	}
 	before := item.DeepCopy()
@@ -94,7 +98,7 @@ func (s *setter) annotate(ctx context.Context, item *v1alpha1.DeployItem) error 
 		item.Annotations[key] = value
 	}
 	if err := s.client.Patch(ctx, item, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("annotate deploy item with its type: %w", err)
+		return fmt.Errorf("annotate deploy item with its type and target: %w", err)
 	}
 	return nil
 }

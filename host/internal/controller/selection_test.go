@@ -1,0 +1,171 @@
+package controller
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// selects makes a bench that of a host which is meant for one Target.
+func (b *bench) selects(target string) {
+	b.t.Helper()
+	selectors, errs := responsibility.Compile([]v1alpha1.TargetSelector{{Targets: []v1alpha1.ObjectReference{{Name: target}}}}, nil)
+	if errs != nil {
+		b.t.Fatal(errs)
+	}
+	b.selectors = selectors
+}
+
+func newTarget(t *testing.T, namespace, name string) *v1alpha1.Target {
+	t.Helper()
+	target := &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: v1alpha1.TargetSpec{Type: "other"}}
+	create(t, target)
+	return target
+}
+
+// TestClaimedItemsStayClaimed: selectors tell which items a host claims. What it has claimed comes to its end, whatever becomes of
+// the Target.
+func TestClaimedItemsStayClaimed(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		before func(b *bench)
+		check  func(t *testing.T, b *bench)
+	}{
+		"timeout": {
+			reason: "nobody else ends a job that was picked up",
+			check:  func(t *testing.T, b *bench) { b.drive(); expectPhase(t, b, v1alpha1.DeployItemPhaseFailed) },
+		},
+		"abort": {
+			reason: "an abort is heard",
+			before: func(b *bench) { annotate(b.t, b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort) },
+			check: func(t *testing.T, b *bench) {
+				b.drive()
+				if item := expectPhase(t, b, v1alpha1.DeployItemPhaseFailed); item.Status.LastError.Reason != "Aborted" {
+					t.Errorf("found %s", describe(item))
+				}
+			},
+		},
+		"deletion": {
+			reason: "the deletion shows what is missing, and goes on when it is back",
+			before: func(b *bench) { remove(b.t, b.item); b.setJob() },
+			check: func(t *testing.T, b *bench) {
+				b.drive()
+				if item := expectPhase(t, b, v1alpha1.DeployItemPhaseDeleteFailed); item.Status.LastError.Reason != contract.ReasonTargetNotFound {
+					t.Errorf("found %s", describe(item))
+				}
+				newTarget(t, b.item.Namespace, "here")
+				b.answer = succeeds
+				if item := b.drive(); item != nil {
+					t.Errorf("the Target is back, but found %s", describe(item))
+				}
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, answers(func() (*plugin.Outcome, error) { return waits("something") }), withTargetNamed("here"))
+			target := newTarget(t, b.item.Namespace, "here")
+			b.selects("here")
+			b.setJob()
+			b.clock.Step(b.look(t.Context()))
+			if err := admin.Delete(t.Context(), target); err != nil {
+				t.Fatal(err)
+			}
+			if tc.before != nil {
+				tc.before(b)
+			}
+			tc.check(t, b)
+		})
+	}
+}
+
+// TestDeletionThatNobodyClaimed: the host was not there, or did not know the item, when its Target went.
+func TestDeletionThatNobodyClaimed(t *testing.T) {
+	b := newBench(t, succeeds, withTargetNamed("here"), func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
+	b.selects("here")
+	remove(t, b.item)
+	jobID := b.setJob()
+	item := b.read()
+	if b.drive(); b.read().ResourceVersion != item.ResourceVersion {
+		t.Fatalf("the item of another host was written: %s", describe(b.read()))
+	}
+	item.Status.Deployer = v1alpha1.DeployerInformation{Identity: b.identity, Name: "one"} // this host has deployed it
+	item.Status.Conditions = nil
+	if err := admin.Status().Update(t.Context(), item); err != nil {
+		t.Fatal(err)
+	}
+	b.drive()
+	failed := expectPhase(t, b, v1alpha1.DeployItemPhaseDeleteFailed)
+	if failed.Status.JobIDFinished != jobID || failed.Status.LastError.Reason != contract.ReasonTargetNotFound {
+		t.Errorf("expected an error that names the Target, but found %s", describe(failed))
+	}
+	annotate(t, b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
+	if item := b.drive(); item != nil || len(b.calls) != 0 {
+		t.Errorf("expected the item to go without a call, but found %s, %v", describe(item), b.calls)
+	}
+}
+
+func TestTurnComesWhileTheJobIsQueued(t *testing.T) {
+	b := newBench(t, succeeds)
+	jobID := b.setJob()
+	b.slots.take(slotKey(1), false) // another item is in its call
+	b.write = func(n int, do func() error) error {
+		err := do()
+		if n == 1 { // and that ends now
+			b.slots.giveBack()
+			b.router.turn(b.name, b.slots.settle(slotKey(1), false))
+		}
+		return err
+	}
+	if wait := b.look(t.Context()); wait > time.Second || !b.slots.hasTurn(keyOf(b.item)) {
+		t.Errorf("a slot is kept for the item, but it is left alone for %s", wait)
+	}
+	b.expectSuccess(jobID)
+}
+
+// hookedReader does something after each read.
+type hookedReader struct {
+	client.Reader
+	after func(client.Object)
+}
+
+func (r *hookedReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	err := r.Reader.Get(ctx, key, object, options...)
+	r.after(object)
+	return err
+}
+
+func TestTargetComesBackDuringTheLookForIt(t *testing.T) {
+	b := newBench(t, succeeds, withTargetNamed("here"), func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
+	remove(t, b.item)
+	b.setJob()
+	b.drive()
+	expectPhase(t, b, v1alpha1.DeployItemPhaseDeleteFailed)
+	back := false
+	cached := b.cache
+	b.cache = &hookedReader{Reader: cached, after: func(object client.Object) {
+		if _, ok := object.(*v1alpha1.Target); !ok || back {
+			return
+		}
+		back = true
+		newTarget(t, b.item.Namespace, "here")
+		meta := NewMetadata()
+		if err := cached.Get(t.Context(), keyOf(b.item), meta); err != nil {
+			t.Fatal(err)
+		}
+		b.router.lookAgain(meta) // as the Target's event does; see references
+	}}
+	b.look(t.Context())
+	b.look(t.Context()) // the queue has the item once more
+	if item := b.read(); item != nil || !back {
+		t.Errorf("the Target is back, but found %s", describe(item))
+	}
+}
