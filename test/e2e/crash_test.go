@@ -173,13 +173,12 @@ func TestWakeUpComesBeforeThePoll(t *testing.T) {
 	jobID := setJob(t, item)
 	waitFor(t, item, "in progress", func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == v1alpha1.DeployItemPhaseProgressing })
 
-	waiting := read(t, item).Status.Conditions
-	if len(waiting) != 1 || waiting[0].Type != "Reconciling" || waiting[0].Message != "the file "+dir+"/waitFor" {
+	if waiting := conditionOf(read(t, item), "Reconciling"); waiting.Message != "the file "+dir+"/waitFor" {
 		t.Errorf("the status does not say what the job waits for: %+v", waiting)
 	}
 	touch(t, filepath.Join(dir, "waitFor")) // the plugin asked to be called again in an hour
 
-	if item = waitFinished(t, item, jobID); len(item.Status.Conditions) != 0 {
+	if item = waitFinished(t, item, jobID); conditionOf(item, "Reconciling").Type != "" {
 		t.Errorf("a finished job still waits: %+v", item.Status.Conditions)
 	}
 	if calls := lines(t, filepath.Join(dir, "trace")); len(calls) != 2 {

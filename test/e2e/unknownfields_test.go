@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -101,7 +100,7 @@ func TestUnknownFieldsSurviveAJob(t *testing.T) {
 	})
 
 	jobID := setJob(t, known)
-	waitFor(t, known, "waiting", func(i *v1alpha1.DeployItem) bool { return len(i.Status.Conditions) == 2 })
+	waitFor(t, known, "waiting", func(i *v1alpha1.DeployItem) bool { return conditionOf(i, "Reconciling").Message != "" })
 	touch(t, dir+"/waitFor")
 	known = waitFinished(t, known, jobID)
 
@@ -128,10 +127,12 @@ func lost(item *unstructured.Unstructured, value any) string {
 	if err != nil {
 		return err.Error()
 	}
-	if len(conditions) != 1 {
-		return fmt.Sprintf("expected the foreign condition alone, but found %v", conditions)
+	var foreign map[string]any
+	for _, c := range conditions {
+		if fields, _ := c.(map[string]any); fields["type"] == "Foreign" {
+			foreign = fields
+		}
 	}
-	foreign, _ := conditions[0].(map[string]any)
 	if diff := cmp.Diff(value, foreign["future"]); diff != "" {
 		return "field future of a foreign condition (-want +got):\n" + diff
 	}

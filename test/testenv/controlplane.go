@@ -21,11 +21,21 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// auditPolicy has every request logged once, when it is answered, without its body.
+// AuditedNamespace is the namespace in which the audit log has the bodies of the requests that write deploy items, and of their
+// answers.
+const AuditedNamespace = "audited"
+
+// auditPolicy has every request logged once, when it is answered, and outside AuditedNamespace without its body.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
-rules: [{level: Metadata}]
+rules:
+- level: RequestResponse
+  namespaces: [` + AuditedNamespace + `]
+  verbs: [create, update, patch, delete]
+  resources: [{group: landscaper.gardener.cloud, resources: [deployitems, deployitems/status]}]
+  omitManagedFields: true
+- level: Metadata
 `
 
 // ControlPlane is a kube-apiserver with its etcd, on loopback, with Pergola's CustomResourceDefinitions.

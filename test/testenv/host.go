@@ -25,6 +25,8 @@ type HostOptions struct {
 	Kubeconfig, PluginDir string
 	// Standalone lets the host set jobs.
 	Standalone bool
+	// Config is the path of a HostConfiguration; empty for none.
+	Config string
 	// LogLevel defaults to info.
 	LogLevel string
 	// Log takes what the host logs; nil for nothing.
@@ -47,6 +49,9 @@ func StartHost(ctx context.Context, o HostOptions) (*Host, error) {
 	args := []string{"host", "--kubeconfig", o.Kubeconfig, "--plugin-dir", o.PluginDir, "--listen-address", "127.0.0.1:0"}
 	if o.Standalone {
 		args = append(args, "--standalone")
+	}
+	if o.Config != "" {
+		args = append(args, "--config", o.Config)
 	}
 	if o.LogLevel != "" {
 		args = append(args, "--log-level", o.LogLevel)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -25,6 +26,14 @@ type config struct {
 	WaitFor string `json:"waitFor,omitempty"`
 	// BlockUntil is a file; the call does not return until it exists, the host asks to stop, or the context ends.
 	BlockUntil string `json:"blockUntil,omitempty"`
+	// Stubborn lets BlockUntil alone decide when the call returns, whatever the host wants.
+	Stubborn bool `json:"stubborn,omitempty"`
+	// AbortUntil is a file; an abort is in progress until it exists, and wants to be asked often. Nothing wakes the host.
+	AbortUntil string `json:"abortUntil,omitempty"`
+	// AbortFails lets an abort fail for good.
+	AbortFails bool `json:"abortFails,omitempty"`
+	// Progress is reported at the beginning of the call.
+	Progress *progress `json:"progress,omitempty"`
 	// CrashUnless is a file; without it the process ends in the middle of the call.
 	CrashUnless string `json:"crashUnless,omitempty"`
 	// Panic lets the call panic.
@@ -33,6 +42,13 @@ type config struct {
 	Log string `json:"log,omitempty"`
 	// Event is recorded as an event.
 	Event string `json:"event,omitempty"`
+	// Events is how many events more are recorded, each with a reason of its own.
+	Events int `json:"events,omitempty"`
+}
+
+type progress struct {
+	Step    string `json:"step"`
+	Message string `json:"message"`
 }
 
 type probe struct {
@@ -41,8 +57,10 @@ type probe struct {
 }
 
 var (
-	_ sdk.Deployer = (*probe)(nil)
-	_ sdk.Watcher  = (*probe)(nil)
+	_ sdk.Deployer        = (*probe)(nil)
+	_ sdk.Aborter         = (*probe)(nil)
+	_ sdk.ForceReconciler = (*probe)(nil)
+	_ sdk.Watcher         = (*probe)(nil)
 )
 
 func main() {
@@ -59,20 +77,41 @@ func (p *probe) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, er
 	return p.operate(ctx, "delete", req)
 }
 
-func (p *probe) operate(ctx context.Context, operation string, req *sdk.Request) (*sdk.Response, error) {
+// ForceReconcile behaves as it is told.
+func (p *probe) ForceReconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	return p.operate(ctx, "force-reconcile", req)
+}
+
+// Abort neither waits nor blocks for the files that the other operations wait for.
+func (p *probe) Abort(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+	c, err := begin("abort", req)
+	if err != nil {
+		return nil, err
+	}
+	if c.AbortFails {
+		return nil, sdk.ConfigurationError("AbortFailed", "the configuration asks for it")
+	}
+	if c.AbortUntil != "" && !exists(c.AbortUntil) {
+		return sdk.WaitFor("the file "+c.AbortUntil, time.Millisecond), nil
+	}
+	return nil, nil //nolint:nilnil // done, without anything to report
+}
+
+// begin reads the configuration and leaves the trace of a call.
+func begin(operation string, req *sdk.Request) (*config, error) {
 	c := &config{}
 	if err := req.DecodeConfig(c); err != nil {
 		return nil, err
 	}
-	if err := appendLine(c.Trace, fmt.Sprintf("%s %s %d", operation, req.JobID, os.Getpid())); err != nil {
+	return c, appendLine(c.Trace, fmt.Sprintf("%s %s %d", operation, req.JobID, os.Getpid()))
+}
+
+func (p *probe) operate(ctx context.Context, operation string, req *sdk.Request) (*sdk.Response, error) {
+	c, err := begin(operation, req)
+	if err != nil {
 		return nil, err
 	}
-	if c.Log != "" {
-		req.Log.Warn(c.Log, "number", int64(9007199254740993), "msg", "an attribute of that name")
-	}
-	if c.Event != "" {
-		req.Event("Probed", c.Event)
-	}
+	say(c, req)
 	if c.Panic {
 		panic("the configuration asks for it") //nolint:forbidigo // that is the point
 	}
@@ -85,20 +124,45 @@ func (p *probe) operate(ctx context.Context, operation string, req *sdk.Request)
 		p.mu.Unlock()
 		return sdk.WaitFor("the file "+c.WaitFor, time.Hour), nil
 	}
-	return nil, block(ctx, req, c.BlockUntil)
+	return nil, block(ctx, req, c)
 }
 
-func block(ctx context.Context, req *sdk.Request, file string) error {
+// say tells the host what it is told to.
+func say(c *config, req *sdk.Request) {
+	if c.Log != "" {
+		req.Log.Warn(c.Log, "number", int64(9007199254740993), "msg", "an attribute of that name")
+	}
+	if c.Progress != nil {
+		req.Progress(c.Progress.Step, c.Progress.Message)
+	}
+	if c.Event != "" {
+		req.Event("Probed", c.Event)
+	}
+	for i := range c.Events {
+		req.Event(fmt.Sprintf("Probed%d", i), "one of many")
+	}
+}
+
+// block blocks the call. When it is stopped it leaves a trace with the time.
+func block(ctx context.Context, req *sdk.Request, c *config) error {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
-	for file != "" && !exists(file) {
+	stopping, cancelled := req.Stopping(), ctx.Done()
+	if c.Stubborn {
+		stopping, cancelled = nil, nil
+	}
+	for c.BlockUntil != "" && !exists(c.BlockUntil) {
+		var reason error
 		select {
 		case <-ticker.C:
-		case <-req.Stopping():
-			return fmt.Errorf("asked to stop")
-		case <-ctx.Done():
-			return context.Cause(ctx)
+			continue
+		case <-stopping:
+			reason = errors.New("asked to stop")
+		case <-cancelled:
+			reason = context.Cause(ctx)
 		}
+		line := fmt.Sprintf("stopped %s %d %s", req.JobID, os.Getpid(), time.Now().Format(time.RFC3339Nano))
+		return errors.Join(reason, appendLine(c.Trace, line))
 	}
 	return nil
 }

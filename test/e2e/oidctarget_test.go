@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// createAccount creates a ServiceAccount that may do everything in its namespace from the start.
+func createAccount(t *testing.T, namespace, name string) {
+	t.Helper()
+	create(t, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: namespace}},
+	})
+	eventually(t, "the ServiceAccount to have rights", func(ctx context.Context) (string, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + namespace + ":" + name,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "*", Group: "*", Resource: "*"},
+		}}
+		if err := admin.Create(ctx, review); err != nil || review.Status.Allowed {
+			return "", err
+		}
+		return "it has none", nil
+	})
+	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}})
+}
+
+// createInlineTarget creates a Target of the cluster of the tests with its content inline.
+func createInlineTarget(t *testing.T, namespace, name string, content map[string]any) {
+	t.Helper()
+	create(t, &v1alpha1.Target{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Spec: v1alpha1.TargetSpec{
+			Type:          v1alpha1.KubernetesClusterTargetType,
+			Configuration: &runtime.RawExtension{Raw: marshal(t, content)},
+		},
+	})
+}
+
+// deployedBy are the users that have written the named ConfigMap since a mark in the audit log, without repetition.
+func deployedBy(t *testing.T, mark int64, key client.ObjectKey) []string {
+	t.Helper()
+	content, err := os.ReadFile(controlPlane.AuditLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var users []string
+	for line := range bytes.Lines(content[mark:]) {
+		var entry struct {
+			Verb      string
+			User      struct{ Username string }
+			ObjectRef struct{ Resource, Namespace, Name string }
+		}
+		if err := json.Unmarshal(line, &entry); err != nil {
+			t.Fatalf("decode audit log: %v", err)
+		}
+		object := entry.ObjectRef
+		written := slices.Contains([]string{"create", "patch", "update", "delete"}, entry.Verb)
+		if written && object.Resource == "configmaps" && object.Namespace == key.Namespace && object.Name == key.Name {
+			users = append(users, entry.User.Username)
+		}
+	}
+	slices.Sort(users)
+	return slices.Compact(users)
+}
+
+// TestServiceAccountTargets: an item whose Target names a ServiceAccount is deployed, and deleted, by that ServiceAccount.
+func TestServiceAccountTargets(t *testing.T) {
+	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest")})
+	server := controlPlane.Config.Host
+	if !strings.Contains(server, "://") {
+		server = "https://" + server
+	}
+	account := map[string]any{"name": "deployer"}
+	for name, content := range map[string]map[string]any{
+		"self": {"selfConfig": map[string]any{"serviceAccount": account}},
+		"oidc": {"oidcConfig": map[string]any{
+			"server": server, "caData": base64.StdEncoding.EncodeToString(controlPlane.Config.CAData),
+			"serviceAccount": account, "expirationSeconds": 900,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace := newNamespace(t)
+			createAccount(t, namespace, "deployer")
+			createInlineTarget(t, namespace, "my-target", content)
+			deployed := client.ObjectKey{Namespace: namespace, Name: "deployed"}
+			item := withTarget(newItem(namespace, "item", manifestType, manifestConfig(configMap(namespace, deployed.Name, "x"))), "my-target")
+			mark := auditMark(t)
+
+			item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
+			if err := admin.Get(t.Context(), deployed, &corev1.ConfigMap{}); err != nil {
+				t.Errorf("the ConfigMap of the item: %v", err)
+			}
+
+			if err := admin.Delete(t.Context(), item); err != nil {
+				t.Fatal(err)
+			}
+			setJob(t, item)
+			waitGone(t, item)
+			if err := admin.Get(t.Context(), deployed, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+				t.Errorf("the ConfigMap is still there after the deletion of its item: %v", err)
+			}
+
+			want := "system:serviceaccount:" + namespace + ":deployer"
+			if users := deployedBy(t, mark, deployed); !slices.Equal(users, []string{want}) {
+				t.Errorf("want the ConfigMap to be written by %s alone, but it was by %v", want, users)
+			}
+		})
+	}
+}
+
+// TestMissingServiceAccount: an item waits for a ServiceAccount that is not there yet and says so.
+func TestMissingServiceAccount(t *testing.T) {
+	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest")})
+	namespace := newNamespace(t)
+	createInlineTarget(t, namespace, "my-target", map[string]any{
+		"selfConfig": map[string]any{"serviceAccount": map[string]any{"name": "deployer"}},
+	})
+	item := withTarget(newItem(namespace, "item", manifestType, manifestConfig(configMap(namespace, "deployed", "x"))), "my-target")
+	create(t, item)
+	jobID := setJob(t, item)
+	waitFor(t, item, "waiting for its ServiceAccount", func(i *v1alpha1.DeployItem) bool {
+		return i.Status.LastError != nil && i.Status.LastError.Reason == "TargetServiceAccountNotFound" &&
+			strings.Contains(i.Status.LastError.Message, namespace+"/deployer")
+	})
+
+	createAccount(t, namespace, "deployer")
+	if finished := waitFinished(t, item, jobID); finished.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		t.Errorf("want the item to succeed once the ServiceAccount is there, but found %s", describe(finished))
+	}
+}
