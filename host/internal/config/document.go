@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/pergola-deploy/pergola/host/internal/jsonnode"
 )
 
 // Tags of scalars, as yaml.v3 resolves them.
@@ -36,10 +37,7 @@ func parseDocument(text []byte) (*yaml.Node, error) {
 
 func parseText(text []byte) (*yaml.Node, error) {
 	if json.Valid(text) {
-		// Not all JSON is YAML 1.1: surrogate pairs and long keys are not.
-		decoder := json.NewDecoder(bytes.NewReader(text))
-		decoder.UseNumber()
-		return parseJSON(decoder)
+		return jsonnode.Parse(text)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var document, another yaml.Node
@@ -62,40 +60,6 @@ func parseText(text []byte) (*yaml.Node, error) {
 // syntaxError keeps what the parser says, without its name. It may quote a name of any length.
 func syntaxError(err error) error {
 	return fmt.Errorf("is no valid YAML: %s", shortened(strings.TrimPrefix(err.Error(), "yaml: "), 2*longest))
-}
-
-// parseJSON reads one value. The text is known to be valid, which also bounds its depth.
-func parseJSON(decoder *json.Decoder) (*yaml.Node, error) {
-	token, err := decoder.Token()
-	if err != nil {
-		return nil, err
-	}
-	scalar := func(tag, value string) (*yaml.Node, error) {
-		return &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Tag: tag, Value: value}, nil
-	}
-	switch value := token.(type) {
-	case string:
-		return scalar(tagText, value)
-	case json.Number:
-		return scalar(tagFloat, value.String())
-	case bool:
-		return scalar(tagBool, strconv.FormatBool(value))
-	case nil:
-		return scalar(tagNull, "null")
-	}
-	collection := &yaml.Node{Kind: yaml.SequenceNode}
-	if token == json.Delim('{') {
-		collection.Kind = yaml.MappingNode
-	}
-	for decoder.More() { // keys and values of an object follow each other here as they do in a mapping node
-		item, err := parseJSON(decoder)
-		if err != nil {
-			return nil, err
-		}
-		collection.Content = append(collection.Content, item)
-	}
-	_, err = decoder.Token() // the closing bracket
-	return collection, err
 }
 
 // maxLevels bounds how deep objects and lists are nested. Without it the paths of a small text would fill the memory.

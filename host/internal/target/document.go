@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pergola-deploy/pergola/host/internal/jsonnode"
 )
 
 // Tags of scalars, as yaml.v3 resolves them.
@@ -29,10 +31,7 @@ var errSyntax = errors.New("is neither valid JSON nor valid YAML")
 // followed, so that a small text stays small. With errSyntax come the documents before the mistake.
 func parse(text []byte) ([]*yaml.Node, error) {
 	if json.Valid(text) {
-		// Not all JSON is YAML 1.1: surrogate pairs and long keys are not.
-		decoder := json.NewDecoder(bytes.NewReader(text))
-		decoder.UseNumber()
-		document, err := parseJSON(decoder)
+		document, err := jsonnode.Parse(text)
 		if err != nil {
 			return nil, errSyntax
 		}
@@ -50,37 +49,6 @@ func parse(text []byte) ([]*yaml.Node, error) {
 		}
 		documents = append(documents, document.Content[0])
 	}
-}
-
-// parseJSON reads one value. The text is known to be valid, which also bounds its depth.
-func parseJSON(decoder *json.Decoder) (*yaml.Node, error) {
-	token, err := decoder.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch value := token.(type) {
-	case string:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tagText, Value: value}, nil
-	case json.Number:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tagFloat, Value: value.String()}, nil
-	case bool:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tagBool, Value: strconv.FormatBool(value)}, nil
-	case nil:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tagNull}, nil
-	}
-	collection := &yaml.Node{Kind: yaml.SequenceNode}
-	if token == json.Delim('{') {
-		collection.Kind = yaml.MappingNode
-	}
-	for decoder.More() { // keys and values of an object follow each other here as they do in a mapping node
-		item, err := parseJSON(decoder)
-		if err != nil {
-			return nil, err
-		}
-		collection.Content = append(collection.Content, item)
-	}
-	_, err = decoder.Token() // the closing bracket
-	return collection, err
 }
 
 // readObject returns the one object that a text consists of, if all parsers read it alike; field is the name of the text.
