@@ -14,8 +14,17 @@
 // None of this is needed for correctness. Every write is conditional on the resourceVersion that its decision was made from;
 // a write that meets a conflict is given up, and everything is decided again from what is there now.
 //
+// # Calls and turns
+//
+// How many calls of a plugin are under way is bounded by slots, not by workers: there are a few workers more, so that jobs are
+// picked up however slow the deployer is. A job that gets no slot is written down as queued and stands in line.
+//
+// While a call is under way the item is attended to. A change that leaves the call its purpose, such as a label, disturbs
+// nothing; another job, a deletion, an abort or an interruption cancels the call. What the plugin says of its progress is shown.
+//
 // # Waiting
 //
 // No worker waits. A job that waits for something goes back to the queue with the plugin's hint, and comes earlier when the
-// plugin says that the item may have moved on, or when the item is changed.
+// plugin says that the item may have moved on, when the item is changed, or when what it lacks has come: a Target, a Context, a
+// plugin, a slot.
 package controller
