@@ -8,7 +8,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// The conditions of an item. Those but PickedUp are the ones that kstatus reads, and with it kubectl wait, Flux and others:
+// The conditions of an item. Those but PickedUp and Started are the ones that kstatus reads, and with it kubectl wait, Flux and others:
 // Reconciling and Stalled are absent when they do not hold.
 const (
 	// ConditionReady: True after a job that succeeded, False after an error, Unknown while a job is under way that has met none.
@@ -19,11 +19,15 @@ const (
 	ConditionStalled v1alpha1.ConditionType = "Stalled"
 	// ConditionPickedUp names, in its message, the job that was picked up last.
 	ConditionPickedUp v1alpha1.ConditionType = "PickedUp"
+	// ConditionStarted names, in its message, the job that Pergola has set last itself, so that none is set twice: a Landscaper may
+	// put the job before it in its place.
+	ConditionStarted v1alpha1.ConditionType = "Started"
 )
 
 // The reasons of conditions, beside those of errors.
 const (
 	reasonPickedUp    = "PickedUp"
+	reasonStarted     = "Started"
 	reasonQueued      = "Queued"
 	reasonProgressing = "Progressing"
 	reasonWaiting     = "Waiting"
@@ -125,8 +129,13 @@ func isQueued(status *v1alpha1.DeployItemStatus) bool {
 }
 
 // pickedUpJob is the job that was picked up last; empty if that is not known.
-func pickedUpJob(status *v1alpha1.DeployItemStatus) string {
-	if c := condition(status, ConditionPickedUp); c != nil {
+func pickedUpJob(status *v1alpha1.DeployItemStatus) string { return named(status, ConditionPickedUp) }
+
+// startedJob is the job that Pergola has set last; empty if there is none.
+func startedJob(status *v1alpha1.DeployItemStatus) string { return named(status, ConditionStarted) }
+
+func named(status *v1alpha1.DeployItemStatus, conditionType v1alpha1.ConditionType) string {
+	if c := condition(status, conditionType); c != nil {
 		return c.Message
 	}
 	return ""

@@ -83,7 +83,7 @@ func TestConditions(t *testing.T) {
 		},
 		{
 			"a new job", func(i *v1alpha1.DeployItem, now time.Time) {
-				contract.SetJob(i, "job-3", now)
+				i.Status.JobID = "job-3"
 				contract.Begin(i, false, deployer, now)
 			},
 			[]v1alpha1.Condition{

@@ -14,7 +14,7 @@ type Action string
 const (
 	// Nothing: there is no job, or it is finished.
 	Nothing Action = "Nothing"
-	// Accept: somebody asks for an operation; see Accept.
+	// Accept: somebody asks for an operation; see AcceptOperation.
 	Accept Action = "Accept"
 	// Start: no job is under way, and one is to be set and picked up.
 	Start Action = "Start"
@@ -32,6 +32,8 @@ const (
 	TimedOut Action = "TimedOut"
 	// Abort: the job is to be ended, and its deployer gets the chance to do that in its own way.
 	Abort Action = "Abort"
+	// Repair: somebody has put a finished job in the place of one under way; see EndReplaced.
+	Repair Action = "Repair"
 	// Settle: somebody else has ended a job that was picked up here, and the conditions do not show it yet; see SettleConditions.
 	Settle Action = "Settle"
 	// GiveUp: the job is to be ended without its deployer: that has never been called for it, or takes too long for the abort.
@@ -87,7 +89,7 @@ func decideFinished(item *v1alpha1.DeployItem, accepted *accepted, leaveBehind b
 	case accepted.starts(&item.Status):
 		return Start, accepted.JobID
 	case taken(&item.Status):
-		return Start, ""
+		return Repair, ""
 	case !settled(&item.Status):
 		return Settle, ""
 	case item.DeletionTimestamp == nil || item.Status.Phase != v1alpha1.DeployItemPhaseDeleteFailed:
@@ -101,8 +103,8 @@ func decideFinished(item *v1alpha1.DeployItem, accepted *accepted, leaveBehind b
 	}
 }
 
-// taken tells whether a job that was under way is gone without an end: somebody has set the job before it again, which is
-// finished. So does a Landscaper whose execution still runs when Pergola sets a job of its own.
+// taken tells whether a job that was under way is gone without an end: somebody has set one again that is finished. So does a
+// Landscaper whose execution still runs when Pergola sets a job of its own.
 func taken(status *v1alpha1.DeployItemStatus) bool {
 	picked := pickedUpJob(status)
 	return status.Phase != "" && !status.Phase.IsFinal() && picked != "" && picked != status.JobID
@@ -111,13 +113,18 @@ func taken(status *v1alpha1.DeployItemStatus) bool {
 // Same tells whether a decision made anew changes nothing for a call of the deployer that is under way because of this one. A call
 // ends by itself when its time is over.
 func (d Decision) Same(again Decision) bool {
-	switch again.Action { //nolint:exhaustive // the others are different from what a call is made for
+	return d.inTime() == again.inTime()
+}
+
+// inTime is the decision as if there were time enough.
+func (d Decision) inTime() Decision {
+	switch d.Action { //nolint:exhaustive // the others are not about time
 	case TimedOut:
-		again.Action = Continue
+		d.Action = Continue
 	case GiveUp:
-		again.Action = Abort
+		d.Action = Abort
 	}
-	return d == again
+	return d
 }
 
 // pickedUp tells whether the current job is under way. A job that was picked up before the item's deletion is not: it starts

@@ -59,9 +59,9 @@ func TestDecide(t *testing.T) {
 			want:   contract.Decision{Action: contract.Settle},
 		},
 		"job of ours taken": {
-			reason: "a Landscaper whose execution still runs sets its job again, which is finished: what is half done is done in another job",
+			reason: "a Landscaper whose execution still runs sets its job again, which is finished: the phase must be final",
 			item:   newItem(pickedUp(0, deleting), deleted, func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-1" }),
-			want:   contract.Decision{Action: contract.Start, Deletion: true},
+			want:   contract.Decision{Action: contract.Repair, Deletion: true},
 		},
 		"failed by another deployer": {
 			reason: "what was never picked up here has no conditions of ours",

@@ -71,6 +71,8 @@ func act(item *v1alpha1.DeployItem, decision contract.Decision) {
 		contract.FinishUnchanged(item, deployer, noon)
 	case contract.TimedOut:
 		contract.Fail(item, decision.Deletion, contract.TimeoutError(item), noon)
+	case contract.Repair:
+		contract.EndReplaced(item, decision.Deletion, noon)
 	case contract.Settle:
 		contract.SettleConditions(item, noon)
 	case contract.GiveUp:

@@ -20,9 +20,6 @@ type accepted struct {
 	JobID string `json:"jobID"`
 	// After is the finished job that the one to be set follows. It is JobID itself if that was under way.
 	After string `json:"after"`
-	// PickedUp is the job that was picked up last when the operation was accepted. When another one is, what was accepted is
-	// under way, or was overtaken. A Landscaper may set a job that is finished once more, so that After alone does not tell.
-	PickedUp string `json:"pickedUp,omitempty"`
 	// Deletion: the job to be aborted is one that deletes.
 	Deletion bool `json:"deletion,omitempty"`
 	// Until is when an abort has to be done.
@@ -45,7 +42,7 @@ func acceptedOf(item *v1alpha1.DeployItem) *accepted {
 // starts tells whether the job is still to be set.
 func (a *accepted) starts(status *v1alpha1.DeployItemStatus) bool {
 	return a != nil && a.Operation != v1alpha1.OperationAbort && a.JobID != a.After &&
-		status.JobID == a.After && pickedUpJob(status) == a.PickedUp
+		status.JobID == a.After && startedJob(status) != a.JobID
 }
 
 // forces tells whether the current job, or the one that is to be started, is forced.
@@ -100,7 +97,7 @@ func AcceptOperation(item *v1alpha1.DeployItem, newJob string, abortTimeout time
 	operation = item.Annotations[v1alpha1.OperationAnnotation]
 	item.Annotations = maps.Clone(item.Annotations)
 	delete(item.Annotations, v1alpha1.OperationAnnotation)
-	note := accepted{Operation: operation, JobID: newJob, After: status.JobID, PickedUp: pickedUpJob(status)}
+	note := accepted{Operation: operation, JobID: newJob, After: status.JobID}
 	if underWay {
 		note.JobID = status.JobID
 	}

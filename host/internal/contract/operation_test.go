@@ -139,15 +139,15 @@ func TestAcceptOperation(t *testing.T) {
 		},
 		"force under way": {
 			reason: "the job under way", item: newItem(underWay, asks("force-reconcile")), effective: true,
-			note: `{"operation":"force-reconcile","jobID":"job-2","after":"job-2","pickedUp":"job-2"}`,
+			note: `{"operation":"force-reconcile","jobID":"job-2","after":"job-2"}`,
 		},
 		"abort": {
 			reason: "the job under way, and a time", item: newItem(underWay, asks("abort")), effective: true,
-			note: `{"operation":"abort","jobID":"job-2","after":"job-2","pickedUp":"job-2","until":"2024-03-14T12:01:01Z"}`,
+			note: `{"operation":"abort","jobID":"job-2","after":"job-2","until":"2024-03-14T12:01:01Z"}`,
 		},
 		"abort of a deletion": {
 			reason: "what it is the abort of", item: newItem(underWay, deleted, asks("abort")), effective: true,
-			note: `{"operation":"abort","jobID":"job-2","after":"job-2","pickedUp":"job-2","deletion":true,"until":"2024-03-14T12:01:01Z"}`,
+			note: `{"operation":"abort","jobID":"job-2","after":"job-2","deletion":true,"until":"2024-03-14T12:01:01Z"}`,
 		},
 		"abort, idle": {reason: "nothing to note", item: newItem(done, asks("abort"))},
 	}
@@ -211,6 +211,7 @@ func TestSame(t *testing.T) {
 		"nothing new":   {reason: "the call goes on", call: do(contract.Continue), again: do(contract.Continue), want: true},
 		"timed out":     {reason: "the call has its deadline", call: do(contract.Continue), again: do(contract.TimedOut), want: true},
 		"abort's time":  {reason: "the call has its deadline", call: do(contract.Abort), again: do(contract.GiveUp), want: true},
+		"in vain":       {reason: "the same to itself", call: do(contract.GiveUp), again: do(contract.GiveUp), want: true},
 		"interrupted":   {reason: "the job has ended", call: do(contract.Continue), again: do(contract.Nothing)},
 		"new job":       {reason: "the call is for another job", call: do(contract.Continue), again: do(contract.PickUp)},
 		"deleted":       {reason: "the call is for something else", call: do(contract.Continue), again: contract.Decision{Action: contract.PickUp, Deletion: true}},

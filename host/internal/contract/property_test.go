@@ -22,7 +22,9 @@ type world struct {
 	now     time.Time
 	skew    time.Duration // of Landscaper's clock
 	jobs    int
-	picked  string // the job that the host has picked up last
+	// set are all jobs that anybody has set.
+	set    []string
+	picked string // the job that the host has picked up last
 	// pickedFor tells whether that deletes.
 	pickedFor bool
 	// started are the jobs that the host has set itself.
@@ -56,9 +58,10 @@ func (w *world) setJob(t *rapid.T) {
 	after := w.item.DeepCopy()
 	w.jobs++
 	after.Status.JobID = fmt.Sprintf("job-%d", w.jobs)
-	if before := w.item.Status.JobIDFinished; before != "" && rapid.IntRange(0, 3).Draw(t, "job before once more") == 0 {
-		after.Status.JobID = before
+	if len(w.set) > 0 && rapid.IntRange(0, 3).Draw(t, "once more") == 0 {
+		after.Status.JobID = rapid.SampledFrom(w.set).Draw(t, "job")
 	}
+	w.set = append(w.set, after.Status.JobID)
 	set := v1alpha1.NewTime(w.now.Add(w.skew))
 	switch rapid.SampledFrom([]string{"with everything", "with its time", "alone"}).Draw(t, "set") {
 	case "with everything":
@@ -102,6 +105,8 @@ func (w *world) look(t *rapid.T) {
 		return
 	case contract.Accept:
 		w.accept(t, after)
+	case contract.Repair:
+		contract.EndReplaced(after, decision.Deletion, w.now)
 	case contract.Settle:
 		contract.SettleConditions(after, w.now)
 		conditions := after.Status.Conditions
@@ -128,7 +133,7 @@ func (w *world) look(t *rapid.T) {
 	if rapid.Bool().Draw(t, "conflict or crash") {
 		return
 	}
-	if decision.Action == contract.Accept || decision.Action == contract.Settle {
+	if decision.Action == contract.Accept || decision.Action == contract.Settle || decision.Action == contract.Repair {
 		w.write(t, after)
 		return
 	}
@@ -249,6 +254,7 @@ func (w *world) checkDecision(t *rapid.T, item *v1alpha1.DeployItem, decision co
 func (w *world) checkPickUp(t *rapid.T, item *v1alpha1.DeployItem, decision contract.Decision) {
 	if decision.Action == contract.Start || decision.Action == contract.Restart {
 		w.started = append(w.started, item.Status.JobID)
+		w.set = append(w.set, item.Status.JobID)
 	}
 	status := item.Status
 	if decision.Action != contract.GiveUp && status.TransitionTimes.InitTime.Time.Before(w.now) {

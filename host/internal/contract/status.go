@@ -1,17 +1,20 @@
 package contract
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// SetJob changes the status to that of an item for which a job was set and not picked up yet, as Landscaper does it.
+// SetJob changes the status to that of an item for which Pergola has set a job that is not picked up yet. But for the condition
+// that names it Landscaper does the same.
 func SetJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 	set := wholeSeconds(now)
 	item.Status.JobID = jobID
 	item.Status.JobIDGenerationTime = &set
 	item.Status.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: &set}
+	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, reasonStarted, jobID, now)
 }
 
 // Begin changes the status to that of a job that has just been picked up. Landscaper takes the write for the signal that a
@@ -79,6 +82,16 @@ func Fail(item *v1alpha1.DeployItem, deletion bool, e Error, now time.Time) {
 	RecordError(item, e, now)
 	finish(item, phase, now)
 	setCondition(&item.Status, ConditionStalled, v1alpha1.ConditionTrue, e.Reason, e.Message, now, e.Codes...)
+}
+
+// EndReplaced changes the status of an item whose job was taken away half-way: the one that is there in its place is finished, and its
+// phase must be final. To begin anew would be answered in the same way, again and again.
+func EndReplaced(item *v1alpha1.DeployItem, deletion bool, now time.Time) {
+	Fail(item, deletion, Error{
+		Operation: "Repair", Reason: "JobReplaced",
+		Message: fmt.Sprintf("the job %s was under way when somebody has set the job %s again, which is finished; set a new job when nothing else sets jobs for this deploy item",
+			pickedUpJob(&item.Status), item.Status.JobID),
+	}, now)
 }
 
 // finish sets the final phase and jobIDFinished together: nobody may ever see one without the other.

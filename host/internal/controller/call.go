@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -48,8 +49,8 @@ func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Cal
 	return outcome, err
 }
 
-// keepProviderStatus writes what a plugin has reported in answer to the cancellation: it may name what the plugin has created, and
-// whoever comes next must know of it. Nothing else of that outcome counts.
+// keepProviderStatus writes what a plugin has reported with an outcome that does not count any more: it may name what the plugin has
+// created, and whoever comes next must know of it; unless somebody has saved more by now.
 func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 	if outcome == nil || outcome.ProviderStatus == nil {
 		return
@@ -58,10 +59,12 @@ func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 	if err == nil {
 		err = j.retryOutdated(ctx, func() error {
 			return j.writer.status(ctx, j.item, withProviderStatus(outcome.ProviderStatus))
-		}, func(fresh *v1alpha1.DeployItem) bool { return fresh.UID == j.item.UID })
+		}, func(fresh *v1alpha1.DeployItem) bool {
+			return fresh.UID == j.item.UID && reflect.DeepEqual(fresh.Status.ProviderStatus, j.item.Status.ProviderStatus)
+		})
 	}
 	if err != nil {
-		j.log.Warn("the provider status of the cancelled call could not be kept", "error", err.Error())
+		j.log.Warn("the provider status of a call whose outcome does not count could not be kept", "error", err.Error())
 	}
 }
 

@@ -70,7 +70,7 @@ func newBench(t *testing.T, answer answer, modify ...func(*v1alpha1.DeployItem))
 	api := interceptor.NewClient(admin, b.interceptors())
 	b.reconciler = &reconciler{
 		name: "one", identity: "here", abortTimeout: time.Minute, slots: newSlots(1), newJobID: uuid.NewString,
-		cache: admin, live: admin, writer: &writer{client: api}, exports: &exporter{live: api},
+		cache: admin, live: admin, writer: &writer{client: client.WithFieldOwner(api, UserAgent)}, exports: &exporter{live: api},
 		targets: target.NewResolver(admin, admin), plugins: r.plugins, router: r, memory: m,
 		recorder: b.events, clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),
 	}

@@ -57,6 +57,8 @@ func (j *job) run(ctx context.Context) error {
 		return j.fail(ctx, contract.TimeoutError(j.item))
 	case contract.GiveUp:
 		return j.giveUp(ctx)
+	case contract.Repair:
+		return j.repair(ctx)
 	case contract.Settle:
 		return j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.SettleConditions(item, j.clock.Now()) })
 	default:
@@ -234,9 +236,13 @@ func (j *job) write(ctx context.Context, write func() error) error {
 	return j.retryOutdated(ctx, write, j.stillWanted)
 }
 
-// stillWanted tells whether the job goes on as it is, after somebody else has changed the item.
+// stillWanted tells whether the job goes on as it is, after somebody else has changed the item: it is the same job, nobody else has
+// picked it up, and the decision is the same.
 func (j *job) stillWanted(fresh *v1alpha1.DeployItem) bool {
-	return fresh.UID == j.item.UID && j.decision.Same(contract.Decide(fresh, j.clock.Now()))
+	before, after := &j.item.Status, &fresh.Status
+	return fresh.UID == j.item.UID &&
+		after.JobID == before.JobID && after.Deployer == before.Deployer && after.LastReconcileTime.Equal(before.LastReconcileTime) &&
+		j.decision.Same(contract.Decide(fresh, j.clock.Now()))
 }
 
 func (j *job) retryOutdated(ctx context.Context, write func() error, wanted func(fresh *v1alpha1.DeployItem) bool) error {

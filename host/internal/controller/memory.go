@@ -35,8 +35,9 @@ type entry struct {
 	worked time.Time
 	// due is when the job under way is to be looked at again; ignored for an item that has nothing to do.
 	due time.Time
-	// retries counts the failures in a row of the job under way.
-	retries int
+	// retries counts the failures in a row of the job under way, conflicts those of looks that came to nothing because the item had
+	// changed.
+	retries, conflicts int
 	// reported is the unknown operation that was reported last.
 	reported string
 	// waitsForPlugin: the job goes on when its plugin runs again.
@@ -110,7 +111,7 @@ func (m *memory) underWay(e entry, now time.Time) time.Time {
 	if begun, ok := m.entries[key]; ok && begun.turn {
 		e.due = now
 	}
-	e.uid, e.version, e.worked = e.item.UID, e.item.ResourceVersion, now
+	e.uid, e.version, e.worked, e.conflicts = e.item.UID, e.item.ResourceVersion, now, 0
 	m.entries[key] = &e
 	return e.due
 }
@@ -206,13 +207,17 @@ func (m *memory) wakeAll(running map[string]bool, now time.Time) map[types.Names
 	return woken
 }
 
-// outdated has an item read again, and keeps what is remembered besides.
-func (m *memory) outdated(key types.NamespacedName) {
+// outdated has an item read again, and keeps what is remembered besides. It returns how often in a row that was so before.
+func (m *memory) outdated(key types.NamespacedName) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e, ok := m.entries[key]; ok {
-		e.version = ""
+	e, ok := m.entries[key]
+	if !ok {
+		return 0
 	}
+	e.version = ""
+	e.conflicts++
+	return e.conflicts - 1
 }
 
 // forget drops what is remembered of an item.

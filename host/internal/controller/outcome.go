@@ -58,6 +58,10 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 		return j.handleError(ctx, contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()})
 	}
 	err := j.writeOutcome(ctx, outcome)
+	if errors.Is(err, errOutdated) {
+		j.keepProviderStatus(ctx, outcome)
+		return err
+	}
 	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
 		j.log.Warn("the API server refuses what the plugin has reached", "error", err.Error())
 		return j.handleError(ctx, contract.Error{
@@ -120,6 +124,17 @@ func (j *job) skip(ctx context.Context) error {
 		j.log.Info("job skipped: nothing has changed since the last success")
 	}
 	return err
+}
+
+// repair ends a job whose place was taken by one that is finished.
+func (j *job) repair(ctx context.Context) error {
+	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.EndReplaced(item, j.decision.Deletion, j.clock.Now()) })
+	if err != nil {
+		return err
+	}
+	j.log.Warn("job was replaced by one that is finished", "error", j.item.Status.LastError.Message)
+	j.event(j.item, corev1.EventTypeWarning, j.item.Status.LastError.Reason, j.item.Status.LastError.Message)
+	return nil
 }
 
 // succeed ends a job that is done: first its exports, then phase and jobIDFinished in one write.

@@ -29,6 +29,8 @@ type chaos struct {
 	calm bool
 	// picked is the job that the host has picked up last.
 	picked string
+	// set are all jobs that the item has had.
+	set []string
 	// deleted: the deployer has deleted what the item has deployed, and was not called again since.
 	deleted bool
 	// foreign are items that are none of the host's, with their versions.
@@ -59,7 +61,9 @@ func (c *chaos) interfere() {
 	case "rude job":
 		patchStatus(t, c.item, fmt.Sprintf(`{"jobID":"rude-%d"}`, len(c.history)))
 	case "job before":
-		patchStatus(t, c.item, fmt.Sprintf(`{"jobID":%q}`, item.Status.JobIDFinished))
+		if len(c.set) > 0 {
+			patchStatus(t, c.item, fmt.Sprintf(`{"jobID":%q}`, rapid.SampledFrom(c.set).Draw(c.t, "job")))
+		}
 	case "interruption":
 		if item.Status.JobID == "" {
 			return
@@ -161,12 +165,17 @@ func (c *chaos) check(before, after *v1alpha1.DeployItem) {
 	}
 	c.note("host wrote %s", describe(after))
 	status := after.Status
-	if settled := before.DeepCopy(); before.Status.JobID == before.Status.JobIDFinished && status.JobID == before.Status.JobID {
+	c.set = append(c.set, status.JobID)
+	repairs := !before.Status.Phase.IsFinal() && status.Phase.IsFinal()
+	if settled := before.DeepCopy(); !repairs && before.Status.JobID == before.Status.JobIDFinished && status.JobID == before.Status.JobID {
 		settled.Status.Conditions, settled.Status.ProviderStatus = status.Conditions, status.ProviderStatus
 		if !cmp.Equal(settled.Status, status) {
 			c.fail("the host wrote to a job that was finished")
 		}
 		return
+	}
+	if repairs && status.JobID == before.Status.JobID && status.JobID == status.JobIDFinished && before.Status.JobIDFinished == status.JobID {
+		return // a finished job was put in the place of one under way
 	}
 	if status.Phase.IsFinal() != (status.JobID == status.JobIDFinished) {
 		c.fail("phase %s, but the job is %s and the one finished %s", status.Phase, status.JobID, status.JobIDFinished)

@@ -23,8 +23,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// outdatedPause lets the write settle that ours met before the item is read again.
-const outdatedPause = 10 * time.Millisecond
+// outdatedPause lets the write settle that ours met before the item is read again. It doubles with each time in a row, up to
+// maxOutdatedPause.
+const (
+	outdatedPause    = 10 * time.Millisecond
+	maxOutdatedPause = 5 * time.Second
+)
 
 // reconciler carries out the deploy items of one plugin.
 type reconciler struct {
@@ -74,7 +78,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if current && known.item == nil {
 		return reconcile.Result{}, nil
 	}
-	if wait := known.due.Sub(r.clock.Now()); current && wait > 0 {
+	if wait := known.due.Sub(r.clock.Now()); current && wait > 0 && !turn {
 		return pollAfter(wait), nil
 	}
 
@@ -124,25 +128,31 @@ func (r *reconciler) read(ctx context.Context, req reconcile.Request) (*v1alpha1
 		r.router.classify(item)
 		return nil, nil //nolint:nilnil // see above
 	}
-	target, has := responsibility.TargetOfItem(item)
-	selection, err := r.selection(ctx, item, target, has)
-	if err != nil || !selection.Responsible && !r.claimed(item) {
+	if ours, err := r.isOurs(ctx, item); err != nil || !ours {
 		r.memory.forget(req.NamespacedName)
 		return nil, err
 	}
 	return item, nil
 }
 
-// mayBeOurs tells from metadata whether an item may be one that this host is meant for. One whose Target is not selected, or is
-// missing, is so only if it was claimed before: a job under way goes on, and what was deployed is deleted, whatever becomes of the
-// Target.
+// mayBeOurs tells from metadata whether an item may be one that this host is meant for. One whose Target is missing is so only if
+// it was claimed before: a job under way goes on, and what was deployed is deleted, although the Target is gone. A Target that
+// is there and not selected is the matter of another host, whatever was before.
 func (r *reconciler) mayBeOurs(ctx context.Context, meta *metav1.PartialObjectMetadata) (bool, error) {
 	target, has, known := responsibility.TargetOf(meta)
-	if !known || meta.DeletionTimestamp != nil || r.memory.previous(client.ObjectKeyFromObject(meta), meta.UID).item != nil {
+	if !known {
 		return true, nil
 	}
 	selection, err := r.selection(ctx, meta, target, has)
-	return selection.Responsible || selection.Reason == responsibility.ReasonTargetNotFound && wroteStatus(meta), err
+	missing := selection.Reason == responsibility.ReasonTargetNotFound
+	return selection.Responsible || missing && (wroteStatus(meta) || meta.DeletionTimestamp != nil), err
+}
+
+// isOurs tells the same from the item in full.
+func (r *reconciler) isOurs(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
+	target, has := responsibility.TargetOfItem(item)
+	selection, err := r.selection(ctx, item, target, has)
+	return selection.Responsible || selection.Reason == responsibility.ReasonTargetNotFound && r.claimed(item), err
 }
 
 // claimed tells whether this host has picked the item's job up, or has deployed what is now to be deleted.
@@ -194,6 +204,9 @@ func (r *reconciler) decide(ctx context.Context, known *entry) (contract.Decisio
 		}
 		decision = contract.Decide(item, r.clock.Now())
 	}
+	if decision.Action == contract.Continue && r.takesOver(item) {
+		decision.Action = contract.PickUp
+	}
 	if decision.Action != contract.Restart {
 		return decision, nil
 	}
@@ -202,6 +215,12 @@ func (r *reconciler) decide(ctx context.Context, known *entry) (contract.Decisio
 		decision.Action = contract.Start
 	}
 	return decision, err
+}
+
+// takesOver tells whether another host has picked the job up whose Target was selected by it then. That one may be in a call: it is
+// fenced off by a pick-up of our own, and cancels its call.
+func (r *reconciler) takesOver(item *v1alpha1.DeployItem) bool {
+	return !r.selectors.Empty() && item.Status.Deployer.Identity != r.identity
 }
 
 // accept takes the annotation that asks for an operation away and notes the operation in one write, with which it begins.
@@ -227,8 +246,8 @@ func (r *reconciler) accept(ctx context.Context, item *v1alpha1.DeployItem) erro
 func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job, err error) (reconcile.Result, error) {
 	switch {
 	case errors.Is(err, errOutdated):
-		r.memory.outdated(req.NamespacedName)
-		return reconcile.Result{RequeueAfter: outdatedPause}, nil
+		pause := min(outdatedPause<<min(r.memory.outdated(req.NamespacedName), 10), maxOutdatedPause)
+		return reconcile.Result{RequeueAfter: pause}, nil
 	case ctx.Err() != nil: // the host is shutting down; another one goes on from what is written
 		r.memory.forget(req.NamespacedName)
 		return reconcile.Result{}, nil //nolint:nilerr // the error is the shutdown, or comes of it
@@ -242,7 +261,8 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		r.memory.idle(j.entry)
 		return reconcile.Result{}, nil
 	case j.finished(): // somebody asks for more
-		j.due, j.retries = r.clock.Now(), 0
+		r.memory.forget(req.NamespacedName)
+		return reconcile.Result{RequeueAfter: outdatedPause}, nil
 	}
 	due := r.memory.underWay(j.entry, r.clock.Now())
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil
