@@ -49,7 +49,7 @@ func (w *world) setter() {
 		if took := w.now.Sub(w.set); took < contract.DefaultTimeout+allTimeouts.ProgressingTimeout {
 			w.t.Fatalf("the job was ended after %s", took)
 		}
-		contract.Fail(w.item, false, progressingError(status.Deployer), w.now)
+		contract.Fail(w.item, false, progressingError(w.item), w.now)
 	case needNothing, needPatience:
 	}
 }

@@ -34,7 +34,7 @@ func (s *setter) endPickup(ctx context.Context, item *v1alpha1.DeployItem) error
 
 // endProgressing ends a job whose deployer is dead.
 func (s *setter) endProgressing(ctx context.Context, item *v1alpha1.DeployItem) error {
-	return s.end(ctx, item, progressingError(item.Status.Deployer), func(*v1alpha1.DeployItemStatus) {})
+	return s.end(ctx, item, progressingError(item), func(*v1alpha1.DeployItemStatus) {})
 }
 
 // end writes down that the job has failed. A job that was picked up or ended meanwhile is kept by the resourceVersion.
@@ -95,15 +95,19 @@ func pickupError(timeout time.Duration) contract.Error {
 	}
 }
 
-func progressingError(deployer v1alpha1.DeployerInformation) contract.Error {
-	who := "the deployer"
-	if deployer.Name != "" {
-		who = fmt.Sprintf("the deployer %s (%s)", deployer.Name, deployer.Identity)
+func progressingError(item *v1alpha1.DeployItem) contract.Error {
+	message := "the deployer"
+	if deployer := item.Status.Deployer; deployer.Name != "" {
+		message = fmt.Sprintf("the deployer %s (%s)", deployer.Name, deployer.Identity)
+	}
+	message += " has not ended the job in time and counts as dead"
+	if waitingFor := contract.WaitingFor(item); waitingFor != "" {
+		message += "; it was waiting for: " + waitingFor
 	}
 	return contract.Error{
 		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
 		Operation: "Timeout",
 		Reason:    "ProgressingTimeout",
-		Message:   who + " has not ended the job within spec.timeout and counts as dead",
+		Message:   message,
 	}
 }

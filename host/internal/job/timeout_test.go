@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -259,7 +260,7 @@ func TestProgressingTimeout(t *testing.T) {
 		t.Errorf("expected one write and a look for the change, but found %+v, %v, %d writes", result, err, *writes)
 	}
 	item := b.read()
-	const message = "the deployer one (first) has not ended the job within spec.timeout and counts as dead"
+	const message = "the deployer one (first) has not ended the job in time and counts as dead"
 	if e := item.Status.LastError; e == nil || e.Operation != "Timeout" || e.Reason != "ProgressingTimeout" || e.Message != message {
 		t.Errorf("expected %q, but found %+v", message, e)
 	}
@@ -269,6 +270,16 @@ func TestProgressingTimeout(t *testing.T) {
 	}
 	if item := b.look(); item.Status.JobID == jobID {
 		t.Errorf("expected a job for the change, but found %+v", item.Status)
+	}
+}
+
+func TestProgressingErrorSaysWhatWasWaitedFor(t *testing.T) {
+	item := &v1alpha1.DeployItem{Status: v1alpha1.DeployItemStatus{JobID: "job"}}
+	contract.Begin(item, false, v1alpha1.DeployerInformation{Name: "one", Identity: "first"}, time.Now())
+	contract.Wait(item, "pod a/b", time.Now())
+	const want = "the deployer one (first) has not ended the job in time and counts as dead; it was waiting for: pod a/b"
+	if got := progressingError(item).Message; got != want {
+		t.Errorf("expected %q, but found %q", want, got)
 	}
 }
 
