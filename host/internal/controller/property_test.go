@@ -143,6 +143,9 @@ func (c *chaos) written(_ int, do func() error) error {
 	}
 	before := c.read()
 	err := do()
+	if before == nil { // the write was for another item, or comes too late
+		return err
+	}
 	if err == nil {
 		c.check(before, c.read())
 	}
