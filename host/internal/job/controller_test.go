@@ -157,7 +157,13 @@ func TestOneLookPerJob(t *testing.T) {
 	patchStatus(t, item, `{"phase":"Progressing"}`)
 	patchStatus(t, item, fmt.Sprintf(`{"phase":"Succeeded","jobIDFinished":%q}`, jobID))
 
-	time.Sleep(2*options.settle() + time.Second) // what must not happen has no event to wait for
+	// What must not happen has no event to wait for: twice another item comes to the end of the same time.
+	for range 2 {
+		later := newDeployItem(t, func(i *v1alpha1.DeployItem) { i.Spec.Type = busyType })
+		waitFor(t, later, "ended", func(s *v1alpha1.DeployItemStatus) bool {
+			return s.LastError != nil && s.LastError.Reason == "PickupTimeout"
+		})
+	}
 	if len(looks) != 1 {
 		t.Errorf("expected one look, but found %d", len(looks))
 	}
