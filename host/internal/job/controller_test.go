@@ -104,8 +104,19 @@ func TestServedLater(t *testing.T) {
 // TestLooksAgain: the timeouts come by themselves, for jobs of the setter and of others, without any event.
 func TestLooksAgain(t *testing.T) {
 	const waitType v1alpha1.DeployItemType = "test.pergola.dev/wait"
+	atRest := make(chan string, 100) // the finished jobs that the setter has had a look at
 	startManager(t, func(itemType v1alpha1.DeployItemType) bool { return itemType == waitType },
-		Options{PickupTimeout: time.Second, ProgressingTimeout: time.Second})
+		Options{PickupTimeout: time.Second, ProgressingTimeout: time.Second}, func(s *setter) {
+			s.live = interceptor.NewClient(admin, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					err := c.Get(ctx, key, obj, opts...)
+					if item, ok := obj.(*v1alpha1.DeployItem); ok && item.Status.JobID == item.Status.JobIDFinished {
+						atRest <- item.Status.JobID
+					}
+					return err
+				},
+			})
+		})
 	item := newDeployItem(t, func(i *v1alpha1.DeployItem) {
 		i.Spec.Type, i.Spec.Timeout = waitType, "1s"
 	})
@@ -114,17 +125,19 @@ func TestLooksAgain(t *testing.T) {
 			return (s.JobIDFinished == jobID || jobID == "" && s.JobIDFinished != "") && s.LastError != nil && s.LastError.Reason == reason
 		}
 	}
-	waitFor(t, item, "ended: own job, not picked up", finished("", "PickupTimeout"))
+	own := waitFor(t, item, "ended: own job, not picked up", finished("", "PickupTimeout")).Status.JobID
 
-	foreign := func(jobID string) string {
-		time.Sleep(10 * pause) // the setter takes its look after the job before
+	foreign := func(before, jobID string) string {
+		for <-atRest != before { // until the look after the job before, so that there is none to come
+			continue
+		}
 		return fmt.Sprintf(`"jobID":%q,"jobIDGenerationTime":%q,"transitionTimes":{"initTime":null}`, jobID, time.Now().UTC().Format(time.RFC3339))
 	}
-	patchStatus(t, item, `{`+foreign("x")+`}`)
+	patchStatus(t, item, `{`+foreign(own, "x")+`}`)
 	waitFor(t, item, "ended: foreign job, not picked up", finished("x", "PickupTimeout"))
 
 	at := time.Now().UTC().Format(time.RFC3339)
-	patchStatus(t, item, `{`+foreign("y")+`}`)
+	patchStatus(t, item, `{`+foreign("x", "y")+`}`)
 	patchStatus(t, item, fmt.Sprintf(`{"phase":"Progressing","lastReconcileTime":%q,"transitionTimes":{"initTime":%[1]q}}`, at))
 	waitFor(t, item, "ended: picked up, deployer dead", finished("y", "ProgressingTimeout"))
 }
