@@ -18,9 +18,29 @@ import (
 // decode fills a struct from a document and notes everything that does not fit. Unlike the decoders of the library it goes on
 // after a value of the wrong type. What the document leaves out, or says null for, stays as it is.
 func decode(root *yaml.Node, into reflect.Value, found *problems) {
+	spellSwitches(root)
 	check(root, nil, 0, found)
 	d := &decoder{problems: found, tree: len(found.list) == 0}
 	d.value(root, into, nil)
+}
+
+// spellSwitches puts quotes around the value of the field locking, whose type is Locking, if it is on or off, and spells out what
+// true and false stand for. These are the words that parsers take for each other, here with one meaning to all of them.
+func spellSwitches(root *yaml.Node) {
+	for key, value := range pairs(root) {
+		switch {
+		case key.Value != "locking" || value.Kind != yaml.ScalarNode:
+		case isOldBool(value):
+			value.Style |= yaml.DoubleQuotedStyle
+		case value.ShortTag() == tagBool:
+			spelled := LockingOff
+			if strings.EqualFold(value.Value, "true") {
+				spelled = LockingOn
+			}
+			value.Tag, value.Value = tagText, string(spelled)
+			value.Style |= yaml.DoubleQuotedStyle
+		}
+	}
 }
 
 type decoder struct {

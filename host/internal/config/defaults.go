@@ -13,6 +13,7 @@ func Default(identity string) *HostConfiguration {
 		Kind:       Kind,
 		Identity:   identity,
 		Workers:    20, // of those that compute; an item that waits holds no worker
+		Locking:    LockingAuto,
 		Timeouts: Timeouts{
 			Pickup:      "5m",
 			Progressing: "1m",
@@ -20,6 +21,7 @@ func Default(identity string) *HostConfiguration {
 			PluginStart: metav1.Duration{Duration: 30 * time.Second},
 			PluginStop:  metav1.Duration{Duration: 5 * time.Second},
 			Shutdown:    metav1.Duration{Duration: 30 * time.Second},
+			Lease:       metav1.Duration{Duration: 15 * time.Second},
 		},
 		ListenAddress: ":8080",
 		Log:           Log{Level: "info", Format: "json"},

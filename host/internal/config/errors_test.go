@@ -17,7 +17,7 @@ func TestErrors(t *testing.T) {
 	const (
 		noVersion = `apiVersion: is missing; expected "host.pergola.dev/v1alpha1"`
 		noKind    = `kind: is missing; expected "HostConfiguration"`
-		rootNames = "apiVersion, kind, identity, targetSelectors, workers, timeouts, client, listenAddress, log, plugins"
+		rootNames = "apiVersion, kind, identity, targetSelectors, workers, locking, lockPrefix, timeouts, client, listenAddress, log, plugins"
 	)
 	cases := map[string]struct {
 		reason string
@@ -57,7 +57,7 @@ func TestErrors(t *testing.T) {
 			text:   head + "worker: 1\nWorkers: 2\ntimeouts: {pickUp: 1m}\nplugins: {helm: {conf: {}}}\ntargetSelectors: [{}, {labels: [{key: a, operator: exists, value: b}]}]\n\"a b\": 1",
 			want: []string{
 				"worker: unknown field; expected one of " + rootNames, "Workers: unknown field; expected one of " + rootNames,
-				"timeouts.pickUp: unknown field; expected one of pickup, progressing, abort, pluginStart, pluginStop, shutdown",
+				"timeouts.pickUp: unknown field; expected one of pickup, progressing, abort, pluginStart, pluginStop, shutdown, lease",
 				"plugins.helm.conf: unknown field; expected one of workers, config",
 				"targetSelectors[1].labels[0].value: unknown field; expected one of key, operator, values",
 				`"a b": unknown field; expected one of ` + rootNames,
@@ -74,7 +74,9 @@ func TestErrors(t *testing.T) {
 identity: 5
 targetSelectors: {}
 workers: many
-timeouts: {pickup: 5, progressing: [1], abort: 5m1, pluginStart: 30, pluginStop: {}, shutdown: none}
+locking: {}
+lockPrefix: 5
+timeouts: {pickup: 5, progressing: [1], abort: 5m1, pluginStart: 30, pluginStop: {}, shutdown: none, lease: 15}
 client: {qps: fast, burst: 1.5}
 listenAddress: [a]
 log: {level: true, format: 7}
@@ -84,12 +86,15 @@ plugins: {a: 5, b: {workers: "3", config: text}}
 				"identity: expected a text, but found the number 5 (quotes make it a text)",
 				"targetSelectors: expected a list, but found an object",
 				`workers: expected a whole number, but found the text "many"`,
+				"locking: expected a text, but found an object",
+				"lockPrefix: expected a text, but found the number 5 (quotes make it a text)",
 				"timeouts.pickup: expected a text, but found the number 5 (quotes make it a text)",
 				"timeouts.progressing: expected a text, but found a list",
 				`timeouts.abort: expected a duration such as 30s or 5m, but found "5m1"`,
 				"timeouts.pluginStart: expected a duration such as 30s or 5m, but found the number 30",
 				"timeouts.pluginStop: expected a duration such as 30s or 5m, but found an object",
 				`timeouts.shutdown: expected a duration such as 30s or 5m, but found "none"`,
+				"timeouts.lease: expected a duration such as 30s or 5m, but found the number 15",
 				`client.qps: expected a number, but found the text "fast"`,
 				"client.burst: expected a whole number, but found the number 1.5",
 				"listenAddress: expected a text, but found a list",
@@ -108,7 +113,9 @@ targetSelectors:
 - labels: [{key: a, operator: is}]
 - targets: [{namespace: n}]
 workers: 1001
-timeouts: {pickup: soon, progressing: -1s, abort: 0s, pluginStart: 0s, pluginStop: -1s, shutdown: 0s}
+locking: always
+lockPrefix: Prod_
+timeouts: {pickup: soon, progressing: -1s, abort: 0s, pluginStart: 0s, pluginStop: -1s, shutdown: 0s, lease: 2999ms}
 client: {burst: 5}
 listenAddress: "8080"
 log: {level: loud, format: xml}
@@ -121,12 +128,15 @@ typo: 1
 				`targetSelectors[0].labels[0].operator: expected one of =, ==, !=, in, notin, exists, !, gt, lt, but found "is"`,
 				"targetSelectors[1].targets[0].name: expected the name of a Target, but it is empty",
 				"workers: expected a number from 1 to 1000, but found 1001",
+				`locking: expected auto, on or off, but found "always"`,
+				`lockPrefix: expected at most 40 of a-z, 0-9 and -, without - at the beginning, but found "Prod_"`,
 				`timeouts.pickup: expected a duration such as 10m or 1h30m, or "none", but found "soon"`,
 				`timeouts.progressing: expected a positive duration, but found "-1s"`,
 				"timeouts.abort: expected a duration above zero, such as 30s, but found 0s",
 				"timeouts.pluginStart: expected a duration above zero, such as 30s, but found 0s",
 				"timeouts.pluginStop: expected a duration above zero, such as 30s, but found -1s",
 				"timeouts.shutdown: expected a duration above zero, such as 30s, but found 0s",
+				"timeouts.lease: expected a duration from 3s to 1h, but found 2.999s",
 				"client.qps: is missing; set it together with burst, or neither for no limit",
 				`listenAddress: expected host and port such as :8080 or 127.0.0.1:8080, but found "8080"`,
 				`log.level: expected debug, info, warn or error, but found "loud"`,
@@ -142,7 +152,28 @@ typo: 1
 				"client.burst: expected a number from 1 to 1000000, or 0 for no limit, but found -1",
 			},
 		},
-		"qps alone": {reason: "both or none", text: head + "client: {qps: 5}", want: []string{"client.burst: is missing; set it together with qps, or neither for no limit"}},
+		"locking": {
+			reason: "only on and off need no quotes, and only as the value of the field itself",
+			text:   head + "locking: yes\nidentity: on\nplugins: {p: {config: {locking: on}}}",
+			want: []string{
+				"identity: some parsers read on as true or false; write that, or quotes around a text",
+				"plugins.p.config.locking: some parsers read on as true or false; write that, or quotes around a text",
+				`locking: expected auto, on or off, but found "yes"`,
+			},
+		},
+		"another case":      {reason: "as any other text", text: head + "locking: On", want: []string{`locking: expected auto, on or off, but found "On"`}},
+		"list of switches":  {reason: "it is one value", text: head + "locking: [true]", want: []string{"locking: expected a text, but found a list"}},
+		"tagged switch":     {reason: "a tag is one here, too", text: head + "locking: !!bool on", want: []string{"locking: YAML tags are not allowed; quotes make a value a text"}},
+		"empty switch":      {reason: "quotes with nothing in them are no value", text: head + "locking: ''", want: []string{`locking: expected auto, on or off, but found ""`}},
+		"two switches":      {reason: "which one is meant?", text: head + "locking: on\nlocking: off", want: []string{"locking: appears twice; leave one of them"}},
+		"long lock prefix":  {reason: "names of locks end at 253 characters", text: head + "lockPrefix: " + strings.Repeat("x", 41), want: []string{`lockPrefix: expected at most 40 of a-z, 0-9 and -, without - at the beginning, but found "` + strings.Repeat("x", 41) + `"`}},
+		"lock prefix's dot": {reason: "a part of a label has none", text: head + "lockPrefix: a.b", want: []string{`lockPrefix: expected at most 40 of a-z, 0-9 and -, without - at the beginning, but found "a.b"`}},
+		"lock prefix's beginning": {
+			reason: "a name begins with a letter or a digit", text: head + "lockPrefix: -a",
+			want: []string{`lockPrefix: expected at most 40 of a-z, 0-9 and -, without - at the beginning, but found "-a"`},
+		},
+		"long lease": {reason: "a node that is lost must be noticed", text: head + "timeouts: {lease: 1h0m1s}", want: []string{"timeouts.lease: expected a duration from 3s to 1h, but found 1h0m1s"}},
+		"qps alone":  {reason: "both or none", text: head + "client: {qps: 5}", want: []string{"client.burst: is missing; set it together with qps, or neither for no limit"}},
 		"numbers": {
 			reason: "only those that JSON knows, so that nobody reads them differently",
 			text:   head + "workers: 0x10\nclient: {qps: .inf, burst: 99999999999999999999}\nplugins: {a: {workers: 010, config: {a: 1_000, b: .nan}}}",

@@ -78,14 +78,16 @@ targetSelectors:
   annotations: [{key: d, operator: "=", values: ["two words"]}]
   labels: [{key: e, operator: exists}]
 workers: 7
-timeouts: {pickup: none, progressing: 90s, abort: 1m, pluginStart: 2m, pluginStop: 3m, shutdown: 1h30m}
+locking: off
+lockPrefix: pergola-
+timeouts: {pickup: none, progressing: 90s, abort: 1m, pluginStart: 2m, pluginStop: 3m, shutdown: 1h30m, lease: 1h}
 client: {qps: 12.5, burst: 30}
 listenAddress: 127.0.0.1:0
 log: {level: debug, format: text}
 plugins: {helm: {workers: 3}}
 `,
 			want: &config.HostConfiguration{
-				APIVersion: config.APIVersion, Kind: config.Kind, Identity: "me", Workers: 7, ListenAddress: "127.0.0.1:0",
+				APIVersion: config.APIVersion, Kind: config.Kind, Identity: "me", Workers: 7, Locking: config.LockingOff, LockPrefix: "pergola-", ListenAddress: "127.0.0.1:0",
 				TargetSelectors: []v1alpha1.TargetSelector{{
 					Targets:     []v1alpha1.ObjectReference{{Name: "a"}, {Name: "b", Namespace: "c"}},
 					Annotations: []v1alpha1.Requirement{{Key: "d", Operator: "=", Values: []string{"two words"}}},
@@ -94,7 +96,7 @@ plugins: {helm: {workers: 3}}
 				Timeouts: config.Timeouts{
 					Pickup: "none", Progressing: "90s", Abort: metav1.Duration{Duration: time.Minute},
 					PluginStart: metav1.Duration{Duration: 2 * time.Minute}, PluginStop: metav1.Duration{Duration: 3 * time.Minute},
-					Shutdown: metav1.Duration{Duration: 90 * time.Minute},
+					Shutdown: metav1.Duration{Duration: 90 * time.Minute}, Lease: metav1.Duration{Duration: time.Hour},
 				},
 				Client: config.Client{QPS: 12.5, Burst: 30}, Log: config.Log{Level: "debug", Format: "text"},
 				Plugins: map[string]config.Plugin{"helm": {Workers: 3}},
@@ -104,6 +106,12 @@ plugins: {helm: {workers: 3}}
 			reason: "JSON that YAML does not know",
 			text:   `{"apiVersion": "host.pergola.dev\/v1alpha1", "kind": "HostConfiguration", "identity": "\ud83c\udf3f", "workers": 7}`,
 			want:   with(func(c *config.HostConfiguration) { c.Identity, c.Workers = "🌿", 7 }),
+		},
+		"shortest lease and longest prefix": {
+			reason: "bounds are allowed", text: head + "lockPrefix: " + strings.Repeat("9", 39) + "-\ntimeouts: {lease: 3s}",
+			want: with(func(c *config.HostConfiguration) {
+				c.LockPrefix, c.Timeouts.Lease.Duration = strings.Repeat("9", 39)+"-", 3*time.Second
+			}),
 		},
 		"part of an object": {
 			reason: "defaults fill what an object leaves out", text: head + "timeouts: {shutdown: 1m}\nlog: {level: warn}\n",
@@ -121,6 +129,41 @@ plugins: {helm: {workers: 3}}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// People write on and off without quotes, and what renders a file may make true and false of them.
+func TestLocking(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		reason string
+		text   string
+		want   config.Locking
+	}{
+		"default":       {reason: "the host finds out", text: head, want: config.LockingAuto},
+		"null":          {reason: "null leaves the default", text: head + "locking:\n", want: config.LockingAuto},
+		"auto":          {reason: "the default, written out", text: head + "locking: auto", want: config.LockingAuto},
+		"on":            {reason: "needs no quotes", text: head + "locking: on", want: config.LockingOn},
+		"off":           {reason: "needs no quotes", text: head + "locking: off", want: config.LockingOff},
+		"quoted on":     {reason: "may have quotes", text: head + "locking: 'on'", want: config.LockingOn},
+		"quoted off":    {reason: "may have quotes", text: head + `locking: "off"`, want: config.LockingOff},
+		"block":         {reason: "a text of any style", text: head + "locking: |-\n  off\n", want: config.LockingOff},
+		"true":          {reason: "what Helm makes of on", text: head + "locking: true", want: config.LockingOn},
+		"false":         {reason: "what Helm makes of off", text: head + "locking: FALSE", want: config.LockingOff},
+		"JSON text":     {reason: "always with quotes", text: `{"apiVersion":"host.pergola.dev/v1alpha1","kind":"HostConfiguration","locking":"off"}`, want: config.LockingOff},
+		"JSON's truths": {reason: "the same in JSON", text: `{"apiVersion":"host.pergola.dev/v1alpha1","kind":"HostConfiguration","locking":true}`, want: config.LockingOn},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := config.Parse("host.yaml", []byte(tc.text), "host")
+			if err != nil {
+				t.Fatalf("%s: %v", tc.reason, err)
+			}
+			if got.Locking != tc.want {
+				t.Errorf("%s: expected %q, but found %q", tc.reason, tc.want, got.Locking)
 			}
 		})
 	}
@@ -266,7 +309,8 @@ func FuzzHostConfiguration(f *testing.F) {
 	f.Add(defaults)
 	for _, text := range []string{
 		"", "null", "---\n---\n", "a: &a [*a]", "{", head, head + "workers: 1e3", head + "targetSelectors: [{labels: [{key: a, operator: gt, values: ['1']}]}]",
-		head + "timeouts: {pickup: none, abort: 9223372036854775807ns}", head + "client: {qps: 1e308, burst: 2}",
+		head + "timeouts: {pickup: none, abort: 9223372036854775807ns}",
+		head + "locking: on\nlockPrefix: 0-\ntimeouts: {lease: 3s}", head + "locking: False", head + "locking: !!bool on", head + "locking: &a off\nlockPrefix: *a", head + "client: {qps: 1e308, burst: 2}",
 		head + "plugins: {helm: {workers: 3, config: {a: [1, 0x10, ~, yes, !!str x, 2026-01-01, \"\\u2028\"], ? [k] : v}}}",
 		head + "plugins: {manifest: {config: {<<: {a: b}, a: .nan, b: 1_000, c: 0o7, d: '<&>'}}}", head + "a b: 1\n\"\": 2\nworkers: 1\nworkers: 2",
 		`{"apiVersion":"host.pergola.dev/v1alpha1","kind":"HostConfiguration","identity":"\ud800","plugins":{"p":{"config":{"n":1E400,"o":-0}}}}`,

@@ -29,6 +29,11 @@ type HostConfiguration struct {
 	TargetSelectors []v1alpha1.TargetSelector `json:"targetSelectors,omitempty"`
 	// Workers is how many calls of one plugin are made at the same time. Defaults to 20.
 	Workers int `json:"workers"`
+	// Locking says whether a DeployItem is worked on under a lock, so that replicas share the work. Defaults to LockingAuto.
+	Locking Locking `json:"locking"`
+	// LockPrefix is put in front of a plugin's name in the names of locks, "<lockPrefix><plugin>-<uid>". Installations with the
+	// same names of locks must run in the same namespace of the same cluster. Defaults to nothing.
+	LockPrefix string `json:"lockPrefix"`
 	// Timeouts of the host.
 	Timeouts Timeouts `json:"timeouts"`
 	// Client of the API server.
@@ -40,6 +45,20 @@ type HostConfiguration struct {
 	// Plugins by the names that they give themselves. A plugin without an entry works with defaults.
 	Plugins map[string]Plugin `json:"plugins,omitempty"`
 }
+
+// Locking says whether the replicas of a host hold locks. In a document on and off need no quotes, and true and false stand for
+// them.
+type Locking string
+
+// The values of a Locking.
+const (
+	// LockingAuto locks if the host runs in a pod that knows its name and namespace.
+	LockingAuto Locking = "auto"
+	// LockingOn locks.
+	LockingOn Locking = "on"
+	// LockingOff does not lock: there is one replica.
+	LockingOff Locking = "off"
+)
 
 // Timeouts of the host. Those of one item's job are in the item.
 type Timeouts struct {
@@ -57,6 +76,9 @@ type Timeouts struct {
 	PluginStop metav1.Duration `json:"pluginStop"`
 	// Shutdown is how long calls under way may take when the host stops. Defaults to 30s.
 	Shutdown metav1.Duration `json:"shutdown"`
+	// Lease is how long after its last sign of life a replica counts as dead when its pod is still there, 3s to 1h. Defaults to
+	// 15s.
+	Lease metav1.Duration `json:"lease"`
 }
 
 // Client limits the requests to the API server. Both fields are zero, the default, for no limit: API servers limit fairly by

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -25,10 +26,17 @@ const (
 	maxIdentity = 253
 	// maxDuration bounds the text of a duration.
 	maxDuration = 64
+	// maxLockPrefix leaves room in the name of a lock for the names of plugin and item.
+	maxLockPrefix = 40
+	// minLease and maxLease bound the time until a replica counts as dead. It shows signs of life several times in it, and an API
+	// server that is restarted or slow must not make it dead.
+	minLease = 3 * time.Second
+	maxLease = time.Hour
 )
 
-// logLevels and logFormats are the values of the fields of Log.
+// lockings, logLevels and logFormats are the values of Locking and of the fields of Log.
 var (
+	lockings   = []string{string(LockingAuto), string(LockingOn), string(LockingOff)}
 	logLevels  = []string{"debug", "info", "warn", "error"}
 	logFormats = []string{"json", "text"}
 )
@@ -48,6 +56,8 @@ func Validate(c *HostConfiguration) field.ErrorList {
 	_, selectorErrs := responsibility.Compile(c.TargetSelectors, field.NewPath("targetSelectors"))
 	errs = append(errs, selectorErrs...)
 	add(between(field.NewPath("workers"), c.Workers, 1))
+	add(oneOf(field.NewPath("locking"), lockings, string(c.Locking)))
+	add(validateLockPrefix(field.NewPath("lockPrefix"), c.LockPrefix))
 	errs = append(errs, validateTimeouts(field.NewPath("timeouts"), c.Timeouts)...)
 	errs = append(errs, validateClient(field.NewPath("client"), c.Client)...)
 	add(validateAddress(field.NewPath("listenAddress"), c.ListenAddress))
@@ -92,6 +102,14 @@ func between(path *field.Path, workers, least int) *field.Error {
 	return nil
 }
 
+func validateLockPrefix(path *field.Path, prefix string) *field.Error {
+	foreign := func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-", r) }
+	if len(prefix) > maxLockPrefix || strings.HasPrefix(prefix, "-") || strings.ContainsFunc(prefix, foreign) {
+		return invalid(path, "expected at most %d of a-z, 0-9 and -, without - at the beginning, but found %s", maxLockPrefix, quote(prefix))
+	}
+	return nil
+}
+
 func validateTimeouts(path *field.Path, t Timeouts) field.ErrorList {
 	var errs field.ErrorList
 	for _, timeout := range []struct {
@@ -113,6 +131,9 @@ func validateTimeouts(path *field.Path, t Timeouts) field.ErrorList {
 		if timeout.span.Duration <= 0 {
 			errs = append(errs, invalid(path.Child(timeout.name), "expected a duration above zero, such as 30s, but found %s", timeout.span.Duration))
 		}
+	}
+	if lease := t.Lease.Duration; lease < minLease || lease > maxLease {
+		errs = append(errs, invalid(path.Child("lease"), "expected a duration from 3s to 1h, but found %s", lease))
 	}
 	return errs
 }

@@ -1,2 +1,3 @@
-// Package telemetry is what an operator's tools see of a host from outside: metrics, and whether it is alive and ready.
+// Package telemetry is what an operator's tools see of a host from outside: metrics, whether it is alive and ready, and the records
+// in the log that the tools of a Landscaper look for: how busy its workers are, and what its autoscalers say.
 package telemetry

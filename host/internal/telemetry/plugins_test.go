@@ -23,19 +23,6 @@ func TestPluginCollector(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(telemetry.NewPluginCollector(func() []plugin.Status { return status }))
 	url, _ := serve(t, func() error { return nil }, registry)
-	read := func() []string {
-		_, body, err := request(t, http.MethodGet, url+"/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var samples []string
-		for line := range strings.Lines(body) {
-			if !strings.HasPrefix(line, "#") {
-				samples = append(samples, strings.TrimSpace(line))
-			}
-		}
-		return samples
-	}
 	want := []string{
 		`pergola_plugin_info{file="helm",name="helm",sdk="v0.1",version="v1"} 1`,
 		`pergola_plugin_info{file="mock",name="mock",sdk="",version="a\nb"} 1`,
@@ -48,11 +35,27 @@ func TestPluginCollector(t *testing.T) {
 		`pergola_plugin_up{file="mock"} 0`,
 		`pergola_plugin_up{file="text"} 0`,
 	}
-	if diff := cmp.Diff(want, read()); diff != "" {
+	if diff := cmp.Diff(want, samples(t, url)); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	status = nil
-	if got := read(); got != nil {
+	if got := samples(t, url); got != nil {
 		t.Errorf("expected no metrics without plugins, but found %v", got)
 	}
+}
+
+// samples are the lines of the metrics that a server shows, without their descriptions.
+func samples(t *testing.T, url string) []string {
+	t.Helper()
+	code, body, err := request(t, http.MethodGet, url+"/metrics")
+	if err != nil || code != http.StatusOK {
+		t.Fatalf("%d %v\n%s", code, err, body)
+	}
+	var lines []string
+	for line := range strings.Lines(body) {
+		if !strings.HasPrefix(line, "#") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
 }

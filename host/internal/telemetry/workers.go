@@ -1,0 +1,60 @@
+package telemetry
+
+import (
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// busyPercent is how many percent of a plugin's workers may be in use without a record in the log.
+const busyPercent = 70
+
+// Workers are those of one plugin.
+type Workers struct {
+	// Plugin is the name that the plugin gives itself.
+	Plugin string
+	// Used is how many are working now, and Max how many there are.
+	Used, Max int
+}
+
+// LogWorkers logs how many workers of a plugin are in use, out of how many there are, if these are more than 70 percent. It is
+// called at the beginning of a reconciliation, with the one that begins.
+func LogWorkers(log *slog.Logger, plugin string, used, limit int) {
+	if used*100 > limit*busyPercent {
+		log.Info("worker threads of controller "+plugin, "reconciledResourceKind", "DeployItem", "usedWorkerThreads", used)
+	}
+}
+
+// workerCollector counts the workers whenever it is asked for metrics.
+type workerCollector struct {
+	workers func() []Workers
+
+	used, limit *prometheus.Desc
+}
+
+var _ prometheus.Collector = (*workerCollector)(nil)
+
+// NewWorkerCollector returns a collector of the metrics pergola_worker_threads_used and pergola_worker_threads_max. workers
+// returns each plugin once; it may be called at any time, by several at once.
+func NewWorkerCollector(workers func() []Workers) prometheus.Collector {
+	return &workerCollector{
+		workers: workers,
+		used: prometheus.NewDesc("pergola_worker_threads_used",
+			"How many calls of the plugin are under way. An item that waits for something counts for none.", []string{"plugin"}, nil),
+		limit: prometheus.NewDesc("pergola_worker_threads_max",
+			"How many calls of the plugin may be under way at the same time.", []string{"plugin"}, nil),
+	}
+}
+
+func (c *workerCollector) Describe(descs chan<- *prometheus.Desc) {
+	descs <- c.used
+	descs <- c.limit
+}
+
+func (c *workerCollector) Collect(metrics chan<- prometheus.Metric) {
+	for _, w := range c.workers() {
+		plugin := label(w.Plugin)
+		metrics <- prometheus.MustNewConstMetric(c.used, prometheus.GaugeValue, float64(w.Used), plugin)
+		metrics <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(w.Max), plugin)
+	}
+}
