@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,8 +55,8 @@ func newHostCommand() *cobra.Command {
 
 // defaultIdentity is the pod's name, or the machine's.
 func defaultIdentity() string {
-	if pod := os.Getenv("MY_POD_NAME"); pod != "" {
-		return pod
+	if pod := ownPod(); pod.name != "" {
+		return pod.name
 	}
 	if host, err := os.Hostname(); err == nil {
 		return host
@@ -73,73 +74,146 @@ func runHost(ctx context.Context, flags *hostFlags, settings *config.HostConfigu
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(cluster, settings.Timeouts.Shutdown.Duration)
+	podCluster, err := clusterConfig(cmp.Or(flags.hostKubeconfig, flags.kubeconfig), config.Client{})
 	if err != nil {
 		return err
 	}
-	selectors, errs := responsibility.Compile(settings.TargetSelectors, nil)
+	replicas, err := joinReplicas(ctx, podCluster, ownPod(), settings, log)
+	if err != nil {
+		return err
+	}
+	h := &host{flags: flags, settings: settings, replicas: replicas, log: log, level: level}
+	if err := h.setUp(ctx, cluster, podCluster); err != nil {
+		return errors.Join(err, replicas.abandon(ctx))
+	}
+	return h.run(ctx)
+}
+
+// host is a host and what it is made of.
+type host struct {
+	flags    *hostFlags
+	settings *config.HostConfiguration
+	replicas *replicas
+	log      *slog.Logger
+	level    slog.Level
+
+	manager     manager.Manager
+	plugins     *plugin.Set
+	deployItems *controller.Controller
+}
+
+// setUp makes everything that the host consists of, and starts nothing.
+func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) error {
+	var err error
+	if h.manager, err = newManager(cluster, h.settings.Timeouts.Shutdown.Duration); err != nil {
+		return err
+	}
+	selectors, errs := responsibility.Compile(h.settings.TargetSelectors, nil)
 	if len(errs) > 0 {
 		return errs.ToAggregate()
 	}
-	deployItems := controller.New(mgr, controller.Options{
-		Identity:       settings.Identity,
-		Workers:        settings.Workers,
-		PluginWorkers:  pluginWorkers(settings),
-		AbortTimeout:   settings.Timeouts.Abort.Duration,
+	h.deployItems = controller.New(h.manager, controller.Options{
+		Identity:       h.settings.Identity,
+		Workers:        h.settings.Workers,
+		PluginWorkers:  pluginWorkers(h.settings),
+		AbortTimeout:   h.settings.Timeouts.Abort.Duration,
 		Selectors:      selectors,
-		DefaultContext: flags.standalone,
-		Log:            log,
+		DefaultContext: h.flags.standalone,
+		Log:            h.log,
 	})
-	plugins, err := plugin.Open(plugin.Options{
-		Dir:          flags.pluginDir,
-		Log:          log,
-		LogLevel:     level,
+	h.plugins, err = plugin.Open(plugin.Options{
+		Dir:          h.flags.pluginDir,
+		Log:          h.log,
+		LogLevel:     h.level,
 		HostVersion:  version,
-		StartTimeout: settings.Timeouts.PluginStart.Duration,
-		StopGrace:    settings.Timeouts.PluginStop.Duration,
-		Configs:      pluginConfigs(settings),
-	}, deployItems)
+		StartTimeout: h.settings.Timeouts.PluginStart.Duration,
+		StopGrace:    h.settings.Timeouts.PluginStop.Duration,
+		Configs:      pluginConfigs(h.settings),
+	}, h.deployItems)
 	if err != nil {
 		return err
 	}
-	deployItems.SetPlugins(plugins)
-	if flags.standalone {
-		options, err := jobOptions(settings)
-		if err != nil {
-			return err
-		}
-		setter, err := job.Setup(mgr, func(t v1alpha1.DeployItemType) bool { return plugins.For(t) != nil }, controller.NewMetadata, log, options)
-		if err != nil {
-			return err
-		}
-		deployItems.OnServe(setter.Served)
-	}
-	if err := metrics.Registry.Register(telemetry.NewPluginCollector(plugins.Status)); err != nil {
-		return fmt.Errorf("register plugin metrics: %w", err)
-	}
-	endpoints, err := telemetry.Listen(ctx, settings.ListenAddress, readiness(mgr, plugins), metrics.Registry)
-	if err != nil {
+	h.deployItems.SetPlugins(h.plugins)
+	if err := h.replicas.lock(h.manager, h.deployItems, h.settings.LockPrefix); err != nil {
 		return err
 	}
-	log.Info("host is starting", "version", version, "config", flags.config, "pluginDir", flags.pluginDir, "identity", settings.Identity,
-		"standalone", flags.standalone, "listenAddress", endpoints.Address())
-	return run(ctx, mgr, plugins, deployItems, endpoints)
+	if h.flags.standalone {
+		if err := h.setJobs(); err != nil {
+			return err
+		}
+	}
+	if err := h.manager.Add(h.deployItems); err != nil {
+		return fmt.Errorf("set up the host: %w", err)
+	}
+	return h.measure(ctx, podCluster)
 }
 
-// run starts everything and stops it in reverse: the plugins outlive those who call them.
-func run(ctx context.Context, mgr manager.Manager, plugins *plugin.Set, runnables ...manager.Runnable) error {
-	for _, runnable := range runnables {
-		if err := mgr.Add(runnable); err != nil {
-			return fmt.Errorf("set up the host: %w", err)
-		}
+// setJobs has the host set jobs, too.
+func (h *host) setJobs() error {
+	options, err := jobOptions(h.settings)
+	if err != nil {
+		return err
 	}
-	pluginsCtx, stopPlugins := context.WithCancel(context.WithoutCancel(ctx))
-	pluginsEnded := make(chan error, 1)
-	go func() { pluginsEnded <- plugins.Run(pluginsCtx) }()
+	options.Elected, options.Surveyed = h.replicas.elected, true
+	serves := func(t v1alpha1.DeployItemType) bool { return h.plugins.For(t) != nil }
+	setter, err := job.Setup(h.manager, serves, controller.NewMetadata, h.log, options)
+	if err != nil {
+		return err
+	}
+	h.deployItems.OnServe(setter.Served)
+	h.deployItems.OnSurvey(setter)
+	h.replicas.onElection(setter.ReplicasChanged)
+	return nil
+}
 
-	err := mgr.Start(ctx)
-	stopPlugins()
-	return errors.Join(err, <-pluginsEnded)
+// measure has the host seen from outside. Afterwards it listens.
+func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
+	err := errors.Join(
+		h.replicas.measureAutoscalers(h.manager, podCluster, ownPod()),
+		metrics.Registry.Register(telemetry.NewPluginCollector(h.plugins.Status)),
+		metrics.Registry.Register(telemetry.NewWorkerCollector(h.deployItems.Workers)))
+	if err != nil {
+		return fmt.Errorf("set up metrics: %w", err)
+	}
+	endpoints, err := telemetry.Listen(ctx, h.settings.ListenAddress, h.ready, metrics.Registry)
+	if err != nil {
+		return err
+	}
+	h.log.Info("host is starting", "version", version, "config", h.flags.config, "pluginDir", h.flags.pluginDir,
+		"identity", h.settings.Identity, "standalone", h.flags.standalone, "locking", !h.replicas.alone(),
+		"listenAddress", endpoints.Address())
+	if err := h.manager.Add(endpoints); err != nil {
+		return fmt.Errorf("set up the host: %w", err)
+	}
+	return nil
+}
+
+// run starts everything and stops it in reverse: the plugins outlive those who call them, and so does the sign of life of this
+// replica, without which others take its locks over. A replica that was replaced stops, too.
+func (h *host) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	longer, end := context.WithCancel(context.WithoutCancel(ctx))
+	pluginsEnded, replicasEnded := make(chan error, 1), make(chan error, 1)
+	go func() { pluginsEnded <- h.plugins.Run(longer) }()
+	go func() {
+		defer stop()
+		replicasEnded <- h.replicas.run(longer)
+	}()
+
+	err := h.manager.Start(ctx)
+	end()
+	return errors.Join(err, <-pluginsEnded, <-replicasEnded)
+}
+
+// ready is why the host cannot work yet, or any more; nil if it can.
+func (h *host) ready() error {
+	select {
+	case <-h.manager.Elected():
+	default:
+		return errors.New("the host is starting")
+	}
+	return errors.Join(h.plugins.Ready(), h.replicas.ready())
 }
 
 // withAdvice adds to an error what to do about it, where the error does not say.
@@ -210,16 +284,4 @@ func newManager(cluster *rest.Config, drain time.Duration) (manager.Manager, err
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 	return mgr, nil
-}
-
-// readiness is why the host cannot work yet, or any more; nil if it can.
-func readiness(mgr manager.Manager, plugins *plugin.Set) func() error {
-	return func() error {
-		select {
-		case <-mgr.Elected():
-		default:
-			return errors.New("the host is starting")
-		}
-		return plugins.Ready()
-	}
 }

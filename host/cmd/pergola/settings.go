@@ -14,8 +14,10 @@ import (
 type hostFlags struct {
 	config     string
 	kubeconfig string
-	pluginDir  string
-	standalone bool
+	// hostKubeconfig is that of the cluster of the host's pods.
+	hostKubeconfig string
+	pluginDir      string
+	standalone     bool
 	// Those below are fields of the HostConfiguration, too; see overrides.
 	identity  string
 	listen    string
@@ -30,6 +32,8 @@ func (f *hostFlags) addTo(cmd *cobra.Command) {
 		"file with a HostConfiguration; without it everything has its default. Flags override its fields")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "",
 		"kubeconfig of the cluster with the DeployItems; without it $KUBECONFIG, or the cluster that this pod runs in")
+	flags.StringVar(&f.hostKubeconfig, "host-kubeconfig", "",
+		"kubeconfig of the cluster that the host's own pods run in; without it that of --kubeconfig")
 	flags.StringVar(&f.pluginDir, "plugin-dir", "/plugins", "directory with the deployer binaries")
 	flags.BoolVar(&f.standalone, "standalone", false,
 		"also set jobs: work without a Landscaper. Never use it beside one")

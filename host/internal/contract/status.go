@@ -50,6 +50,17 @@ func Enqueue(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.Deploye
 	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonQueued, messageQueued, now)
 }
 
+// TakeOver changes the status to that of a job under way that another deployer goes on with, and leaves the job as it is. It always
+// changes something: the write of it tells the one before that the job is not its own any more.
+func TakeOver(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInformation, now time.Time) {
+	signal := wholeSeconds(now)
+	if last := item.Status.LastReconcileTime; last != nil && !last.Before(&signal) {
+		signal = v1alpha1.NewTime(last.Add(time.Second))
+	}
+	item.Status.LastReconcileTime = &signal
+	item.Status.Deployer = deployer
+}
+
 // FinishUnchanged changes the status to that of a job that was picked up and finished without a call of the deployer.
 func FinishUnchanged(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInformation, now time.Time) {
 	Begin(item, false, deployer, now)

@@ -98,6 +98,9 @@ func (o *observer) attend(ctx context.Context, signals <-chan struct{}, cancel c
 		select {
 		case <-ctx.Done():
 			return
+		case <-o.job.lock.Lost():
+			cancel(plugin.ErrInterrupted)
+			return
 		case <-signals:
 			look = true
 		case <-ticker.C():
@@ -113,7 +116,8 @@ func (o *observer) look(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	meta := NewMetadata()
-	if err := j.cache.Get(ctx, keyOf(j.item), meta); err == nil && meta.UID == j.item.UID && !newer(meta.ResourceVersion, j.item.ResourceVersion) {
+	err := j.cache.Get(ctx, keyOf(j.item), meta)
+	if err == nil && meta.UID == j.item.UID && !newer(meta.ResourceVersion, j.item.ResourceVersion) || ctx.Err() != nil { // the call has ended
 		return nil
 	}
 	return j.readAgain(ctx, j.stillWanted)

@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -19,9 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -59,13 +65,19 @@ type Controller struct {
 	memory  *memory
 	router  *router
 	targets *target.Resolver
+	locker  *lock.Locker // nil without locks
 	clock   clock.WithTicker
 	changes chan struct{}
 	onServe func(ctx context.Context, types []v1alpha1.DeployItemType) error
+	witness SurveyWitness // nil for none
+
+	mu    sync.Mutex
+	slots map[string]*slots // by name of the plugin
 }
 
 var (
 	_ plugin.Listener                = (*Controller)(nil)
+	_ lock.Listener                  = (*Controller)(nil)
 	_ manager.Runnable               = (*Controller)(nil)
 	_ manager.LeaderElectionRunnable = (*Controller)(nil)
 )
@@ -79,6 +91,7 @@ func New(mgr manager.Manager, options Options) *Controller {
 		memory:  newMemory(),
 		clock:   clock.RealClock{},
 		changes: make(chan struct{}, 1),
+		slots:   map[string]*slots{},
 	}
 	c.router = newRouter(c.memory, c.clock.Now)
 	targetOptions := []target.Option{target.WithTokens(&target.ClientTokenRequester{Client: mgr.GetClient()}, mgr.GetConfig())}
@@ -99,10 +112,21 @@ func (c *Controller) setPlugins(p plugins) {
 	c.router.plugins = p
 }
 
+// SetLocks has the Controller work under locks, which in turn need it as their listener. Without it works as if it were the only
+// one. It is called before Start.
+func (c *Controller) SetLocks(locker *lock.Locker) {
+	c.locker, c.router.locks = locker, locker
+}
+
 // OnServe sets a function that is told the types of each plugin that begins to be served. An error ends the Controller. It is
 // called before Start.
 func (c *Controller) OnServe(f func(ctx context.Context, types []v1alpha1.DeployItemType) error) {
 	c.onServe = f
+}
+
+// OnSurvey sets who is told of the items that are there at the start. It is called before Start.
+func (c *Controller) OnSurvey(witness SurveyWitness) {
+	c.witness = witness
 }
 
 // Changed implements plugin.Listener.
@@ -116,6 +140,23 @@ func (c *Controller) Changed() {
 // WakeUp implements plugin.Listener.
 func (c *Controller) WakeUp(p *plugin.Plugin, namespace, name string) {
 	c.router.WakeUp(p.Name(), namespace, name)
+}
+
+// Freed implements lock.Listener.
+func (c *Controller) Freed(key lock.Key) { c.router.Freed(key) }
+
+// Lost implements lock.Listener.
+func (c *Controller) Lost(key lock.Key) { c.router.Lost(key) }
+
+// Workers tells for each plugin how many calls are under way, and how many there may be.
+func (c *Controller) Workers() []telemetry.Workers {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []telemetry.Workers
+	for _, name := range slices.Sorted(maps.Keys(c.slots)) {
+		all = append(all, telemetry.Workers{Plugin: name, Used: c.slots[name].used(), Max: c.slots[name].size})
+	}
+	return all
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica is active.
@@ -133,24 +174,51 @@ func (c *Controller) Start(ctx context.Context) error {
 	if err := c.watchReferences(ctx); err != nil {
 		return err
 	}
+	if err := c.watchLocks(ctx); err != nil {
+		return err
+	}
 	informer, err := c.manager.GetCache().GetInformer(ctx, NewMetadata())
 	if err != nil {
 		return fmt.Errorf("watch deploy items: %w", err)
 	}
+	c.router.hold() // until the end of the survey
 	if err := c.addClassifier(); err != nil {
 		return err
 	}
 	if _, err := informer.AddEventHandler(c.router); err != nil {
 		return fmt.Errorf("watch deploy items: %w", err)
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.survey().run(ctx) })
+	group.Go(func() error { return c.servePlugins(ctx) })
+	return group.Wait()
+}
+
+// survey returns the survey of the items that are there when the host starts.
+func (c *Controller) survey() *survey {
+	return &survey{
+		live: c.manager.GetAPIReader(), cache: c.manager.GetCache(), router: c.router, witness: c.witness, clock: c.clock, log: c.options.Log,
+	}
+}
+
+// servePlugins serves each plugin as soon as it is known to serve something, until ctx ends.
+func (c *Controller) servePlugins(ctx context.Context) error {
 	served := map[string]bool{}
 	for {
+		serving := map[string]bool{}
 		for _, p := range c.plugins.Serving() {
-			if name := p.Name(); !served[name] {
+			name := p.Name()
+			serving[name] = true
+			if !served[name] {
 				if err := c.serve(ctx, p); err != nil {
 					return err
 				}
 				served[name] = true
+			}
+		}
+		for name := range served {
+			if !serving[name] { // other replicas may have the plugin
+				c.router.locks.ReleaseAll(ctx, name)
 			}
 		}
 		c.router.pluginsRun(c.plugins.Running())
@@ -167,6 +235,18 @@ func watchedBesides() []client.Object {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	return []client.Object{&v1alpha1.Target{}, &v1alpha1.Context{}, secret}
+}
+
+// watchLocks has the locks of others known before anything is done.
+func (c *Controller) watchLocks(ctx context.Context) error {
+	if c.locker == nil {
+		return nil
+	}
+	informer, err := c.manager.GetCache().GetInformer(ctx, &v1alpha1.SyncObject{})
+	if err != nil {
+		return fmt.Errorf("watch locks: %w", err)
+	}
+	return c.locker.Watch(ctx, informer)
 }
 
 // watchReferences has items looked at again when what they use changes.
@@ -202,6 +282,10 @@ func (c *Controller) addPlugin(name string) error {
 	if n := c.options.PluginWorkers[name]; n > 0 {
 		calls = n
 	}
+	slots := newSlots(calls, c.clock.Now)
+	c.mu.Lock()
+	c.slots[name] = slots
+	c.mu.Unlock()
 	r := &reconciler{
 		name:         name,
 		identity:     c.options.Identity,
@@ -215,7 +299,8 @@ func (c *Controller) addPlugin(name string) error {
 		plugins:      c.plugins,
 		router:       c.router,
 		memory:       c.memory,
-		slots:        newSlots(calls),
+		slots:        slots,
+		locks:        c.router.locks,
 		recorder:     c.manager.GetEventRecorder("pergola"),
 		clock:        c.clock,
 		random:       defaultRandom,

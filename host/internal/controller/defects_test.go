@@ -205,7 +205,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 			reason: "a job is picked up although every call is taken, and its time does not run meanwhile", answer: succeeds,
 			item: func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1s" },
 			check: func(t *testing.T, b *bench) {
-				b.slots.take(slotKey(1), true)
+				b.slots.take(slotKey(1), underWay)
 				jobID := b.setJob()
 				for range 3 {
 					b.look(t.Context())

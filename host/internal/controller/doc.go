@@ -11,6 +11,7 @@
 //
 // What a replica has read and written itself it remembers (see memory): an item that has nothing to do is not read again until
 // something has changed that could give it something to do, and one whose job is under way is not read again for each poll.
+// When the host starts it lists all items once, page by page, so that those that have nothing to do are not read one by one.
 // None of this is needed for correctness. Every write is conditional on the resourceVersion that its decision was made from;
 // a write that meets a conflict is given up, and everything is decided again from what is there now.
 //
@@ -21,6 +22,17 @@
 //
 // While a call is under way the item is attended to. A change that leaves the call its purpose, such as a label, disturbs
 // nothing; another job, a deletion, an abort or an interruption cancels the call. What the plugin says of its progress is shown.
+//
+// # Replicas
+//
+// Every replica hears of every item. Each item prefers one of them; the others leave it alone for a moment, and then try to
+// take it, too. A job is carried out under the item's lock (package lock), which is taken when there is something to do and a slot
+// to do it with, and held until the job ends. An item whose lock another replica holds is not read; when that one gives
+// it back it notes the version at which there was nothing to do, so that the item need not be read for that either. A job
+// that waits for its turn is not locked: that its pick-up was written down without a lock does no harm, as it starts
+// nothing, and whoever has a slot first carries it out.
+//
+// A lock that was taken over, or may have been, fences off: see job.takeOver, job.readAgain and exporter.write.
 //
 // # Waiting
 //

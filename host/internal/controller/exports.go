@@ -23,8 +23,12 @@ type exporter struct {
 }
 
 // write creates the secret or brings it up to date, and returns a reference to it; nil if there is nothing to export. A secret
-// of that name that does not belong to the item is not touched: the error is a contract.Error that ends the job.
-func (e *exporter) write(ctx context.Context, item *v1alpha1.DeployItem, values []byte) (*v1alpha1.ObjectReference, error) {
+// of that name that does not belong to the item is not touched: the error is a contract.Error that ends the job. verify tells whether
+// the item is still ours to write for; it is asked between the secret's read and its conditional write, so that one who does not
+// know that another goes on with the job cannot put old values in the place of newer ones.
+func (e *exporter) write(
+	ctx context.Context, item *v1alpha1.DeployItem, values []byte, verify func(context.Context) error,
+) (*v1alpha1.ObjectReference, error) {
 	if values == nil {
 		return nil, nil //nolint:nilnil // nothing to export is an ordinary case and no error
 	}
@@ -34,7 +38,7 @@ func (e *exporter) write(ctx context.Context, item *v1alpha1.DeployItem, values 
 	ref := &v1alpha1.ObjectReference{Name: secret.Name, Namespace: secret.Namespace}
 	err := e.live.Create(ctx, secret)
 	if apierrors.IsAlreadyExists(err) {
-		err = e.update(ctx, item, client.ObjectKeyFromObject(secret), values)
+		err = e.update(ctx, item, client.ObjectKeyFromObject(secret), values, verify)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write export secret %q: %w", ref.Name, err)
@@ -42,7 +46,9 @@ func (e *exporter) write(ctx context.Context, item *v1alpha1.DeployItem, values 
 	return ref, nil
 }
 
-func (e *exporter) update(ctx context.Context, item *v1alpha1.DeployItem, key client.ObjectKey, values []byte) error {
+func (e *exporter) update(
+	ctx context.Context, item *v1alpha1.DeployItem, key client.ObjectKey, values []byte, verify func(context.Context) error,
+) error {
 	secret := &corev1.Secret{}
 	if err := e.live.Get(ctx, key, secret); err != nil {
 		return err
@@ -66,6 +72,9 @@ func (e *exporter) update(ctx context.Context, item *v1alpha1.DeployItem, key cl
 		secret.Data = map[string][]byte{}
 	}
 	secret.Data[exportKey] = values
+	if err := verify(ctx); err != nil {
+		return err
+	}
 	return e.live.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -76,7 +77,7 @@ func TestExports(t *testing.T) {
 			if tc.values != "" {
 				values = []byte(tc.values)
 			}
-			ref, err := (&exporter{live: admin}).write(t.Context(), item, values)
+			ref, err := (&exporter{live: admin}).write(t.Context(), item, values, stillHeld)
 			var conflict contract.Error
 			if errors.As(err, &conflict) != tc.conflict || !tc.conflict && err != nil || tc.conflict && !conflict.Final() {
 				t.Fatalf("%s: %v", tc.reason, err)
@@ -104,7 +105,7 @@ func TestExports(t *testing.T) {
 func TestExportsChangedByOthersMeanwhile(t *testing.T) {
 	item := itemAt("ours", "5")
 	item.Namespace = newNamespace(t)
-	if _, err := (&exporter{live: admin}).write(t.Context(), item, []byte("old")); err != nil {
+	if _, err := (&exporter{live: admin}).write(t.Context(), item, []byte("old"), stillHeld); err != nil {
 		t.Fatal(err)
 	}
 	racing := interceptor.NewClient(admin, interceptor.Funcs{
@@ -116,7 +117,30 @@ func TestExportsChangedByOthersMeanwhile(t *testing.T) {
 			return c.Patch(ctx, obj, patch, opts...)
 		},
 	})
-	if _, err := (&exporter{live: racing}).write(t.Context(), item, []byte("new")); err == nil || asError("WriteExports", err).Final() {
+	if _, err := (&exporter{live: racing}).write(t.Context(), item, []byte("new"), stillHeld); err == nil || asError("WriteExports", err).Final() {
 		t.Errorf("expected a conflict, which is tried again, but found %v", err)
 	}
 }
+
+// TestExportsOfALostJob: who does not know that another replica goes on with the job does not put old values in the place of newer ones.
+func TestExportsOfALostJob(t *testing.T) {
+	item := itemAt("ours", "5")
+	item.Namespace = newNamespace(t)
+	ref, err := (&exporter{live: admin}).write(t.Context(), item, []byte("of the new holder"), stillHeld)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := func(context.Context) error { return lock.ErrLost }
+	if _, err := (&exporter{live: admin}).write(t.Context(), item, []byte("old"), lost); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("expected the error that the lock was lost, but found %v", err)
+	}
+	secret := &corev1.Secret{}
+	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(secret.Data[exportKey]); got != "of the new holder" {
+		t.Errorf("the exports are %q now", got)
+	}
+}
+
+func stillHeld(context.Context) error { return nil }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -69,7 +70,7 @@ func newBench(t *testing.T, answer answer, modify ...func(*v1alpha1.DeployItem))
 	r.plugins = &fakePlugins{serving: []*fakeDeployer{b.plugin}}
 	api := interceptor.NewClient(admin, b.interceptors())
 	b.reconciler = &reconciler{
-		name: "one", identity: "here", abortTimeout: time.Minute, slots: newSlots(1), newJobID: uuid.NewString,
+		name: "one", identity: "here", abortTimeout: time.Minute, slots: newSlots(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
 		cache: admin, live: admin, writer: &writer{client: client.WithFieldOwner(api, UserAgent)}, exports: &exporter{live: api},
 		targets: target.NewResolver(admin, admin), plugins: r.plugins, router: r, memory: m,
 		recorder: b.events, clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),

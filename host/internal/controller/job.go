@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -35,6 +37,7 @@ type job struct {
 
 	plugin   deployer
 	decision contract.Decision
+	lock     *lock.Lock // nil before it is taken
 	log      *slog.Logger
 	gone     bool // the item is, or will be without our doing
 	// step and message are what the plugin said last about its progress, as far as that is not in the status.
@@ -48,8 +51,24 @@ func (j *job) finished() bool {
 }
 
 // run takes the job one step on. What goes wrong with the job is written into the item's status; the error is that of a write
-// or a read, or errOutdated.
+// or a read, errOutdated, or lock.ErrHeld.
 func (j *job) run(ctx context.Context) error {
+	// A job begins only when it has a slot for its call; without one it is picked up and waits for its turn, for any replica.
+	if j.needsCall() {
+		if !j.slots.take(keyOf(j.item), j.place()) {
+			return j.waitForTurn(ctx)
+		}
+		defer j.slots.giveBack()
+		telemetry.LogWorkers(j.reconciler.log, j.name, j.slots.used(), j.slots.size)
+	}
+
+	// 7
+	var err error
+	if j.lock, err = j.locks.Acquire(ctx, j.lockKey(j.item)); err != nil {
+		return err
+	}
+
+	// 8, and what ends a job without its deployer.
 	switch j.decision.Action {
 	case contract.Skip:
 		return j.skip(ctx)
@@ -61,25 +80,22 @@ func (j *job) run(ctx context.Context) error {
 		return j.repair(ctx)
 	case contract.Settle:
 		return j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.SettleConditions(item, j.clock.Now()) })
+	case contract.Continue, contract.Abort:
+		err = j.takeOver(ctx)
 	default:
+		err = j.pickUp(ctx, contract.Begin)
 	}
-
-	// 8: only a job that has a slot for a call begins; any other one is picked up and waits for its turn.
-	if j.needsCall() {
-		if !j.slots.take(keyOf(j.item), j.begun()) {
-			return j.waitForTurn(ctx)
-		}
-		defer j.slots.giveBack()
-	}
-	if !j.begun() {
-		if err := j.pickUp(ctx, contract.Begin); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	if !j.needsCall() {
 		return j.finishWithoutCall(ctx)
 	}
+	return j.carryOut(ctx)
+}
 
+// carryOut calls the plugin for a job that was picked up.
+func (j *job) carryOut(ctx context.Context) error {
 	// 9: an item that cannot be deployed gets no finalizer, and can be deleted at once; but nothing is deployed before the
 	// finalizer is there to remember it.
 	call, err := j.prepare(ctx)
@@ -103,6 +119,14 @@ func (j *job) run(ctx context.Context) error {
 	return j.handleOutcome(ctx, outcome)
 }
 
+// place is where the job stands in line for a slot.
+func (j *job) place() place {
+	if j.begun() {
+		return underWay
+	}
+	return placeOf(j.locks.Rank(j.item.UID))
+}
+
 // begun tells whether the job was picked up, and has not to wait for its turn any more.
 func (j *job) begun() bool {
 	return j.decision.Action == contract.Continue || j.decision.Action == contract.Abort
@@ -122,10 +146,13 @@ func (j *job) operation() plugin.Operation {
 	}
 }
 
-// needsCall tells whether the plugin has to be called. It has not for an abort that it knows nothing of: the call that was under
-// way is cancelled already. Nor has it for the deletion of an item that never got a finalizer, and so never reached a deployer,
-// or whose user wants to leave behind what was deployed.
+// needsCall tells whether the plugin has to be called. It has not for what only ends a job, nor for an abort that it knows nothing of:
+// the call that was under way is cancelled already. Nor has it for the deletion of an item that never got a finalizer, and so never
+// reached a deployer, or whose user wants to leave behind what was deployed.
 func (j *job) needsCall() bool {
+	if !j.begun() && j.decision.Action != contract.Start && j.decision.Action != contract.PickUp {
+		return false
+	}
 	switch j.operation() {
 	case plugin.Abort:
 		return j.plugin.Info().Capabilities.Abort
@@ -161,6 +188,9 @@ func (j *job) pickUp(ctx context.Context, begin begin) error {
 		return err
 	}
 	j.retries = 0
+	if j.lock != nil {
+		j.lock.SetFenced()
+	}
 	j.decision.Action, j.decision.JobID = contract.Continue, ""
 	j.log = j.reconciler.log.With("deployitem", j.item.Namespace+"/"+j.item.Name, "jobID", j.item.Status.JobID)
 	j.log.Info("picked up job", "deletion", j.decision.Deletion, "force", j.decision.Force, "queued", contract.IsQueued(j.item))
@@ -168,6 +198,24 @@ func (j *job) pickUp(ctx context.Context, begin begin) error {
 		info := j.plugin.Info()
 		j.event(j.item, corev1.EventTypeNormal, "PickedUp", "the deployer "+info.Name+" "+info.Version+" has picked up the job "+j.item.Status.JobID)
 	}
+	return nil
+}
+
+// takeOver claims a job under way that somebody else may have been at work on, with one conditional write: another replica, which
+// had the lock before, or another host, which was meant for the item when the job was picked up. That one is fenced off by the write,
+// and cancels its call.
+func (j *job) takeOver(ctx context.Context) error {
+	otherHost := !j.selectors.Empty() && j.item.Status.Deployer.Identity != j.identity
+	if j.lock.Fenced() && !otherHost {
+		return nil
+	}
+	before := j.item.Status.Deployer.Identity
+	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.TakeOver(item, j.deployer(), j.clock.Now()) })
+	if err != nil {
+		return err
+	}
+	j.lock.SetFenced()
+	j.log.Info("took job over", "before", before)
 	return nil
 }
 
@@ -228,7 +276,7 @@ func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)
 	return j.write(ctx, func() error { return j.writer.status(ctx, j.item, change) })
 }
 
-// write does a write of a job that was picked up. When it meets the write of somebody else, the item is read again and
+// write does a write of a job that was picked up, as long as the lock is held. When it meets the write of somebody else, the item is read again and
 // everything is decided again; if that comes to the same, the write is done to what is there now.
 func (j *job) write(ctx context.Context, write func() error) error {
 	j.mu.Lock()
@@ -247,6 +295,9 @@ func (j *job) stillWanted(fresh *v1alpha1.DeployItem) bool {
 
 func (j *job) retryOutdated(ctx context.Context, write func() error, wanted func(fresh *v1alpha1.DeployItem) bool) error {
 	for range maxConflicts {
+		if j.lockLost() {
+			return errOutdated
+		}
 		err := write()
 		if !errors.Is(err, errOutdated) {
 			return err
@@ -258,8 +309,17 @@ func (j *job) retryOutdated(ctx context.Context, write func() error, wanted func
 	return errOutdated
 }
 
-// readAgain reads the item again while the job is under way. The error is errOutdated if it is not wanted any more, or that of
-// the read.
+func (j *job) lockLost() bool {
+	select {
+	case <-j.lock.Lost():
+		return true
+	default:
+		return false
+	}
+}
+
+// readAgain reads the item again while the job is under way. The error is errOutdated if it is not wanted any more or the lock was
+// lost, or that of the read. The lock is looked at after the item: see lock.Lock.Verify.
 func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployItem) bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
@@ -273,6 +333,11 @@ func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployI
 	}
 	if !wanted(fresh) {
 		return errOutdated
+	}
+	if err := j.lock.Verify(ctx); errors.Is(err, lock.ErrLost) {
+		return errOutdated
+	} else if err != nil {
+		return err
 	}
 	*j.item = *fresh
 	return nil

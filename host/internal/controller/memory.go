@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -80,6 +81,38 @@ func (m *memory) idle(e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entries[keyOf(e.item)] = &entry{uid: e.item.UID, version: e.item.ResourceVersion, reported: e.reported}
+}
+
+// settled remembers that an item has nothing to do at a version, as another replica has noted.
+func (m *memory) settled(key types.NamespacedName, uid types.UID, version string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entries[key] = &entry{uid: uid, version: version}
+}
+
+// state tells what is remembered of an item: its UID, empty if nothing is, and the version at which it has nothing to do, or whether
+// its job goes on. One that waits in line for its turn has not begun.
+func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, goesOn bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.entries[key]
+	if !ok {
+		return "", "", false
+	}
+	if e.item == nil {
+		return e.uid, e.version, false
+	}
+	return e.uid, "", !contract.IsQueued(e.item)
+}
+
+// surveyed remembers that an item had nothing to do when it was listed, unless it has been looked at in the meantime: what is
+// remembered of that may be newer, or a job under way.
+func (m *memory) surveyed(item *v1alpha1.DeployItem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.entries[keyOf(item)]; !ok {
+		m.entries[keyOf(item)] = &entry{uid: item.UID, version: item.ResourceVersion}
+	}
 }
 
 // begin remembers that a plugin's job is being worked on, so that what happens meanwhile is not missed, and returns the job as

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -139,7 +140,10 @@ func (j *job) repair(ctx context.Context) error {
 
 // succeed ends a job that is done: first its exports, then phase and jobIDFinished in one write.
 func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
-	ref, err := j.exports.write(ctx, j.item, outcome.Succeeded.Exports)
+	ref, err := j.exports.write(ctx, j.item, outcome.Succeeded.Exports, j.lock.Verify)
+	if errors.Is(err, lock.ErrLost) {
+		return errOutdated
+	}
 	if err != nil {
 		return j.handleError(ctx, asError("WriteExports", err), withProviderStatus(outcome.ProviderStatus))
 	}

@@ -198,7 +198,7 @@ func (c *chaos) check(before, after *v1alpha1.DeployItem) {
 // restart is a host that was killed, and another one that knows nothing.
 func (c *chaos) restart() {
 	c.note("host restarts")
-	c.memory, c.slots = newMemory(), newSlots(1)
+	c.memory, c.slots = newMemory(), newSlots(1, time.Now)
 	router := newRouter(c.memory, c.clock.Now)
 	router.plugins = c.plugins
 	c.router = router
@@ -282,11 +282,11 @@ func TestInvariantsHoldInAnyOrder(t *testing.T) {
 				c.clock.SetTime(c.clock.Now().Add(time.Duration(rapid.IntRange(-3600, 3600).Draw(rt, "seconds")) * time.Second))
 			},
 			"restart":   func(*rapid.T) { c.restart() },
-			"no worker": func(*rapid.T) { c.slots.take(slotKey(1), true) },
-			"worker":    func(*rapid.T) { c.slots = newSlots(1) },
+			"no worker": func(*rapid.T) { c.slots.take(slotKey(1), underWay) },
+			"worker":    func(*rapid.T) { c.slots = newSlots(1, time.Now) },
 		})
 		c.calm = true
-		c.slots = newSlots(1)
+		c.slots = newSlots(1, time.Now)
 		c.clock.Step(time.Hour)
 		c.checkForeign()
 		if item := c.drive(); item != nil && item.Status.JobID != item.Status.JobIDFinished {

@@ -130,7 +130,7 @@ func TestTargetMovesToAnotherHost(t *testing.T) {
 	moveToZone(t, target, "a")
 	selectsZone(t, b.reconciler, "a")
 	there := *b.reconciler
-	there.identity, there.memory, there.slots = "there", newMemory(), newSlots(1)
+	there.identity, there.memory, there.slots = "there", newMemory(), newSlots(1, time.Now)
 	selectsZone(t, &there, "b")
 	lookThere := func(ctx context.Context) {
 		if _, err := there.Reconcile(ctx, reconcile.Request{NamespacedName: keyOf(b.item)}); err != nil {
@@ -199,8 +199,8 @@ func TestTurnAfterAWakeUp(t *testing.T) {
 	}))
 	b.setJob()
 	b.clock.Step(b.look(t.Context()))
-	b.slots.take(slotKey(1), true) // another item is in its call
-	b.look(t.Context())            // into the line
+	b.slots.take(slotKey(1), underWay) // another item is in its call
+	b.look(t.Context())                // into the line
 	b.slots.giveBack()
 	b.router.turn(b.name, b.slots.settle(slotKey(1), false))
 	b.router.WakeUp(b.name, b.item.Namespace, b.item.Name) // right after the turn

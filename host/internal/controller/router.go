@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -34,6 +35,7 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 // router passes events of deploy items on to the queue of the plugin that serves them.
 type router struct {
 	plugins plugins
+	locks   locks
 	memory  *memory
 	now     func() time.Time
 
@@ -43,6 +45,8 @@ type router struct {
 	types map[types.NamespacedName]itemType
 	// untyped takes items whose type is not known yet.
 	untyped queue
+	// held: what was there when the host started waits for the end of the survey.
+	held bool
 }
 
 // itemType is the type of one item, not of a later one of the same name.
@@ -55,7 +59,7 @@ var _ cache.ResourceEventHandler = (*router)(nil)
 
 func newRouter(m *memory, now func() time.Time) *router {
 	return &router{
-		memory: m, now: now,
+		locks: lock.Off{}, memory: m, now: now,
 		queues: map[string]queue{},
 		types:  map[types.NamespacedName]itemType{},
 	}
@@ -63,12 +67,13 @@ func newRouter(m *memory, now func() time.Time) *router {
 
 // OnAdd hears of an item that is new, or that was there before the host started.
 func (r *router) OnAdd(obj any, isInInitialList bool) {
-	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		priority := priorityChange
-		if isInInitialList {
-			priority = priorityInitial
-		}
-		r.route(meta, priority)
+	meta, ok := obj.(*metav1.PartialObjectMetadata)
+	switch {
+	case !ok || isInInitialList && r.isHeld(): // release finds it in the cache
+	case isInInitialList:
+		r.route(meta, priorityInitial)
+	default:
+		r.route(meta, priorityChange)
 	}
 }
 
@@ -134,9 +139,10 @@ func (r *router) route(meta *metav1.PartialObjectMetadata, priority int) {
 	if p == nil {
 		return
 	}
+	after := r.patienceFor(lock.Key{Plugin: p.Name(), Item: key, UID: meta.UID})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	add(r.queues[p.Name()], key, priority)
+	addAfter(r.queues[p.Name()], key, priority, after)
 }
 
 // typeOf is the type of an item, as far as it can be told without reading it.
@@ -158,16 +164,40 @@ func (r *router) forgetType(key types.NamespacedName) {
 }
 
 // add puts a key into a queue; a plugin whose queue is not there yet gets all its items when it is.
-func add(q queue, key types.NamespacedName, priority int) {
+func add(q queue, key types.NamespacedName, priority int) { addAfter(q, key, priority, 0) }
+
+// addAfter does so after a while.
+func addAfter(q queue, key types.NamespacedName, priority int, after time.Duration) {
 	if q == nil {
 		return
 	}
 	request := reconcile.Request{NamespacedName: key}
 	if pq, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-		pq.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request)
+		pq.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: after}, request)
 		return
 	}
-	q.Add(request)
+	q.AddAfter(request, after)
+}
+
+// hold keeps the items that are there already from all queues until release. What changes meanwhile is passed on.
+func (r *router) hold() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held = true
+}
+
+func (r *router) isHeld() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held
+}
+
+// release puts the items that are there already into their queues.
+func (r *router) release(ctx context.Context, reader client.Reader) error {
+	r.mu.Lock()
+	r.held = false
+	r.mu.Unlock()
+	return existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) { r.route(meta, priorityInitial) })
 }
 
 // attach makes a queue that of a plugin and fills it with the items that are there already.
@@ -189,16 +219,27 @@ func (r *router) attachUntyped(ctx context.Context, reader client.Reader, q queu
 	return r.replay(ctx, reader, func(_ v1alpha1.DeployItemType, known bool) bool { return !known }, q)
 }
 
+// replay fills a queue with the items that are there already, unless release is going to.
 func (r *router) replay(ctx context.Context, reader client.Reader, wanted func(v1alpha1.DeployItemType, bool) bool, q queue) error {
+	if r.isHeld() {
+		return nil
+	}
+	return existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) {
+		if itemType, known := r.typeOf(meta); wanted(itemType, known) {
+			add(q, client.ObjectKeyFromObject(meta), priorityInitial)
+		}
+	})
+}
+
+// existing calls a function with each item of the cache.
+func existing(ctx context.Context, reader client.Reader, each func(*metav1.PartialObjectMetadata)) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
 	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list deploy items in the cache: %w", err)
 	}
 	for i := range list.Items {
-		if itemType, known := r.typeOf(&list.Items[i]); wanted(itemType, known) {
-			add(q, client.ObjectKeyFromObject(&list.Items[i]), priorityInitial)
-		}
+		each(&list.Items[i])
 	}
 	return nil
 }
@@ -211,6 +252,15 @@ func (r *router) classify(item *v1alpha1.DeployItem) {
 	meta := NewMetadata()
 	meta.ObjectMeta = item.ObjectMeta
 	r.route(meta, priorityChange)
+}
+
+// surveyed remembers the type of an item that was listed, unless the item has been read in the meantime.
+func (r *router) surveyed(item *v1alpha1.DeployItem) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.types[keyOf(item)]; !ok {
+		r.types[keyOf(item)] = itemType{uid: item.UID, name: item.Spec.Type}
+	}
 }
 
 // mended makes the jobs due that have met an error and use an object that has come or changed.

@@ -116,7 +116,7 @@ func TestDeletionThatNobodyClaimed(t *testing.T) {
 func TestTurnComesWhileTheJobIsQueued(t *testing.T) {
 	b := newBench(t, succeeds)
 	jobID := b.setJob()
-	b.slots.take(slotKey(1), false) // another item is in its call
+	b.slots.take(slotKey(1), own) // another item is in its call
 	b.write = func(n int, do func() error) error {
 		err := do()
 		if n == 1 { // and that ends now

@@ -3,31 +3,62 @@ package controller
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// maxStandBy is how long an item that another replica comes first for is left unread for want of a slot.
+const maxStandBy = 10 * time.Second
+
+// place is where an item stands in the lines for a slot.
+type place int
+
+// The places, in the order in which slots go to them. Jobs under way come before new ones: their time is running, and that of the
+// others is not (see package contract). Then come the jobs that prefer this replica, then those that it is the next best for, and so
+// on: replicas that have nothing of their own left to do begin with different ones.
+const (
+	underWay place = iota
+	own
+	firstOther
+	lastOther = firstOther + 3
+	places    = lastOther + 1
+)
+
+// placeOf is the place of a job that is not under way, by the rank of this replica for its item.
+func placeOf(rank int) place { return min(own+place(rank), lastOther) }
+
 // slots bound how many calls of one plugin are under way. Nobody blocks for one: an item that gets none is put into a line and
 // is told when its turn has come. So the workers that are not in a call are free to pick up jobs, however slow the deployer is.
-//
-// Jobs under way come before new ones: their time is running, and that of the others is not (see package contract).
 type slots struct {
+	size int
+	now  func() time.Time
+
 	mu   sync.Mutex
 	free int
-	// underWay and fresh are the items in line, in the order in which they came.
-	underWay, fresh []types.NamespacedName
-	// inLine tells of each item in line whether it is one under way.
-	inLine map[types.NamespacedName]bool
+	// lines are the items in line at each place, in the order in which they came.
+	lines [places][]types.NamespacedName
+	// inLine tells of each item in line where it stands.
+	inLine map[types.NamespacedName]standing
 	// called are the items whose turn it is. For each of them a slot is kept.
 	called map[types.NamespacedName]bool
 }
 
-func newSlots(n int) *slots {
-	return &slots{free: n, inLine: map[types.NamespacedName]bool{}, called: map[types.NamespacedName]bool{}}
+// standing is where an item stands in line, and since when.
+type standing struct {
+	at    place
+	since time.Time
+}
+
+func newSlots(n int, now func() time.Time) *slots {
+	return &slots{
+		size: n, free: n, now: now,
+		inLine: map[types.NamespacedName]standing{}, called: map[types.NamespacedName]bool{},
+	}
 }
 
 // take takes a slot for an item, or puts the item in line. A slot that was taken must be given back.
-func (s *slots) take(key types.NamespacedName, underWay bool) bool {
+func (s *slots) take(key types.NamespacedName, at place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.called[key] || s.free > len(s.called) {
@@ -36,26 +67,46 @@ func (s *slots) take(key types.NamespacedName, underWay bool) bool {
 		s.free--
 		return true
 	}
-	if before, ok := s.inLine[key]; ok && before == underWay {
-		return false
-	}
-	s.leave(key)
-	s.inLine[key] = underWay
-	if underWay {
-		s.underWay = append(s.underWay, key)
-	} else {
-		s.fresh = append(s.fresh, key)
-	}
+	s.stand(key, at)
 	return false
 }
 
+// standBy tells whether to look at an item that another replica comes first for: there is a slot that it could have, or it has been
+// in line for long. Otherwise it is put in line.
+func (s *slots) standBy(key types.NamespacedName, at place) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.called[key] || s.free > len(s.called) {
+		return true
+	}
+	before, standing := s.inLine[key]
+	if !standing {
+		s.stand(key, at)
+	}
+	return standing && s.now().Sub(before.since) >= maxStandBy
+}
+
+func (s *slots) stand(key types.NamespacedName, at place) {
+	before, inLine := s.inLine[key]
+	if inLine && before.at == at {
+		return
+	}
+	since := s.now()
+	if inLine {
+		since = before.since
+		s.leave(key)
+	}
+	s.inLine[key] = standing{at: at, since: since}
+	s.lines[at] = append(s.lines[at], key)
+}
+
 func (s *slots) leave(key types.NamespacedName) {
-	if _, ok := s.inLine[key]; !ok {
+	before, ok := s.inLine[key]
+	if !ok {
 		return
 	}
 	delete(s.inLine, key)
-	isKey := func(k types.NamespacedName) bool { return k == key }
-	s.underWay, s.fresh = slices.DeleteFunc(s.underWay, isKey), slices.DeleteFunc(s.fresh, isKey)
+	s.lines[before.at] = slices.DeleteFunc(s.lines[before.at], func(k types.NamespacedName) bool { return k == key })
 }
 
 // giveBack gives a slot back.
@@ -72,6 +123,13 @@ func (s *slots) hasTurn(key types.NamespacedName) bool {
 	return s.called[key]
 }
 
+// used is how many slots are taken.
+func (s *slots) used() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size - s.free
+}
+
 // settle ends the look at an item, and returns the items whose turn it is now. If it was the item's own turn when the look began,
 // and it has made no use of it, the turn is over; one that has come meanwhile is for the next look.
 func (s *slots) settle(key types.NamespacedName, turn bool) []types.NamespacedName {
@@ -82,15 +140,23 @@ func (s *slots) settle(key types.NamespacedName, turn bool) []types.NamespacedNa
 	}
 	var next []types.NamespacedName
 	for s.free > len(s.called) && len(s.inLine) > 0 {
-		line := &s.underWay
-		if len(*line) == 0 {
-			line = &s.fresh
-		}
-		first := (*line)[0]
-		*line = (*line)[1:]
-		delete(s.inLine, first)
+		first := s.pop()
 		s.called[first] = true
 		next = append(next, first)
 	}
 	return next
+}
+
+// pop takes the item out of line whose turn comes next. Of the items that another replica comes first for it is the last that came:
+// that one begins with the first.
+func (s *slots) pop() types.NamespacedName {
+	at := slices.IndexFunc(s.lines[:], func(line []types.NamespacedName) bool { return len(line) > 0 })
+	line := s.lines[at]
+	first, rest := line[0], line[1:]
+	if place(at) >= firstOther {
+		first, rest = line[len(line)-1], line[:len(line)-1]
+	}
+	s.lines[at] = rest
+	delete(s.inLine, first)
+	return first
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,16 +14,20 @@ import (
 func slotKey(n int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprint(n)} }
 
 func TestSlots(t *testing.T) {
-	s := newSlots(1)
-	if !s.take(slotKey(1), false) {
+	s := newSlots(1, time.Now)
+	if !s.take(slotKey(1), own) {
 		t.Fatal("a free slot was not given")
 	}
 	for n := 2; n <= 4; n++ {
-		if s.take(slotKey(n), n == 4) {
+		at := own
+		if n == 4 {
+			at = underWay
+		}
+		if s.take(slotKey(n), at) {
 			t.Fatalf("item %d got a slot that is taken", n)
 		}
 	}
-	if s.take(slotKey(2), false) {
+	if s.take(slotKey(2), own) {
 		t.Fatal("whoever asks again does not get a slot for that")
 	}
 	if next := s.settle(slotKey(1), false); next != nil {
@@ -32,10 +37,10 @@ func TestSlots(t *testing.T) {
 	var order []types.NamespacedName
 	for next := s.settle(slotKey(1), false); len(next) > 0; {
 		order = append(order, next...)
-		if len(order) == 1 && s.take(slotKey(9), true) {
+		if len(order) == 1 && s.take(slotKey(9), underWay) {
 			t.Fatal("a slot that is kept for somebody was taken by another")
 		}
-		if !s.take(next[0], false) {
+		if !s.take(next[0], own) {
 			t.Fatalf("%v was called and got no slot", next[0])
 		}
 		s.giveBack()
@@ -47,10 +52,10 @@ func TestSlots(t *testing.T) {
 }
 
 func TestATurnThatIsNotUsedGoesOn(t *testing.T) {
-	s := newSlots(1)
-	s.take(slotKey(1), false)
-	s.take(slotKey(2), false)
-	s.take(slotKey(3), false)
+	s := newSlots(1, time.Now)
+	s.take(slotKey(1), own)
+	s.take(slotKey(2), own)
+	s.take(slotKey(3), own)
 	s.giveBack()
 	if next := s.settle(slotKey(1), false); !slices.Equal(next, []types.NamespacedName{slotKey(2)}) {
 		t.Fatalf("expected the turn of 2, but found %v", next)
@@ -58,8 +63,54 @@ func TestATurnThatIsNotUsedGoesOn(t *testing.T) {
 	if next := s.settle(slotKey(2), true); !slices.Equal(next, []types.NamespacedName{slotKey(3)}) { // 2 has nothing to do any more
 		t.Fatalf("expected the turn of 3, but found %v", next)
 	}
-	if next := s.settle(slotKey(3), true); next != nil || !s.take(slotKey(4), false) {
+	if next := s.settle(slotKey(3), true); next != nil || !s.take(slotKey(4), own) {
 		t.Fatal("expected the slot to be free")
+	}
+}
+
+// TestOrderOfTurns: own jobs before those that other replicas come first for, and of the latter those first that this one is the next
+// best for, the last one first.
+func TestOrderOfTurns(t *testing.T) {
+	s := newSlots(1, time.Now)
+	s.take(slotKey(0), own)
+	s.standBy(slotKey(1), placeOf(2))
+	s.standBy(slotKey(2), placeOf(1))
+	s.take(slotKey(3), own)
+	s.standBy(slotKey(4), placeOf(1))
+	s.take(slotKey(5), underWay)
+	s.take(slotKey(6), own)
+	s.standBy(slotKey(7), placeOf(99))
+	var order []types.NamespacedName
+	s.giveBack()
+	for next := s.settle(slotKey(0), false); len(next) > 0; next = s.settle(next[0], true) {
+		order = append(order, next...)
+	}
+	want := []types.NamespacedName{slotKey(5), slotKey(3), slotKey(6), slotKey(4), slotKey(2), slotKey(1), slotKey(7)}
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Errorf("order of turns (-want +got):\n%s", diff)
+	}
+}
+
+// TestStandBy: an item that another replica comes first for is looked at when there is a slot that it could have, and else after a
+// while, so that it does not depend on the other one.
+func TestStandBy(t *testing.T) {
+	now := time.Now()
+	s := newSlots(1, func() time.Time { return now })
+	if !s.standBy(slotKey(1), firstOther) {
+		t.Error("there is a free slot, but the item is not looked at")
+	}
+	s.take(slotKey(2), own)
+	if s.standBy(slotKey(1), firstOther) {
+		t.Error("there is no free slot, but the item is looked at")
+	}
+	if now = now.Add(maxStandBy - 1); s.standBy(slotKey(1), firstOther) {
+		t.Error("the item is looked at before its time")
+	}
+	if now = now.Add(1); !s.standBy(slotKey(1), firstOther) {
+		t.Error("the item has waited for long, but is not looked at")
+	}
+	if s.take(slotKey(1), firstOther) || s.standBy(slotKey(3), firstOther) {
+		t.Error("a slot was given that is taken")
 	}
 }
 
@@ -67,7 +118,7 @@ func TestATurnThatIsNotUsedGoesOn(t *testing.T) {
 func TestSlotsNeverLeak(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 3).Draw(t, "slots")
-		s := newSlots(size)
+		s := newSlots(size, time.Now)
 		busy, called := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 		call := func(next []types.NamespacedName) {
 			for _, key := range next {
@@ -91,7 +142,8 @@ func TestSlotsNeverLeak(t *testing.T) {
 				t.Fatalf("it is the turn of %v: %t", key, turn)
 			}
 			delete(called, key)
-			if takes && s.take(key, rapid.Bool().Draw(t, "under way")) {
+			at := place(rapid.IntRange(int(underWay), int(lastOther)).Draw(t, "place"))
+			if takes && (at < firstOther || s.standBy(key, at)) && s.take(key, at) {
 				busy[key] = true
 			} else {
 				call(s.settle(key, turn))
@@ -121,7 +173,7 @@ func TestSlotsNeverLeak(t *testing.T) {
 				look(key, true)
 			}
 		}
-		if len(s.inLine)+len(s.fresh)+len(s.underWay) > 0 || s.free != size {
+		if len(s.inLine)+len(slices.Concat(s.lines[:]...)) > 0 || s.free != size {
 			t.Fatalf("left behind: %+v", s)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -30,11 +31,12 @@ const (
 	pause = 20 * time.Millisecond
 )
 
+var _ manager.LeaderElectionRunnable = (*Setter)(nil)
+
 // Setter sets jobs in place of a Landscaper, and ends those that no deployer ends.
 type Setter struct {
-	setter      *setter
-	cache       client.Reader
-	newMetadata func() *metav1.PartialObjectMetadata
+	setter    *setter
+	elections chan struct{} // takes one signal that this replica may have been elected
 
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -47,14 +49,17 @@ func Setup(
 	log *slog.Logger, options Options,
 ) (*Setter, error) {
 	s := &setter{
-		live:    mgr.GetAPIReader(),
-		client:  mgr.GetClient(),
-		serves:  serves,
-		clock:   clock.RealClock{},
-		log:     log,
-		memory:  newMemory(),
-		options: options,
+		live:        mgr.GetAPIReader(),
+		cache:       mgr.GetCache(),
+		client:      mgr.GetClient(),
+		newMetadata: newMetadata,
+		serves:      serves,
+		clock:       clock.RealClock{},
+		log:         log,
+		memory:      newMemory(),
+		options:     options,
 	}
+	s.held.Store(options.Surveyed)
 	everyReplica := false
 	ctrl, err := controller.New("jobs", mgr, controller.Options{
 		Reconciler:              s,
@@ -67,26 +72,80 @@ func Setup(
 	if err := ctrl.Watch(source.Kind(mgr.GetCache(), newMetadata(), s.events())); err != nil {
 		return nil, fmt.Errorf("watch deploy items: %w", err)
 	}
-	setter := &Setter{setter: s, cache: mgr.GetCache(), newMetadata: newMetadata}
+	setter := &Setter{setter: s, elections: make(chan struct{}, 1)}
+	if err := mgr.Add(setter); err != nil {
+		return nil, fmt.Errorf("set up jobs: %w", err)
+	}
 	if err := ctrl.Watch(source.Func(setter.attach)); err != nil {
 		return nil, fmt.Errorf("watch plugins: %w", err)
 	}
 	return setter, nil
 }
 
-func (s *Setter) attach(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+// attach makes a queue that of the items that are to be looked at again.
+func (s *Setter) attach(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.queue = queue
-	return nil
+	s.mu.Unlock()
+	if !s.setter.options.Surveyed {
+		return nil
+	}
+	return s.lookAgain(ctx, anyType) // the survey may have ended before there was a queue
 }
 
 // Served has the items of these types looked at again, because a plugin has come to serve them.
 func (s *Setter) Served(ctx context.Context, served []v1alpha1.DeployItemType) error {
 	s.setter.memory.serve(served, s.setter.clock.Now())
+	return s.lookAgain(ctx, func(itemType v1alpha1.DeployItemType) bool { return slices.Contains(served, itemType) })
+}
+
+// Surveyed tells of an item that was listed in full. The item is not kept.
+func (s *Setter) Surveyed(ctx context.Context, item *v1alpha1.DeployItem) error {
+	return s.setter.judge(ctx, item)
+}
+
+// SurveyEnded has the items looked at that were there at the start. Those that need nothing as they were listed are not read.
+func (s *Setter) SurveyEnded(ctx context.Context) error {
+	s.setter.held.Store(false)
+	return s.lookAgain(ctx, anyType)
+}
+
+// ReplicasChanged tells that this replica may have been elected, or not be any more. It does not block.
+func (s *Setter) ReplicasChanged() {
+	select {
+	case s.elections <- struct{}{}:
+	default: // there is a signal already
+	}
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: the election is that of Options.
+func (s *Setter) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable: it has all items looked at when this replica was elected. It blocks until ctx ends.
+func (s *Setter) Start(ctx context.Context) error {
+	elected := s.setter.options.Elected == nil // else what came before this was left alone
+	for {
+		if before := elected; s.setter.options.elected() != before {
+			elected = !before
+			s.setter.log.Info("the replica that sets jobs has changed", "thisOne", elected)
+			if err := s.lookAgain(ctx, func(itemType v1alpha1.DeployItemType) bool { return elected && s.setter.serves(itemType) }); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.elections:
+		}
+	}
+}
+
+// lookAgain puts the items of some types into the queue, and those of unknown type, behind those that have changed. What waits for
+// the end of the survey still does.
+func (s *Setter) lookAgain(ctx context.Context, wanted func(v1alpha1.DeployItemType) bool) error {
 	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(s.newMetadata().GroupVersionKind())
-	if err := s.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	list.SetGroupVersionKind(s.setter.newMetadata().GroupVersionKind())
+	if err := s.setter.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list deploy items in the cache: %w", err)
 	}
 	s.mu.Lock()
@@ -95,11 +154,32 @@ func (s *Setter) Served(ctx context.Context, served []v1alpha1.DeployItemType) e
 		return nil
 	}
 	for i := range list.Items {
-		if itemType, typed := responsibility.TypeOf(&list.Items[i]); !typed || slices.Contains(served, itemType) {
-			s.queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		itemType, typed := responsibility.TypeOf(&list.Items[i])
+		if (!typed || wanted(itemType)) && !s.setter.waits(&list.Items[i]) {
+			addLast(s.queue, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}
 	return nil
+}
+
+func anyType(v1alpha1.DeployItemType) bool { return true }
+
+func addLast(queue workqueue.TypedRateLimitingInterface[reconcile.Request], request reconcile.Request) {
+	if q, ok := queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		last := handler.LowPriority
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: &last}, request)
+		return
+	}
+	queue.Add(request)
+}
+
+// waits tells whether an item waits for the end of the survey: nothing is known yet of it as it is.
+func (s *setter) waits(meta *metav1.PartialObjectMetadata) bool {
+	if !s.held.Load() {
+		return false
+	}
+	_, known := s.memory.recall(meta)
+	return !known
 }
 
 // events puts the items into the queue to which something has happened.
@@ -107,7 +187,9 @@ func (s *setter) events() handler.TypedEventHandler[*metav1.PartialObjectMetadat
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q queue) {
-			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
+			if !e.IsInInitialList || !s.held.Load() { // else the end of the survey finds it in the cache
+				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
+			}
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], q queue) {
 			if after, look := s.lookAfter(e.ObjectOld, e.ObjectNew); look {

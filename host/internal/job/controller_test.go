@@ -238,10 +238,11 @@ func TestGoneIsForgotten(t *testing.T) {
 	item := waitingItem()
 	s.memory.see(item, now)
 	s.memory.setPatient(client.ObjectKeyFromObject(item), true)
+	s.memory.judge(item, true)
 	meta := newMetadata()
 	meta.Namespace, meta.Name = item.Namespace, item.Name
 	s.events().Delete(t.Context(), event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: meta}, nil)
-	if len(s.memory.patient)+len(s.memory.waiting) != 0 {
+	if len(s.memory.patient)+len(s.memory.waiting)+len(s.memory.judged) != 0 {
 		t.Errorf("an item that is gone is remembered: %+v", s.memory)
 	}
 }

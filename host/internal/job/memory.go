@@ -4,13 +4,15 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// memory is what the setter remembers. It can be lost: jobs then have more time, never less.
+// memory is what the setter remembers. It can be lost: jobs then have more time, never less, and items are read again.
 type memory struct {
 	mu sync.Mutex
 	// patient are the items that need a job when the one under way has ended. A write to their status, which is not urgent
@@ -20,6 +22,18 @@ type memory struct {
 	waiting map[types.NamespacedName]sighting
 	// served is since when the types are served.
 	served map[v1alpha1.DeployItemType]time.Time
+	// judged are the items whose content was seen. What is remembered of an item stays true for ever, whoever is elected and
+	// whatever is served.
+	judged map[types.NamespacedName]judgement
+}
+
+// judgement is what the content of an item at one version says of the need for a look.
+type judgement struct {
+	uid      types.UID
+	version  string // the resourceVersion
+	itemType v1alpha1.DeployItemType
+	// atRest: it needs nothing, and will not as long as it stays as it is.
+	atRest bool
 }
 
 // sighting is what was last seen of a job that waits for a deployer.
@@ -35,6 +49,7 @@ func newMemory() *memory {
 		patient: map[types.NamespacedName]bool{},
 		waiting: map[types.NamespacedName]sighting{},
 		served:  map[v1alpha1.DeployItemType]time.Time{},
+		judged:  map[types.NamespacedName]judgement{},
 	}
 }
 
@@ -84,12 +99,39 @@ func (m *memory) serve(served []v1alpha1.DeployItemType, now time.Time) {
 	}
 }
 
-// forget forgets an item that is gone.
-func (m *memory) forget(key types.NamespacedName) {
+// judge remembers what was seen of an item, unless what is remembered is newer.
+func (m *memory) judge(item *v1alpha1.DeployItem, atRest bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := client.ObjectKeyFromObject(item)
+	if known, ok := m.judged[key]; ok && known.uid == item.UID && !newer(item.ResourceVersion, known.version) {
+		return
+	}
+	m.judged[key] = judgement{uid: item.UID, version: item.ResourceVersion, itemType: item.Spec.Type, atRest: atRest}
+}
+
+// recall returns what is remembered of an item, if it has not changed since.
+func (m *memory) recall(meta *metav1.PartialObjectMetadata) (judgement, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j, ok := m.judged[client.ObjectKeyFromObject(meta)]
+	return j, ok && j.uid == meta.UID && !newer(meta.ResourceVersion, j.version)
+}
+
+// drop forgets what was seen of an item's job, because this setter leaves the item alone.
+func (m *memory) drop(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.patient, key)
 	delete(m.waiting, key)
+}
+
+// forget forgets an item that is gone.
+func (m *memory) forget(key types.NamespacedName) {
+	m.drop(key)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.judged, key)
 }
 
 func (m *memory) setPatient(key types.NamespacedName, patient bool) {
@@ -106,4 +148,10 @@ func (m *memory) isPatient(key types.NamespacedName) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.patient[key]
+}
+
+// newer tells whether version a is newer than b. Versions that cannot be compared count as newer, which costs a read.
+func newer(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || order > 0
 }

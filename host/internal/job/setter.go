@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,19 +22,32 @@ import (
 
 // setter sets the jobs of deploy items, and ends those that no deployer ends.
 type setter struct {
-	live    client.Reader
-	client  client.Client
-	serves  func(v1alpha1.DeployItemType) bool
-	options Options
-	clock   clock.PassiveClock
-	log     *slog.Logger
-	memory  *memory
+	live   client.Reader
+	cache  client.Reader // metadata of deploy items
+	client client.Client
+	// newMetadata returns an empty object for what is in the cache.
+	newMetadata func() *metav1.PartialObjectMetadata
+	serves      func(v1alpha1.DeployItemType) bool
+	options     Options
+	clock       clock.PassiveClock
+	log         *slog.Logger
+	memory      *memory
+	// held: what was there at the start waits for the end of the survey.
+	held atomic.Bool
 }
 
 var _ reconcile.Reconciler = (*setter)(nil)
 
-// Reconcile gives an item what it needs. Nothing is decided from a cache: each write is conditional on what was read here.
+// Reconcile gives an item what it needs. Nothing is decided from a cache but not to read what has not changed: each write is
+// conditional on what was read here.
 func (s *setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if !s.options.elected() { // once it is, all items are looked at
+		s.memory.drop(req.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if spared, err := s.spares(ctx, req.NamespacedName); err != nil || spared {
+		return reconcile.Result{}, err
+	}
 	// Patience comes before the look: the job under way may end right after it.
 	s.memory.setPatient(req.NamespacedName, true)
 	item := &v1alpha1.DeployItem{}
@@ -44,24 +60,33 @@ func (s *setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
 	}
 	if !s.serves(item.Spec.Type) {
-		s.memory.forget(req.NamespacedName)
-		return reconcile.Result{}, nil
+		s.memory.drop(req.NamespacedName)
+		return reconcile.Result{}, s.judge(ctx, item)
 	}
+	after, err := s.attend(ctx, item)
+	return reconcile.Result{RequeueAfter: after}, err
+}
+
+// attend gives an item what it needs that was just read, and tells when it needs another look; zero for never.
+func (s *setter) attend(ctx context.Context, item *v1alpha1.DeployItem) (time.Duration, error) {
 	now := s.clock.Now()
 	v := decide(item, s.memory.see(item, now), s.options, now)
 	if v.need != needPatience {
-		s.memory.setPatient(req.NamespacedName, false)
+		s.memory.setPatient(client.ObjectKeyFromObject(item), false)
 	}
 	ended, err := s.provide(ctx, item, v.need)
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
-		return reconcile.Result{RequeueAfter: pause}, nil
+		return pause, nil
 	case err != nil:
-		return reconcile.Result{}, err
+		return 0, err
 	case ended: // the item may need the next job
-		return reconcile.Result{RequeueAfter: pause}, nil
+		return pause, nil
 	}
-	return reconcile.Result{RequeueAfter: v.again}, nil
+	if err := s.judge(ctx, item); err != nil {
+		return 0, err
+	}
+	return v.again, nil
 }
 
 // provide gives an item what it needs, and tells whether it has ended its job by that.
@@ -83,11 +108,7 @@ func (s *setter) provide(ctx context.Context, item *v1alpha1.DeployItem, needs n
 
 // annotate brings the annotations up to date in which an item repeats what a deployer must know of it.
 func (s *setter) annotate(ctx context.Context, item *v1alpha1.DeployItem) error {
-	upToDate := true
-	for key, value := range responsibility.Annotations(item) {
-		upToDate = upToDate && item.Annotations[key] == value
-	}
-	if upToDate {
+	if annotated(item) {
 		return nil
 	}
 	before := item.DeepCopy()

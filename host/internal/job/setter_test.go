@@ -54,11 +54,13 @@ func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
 				})
 			},
 		}),
-		serves:  func(itemType v1alpha1.DeployItemType) bool { return itemType == testType },
-		options: allTimeouts,
-		clock:   b.time,
-		log:     slog.New(slog.DiscardHandler),
-		memory:  newMemory(),
+		cache:       admin,
+		newMetadata: newMetadata,
+		serves:      func(itemType v1alpha1.DeployItemType) bool { return itemType == testType },
+		options:     allTimeouts,
+		clock:       b.time,
+		log:         slog.New(slog.DiscardHandler),
+		memory:      newMemory(),
 	}
 	b.item = newDeployItem(t, modify...)
 	return b
@@ -297,7 +299,7 @@ func TestGone(t *testing.T) {
 	if _, err := b.try(); err != nil {
 		t.Errorf("an item that is gone is no error, but found %v", err)
 	}
-	if result, err := b.try(); err != nil || result.RequeueAfter != 0 || len(b.memory.patient)+len(b.memory.waiting) != 0 {
+	if result, err := b.try(); err != nil || result.RequeueAfter != 0 || len(b.memory.patient)+len(b.memory.waiting)+len(b.memory.judged) != 0 {
 		t.Errorf("an item that is gone is forgotten, but found %+v, %v, %+v", result, err, b.memory)
 	}
 	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(b.item), &v1alpha1.DeployItem{}); !apierrors.IsNotFound(err) {

@@ -234,6 +234,9 @@ func TestProcessIsReplaced(t *testing.T) {
 	n.createPod(t, "b")
 	first, b := n.start(t, "a"), n.start(t, "b")
 	eventually(t, "b sees the first process", func() bool { return b.Rank("x")+first.Rank("x") == 1 })
+	if err := first.Leave(t.Context()); err != nil {
+		t.Fatalf("leave: %v", err)
+	}
 	second := n.start(t, "a")
 	<-first.ended
 	if !errors.Is(first.err, ErrReplaced) || first.Valid() {
@@ -243,8 +246,8 @@ func TestProcessIsReplaced(t *testing.T) {
 	if b.Verdict("a", second.Process()) != Alive || b.Verdict("a", "") != Alive || !second.Valid() {
 		t.Error("the second is not alive")
 	}
-	if lease := n.lease(t, "a"); *lease.Spec.LeaseTransitions != 1 {
-		t.Errorf("the Lease says %d transitions", *lease.Spec.LeaseTransitions)
+	if lease := n.lease(t, "a"); *lease.Spec.LeaseTransitions != 1 || lease.Annotations[annotationLeaving] != "" {
+		t.Errorf("the Lease says %d transitions, and %v", *lease.Spec.LeaseTransitions, lease.Annotations)
 	}
 	if err := first.Leave(t.Context()); !errors.Is(err, ErrReplaced) {
 		t.Errorf("the first leaves with %v", err)
@@ -345,7 +348,7 @@ func TestNothingGoesOn(t *testing.T) {
 		b.stop()
 	}
 	eventually(t, "no goroutine of this package is left", func() bool { return !strings.Contains(stacks(), "replica.(*Replicas)") })
-	eventually(t, "no watch is left", func() bool { return !strings.Contains(stacks(), "controller-runtime/pkg/cache") })
+	eventually(t, "no watch is left", func() bool { return !strings.Contains(stacks(), "tools/cache.(*Reflector)") })
 	eventually(t, "no queue is left", func() bool { return !strings.Contains(stacks(), "util/workqueue") })
 }
 

@@ -36,6 +36,8 @@ func TestVerdict(t *testing.T) {
 		"pod deleted":          {reason: "it is not in the watch any more, and that is confirmed", pod: "a", process: "a/1", world: deleted, then: Dead},
 		"pod deleted, found": {reason: "it is gone already", pod: "a", process: "a/1", then: Dead,
 			world: func(w *world) { deleted(w); w.find() }, first: Dead},
+		"pod back unseen": {reason: "it came between the look at it and the answer", pod: "a",
+			world: func(w *world) { w.pod("a"); w.feed.PodGone("a") }},
 		"pod back": {reason: "there is one of that name again", pod: "a",
 			world: func(w *world) { deleted(w); w.find(); w.pod("a") }},
 		"replica":           {reason: "its Lease is fresh", pod: "a", world: func(w *world) { w.replica("a") }},
@@ -102,6 +104,14 @@ func TestVerdict(t *testing.T) {
 			}},
 		"Lease deleted": {reason: "a pod without a Lease is alive", pod: "a", process: "a/1",
 			world: func(w *world) { w.replica("a"); w.feed.LeaseGone("a", "100") }},
+		"Lease deleted before": {reason: "the watch is late; there is a newer Lease, which counts", pod: "a", process: "a/1",
+			world: func(w *world) {
+				w.replica("a")
+				w.lease("a", "a/1")
+				w.see("a")
+				w.feed.LeaseGone("a", "1")
+				w.pass(justExpired)
+			}, first: Dead, then: Dead},
 		"Lease deleted, unseen": {reason: "a pod without a Lease is alive", pod: "a", process: "a/1",
 			world: func(w *world) { w.replica("a"); delete(w.leases, "a"); w.pass(justExpired) }},
 		"late watch": {reason: "what is older than what is known does not count", pod: "a", process: "a/2",
@@ -216,6 +226,9 @@ func TestProcessesRememberedAreBounded(t *testing.T) {
 	w.find()
 	if w.Verdict("a", "a/1") != Dead {
 		t.Error("a forgotten process is not found out about again")
+	}
+	if question, wait := w.feed.Next("a"); question != Nothing || wait != duration {
+		t.Errorf("what was found out is asked again: %d, %s", question, wait)
 	}
 }
 

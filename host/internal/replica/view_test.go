@@ -57,6 +57,8 @@ func TestLeavingRanksLast(t *testing.T) {
 			t.Errorf("key %s prefers this replica, which leaves", key)
 		}
 	}
+	w.lease("a", "")
+	w.see("a")
 	if w.Elected() {
 		t.Error("this replica is elected although it leaves")
 	}

@@ -1,0 +1,92 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/host/internal/lock"
+)
+
+const (
+	// elsewherePoll is how long an item is left alone that another replica works on, should nobody tell that it is free earlier.
+	elsewherePoll = time.Minute
+	// unlockRetry is the pause before another try to give a lock back.
+	unlockRetry = time.Second
+	// rankPatience is how long a replica waits for each one that comes before it for an item.
+	rankPatience = 250 * time.Millisecond
+	// maxPatience is how long it waits at all.
+	maxPatience = time.Second
+)
+
+// locks keep replicas from working on the same item at the same time; see lock.Locker and lock.Off.
+type locks interface {
+	Look(key lock.Key, version string) lock.View
+	Holds(key lock.Key) bool
+	Rank(uid types.UID) int
+	Acquire(ctx context.Context, key lock.Key) (*lock.Lock, error)
+	Keep(ctx context.Context, plugin string, item types.NamespacedName)
+	Release(ctx context.Context, key lock.Key, settled string) error
+	Forget(plugin string, item types.NamespacedName)
+	ReleaseAll(ctx context.Context, plugin string)
+}
+
+// leave forgets an item that is not to be worked on here, or not now; what is held of it is given back, unless it is gone.
+func (r *reconciler) leave(key types.NamespacedName, gone bool) {
+	r.memory.forget(key)
+	if gone {
+		r.locks.Forget(r.name, key)
+	}
+}
+
+// unlock holds the lock of a job on that goes on later, and gives any other one back. It reports whether that is done.
+func (r *reconciler) unlock(ctx context.Context, item types.NamespacedName) bool {
+	uid, version, goesOn := r.memory.state(item)
+	if goesOn && ctx.Err() == nil {
+		r.locks.Keep(ctx, r.name, item)
+		return true
+	}
+	err := r.locks.Release(ctx, lock.Key{Plugin: r.name, Item: item, UID: uid}, version)
+	if err != nil {
+		r.log.Warn("the lock of a deploy item was not given back; it is tried again", "deployitem", item.String(), "error", err.Error())
+	}
+	return err == nil
+}
+
+func (r *reconciler) lockKey(item metav1.Object) lock.Key {
+	return lock.Key{
+		Plugin: r.name, UID: item.GetUID(),
+		Item: types.NamespacedName{Namespace: item.GetNamespace(), Name: item.GetName()},
+	}
+}
+
+var _ lock.Listener = (*router)(nil)
+
+// patienceFor is how long this replica leaves an item to those that come before it. It keeps them from all trying at once, and costs
+// time only if they fail.
+func (r *router) patienceFor(key lock.Key) time.Duration {
+	rank := r.locks.Rank(key.UID)
+	if rank == 0 || r.locks.Holds(key) {
+		return 0
+	}
+	return min(time.Duration(rank)*rankPatience, maxPatience)
+}
+
+// Freed implements lock.Listener: an item can be worked on that another replica has worked on.
+func (r *router) Freed(key lock.Key) {
+	r.memory.wake(key.Item, key.Plugin, r.now())
+	after := r.patienceFor(key)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	addAfter(r.queues[key.Plugin], key.Item, priorityChange, after)
+}
+
+// Lost implements lock.Listener: what is remembered of an item does not count any more.
+func (r *router) Lost(key lock.Key) {
+	r.memory.forget(key.Item)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	add(r.queues[key.Plugin], key.Item, priorityChange)
+}

@@ -1,0 +1,365 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/replica"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// peer is one of several replicas that share the item of a bench. What it knows of locks it hears when a test lets it.
+type peer struct {
+	*reconciler
+	b      *bench
+	locker *lock.Locker
+	others *fakeReplicas
+	reads  int // of deploy items, in full
+	locks  int // requests to SyncObjects
+	writes int // of deploy items
+	// written is called after each successful write of the item; nil for nothing.
+	written func()
+}
+
+// fakeReplicas is what a peer believes of the replicas.
+type fakeReplicas struct {
+	podName string
+	process int
+	invalid bool
+	rank    int
+	dead    map[string]bool
+}
+
+var _ lock.Replicas = (*fakeReplicas)(nil)
+
+func (r *fakeReplicas) PodName() string { return r.podName }
+func (r *fakeReplicas) Process() string { return fmt.Sprintf("%s/%d", r.podName, r.process) }
+func (r *fakeReplicas) Valid() bool     { return !r.invalid }
+func (r *fakeReplicas) Rank(string) int { return r.rank }
+
+func (r *fakeReplicas) Verdict(podName, _ string) replica.Verdict {
+	if r.dead[podName] {
+		return replica.Dead
+	}
+	return replica.Alive
+}
+
+// newPeer returns a replica with the plugin of a bench, whose writes go through the bench's.
+func newPeer(b *bench, podName string) *peer {
+	return newProcess(b, &fakeReplicas{podName: podName, dead: map[string]bool{}})
+}
+
+func newProcess(b *bench, others *fakeReplicas) *peer {
+	p := &peer{b: b, others: others}
+	podName := others.podName
+	r := *b.reconciler
+	r.identity, r.memory, r.slots = podName, newMemory(), newSlots(1, b.clock.Now)
+	r.router = newRouter(r.memory, b.clock.Now)
+	r.router.plugins = b.plugins
+	api := interceptor.NewClient(admin, p.interceptors(b.interceptors()))
+	r.live, r.writer, r.exports = api, &writer{client: client.WithFieldOwner(api, UserAgent)}, &exporter{live: api}
+	p.reconciler = &r
+	p.locker = lock.New(lock.Options{API: api, Replicas: p.others, Listener: r.router, Clock: b.clock, Log: r.log})
+	r.locks, r.router.locks = p.locker, p.locker
+	return p
+}
+
+// interceptors count the requests, and pass the writes on.
+func (p *peer) interceptors(writes interceptor.Funcs) interceptor.Funcs {
+	count := func(obj client.Object, write bool) bool {
+		switch obj.(type) {
+		case *v1alpha1.SyncObject:
+			p.locks++
+			return true
+		case *v1alpha1.DeployItem:
+			if write {
+				p.writes++
+			} else {
+				p.reads++
+			}
+		}
+		return false
+	}
+	after := func(obj client.Object, err error) error {
+		if _, isItem := obj.(*v1alpha1.DeployItem); isItem && err == nil && p.written != nil {
+			p.written()
+		}
+		return err
+	}
+	return interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			count(obj, false)
+			return c.Get(ctx, key, obj, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if count(obj, true) {
+				return c.Create(ctx, obj, opts...)
+			}
+			return writes.Create(ctx, c, obj, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if count(obj, true) {
+				return c.Patch(ctx, obj, patch, opts...)
+			}
+			return after(obj, writes.Patch(ctx, c, obj, patch, opts...))
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			count(obj, true)
+			return after(obj, writes.SubResourcePatch(ctx, c, sub, obj, patch, opts...))
+		},
+	}
+}
+
+// look takes one look at the item, and returns when the next is due.
+func (p *peer) look(ctx context.Context) time.Duration {
+	p.b.t.Helper()
+	result, err := p.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p.b.item)})
+	if err != nil {
+		p.b.t.Errorf("%s: %v", p.others.podName, err)
+	}
+	return result.RequeueAfter
+}
+
+// hear lets a replica hear of the locks as they are.
+func (p *peer) hear() {
+	p.b.t.Helper()
+	list := &v1alpha1.SyncObjectList{}
+	if err := admin.List(p.b.t.Context(), list, client.InNamespace(p.b.item.Namespace)); err != nil {
+		p.b.t.Fatal(err)
+	}
+	for i := range list.Items {
+		p.locker.OnAdd(&list.Items[i], false)
+	}
+}
+
+// holder is who holds the lock of the item, and whether there is one at all.
+func (b *bench) holder() (podName string, exists bool) {
+	b.t.Helper()
+	list := &v1alpha1.SyncObjectList{}
+	if err := admin.List(b.t.Context(), list, client.InNamespace(b.item.Namespace)); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, object := range list.Items {
+		if object.Name == "one-"+string(b.read().UID) {
+			return object.Spec.PodName, true
+		}
+	}
+	return "", false
+}
+
+func TestLockOfAJob(t *testing.T) {
+	b := newBench(t, nil)
+	here, there := newPeer(b, "here"), newPeer(b, "there")
+	if here.look(t.Context()); here.locks != 0 {
+		t.Errorf("an item without a job costs %d requests for its lock", here.locks)
+	}
+	polls := 0
+	b.answer = func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		there.hear()
+		if there.look(t.Context()); there.reads+there.writes+there.locks != 0 {
+			t.Errorf("a replica reads %d times, writes %d times and asks for the lock %d times while another one is in a call",
+				there.reads, there.writes, there.locks)
+		}
+		if polls++; polls < 3 {
+			return &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Minute, WaitingFor: "something"}}, nil
+		}
+		return succeeds(ctx, op, o)
+	}
+	jobID := b.setJob()
+	for wait := here.look(t.Context()); wait > 0; wait = here.look(t.Context()) {
+		if holder, _ := b.holder(); holder != "here" {
+			t.Errorf("expected the lock to be held over the polls of the job, but its holder is %q", holder)
+		}
+		if there.hear(); there.reads > 0 {
+			t.Error("an item that waits is read by another replica")
+		}
+		b.clock.Step(wait)
+	}
+	if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Deployer.Identity != "here" || polls != 3 {
+		t.Errorf("expected the job to succeed after 3 calls, but found %s after %d", describe(item), polls)
+	}
+	if holder, exists := b.holder(); holder != "" || !exists {
+		t.Errorf("expected the lock to be there and to be free, but found %t and the holder %q", exists, holder)
+	}
+	if here.locks != 2 {
+		t.Errorf("expected two requests for the lock, but there were %d", here.locks)
+	}
+	there.hear()
+	if wait := there.look(t.Context()); wait != 0 || there.reads+there.writes+there.locks != 0 {
+		t.Errorf("an item that another replica has finished costs requests: %+v", there)
+	}
+	b.setJob()
+	b.answer = succeeds
+	if there.look(t.Context()); b.read().Status.Deployer.Identity != "there" {
+		t.Error("a new job was not carried out by the other replica")
+	}
+	if again, _ := b.holder(); again != "" || there.locks != 2 {
+		t.Errorf("expected the lock to be free after two requests, but found the holder %q after %d", again, there.locks)
+	}
+}
+
+// TestTakeover: a replica that is thought dead, rightly or not, is followed by another one. What it does afterwards is in vain.
+func TestTakeover(t *testing.T) {
+	for _, tc := range []struct {
+		name, reason string
+		hears        bool
+	}{
+		{"that hears of it", "the call is cancelled as soon as the watch shows that the lock was taken", true},
+		{"that does not", "the first write after the take-over fails, and with it the job here", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, nil, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1h" })
+			here, there := newPeer(b, "here"), newPeer(b, "there")
+			b.answer = func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+				b.answer = succeeds
+				there.others.dead["here"] = true
+				there.hear()
+				there.look(t.Context())
+				here.writes = 0
+				if tc.hears {
+					here.hear()
+					<-ctx.Done()
+				}
+				return &plugin.Outcome{
+					Succeeded: &plugin.Succeeded{Exports: []byte(`{"a":"old"}`)}, ProviderStatus: []byte(`{"apiVersion":"v1","kind":"Old"}`),
+				}, nil
+			}
+			jobID := b.setJob()
+			if here.look(t.Context()) == 0 {
+				t.Error("the item is not looked at again")
+			}
+			item := b.read()
+			if item.Status.JobIDFinished != jobID || item.Status.Deployer.Identity != "there" || rawStatus(item) != providerStatus {
+				t.Errorf("%s: expected the outcome of the other replica, but found %s of %s, %s",
+					tc.reason, describe(item), item.Status.Deployer.Identity, rawStatus(item))
+			}
+			here.hear()
+			if here.look(t.Context()); b.read().ResourceVersion != item.ResourceVersion {
+				t.Errorf("%s: the item was changed afterwards", tc.reason)
+			}
+			if want := []string{"Reconcile " + jobID, "Reconcile " + jobID}; !slices.Equal(b.calls, want) {
+				t.Errorf("expected calls %v, but found %v", want, b.calls)
+			}
+		})
+	}
+}
+
+// TestTakeoverKeepsTheJob: the time of a job goes on, and its errors stay; only who carries it out changes.
+func TestTakeoverKeepsTheJob(t *testing.T) {
+	b := newBench(t, answers(func() (*plugin.Outcome, error) { return fails("NotYet") }), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1h" })
+	here, there := newPeer(b, "here"), newPeer(b, "there")
+	b.setJob()
+	here.look(t.Context())
+	before := b.read()
+	there.others.dead["here"] = true
+	there.hear()
+	b.answer = func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
+		after := b.read()
+		if !before.Status.LastReconcileTime.Before(after.Status.LastReconcileTime) {
+			t.Errorf("lastReconcileTime was %s and is %s: the old holder can take the job for its own",
+				before.Status.LastReconcileTime, after.Status.LastReconcileTime)
+		}
+		after.Status.LastReconcileTime, after.Status.Deployer = before.Status.LastReconcileTime, before.Status.Deployer
+		if diff := cmp.Diff(before.Status, after.Status); diff != "" {
+			t.Errorf("the job has changed by the take-over (-before +after):\n%s", diff)
+		}
+		return waits("something")
+	}
+	if there.look(t.Context()); len(b.calls) != 2 {
+		t.Errorf("expected the job to go on at once, but found %v", b.calls)
+	}
+}
+
+// TestWaitingJobsAreAnybodys: a job that waits for its turn is not locked, and a replica that has a slot carries it out.
+func TestWaitingJobsAreAnybodys(t *testing.T) {
+	b := newBench(t, succeeds)
+	here, there := newPeer(b, "here"), newPeer(b, "there")
+	there.others.rank = 1
+	jobID := b.setJob()
+	here.slots.take(slotKey(1), own) // another item is in its call
+	there.slots.take(slotKey(1), own)
+	if there.look(t.Context()); there.reads+there.locks+there.writes != 0 {
+		t.Errorf("an item that prefers another replica costs requests although there is no slot for it: %+v", there)
+	}
+	here.look(t.Context())
+	if item := b.read(); item.Status.LastReconcileTime.IsZero() || here.locks != 0 {
+		t.Errorf("expected a job that is picked up without a lock, but found %s after %d requests for it", describe(item), here.locks)
+	}
+	there.slots.giveBack()
+	there.router.turn(there.name, there.slots.settle(slotKey(1), false))
+	there.look(t.Context())
+	if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Deployer.Identity != "there" {
+		t.Errorf("expected the job to be carried out by the replica with a free slot, but found %s", describe(item))
+	}
+}
+
+func TestShutdownReleasesTheLock(t *testing.T) {
+	b := newBench(t, answers(func() (*plugin.Outcome, error) { return waits("something") }))
+	here := newPeer(b, "here")
+	b.setJob()
+	here.look(t.Context())
+	stopping, stop := context.WithCancel(t.Context())
+	stop()
+	if err := here.locker.Start(stopping); err != nil {
+		t.Fatal(err)
+	}
+	if holder, _ := b.holder(); holder != "" {
+		t.Errorf("the lock of a job that waits is still held by %q", holder)
+	}
+
+	// And when the job is in its call.
+	b = newBench(t, nil)
+	here = newPeer(b, "here")
+	inCall, end := context.WithCancel(t.Context())
+	b.answer = func(ctx context.Context, _ plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
+		end()
+		if err := here.locker.Start(inCall); err != nil {
+			t.Error(err)
+		}
+		if holder, _ := b.holder(); holder != "here" {
+			t.Errorf("the lock of a job in its call is held by %q", holder)
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	b.setJob()
+	here.look(inCall)
+	if holder, _ := b.holder(); holder != "" {
+		t.Errorf("the lock is still held by %q after the call", holder)
+	}
+}
+
+func TestUnservedTypeReleasesTheLock(t *testing.T) {
+	b := newBench(t, answers(func() (*plugin.Outcome, error) { return waits("something") }))
+	here := newPeer(b, "here")
+	b.setJob()
+	here.look(t.Context())
+	b.reconciler.plugins.(*fakePlugins).change(func(p *fakePlugins) { p.serving = nil }) //nolint:forcetypeassert // it is one
+	here.look(t.Context())
+	if holder, _ := b.holder(); holder != "" {
+		t.Errorf("the lock is still held by %q", holder)
+	}
+}
+
+// TestPatience: those who come later for an item wait a moment, for each one before them, but never long.
+func TestPatience(t *testing.T) {
+	b := newBench(t, succeeds)
+	here := newPeer(b, "here")
+	for rank, want := range map[int]time.Duration{0: 0, 1: rankPatience, 2: 2 * rankPatience, 100: maxPatience} {
+		here.others.rank = rank
+		if got := here.router.patienceFor(lock.Key{Plugin: "one", Item: types.NamespacedName{Name: fmt.Sprint(rank)}}); got != want {
+			t.Errorf("rank %d: expected to wait %s, but found %s", rank, want, got)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package job
+
+import (
+	"context"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// countReads counts from now on how often the item is read.
+func (b *bench) countReads() *int {
+	reads := 0
+	b.live = interceptor.NewClient(admin, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			reads++
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	return &reads
+}
+
+func TestAtRest(t *testing.T) {
+	running := func(change func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {
+		item := runningItem()
+		change(item)
+		return item
+	}
+	asIs := func(*v1alpha1.DeployItem) {}
+	cases := map[string]struct {
+		reason string
+		item   *v1alpha1.DeployItem
+		bare   bool // without annotations
+		none   bool // without timeouts
+		want   bool
+	}{
+		"finished": {reason: "the last job was for the item as it is", item: finishedItem(), want: true},
+		"new":      {reason: "it needs its first job", item: &v1alpha1.DeployItem{}},
+		"changed": {
+			reason: "it needs another job",
+			item: func() *v1alpha1.DeployItem {
+				item := finishedItem()
+				item.Generation++
+				return item
+			}(),
+		},
+		"silent":               {reason: "it lacks its annotations", item: finishedItem(), bare: true},
+		"waiting":              {reason: "the pickup timeout may pass", item: waitingItem()},
+		"waiting, no timeouts": {reason: "the job goes on without us", item: waitingItem(), none: true, want: true},
+		"running":              {reason: "its deployer may die", item: running(asIs)},
+		"running, no timeouts": {reason: "the job goes on without us", item: running(asIs), none: true, want: true},
+		"running, changed": {
+			reason: "it needs a job when this one has ended", item: running(func(i *v1alpha1.DeployItem) { i.Generation++ }), none: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			options := allTimeouts
+			if tc.none {
+				options = Options{}
+			}
+			if !tc.bare {
+				tc.item.Annotations = responsibility.Annotations(tc.item)
+			}
+			if got := atRest(tc.item, options, now); got != tc.want {
+				t.Errorf("%s: expected %t, but found %t", tc.reason, tc.want, got)
+			}
+		})
+	}
+}
+
+// TestReads: an item that needs nothing is not read again until it has changed, and only then.
+func TestReads(t *testing.T) {
+	finish := func(b *bench) {
+		b.look()
+		b.pickUp()
+		b.finish()
+	}
+	nobody := func(v1alpha1.DeployItemType) bool { return false }
+	cases := map[string]struct {
+		reason  string
+		prepare func(*bench) // what was there before
+		between func(*bench) // what happens after a look
+		read    bool         // by the next look
+	}{
+		"at rest":        {reason: "nothing has changed", prepare: finish},
+		"new job":        {reason: "its timeout is to be watched", prepare: func(*bench) {}, read: true},
+		"running":        {reason: "its timeout is to be watched", prepare: func(b *bench) { b.look(); b.pickUp() }, read: true},
+		"label":          {reason: "the cache does not tell what has changed", prepare: finish, read: true, between: func(b *bench) { b.patch(`{"metadata":{"labels":{"a":"b"}}}`) }},
+		"another's job":  {reason: "it may have a timeout", prepare: finish, read: true, between: func(b *bench) { b.patchStatus(`{"jobID":"theirs"}`) }},
+		"recreated":      {reason: "it is another item", prepare: finish, read: true, between: (*bench).recreate},
+		"not served":     {reason: "no business of ours", prepare: func(b *bench) { b.serves = nobody }},
+		"served later":   {reason: "it needs a job", prepare: func(b *bench) { b.serves = nobody }, read: true, between: (*bench).serveAll},
+		"served no more": {reason: "it is at rest", prepare: finish, between: func(b *bench) { b.serves = nobody }},
+		"at rest, served later": {
+			reason:  "an item at rest needs nothing from whoever serves it",
+			prepare: func(b *bench) { finish(b); b.serves = nobody }, between: (*bench).serveAll,
+		},
+		"silent, served later": {
+			reason: "it lacks its annotations", read: true, between: (*bench).serveAll,
+			prepare: func(b *bench) {
+				finish(b)
+				b.patch(`{"metadata":{"annotations":null}}`)
+				b.serves = nobody
+			},
+		},
+		"elected later": {
+			reason: "what was seen before is still true", prepare: finish,
+			between: func(b *bench) {
+				elected := false
+				b.options.Elected = func() bool { return elected }
+				b.look()
+				elected = true
+			},
+		},
+		"changed, elected later": {
+			reason: "it needs a job", prepare: finish, read: true,
+			between: func(b *bench) {
+				elected := false
+				b.options.Elected = func() bool { return elected }
+				b.patch(`{"spec":{"timeout":"1m"}}`)
+				b.look()
+				elected = true
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			tc.prepare(b)
+			b.look()
+			if tc.between != nil {
+				tc.between(b)
+			}
+			reads := b.countReads()
+			b.look()
+			if read := *reads > 0; read != tc.read {
+				t.Errorf("%s: expected read=%t, but found %d reads", tc.reason, tc.read, *reads)
+			}
+		})
+	}
+}
+
+func (b *bench) serveAll() { b.serves = func(v1alpha1.DeployItemType) bool { return true } }
+
+// recreate replaces the item by another one of the same name.
+func (b *bench) recreate() {
+	b.t.Helper()
+	if err := admin.Delete(b.t.Context(), b.item.DeepCopy()); err != nil {
+		b.t.Fatal(err)
+	}
+	fresh := &v1alpha1.DeployItem{Spec: b.item.Spec}
+	fresh.Namespace, fresh.Name = b.item.Namespace, b.item.Name
+	if err := admin.Create(b.t.Context(), fresh); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestListedIsNotRead: what a list in full has told needs no read, whoever was elected then.
+func TestListedIsNotRead(t *testing.T) {
+	b := newBench(t)
+	b.look()
+	b.pickUp()
+	b.finish()
+	elected := false
+	b.options.Elected, b.memory = func() bool { return elected }, newMemory() // as of another replica
+	listed := &Setter{setter: b.setter}
+	if err := listed.Surveyed(t.Context(), b.read()); err != nil {
+		t.Fatal(err)
+	}
+	elected = true
+	reads := b.countReads()
+	if b.look(); *reads != 0 {
+		t.Errorf("an item at rest that was listed was read %d times", *reads)
+	}
+	b.patch(`{"spec":{"timeout":"1m"}}`)
+	if item := b.look(); *reads == 0 || item.Status.JobID == item.Status.JobIDFinished {
+		t.Errorf("expected a job for the changed spec, but found %+v", item.Status)
+	}
+}
+
+// TestListedAndGone: the deletion may have been heard of before the list tells of the item.
+func TestListedAndGone(t *testing.T) {
+	b := newBench(t)
+	listed := b.read()
+	if err := admin.Delete(t.Context(), b.item.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.judge(t.Context(), listed); err != nil || len(b.memory.judged) != 0 {
+		t.Errorf("an item that is gone is remembered: %v, %v", b.memory.judged, err)
+	}
+}

@@ -1,0 +1,359 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/pergola-deploy/pergola/host/internal/replica"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+var (
+	// ErrHeld says that another replica holds the lock, or may be about to. Listener.Freed tells when to try again.
+	ErrHeld = errors.New("another replica holds the lock")
+	// ErrLost says that another replica has the lock that was held here, or may have it.
+	ErrLost = errors.New("the lock was lost")
+)
+
+// Replicas is what a Locker needs to know of the replicas; see replica.Replicas.
+type Replicas interface {
+	PodName() string
+	Process() string
+	Valid() bool
+	Verdict(podName, process string) replica.Verdict
+	Rank(key string) int
+}
+
+// Listener hears of locks that others give back or take. Its methods must not block.
+type Listener interface {
+	// Freed: the lock can be had now that somebody had when it was asked for.
+	Freed(key Key)
+	// Lost: the lock was held here, and is not any more.
+	Lost(key Key)
+}
+
+// Options are the settings of a Locker. All are required but Prefix.
+type Options struct {
+	// API reads and writes SyncObjects without a cache.
+	API objects
+	// Prefix comes before the names of the plugins in those of the locks.
+	Prefix   string
+	Replicas Replicas
+	Listener Listener
+	Clock    clock.PassiveClock
+	Log      *slog.Logger
+}
+
+// Locker takes and gives back the locks of one replica. Its methods may be called at the same time, but for one plugin and item: of
+// those who work on an item of a plugin there is one at a time.
+//
+// It is an event handler of the watch of SyncObjects and a listener of the replicas; it needs both to hear of the locks of others.
+type Locker struct {
+	api      store
+	prefix   string
+	replicas Replicas
+	listener Listener
+	log      *slog.Logger
+
+	mu      sync.Mutex
+	records map[types.NamespacedName]record // by name of the SyncObject
+	held    map[owner]*Lock
+	// waiting are the locks that were asked for in vain.
+	waiting map[types.NamespacedName]Key
+	stats   map[string]*Stats
+	// closed: the host is stopping; no lock is taken any more.
+	closed bool
+}
+
+// New returns a Locker that knows of no locks yet.
+func New(o Options) *Locker {
+	return &Locker{
+		api:    store{api: o.API, clock: o.Clock, prefix: o.Prefix, podName: o.Replicas.PodName(), process: o.Replicas.Process()},
+		prefix: o.Prefix, replicas: o.Replicas, listener: o.Listener, log: o.Log,
+		records: map[types.NamespacedName]record{},
+		held:    map[owner]*Lock{},
+		waiting: map[types.NamespacedName]Key{},
+		stats:   map[string]*Stats{},
+	}
+}
+
+// View is what is known of a lock without a request.
+type View int
+
+const (
+	// Free means that nobody has the lock, or somebody dead.
+	Free View = iota
+	// Ours means that it is held here.
+	Ours
+	// Elsewhere means that a replica that is alive has it. Listener.Freed tells when it has not any more.
+	Elsewhere
+	// Settled means that nobody has it, and its last holder has left nothing to do with the item as it is.
+	Settled
+)
+
+// Look tells what is known of a lock. version is the resourceVersion of the item.
+func (l *Locker) Look(key Key, version string) View {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if held := l.held[key.owner()]; held != nil && held.key.UID == key.UID {
+		return Ours
+	}
+	name := objectName(l.prefix, key)
+	known, exists := l.records[name]
+	switch {
+	case !exists:
+		return Free
+	case !l.available(known):
+		l.waiting[name] = key
+		return Elsewhere
+	case known.podName == "" && known.settled != "" && !newer(version, known.settled):
+		return Settled
+	default:
+		return Free
+	}
+}
+
+// Holds tells whether a lock is held here.
+func (l *Locker) Holds(key Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := l.held[key.owner()]
+	return held != nil && held.key.UID == key.UID
+}
+
+// available tells whether a lock that is not held here can be taken. One that names this very process is left from a time in which it
+// was counted as lost.
+func (l *Locker) available(known record) bool {
+	return known.podName == "" || known.podName == l.replicas.PodName() ||
+		l.replicas.Verdict(known.podName, known.process) == replica.Dead
+}
+
+// Rank is the place of this replica among those to work on an item; 0 if it comes first.
+func (l *Locker) Rank(uid types.UID) int { return l.replicas.Rank(string(uid)) }
+
+// Acquire takes a lock; one that is held here already costs nothing. It is in use until Keep, Release or Forget. The error is ErrHeld
+// if somebody else has it, or else that of the API server.
+func (l *Locker) Acquire(ctx context.Context, key Key) (*Lock, error) {
+	name := objectName(l.prefix, key)
+	l.mu.Lock()
+	held := l.held[key.owner()]
+	holds := held != nil && held.key.UID == key.UID
+	known, exists := l.records[name]
+	if !l.replicas.Valid() || !holds && (l.closed || exists && !l.available(known)) {
+		l.waiting[name] = key
+		l.mu.Unlock()
+		return nil, ErrHeld
+	}
+	if holds && !held.doubtful {
+		held.inUse = true
+		l.mu.Unlock()
+		return held, nil
+	}
+	l.mu.Unlock()
+
+	object, err := l.api.take(ctx, key, known)
+	switch {
+	case err == nil:
+		return l.taken(name, key, known, recordOf(key, object))
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), exists && apierrors.IsNotFound(err):
+		return nil, l.contended(name, key, known)
+	case !exists && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return l.withoutObject(name, key)
+	default:
+		return nil, fmt.Errorf("take lock %s: %w", name, err)
+	}
+}
+
+// taken remembers a lock that was taken, unless it was lost by the time that this is known.
+func (l *Locker) taken(name types.NamespacedName, key Key, before, now record) (*Lock, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	newest, known := l.records[name]
+	if known && newer(newest.version, now.version) && !l.isOurs(newest) || !l.replicas.Valid() {
+		l.waiting[name] = key
+		return nil, ErrHeld
+	}
+	if !known || newer(now.version, newest.version) {
+		l.records[name] = now
+	}
+	stats := l.statsOf(key.Plugin)
+	stats.Acquired++
+	if before.podName != "" && !l.isOurs(before) {
+		stats.TakenOver++
+		l.log.Info("took the lock of a holder that is dead over", "lock", name.String(), "deployitem", key.Item.String(),
+			"holder", before.podName, "process", before.process)
+	}
+	return l.hold(name, key), nil
+}
+
+// withoutObject holds a lock without its object, which cannot be created in a namespace that is being deleted. The replica that the
+// item prefers does without: they agree on it but for moments, and what it writes is conditional as ever.
+func (l *Locker) withoutObject(name types.NamespacedName, key Key) (*Lock, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.replicas.Rank(string(key.UID)) > 0 || !l.replicas.Valid() {
+		l.waiting[name] = key
+		return nil, ErrHeld
+	}
+	lock := l.hold(name, key)
+	lock.noObject = true
+	return lock, nil
+}
+
+func (l *Locker) hold(name types.NamespacedName, key Key) *Lock {
+	if old := l.held[key.owner()]; old != nil { // of an item of the same name that is gone
+		l.drop(old)
+	}
+	delete(l.waiting, name)
+	lock := &Lock{locker: l, key: key, name: name, inUse: true, lost: make(chan struct{})}
+	l.held[key.owner()] = lock
+	return lock
+}
+
+// contended notes that somebody else came first. The watch tells what has become of the lock, if it has not done so already.
+func (l *Locker) contended(name types.NamespacedName, key Key, tried record) error {
+	l.mu.Lock()
+	l.statsOf(key.Plugin).Conflicts++
+	l.waiting[name] = key
+	moved := l.records[name].version != tried.version
+	l.mu.Unlock()
+	if moved {
+		l.listener.Freed(key)
+	}
+	return ErrHeld
+}
+
+// Keep ends the use of a lock for now and holds it on, because the job goes on later. Nothing happens if none is held.
+func (l *Locker) Keep(ctx context.Context, plugin string, item types.NamespacedName) {
+	l.mu.Lock()
+	lock := l.held[owner{plugin, item}]
+	closed := l.closed
+	if lock != nil {
+		lock.inUse = false
+	}
+	l.mu.Unlock()
+	if lock != nil && closed {
+		l.releaseLogged(ctx, lock)
+	}
+}
+
+// Release gives the lock of an item back, if it is held here or named so. The key's UID may be empty for whichever item of the name.
+// settled is the version of the item at which there is nothing to do; empty if that is not known. After an error it is to be called
+// again; should the lock be wanted again before that, it is taken anew.
+func (l *Locker) Release(ctx context.Context, key Key, settled string) error {
+	l.mu.Lock()
+	lock := l.held[key.owner()]
+	if lock != nil && key.UID != "" && lock.key.UID != key.UID { // of an item that is gone
+		l.drop(lock)
+		lock = nil
+	}
+	name := objectName(l.prefix, key)
+	if known := l.records[name]; lock == nil && l.isOurs(known) {
+		lock = l.hold(name, key) // left from a time in which it was counted as lost
+	}
+	l.mu.Unlock()
+	if lock == nil {
+		return nil
+	}
+	return l.release(ctx, lock, settled)
+}
+
+// Forget ends the use of the lock of an item that is gone. The lock stays as it is, for nobody can need it.
+func (l *Locker) Forget(plugin string, item types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if lock := l.held[owner{plugin, item}]; lock != nil {
+		l.drop(lock)
+	}
+}
+
+// ReleaseAll gives back the locks of an item's plugin that are not in use, because it serves nothing here any more; those in use
+// follow with their calls.
+func (l *Locker) ReleaseAll(ctx context.Context, plugin string) {
+	l.releaseIdle(ctx, func(lock *Lock) bool { return lock.key.Plugin == plugin })
+}
+
+// release gives a lock back. One that turns out to be lost is none any more.
+func (l *Locker) release(ctx context.Context, lock *Lock, settled string) error {
+	l.mu.Lock()
+	if l.held[lock.key.owner()] != lock { // lost meanwhile
+		l.mu.Unlock()
+		return nil
+	}
+	lock.releasing = true
+	known := l.records[lock.name]
+	l.mu.Unlock()
+
+	var object *v1alpha1.SyncObject
+	var err error
+	if !lock.noObject {
+		object, err = l.api.release(ctx, lock.key, known, settled)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lock.releasing = false
+	if err != nil && !errors.Is(err, ErrLost) && l.isOurs(l.records[lock.name]) {
+		lock.doubtful = true
+		return fmt.Errorf("release lock %s: %w", lock.name, err)
+	}
+	l.drop(lock)
+	if now := l.records[lock.name]; object != nil && newer(object.ResourceVersion, now.version) {
+		l.records[lock.name] = recordOf(lock.key, object)
+	}
+	return nil
+}
+
+// drop ends a lock without a write and without a word to the listener.
+func (l *Locker) drop(lock *Lock) {
+	if l.held[lock.key.owner()] == lock {
+		delete(l.held, lock.key.owner())
+		close(lock.lost)
+	}
+}
+
+// isOurs tells whether a lock names this process as its holder.
+func (l *Locker) isOurs(known record) bool {
+	return known.podName == l.replicas.PodName() && known.process == l.replicas.Process()
+}
+
+func (l *Locker) statsOf(plugin string) *Stats {
+	if l.stats[plugin] == nil {
+		l.stats[plugin] = &Stats{Plugin: plugin}
+	}
+	return l.stats[plugin]
+}
+
+// Stats are the figures of all plugins that have had a lock, by name.
+func (l *Locker) Stats() []Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := map[string]int{}
+	for who := range l.held {
+		held[who.plugin]++
+	}
+	var all []Stats
+	for plugin, stats := range l.stats {
+		s := *stats
+		s.Held = held[plugin]
+		all = append(all, s)
+	}
+	slices.SortFunc(all, comparePlugin)
+	return all
+}
+
+const (
+	// requestTimeout bounds each request.
+	requestTimeout = 10 * time.Second
+	// releasers is how many locks are given back at the same time when the host stops.
+	releasers = 16
+)
