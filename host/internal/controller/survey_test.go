@@ -285,3 +285,71 @@ func TestRememberSurveyed(t *testing.T) {
 		}
 	}
 }
+
+// witness remembers what it is told of a survey.
+type witness struct {
+	told  map[client.ObjectKey]int
+	ended int
+	err   error // of each item
+}
+
+func (w *witness) Surveyed(_ context.Context, item *v1alpha1.DeployItem) error {
+	w.told[keyOf(item)]++
+	return w.err
+}
+
+func (w *witness) SurveyEnded(context.Context) error {
+	w.ended++
+	return nil
+}
+
+func TestSurveyHasAWitness(t *testing.T) {
+	down := errors.New("down")
+	cases := map[string]struct {
+		reason  string
+		err     error         // of the witness
+		listErr map[int]error // by the number of the list
+		stop    bool          // the host during the survey
+		told    int
+		ended   int
+	}{
+		"complete":      {reason: "all items are told of once", told: 1, ended: 1},
+		"expired":       {reason: "the list begins again", listErr: map[int]error{2: apierrors.NewResourceExpired("old")}, told: 1, ended: 1},
+		"failed":        {reason: "the witness reads the items by itself then", listErr: map[int]error{1: down}, ended: 1},
+		"witness fails": {reason: "there is no use in going on", err: down, ended: 1},
+		"stopped":       {reason: "the host ends", stop: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := newRouted(t, true)
+			namespace := newNamespace(t)
+			for i := range 2 * smallPage { // at the end of the list
+				newItemAs(t, namespace, fmt.Sprint("item-", i), []string{finished, newJob}[i%2])
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			s := newSurvey(r.router, func(n int, _ *v1alpha1.DeployItemList, do func() error) error {
+				if c.stop {
+					stop()
+				}
+				if err := c.listErr[n]; err != nil {
+					return err
+				}
+				return do()
+			})
+			w := &witness{told: map[client.ObjectKey]int{}, err: c.err}
+			s.witness = w
+			if err := s.run(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 2 * smallPage {
+				if told := w.told[client.ObjectKey{Namespace: namespace, Name: fmt.Sprint("item-", i)}]; told != c.told {
+					t.Errorf("%s: expected item %d to be told of %d times, but found %d", c.reason, i, c.told, told)
+				}
+			}
+			if w.ended != c.ended {
+				t.Errorf("%s: expected ended=%d, but found %d", c.reason, c.ended, w.ended)
+			}
+		})
+	}
+}

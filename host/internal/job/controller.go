@@ -99,12 +99,13 @@ func (s *Setter) Served(ctx context.Context, served []v1alpha1.DeployItemType) e
 	return s.lookAgain(ctx, func(itemType v1alpha1.DeployItemType) bool { return slices.Contains(served, itemType) })
 }
 
-// Surveyed tells of an item that was listed in full. The item is not kept.
+// Surveyed tells of an item that was listed in full; see Options.Surveyed. The item is not kept. An error is that of the cache.
 func (s *Setter) Surveyed(ctx context.Context, item *v1alpha1.DeployItem) error {
 	return s.setter.judge(ctx, item)
 }
 
-// SurveyEnded has the items looked at that were there at the start. Those that need nothing as they were listed are not read.
+// SurveyEnded has the items looked at that were there at the start. Those that need nothing as they were listed are not read; those
+// that Surveyed has not told of are. An error is that of the cache.
 func (s *Setter) SurveyEnded(ctx context.Context) error {
 	s.setter.held.Store(false)
 	return s.lookAgain(ctx, anyType)

@@ -8,6 +8,13 @@
 // takes one. Items also get the annotations with which Landscaper lets deployers tell from the metadata alone whether an item
 // concerns them.
 //
+// # Reading little
+//
+// An item is read when it may need something. One that was seen to need nothing, or to be of a type that no plugin serves, is not
+// read again until it has changed: what its content says is remembered by its resourceVersion, and is true whoever is elected
+// and whatever is served meanwhile. Somebody else lists all items once at the start (see Options.Surveyed), so that most of them
+// are never read one by one. What changes until then is not kept waiting.
+//
 // # Timeouts
 //
 // A job that nobody picks up within the pickup timeout fails. The time counts from when the job was set, but never from before

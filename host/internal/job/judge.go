@@ -17,8 +17,8 @@ import (
 // spares tells whether an item need not be read: it has not changed since it was seen to be at rest, or to be of a type that no
 // plugin serves. The cache may lag behind, but what it does not show yet it is going to tell; see lookAfter.
 func (s *setter) spares(ctx context.Context, key types.NamespacedName) (bool, error) {
-	meta, err := s.cached(ctx, key)
-	if err != nil || meta == nil {
+	meta, found, err := s.cached(ctx, key)
+	if err != nil || !found {
 		return false, err
 	}
 	j, ok := s.memory.recall(meta)
@@ -29,24 +29,21 @@ func (s *setter) spares(ctx context.Context, key types.NamespacedName) (bool, er
 func (s *setter) judge(ctx context.Context, item *v1alpha1.DeployItem) error {
 	key := client.ObjectKeyFromObject(item)
 	s.memory.judge(item, atRest(item, s.options, s.clock.Now()))
-	meta, err := s.cached(ctx, key)
-	if err == nil && meta == nil {
+	_, found, err := s.cached(ctx, key)
+	if err == nil && !found {
 		s.memory.forget(key)
 	}
 	return err
 }
 
-// cached returns the metadata of an item as the cache has it, not to be changed; nil if it has none.
-func (s *setter) cached(ctx context.Context, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
-	meta := s.newMetadata()
-	err := s.cache.Get(ctx, key, meta, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+// cached returns the metadata of an item as the cache has it, not to be changed, and whether it has any.
+func (s *setter) cached(ctx context.Context, key types.NamespacedName) (meta *metav1.PartialObjectMetadata, found bool, err error) {
+	meta = s.newMetadata()
+	err = s.cache.Get(ctx, key, meta, client.UnsafeDisableDeepCopy)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, false, fmt.Errorf("read deploy item from the cache: %w", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read deploy item from the cache: %w", err)
-	}
-	return meta, nil
+	return meta, err == nil, nil
 }
 
 // atRest tells whether an item needs nothing at any time as long as it stays as it is, were its type served or not.
