@@ -345,7 +345,7 @@ func TestUnservedTypeReleasesTheLock(t *testing.T) {
 	here := newPeer(b, "here")
 	b.setJob()
 	here.look(t.Context())
-	b.reconciler.plugins.(*fakePlugins).change(func(p *fakePlugins) { p.serving = nil }) //nolint:forcetypeassert // it is one
+	b.reconciler.plugins.(*fakePlugins).change(func(p *fakePlugins) { p.serving = nil })
 	here.look(t.Context())
 	if holder, _ := b.holder(); holder != "" {
 		t.Errorf("the lock is still held by %q", holder)

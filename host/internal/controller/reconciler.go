@@ -114,6 +114,9 @@ func (r *reconciler) look(ctx context.Context, req reconcile.Request, turn bool)
 		if item == nil || err != nil {
 			return reconcile.Result{}, err
 		}
+		if err := r.verifyHeld(ctx, item); err != nil {
+			return r.conclude(ctx, req, nil, err)
+		}
 		known = r.memory.previous(req.NamespacedName, item.UID)
 		known.item = item
 	}
@@ -285,3 +288,20 @@ func retryPause(failures int, random float64) time.Duration {
 
 // defaultRandom is used unless a test brings its own.
 func defaultRandom() float64 { return rand.Float64() } //nolint:gosec // jitter is no secret
+
+// verifyHeld looks at the lock of an item that was read while the lock was held here: who has taken it since may have written what was
+// read. The error is lock.ErrHeld or errOutdated if it was lost.
+func (r *reconciler) verifyHeld(ctx context.Context, item *v1alpha1.DeployItem) error {
+	key := r.lockKey(item)
+	if !r.locks.Holds(key) {
+		return nil
+	}
+	held, err := r.locks.Acquire(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err = held.Verify(ctx); errors.Is(err, lock.ErrLost) {
+		return errOutdated
+	}
+	return err
+}

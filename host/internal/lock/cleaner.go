@@ -134,9 +134,10 @@ func (c *Cleaner) sweepAlways(ctx context.Context, queue orphans) {
 		if !c.Elected() {
 			last = time.Time{}
 		} else if last.IsZero() || c.Clock.Since(last) >= sweepInterval {
-			last = c.Clock.Now()
-			if err := c.sweep(ctx, queue); err != nil && ctx.Err() == nil {
-				c.Log.Warn("the locks of deploy items that are gone were not looked for", "error", err.Error())
+			if err := c.sweep(ctx, queue); err == nil {
+				last = c.Clock.Now()
+			} else if ctx.Err() == nil {
+				c.Log.Warn("the locks of deploy items that are gone were not looked for; it is tried again", "error", err.Error())
 			}
 		}
 		select {

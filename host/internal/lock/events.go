@@ -202,6 +202,7 @@ func (l *Locker) releaseIdle(ctx context.Context, which func(*Lock) bool) {
 	var idle []*Lock
 	for _, lock := range l.held {
 		if !lock.inUse && which(lock) {
+			lock.releasing = true // nobody is to use it meanwhile
 			idle = append(idle, lock)
 		}
 	}

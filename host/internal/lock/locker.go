@@ -149,7 +149,7 @@ func (l *Locker) Acquire(ctx context.Context, key Key) (*Lock, error) {
 	held := l.held[key.owner()]
 	holds := held != nil && held.key.UID == key.UID
 	known, exists := l.records[name]
-	if !l.replicas.Valid() || !holds && (l.closed || exists && !l.available(known)) {
+	if !l.replicas.Valid() || holds && held.releasing || !holds && (l.closed || exists && !l.available(known)) {
 		l.waiting[name] = key
 		l.mu.Unlock()
 		return nil, ErrHeld
@@ -286,12 +286,13 @@ func (l *Locker) ReleaseAll(ctx context.Context, plugin string) {
 // release gives a lock back. One that turns out to be lost is none any more.
 func (l *Locker) release(ctx context.Context, lock *Lock, settled string) error {
 	l.mu.Lock()
-	if l.held[lock.key.owner()] != lock { // lost meanwhile
+	known := l.records[lock.name]
+	if l.held[lock.key.owner()] != lock || !lock.noObject && !l.isOurs(known) { // lost meanwhile
+		l.drop(lock)
 		l.mu.Unlock()
 		return nil
 	}
 	lock.releasing = true
-	known := l.records[lock.name]
 	l.mu.Unlock()
 
 	var object *v1alpha1.SyncObject
@@ -299,18 +300,29 @@ func (l *Locker) release(ctx context.Context, lock *Lock, settled string) error 
 	if !lock.noObject {
 		object, err = l.api.release(ctx, lock.key, known, settled)
 	}
+	if refused, err := l.released(lock, object, err); err != nil || !refused {
+		return err
+	}
+	l.listener.Freed(lock.key)
+	return nil
+}
+
+// released takes note of what has come of giving a lock back, and tells whether it was refused to somebody here meanwhile.
+func (l *Locker) released(lock *Lock, object *v1alpha1.SyncObject, err error) (refused bool, _ error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lock.releasing = false
 	if err != nil && !errors.Is(err, ErrLost) && l.isOurs(l.records[lock.name]) {
 		lock.doubtful = true
-		return fmt.Errorf("release lock %s: %w", lock.name, err)
+		return false, fmt.Errorf("release lock %s: %w", lock.name, err)
 	}
 	l.drop(lock)
 	if now := l.records[lock.name]; object != nil && newer(object.ResourceVersion, now.version) {
 		l.records[lock.name] = recordOf(lock.key, object)
 	}
-	return nil
+	_, refused = l.waiting[lock.name]
+	delete(l.waiting, lock.name)
+	return refused, nil
 }
 
 // drop ends a lock without a write and without a word to the listener.

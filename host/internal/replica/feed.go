@@ -102,7 +102,7 @@ func (f *Feed) LeaseSeen(object *coordinationv1.Lease, live bool) {
 	now := v.clock.Now()
 	died := p.lease.seen(object, v.self.LeaseDuration, now)
 	if live {
-		died = p.lease.confirm(now, v.validity.valid(now)) || died
+		died = p.lease.confirm(v.validity.valid(now)) || died
 	}
 	if died {
 		v.tell(event{kind: replicaDied, podName: name})
@@ -144,8 +144,12 @@ func (f *Feed) Next(podName string) (Question, time.Duration) {
 	if p == nil {
 		return Nothing, 0
 	}
-	question, wait := p.question(v.clock.Now())
+	now := v.clock.Now()
+	question, wait := p.question(now)
 	p.doubted = question != Nothing
+	if question == AskLease {
+		p.lease.asked = now
+	}
 	return question, wait
 }
 

@@ -59,6 +59,8 @@ type lease struct {
 	changed  time.Time
 	// ended: it is confirmed that the Lease has expired or was given back, and it has not been renewed since.
 	ended bool
+	// asked is when it was asked last what the Lease is like. It counts for what is confirmed, as the answer may have been slow.
+	asked time.Time
 	// over are processes of the pod that are known to be gone, doubted those that seem to be.
 	over, doubted map[string]struct{}
 }
@@ -120,14 +122,14 @@ func (l *lease) seen(object *coordinationv1.Lease, standard time.Duration, now t
 	return died
 }
 
-// confirm draws the conclusions from a Lease that was read just now. valid is whether this replica is so itself: only then could
+// confirm draws the conclusions from a Lease that was read since it was asked for. valid is whether this replica is so itself: only then could
 // it have seen a renewal. It tells whether a process has been found dead.
-func (l *lease) confirm(now time.Time, valid bool) (died bool) {
+func (l *lease) confirm(valid bool) (died bool) {
 	for process := range l.doubted {
 		died = l.markOver(process) || died
 	}
 	clear(l.doubted)
-	if !l.ended && (l.renewal.holder == "" || valid && l.remaining(now) <= 0) {
+	if !l.ended && (l.renewal.holder == "" || valid && l.remaining(l.asked) <= 0) {
 		l.ended, died = true, true
 	}
 	return died

@@ -1,0 +1,356 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+var noon = time.Date(2024, time.March, 14, 12, 0, 0, 0, time.UTC)
+
+// TestOneLock is the life of a lock between two replicas.
+func TestOneLock(t *testing.T) {
+	here, there, key := newBench(t, "here"), newBench(t, "there"), newKey(t)
+	here.expectView("nobody has asked for it", key, "5", Free)
+	lock := here.acquire(key)
+	object := readLock(t, "", key)
+	want := v1alpha1.SyncObjectSpec{
+		PodName: "here", Kind: "DeployItem", Name: "item", Prefix: "one", LastUpdateTime: object.Spec.LastUpdateTime,
+	}
+	if diff := cmp.Diff(want, object.Spec); diff != "" {
+		t.Errorf("the lock is not as other implementations make it (-want +got):\n%s", diff)
+	}
+	if object.Annotations[AnnotationProcess] != "here/1" || object.Name != "one-"+string(key.UID) {
+		t.Errorf("unexpected lock: %+v", object)
+	}
+	if again := here.acquire(key); again != lock || !here.Holds(key) || here.api.requests != 1 {
+		t.Errorf("expected one request for a lock that is held already, but found %d", here.api.requests)
+	}
+	here.expectView("it is held", key, "5", Ours)
+
+	there.acquireInVain("it does not know of the lock yet", key)
+	there.see(key)
+	there.expectView("it knows by now", key, "5", Elsewhere)
+	there.acquireInVain("it knows by now", key)
+	if there.api.requests != 1 {
+		t.Errorf("expected no request for a lock that is known to be taken, but found %d", there.api.requests)
+	}
+	there.told = nil
+
+	here.release(key, "7")
+	there.see(key)
+	there.expectTold("the lock was given back", "freed item")
+	there.expectView("the item is as the holder has left it", key, "7", Settled)
+	there.expectView("the item has changed since", key, "8", Free)
+	here.expectView("it is known here, too", key, "7", Settled)
+	there.acquire(key)
+	if object := readLock(t, "", key); object.Annotations[AnnotationSettled] != "" || object.Annotations[AnnotationProcess] != "there/1" {
+		t.Errorf("unexpected notes on the lock: %v", object.Annotations)
+	}
+	here.acquireInVain("its watch is late", key)
+	here.expectStats(Stats{Acquired: 1, Conflicts: 1})
+	there.expectStats(Stats{Acquired: 1, Conflicts: 1, Held: 1})
+}
+
+// TestAcquireInVain: who does not get a lock hears of it when it is free.
+func TestAcquireInVain(t *testing.T) {
+	giveBack := func(t *testing.T, b *bench, key Key) {
+		writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Spec.PodName = "" })
+		b.see(key)
+	}
+	cases := map[string]struct {
+		reason   string
+		prepare  func(t *testing.T, b *bench, key Key)
+		requests int
+		free     func(t *testing.T, b *bench, key Key)
+	}{
+		"held": {
+			reason:  "somebody alive has it",
+			prepare: func(t *testing.T, b *bench, key Key) { newLock(t, key, "there"); b.see(key) },
+			free:    giveBack,
+		},
+		"late watch, no lock known": {
+			reason:   "somebody has just created it",
+			prepare:  func(t *testing.T, _ *bench, key Key) { newLock(t, key, "there") },
+			requests: 1, free: giveBack,
+		},
+		"late watch, lock known": {
+			reason: "somebody has just taken it",
+			prepare: func(t *testing.T, b *bench, key Key) {
+				newLock(t, key, "")
+				b.see(key)
+				writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Spec.PodName = "there" })
+			},
+			requests: 1, free: giveBack,
+		},
+		"late watch, lock gone": {
+			reason: "somebody has just deleted it",
+			prepare: func(t *testing.T, b *bench, key Key) {
+				newLock(t, key, "")
+				b.see(key)
+				deleteLock(t, key)
+			},
+			requests: 1,
+			free: func(_ *testing.T, b *bench, key Key) {
+				b.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: &v1alpha1.SyncObject{
+					ObjectMeta: metav1.ObjectMeta{Namespace: key.Item.Namespace, Name: "one-" + string(key.UID), UID: b.records[objectName("", key)].uid},
+					Spec:       v1alpha1.SyncObjectSpec{Kind: kindDeployItem, Name: "item", Prefix: "one"},
+				}})
+			},
+		},
+		"dead later": {
+			reason:  "the holder dies",
+			prepare: func(t *testing.T, b *bench, key Key) { newLock(t, key, "there"); b.see(key) },
+			free: func(_ *testing.T, b *bench, _ Key) {
+				b.dead["there"] = true
+				b.ReplicaDied("there")
+			},
+		},
+		"not valid": {
+			reason:  "this replica may be dead for the others",
+			prepare: func(_ *testing.T, b *bench, _ Key) { b.valid = false },
+			free: func(_ *testing.T, b *bench, _ Key) {
+				b.valid = true
+				b.Renewed()
+			},
+		},
+		"not valid any more": {
+			reason:   "the Lease lapses while the request is under way",
+			prepare:  func(_ *testing.T, b *bench, _ Key) { b.api.between = func() { b.valid = false } },
+			requests: 1,
+			free: func(_ *testing.T, b *bench, key Key) {
+				b.valid, b.api.between = true, nil
+				b.see(key)
+			},
+		},
+		"taken over at once": {
+			reason: "the watch is faster than the answer",
+			prepare: func(t *testing.T, b *bench, key Key) {
+				b.api.between = func() {
+					writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Spec.PodName = "there" })
+					b.see(key)
+				}
+			},
+			requests: 1,
+			free: func(t *testing.T, b *bench, key Key) {
+				b.api.between = nil
+				giveBack(t, b, key)
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b, key := newBench(t, "here"), newKey(t)
+			tc.prepare(t, b, key)
+			b.acquireInVain(tc.reason, key)
+			if b.Holds(key) || b.api.requests != tc.requests {
+				t.Errorf("%s: expected %d requests, but found %d", tc.reason, tc.requests, b.api.requests)
+			}
+			b.expectTold("nothing has happened yet")
+			tc.free(t, b, key)
+			b.expectTold(tc.reason, "freed item")
+			b.acquire(key)
+		})
+	}
+}
+
+// TestConflictThatIsOver: the watch has told of the other one before the answer does, and may have nothing more to tell.
+func TestConflictThatIsOver(t *testing.T) {
+	b, key := newBench(t, "here"), newKey(t)
+	newLock(t, key, "there")
+	b.api.between = func() {
+		b.api.between = nil
+		writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Spec.PodName = "" })
+		b.see(key)
+	}
+	b.acquireInVain("it did not know of the lock", key)
+	b.expectTold("it is free already", "freed item")
+	b.acquire(key)
+}
+
+func TestAcquireFails(t *testing.T) {
+	b, key := newBench(t, "here"), newKey(t)
+	b.api.refused = true
+	if _, err := b.Acquire(t.Context(), key); !errors.Is(err, errNoAnswer) || errors.Is(err, ErrHeld) {
+		t.Errorf("expected the error of the request, but found %v", err)
+	}
+	b.api.refused = false
+	b.acquire(key)
+}
+
+// TestAcquireWithoutAnswer: the lock was taken, and nobody here knows.
+func TestAcquireWithoutAnswer(t *testing.T) {
+	b, key := newBench(t, "here"), newKey(t)
+	b.api.unanswered = true
+	if _, err := b.Acquire(t.Context(), key); !errors.Is(err, errNoAnswer) {
+		t.Errorf("expected the error of the request, but found %v", err)
+	}
+	b.api.unanswered = false
+	b.acquireInVain("the watch does not show it yet", key)
+	b.see(key)
+	b.expectTold("the watch shows it", "freed item")
+	b.acquire(key)
+	b.expectStats(Stats{Acquired: 1, Conflicts: 1, Held: 1})
+}
+
+func TestHolders(t *testing.T) {
+	process := func(process string) []func(*v1alpha1.SyncObject) {
+		return []func(*v1alpha1.SyncObject){func(o *v1alpha1.SyncObject) { o.Annotations = map[string]string{AnnotationProcess: process} }}
+	}
+	taken, takenOver := Stats{Acquired: 1, Held: 1}, Stats{Acquired: 1, TakenOver: 1, Held: 1}
+	cases := map[string]struct {
+		reason string
+		pod    string
+		change []func(*v1alpha1.SyncObject)
+		want   View
+		stats  Stats
+	}{
+		"nobody":          {reason: "it was given back", pod: "", want: Free, stats: taken},
+		"alive":           {reason: "its pod is there", pod: "there", want: Elsewhere},
+		"dead":            {reason: "its pod is gone", pod: "gone", want: Free, stats: takenOver},
+		"dead, process":   {reason: "its pod is gone", pod: "gone", change: process("gone/1"), want: Free, stats: takenOver},
+		"no name":         {reason: "nothing can be found out about it", pod: "nopodname", want: Elsewhere},
+		"earlier process": {reason: "a pod has one process at a time", pod: "here", change: process("here/0"), want: Free, stats: takenOver},
+		"other program":   {reason: "the pod's name is ours now", pod: "here", want: Free, stats: takenOver},
+		"this process":    {reason: "it was counted as lost", pod: "here", change: process("here/1"), want: Free, stats: taken},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b, key := newBench(t, "here"), newKey(t)
+			b.dead["gone"] = true
+			newLock(t, key, tc.pod, tc.change...)
+			b.see(key)
+			b.expectView(tc.reason, key, "5", tc.want)
+			if tc.want == Elsewhere {
+				b.acquireInVain(tc.reason, key)
+				return
+			}
+			if lock := b.acquire(key); lock.Fenced() {
+				t.Error("a new lock has fenced nobody off yet")
+			}
+			b.expectStats(tc.stats)
+			expectHolder(t, tc.reason, key, "here")
+		})
+	}
+}
+
+func TestNamesOfLocks(t *testing.T) {
+	object := func(name, prefix, kind string) *v1alpha1.SyncObject {
+		return &v1alpha1.SyncObject{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+			Spec:       v1alpha1.SyncObjectSpec{Kind: kind, Name: "item", Prefix: prefix},
+		}
+	}
+	cases := map[string]struct {
+		reason string
+		prefix string
+		object *v1alpha1.SyncObject
+		plugin string // empty: none of ours
+	}{
+		"ours":                {"no prefix is set", "", object("one-u", "one", "DeployItem"), "one"},
+		"ours, prefix":        {"the prefix is part of the name", "x-", object("x-one-u", "x-one", "DeployItem"), "one"},
+		"other prefix":        {"another installation's", "x-", object("y-one-u", "y-one", "DeployItem"), ""},
+		"no prefix":           {"another installation's", "x-", object("one-u", "one", "DeployItem"), ""},
+		"prefix of a prefix":  {"it looks like a plugin that is not there", "x-", object("x-y-one-u", "x-y-one", "DeployItem"), "y-one"},
+		"prefix alone":        {"there is no plugin", "x-", object("x--u", "x-", "DeployItem"), ""},
+		"other kind":          {"installations are no matter of deployers", "", object("one-u", "one", "Installation"), ""},
+		"no UID":              {"the name has to end in one", "", object("one-", "one", "DeployItem"), ""},
+		"name without prefix": {"somebody has made it by hand", "", object("two-u", "one", "DeployItem"), ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			key, ours := keyOf(tc.prefix, tc.object)
+			if ours != (tc.plugin != "") || key.Plugin != tc.plugin {
+				t.Errorf("%s: expected plugin %q, but found %+v", tc.reason, tc.plugin, key)
+			}
+			if ours && objectName(tc.prefix, key).Name != tc.object.Name {
+				t.Errorf("%s: the name of %+v is not %s", tc.reason, key, tc.object.Name)
+			}
+		})
+	}
+}
+
+// TestSameName: an item that was created again is another one.
+func TestSameName(t *testing.T) {
+	b, old := newBench(t, "here"), newKey(t)
+	lock := b.acquire(old)
+	next := old
+	next.UID = "next"
+	b.expectView("it is that of the item before", next, "5", Free)
+	if b.Holds(next) {
+		t.Error("the lock of the item before is taken for that of the next one")
+	}
+	b.acquire(next)
+	select {
+	case <-lock.Lost():
+	default:
+		t.Error("the lock of an item that is gone is still held")
+	}
+	b.release(Key{Plugin: old.Plugin, Item: old.Item}, "")
+	expectHolder(t, "the lock of whichever item there is", next, "")
+	b.Forget(next.Plugin, next.Item) // nothing is held any more
+}
+
+func TestNamespaceIsDeleted(t *testing.T) {
+	key := newKey(t)
+	deleteNamespace(t, key.Item.Namespace)
+	first, second := newBench(t, "here"), newBench(t, "there")
+	second.rank = 1
+	second.acquireInVain("the first one does without an object", key)
+	lock := first.acquire(key)
+	if err := lock.Verify(t.Context()); err != nil || readLock(t, "", key) != nil {
+		t.Errorf("there can be no object, but Verify says %v", err)
+	}
+	second.rank = 0
+	second.ReplicasChanged()
+	second.expectTold("it is the first one now", "freed item")
+	first.rank = 1
+	first.ReplicasChanged()
+	first.expectTold("it is not the first one any more, and may ask again", "lost item", "freed item")
+	if err := lock.Verify(t.Context()); !errors.Is(err, ErrLost) {
+		t.Errorf("expected %q, but found %v", ErrLost, err)
+	}
+	second.acquire(key)
+	second.release(key, "5")
+	if second.Holds(key) {
+		t.Error("it was not given back")
+	}
+}
+
+// TestNamespaceIsDeletedUnderTheLock: what is there can be written as ever.
+func TestNamespaceIsDeletedUnderTheLock(t *testing.T) {
+	b, key := newBench(t, "here"), newKey(t)
+	b.acquire(key)
+	deleteNamespace(t, key.Item.Namespace)
+	b.release(key, "")
+	b.rank = 1
+	b.acquire(key)
+	expectHolder(t, "the object was there", key, "here")
+}
+
+func deleteNamespace(t *testing.T, name string) {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := admin.Delete(t.Context(), namespace); err != nil { // nobody finishes that here
+		t.Fatal(err)
+	}
+}
+
+func TestOff(t *testing.T) {
+	var off Off
+	key := Key{Plugin: "one", Item: types.NamespacedName{Namespace: "ns", Name: "item"}, UID: "u"}
+	lock, err := off.Acquire(context.Background(), key)
+	heldUp := err != nil || !lock.Fenced() || lock.Lost() != nil || lock.Verify(t.Context()) != nil
+	if heldUp || off.Look(key, "5") != Free || off.Rank(key.UID) != 0 {
+		t.Errorf("a host that is alone is held up: %v", err)
+	}
+}

@@ -1,0 +1,249 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/replica"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// bench is a Locker before a real API server, whose watch is a test that says when it sees what.
+type bench struct {
+	*Locker
+	*fakeReplicas
+	t   *testing.T
+	api *flakyAPI
+	// told is what the listener has heard.
+	told []string
+}
+
+var _ Listener = (*bench)(nil)
+
+// newBench returns the Locker of a pod, whose process is "<pod>/1".
+func newBench(t *testing.T, pod string, change ...func(*Options)) *bench {
+	t.Helper()
+	b := &bench{
+		t: t, api: &flakyAPI{objects: admin},
+		fakeReplicas: &fakeReplicas{pod: pod, process: pod + "/1", valid: true, dead: map[string]bool{}},
+	}
+	o := Options{API: b.api, Replicas: b.fakeReplicas, Listener: b, Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler)}
+	for _, c := range change {
+		c(&o)
+	}
+	b.Locker = New(o)
+	return b
+}
+
+// Rank is that of the Locker.
+func (b *bench) Rank(uid types.UID) int { return b.Locker.Rank(uid) }
+
+func (b *bench) Freed(key Key) { b.told = append(b.told, "freed "+key.Item.Name) }
+func (b *bench) Lost(key Key)  { b.told = append(b.told, "lost "+key.Item.Name) }
+
+// expectTold checks what the listener has heard since the last time.
+func (b *bench) expectTold(reason string, want ...string) {
+	b.t.Helper()
+	if !slices.Equal(b.told, want) {
+		b.t.Errorf("%s: expected the listener to hear %q, but it heard %q", reason, want, b.told)
+	}
+	b.told = nil
+}
+
+// see delivers what the watch would.
+func (b *bench) see(key Key) {
+	b.t.Helper()
+	if object := readLock(b.t, b.prefix, key); object != nil {
+		b.OnUpdate(nil, object)
+	}
+}
+
+func (b *bench) acquire(key Key) *Lock {
+	b.t.Helper()
+	lock, err := b.Acquire(b.t.Context(), key)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return lock
+}
+
+func (b *bench) acquireInVain(reason string, key Key) {
+	b.t.Helper()
+	if _, err := b.Acquire(b.t.Context(), key); !errors.Is(err, ErrHeld) {
+		b.t.Errorf("%s: expected %q, but found %v", reason, ErrHeld, err)
+	}
+}
+
+func (b *bench) release(key Key, settled string) {
+	b.t.Helper()
+	if err := b.Release(b.t.Context(), key, settled); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) expectView(reason string, key Key, version string, want View) {
+	b.t.Helper()
+	if got := b.Look(key, version); got != want {
+		b.t.Errorf("%s: expected view %d, but found %d", reason, want, got)
+	}
+}
+
+// expectStats checks the figures of the plugin "one".
+func (b *bench) expectStats(want Stats) {
+	b.t.Helper()
+	want.Plugin = "one"
+	if got := b.Stats(); !slices.Equal(got, []Stats{want}) {
+		b.t.Errorf("expected the figures %+v, but found %+v", want, got)
+	}
+}
+
+// fakeReplicas are what a test says that they are.
+type fakeReplicas struct {
+	pod, process string
+	valid        bool
+	dead         map[string]bool // names of pods
+	rank         int
+}
+
+var _ Replicas = (*fakeReplicas)(nil)
+
+func (f *fakeReplicas) PodName() string { return f.pod }
+func (f *fakeReplicas) Process() string { return f.process }
+func (f *fakeReplicas) Valid() bool     { return f.valid }
+func (f *fakeReplicas) Rank(string) int { return f.rank }
+
+func (f *fakeReplicas) Verdict(podName, _ string) replica.Verdict {
+	if f.dead[podName] {
+		return replica.Dead
+	}
+	return replica.Alive
+}
+
+var errNoAnswer = errors.New("no answer")
+
+// flakyAPI counts the requests and loses answers, or requests.
+type flakyAPI struct {
+	objects
+	requests int
+	// unanswered requests are done without anybody hearing of it; refused ones are not done.
+	unanswered, refused bool
+	// between is called, if it is set, between a request and its answer.
+	between func()
+}
+
+func (f *flakyAPI) do(request func() error) error {
+	f.requests++
+	if f.refused {
+		return errNoAnswer
+	}
+	err := request()
+	if f.between != nil {
+		f.between()
+	}
+	if f.unanswered {
+		return errNoAnswer
+	}
+	return err
+}
+
+func (f *flakyAPI) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+	return f.do(func() error { return f.objects.Get(ctx, key, object, opts...) })
+}
+
+func (f *flakyAPI) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
+	return f.do(func() error { return f.objects.Create(ctx, object, opts...) })
+}
+
+func (f *flakyAPI) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	return f.do(func() error { return f.objects.Patch(ctx, object, patch, opts...) })
+}
+
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	name := "lock-" + uuid.NewString()[:8]
+	if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// newKey is the lock of plugin "one" on an item "item" in a namespace of its own.
+func newKey(t *testing.T) Key {
+	t.Helper()
+	return Key{Plugin: "one", Item: types.NamespacedName{Namespace: newNamespace(t), Name: "item"}, UID: types.UID(uuid.NewString())}
+}
+
+// readLock reads a SyncObject; nil if there is none.
+func readLock(t *testing.T, prefix string, key Key) *v1alpha1.SyncObject {
+	t.Helper()
+	object := &v1alpha1.SyncObject{}
+	err := admin.Get(t.Context(), objectName(prefix, key), object)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// writeLock changes a SyncObject in the name of somebody else.
+func writeLock(t *testing.T, key Key, change func(*v1alpha1.SyncObject)) {
+	t.Helper()
+	object := readLock(t, "", key)
+	change(object)
+	if err := admin.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newLock creates a SyncObject as another implementation does.
+func newLock(t *testing.T, key Key, podName string, change ...func(*v1alpha1.SyncObject)) {
+	t.Helper()
+	name := objectName("", key)
+	object := &v1alpha1.SyncObject{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
+		Spec: v1alpha1.SyncObjectSpec{
+			PodName: podName, Kind: kindDeployItem, Name: key.Item.Name, Prefix: key.Plugin, LastUpdateTime: v1alpha1.NewTime(noon),
+		},
+	}
+	for _, c := range change {
+		c(object)
+	}
+	if err := admin.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func deleteLock(t *testing.T, key Key) *v1alpha1.SyncObject {
+	t.Helper()
+	object := readLock(t, "", key)
+	if err := admin.Delete(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// expectHolder checks who holds a lock.
+func expectHolder(t *testing.T, reason string, key Key, want string) {
+	t.Helper()
+	object := readLock(t, "", key)
+	if object == nil {
+		t.Errorf("%s: there is no lock", reason)
+		return
+	}
+	if object.Spec.PodName != want {
+		t.Errorf("%s: expected the holder %q, but found %q", reason, want, object.Spec.PodName)
+	}
+}
