@@ -19,6 +19,7 @@ CLUSTER = go run -C test/cluster .
 NODE ?=
 CLUSTER_DIR := $(CURDIR)/.cluster
 FUZZTIME ?= 5m
+BENCH ?=
 
 ##@ Use
 
@@ -64,6 +65,11 @@ fuzz: ## Fuzz each fuzz target for FUZZTIME (5m)
 	@set -e; grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
 		grep -oE '^func Fuzz[A-Za-z0-9]+' $$file | cut -c6- | while read -r target; do \
 			echo "== $$target in $$(dirname $$file)"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); done; done
+
+.PHONY: bench
+bench: bin/pergola cluster-binaries ## Measure what more replicas bring, and the start with many items (docs/benchmarks.md)
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bench/plugins/ ./test/plugins/counter
+	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go run ./test/bench -plugins bin/bench/plugins $(BENCH)
 
 .PHONY: generate
 generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOLS)/controller-gen ## Write all generated files anew

@@ -284,14 +284,7 @@ func missing(lines []string, text string) string {
 }
 
 // running tells whether a process runs. One that has ended and was not waited for does not.
-func running(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	state := strings.TrimSpace(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	return !strings.HasPrefix(state, "Z")
-}
+func running(pid int) bool { return testenv.Running(pid) }
 
 // setDeploymentReady writes the status of a Deployment that is ready, in place of a controller.
 func setDeploymentReady(t *testing.T, key client.ObjectKey) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/test/testenv"
@@ -22,6 +24,7 @@ var (
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard()) // what the clients log is of no interest
 	os.Exit(testenv.RunTests(m, func(c *testenv.ControlPlane) (err error) {
 		controlPlane = c
 		if binaries, err = testenv.Binaries(); err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// AuditedNamespace is the namespace in which the audit log has the bodies of the requests that write deploy items, and of their
-// answers.
+// AuditedNamespace is the namespace in which the audit log has the bodies of the requests that write deploy items and their locks,
+// and of their answers.
 const AuditedNamespace = "audited"
 
 // auditPolicy has every request logged once, when it is answered, and outside AuditedNamespace without its body.
@@ -33,7 +33,7 @@ rules:
 - level: RequestResponse
   namespaces: [` + AuditedNamespace + `]
   verbs: [create, update, patch, delete]
-  resources: [{group: landscaper.gardener.cloud, resources: [deployitems, deployitems/status]}]
+  resources: [{group: landscaper.gardener.cloud, resources: [deployitems, deployitems/status, syncobjects]}]
   omitManagedFields: true
 - level: Metadata
 `
@@ -109,6 +109,19 @@ func (c *ControlPlane) Client() (client.WithWatch, error) {
 		return nil, fmt.Errorf("create client: %w", err)
 	}
 	return cl, nil
+}
+
+// addUser makes a user of the cluster who may do everything, and returns the user's kubeconfig.
+func (c *ControlPlane) addUser(name string) ([]byte, error) {
+	user, err := c.env.AddUser(envtest.User{Name: name, Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("add user %s: %w", name, err)
+	}
+	kubeconfig, err := user.KubeConfig()
+	if err != nil {
+		return nil, fmt.Errorf("write kubeconfig of user %s: %w", name, err)
+	}
+	return kubeconfig, nil
 }
 
 // Scheme has Kubernetes' own types and Landscaper's.

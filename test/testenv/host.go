@@ -27,6 +27,8 @@ type HostOptions struct {
 	Standalone bool
 	// Config is the path of a HostConfiguration; empty for none.
 	Config string
+	// PodName and PodNamespace are the pod that the host takes itself to run in; both empty for none, whatever the tests run in.
+	PodName, PodNamespace string
 	// LogLevel defaults to info.
 	LogLevel string
 	// Log takes what the host logs; nil for nothing.
@@ -39,6 +41,7 @@ type Host struct {
 	URL string
 
 	cmd    *exec.Cmd
+	ask    func() error // to stop, once
 	log    *logTail
 	waited chan struct{} // closed when the process has ended, and err is set
 	err    error
@@ -68,7 +71,9 @@ func StartHost(ctx context.Context, o HostOptions) (*Host, error) {
 	}
 	h.cmd.Stderr = h.log
 	h.cmd.Stdout = h.log
-	h.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1", "TMPDIR="+temporary)
+	h.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1", "TMPDIR="+temporary,
+		"MY_POD_NAME="+o.PodName, "MY_POD_NAMESPACE="+o.PodNamespace)
+	h.ask = sync.OnceValue(func() error { return h.signal(syscall.SIGTERM) })
 	if err := h.cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start host: %w", err), os.RemoveAll(temporary))
 	}
@@ -134,8 +139,8 @@ func (h *Host) Log() string { return h.log.text() }
 
 // Stop asks the host to stop, as Kubernetes does, and waits for it. The error says how it ended, if not with success.
 func (h *Host) Stop(ctx context.Context) error {
-	if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stop host: %w", err)
+	if err := h.Terminate(); err != nil {
+		return err
 	}
 	select {
 	case <-h.waited:
@@ -148,10 +153,22 @@ func (h *Host) Stop(ctx context.Context) error {
 	return nil
 }
 
+// Terminate asks the host to stop, as Kubernetes does, and waits for nothing. It asks once, however often it is called: a second signal
+// would end a host that is about to end in order.
+func (h *Host) Terminate() error { return h.ask() }
+
+// signal sends a signal to the host, if it has not ended.
+func (h *Host) signal(signal syscall.Signal) error {
+	if err := h.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("send signal %q to host: %w", signal, err)
+	}
+	return nil
+}
+
 // Kill kills the host as kill -9 does, and waits for it.
 func (h *Host) Kill() error {
-	if err := h.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("kill host: %w", err)
+	if err := h.signal(syscall.SIGKILL); err != nil {
+		return err
 	}
 	<-h.waited
 	return nil

@@ -1,0 +1,82 @@
+// Command bench measures what more replicas bring, and what many deploy items cost when a host starts, with hosts as processes of
+// their own on a real API server. It prints tables; docs/benchmarks.md says how to read them.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+func main() {
+	ctrl.SetLogger(logr.Discard()) // what the clients log is of no interest
+	b := &bench{out: os.Stdout}
+	flag.StringVar(&b.binary, "binary", filepath.Join(testenv.Root(), "bin", "pergola"), "the pergola program")
+	flag.StringVar(&b.plugins, "plugins", "", "a directory with the plugin counter and nothing else; required")
+	flag.IntVar(&b.replicas, "replicas", 3, "up to how many replicas are measured; 0 to leave that out")
+	flag.IntVar(&b.jobs, "jobs", 300, "jobs that the replicas share")
+	flag.IntVar(&b.items, "items", 20_000, "finished items that are there when a host starts; 0 to leave that out")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := b.run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// bench is what is measured, and where.
+type bench struct {
+	binary, plugins       string
+	replicas, jobs, items int
+	out                   io.Writer
+
+	dir          string
+	controlPlane *testenv.ControlPlane
+	admin        client.Client
+	fleets       int
+}
+
+func (b *bench) run(ctx context.Context) (err error) {
+	if b.plugins == "" {
+		return errors.New("-plugins is required")
+	}
+	if b.dir, err = os.MkdirTemp("", "pergola-bench-"); err != nil {
+		return fmt.Errorf("create directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	if b.controlPlane, err = testenv.StartControlPlane(ctx, b.dir); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.controlPlane.Stop()) }()
+	if b.admin, err = b.controlPlane.Client(); err != nil {
+		return err
+	}
+	if b.replicas > 0 {
+		if err := b.measureReplicas(ctx); err != nil {
+			return err
+		}
+	}
+	if b.items > 0 {
+		return b.measureStart(ctx)
+	}
+	return nil
+}
+
+// say prints a line. A benchmark that cannot print has nobody to tell.
+func (b *bench) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(b.out, format+"\n", args...)
+}

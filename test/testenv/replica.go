@@ -1,0 +1,113 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// endPoll is how often Kill looks whether the plugins have ended.
+const endPoll = 10 * time.Millisecond
+
+// Replica is a host that takes itself for a pod. The Pod is an object and nothing else: no kubelet runs it, and its phase stays
+// Pending. The replica is a user of its own, who has the pod's name, so that the audit log tells replicas apart.
+type Replica struct {
+	*Host
+	// Pod that the replica takes itself for.
+	Pod *corev1.Pod
+
+	client client.Client
+}
+
+// NewPod returns a Pod that is there, and that nobody runs.
+func NewPod(namespace, name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "pergola", Image: "none"}}},
+	}
+}
+
+// StartReplica creates the Pod that o names, which must not be there, and starts a host in its name; o.Kubeconfig is not used. It
+// returns as soon as the host listens for health checks, before it is ready. The host must be stopped; the Pod is not deleted with it.
+func StartReplica(ctx context.Context, c *ControlPlane, o HostOptions) (*Replica, error) {
+	cl, err := c.Client()
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := c.addUser(o.PodName)
+	if err != nil {
+		return nil, err
+	}
+	o.Kubeconfig = filepath.Join(filepath.Dir(c.Kubeconfig), "kubeconfig-"+o.PodName)
+	if err := os.WriteFile(o.Kubeconfig, kubeconfig, 0o600); err != nil {
+		return nil, fmt.Errorf("write kubeconfig of replica %s: %w", o.PodName, err)
+	}
+	r := &Replica{Pod: NewPod(o.PodNamespace, o.PodName), client: cl}
+	if err := cl.Create(ctx, r.Pod); err != nil {
+		return nil, fmt.Errorf("create pod of replica %s: %w", o.PodName, err)
+	}
+	if r.Host, err = StartHost(ctx, o); err != nil {
+		return nil, fmt.Errorf("start replica %s: %w", o.PodName, err)
+	}
+	return r, nil
+}
+
+// Kill ends the host as kill -9 does and returns when its plugins have ended, too: no process of a pod outlives it. The Pod stays, as it
+// does when its node is lost.
+func (r *Replica) Kill(ctx context.Context) error {
+	// A host that is paused starts no further plugin.
+	if err := r.Pause(); err != nil {
+		return err
+	}
+	plugins, err := r.Children()
+	if err := errors.Join(err, r.Host.Kill()); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(endPoll)
+	defer ticker.Stop()
+	for name, pids := range plugins {
+		for _, pid := range pids {
+			for Running(pid) {
+				select {
+				case <-ticker.C:
+				case <-ctx.Done():
+					return fmt.Errorf("wait for the end of plugin %s, process %d: %w", name, pid, ctx.Err())
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// DeletePod deletes the Pod at once.
+func (r *Replica) DeletePod(ctx context.Context) error {
+	if err := r.client.Delete(ctx, r.Pod, client.GracePeriodSeconds(0)); err != nil {
+		return fmt.Errorf("delete pod of replica %s: %w", r.Pod.Name, err)
+	}
+	return nil
+}
+
+// Pause stops the host's process, but not its plugins, until Resume. A host that has ended stays as it is.
+func (r *Replica) Pause() error { return r.signal(syscall.SIGSTOP) }
+
+// Resume lets the host's process go on after Pause.
+func (r *Replica) Resume() error { return r.signal(syscall.SIGCONT) }
+
+// Running tells whether a process runs. One that has ended and was not waited for does not.
+func Running(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	state := strings.TrimSpace(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	return !strings.HasPrefix(state, "Z")
+}
