@@ -213,7 +213,7 @@ func (h *host) ready() error {
 	default:
 		return errors.New("the host is starting")
 	}
-	return errors.Join(h.plugins.Ready(), h.replicas.ready())
+	return errors.Join(h.plugins.Ready(), h.deployItems.Ready(), h.replicas.ready())
 }
 
 // withAdvice adds to an error what to do about it, where the error does not say.

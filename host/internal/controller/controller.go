@@ -2,11 +2,13 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -70,6 +72,8 @@ type Controller struct {
 	changes chan struct{}
 	onServe func(ctx context.Context, types []v1alpha1.DeployItemType) error
 	witness SurveyWitness // nil for none
+
+	ready atomic.Bool
 
 	mu    sync.Mutex
 	slots map[string]*slots // by name of the plugin
@@ -159,6 +163,14 @@ func (c *Controller) Workers() []telemetry.Workers {
 	return all
 }
 
+// Ready is why the Controller has not begun to work; nil once it knows the deploy items that are there.
+func (c *Controller) Ready() error {
+	if !c.ready.Load() {
+		return errors.New("the deploy items are being listed")
+	}
+	return nil
+}
+
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica is active.
 func (c *Controller) NeedLeaderElection() bool { return false }
 
@@ -189,7 +201,10 @@ func (c *Controller) Start(ctx context.Context) error {
 		return fmt.Errorf("watch deploy items: %w", err)
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return c.survey().run(ctx) })
+	group.Go(func() error {
+		defer c.ready.Store(true)
+		return c.survey().run(ctx)
+	})
 	group.Go(func() error { return c.servePlugins(ctx) })
 	return group.Wait()
 }

@@ -16,9 +16,9 @@ const (
 	// unlockRetry is the pause before another try to give a lock back.
 	unlockRetry = time.Second
 	// rankPatience is how long a replica waits for each one that comes before it for an item.
-	rankPatience = 250 * time.Millisecond
+	rankPatience = 500 * time.Millisecond
 	// maxPatience is how long it waits at all.
-	maxPatience = time.Second
+	maxPatience = 2 * time.Second
 )
 
 // locks keep replicas from working on the same item at the same time; see lock.Locker and lock.Off.

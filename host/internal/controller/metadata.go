@@ -21,6 +21,13 @@ func NewMetadata() *metav1.PartialObjectMetadata {
 	return meta
 }
 
+// metadataOf is the metadata of an item that was read in full.
+func metadataOf(item *v1alpha1.DeployItem) *metav1.PartialObjectMetadata {
+	meta := NewMetadata()
+	meta.ObjectMeta = item.ObjectMeta
+	return meta
+}
+
 // Slim is the transformation for the cache of DeployItem metadata. Of the managed fields, by far the largest part of the
 // metadata, it keeps who wrote the status last, and when, with a digest in place of the fields: that is enough to tell a write
 // to the status from one to the metadata. It drops the annotation in which kubectl repeats the whole item.

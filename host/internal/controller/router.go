@@ -249,9 +249,7 @@ func (r *router) classify(item *v1alpha1.DeployItem) {
 	r.mu.Lock()
 	r.types[keyOf(item)] = itemType{uid: item.UID, name: item.Spec.Type}
 	r.mu.Unlock()
-	meta := NewMetadata()
-	meta.ObjectMeta = item.ObjectMeta
-	r.route(meta, priorityChange)
+	r.route(metadataOf(item), priorityChange)
 }
 
 // surveyed remembers the type of an item that was listed, unless the item has been read in the meantime.

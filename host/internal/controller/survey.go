@@ -107,6 +107,9 @@ func (s *survey) note(ctx context.Context, item *v1alpha1.DeployItem) error {
 	if idle {
 		s.router.memory.surveyed(item)
 	}
+	if !idle { // it does not wait for the other pages
+		s.router.route(metadataOf(item), priorityInitial)
+	}
 	if typed && !idle {
 		return nil
 	}
