@@ -78,7 +78,7 @@ func runHost(ctx context.Context, flags *hostFlags, settings *config.HostConfigu
 	if err != nil {
 		return err
 	}
-	replicas, err := joinReplicas(ctx, podCluster, ownPod(), settings, log)
+	replicas, err := joinReplicas(ctx, podCluster, ownPod(), settings, flags.standalone, log)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,11 @@ func (h *host) setJobs() error {
 	if err != nil {
 		return err
 	}
-	options.Elected, options.Surveyed = h.replicas.elected, true
+	options.Surveyed = true
+	options.Elected = func(t v1alpha1.DeployItemType) bool {
+		p := h.plugins.For(t)
+		return p != nil && h.replicas.electedFor(p.Name())
+	}
 	serves := func(t v1alpha1.DeployItemType) bool { return h.plugins.For(t) != nil }
 	setter, err := job.Setup(h.manager, serves, controller.NewMetadata, h.log, options)
 	if err != nil {
@@ -188,22 +192,25 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 	return nil
 }
 
-// run starts everything and stops it in reverse: the plugins outlive those who call them, and so does the sign of life of this
-// replica, without which others take its locks over. A replica that was replaced stops, too.
+// run starts everything and stops it in reverse: the plugins outlive those who call them, and the sign of life of this replica, without
+// which others take its locks over, outlives the plugins. A replica that was replaced stops, too.
 func (h *host) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	longer, end := context.WithCancel(context.WithoutCancel(ctx))
+	pluginsCtx, endPlugins := context.WithCancel(context.WithoutCancel(ctx))
+	replicasCtx, endReplicas := context.WithCancel(context.WithoutCancel(ctx))
 	pluginsEnded, replicasEnded := make(chan error, 1), make(chan error, 1)
-	go func() { pluginsEnded <- h.plugins.Run(longer) }()
+	go func() { pluginsEnded <- h.plugins.Run(pluginsCtx) }()
 	go func() {
 		defer stop()
-		replicasEnded <- h.replicas.run(longer)
+		replicasEnded <- h.replicas.run(replicasCtx)
 	}()
 
 	err := h.manager.Start(ctx)
-	end()
-	return errors.Join(err, <-pluginsEnded, <-replicasEnded)
+	endPlugins()
+	err = errors.Join(err, <-pluginsEnded)
+	endReplicas()
+	return errors.Join(err, <-replicasEnded)
 }
 
 // ready is why the host cannot work yet, or any more; nil if it can.

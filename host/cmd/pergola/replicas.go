@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,9 +44,17 @@ func ownPod() pod {
 	return pod{name: os.Getenv(podNameVariable), namespace: os.Getenv(podNamespaceVariable)}
 }
 
+// known tells whether the pod knows who it is.
+func (p pod) known() bool { return p.name != "" && p.namespace != "" }
+
+// forgotten tells whether the host seems to run in a pod that was not told all that locks need.
+func (p pod) forgotten() bool {
+	return !p.known() && (p.name != "" || p.namespace != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != "")
+}
+
 // locks tells whether the host is to work under locks.
 func (p pod) locks(locking config.Locking) (bool, error) {
-	known := p.name != "" && p.namespace != ""
+	known := p.known()
 	if locking == config.LockingOn && !known {
 		return false, fmt.Errorf("locking is on, but the environment does not have both %s and %s: set them by the downward API, or set locking to off for a host without replicas",
 			podNameVariable, podNamespaceVariable)
@@ -63,16 +72,24 @@ type replicas struct {
 
 // joinReplicas makes the host one of the replicas of its installation. It blocks until it knows the others.
 func joinReplicas(
-	ctx context.Context, podCluster *rest.Config, self pod, settings *config.HostConfiguration, log *slog.Logger,
+	ctx context.Context, podCluster *rest.Config, self pod, settings *config.HostConfiguration, standalone bool, log *slog.Logger,
 ) (*replicas, error) {
 	on, err := self.locks(settings.Locking)
 	if err != nil || !on {
+		if settings.Locking == config.LockingAuto && self.forgotten() {
+			log.Warn("works without locks, which is right for one replica only: the environment does not have both " +
+				podNameVariable + " and " + podNamespaceVariable + "; set them by the downward API, or set locking to off")
+		}
 		return &replicas{log: log}, err
+	}
+	group, err := groupOf(settings, standalone)
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	joined, err := replica.Join(ctx, replica.Options{
-		Config: podCluster, Namespace: self.namespace, PodName: self.name, Group: settings.LockPrefix,
+		Config: podCluster, Namespace: self.namespace, PodName: self.name, Group: group,
 		LeaseDuration: settings.Timeouts.Lease.Duration, Log: log,
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -83,6 +100,17 @@ func joinReplicas(
 		return nil, err
 	}
 	return &replicas{Replicas: joined, log: log}, nil
+}
+
+// groupOf names the replicas that work on the same items in the same way.
+func groupOf(settings *config.HostConfiguration, standalone bool) (string, error) {
+	group, err := json.Marshal(map[string]any{
+		"lockPrefix": settings.LockPrefix, "targetSelectors": settings.TargetSelectors, "standalone": standalone,
+	})
+	if err != nil {
+		return "", fmt.Errorf("name the group of replicas: %w", err)
+	}
+	return string(group), nil
 }
 
 // run keeps the replica alive in the eyes of the others until ctx ends. It returns at once when it was replaced.
@@ -106,6 +134,9 @@ func (r *replicas) alone() bool { return r.Replicas == nil }
 
 // elected tells whether this replica does what is to be done once.
 func (r *replicas) elected() bool { return r.alone() || r.Elected() }
+
+// electedFor tells whether this replica does what is to be done once for the items of a plugin.
+func (r *replicas) electedFor(plugin string) bool { return r.alone() || r.ElectedFor(plugin) }
 
 // ready is why the replica cannot work; nil if it can.
 func (r *replicas) ready() error {

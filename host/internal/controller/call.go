@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -42,7 +43,11 @@ func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Cal
 	attendance.Wait()
 	j.step, j.message = o.takeStep()
 	if errors.Is(context.Cause(ctx), plugin.ErrInterrupted) {
-		j.log.Info("cancelled the plugin's call: the deploy item asks for something else, or its job was ended")
+		why := "the deploy item asks for something else, or its job was ended"
+		if j.lockLost() {
+			why = "its lock was lost"
+		}
+		j.log.Info("cancelled the plugin's call", "why", why)
 		j.keepProviderStatus(ctx, outcome)
 		return nil, errOutdated
 	}
@@ -99,7 +104,7 @@ func (o *observer) attend(ctx context.Context, signals <-chan struct{}, cancel c
 		case <-ctx.Done():
 			return
 		case <-o.job.lock.Lost():
-			cancel(plugin.ErrInterrupted)
+			cancel(fmt.Errorf("%w: %w", plugin.ErrInterrupted, lock.ErrLost))
 			return
 		case <-signals:
 			look = true

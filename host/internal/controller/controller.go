@@ -220,29 +220,52 @@ func (c *Controller) survey() *survey {
 func (c *Controller) servePlugins(ctx context.Context) error {
 	served := map[string]bool{}
 	for {
-		serving := map[string]bool{}
-		for _, p := range c.plugins.Serving() {
-			name := p.Name()
-			serving[name] = true
-			if !served[name] {
-				if err := c.serve(ctx, p); err != nil {
-					return err
-				}
-				served[name] = true
+		if err := c.follow(ctx, served); err != nil {
+			return err
+		}
+		running := c.plugins.Running()
+		var atWork []string
+		for name, serves := range served {
+			if serves && running[name] {
+				atWork = append(atWork, name)
 			}
 		}
-		for name := range served {
-			if !serving[name] { // other replicas may have the plugin
-				c.router.locks.ReleaseAll(ctx, name)
-			}
-		}
-		c.router.pluginsRun(c.plugins.Running())
+		c.router.locks.Serve(atWork)
+		c.router.pluginsRun(running)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-c.changes:
 		}
 	}
+}
+
+// follow begins and ends to serve plugins. served are those that have ever been served, and whether they still are.
+func (c *Controller) follow(ctx context.Context, served map[string]bool) error {
+	serving := map[string]bool{}
+	for _, p := range c.plugins.Serving() {
+		name := p.Name()
+		serving[name] = true
+		var err error
+		if still, ever := served[name]; !ever {
+			err = c.serve(ctx, p)
+		} else if !still {
+			err = c.router.refill(ctx, c.manager.GetCache(), name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for name, still := range served {
+		if still && !serving[name] { // other replicas may have the plugin
+			c.router.locks.ReleaseAll(ctx, name)
+		}
+		served[name] = false
+	}
+	for name := range serving {
+		served[name] = true
+	}
+	return nil
 }
 
 // watchedBesides are the objects besides deploy items that package target reads from the cache.

@@ -124,7 +124,7 @@ func (j *job) place() place {
 	if j.begun() {
 		return underWay
 	}
-	return placeOf(j.locks.Rank(j.item.UID))
+	return placeOf(j.locks.Rank(j.lockKey(j.item)))
 }
 
 // begun tells whether the job was picked up, and has not to wait for its turn any more.

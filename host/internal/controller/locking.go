@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +26,8 @@ const (
 type locks interface {
 	Look(key lock.Key, version string) lock.View
 	Holds(key lock.Key) bool
-	Rank(uid types.UID) int
+	Rank(key lock.Key) int
+	Serve(plugins []string)
 	Acquire(ctx context.Context, key lock.Key) (*lock.Lock, error)
 	Keep(ctx context.Context, plugin string, item types.NamespacedName)
 	Release(ctx context.Context, key lock.Key, settled string) error
@@ -44,7 +46,7 @@ func (r *reconciler) leave(key types.NamespacedName, gone bool) {
 // unlock holds the lock of a job on that goes on later, and gives any other one back. It reports whether that is done.
 func (r *reconciler) unlock(ctx context.Context, item types.NamespacedName) bool {
 	uid, version, goesOn := r.memory.state(item)
-	if goesOn && ctx.Err() == nil {
+	if goesOn && ctx.Err() == nil && r.serves() {
 		r.locks.Keep(ctx, r.name, item)
 		return true
 	}
@@ -67,7 +69,7 @@ var _ lock.Listener = (*router)(nil)
 // patienceFor is how long this replica leaves an item to those that come before it. It keeps them from all trying at once, and costs
 // time only if they fail.
 func (r *router) patienceFor(key lock.Key) time.Duration {
-	rank := r.locks.Rank(key.UID)
+	rank := r.locks.Rank(key)
 	if rank == 0 || r.locks.Holds(key) {
 		return 0
 	}
@@ -89,4 +91,14 @@ func (r *router) Lost(key lock.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	add(r.queues[key.Plugin], key.Item, priorityChange)
+}
+
+// leftToOthers tells whether an item is left to replicas whose plugin runs, because the one here does not.
+func (r *reconciler) leftToOthers(key lock.Key) bool {
+	return r.locks.Rank(key) > 0 && !r.plugins.Running()[r.name]
+}
+
+// serves tells whether the plugin serves anything here.
+func (r *reconciler) serves() bool {
+	return slices.ContainsFunc(r.plugins.Serving(), func(d deployer) bool { return d.Name() == r.name })
 }

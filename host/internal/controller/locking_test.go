@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ type peer struct {
 	reads  int // of deploy items, in full
 	locks  int // requests to SyncObjects
 	writes int // of deploy items
+	// trouble is what comes of the writes of SyncObjects; see troubled.
+	trouble trouble
 	// written is called after each successful write of the item; nil for nothing.
 	written func()
 }
@@ -39,20 +42,35 @@ type fakeReplicas struct {
 	invalid bool
 	rank    int
 	dead    map[string]bool
+	// processes is which one is in each pod; nil for nobody knows.
+	processes map[string]string
+	mu        sync.Mutex // for change
 }
 
 var _ lock.Replicas = (*fakeReplicas)(nil)
 
 func (r *fakeReplicas) PodName() string { return r.podName }
 func (r *fakeReplicas) Process() string { return fmt.Sprintf("%s/%d", r.podName, r.process) }
-func (r *fakeReplicas) Valid() bool     { return !r.invalid }
-func (r *fakeReplicas) Rank(string) int { return r.rank }
+func (r *fakeReplicas) Serve([]string)  {}
 
-func (r *fakeReplicas) Verdict(podName, _ string) replica.Verdict {
-	if r.dead[podName] {
-		return replica.Dead
-	}
-	return replica.Alive
+func (r *fakeReplicas) Valid() (valid bool) {
+	r.change(func(r *fakeReplicas) { valid = !r.invalid })
+	return valid
+}
+
+func (r *fakeReplicas) Rank(string, string) (rank int) {
+	r.change(func(r *fakeReplicas) { rank = r.rank })
+	return rank
+}
+
+func (r *fakeReplicas) Verdict(podName, process string) replica.Verdict {
+	verdict := replica.Alive
+	r.change(func(r *fakeReplicas) {
+		if r.dead[podName] || r.processes != nil && r.processes[podName] != process {
+			verdict = replica.Dead
+		}
+	})
+	return verdict
 }
 
 // newPeer returns a replica with the plugin of a bench, whose writes go through the bench's.
@@ -104,13 +122,13 @@ func (p *peer) interceptors(writes interceptor.Funcs) interceptor.Funcs {
 		},
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			if count(obj, true) {
-				return c.Create(ctx, obj, opts...)
+				return p.troubled(func() error { return c.Create(ctx, obj, opts...) })
 			}
 			return writes.Create(ctx, c, obj, opts...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			if count(obj, true) {
-				return c.Patch(ctx, obj, patch, opts...)
+				return p.troubled(func() error { return c.Patch(ctx, obj, patch, opts...) })
 			}
 			return after(obj, writes.Patch(ctx, c, obj, patch, opts...))
 		},
@@ -318,25 +336,35 @@ func TestShutdownReleasesTheLock(t *testing.T) {
 		t.Errorf("the lock of a job that waits is still held by %q", holder)
 	}
 
-	// And when the job is in its call.
-	b = newBench(t, nil)
-	here = newPeer(b, "here")
-	inCall, end := context.WithCancel(t.Context())
-	b.answer = func(ctx context.Context, _ plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
-		end()
-		if err := here.locker.Start(inCall); err != nil {
-			t.Error(err)
+	// And when the job is in its call: the lock is held until the deployer has answered. One that does not is waited for no longer
+	// than it may take, but it may still be at work: its lock is left to the end of this replica, which comes after that of the plugin.
+	for _, tc := range []struct {
+		reason, holder string
+		ends           func(context.Context) (*plugin.Outcome, error)
+	}{
+		{"the deployer ends in order", "", func(context.Context) (*plugin.Outcome, error) { return fails("Stopped") }},
+		{"the deployer does not answer", "here", func(ctx context.Context) (*plugin.Outcome, error) { return nil, ctx.Err() }},
+		{"the plugin is gone", "", func(context.Context) (*plugin.Outcome, error) { return nil, plugin.ErrCrashed }},
+	} {
+		b = newBench(t, nil)
+		here = newPeer(b, "here")
+		inCall, end := context.WithCancel(t.Context())
+		b.answer = func(ctx context.Context, _ plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
+			end()
+			if err := here.locker.Start(inCall); err != nil {
+				t.Error(err)
+			}
+			if holder, _ := b.holder(); holder != "here" {
+				t.Errorf("%s: the lock of a job in its call is held by %q", tc.reason, holder)
+			}
+			<-ctx.Done()
+			return tc.ends(ctx)
 		}
-		if holder, _ := b.holder(); holder != "here" {
-			t.Errorf("the lock of a job in its call is held by %q", holder)
+		b.setJob()
+		here.look(inCall)
+		if holder, _ := b.holder(); holder != tc.holder {
+			t.Errorf("%s: expected the lock to be held by %q after the call, but found %q", tc.reason, tc.holder, holder)
 		}
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	b.setJob()
-	here.look(inCall)
-	if holder, _ := b.holder(); holder != "" {
-		t.Errorf("the lock is still held by %q after the call", holder)
 	}
 }
 

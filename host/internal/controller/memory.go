@@ -99,6 +99,9 @@ func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, go
 	if !ok {
 		return "", "", false
 	}
+	if e.item == nil && e.reported != "" { // who comes next may have to report it, too
+		return e.uid, "", false
+	}
 	if e.item == nil {
 		return e.uid, e.version, false
 	}

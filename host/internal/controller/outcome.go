@@ -26,11 +26,17 @@ const (
 	maxMessage = 16 << 10
 )
 
+// errAbandoned says that the host stops and the plugin did not end its call in order: it may still be at work, so that nobody else is
+// to begin before it has ended.
+var errAbandoned = errors.New("the plugin's call was abandoned")
+
 // handleCallError deals with a call that has no outcome.
 func (j *job) handleCallError(ctx context.Context, err error) error {
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && (errors.Is(err, plugin.ErrNotRunning) || errors.Is(err, plugin.ErrCrashed)):
 		return ctx.Err()
+	case ctx.Err() != nil:
+		return errAbandoned
 	case errors.Is(err, errOutdated):
 		return err
 	case errors.Is(err, context.DeadlineExceeded) && j.decision.Action == contract.Abort:
@@ -140,6 +146,9 @@ func (j *job) repair(ctx context.Context) error {
 
 // succeed ends a job that is done: first its exports, then phase and jobIDFinished in one write.
 func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
+	if j.lockLost() {
+		return errOutdated
+	}
 	ref, err := j.exports.write(ctx, j.item, outcome.Succeeded.Exports, j.lock.Verify)
 	if errors.Is(err, lock.ErrLost) {
 		return errOutdated

@@ -61,8 +61,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	turn := r.slots.hasTurn(req.NamespacedName)
 	defer func() { r.router.turn(r.name, r.slots.settle(req.NamespacedName, turn)) }()
 	result, err := r.look(ctx, req, turn)
+	if errors.Is(err, errAbandoned) {
+		return reconcile.Result{}, nil // the lock stays until the plugin has ended
+	}
 	// 14
-	if !r.unlock(ctx, req.NamespacedName) {
+	if !r.unlock(ctx, req.NamespacedName) && err == nil {
 		result.RequeueAfter = unlockRetry
 	}
 	return result, err
@@ -91,7 +94,12 @@ func (r *reconciler) look(ctx context.Context, req reconcile.Request, turn bool)
 
 	// 7: what another replica works on, or has just finished, is not even read; nor is what it is to work on, as long as there is
 	// no slot that it could have here.
-	view := r.locks.Look(r.lockKey(meta), meta.ResourceVersion)
+	key := r.lockKey(meta)
+	if r.leftToOthers(key) {
+		r.leave(req.NamespacedName, false)
+		return pollAfter(pluginPoll), nil
+	}
+	view := r.locks.Look(key, meta.ResourceVersion)
 	switch view {
 	case lock.Elsewhere:
 		r.leave(req.NamespacedName, false)
@@ -104,7 +112,7 @@ func (r *reconciler) look(ctx context.Context, req reconcile.Request, turn bool)
 	if wait := known.due.Sub(r.clock.Now()); current && wait > 0 && !turn {
 		return pollAfter(wait), nil
 	}
-	if rank := r.locks.Rank(meta.UID); rank > 0 && view != lock.Ours && !r.slots.standBy(req.NamespacedName, placeOf(rank)) {
+	if rank := r.locks.Rank(key); rank > 0 && view != lock.Ours && !r.slots.standBy(req.NamespacedName, placeOf(rank)) {
 		return pollAfter(maxStandBy), nil
 	}
 
@@ -171,7 +179,7 @@ func (r *reconciler) decide(ctx context.Context, known *entry) (contract.Decisio
 	item := known.item
 	if unknown := contract.UnknownOperation(item); unknown != known.reported {
 		known.reported = unknown
-		if unknown != "" && r.locks.Rank(item.UID) == 0 { // one replica is enough
+		if unknown != "" && r.locks.Rank(r.lockKey(item)) == 0 { // one replica is enough
 			r.event(item, corev1.EventTypeWarning, "UnknownOperation", fmt.Sprintf(
 				"the annotation %s asks for %q, which is left alone: expected %s, %s, %s or %s", v1alpha1.OperationAnnotation, unknown,
 				v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile, v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort))
@@ -225,6 +233,8 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	case errors.Is(err, errOutdated):
 		pause := min(outdatedPause<<min(r.memory.outdated(req.NamespacedName), 10), maxOutdatedPause)
 		return reconcile.Result{RequeueAfter: pause}, nil
+	case errors.Is(err, errAbandoned):
+		return reconcile.Result{}, err
 	case ctx.Err() != nil: // the host is shutting down; another one goes on from what is written
 		r.leave(req.NamespacedName, false)
 		return reconcile.Result{}, nil //nolint:nilerr // the error is the shutdown, or comes of it

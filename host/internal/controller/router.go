@@ -205,7 +205,15 @@ func (r *router) attach(ctx context.Context, reader client.Reader, name string, 
 	r.mu.Lock()
 	r.queues[name] = q
 	r.mu.Unlock()
-	return r.replay(ctx, reader, func(itemType v1alpha1.DeployItemType, known bool) bool {
+	return r.refill(ctx, reader, name)
+}
+
+// refill fills the queue of a plugin with the items that are there already.
+func (r *router) refill(ctx context.Context, reader client.Reader, name string) error {
+	r.mu.Lock()
+	q := r.queues[name]
+	r.mu.Unlock()
+	return r.replay(ctx, reader, name, func(itemType v1alpha1.DeployItemType, known bool) bool {
 		p := r.plugins.For(itemType)
 		return known && p != nil && p.Name() == name
 	}, q)
@@ -216,17 +224,20 @@ func (r *router) attachUntyped(ctx context.Context, reader client.Reader, q queu
 	r.mu.Lock()
 	r.untyped = q
 	r.mu.Unlock()
-	return r.replay(ctx, reader, func(_ v1alpha1.DeployItemType, known bool) bool { return !known }, q)
+	return r.replay(ctx, reader, "", func(_ v1alpha1.DeployItemType, known bool) bool { return !known }, q)
 }
 
-// replay fills a queue with the items that are there already, unless release is going to.
-func (r *router) replay(ctx context.Context, reader client.Reader, wanted func(v1alpha1.DeployItemType, bool) bool, q queue) error {
+// replay fills a queue, that of a plugin or without a name, with the items that are there already, unless release is going to.
+func (r *router) replay(
+	ctx context.Context, reader client.Reader, name string, wanted func(v1alpha1.DeployItemType, bool) bool, q queue,
+) error {
 	if r.isHeld() {
 		return nil
 	}
 	return existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) {
 		if itemType, known := r.typeOf(meta); wanted(itemType, known) {
-			add(q, client.ObjectKeyFromObject(meta), priorityInitial)
+			key := client.ObjectKeyFromObject(meta)
+			addAfter(q, key, priorityInitial, r.patienceFor(lock.Key{Plugin: name, Item: key, UID: meta.UID}))
 		}
 	})
 }

@@ -8,8 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxStandBy is how long an item that another replica comes first for is left unread for want of a slot.
-const maxStandBy = 10 * time.Second
+const (
+	// maxStandBy is how long an item that another replica comes first for is left unread for want of a slot.
+	maxStandBy = 10 * time.Second
+	// longWait is how long such an item stands in line until it gets one of fairTurns turns, although this replica has items of its own.
+	longWait  = time.Minute
+	fairTurns = 8
+)
 
 // place is where an item stands in the lines for a slot.
 type place int
@@ -34,8 +39,9 @@ type slots struct {
 	size int
 	now  func() time.Time
 
-	mu   sync.Mutex
-	free int
+	mu    sync.Mutex
+	free  int
+	turns int // how many there have been
 	// lines are the items in line at each place, in the order in which they came.
 	lines [places][]types.NamespacedName
 	// inLine tells of each item in line where it stands.
@@ -106,7 +112,16 @@ func (s *slots) leave(key types.NamespacedName) {
 		return
 	}
 	delete(s.inLine, key)
-	s.lines[before.at] = slices.DeleteFunc(s.lines[before.at], func(k types.NamespacedName) bool { return k == key })
+	line := s.lines[before.at]
+	if line[0] == key { // as with nearly all
+		s.lines[before.at] = line[1:]
+		return
+	}
+	i := len(line) - 1
+	for line[i] != key {
+		i--
+	}
+	s.lines[before.at] = slices.Delete(line, i, i+1)
 }
 
 // giveBack gives a slot back.
@@ -148,15 +163,23 @@ func (s *slots) settle(key types.NamespacedName, turn bool) []types.NamespacedNa
 }
 
 // pop takes the item out of line whose turn comes next. Of the items that another replica comes first for it is the last that came:
-// that one begins with the first.
+// that one begins with the first. But should it never come to them, none of them waits for ever.
 func (s *slots) pop() types.NamespacedName {
+	s.turns++
 	at := slices.IndexFunc(s.lines[:], func(line []types.NamespacedName) bool { return len(line) > 0 })
 	line := s.lines[at]
-	first, rest := line[0], line[1:]
+	next := line[0]
 	if place(at) >= firstOther {
-		first, rest = line[len(line)-1], line[:len(line)-1]
+		next = line[len(line)-1]
 	}
-	s.lines[at] = rest
-	delete(s.inLine, first)
-	return first
+	if s.turns%fairTurns == 0 {
+		for _, others := range s.lines[firstOther:] {
+			if len(others) > 0 && s.now().Sub(s.inLine[others[0]].since) >= longWait {
+				next = others[0]
+				break
+			}
+		}
+	}
+	s.leave(next)
+	return next
 }

@@ -122,21 +122,16 @@ func (s *Setter) ReplicasChanged() {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: the election is that of Options.
 func (s *Setter) NeedLeaderElection() bool { return false }
 
-// Start implements manager.Runnable: it has all items looked at when this replica was elected. It blocks until ctx ends.
+// Start implements manager.Runnable: it has all items looked at when this replica may have been elected. It blocks until ctx ends.
 func (s *Setter) Start(ctx context.Context) error {
-	elected := s.setter.options.Elected == nil // else what came before this was left alone
 	for {
-		if before := elected; s.setter.options.elected() != before {
-			elected = !before
-			s.setter.log.Info("the replica that sets jobs has changed", "thisOne", elected)
-			if err := s.lookAgain(ctx, func(itemType v1alpha1.DeployItemType) bool { return elected && s.setter.serves(itemType) }); err != nil {
-				return err
-			}
-		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.elections:
+			if err := s.lookAgain(ctx, s.setter.serves); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -15,11 +15,16 @@ import (
 )
 
 // spares tells whether an item need not be read: it has not changed since it was seen to be at rest, or to be of a type that no
-// plugin serves. The cache may lag behind, but what it does not show yet it is going to tell; see lookAfter.
+// plugin serves; or it is a matter of another replica, in which case there will be another look when that is not so any more. The cache
+// may lag behind, but what it does not show yet it is going to tell; see lookAfter.
 func (s *setter) spares(ctx context.Context, key types.NamespacedName) (bool, error) {
 	meta, found, err := s.cached(ctx, key)
 	if err != nil || !found {
 		return false, err
+	}
+	if itemType, typed := responsibility.TypeOf(meta); typed && !s.options.elected(itemType) {
+		s.memory.drop(key)
+		return true, nil
 	}
 	j, ok := s.memory.recall(meta)
 	return ok && (j.atRest || !s.serves(j.itemType)), nil

@@ -111,7 +111,7 @@ func TestReads(t *testing.T) {
 			reason: "what was seen before is still true", prepare: finish,
 			between: func(b *bench) {
 				elected := false
-				b.options.Elected = func() bool { return elected }
+				b.options.Elected = func(v1alpha1.DeployItemType) bool { return elected }
 				b.look()
 				elected = true
 			},
@@ -120,7 +120,7 @@ func TestReads(t *testing.T) {
 			reason: "it needs a job", prepare: finish, read: true,
 			between: func(b *bench) {
 				elected := false
-				b.options.Elected = func() bool { return elected }
+				b.options.Elected = func(v1alpha1.DeployItemType) bool { return elected }
 				b.patch(`{"spec":{"timeout":"1m"}}`)
 				b.look()
 				elected = true
@@ -166,7 +166,7 @@ func TestListedIsNotRead(t *testing.T) {
 	b.pickUp()
 	b.finish()
 	elected := false
-	b.options.Elected, b.memory = func() bool { return elected }, newMemory() // as of another replica
+	b.options.Elected, b.memory = func(v1alpha1.DeployItemType) bool { return elected }, newMemory() // as of another replica
 	listed := &Setter{setter: b.setter}
 	if err := listed.Surveyed(t.Context(), b.read()); err != nil {
 		t.Fatal(err)

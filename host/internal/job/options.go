@@ -1,6 +1,10 @@
 package job
 
-import "time"
+import (
+	"time"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
 
 // Options are the settings of a Setter.
 type Options struct {
@@ -9,16 +13,19 @@ type Options struct {
 	// ProgressingTimeout is how long after its deadline a job that was picked up is left to its deployer, which counts as dead
 	// then. Zero switches the timeout off.
 	ProgressingTimeout time.Duration
-	// Elected tells whether this replica is the one to set jobs and to end them; nil for a host without replicas. Two of them for a
-	// moment do no harm, as every write is conditional. Setter.ReplicasChanged tells that the answer may be another one now.
-	Elected func() bool
+	// Elected tells whether this replica is the one to set jobs for the items of a type, and to end them; nil for a host without
+	// replicas. Two of them for a moment do no harm, as every write is conditional. Setter.ReplicasChanged tells that the answer may
+	// be another one now.
+	Elected func(itemType v1alpha1.DeployItemType) bool
 	// Surveyed: somebody lists all items at the start and has Setter.Surveyed and Setter.SurveyEnded told of it. What was there at
 	// the start waits for the end, so that only the items that need something are read one by one.
 	Surveyed bool
 }
 
-// elected tells whether there is anything to do here.
-func (o Options) elected() bool { return o.Elected == nil || o.Elected() }
+// elected tells whether the items of a type are a matter of this replica.
+func (o Options) elected(itemType v1alpha1.DeployItemType) bool {
+	return o.Elected == nil || o.Elected(itemType)
+}
 
 // pickup is how long after it was set a job has to be picked up; zero for no such limit.
 func (o Options) pickup() time.Duration {

@@ -41,10 +41,6 @@ var _ reconcile.Reconciler = (*setter)(nil)
 // Reconcile gives an item what it needs. Nothing is decided from a cache but not to read what has not changed: each write is
 // conditional on what was read here.
 func (s *setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	if !s.options.elected() { // once it is, all items are looked at
-		s.memory.drop(req.NamespacedName)
-		return reconcile.Result{}, nil
-	}
 	if spared, err := s.spares(ctx, req.NamespacedName); err != nil || spared {
 		return reconcile.Result{}, err
 	}
@@ -59,7 +55,7 @@ func (s *setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		}
 		return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
 	}
-	if !s.serves(item.Spec.Type) {
+	if !s.serves(item.Spec.Type) || !s.options.elected(item.Spec.Type) {
 		s.memory.drop(req.NamespacedName)
 		return reconcile.Result{}, s.judge(ctx, item)
 	}

@@ -218,7 +218,7 @@ func TestElection(t *testing.T) {
 	var counted [replicas + 1]*counts
 	var asked [replicas + 1]atomic.Int32
 	for i := 1; i <= replicas; i++ {
-		options := Options{Surveyed: true, Elected: func() bool {
+		options := Options{Surveyed: true, Elected: func(v1alpha1.DeployItemType) bool {
 			asked[i].Add(1)
 			return elected.Load() == int32(i)
 		}}

@@ -337,6 +337,29 @@ func TestNamespaceIsDeletedUnderTheLock(t *testing.T) {
 	expectHolder(t, "the object was there", key, "here")
 }
 
+// TestLockIsDeletedWithItsNamespace: who has held it goes on without, as long as it is alive, whatever the item prefers.
+func TestLockIsDeletedWithItsNamespace(t *testing.T) {
+	first, second, key := newBench(t, "here"), newBench(t, "there"), newKey(t)
+	first.rank = 1
+	first.acquire(key)
+	second.see(key)
+	deleteNamespace(t, key.Item.Namespace)
+	object := deleteLock(t, key)
+	first.OnDelete(object)
+	second.OnDelete(object)
+	first.expectTold("its lock has no object any more", "lost item", "freed item")
+	second.acquireInVain("the holder is alive", key)
+	lock := first.acquire(key)
+	if lock.Fenced() {
+		t.Error("somebody may have written to the item since the lock was lost")
+	}
+	second.told = nil
+	second.dead["here"] = true
+	second.ReplicaDied("here")
+	second.expectTold("the last holder is dead", "freed item")
+	second.acquire(key)
+}
+
 func deleteNamespace(t *testing.T, name string) {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -350,7 +373,7 @@ func TestOff(t *testing.T) {
 	key := Key{Plugin: "one", Item: types.NamespacedName{Namespace: "ns", Name: "item"}, UID: "u"}
 	lock, err := off.Acquire(context.Background(), key)
 	heldUp := err != nil || !lock.Fenced() || lock.Lost() != nil || lock.Verify(t.Context()) != nil
-	if heldUp || off.Look(key, "5") != Free || off.Rank(key.UID) != 0 {
+	if heldUp || off.Look(key, "5") != Free || off.Rank(key) != 0 {
 		t.Errorf("a host that is alone is held up: %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -56,6 +55,13 @@ func (l *Locker) observe(key Key, now record) {
 	}
 	waiting, freed := l.waiting[name]
 	freed = freed && l.available(now)
+	if left := l.stale[key.owner()]; left == key && l.held[key.owner()] == nil {
+		if l.isOurs(now) {
+			waiting, freed = key, true // nobody here knows of it
+		} else {
+			delete(l.stale, key.owner())
+		}
+	}
 	if freed {
 		delete(l.waiting, name)
 	}
@@ -72,6 +78,7 @@ func (l *Locker) gone(key Key, name types.NamespacedName, uid types.UID) {
 		return
 	}
 	delete(l.records, name)
+	l.last.note(name, before)
 	lost := l.held[key.owner()]
 	if lost != nil && (lost.name != name || lost.noObject || lost.releasing || !l.lose(lost, "its object was deleted", record{})) {
 		lost = nil
@@ -99,6 +106,9 @@ func (l *Locker) lose(lock *Lock, why string, now record) bool {
 	l.drop(lock)
 	l.statsOf(lock.key.Plugin).Lost++
 	l.waiting[lock.name] = lock.key
+	if l.isOurs(l.records[lock.name]) {
+		l.stale[lock.key.owner()] = lock.key
+	}
 	l.log.Warn("lost a lock", "lock", lock.name.String(), "deployitem", lock.key.Item.String(), "why", why,
 		"holder", now.podName, "process", now.process)
 	return true
@@ -118,12 +128,16 @@ func (l *Locker) ReplicaDied(podName string) {
 	for _, key := range freed {
 		l.listener.Freed(key)
 	}
+	l.freeWaiting(func(name types.NamespacedName) bool {
+		last, known := l.last.get(name)
+		return known && last.podName == podName && l.records[name].version == ""
+	})
 }
 
 // ReplicasChanged implements replica.Listener: locks without an object are a matter of the replica that comes first for the item.
 func (l *Locker) ReplicasChanged() {
 	l.loseAll("another replica comes first now", func(lock *Lock) bool {
-		return lock.noObject && l.replicas.Rank(string(lock.key.UID)) > 0
+		return lock.noObject && !l.goesWithout(lock.name, lock.key)
 	})
 	// Those who cannot have an object may be for this replica now.
 	l.freeWaiting(func(name types.NamespacedName) bool { return l.records[name].version == "" })
@@ -180,52 +194,4 @@ func (l *Locker) Watch(ctx context.Context, informer interface {
 		return fmt.Errorf("watch locks: %w", context.Cause(ctx))
 	}
 	return nil
-}
-
-// Start gives back all locks when ctx ends: at once those that are not in use, the others as soon as their calls end. It blocks until
-// then. No lock is taken afterwards.
-func (l *Locker) Start(ctx context.Context) error {
-	<-ctx.Done()
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	l.releaseIdle(context.WithoutCancel(ctx), func(*Lock) bool { return true })
-	return nil
-}
-
-// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica has locks.
-func (l *Locker) NeedLeaderElection() bool { return false }
-
-// releaseIdle gives back locks that are not in use, several at a time.
-func (l *Locker) releaseIdle(ctx context.Context, which func(*Lock) bool) {
-	l.mu.Lock()
-	var idle []*Lock
-	for _, lock := range l.held {
-		if !lock.inUse && which(lock) {
-			lock.releasing = true // nobody is to use it meanwhile
-			idle = append(idle, lock)
-		}
-	}
-	l.mu.Unlock()
-	locks := make(chan *Lock)
-	var workers sync.WaitGroup
-	for range min(releasers, len(idle)) {
-		workers.Go(func() {
-			for lock := range locks {
-				l.releaseLogged(ctx, lock)
-			}
-		})
-	}
-	for _, lock := range idle {
-		locks <- lock
-	}
-	close(locks)
-	workers.Wait()
-}
-
-// releaseLogged gives a lock back that nobody waits for here. If that fails it is free when this replica is gone.
-func (l *Locker) releaseLogged(ctx context.Context, lock *Lock) {
-	if err := l.release(ctx, lock, ""); err != nil {
-		l.log.Warn("a lock was not given back", "error", err.Error())
-	}
 }

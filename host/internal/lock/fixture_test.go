@@ -46,8 +46,9 @@ func newBench(t *testing.T, pod string, change ...func(*Options)) *bench {
 	return b
 }
 
-// Rank is that of the Locker.
-func (b *bench) Rank(uid types.UID) int { return b.Locker.Rank(uid) }
+// Rank and Serve are those of the Locker.
+func (b *bench) Rank(key Key) int       { return b.Locker.Rank(key) }
+func (b *bench) Serve(plugins []string) { b.Locker.Serve(plugins) }
 
 func (b *bench) Freed(key Key) { b.told = append(b.told, "freed "+key.Item.Name) }
 func (b *bench) Lost(key Key)  { b.told = append(b.told, "lost "+key.Item.Name) }
@@ -118,10 +119,12 @@ type fakeReplicas struct {
 
 var _ Replicas = (*fakeReplicas)(nil)
 
-func (f *fakeReplicas) PodName() string { return f.pod }
-func (f *fakeReplicas) Process() string { return f.process }
-func (f *fakeReplicas) Valid() bool     { return f.valid }
-func (f *fakeReplicas) Rank(string) int { return f.rank }
+func (f *fakeReplicas) PodName() string         { return f.pod }
+func (f *fakeReplicas) Process() string         { return f.process }
+func (f *fakeReplicas) Valid() bool             { return f.valid }
+func (f *fakeReplicas) Rank(string, string) int { return f.rank }
+
+func (f *fakeReplicas) Serve([]string) {}
 
 func (f *fakeReplicas) Verdict(podName, _ string) replica.Verdict {
 	if f.dead[podName] {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/pergola-deploy/pergola/host/internal/replica"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 var (
@@ -31,7 +29,8 @@ type Replicas interface {
 	Process() string
 	Valid() bool
 	Verdict(podName, process string) replica.Verdict
-	Rank(key string) int
+	Rank(plugin, key string) int
+	Serve(plugins []string)
 }
 
 // Listener hears of locks that others give back or take. Its methods must not block.
@@ -70,7 +69,11 @@ type Locker struct {
 	held    map[owner]*Lock
 	// waiting are the locks that were asked for in vain.
 	waiting map[types.NamespacedName]Key
-	stats   map[string]*Stats
+	// stale are the locks that are not held, but may name this process: they were counted as lost, or taken without an answer.
+	stale map[owner]Key
+	// last are the holders of locks whose objects were deleted.
+	last  lastHolders
+	stats map[string]*Stats
 	// closed: the host is stopping; no lock is taken any more.
 	closed bool
 }
@@ -83,6 +86,8 @@ func New(o Options) *Locker {
 		records: map[types.NamespacedName]record{},
 		held:    map[owner]*Lock{},
 		waiting: map[types.NamespacedName]Key{},
+		stale:   map[owner]Key{},
+		last:    lastHolders{clock: o.Clock, of: map[types.NamespacedName]lastHolder{}},
 		stats:   map[string]*Stats{},
 	}
 }
@@ -95,7 +100,8 @@ const (
 	Free View = iota
 	// Ours means that it is held here.
 	Ours
-	// Elsewhere means that a replica that is alive has it. Listener.Freed tells when it has not any more.
+	// Elsewhere means that a replica that is alive has it, or that this one cannot show that it is alive itself. Listener.Freed tells
+	// when that is not so any more.
 	Elsewhere
 	// Settled means that nobody has it, and its last holder has left nothing to do with the item as it is.
 	Settled
@@ -111,6 +117,9 @@ func (l *Locker) Look(key Key, version string) View {
 	name := objectName(l.prefix, key)
 	known, exists := l.records[name]
 	switch {
+	case !l.replicas.Valid(): // there is no use in reading what cannot be worked on
+		l.waiting[name] = key
+		return Elsewhere
 	case !exists:
 		return Free
 	case !l.available(known):
@@ -138,8 +147,11 @@ func (l *Locker) available(known record) bool {
 		l.replicas.Verdict(known.podName, known.process) == replica.Dead
 }
 
-// Rank is the place of this replica among those to work on an item; 0 if it comes first.
-func (l *Locker) Rank(uid types.UID) int { return l.replicas.Rank(string(uid)) }
+// Rank is the place of this replica among those that could work on an item; 0 if it comes first, or there is no other one.
+func (l *Locker) Rank(key Key) int { return l.replicas.Rank(key.Plugin, string(key.UID)) }
+
+// Serve tells the other replicas which plugins take calls here.
+func (l *Locker) Serve(plugins []string) { l.replicas.Serve(plugins) }
 
 // Acquire takes a lock; one that is held here already costs nothing. It is in use until Keep, Release or Forget. The error is ErrHeld
 // if somebody else has it, or else that of the API server.
@@ -170,6 +182,9 @@ func (l *Locker) Acquire(ctx context.Context, key Key) (*Lock, error) {
 	case !exists && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return l.withoutObject(name, key)
 	default:
+		l.mu.Lock()
+		l.stale[key.owner()] = key // it may have been taken all the same
+		l.mu.Unlock()
 		return nil, fmt.Errorf("take lock %s: %w", name, err)
 	}
 }
@@ -196,12 +211,13 @@ func (l *Locker) taken(name types.NamespacedName, key Key, before, now record) (
 	return l.hold(name, key), nil
 }
 
-// withoutObject holds a lock without its object, which cannot be created in a namespace that is being deleted. The replica that the
-// item prefers does without: they agree on it but for moments, and what it writes is conditional as ever.
+// withoutObject holds a lock without its object, which cannot be created in a namespace that is being deleted. Who was the holder when
+// the object was deleted does without, as long as it is alive, and else the replica that the item prefers: they agree on it but for
+// moments, and what it writes is conditional as ever.
 func (l *Locker) withoutObject(name types.NamespacedName, key Key) (*Lock, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.replicas.Rank(string(key.UID)) > 0 || !l.replicas.Valid() {
+	if !l.goesWithout(name, key) || !l.replicas.Valid() {
 		l.waiting[name] = key
 		return nil, ErrHeld
 	}
@@ -210,11 +226,25 @@ func (l *Locker) withoutObject(name types.NamespacedName, key Key) (*Lock, error
 	return lock, nil
 }
 
+// goesWithout tells whether this replica is the one to work on an item whose lock has no object.
+func (l *Locker) goesWithout(name types.NamespacedName, key Key) bool {
+	last, known := l.last.get(name)
+	switch {
+	case known && l.isOurs(last):
+		return true
+	case known && !l.available(last):
+		return false
+	default:
+		return l.Rank(key) == 0
+	}
+}
+
 func (l *Locker) hold(name types.NamespacedName, key Key) *Lock {
 	if old := l.held[key.owner()]; old != nil { // of an item of the same name that is gone
 		l.drop(old)
 	}
 	delete(l.waiting, name)
+	delete(l.stale, key.owner())
 	lock := &Lock{locker: l, key: key, name: name, inUse: true, lost: make(chan struct{})}
 	l.held[key.owner()] = lock
 	return lock
@@ -224,6 +254,10 @@ func (l *Locker) hold(name types.NamespacedName, key Key) *Lock {
 func (l *Locker) contended(name types.NamespacedName, key Key, tried record) error {
 	l.mu.Lock()
 	l.statsOf(key.Plugin).Conflicts++
+	if _, again := l.waiting[name]; again && tried.version == "" && l.records[name].version == "" {
+		l.log.Warn("a deploy item is not worked on: there is a SyncObject with the name of its lock that is none of it, by its spec; delete it",
+			"lock", name.String(), "deployitem", key.Item.String())
+	}
 	l.waiting[name] = key
 	moved := l.records[name].version != tried.version
 	l.mu.Unlock()
@@ -231,98 +265,6 @@ func (l *Locker) contended(name types.NamespacedName, key Key, tried record) err
 		l.listener.Freed(key)
 	}
 	return ErrHeld
-}
-
-// Keep ends the use of a lock for now and holds it on, because the job goes on later. Nothing happens if none is held.
-func (l *Locker) Keep(ctx context.Context, plugin string, item types.NamespacedName) {
-	l.mu.Lock()
-	lock := l.held[owner{plugin, item}]
-	closed := l.closed
-	if lock != nil {
-		lock.inUse = false
-	}
-	l.mu.Unlock()
-	if lock != nil && closed {
-		l.releaseLogged(ctx, lock)
-	}
-}
-
-// Release gives the lock of an item back, if it is held here or named so. The key's UID may be empty for whichever item of the name.
-// settled is the version of the item at which there is nothing to do; empty if that is not known. After an error it is to be called
-// again; should the lock be wanted again before that, it is taken anew.
-func (l *Locker) Release(ctx context.Context, key Key, settled string) error {
-	l.mu.Lock()
-	lock := l.held[key.owner()]
-	if lock != nil && key.UID != "" && lock.key.UID != key.UID { // of an item that is gone
-		l.drop(lock)
-		lock = nil
-	}
-	name := objectName(l.prefix, key)
-	if known := l.records[name]; lock == nil && l.isOurs(known) {
-		lock = l.hold(name, key) // left from a time in which it was counted as lost
-	}
-	l.mu.Unlock()
-	if lock == nil {
-		return nil
-	}
-	return l.release(ctx, lock, settled)
-}
-
-// Forget ends the use of the lock of an item that is gone. The lock stays as it is, for nobody can need it.
-func (l *Locker) Forget(plugin string, item types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if lock := l.held[owner{plugin, item}]; lock != nil {
-		l.drop(lock)
-	}
-}
-
-// ReleaseAll gives back the locks of an item's plugin that are not in use, because it serves nothing here any more; those in use
-// follow with their calls.
-func (l *Locker) ReleaseAll(ctx context.Context, plugin string) {
-	l.releaseIdle(ctx, func(lock *Lock) bool { return lock.key.Plugin == plugin })
-}
-
-// release gives a lock back. One that turns out to be lost is none any more.
-func (l *Locker) release(ctx context.Context, lock *Lock, settled string) error {
-	l.mu.Lock()
-	known := l.records[lock.name]
-	if l.held[lock.key.owner()] != lock || !lock.noObject && !l.isOurs(known) { // lost meanwhile
-		l.drop(lock)
-		l.mu.Unlock()
-		return nil
-	}
-	lock.releasing = true
-	l.mu.Unlock()
-
-	var object *v1alpha1.SyncObject
-	var err error
-	if !lock.noObject {
-		object, err = l.api.release(ctx, lock.key, known, settled)
-	}
-	if refused, err := l.released(lock, object, err); err != nil || !refused {
-		return err
-	}
-	l.listener.Freed(lock.key)
-	return nil
-}
-
-// released takes note of what has come of giving a lock back, and tells whether it was refused to somebody here meanwhile.
-func (l *Locker) released(lock *Lock, object *v1alpha1.SyncObject, err error) (refused bool, _ error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	lock.releasing = false
-	if err != nil && !errors.Is(err, ErrLost) && l.isOurs(l.records[lock.name]) {
-		lock.doubtful = true
-		return false, fmt.Errorf("release lock %s: %w", lock.name, err)
-	}
-	l.drop(lock)
-	if now := l.records[lock.name]; object != nil && newer(object.ResourceVersion, now.version) {
-		l.records[lock.name] = recordOf(lock.key, object)
-	}
-	_, refused = l.waiting[lock.name]
-	delete(l.waiting, lock.name)
-	return refused, nil
 }
 
 // drop ends a lock without a write and without a word to the listener.
@@ -362,10 +304,3 @@ func (l *Locker) Stats() []Stats {
 	slices.SortFunc(all, comparePlugin)
 	return all
 }
-
-const (
-	// requestTimeout bounds each request.
-	requestTimeout = 10 * time.Second
-	// releasers is how many locks are given back at the same time when the host stops.
-	releasers = 16
-)

@@ -75,6 +75,7 @@ func start(c *cluster, r *rules, choose func(int) int, late *[]func(), pod, id s
 	p.view, p.feed = replica.NewView(self, p.clock, log, func(string) {})
 	p.locker = New(Options{API: modelAPI{p}, Replicas: ruled{p.view, r}, Listener: p, Clock: p.clock, Log: log})
 	p.view.Subscribe(p.locker)
+	p.feed.Serving([]string{modelPlugin})
 	c.watchers = append(c.watchers, p)
 	p.writeLease(ptr.Deref(ptr.Deref(c.leases[pod], coordinationv1.Lease{}).Spec.LeaseTransitions, 0) + 1)
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
@@ -96,6 +97,8 @@ type ruled struct {
 	*replica.View
 	rules *rules
 }
+
+func (r ruled) Serve([]string) {}
 
 func (r ruled) Valid() bool { return r.rules.alwaysValid || r.View.Valid() }
 
@@ -209,8 +212,10 @@ func (p *process) writeLease(transitions int32) {
 	p.renewed = p.clock.Now()
 	p.putLease(p.pod, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: replica.LeaseName(p.pod), Labels: map[string]string{replica.LabelReplica: "true", replica.LabelGroup: ""},
-			OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", Name: p.pod}},
+			Name:            replica.LeaseName(p.pod),
+			Labels:          map[string]string{replica.LabelReplica: "true", replica.LabelGroup: replica.GroupLabel("")},
+			Annotations:     map[string]string{replica.AnnotationPlugins: modelPlugin},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", Name: p.pod, UID: p.podUID}},
 		},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: ptr.To(p.id), LeaseTransitions: &transitions,

@@ -17,7 +17,10 @@ func (Off) Look(Key, string) View { return Free }
 func (Off) Holds(Key) bool { return false }
 
 // Rank is 0.
-func (Off) Rank(types.UID) int { return 0 }
+func (Off) Rank(Key) int { return 0 }
+
+// Serve does nothing.
+func (Off) Serve([]string) {}
 
 // Acquire returns the zero Lock.
 func (Off) Acquire(context.Context, Key) (*Lock, error) { return &Lock{}, nil }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
+
+// requestTimeout bounds each request.
+const requestTimeout = 10 * time.Second
 
 // objects is as much of a client.Client as is needed.
 type objects interface {

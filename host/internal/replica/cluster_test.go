@@ -91,6 +91,7 @@ func (n namespace) start(t *testing.T, podName string) *host {
 	if err != nil {
 		t.Fatalf("join: %v", err)
 	}
+	h.Serve([]string{plugin})
 	h.heard.host = h.Replicas
 	h.Subscribe(h.heard)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -23,8 +23,8 @@ const (
 	// AskPod asks whether there is a pod of that name that has not finished. To be answered by PodGone if there is none. If there is,
 	// the watch will show it; until then the question stays.
 	AskPod
-	// AskLease asks what the pod's Lease is like. To be answered by LeaseSeen, live, or LeaseGone. The question stays if this replica, not
-	// being valid itself, cannot tell whether the Lease has expired.
+	// AskLease asks what the pod's Lease is like. To be answered by LeaseSeen, live, or LeaseGone without a version. The question stays if
+	// this replica, not being valid itself, cannot tell whether the Lease has expired.
 	AskLease
 )
 
@@ -39,9 +39,19 @@ func (f *Feed) PodSeen(name string, uid types.UID) {
 		v.wake(name)
 		return
 	}
-	p.there, p.gone = true, false
-	if p.lease != nil {
+	if p.there && p.uid == uid {
+		return
+	}
+	if p.uid != "" && p.uid != uid && p.lease.owner == p.uid {
+		v.died(name, p.finish(p.lease.renewal.holder))
+	}
+	p.there, p.gone, p.uid = true, false, uid
+	delete(p.doubts, p.lease.renewal.holder)
+	if p.lease.there {
 		v.regroup()
+	}
+	if p.lease.there || !p.asked.IsZero() {
+		v.wake(name) // what there is to be found out is another thing now
 	}
 }
 
@@ -66,66 +76,77 @@ func (f *Feed) PodGone(name string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	p := v.pod(name)
-	if p.there || p.gone {
-		return
+	died := p.podGone() // also if there is another one by now
+	if !p.there && !p.gone {
+		p.gone, died = true, true
 	}
-	p.gone = true
 	if name == v.self.PodName {
-		v.replace()
+		if p.gone {
+			v.replace()
+		}
 		return
 	}
-	v.tell(event{kind: replicaDied, podName: name})
+	v.died(name, died)
 	v.regroup()
 }
 
 // LeaseSeen tells what the Lease of a replica is like. live says that it was read after the question for it was asked, and not from
 // a watch or a cache. What is older than what is known is passed over.
 func (f *Feed) LeaseSeen(object *coordinationv1.Lease, live bool) {
-	name := podOf(object)
-	if name == "" {
+	owner := podOf(object)
+	if owner.Name == "" {
 		return
 	}
 	v := f.view
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if name == v.self.PodName {
+	if owner.Name == v.self.PodName {
 		v.ownLeaseSeen(renewalOf(object).holder)
 		return
 	}
-	p := v.pod(name)
-	switch {
-	case p.lease == nil:
-		p.lease = &lease{over: map[string]struct{}{}, doubted: map[string]struct{}{}}
-	case older(object.ResourceVersion, p.lease.version):
+	p := v.pod(owner.Name)
+	if older(object.ResourceVersion, p.lease.version) {
 		return
 	}
-	now := v.clock.Now()
-	died := p.lease.seen(object, v.self.LeaseDuration, now)
+	now, missed := v.clock.Now(), !p.lease.there
+	died := p.finish(p.lease.seen(object, owner, v.self.LeaseDuration, now))
+	died = missed && p.lease.ended || died
+	if p.there {
+		delete(p.doubts, p.lease.renewal.holder)
+	}
 	if live {
-		died = p.lease.confirm(v.validity.valid(now)) || died
+		died = p.leaseFound(v.validity.valid(now)) || died
 	}
-	if died {
-		v.tell(event{kind: replicaDied, podName: name})
-	}
+	v.died(owner.Name, died)
 	v.regroup()
-	v.wake(name)
+	v.wake(owner.Name)
 }
 
-// LeaseGone tells that the Lease of a pod was deleted, and what its resourceVersion was last; empty if it is certain that there
-// is none.
+// LeaseGone tells that the Lease of a pod was deleted, and what its resourceVersion was last. An empty one says that there is none: that was
+// read after the question for it was asked.
 func (f *Feed) LeaseGone(podName, version string) {
 	v := f.view
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	p := v.pods[podName]
-	if p == nil || p.lease == nil || older(version, p.lease.version) {
+	if p == nil || older(version, p.lease.version) {
 		return
 	}
-	p.lease = nil
+	now, missed := v.clock.Now(), p.lease.there
+	p.lease.there = false
+	if version == "" {
+		if missed {
+			p.restart(now) // the watch is late, so only now it has the time to come back
+		}
+		v.died(podName, p.leaseFound(v.validity.valid(now)))
+	} else {
+		p.lease.version = version
+	}
 	if p.forgettable() {
 		delete(v.pods, podName)
 	}
 	v.regroup()
+	v.wake(podName)
 }
 
 // older tells whether a version is older than another one. Versions that cannot be compared are not.
@@ -146,30 +167,8 @@ func (f *Feed) Next(podName string) (Question, time.Duration) {
 	}
 	now := v.clock.Now()
 	question, wait := p.question(now)
-	p.doubted = question != Nothing
-	if question == AskLease {
-		p.lease.asked = now
-	}
+	p.ask(question, now)
 	return question, wait
-}
-
-func (p *pod) question(now time.Time) (Question, time.Duration) {
-	switch {
-	case p.gone || p.forgettable():
-		return Nothing, 0
-	case !p.there:
-		return AskPod, 0
-	case p.lease == nil:
-		return Nothing, 0
-	case len(p.lease.doubted) > 0:
-		return AskLease, 0
-	case p.lease.ended:
-		return Nothing, 0
-	case p.lease.renewal.holder == "" || p.lease.remaining(now) <= 0:
-		return AskLease, 0
-	default:
-		return Nothing, p.lease.remaining(now)
-	}
 }
 
 // Renewed tells that the own Lease was renewed, by a request that began at a time.
@@ -184,9 +183,7 @@ func (f *Feed) Renewed(began time.Time) {
 	}
 	v.tell(event{kind: renewed})
 	for _, p := range v.pods {
-		if p.lease != nil {
-			p.lease.changed = now // see the package comment
-		}
+		p.restart(now) // see the package comment
 	}
 }
 
@@ -197,6 +194,23 @@ func (f *Feed) Leaving() {
 	defer v.mu.Unlock()
 	v.leaving = true
 	v.regroup()
+}
+
+// Serving tells which plugins this replica serves from now on.
+func (f *Feed) Serving(plugins []string) {
+	joined := joinPlugins(plugins)
+	v := f.view
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if joined == v.plugins {
+		return
+	}
+	v.plugins = joined
+	v.regroup()
+	select {
+	case v.unsaid <- struct{}{}:
+	default:
+	}
 }
 
 // Replaced tells that the own Lease is in other hands.

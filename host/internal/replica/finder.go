@@ -81,9 +81,8 @@ func (f *finder) findPod(ctx context.Context, podName string) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read pod: %w", err)
 	}
-	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	another := podName == f.self.PodName && pod.UID != f.self.PodUID
-	if err != nil || finished || another {
+	if err != nil || finished(pod) || another {
 		f.feed.PodGone(podName)
 	}
 	return nil

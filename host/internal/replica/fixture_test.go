@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"testing"
@@ -33,7 +34,7 @@ type world struct {
 	told       []string
 }
 
-// newWorld returns a world with the replica "me" of group "g".
+// newWorld returns a world with the replica "me" of group "g", which serves the plugin of the tests, as all others do.
 func newWorld() *world {
 	w := &world{
 		clock:  clocktesting.NewFakePassiveClock(noon),
@@ -42,6 +43,8 @@ func newWorld() *world {
 	}
 	self := Self{PodName: "me", PodUID: "me-uid", Process: "me/1", Group: "g", LeaseDuration: duration}
 	w.View, w.feed = NewView(self, w.clock, slog.New(slog.DiscardHandler), func(podName string) { w.woken = append(w.woken, podName) })
+	w.feed.Serving([]string{plugin})
+	w.feed.Deliver()
 	w.Subscribe((*recorder)(w))
 	return w
 }
@@ -58,8 +61,9 @@ func (w *world) lease(podName, process string, change ...func(*coordinationv1.Le
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: LeaseName(podName), ResourceVersion: strconv.Itoa(w.version),
-			Labels:          map[string]string{LabelReplica: "true", LabelGroup: "g"},
-			OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", Name: podName}},
+			Labels:          map[string]string{LabelReplica: "true", LabelGroup: GroupLabel("g")},
+			Annotations:     map[string]string{AnnotationPlugins: plugin},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", Name: podName, UID: w.pods[podName]}},
 		},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity:       &process,
@@ -113,9 +117,8 @@ func (w *world) pass(d time.Duration) {
 }
 
 func (w *world) lookAtAll() {
-	for name := range w.leases {
-		w.woken = append(w.woken, name)
-	}
+	w.woken = slices.AppendSeq(w.woken, maps.Keys(w.leases))
+	w.woken = slices.AppendSeq(w.woken, maps.Keys(w.pods))
 	w.find()
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -27,21 +27,41 @@ type keeper struct {
 	clock     clock.Clock
 	log       *slog.Logger
 
-	mu    sync.Mutex // held during a request
+	// turn has one place, which is taken during a request; who waits for it can give up.
+	turn  chan struct{}
 	lease *coordinationv1.Lease
-	// leaving is to be said with the next renewal.
-	leaving bool
 	// givenBack: the Lease is not renewed any more.
-	givenBack bool
+	givenBack atomic.Bool
 }
+
+func newKeeper(c client.Client, self Self, o Options, feed *Feed) *keeper {
+	return &keeper{client: c, namespace: o.Namespace, self: self, feed: feed, clock: o.Clock, log: o.Log, turn: make(chan struct{}, 1)}
+}
+
+// giveBackTimeout bounds how long the end of a host may wait for its Lease to be given back.
+const giveBackTimeout = 5 * time.Second
+
+// take waits for the keeper's turn to make a request, until ctx ends.
+func (k *keeper) take(ctx context.Context) error {
+	select {
+	case k.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for a request under way: %w", ctx.Err())
+	}
+}
+
+func (k *keeper) pass() { <-k.turn }
 
 // third is how often the Lease is renewed, and how long a request may take.
 func (k *keeper) third() time.Duration { return k.self.LeaseDuration / 3 }
 
 // takeOver makes the Lease that of this process, whoever had it.
 func (k *keeper) takeOver(ctx context.Context) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	if err := k.take(ctx); err != nil {
+		return err
+	}
+	defer k.pass()
 	var began time.Time
 	err := retry.OnError(retry.DefaultRetry, isRace, func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, k.third())
@@ -64,6 +84,10 @@ func (k *keeper) takeOver(ctx context.Context) error {
 func (k *keeper) keep(ctx context.Context) error {
 	failing := false
 	for {
+		select {
+		case <-k.feed.view.unsaid: // it is being said now
+		default:
+		}
 		began := k.clock.Now()
 		err := k.renew(ctx)
 		pause := max(0, k.third()-k.clock.Since(began))
@@ -85,6 +109,7 @@ func (k *keeper) keep(ctx context.Context) error {
 		case <-k.feed.view.replaced:
 			return ErrReplaced
 		case <-k.feed.view.takenOver:
+		case <-k.feed.view.unsaid:
 		case <-k.clock.After(pause):
 		}
 	}
@@ -92,9 +117,11 @@ func (k *keeper) keep(ctx context.Context) error {
 
 // renew renews the Lease once. It returns ErrReplaced if it is somebody else's.
 func (k *keeper) renew(ctx context.Context) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.givenBack {
+	if err := k.take(ctx); err != nil {
+		return err
+	}
+	defer k.pass()
+	if k.givenBack.Load() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.third())
@@ -107,21 +134,16 @@ func (k *keeper) renew(ctx context.Context) error {
 	return nil
 }
 
-// leave says that this replica takes no new work. If that fails, the next renewal says it.
-func (k *keeper) leave(ctx context.Context) error {
-	k.mu.Lock()
-	k.leaving = true
-	k.mu.Unlock()
-	return k.renew(ctx)
-}
-
-// giveBack leaves the Lease without a holder. It must not be renewed by anybody who counts on it then.
+// giveBack leaves the Lease without a holder. It must not be renewed by anybody who counts on it then. It blocks for giveBackTimeout or
+// a third of the Lease's duration, whichever is shorter: then the others have to wait for the Lease's expiry.
 func (k *keeper) giveBack(ctx context.Context) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.givenBack = true
-	ctx, cancel := context.WithTimeout(ctx, k.third())
+	k.givenBack.Store(true)
+	ctx, cancel := context.WithTimeout(ctx, min(giveBackTimeout, k.third()))
 	defer cancel()
+	if err := k.take(ctx); err != nil {
+		return fmt.Errorf("give Lease back: %w", err)
+	}
+	defer k.pass()
 	if err := k.insist(ctx, ""); err != nil {
 		return fmt.Errorf("give Lease back: %w", err)
 	}
@@ -182,11 +204,13 @@ func (k *keeper) write(ctx context.Context, holder string) error {
 
 func (k *keeper) fill(lease *coordinationv1.Lease, holder string) {
 	metav1.SetMetaDataLabel(&lease.ObjectMeta, LabelReplica, "true")
-	metav1.SetMetaDataLabel(&lease.ObjectMeta, LabelGroup, k.self.Group)
+	metav1.SetMetaDataLabel(&lease.ObjectMeta, LabelGroup, GroupLabel(k.self.Group))
+	leaving, plugins := k.feed.view.toSay()
 	delete(lease.Annotations, annotationLeaving)
-	if k.leaving {
+	if leaving {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationLeaving, "true")
 	}
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationPlugins, plugins)
 	lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: k.self.PodName, UID: k.self.PodUID}}
 	now := metav1.NewMicroTime(k.clock.Now())
 	spec := &lease.Spec

@@ -8,14 +8,17 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
 const (
 	// LabelReplica is "true" on the Leases of replicas.
 	LabelReplica = "host.pergola.dev/replica"
-	// LabelGroup has the group of the replica.
+	// LabelGroup tells the group of the replica, as GroupLabel writes it.
 	LabelGroup = "host.pergola.dev/group"
+	// AnnotationPlugins has the names of the plugins that the replica serves, sorted and separated by commas.
+	AnnotationPlugins = "host.pergola.dev/plugins"
 	// annotationLeaving is "true" on the Lease of a replica that takes no new work.
 	annotationLeaving = "host.pergola.dev/leaving"
 
@@ -35,25 +38,31 @@ func LeaseName(podName string) string {
 	return strings.TrimRight(name[:maxNameLength-len(hash)-1], "-.") + "-" + hash
 }
 
-// podOf returns the name of the pod that a Lease belongs to; "" if it is not the Lease of a replica.
-func podOf(l *coordinationv1.Lease) string {
-	for _, owner := range l.OwnerReferences {
-		if owner.Kind == "Pod" && LeaseName(owner.Name) == l.Name {
-			return owner.Name
-		}
-	}
-	return ""
+// GroupLabel is the value of LabelGroup for a group: a digest, as a group may be any string and a label value may not.
+func GroupLabel(group string) string {
+	sum := sha256.Sum256([]byte(group))
+	return hex.EncodeToString(sum[:8])
 }
 
-// maxOver bounds how many processes of a pod are remembered. One that was forgotten is found out about again.
-const maxOver = 64
+// podOf returns the pod that a Lease belongs to; the zero value if it is not the Lease of a replica.
+func podOf(l *coordinationv1.Lease) metav1.OwnerReference {
+	for _, owner := range l.OwnerReferences {
+		if owner.Kind == "Pod" && LeaseName(owner.Name) == l.Name {
+			return owner
+		}
+	}
+	return metav1.OwnerReference{}
+}
 
-// lease is what is known of the Lease of another replica.
+// lease is what is known of the Lease of another replica, or was known of it when there was one.
 type lease struct {
-	version string // resourceVersion
+	there   bool
+	version string    // resourceVersion
+	owner   types.UID // of the pod that it belongs to; empty if it does not say so
 	renewal renewal
-	group   string
+	group   string // as GroupLabel writes it
 	leaving bool
+	plugins string // as joinPlugins writes them
 	// duration is how long after a renewal the Lease expires; changed is when this replica saw the last one.
 	duration time.Duration
 	changed  time.Time
@@ -61,8 +70,6 @@ type lease struct {
 	ended bool
 	// asked is when it was asked last what the Lease is like. It counts for what is confirmed, as the answer may have been slow.
 	asked time.Time
-	// over are processes of the pod that are known to be gone, doubted those that seem to be.
-	over, doubted map[string]struct{}
 }
 
 // renewal is what changes when a Lease is renewed or taken over.
@@ -84,64 +91,26 @@ func (r renewal) equal(other renewal) bool {
 	return r.holder == other.holder && r.transitions == other.transitions && r.time.Time.Equal(other.time.Time)
 }
 
-// verdict is that of rule 5. It notes a process that needs a confirmation among those that are doubted.
-func (l *lease) verdict(process string) Verdict {
-	_, over := l.over[process]
-	switch {
-	case over:
-		return Dead
-	case process != "" && process != l.renewal.holder:
-		l.doubted[process] = struct{}{}
-		return Alive
-	case l.ended:
-		return Dead
-	default:
-		return Alive
-	}
-}
-
 // remaining is how long it takes until the Lease expires, if it is not renewed; not positive if it has expired.
 func (l *lease) remaining(now time.Time) time.Duration { return l.changed.Add(l.duration).Sub(now) }
 
-// seen takes over what a Lease shows. It tells whether a process has been found dead by it.
-func (l *lease) seen(object *coordinationv1.Lease, standard time.Duration, now time.Time) (died bool) {
-	l.version = object.ResourceVersion
+// seen takes over what a Lease shows. It returns the process that it named before, if it names another one now.
+func (l *lease) seen(object *coordinationv1.Lease, owner metav1.OwnerReference, standard time.Duration, now time.Time) (before string) {
+	l.there, l.version, l.owner = true, object.ResourceVersion, owner.UID
 	l.group = object.Labels[LabelGroup]
 	l.leaving = object.Annotations[annotationLeaving] == "true"
+	l.plugins = joinPlugins(splitPlugins(object.Annotations[AnnotationPlugins]))
 	l.duration = standard
 	if seconds := ptr.Deref(object.Spec.LeaseDurationSeconds, 0); seconds > 0 {
 		l.duration = time.Duration(seconds) * time.Second
 	}
 	next := renewalOf(object)
 	if !l.changed.IsZero() && next.equal(l.renewal) {
-		return false
+		return ""
 	}
-	died = next.holder != l.renewal.holder && l.markOver(l.renewal.holder)
+	if next.holder != l.renewal.holder {
+		before = l.renewal.holder
+	}
 	l.renewal, l.changed, l.ended = next, now, false
-	delete(l.doubted, next.holder)
-	return died
-}
-
-// confirm draws the conclusions from a Lease that was read since it was asked for. valid is whether this replica is so itself: only then could
-// it have seen a renewal. It tells whether a process has been found dead.
-func (l *lease) confirm(valid bool) (died bool) {
-	for process := range l.doubted {
-		died = l.markOver(process) || died
-	}
-	clear(l.doubted)
-	if !l.ended && (l.renewal.holder == "" || valid && l.remaining(l.asked) <= 0) {
-		l.ended, died = true, true
-	}
-	return died
-}
-
-func (l *lease) markOver(process string) bool {
-	if process == "" {
-		return false
-	}
-	if len(l.over) >= maxOver {
-		clear(l.over)
-	}
-	l.over[process] = struct{}{}
-	return true
+	return before
 }

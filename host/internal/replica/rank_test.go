@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
 )
 
@@ -18,10 +19,13 @@ func viewsOf(all []member) []*members {
 	return views
 }
 
-// preferred returns which replica a key prefers.
+// plugin is what is served in the tests.
+const plugin = "helm"
+
+// preferred returns which replica that serves the plugin a key prefers; "" if none does.
 func preferred(views []*members, key string) string {
 	for _, v := range views {
-		if v.rank(key) == 0 {
+		if v.serves(plugin) && v.rank(plugin, key) == 0 {
 			return v.self.podName
 		}
 	}
@@ -32,7 +36,10 @@ func drawMembers(t *rapid.T) []member {
 	names := rapid.SliceOfNDistinct(rapid.StringMatching(`host-[a-z0-9]{1,5}`), 2, 8, rapid.ID[string]).Draw(t, "names")
 	var all []member
 	for _, name := range names {
-		all = append(all, member{podName: name, leaving: rapid.Bool().Draw(t, name+" leaves")})
+		all = append(all, member{
+			podName: name, leaving: rapid.Bool().Draw(t, name+" leaves"),
+			plugins: rapid.SampledFrom([]string{plugin, "container,helm", "container", ""}).Draw(t, name+" serves"),
+		})
 	}
 	return all
 }
@@ -41,18 +48,7 @@ func TestRankProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, key := drawMembers(t), rapid.String().Draw(t, "key")
 		views := viewsOf(all)
-		places := map[int]member{}
-		for _, v := range views {
-			places[v.rank(key)] = v.self
-		}
-		if len(places) != len(all) {
-			t.Fatalf("%d replicas have %d places", len(all), len(places))
-		}
-		for place := 1; place < len(all); place++ {
-			if places[place-1].leaving && !places[place].leaving {
-				t.Fatalf("a replica that leaves comes before one that stays: %v", places)
-			}
-		}
+		checkPlaces(t, views, key)
 		// A replica that goes moves only the keys that prefer it.
 		rest := viewsOf(all[1:])
 		if was, is := preferred(views, key), preferred(rest, key); was != all[0].podName && was != is {
@@ -65,6 +61,30 @@ func TestRankProperties(t *testing.T) {
 	})
 }
 
+// checkPlaces checks that those that serve the plugin have a place each, the others come after them, and those that leave come last.
+func checkPlaces(t *rapid.T, views []*members, key string) {
+	places, servers := map[int]member{}, 0
+	for _, v := range views {
+		if v.serves(plugin) {
+			places[v.rank(plugin, key)] = v.self
+			servers++
+		}
+	}
+	if len(places) != servers {
+		t.Fatalf("%d replicas have %d places", servers, len(places))
+	}
+	for place := 1; place < servers; place++ {
+		if places[place-1].leaving && !places[place].leaving {
+			t.Fatalf("a replica that leaves comes before one that stays: %v", places)
+		}
+	}
+	for _, v := range views {
+		if !v.serves(plugin) && v.rank(plugin, key) != servers {
+			t.Fatalf("%v comes before one of the %d that serve the plugin", v.self, servers)
+		}
+	}
+}
+
 func TestKeysAreSpreadEvenly(t *testing.T) {
 	for name, podNames := range map[string][]string{
 		"Deployment":  {"pergola-6d4cf56db6-2xkqp", "pergola-6d4cf56db6-9wz4l", "pergola-6d4cf56db6-ht7bn"},
@@ -73,7 +93,7 @@ func TestKeysAreSpreadEvenly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var all []member
 			for _, podName := range podNames {
-				all = append(all, member{podName: podName})
+				all = append(all, member{podName: podName, plugins: plugin})
 			}
 			views, counts := viewsOf(all), map[string]int{}
 			for i := range 3000 {
@@ -114,5 +134,19 @@ func TestLeaseName(t *testing.T) {
 	}
 	if a := strings.Repeat("a", 252); LeaseName(a+"b") == LeaseName(a+"c") {
 		t.Error("pods with long names share a Lease")
+	}
+}
+
+func TestGroupLabel(t *testing.T) {
+	seen := map[string]string{}
+	for _, group := range []string{"", "pergola-", "pergola", "-", "a/b=c,!d", strings.Repeat("x", 1000), "ä"} {
+		label := GroupLabel(group)
+		if wrong := validation.IsValidLabelValue(label); len(wrong) > 0 || label == "" {
+			t.Errorf("group %q becomes %q: %q", group, label, wrong)
+		}
+		if before, twice := seen[label]; twice {
+			t.Errorf("groups %q and %q are one", before, group)
+		}
+		seen[label] = group
 	}
 }

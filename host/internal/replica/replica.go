@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -29,7 +28,7 @@ type Options struct {
 	Config *rest.Config
 	// Namespace and PodName are those of the own pod. Required.
 	Namespace, PodName string
-	// Group are the replicas that share work with each other; it must be a valid label value. May be empty, which is a group as any other.
+	// Group are the replicas that share work with each other: any string. May be empty, which is a group as any other.
 	Group string
 	// LeaseDuration is how long a replica counts as alive for the others after they saw its last renewal, at least a second. It is
 	// renewed each third of it, and the replica counts itself as lapsed after two thirds. Required.
@@ -83,7 +82,7 @@ func Join(ctx context.Context, o Options) (*Replicas, error) {
 	view, feed := NewView(self, o.Clock, o.Log, queue.Add)
 	r := &Replicas{
 		View:   view,
-		keeper: &keeper{client: c.client, namespace: o.Namespace, self: self, feed: feed, clock: o.Clock, log: o.Log},
+		keeper: newKeeper(c.client, self, o, feed),
 		finder: &finder{client: c.client, namespace: o.Namespace, self: self, feed: feed, queue: queue, log: o.Log},
 		log:    o.Log,
 	}
@@ -100,8 +99,7 @@ func Join(ctx context.Context, o Options) (*Replicas, error) {
 
 // readPod returns the UID of the own pod.
 func readPod(ctx context.Context, c client.Reader, o Options) (types.UID, error) {
-	pod := &metav1.PartialObjectMetadata{}
-	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	pod := &corev1.Pod{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.PodName}, pod)
 	if apierrors.IsNotFound(err) {
 		return "", fmt.Errorf("there is no pod %q in namespace %q, which this host should be: set MY_POD_NAME and MY_POD_NAMESPACE by the "+
@@ -110,7 +108,16 @@ func readPod(ctx context.Context, c client.Reader, o Options) (types.UID, error)
 	if err != nil {
 		return "", fmt.Errorf("read own pod %q in namespace %q: %w", o.PodName, o.Namespace, err)
 	}
+	if finished(pod) {
+		return "", fmt.Errorf("the pod %q in namespace %q, which this host should be, is finished (phase %s): the other replicas count it as dead",
+			o.PodName, o.Namespace, pod.Status.Phase)
+	}
 	return pod.UID, nil
+}
+
+// finished tells whether a pod has ended for good.
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // newProcess names a process so that it can be told from the others of its pod.
@@ -196,5 +203,9 @@ func (t *telling) stop() {
 // under way; if it fails, or ctx ends, the next renewal says it to the others. It returns ErrReplaced as Run does.
 func (r *Replicas) Leave(ctx context.Context) error {
 	r.keeper.feed.Leaving()
-	return r.keeper.leave(ctx)
+	return r.keeper.renew(ctx)
 }
+
+// Serve says which plugins' calls this replica takes from now on; none before the first call. A name must not have a comma. It does
+// not block: the own ranks change at once, and the others hear of it by a renewal that comes soon, one for several changes in a row.
+func (r *Replicas) Serve(plugins []string) { r.keeper.feed.Serving(plugins) }

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"context"
 	"errors"
 	"runtime"
 	"strings"
@@ -14,70 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
-
-func TestJoinNeeds(t *testing.T) {
-	t.Parallel()
-	config := controlPlane.Config
-	for name, tc := range map[string]struct {
-		reason  string
-		options Options
-		want    []string // parts of the error
-	}{
-		"config":    {"there is no cluster", Options{Namespace: "n", PodName: "p", LeaseDuration: time.Second}, []string{"cluster"}},
-		"pod name":  {"nobody can say who it is", Options{Config: config, Namespace: "n", LeaseDuration: time.Second}, []string{"MY_POD_NAME"}},
-		"namespace": {"nobody can say where it is", Options{Config: config, PodName: "p", LeaseDuration: time.Second}, []string{"MY_POD_NAMESPACE"}},
-		"duration":  {"a Lease counts in seconds", Options{Config: config, Namespace: "n", PodName: "p", LeaseDuration: 999}, []string{"999ns"}},
-		"pod": {"a host on a desk says it is a pod", Options{Config: config, Namespace: "default", PodName: "nobody", LeaseDuration: time.Second},
-			[]string{`"nobody"`, `"default"`, "MY_POD_NAME", "MY_POD_NAMESPACE", "--host-kubeconfig"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, err := Join(t.Context(), tc.options)
-			if r != nil || err == nil {
-				t.Fatalf("%s: no error", tc.reason)
-			}
-			for _, part := range tc.want {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("%s: %q does not name %s", tc.reason, err, part)
-				}
-			}
-		})
-	}
-}
-
-func TestJoinEndsWithContext(t *testing.T) {
-	t.Parallel()
-	n := newNamespace(t)
-	n.createPod(t, "a")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := Join(ctx, Options{Config: controlPlane.Config, Namespace: string(n), PodName: "a", LeaseDuration: leaseDuration}); err == nil {
-		t.Error("joined although nobody wants it any more")
-	}
-}
-
-// TestJoinGivesUp has a replica that never hears of the others.
-func TestJoinGivesUp(t *testing.T) {
-	t.Parallel()
-	n := newNamespace(t)
-	n.createPod(t, "a")
-	network := &network{}
-	network.late.Store(true)
-	config := rest.CopyConfig(controlPlane.Config)
-	config.Wrap(network.wrap)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	_, err := Join(ctx, Options{Config: config, Namespace: string(n), PodName: "a", LeaseDuration: leaseDuration})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("join: %v", err)
-	}
-	if *n.lease(t, "a").Spec.HolderIdentity != "" {
-		t.Error("the Lease was not given back")
-	}
-}
 
 func TestLeaseIsKept(t *testing.T) {
 	t.Parallel()
@@ -85,7 +22,7 @@ func TestLeaseIsKept(t *testing.T) {
 	pod := n.createPod(t, "a")
 	a := n.start(t, "a")
 	first := n.lease(t, "a")
-	wantLabels := map[string]string{LabelReplica: "true", LabelGroup: "g"}
+	wantLabels := map[string]string{LabelReplica: "true", LabelGroup: GroupLabel("g")}
 	wantOwners := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "a", UID: pod.UID}}
 	if diff := cmp.Diff(wantLabels, first.Labels) + cmp.Diff(wantOwners, first.OwnerReferences); diff != "" {
 		t.Error(diff)
@@ -127,7 +64,7 @@ func TestReplicasSeeEachOther(t *testing.T) {
 	n.createPod(t, "a")
 	n.createPod(t, "b")
 	a, b := n.start(t, "a"), n.start(t, "b")
-	rank := func() bool { return a.Rank("key") != b.Rank("key") && a.Elected() != b.Elected() }
+	rank := func() bool { return a.Rank(plugin, "key") != b.Rank(plugin, "key") && a.Elected() != b.Elected() }
 	eventually(t, "different ranks", rank)
 	if b.Verdict("a", a.Process()) != Alive || b.Verdict("a", "") != Alive {
 		t.Error("a is dead")
@@ -136,10 +73,12 @@ func TestReplicasSeeEachOther(t *testing.T) {
 	if err := a.Leave(t.Context()); err != nil {
 		t.Fatalf("leave: %v", err)
 	}
-	if a.Rank("key") != 1 && b.Rank("key") != 1 {
+	if a.Rank(plugin, "key") != 1 && b.Rank(plugin, "key") != 1 {
 		t.Error("nobody ranks last")
 	}
-	eventually(t, "b takes everything", func() bool { return b.Elected() && b.Rank("key") == 0 && b.Rank("other") == 0 && b.Rank("one") == 0 })
+	eventually(t, "b takes everything", func() bool {
+		return b.Elected() && b.Rank(plugin, "key") == 0 && b.Rank(plugin, "other") == 0 && b.Rank(plugin, "one") == 0
+	})
 	if a.Elected() || !a.Valid() || b.Verdict("a", a.Process()) != Alive {
 		t.Error("who leaves is not elected, but alive")
 	}
@@ -227,13 +166,49 @@ func TestPodThatNeverWas(t *testing.T) {
 	eventually(t, "a pod of that name", func() bool { return a.Verdict("gone", "") == Alive })
 }
 
+// TestSuccessorWithoutLease has a pod replaced under its own name by one that never becomes a replica.
+func TestSuccessorWithoutLease(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t)
+	pod := n.createPod(t, "a")
+	n.createPod(t, "b")
+	a, b := n.start(t, "a"), n.start(t, "b")
+	eventually(t, "they see each other", func() bool { return b.Rank(plugin, "x")+a.Rank(plugin, "x") == 1 })
+	a.network.cut.Store(true)
+	n.deletePod(t, pod)
+	n.createPod(t, "a")
+	if err := admin.Delete(t.Context(), n.lease(t, "a")); err != nil { // as the garbage collector does
+		t.Fatal(err)
+	}
+	eventually(t, "the first is dead", func() bool { return b.heard.deaths("a") > 0 && b.Verdict("a", a.Process()) == Dead })
+	if b.Verdict("a", "") != Alive || b.Rank(plugin, "x") != 0 {
+		t.Error("the pod is dead, or still shares the work")
+	}
+}
+
+// TestProcessWithoutLease has a process asked about that nothing is known of but its pod.
+func TestProcessWithoutLease(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t)
+	n.createPod(t, "a")
+	n.createPod(t, "other")
+	a, began := n.start(t, "a"), time.Now()
+	if a.Verdict("other", "other/1") != Alive || a.Verdict("other", "") != Alive {
+		t.Error("dead before its time")
+	}
+	eventually(t, "death", func() bool { return a.heard.deaths("other") > 0 })
+	if took := time.Since(began); a.Verdict("other", "other/1") != Dead || a.Verdict("other", "") != Alive || took < leaseDuration {
+		t.Errorf("the process is %s and the pod %s after %s", a.Verdict("other", "other/1"), a.Verdict("other", ""), took)
+	}
+}
+
 func TestProcessIsReplaced(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
 	n.createPod(t, "a")
 	n.createPod(t, "b")
 	first, b := n.start(t, "a"), n.start(t, "b")
-	eventually(t, "b sees the first process", func() bool { return b.Rank("x")+first.Rank("x") == 1 })
+	eventually(t, "b sees the first process", func() bool { return b.Rank(plugin, "x")+first.Rank(plugin, "x") == 1 })
 	if err := first.Leave(t.Context()); err != nil {
 		t.Fatalf("leave: %v", err)
 	}
@@ -343,7 +318,7 @@ func TestNothingGoesOn(t *testing.T) {
 	n.createPod(t, "b")
 	for range 2 { // the first time leaves connections behind that are used again
 		a, b := n.start(t, "a"), n.start(t, "b")
-		eventually(t, "they see each other", func() bool { return a.Rank("x")+b.Rank("x") == 1 })
+		eventually(t, "they see each other", func() bool { return a.Rank(plugin, "x")+b.Rank(plugin, "x") == 1 })
 		a.stop()
 		b.stop()
 	}

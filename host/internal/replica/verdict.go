@@ -38,20 +38,11 @@ func (v *View) Verdict(podName, process string) Verdict {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	p := v.pod(podName)
-	p.asked = true
-	switch {
-	case p.gone:
-		return Dead
-	case !p.there:
-		v.doubt(podName, p)
-		return Alive
-	case p.lease == nil:
-		return Alive
+	p, now := v.pod(podName), v.clock.Now()
+	p.asked = now
+	noted := p.note(process)
+	if question, _ := p.question(now); noted || question != Nothing {
+		v.find(podName, p)
 	}
-	verdict := p.lease.verdict(process)
-	if len(p.lease.doubted) > 0 {
-		v.doubt(podName, p)
-	}
-	return verdict
+	return p.verdict(process)
 }

@@ -99,7 +99,7 @@ func TestVerdict(t *testing.T) {
 			}},
 		"other group": {reason: "who shares no work is judged all the same", pod: "a", process: "a/1", first: Dead, then: Dead,
 			world: func(w *world) {
-				w.replica("a", func(l *coordinationv1.Lease) { l.Labels[LabelGroup] = "h" })
+				w.replica("a", func(l *coordinationv1.Lease) { l.Labels[LabelGroup] = GroupLabel("h") })
 				w.pass(justExpired)
 			}},
 		"Lease deleted": {reason: "a pod without a Lease is alive", pod: "a", process: "a/1",
@@ -114,6 +114,56 @@ func TestVerdict(t *testing.T) {
 			}, first: Dead, then: Dead},
 		"Lease deleted, unseen": {reason: "a pod without a Lease is alive", pod: "a", process: "a/1",
 			world: func(w *world) { w.replica("a"); delete(w.leases, "a"); w.pass(justExpired) }},
+		"Lease deleted for long": {reason: "it did not come back, and that is confirmed", pod: "a", process: "a/1", first: Dead, then: Dead,
+			world: func(w *world) { leaseDeleted(w); w.pass(justExpired) }},
+		"Lease deleted for long, unreadable": {reason: "not to know is not to be dead", pod: "a", process: "a/1",
+			world: func(w *world) { leaseDeleted(w); w.unreadable = true; w.pass(justExpired) }},
+		"Lease deleted for long, unseen": {reason: "it had the time to come back since it was found missing", pod: "a", process: "a/1",
+			world: func(w *world) { w.replica("a"); delete(w.leases, "a"); w.pass(2 * justExpired) }, first: Dead, then: Dead},
+		"Lease deleted and back": {reason: "a living replica makes it again", pod: "a", process: "a/1",
+			world: func(w *world) { leaseDeleted(w); w.lease("a", "a/1"); w.see("a"); w.pass(duration - time.Second) }},
+		"Lease deleted and back, unseen": {reason: "the watch is late; the Lease, read now, is there", pod: "a", process: "a/1",
+			world: func(w *world) { leaseDeleted(w); w.lease("a", "a/1"); w.pass(justExpired) }},
+		"Lease deleted and back at last": {reason: "it was only cut off", pod: "a", process: "a/1",
+			world: func(w *world) { leaseDeleted(w); w.pass(justExpired); w.lease("a", "a/1"); w.see("a") }},
+		"Lease deleted for long, no process": {reason: "another implementation's holder has no Lease", pod: "a",
+			world: func(w *world) { leaseDeleted(w); w.pass(justExpired) }},
+		"never a Lease": {reason: "a process has a Lease", pod: "a", process: "a/1", first: Dead, then: Dead,
+			world: func(w *world) { askedWithoutLease(w); w.pass(justExpired) }},
+		"never a Lease, no process": {reason: "another implementation's holder has none", pod: "a",
+			world: func(w *world) { w.pod("a"); w.Verdict("a", ""); w.pass(justExpired) }},
+		"never a Lease, not yet": {reason: "it may be about to be made again", pod: "a", process: "a/1",
+			world: func(w *world) { askedWithoutLease(w); w.pass(duration - time.Second) }},
+		"never a Lease, another asked": {reason: "each process has its time", pod: "a", process: "a/2",
+			world: func(w *world) { askedWithoutLease(w); w.pass(justExpired) }},
+		"never a Lease, one unseen": {reason: "the watch is late; the Lease, read now, names it", pod: "a", process: "a/1",
+			world: func(w *world) { askedWithoutLease(w); w.lease("a", "a/1"); w.pass(justExpired) }},
+		"never a Lease, another's unseen": {reason: "the Lease, read now, names another process", pod: "a", process: "a/1", first: Dead, then: Dead,
+			world: func(w *world) { askedWithoutLease(w); w.lease("a", "a/2"); w.pass(justExpired) }},
+		"never a Lease, one at last": {reason: "it was only cut off", pod: "a", process: "a/1",
+			world: func(w *world) { askedWithoutLease(w); w.pass(justExpired); w.lease("a", "a/1"); w.see("a") }},
+		"successor": {reason: "who is over does not come back with another pod", pod: "a", process: "a/1", first: Dead, then: Dead,
+			world: func(w *world) { deleted(w); w.find(); w.successor() }},
+		"successor, no process": {reason: "nothing is known of it but its pod", pod: "a",
+			world: func(w *world) { deleted(w); w.find(); w.successor(); collected(w) }},
+		"successor's process": {reason: "it is not the one before", pod: "a", process: "a/2",
+			world: func(w *world) { deleted(w); w.find(); w.successor(); w.lease("a", "a/2"); w.see("a") }},
+		"successor at once": {reason: "a pod of another UID is another one", pod: "a", process: "a/1", first: Dead, then: Dead,
+			world: func(w *world) { w.replica("a"); w.successor() }},
+		"successor at once, its Lease first": {reason: "the watch of pods is later than that of Leases", pod: "a", process: "a/2",
+			world: func(w *world) { w.replica("a"); w.pods["a"] = "other"; w.lease("a", "a/2"); w.see("a"); w.successor() }},
+		"successor, collected": {reason: "the garbage collector takes the Lease away", pod: "a", process: "a/1", first: Dead, then: Dead,
+			world: func(w *world) { w.replica("a"); w.successor(); collected(w) }},
+		"successor before the look": {reason: "what was there when the question was asked is over", pod: "a", process: "a/1",
+			first: Dead, then: Dead,
+			world: func(w *world) { deleted(w); w.feed.Next("a"); w.successor(); w.feed.PodGone("a") }},
+		"successor of an unseen pod": {reason: "its process was asked about while there was none", pod: "a", process: "a/1",
+			first: Dead, then: Dead,
+			world: func(w *world) { w.Verdict("a", "a/1"); w.find(); w.successor() }},
+		"pod gone, new process": {reason: "the watch is late; there is a pod again", pod: "a", process: "a/2",
+			world: func(w *world) { deleted(w); w.find(); w.pods["a"] = "other" }},
+		"pod gone, other process": {reason: "there is still none", pod: "a", process: "a/2", then: Dead,
+			world: func(w *world) { deleted(w); w.find() }},
 		"late watch": {reason: "what is older than what is known does not count", pod: "a", process: "a/2",
 			world: func(w *world) {
 				w.pod("a")
@@ -154,6 +204,30 @@ func deleted(w *world) {
 	w.replica("a")
 	delete(w.pods, "a")
 	w.feed.PodMissing("a")
+}
+
+// successor makes another pod of the name "a", and has it seen.
+func (w *world) successor() {
+	w.pods["a"] = "other"
+	w.feed.PodSeen("a", w.pods["a"])
+}
+
+// collected has the garbage collector take the Lease of "a" away.
+func collected(w *world) {
+	delete(w.leases, "a")
+	w.version++
+	w.feed.LeaseGone("a", strconv.Itoa(w.version))
+}
+
+func leaseDeleted(w *world) {
+	w.replica("a")
+	collected(w)
+}
+
+func askedWithoutLease(w *world) {
+	w.pod("a")
+	w.Verdict("a", "a/1")
+	w.find()
 }
 
 func restarted(w *world) {
@@ -197,6 +271,86 @@ func TestDeathsAreTold(t *testing.T) {
 	}
 }
 
+// TestDeathOfTheAskedIsTold has somebody ask about a process, and wait.
+func TestDeathOfTheAskedIsTold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		happen func(*world)
+	}{
+		"no Lease":          {"it has had the time to come back", func(w *world) { w.pass(justExpired) }},
+		"another's Lease":   {"it was replaced", func(w *world) { w.lease("a", "a/2"); w.see("a"); w.find() }},
+		"successor":         {"the first one is over", func(w *world) { w.successor(); w.pass(justExpired) }},
+		"successor's Lease": {"the first one was replaced", func(w *world) { w.successor(); w.lease("a", "a/2"); w.see("a"); w.find() }},
+		"pod gone":          {"no pod, no process", func(w *world) { delete(w.pods, "a"); w.feed.PodMissing("a"); w.find() }},
+		"gone and back late": {"the one that is back is another one",
+			func(w *world) { w.feed.PodMissing("a"); w.find(); w.successor(); w.pass(justExpired) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			askedWithoutLease(w)
+			tc.happen(w)
+			if told := w.tellings(); !slices.Contains(told, "died a") {
+				t.Errorf("%s: the listeners heard %q", tc.reason, told)
+			}
+			if w.Verdict("a", "a/1") != Dead {
+				t.Errorf("%s: alive", tc.reason)
+			}
+		})
+	}
+}
+
+// TestLooksComeInTime has nobody look at a pod before Next has said that there is something to look at.
+func TestLooksComeInTime(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		world  func(*world)
+	}{
+		"never a Lease": {"it was asked about", func(w *world) { askedWithoutLease(w); w.woken = []string{"a"} }},
+		"Lease deleted": {"nobody has to ask about a replica", leaseDeleted},
+		"successor":     {"the Lease of the one before stays if nobody collects it", func(w *world) { deleted(w); w.find(); w.successor() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			tc.world(w)
+			if !slices.Contains(w.woken, "a") {
+				t.Fatalf("%s: nobody looks", tc.reason)
+			}
+			question, wait := w.feed.Next("a")
+			if question != Nothing || wait != duration {
+				t.Fatalf("%s: asks %d, and waits %s", tc.reason, question, wait)
+			}
+			w.clock.SetTime(w.clock.Now().Add(wait))
+			if question, _ := w.feed.Next("a"); question != AskLease {
+				t.Errorf("%s: asks %d", tc.reason, question)
+			}
+		})
+	}
+}
+
+// TestNamesOfThePastAreForgotten asks about many pods that there are no more.
+func TestNamesOfThePastAreForgotten(t *testing.T) {
+	w := newWorld()
+	const each = 1000
+	for i := range 10 * each {
+		w.Verdict("job-"+strconv.Itoa(i), "")
+		w.Verdict("waited-for", "")
+		w.find()
+		w.clock.SetTime(w.clock.Now().Add(forgetAfter / each))
+	}
+	if n := len(w.View.pods); n > 3*each {
+		t.Errorf("%d pods are remembered", n)
+	}
+	if w.Verdict("waited-for", "") != Dead {
+		t.Error("who is asked about is forgotten")
+	}
+	w.tellings()
+	if w.Verdict("job-1", "") != Alive {
+		t.Error("dead without a look")
+	}
+	w.find()
+	w.expectTold(t, "it was found out about again", "died job-1")
+}
+
 func TestPodsOfNoInterestAreForgotten(t *testing.T) {
 	w := newWorld()
 	for i := range 100 {
@@ -215,11 +369,11 @@ func TestPodsOfNoInterestAreForgotten(t *testing.T) {
 func TestProcessesRememberedAreBounded(t *testing.T) {
 	w := newWorld()
 	w.replica("a")
-	for i := range 10 * maxOver {
+	for i := range 10 * maxProcesses {
 		w.lease("a", "a/"+strconv.Itoa(i))
 		w.see("a")
 	}
-	if n := len(w.View.pods["a"].lease.over); n > maxOver {
+	if n := len(w.View.pods["a"].over); n > maxProcesses {
 		t.Errorf("%d processes are remembered", n)
 	}
 	w.Verdict("a", "a/1")

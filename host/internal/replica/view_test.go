@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,16 +14,18 @@ func TestMembers(t *testing.T) {
 		world  func(*world)
 		want   int // members
 	}{
-		"alone":       {"a replica counts itself", func(*world) {}, 1},
-		"two":         {"a replica of the group", func(w *world) { w.replica("a") }, 2},
-		"other group": {"it shares other work", func(w *world) { w.replica("a", func(l *coordinationv1.Lease) { l.Labels[LabelGroup] = "h" }) }, 1},
-		"no pod yet":  {"the watches of pods and Leases are not in step", func(w *world) { w.lease("a", "a/1"); w.see("a") }, 2},
-		"no pod":      {"a Lease can outlive its pod", func(w *world) { w.lease("a", "a/1"); w.see("a"); w.find() }, 1},
-		"deleted":     {"its pod is gone", func(w *world) { deleted(w); w.find() }, 1},
-		"given back":  {"it has ended", givenBack, 1},
-		"expired":     {"it is dead", expired, 1},
-		"back":        {"it was only cut off", func(w *world) { expired(w); w.lease("a", "a/1"); w.see("a") }, 2},
-		"restarted":   {"another process of the same pod", restarted, 2},
+		"alone": {"a replica counts itself", func(*world) {}, 1},
+		"two":   {"a replica of the group", func(w *world) { w.replica("a") }, 2},
+		"other group": {"it shares other work", func(w *world) {
+			w.replica("a", func(l *coordinationv1.Lease) { l.Labels[LabelGroup] = GroupLabel("h") })
+		}, 1},
+		"no pod yet": {"the watches of pods and Leases are not in step", func(w *world) { w.lease("a", "a/1"); w.see("a") }, 2},
+		"no pod":     {"a Lease can outlive its pod", func(w *world) { w.lease("a", "a/1"); w.see("a"); w.find() }, 1},
+		"deleted":    {"its pod is gone", func(w *world) { deleted(w); w.find() }, 1},
+		"given back": {"it has ended", givenBack, 1},
+		"expired":    {"it is dead", expired, 1},
+		"back":       {"it was only cut off", func(w *world) { expired(w); w.lease("a", "a/1"); w.see("a") }, 2},
+		"restarted":  {"another process of the same pod", restarted, 2},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -38,9 +41,9 @@ func TestMembers(t *testing.T) {
 func TestLeavingRanksLast(t *testing.T) {
 	keys := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	w := newWorld()
-	w.replica("a", func(l *coordinationv1.Lease) { l.Annotations = map[string]string{annotationLeaving: "true"} })
+	w.replica("a", func(l *coordinationv1.Lease) { l.Annotations[annotationLeaving] = "true" })
 	for _, key := range keys {
-		if w.Rank(key) != 0 {
+		if w.Rank(plugin, key) != 0 {
 			t.Errorf("key %s prefers a replica that leaves", key)
 		}
 	}
@@ -53,7 +56,7 @@ func TestLeavingRanksLast(t *testing.T) {
 	w.feed.Leaving()
 	w.expectTold(t, "the ranks have changed", "changed")
 	for _, key := range keys {
-		if w.Rank(key) != 1 {
+		if w.Rank(plugin, key) != 1 {
 			t.Errorf("key %s prefers this replica, which leaves", key)
 		}
 	}
@@ -62,6 +65,86 @@ func TestLeavingRanksLast(t *testing.T) {
 	if w.Elected() {
 		t.Error("this replica is elected although it leaves")
 	}
+}
+
+func TestPluginsDecideTheRank(t *testing.T) {
+	serving := func(plugins string) func(*coordinationv1.Lease) {
+		return func(l *coordinationv1.Lease) { l.Annotations[AnnotationPlugins] = plugins }
+	}
+	for name, tc := range map[string]struct {
+		reason      string
+		own         []string
+		a, b        string
+		first, last int // the places that occur
+		elected     bool
+	}{
+		"all":          {"the keys are spread", []string{plugin}, plugin, plugin, 0, 2, false},
+		"alone":        {"nobody else serves it", []string{plugin}, "container", "", 0, 0, true},
+		"one of two":   {"those who do not serve it do not count", []string{"x", plugin}, "container," + plugin, "container", 0, 1, false},
+		"others":       {"who does not serve it comes after those that do", []string{"container"}, plugin, plugin, 2, 2, false},
+		"another":      {"who does not serve it comes after the one that does", nil, plugin, "", 1, 1, false},
+		"nobody":       {"nobody comes before", nil, "", "", 0, 0, false},
+		"part of name": {"plugins are told apart by their whole names", []string{plugin}, plugin + "x", "x" + plugin, 0, 0, true},
+		"twice":        {"a replica counts once", nil, plugin + "," + plugin, ",", 1, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.replica("a", serving(tc.a))
+			w.replica("b", serving(tc.b))
+			w.feed.Serving(tc.own)
+			first, last := 2, 0
+			for i := range 100 {
+				rank := w.Rank(plugin, strconv.Itoa(i))
+				first, last = min(first, rank), max(last, rank)
+			}
+			if first != tc.first || last != tc.last {
+				t.Errorf("%s: places from %d to %d, but not from %d to %d", tc.reason, first, last, tc.first, tc.last)
+			}
+			if got := w.ElectedFor(plugin); tc.elected && !got || got && tc.first > 0 {
+				t.Errorf("%s: elected %t, with places from %d", tc.reason, got, first)
+			}
+		})
+	}
+}
+
+func TestElectedFor(t *testing.T) {
+	w := newWorld()
+	if !w.ElectedFor(plugin) || !w.ElectedFor("nobody's") {
+		t.Error("who is alone is not elected for everything")
+	}
+	w.replica("a", func(l *coordinationv1.Lease) { l.Annotations[AnnotationPlugins] = "other" })
+	if !w.ElectedFor(plugin) || w.ElectedFor("other") {
+		t.Error("not elected for what it serves, or for what it does not serve")
+	}
+	if w.ElectedFor("nobody's") != w.Elected() {
+		t.Error("the elected one has to do with plugins that nobody serves")
+	}
+	w = newWorld()
+	w.feed.Leaving()
+	if w.ElectedFor(plugin) {
+		t.Error("who leaves is elected")
+	}
+	w = newWorld()
+	w.feed.Ended()
+	if w.ElectedFor(plugin) {
+		t.Error("who is not valid is elected")
+	}
+}
+
+func TestChangesOfPluginsAreTold(t *testing.T) {
+	w := newWorld()
+	w.replica("a")
+	w.tellings()
+	w.feed.Serving([]string{plugin, "container", plugin})
+	w.expectTold(t, "this replica serves one more", "changed")
+	w.feed.Serving([]string{"container", plugin})
+	w.expectTold(t, "it serves the same")
+	w.lease("a", "a/1", func(l *coordinationv1.Lease) { l.Annotations[AnnotationPlugins] = "container" })
+	w.see("a")
+	w.expectTold(t, "the other one serves something else", "changed")
+	w.lease("a", "a/1", func(l *coordinationv1.Lease) { l.Annotations[AnnotationPlugins] = "container" })
+	w.see("a")
+	w.expectTold(t, "it is only renewed")
 }
 
 func TestValidity(t *testing.T) {

@@ -103,7 +103,7 @@ func leaseHandler(feed *Feed) toolscache.ResourceEventHandler {
 		UpdateFunc: func(_, object any) { seen(object) },
 		DeleteFunc: func(object any) {
 			if lease, ok := lastKnown(object).(*coordinationv1.Lease); ok {
-				feed.LeaseGone(podOf(lease), lease.ResourceVersion)
+				feed.LeaseGone(podOf(lease).Name, lease.ResourceVersion)
 			}
 		},
 	}

@@ -38,7 +38,7 @@ func NewLockCollector(stats func() []LockStats) prometheus.Collector {
 		acquired:  desc("pergola_lock_acquisitions_total", "How many locks this replica got, taken over or not."),
 		conflicts: desc("pergola_lock_conflicts_total", "How often this replica did not get a lock because of another one."),
 		takenOver: desc("pergola_lock_takeovers_total", "How many locks this replica got whose holder was dead."),
-		lost:      desc("pergola_locks_lost_total", "How many locks others took over from this replica. They took it for dead."),
+		lost:      desc("pergola_locks_lost_total", "How many locks this replica lost before it gave them back: it could not show that it was alive, or the lock was taken or deleted."),
 	}
 }
 
