@@ -21,7 +21,7 @@ func TestWorkersAreCounted(t *testing.T) {
 	} {
 		b := newBench(t, nil)
 		var log strings.Builder
-		b.reconciler.log = slog.New(slog.NewTextHandler(&log, nil))
+		b.log = slog.New(slog.NewTextHandler(&log, nil))
 		b.slots = newSlots(tc.size, b.clock.Now)
 		b.answer = func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
 			if used := b.slots.used(); used != 1 {

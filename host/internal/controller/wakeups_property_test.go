@@ -1,0 +1,274 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// crew are two replicas that share an item, and look at it only when they are told to.
+type crew struct {
+	*bench
+	t        *rapid.T
+	replicas map[string]*told
+	// first is the pod that the item prefers.
+	first string
+	// processes is which one is in each pod.
+	processes map[string]string
+	// full are the replicas whose slot another item has.
+	full map[*told]bool
+	// inCall are the replicas in a call, the innermost last.
+	inCall []*told
+	// down: the plugin of a replica has not run for some time, so that it may have left the item to the other one.
+	down    bool
+	calm    bool
+	history []string
+}
+
+var pods = []string{"here", "there"}
+
+func otherPod(podName string) string { return pods[1-slices.Index(pods, podName)] }
+
+func (c *crew) note(format string, args ...any) {
+	c.history = append(c.history, c.clock.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
+}
+
+func (c *crew) fail(format string, args ...any) {
+	c.t.Fatalf(format+"\nhistory:\n%s", append(args, strings.Join(c.history, "\n"))...)
+}
+
+// start starts a process in a pod; what was there before is gone.
+func (c *crew) start(podName string) {
+	others := &fakeReplicas{podName: podName, dead: map[string]bool{}}
+	if before := c.replicas[podName]; before != nil {
+		others.process = before.others.process + 1
+		others.rank = before.others.rank
+	}
+	c.processes = maps.Clone(c.processes)
+	c.processes[podName] = others.Process()
+	others.processes = c.processes
+	for _, r := range c.replicas {
+		r.others.change(func(o *fakeReplicas) { o.processes = c.processes })
+	}
+	var r *told
+	r = newTold(newProcess(c.bench, others), &fakeDeployer{
+		name: "one", itemType: testType, capabilities: plugin.Capabilities{Abort: true},
+		call: func(ctx context.Context, op plugin.Operation, _ plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
+			return c.call(ctx, r, op)
+		},
+	})
+	c.replicas[podName] = r
+}
+
+// begin starts a process that hears of what is there.
+func (c *crew) begin(podName string) {
+	c.start(podName)
+	c.replicas[podName].hearAll()
+}
+
+// call is the plugin of a replica. In the middle of it anything may happen to the others.
+func (c *crew) call(ctx context.Context, r *told, op plugin.Operation) (*plugin.Outcome, error) {
+	if !r.runs() {
+		return nil, plugin.ErrNotRunning
+	}
+	c.note("%s is in its call: %s", r.others.Process(), op)
+	c.inCall = append(c.inCall, r)
+	defer func() { c.inCall = c.inCall[:len(c.inCall)-1] }()
+	for !c.calm && rapid.IntRange(0, 2).Draw(c.t, "more in the middle") > 0 {
+		c.step()
+	}
+	outcome := "success"
+	if !c.calm {
+		outcome = rapid.SampledFrom([]string{"success", "waits", "error"}).Draw(c.t, "outcome")
+	}
+	if !r.runs() {
+		outcome = "crash"
+	}
+	c.note("%s ends its call: %s, %v", r.others.Process(), outcome, ctx.Err())
+	switch outcome {
+	case "waits":
+		return &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Second, WaitingFor: "something"}}, nil
+	case "error":
+		return fails("NotYet")
+	case "crash":
+		return nil, plugin.ErrCrashed
+	default:
+		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+	}
+}
+
+func (c *crew) isInCall(r *told) bool { return slices.Contains(c.inCall, r) }
+
+// work has a replica look if it is time, unless it is at it.
+func (c *crew) work(r *told) bool {
+	if c.isInCall(r) || !r.queue.isDue() {
+		return false
+	}
+	worked := r.work()
+	c.note("%s has looked; again at %s", r.others.Process(), r.queue.due.Format("05.000"))
+	return worked
+}
+
+// hearOfOthers lets a replica hear how many come before it for the item: those whose plugin runs, in the order of preference.
+func (c *crew) hearOfOthers(podName string) {
+	r, other := c.replicas[podName], c.replicas[otherPod(podName)]
+	rank := 0
+	if other.runs() && (!r.runs() || c.first != podName) {
+		rank = 1
+	}
+	if rank == r.others.rank {
+		return
+	}
+	r.others.change(func(o *fakeReplicas) { o.rank = rank })
+	r.locker.ReplicasChanged()
+}
+
+// renew ends a lapse of a replica. One that has not lapsed is told nothing, for that would wake it up.
+func (c *crew) renew(r *told) {
+	if r.others.Valid() {
+		return
+	}
+	r.others.change(func(o *fakeReplicas) { o.invalid = false })
+	r.locker.Renewed()
+}
+
+func (c *crew) freeSlot(r *told) {
+	if c.full[r] {
+		delete(c.full, r)
+		r.slots.giveBack()
+		r.router.turn(r.name, r.slots.settle(slotKey(1), false))
+	}
+}
+
+// fillSlot gives the slot of a replica to another item; one that gets none goes again.
+func (c *crew) fillSlot(r *told) {
+	if c.full[r] {
+		return
+	}
+	if r.slots.take(slotKey(1), own) {
+		c.full[r] = true
+		return
+	}
+	r.slots.mu.Lock()
+	defer r.slots.mu.Unlock()
+	r.slots.leave(slotKey(1))
+}
+
+// sweep deletes the lock of the item if nobody holds it, as the cleaner does with one whose item it takes for gone.
+func (c *crew) sweep() {
+	object := &v1alpha1.SyncObject{}
+	key := client.ObjectKey{Namespace: c.item.Namespace, Name: "one-" + string(c.read().UID)}
+	if admin.Get(c.bench.t.Context(), key, object) != nil || object.Spec.PodName != "" {
+		return
+	}
+	if err := admin.Delete(c.bench.t.Context(), object); err != nil {
+		c.bench.t.Fatal(err)
+	}
+	for _, pod := range pods {
+		c.replicas[pod].hear()
+		c.replicas[pod].locker.OnDelete(object)
+	}
+}
+
+// TestNobodyIsForgotten: replicas that look only when they are told to, whatever has happened to them, bring every job to its end soon
+// once all is calm, and hold no lock then.
+func TestNobodyIsForgotten(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := &crew{
+			bench: newBench(t, nil), t: rt, first: "here",
+			replicas: map[string]*told{}, processes: map[string]string{}, full: map[*told]bool{},
+		}
+		for _, pod := range pods {
+			c.start(pod)
+		}
+		for _, pod := range pods {
+			c.hearOfOthers(pod)
+			c.replicas[pod].hearItem()
+		}
+		c.setJob()
+		for range rapid.IntRange(1, 20).Draw(rt, "steps") {
+			c.step()
+		}
+		c.calmDown()
+		c.comesToRest()
+	})
+}
+
+// calmDown ends all trouble. One of the replicas may be left without the plugin, or with one that does not run.
+func (c *crew) calmDown() {
+	c.calm = true
+	c.note("all is calm")
+	one := rapid.SampledFrom(pods).Draw(c.t, "replica whose plugin runs")
+	left := rapid.SampledFrom([]string{"runs", "does not run", "does not serve"}).Draw(c.t, "plugin of the other one")
+	c.note("the plugin of %s runs, and that of the other one %s", one, left)
+	for _, pod := range pods {
+		r := c.replicas[pod]
+		r.trouble = noTrouble
+		r.hear()
+		c.renew(r)
+		r.others.change(func(o *fakeReplicas) { clear(o.dead) })
+		c.freeSlot(r)
+		if pod == one || left == "runs" {
+			c.setPlugin(r, "serves")
+			c.setPlugin(r, "runs")
+		} else {
+			c.setPlugin(r, left)
+		}
+	}
+	for _, pod := range pods {
+		c.hearOfOthers(pod)
+	}
+}
+
+// comesToRest lets the replicas hear of everything and do what they want to.
+func (c *crew) comesToRest() {
+	began, looks := c.clock.Now(), 0
+	// Soon is well before anybody looks who was not told to: see elsewherePoll and turnPoll.
+	soon := 25 * time.Second
+	if c.down { // who leaves an item because of that looks again after a while
+		soon += pluginPoll
+	}
+	here, there := c.replicas["here"], c.replicas["there"]
+	for news := true; ; {
+		if news {
+			here.hearAll()
+			there.hearAll()
+		}
+		if news = c.work(here) || c.work(there); news {
+			if looks++; looks > 300 {
+				c.fail("it does not come to rest")
+			}
+			continue
+		}
+		if c.atRest() {
+			return
+		}
+		next := nextDue(here, there)
+		if next.IsZero() || next.Sub(began) > soon {
+			holder, _ := c.holder()
+			c.fail("after %s: %s, annotations %v, lock of %q; who looks next does so at %s",
+				c.clock.Since(began), describe(c.read()), c.read().Annotations, holder, next.Format("05.000"))
+		}
+		c.clock.SetTime(next)
+	}
+}
+
+// atRest tells whether there is nothing to do any more and the lock is free.
+func (c *crew) atRest() bool {
+	item := c.read()
+	if item.Status.JobID != item.Status.JobIDFinished || item.Annotations[v1alpha1.OperationAnnotation] != "" {
+		return false
+	}
+	holder, _ := c.holder()
+	return holder == ""
+}
