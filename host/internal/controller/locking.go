@@ -93,6 +93,36 @@ func (r *router) Lost(key lock.Key) {
 	add(r.queues[key.Plugin], key.Item, priorityChange)
 }
 
+// leaveAlone tells from what is known without a request whether there is nothing to be done about an item here and now, and how long
+// to leave it alone then; zero for until something changes. known is what is remembered of the item, as it is now if it is current;
+// turn tells whether a slot is kept for it.
+func (r *reconciler) leaveAlone(
+	meta *metav1.PartialObjectMetadata, known entry, current, turn bool,
+) (wait time.Duration, alone bool) {
+	key := r.lockKey(meta)
+	if r.leftToOthers(key) {
+		r.leave(key.Item, false)
+		return pluginPoll, true
+	}
+	view := r.locks.Look(key, meta.ResourceVersion)
+	switch view {
+	case lock.Elsewhere:
+		r.leave(key.Item, false)
+		return elsewherePoll, true
+	case lock.Settled:
+		r.memory.settled(key.Item, meta.UID, meta.ResourceVersion)
+		return 0, true
+	default:
+	}
+	if wait := known.due.Sub(r.clock.Now()); current && wait > 0 && !turn {
+		return wait, true
+	}
+	if rank := r.locks.Rank(key); rank > 0 && view != lock.Ours && !r.slots.standBy(key.Item, placeOf(rank)) {
+		return maxStandBy, true
+	}
+	return 0, false
+}
+
 // leftToOthers tells whether an item is left to replicas whose plugin runs, because the one here does not.
 func (r *reconciler) leftToOthers(key lock.Key) bool {
 	return r.locks.Rank(key) > 0 && !r.plugins.Running()[r.name]

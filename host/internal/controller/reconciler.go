@@ -71,6 +71,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return result, err
 }
 
+// look is a look but for its end. turn tells whether a slot is kept for the item.
 func (r *reconciler) look(ctx context.Context, req reconcile.Request, turn bool) (reconcile.Result, error) {
 	// 1, 3, 4: metadata alone tells whether there is anything to look at, and for whom.
 	meta := NewMetadata()
@@ -94,26 +95,8 @@ func (r *reconciler) look(ctx context.Context, req reconcile.Request, turn bool)
 
 	// 7: what another replica works on, or has just finished, is not even read; nor is what it is to work on, as long as there is
 	// no slot that it could have here.
-	key := r.lockKey(meta)
-	if r.leftToOthers(key) {
-		r.leave(req.NamespacedName, false)
-		return pollAfter(pluginPoll), nil
-	}
-	view := r.locks.Look(key, meta.ResourceVersion)
-	switch view {
-	case lock.Elsewhere:
-		r.leave(req.NamespacedName, false)
-		return pollAfter(elsewherePoll), nil
-	case lock.Settled:
-		r.memory.settled(req.NamespacedName, meta.UID, meta.ResourceVersion)
-		return reconcile.Result{}, nil
-	default:
-	}
-	if wait := known.due.Sub(r.clock.Now()); current && wait > 0 && !turn {
+	if wait, alone := r.leaveAlone(meta, known, current, turn); alone {
 		return pollAfter(wait), nil
-	}
-	if rank := r.locks.Rank(key); rank > 0 && view != lock.Ours && !r.slots.standBy(req.NamespacedName, placeOf(rank)) {
-		return pollAfter(maxStandBy), nil
 	}
 
 	// 5: the item in full, and what is to be done with it.
