@@ -3,6 +3,8 @@ package lock
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -375,5 +377,19 @@ func TestOff(t *testing.T) {
 	heldUp := err != nil || !lock.Fenced() || lock.Lost() != nil || lock.Verify(t.Context()) != nil
 	if heldUp || off.Look(key, "5") != Free || off.Rank(key) != 0 {
 		t.Errorf("a host that is alone is held up: %v", err)
+	}
+}
+
+// TestForeignHolderIsNamed: who looks for the reason why nothing happens finds the item and the holder in the log, once.
+func TestForeignHolderIsNamed(t *testing.T) {
+	var log strings.Builder
+	b, key := newBench(t, "here", func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) }), newKey(t)
+	newLock(t, key, "theirs")
+	b.see(key)
+	for range 3 {
+		b.expectView("its holder is alive", key, "5", Elsewhere)
+	}
+	if n := strings.Count(log.String(), "holder=theirs"); n != 1 || !strings.Contains(log.String(), key.Item.String()) {
+		t.Errorf("expected one line with the item %s and the holder, but found\n%s", key.Item, log.String())
 	}
 }

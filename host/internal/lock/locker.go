@@ -123,6 +123,10 @@ func (l *Locker) Look(key Key, version string) View {
 	case !exists:
 		return Free
 	case !l.available(known):
+		if _, waits := l.waiting[name]; !waits && known.process == "" {
+			l.log.Info("a deploy item waits for a lock that another implementation holds", "lock", name.String(),
+				"deployitem", key.Item.String(), "holder", known.podName)
+		}
 		l.waiting[name] = key
 		return Elsewhere
 	case known.podName == "" && known.settled != "" && !newer(version, known.settled):
