@@ -101,7 +101,7 @@ func (f *fleet) checkLockRequests(mark int64, namespace string, jobs int, reason
 	if done := len(requests) - refused; done != 2*jobs {
 		f.t.Errorf("%s: expected %d requests, but found %d:\n%s", reason, 2*jobs, done, listReplicaRequests(requests))
 	}
-	if refused > jobs/5 {
+	if refused > jobs/10 {
 		f.t.Errorf("%s: %d requests about locks were refused:\n%s", reason, refused, listReplicaRequests(requests))
 	}
 }

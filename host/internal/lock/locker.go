@@ -182,7 +182,10 @@ func (l *Locker) Acquire(ctx context.Context, key Key) (*Lock, error) {
 	case err == nil:
 		return l.taken(name, key, known, recordOf(key, object))
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), exists && apierrors.IsNotFound(err):
-		return nil, l.contended(name, key, known)
+		if !l.contended(name, key, known) {
+			l.inspect(ctx, name, key)
+		}
+		return nil, ErrHeld
 	case !exists && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return l.withoutObject(name, key)
 	default:
@@ -254,21 +257,39 @@ func (l *Locker) hold(name types.NamespacedName, key Key) *Lock {
 	return lock
 }
 
-// contended notes that somebody else came first. The watch tells what has become of the lock, if it has not done so already.
-func (l *Locker) contended(name types.NamespacedName, key Key, tried record) error {
+// contended notes that somebody else came first. The watch tells what has become of the lock, if it has not done so already. It
+// reports false if that was expected of it before, and there is still nothing to be seen of an object that exists.
+func (l *Locker) contended(name types.NamespacedName, key Key, tried record) bool {
 	l.mu.Lock()
 	l.statsOf(key.Plugin).Conflicts++
-	if _, again := l.waiting[name]; again && tried.version == "" && l.records[name].version == "" {
-		l.log.Warn("a deploy item is not worked on: there is a SyncObject with the name of its lock that is none of it, by its spec; delete it",
-			"lock", name.String(), "deployitem", key.Item.String())
-	}
+	_, again := l.waiting[name]
+	unseen := tried.version == "" && l.records[name].version == ""
 	l.waiting[name] = key
 	moved := l.records[name].version != tried.version
 	l.mu.Unlock()
 	if moved {
 		l.listener.Freed(key)
 	}
-	return ErrHeld
+	return !again || !unseen
+}
+
+// inspect reads the object that has the name of a lock which the watch does not show: the watch is late, or the object is none of the
+// locks of here. If that cannot be found out it is tried again with the lock.
+func (l *Locker) inspect(ctx context.Context, name types.NamespacedName, key Key) {
+	object, err := l.api.get(ctx, name)
+	if err != nil {
+		l.log.Debug("an object that has the name of a lock could not be read", "lock", name.String(), "error", err.Error())
+		return
+	}
+	if object == nil {
+		return
+	}
+	if locked, ours := keyOf(l.prefix, object); ours && locked == key {
+		l.observe(key, recordOf(key, object))
+		return
+	}
+	l.log.Warn("a deploy item is not worked on: a SyncObject has the name of its lock and is none, by its spec; delete it",
+		"lock", name.String(), "deployitem", key.Item.String(), "prefix", object.Spec.Prefix, "kind", object.Spec.Kind, "name", object.Spec.Name)
 }
 
 // drop ends a lock without a write and without a word to the listener.

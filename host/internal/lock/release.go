@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -57,6 +58,7 @@ func (l *Locker) Forget(plugin string, item types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.stale, owner{plugin, item})
+	maps.DeleteFunc(l.waiting, func(_ types.NamespacedName, key Key) bool { return key.owner() == owner{plugin, item} })
 	if lock := l.held[owner{plugin, item}]; lock != nil {
 		l.drop(lock)
 	}
