@@ -1,0 +1,119 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	fileRead  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
+	fileWrite = fileRead | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
+
+	dirRead = fileRead | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	// dirWrite leaves out devices: a program of root's could make itself one for the disk.
+	dirWrite = dirRead | fileWrite | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SYM |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO
+)
+
+// Supported asks the kernel what it can do; the answer does not change while it runs.
+var Supported = sync.OnceValue(func() Support {
+	abi, err := askLandlock(unix.LANDLOCK_CREATE_RULESET_VERSION)
+	switch {
+	case errors.Is(err, unix.ENOSYS):
+		return Support{Reason: "the kernel was built without Landlock, or is older than it (Linux 5.13)"}
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return Support{Reason: "Landlock was not enabled when the kernel started (lsm= on its command line)"}
+	case err != nil:
+		return Support{Reason: fmt.Sprintf("Landlock cannot be used here, such as because of a seccomp profile (%s)", err)}
+	}
+	if abi >= abiScopes && !scopesWork() {
+		abi = abiScopes - 1
+	}
+	return Support{ABI: abi}
+})
+
+// scopesWork tells whether the kernel lets threads of one process send signals to each other. The first kernels with scopes did not,
+// and go-landlock does without scopes there.
+func scopesWork() bool {
+	const signalsBetweenThreads = 1 << 1
+	fixed, err := askLandlock(unix.LANDLOCK_CREATE_RULESET_ERRATA)
+	return err == nil && fixed&signalsBetweenThreads != 0
+}
+
+func askLandlock(question uintptr) (int, error) {
+	answer, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, question)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(answer), nil
+}
+
+// confine takes from this process, for good, whatever the program is not to do.
+func (o order) confine(program int) error {
+	if !o.Confine {
+		return nil
+	}
+	config := landlock.V11.BestEffort()
+	config.HandledAccessNet = 0
+	rules, err := o.rules(program, Supported().ABI)
+	if err != nil {
+		return err
+	}
+	return config.Restrict(rules...)
+}
+
+func (o order) rules(program, abi int) ([]landlock.Rule, error) {
+	// Asking for this right where the kernel does not know it makes go-landlock do nothing at all.
+	write := landlock.AccessFSSet(dirWrite)
+	if abi >= abiRename {
+		write |= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	var rules []landlock.Rule
+	for _, group := range []struct {
+		paths     []string
+		file, dir landlock.AccessFSSet
+	}{
+		{slices.Concat(baseRead, o.variablePaths(), o.Read, []string{descriptorPath(program)}), fileRead, dirRead},
+		{baseWrite, fileWrite, 0},
+		{o.Write, fileWrite, write},
+	} {
+		for _, path := range group.paths {
+			// A file must not be given the rights that only make sense for a directory.
+			info, err := os.Stat(path)
+			switch {
+			case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // nor will the program find it
+				continue
+			case err != nil:
+				return nil, err
+			}
+			access := group.file
+			if info.IsDir() {
+				access = group.dir
+			}
+			rules = append(rules, landlock.PathAccess(access, path).IgnoreIfMissing())
+		}
+	}
+	return rules, nil
+}
+
+// variablePaths are what certain variables of the program's environment name.
+func (o order) variablePaths() []string {
+	var paths []string
+	for _, variable := range o.Env {
+		name, value, _ := strings.Cut(variable, "=")
+		if slices.Contains(baseVariables, name) {
+			paths = append(paths, filepath.SplitList(value)...)
+		}
+	}
+	return paths
+}
