@@ -24,21 +24,48 @@ func decode(root *yaml.Node, into reflect.Value, found *problems) {
 	d.value(root, into, nil)
 }
 
-// spellSwitches puts quotes around the value of the field locking, whose type is Locking, if it is on or off, and spells out what
-// true and false stand for. These are the words that parsers take for each other, here with one meaning to all of them.
+// switches are the fields with a value off. A * stands for any key.
+var switches = [][]string{
+	{"locking"},
+	{"pluginVerification", "mode"},
+	{"plugins", "*", "confinement", "mode"},
+}
+
+// spellSwitches puts quotes around the values of switches if they are on or off, and spells out what true and false stand for.
+// These are the words that parsers take for each other, here with one meaning to all of them.
 func spellSwitches(root *yaml.Node) {
-	for key, value := range pairs(root) {
-		switch {
-		case key.Value != "locking" || value.Kind != yaml.ScalarNode:
-		case isOldBool(value):
-			value.Style |= yaml.DoubleQuotedStyle
-		case value.ShortTag() == tagBool:
-			spelled := LockingOff
-			if strings.EqualFold(value.Value, "true") {
-				spelled = LockingOn
-			}
-			value.Tag, value.Value = tagText, string(spelled)
-			value.Style |= yaml.DoubleQuotedStyle
+	for _, path := range switches {
+		visit(root, path, spellSwitch)
+	}
+}
+
+func spellSwitch(value *yaml.Node) {
+	switch {
+	case value.Kind != yaml.ScalarNode:
+	case isOldBool(value):
+		value.Style |= yaml.DoubleQuotedStyle
+	case value.ShortTag() == tagBool:
+		spelled := "off"
+		if strings.EqualFold(value.Value, "true") {
+			spelled = "on"
+		}
+		value.Tag, value.Value = tagText, spelled
+		value.Style |= yaml.DoubleQuotedStyle
+	}
+}
+
+// visit calls do with each value at a path of keys. Where there are no objects there is none.
+func visit(node *yaml.Node, path []string, do func(*yaml.Node)) {
+	if len(path) == 0 {
+		do(node)
+		return
+	}
+	if node.Kind != yaml.MappingNode {
+		return
+	}
+	for key, value := range pairs(node) {
+		if path[0] == "*" || path[0] == key.Value {
+			visit(value, path[1:], do)
 		}
 	}
 }
@@ -52,6 +79,7 @@ type decoder struct {
 var (
 	rawType      = reflect.TypeFor[json.RawMessage]()
 	durationType = reflect.TypeFor[metav1.Duration]()
+	bytesType    = reflect.TypeFor[Bytes]()
 )
 
 // value decodes one value into a type of HostConfiguration. A type that it does not know is reported as a mistake of ours.
@@ -62,6 +90,8 @@ func (d *decoder) value(node *yaml.Node, into reflect.Value, path *field.Path) {
 		d.raw(node, into, path)
 	case into.Type() == durationType:
 		d.duration(node, into, path)
+	case into.Type() == bytesType:
+		d.bytes(node, into, path)
 	case into.Kind() == reflect.Struct:
 		d.object(node, into, path)
 	case into.Kind() == reflect.Map:
@@ -169,6 +199,19 @@ func (d *decoder) duration(node *yaml.Node, into reflect.Value, path *field.Path
 		return
 	}
 	into.Set(reflect.ValueOf(metav1.Duration{Duration: span}))
+}
+
+func (d *decoder) bytes(node *yaml.Node, into reflect.Value, path *field.Path) {
+	if !isText(node) {
+		d.at(path, "expected an amount of memory such as 512Mi, but found %s", describe(node))
+		return
+	}
+	var amount Bytes
+	if err := amount.UnmarshalText([]byte(node.Value)); err != nil {
+		d.at(path, "%s", err.Error())
+		return
+	}
+	into.Set(reflect.ValueOf(amount))
 }
 
 // raw keeps an object as JSON.

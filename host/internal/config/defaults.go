@@ -15,15 +15,17 @@ func Default(identity string) *HostConfiguration {
 		Workers:    20, // of those that compute; an item that waits holds no worker
 		Locking:    LockingAuto,
 		Timeouts: Timeouts{
-			Pickup:      "5m",
-			Progressing: "1m",
-			Abort:       metav1.Duration{Duration: 5 * time.Minute},
-			PluginStart: metav1.Duration{Duration: 30 * time.Second},
-			PluginStop:  metav1.Duration{Duration: 5 * time.Second},
-			Shutdown:    metav1.Duration{Duration: 30 * time.Second},
-			Lease:       metav1.Duration{Duration: 15 * time.Second},
+			Pickup:        "5m",
+			Progressing:   "1m",
+			Abort:         metav1.Duration{Duration: 5 * time.Minute},
+			PluginStart:   metav1.Duration{Duration: 30 * time.Second},
+			PluginStop:    metav1.Duration{Duration: 5 * time.Second},
+			PluginSilence: metav1.Duration{Duration: 30 * time.Second},
+			Shutdown:      metav1.Duration{Duration: 30 * time.Second},
+			Lease:         metav1.Duration{Duration: 15 * time.Second},
 		},
-		ListenAddress: ":8080",
-		Log:           Log{Level: "info", Format: "json"},
+		MaxPluginCrashes: 3,
+		ListenAddress:    ":8080",
+		Log:              Log{Level: "info", Format: "json"},
 	}
 }

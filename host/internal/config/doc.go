@@ -5,6 +5,6 @@
 // parsers of YAML differ about are errors. Nothing here reads the environment; the one default that depends on it is an
 // argument.
 //
-// A new field needs its default in Default, its check in Validate, and its row in docs/host-configuration.md, which the tests
-// compare with the types.
+// A new field needs its default in Default, its check in Validate, and its row and its place in the example of
+// docs/host-configuration.md, which the tests compare with the types.
 package config

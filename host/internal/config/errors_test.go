@@ -17,7 +17,7 @@ func TestErrors(t *testing.T) {
 	const (
 		noVersion = `apiVersion: is missing; expected "host.pergola.dev/v1alpha1"`
 		noKind    = `kind: is missing; expected "HostConfiguration"`
-		rootNames = "apiVersion, kind, identity, targetSelectors, workers, locking, lockPrefix, timeouts, client, listenAddress, log, plugins"
+		rootNames = "apiVersion, kind, identity, targetSelectors, workers, locking, lockPrefix, timeouts, maxPluginCrashes, client, listenAddress, log, pluginVerification, plugins"
 	)
 	cases := map[string]struct {
 		reason string
@@ -57,8 +57,8 @@ func TestErrors(t *testing.T) {
 			text:   head + "worker: 1\nWorkers: 2\ntimeouts: {pickUp: 1m}\nplugins: {helm: {conf: {}}}\ntargetSelectors: [{}, {labels: [{key: a, operator: exists, value: b}]}]\n\"a b\": 1",
 			want: []string{
 				"worker: unknown field; expected one of " + rootNames, "Workers: unknown field; expected one of " + rootNames,
-				"timeouts.pickUp: unknown field; expected one of pickup, progressing, abort, pluginStart, pluginStop, shutdown, lease",
-				"plugins.helm.conf: unknown field; expected one of workers, config",
+				"timeouts.pickUp: unknown field; expected one of pickup, progressing, abort, pluginStart, pluginStop, pluginSilence, shutdown, lease",
+				"plugins.helm.conf: unknown field; expected one of file, args, environment, workers, memory, openFiles, confinement, config",
 				"targetSelectors[1].labels[0].value: unknown field; expected one of key, operator, values",
 				`"a b": unknown field; expected one of ` + rootNames,
 			},
@@ -76,7 +76,8 @@ targetSelectors: {}
 workers: many
 locking: {}
 lockPrefix: 5
-timeouts: {pickup: 5, progressing: [1], abort: 5m1, pluginStart: 30, pluginStop: {}, shutdown: none, lease: 15}
+timeouts: {pickup: 5, progressing: [1], abort: 5m1, pluginStart: 30, pluginStop: {}, pluginSilence: long, shutdown: none, lease: 15}
+maxPluginCrashes: few
 client: {qps: fast, burst: 1.5}
 listenAddress: [a]
 log: {level: true, format: 7}
@@ -93,8 +94,10 @@ plugins: {a: 5, b: {workers: "3", config: text}}
 				`timeouts.abort: expected a duration such as 30s or 5m, but found "5m1"`,
 				"timeouts.pluginStart: expected a duration such as 30s or 5m, but found the number 30",
 				"timeouts.pluginStop: expected a duration such as 30s or 5m, but found an object",
+				`timeouts.pluginSilence: expected a duration such as 30s or 5m, but found "long"`,
 				`timeouts.shutdown: expected a duration such as 30s or 5m, but found "none"`,
 				"timeouts.lease: expected a duration such as 30s or 5m, but found the number 15",
+				`maxPluginCrashes: expected a whole number, but found the text "few"`,
 				`client.qps: expected a number, but found the text "fast"`,
 				"client.burst: expected a whole number, but found the number 1.5",
 				"listenAddress: expected a text, but found a list",
@@ -115,7 +118,8 @@ targetSelectors:
 workers: 1001
 locking: always
 lockPrefix: Prod_
-timeouts: {pickup: soon, progressing: -1s, abort: 0s, pluginStart: 0s, pluginStop: -1s, shutdown: 0s, lease: 2999ms}
+timeouts: {pickup: soon, progressing: -1s, abort: 0s, pluginStart: 0s, pluginStop: -1s, pluginSilence: 14999ms, shutdown: 0s, lease: 2999ms}
+maxPluginCrashes: 0
 client: {burst: 5}
 listenAddress: "8080"
 log: {level: loud, format: xml}
@@ -136,7 +140,9 @@ typo: 1
 				"timeouts.pluginStart: expected a duration above zero, such as 30s, but found 0s",
 				"timeouts.pluginStop: expected a duration above zero, such as 30s, but found -1s",
 				"timeouts.shutdown: expected a duration above zero, such as 30s, but found 0s",
+				"timeouts.pluginSilence: expected a duration from 15s to 1h, but found 14.999s",
 				"timeouts.lease: expected a duration from 3s to 1h, but found 2.999s",
+				"maxPluginCrashes: expected a number from 1 to 100, but found 0",
 				"client.qps: is missing; set it together with burst, or neither for no limit",
 				`listenAddress: expected host and port such as :8080 or 127.0.0.1:8080, but found "8080"`,
 				`log.level: expected debug, info, warn or error, but found "loud"`,
@@ -154,10 +160,13 @@ typo: 1
 		},
 		"locking": {
 			reason: "only on and off need no quotes, and only as the value of the field itself",
-			text:   head + "locking: yes\nidentity: on\nplugins: {p: {config: {locking: on}}}",
+			text:   head + "locking: yes\nidentity: on\nlog: {mode: off}\nplugins: {p: {config: {locking: on, mode: off, confinement: {mode: off}}}}",
 			want: []string{
 				"identity: some parsers read on as true or false; write that, or quotes around a text",
+				"log.mode: some parsers read off as true or false; write that, or quotes around a text",
 				"plugins.p.config.locking: some parsers read on as true or false; write that, or quotes around a text",
+				"plugins.p.config.mode: some parsers read off as true or false; write that, or quotes around a text",
+				"plugins.p.config.confinement.mode: some parsers read off as true or false; write that, or quotes around a text",
 				`locking: expected auto, on or off, but found "yes"`,
 			},
 		},
@@ -171,6 +180,10 @@ typo: 1
 		"lock prefix's beginning": {
 			reason: "a name begins with a letter or a digit", text: head + "lockPrefix: -a",
 			want: []string{`lockPrefix: expected at most 40 of a-z, 0-9 and -, without - at the beginning, but found "-a"`},
+		},
+		"long silence": {
+			reason: "a wedged plugin must be noticed, and a job that ends it must fail", text: head + "timeouts: {pluginSilence: 1h1s}\nmaxPluginCrashes: 101",
+			want: []string{"timeouts.pluginSilence: expected a duration from 15s to 1h, but found 1h0m1s", "maxPluginCrashes: expected a number from 1 to 100, but found 101"},
 		},
 		"long lease": {reason: "a node that is lost must be noticed", text: head + "timeouts: {lease: 1h0m1s}", want: []string{"timeouts.lease: expected a duration from 3s to 1h, but found 1h0m1s"}},
 		"qps alone":  {reason: "both or none", text: head + "client: {qps: 5}", want: []string{"client.burst: is missing; set it together with qps, or neither for no limit"}},
@@ -222,16 +235,22 @@ typo: 1
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := config.Parse("host.yaml", []byte(tc.text), "host")
-			var configErr *config.Error
-			if !errors.As(err, &configErr) {
-				t.Fatalf("%s: expected a *config.Error, but found %v", tc.reason, err)
-			}
-			got := strings.Split(strings.ReplaceAll("\n"+err.Error(), "\nhost.yaml: ", "\n"), "\n")[1:]
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-			}
+			expectProblems(t, tc.reason, tc.text, tc.want)
 		})
+	}
+}
+
+// expectProblems checks all that is said to be wrong with a text.
+func expectProblems(t *testing.T, reason, text string, want []string) {
+	t.Helper()
+	_, err := config.Parse("host.yaml", []byte(text), "host")
+	var configErr *config.Error
+	if !errors.As(err, &configErr) {
+		t.Fatalf("%s: expected a *config.Error, but found %v", reason, err)
+	}
+	got := strings.Split(strings.ReplaceAll("\n"+err.Error(), "\nhost.yaml: ", "\n"), "\n")[1:]
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", reason, diff)
 	}
 }
 
@@ -286,6 +305,9 @@ func TestHostileInput(t *testing.T) {
 		"carriage":     fill("\r"),
 		"self":         head + "plugins: &a {p: {config: *a}}",
 		"deep config":  head + "plugins: {p: {config: " + strings.Repeat("{a: ", 5000) + "1" + strings.Repeat("}", 5000) + "}}",
+		"arguments":    head + "plugins: {p: {args: [" + strings.Repeat("a,", 400_000) + "]}}",
+		"memory":       head + "plugins: {p: {memory: '" + strings.Repeat("9", 1_000_000) + "'}}",
+		"exponent":     head + "plugins: {p: {memory: '1e-99999999'}}",
 		"flow entries": head + "targetSelectors: [" + strings.Repeat("{},", 300_000) + "]",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,8 +3,11 @@ package config_test
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -80,11 +83,22 @@ targetSelectors:
 workers: 7
 locking: off
 lockPrefix: pergola-
-timeouts: {pickup: none, progressing: 90s, abort: 1m, pluginStart: 2m, pluginStop: 3m, shutdown: 1h30m, lease: 1h}
+timeouts: {pickup: none, progressing: 90s, abort: 1m, pluginStart: 2m, pluginStop: 3m, pluginSilence: 15s, shutdown: 1h30m, lease: 1h}
+maxPluginCrashes: 100
 client: {qps: 12.5, burst: 30}
 listenAddress: 127.0.0.1:0
 log: {level: debug, format: text}
-plugins: {helm: {workers: 3}}
+pluginVerification: {mode: warn, lockFile: etc/plugins.lock, publicKeys: [RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f]}
+plugins:
+  helm:
+    file: helm-deployer
+    args: [--verbose, ""]
+    environment: [KUBECONFIG, _a1]
+    workers: 3
+    memory: 1.5Gi
+    openFiles: 64
+    confinement: {mode: required, read: [/etc/helm], write: [/var/cache/helm, /srv]}
+    config: {a: 1}
 `,
 			want: &config.HostConfiguration{
 				APIVersion: config.APIVersion, Kind: config.Kind, Identity: "me", Workers: 7, Locking: config.LockingOff, LockPrefix: "pergola-", ListenAddress: "127.0.0.1:0",
@@ -96,10 +110,19 @@ plugins: {helm: {workers: 3}}
 				Timeouts: config.Timeouts{
 					Pickup: "none", Progressing: "90s", Abort: metav1.Duration{Duration: time.Minute},
 					PluginStart: metav1.Duration{Duration: 2 * time.Minute}, PluginStop: metav1.Duration{Duration: 3 * time.Minute},
-					Shutdown: metav1.Duration{Duration: 90 * time.Minute}, Lease: metav1.Duration{Duration: time.Hour},
+					PluginSilence: metav1.Duration{Duration: 15 * time.Second},
+					Shutdown:      metav1.Duration{Duration: 90 * time.Minute}, Lease: metav1.Duration{Duration: time.Hour},
 				},
 				Client: config.Client{QPS: 12.5, Burst: 30}, Log: config.Log{Level: "debug", Format: "text"},
-				Plugins: map[string]config.Plugin{"helm": {Workers: 3}},
+				MaxPluginCrashes: 100,
+				PluginVerification: config.PluginVerification{
+					Mode: config.VerificationWarn, LockFile: "etc/plugins.lock", PublicKeys: []string{"RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f"},
+				},
+				Plugins: map[string]config.Plugin{"helm": {
+					File: "helm-deployer", Args: []string{"--verbose", ""}, Environment: []string{"KUBECONFIG", "_a1"}, Workers: 3, Memory: 1536 << 20, OpenFiles: 64,
+					Confinement: config.Confinement{Mode: config.ConfinementRequired, Read: []string{"/etc/helm"}, Write: []string{"/var/cache/helm", "/srv"}},
+					Config:      json.RawMessage(`{"a":1}`),
+				}},
 			},
 		},
 		"JSON": {
@@ -224,7 +247,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The example of the documentation is a configuration, and each field is in it and in the reference.
+// The example of the documentation is a configuration that shows each field, and the reference has a row for each and no other.
 func TestDocumentation(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/host-configuration.md")
@@ -236,69 +259,65 @@ func TestDocumentation(t *testing.T) {
 	if !found || !ended || strings.Contains(rest, "```yaml") {
 		t.Fatal("expected one block of YAML")
 	}
-	c, err := config.Parse("docs/host-configuration.md", []byte(example), "host")
-	if err != nil {
-		t.Fatal(err)
-	}
-	inExample, err := json.Marshal(c)
-	if err != nil {
+	if _, err := config.Parse("docs/host-configuration.md", []byte(example), "host"); err != nil {
 		t.Fatal(err)
 	}
 	var fields map[string]any
 	if err := yaml.Unmarshal([]byte(example), &fields); err != nil {
 		t.Fatal(err)
 	}
-	var all map[string]any
-	if err := json.Unmarshal(inExample, &all); err != nil {
-		t.Fatal(err)
+	_, reference, _ := strings.Cut(string(page), "\n## Fields\n")
+	reference, _, _ = strings.Cut(reference, "\n## ")
+	rows := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(reference, -1) {
+		rows["."+row[1]] = true
 	}
-	for _, path := range missing(all, fields, "") {
-		if path != ".plugins.manifest.workers" { // an entry for nothing but the configuration
-			t.Errorf("the example lacks %s", path)
-		}
+
+	want := typePaths(reflect.TypeFor[config.HostConfiguration](), "")
+	shown := map[string]bool{}
+	for path := range want {
+		shown[path] = shows(fields, strings.Split(path, ".")[1:])
 	}
-	for path := range paths(all, "") {
-		if name := "`" + strings.TrimPrefix(path, ".") + "`"; !strings.Contains(string(page), name) {
-			t.Errorf("the reference lacks %s", name)
-		}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("fields that the example shows (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Errorf("rows of the reference (-want +got):\n%s", diff)
 	}
 }
 
-// missing lists the fields of one object that another lacks.
-func missing(all, some map[string]any, path string) []string {
-	var list []string
-	for name, value := range all {
-		inner, there := some[name]
-		if !there {
-			list = append(list, path+"."+name)
-			continue
+// typePaths are those of all fields that the host itself reads, with <name> for the name of a plugin. A list is one field.
+func typePaths(of reflect.Type, path string) map[string]bool {
+	all := map[string]bool{}
+	switch {
+	case of == reflect.TypeFor[metav1.Duration]():
+		all[path] = true
+	case of.Kind() == reflect.Struct:
+		for field := range of.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			maps.Copy(all, typePaths(field.Type, path+"."+name))
 		}
-		if object, ok := value.(map[string]any); ok {
-			innerObject, _ := inner.(map[string]any)
-			list = append(list, missing(object, innerObject, path+"."+name)...)
-		}
+	case of.Kind() == reflect.Map:
+		all[path] = true
+		maps.Copy(all, typePaths(of.Elem(), path+".<name>"))
+	default:
+		all[path] = true
 	}
-	return list
+	return all
 }
 
-// paths are those of all fields that the host itself reads, with <name> for the name of a plugin.
-func paths(all map[string]any, path string) map[string]bool {
-	list := map[string]bool{}
-	for name, value := range all {
-		if path == ".plugins" {
-			name = "<name>"
-		}
-		inner := path + "." + name
-		object, ok := value.(map[string]any)
-		if !ok || strings.HasSuffix(inner, ".config") {
-			list[inner] = true
+// shows tells whether an object has a value at the path.
+func shows(object map[string]any, path []string) bool {
+	for name, value := range object {
+		if path[0] != name && path[0] != "<name>" {
 			continue
 		}
-		for p := range paths(object, inner) {
-			list[p] = true
+		inner, isObject := value.(map[string]any)
+		if len(path) == 1 || isObject && shows(inner, path[1:]) {
+			return true
 		}
 	}
-	return list
+	return false
 }
 
 func FuzzHostConfiguration(f *testing.F) {
@@ -313,6 +332,9 @@ func FuzzHostConfiguration(f *testing.F) {
 		head + "locking: on\nlockPrefix: 0-\ntimeouts: {lease: 3s}", head + "locking: False", head + "locking: !!bool on", head + "locking: &a off\nlockPrefix: *a", head + "client: {qps: 1e308, burst: 2}",
 		head + "plugins: {helm: {workers: 3, config: {a: [1, 0x10, ~, yes, !!str x, 2026-01-01, \"\\u2028\"], ? [k] : v}}}",
 		head + "plugins: {manifest: {config: {<<: {a: b}, a: .nan, b: 1_000, c: 0o7, d: '<&>'}}}", head + "a b: 1\n\"\": 2\nworkers: 1\nworkers: 2",
+		head + "pluginVerification: {mode: off, lockFile: a, publicKeys: [RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f]}",
+		head + "plugins: {p: {file: a, args: [b], environment: [C], memory: 1.5G, openFiles: 64, confinement: {mode: auto, read: [/a], write: [/b]}}}",
+		head + "plugins: {p: {memory: \"0\", confinement: {mode: false}}, q: {memory: 1e-9999999}}",
 		`{"apiVersion":"host.pergola.dev/v1alpha1","kind":"HostConfiguration","identity":"\ud800","plugins":{"p":{"config":{"n":1E400,"o":-0}}}}`,
 	} {
 		f.Add([]byte(text))

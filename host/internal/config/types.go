@@ -1,8 +1,6 @@
 package config
 
 import (
-	"encoding/json"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -36,12 +34,17 @@ type HostConfiguration struct {
 	LockPrefix string `json:"lockPrefix"`
 	// Timeouts of the host.
 	Timeouts Timeouts `json:"timeouts"`
+	// MaxPluginCrashes is how often a plugin may die in calls for one job before the job fails, 1 to 100, so that the plugin stays
+	// there for other items. Defaults to 3.
+	MaxPluginCrashes int `json:"maxPluginCrashes"`
 	// Client of the API server.
 	Client Client `json:"client"`
 	// ListenAddress is where /healthz, /readyz and /metrics are served. Defaults to ":8080".
 	ListenAddress string `json:"listenAddress"`
 	// Log of the host and its plugins.
 	Log Log `json:"log"`
+	// PluginVerification says which programs in the plugin directory are run. Defaults to all that can be.
+	PluginVerification PluginVerification `json:"pluginVerification"`
 	// Plugins by the names that they give themselves. A plugin without an entry works with defaults.
 	Plugins map[string]Plugin `json:"plugins,omitempty"`
 }
@@ -74,6 +77,9 @@ type Timeouts struct {
 	PluginStart metav1.Duration `json:"pluginStart"`
 	// PluginStop is how long a plugin may take to end a call in order after it was asked to. Defaults to 5s.
 	PluginStop metav1.Duration `json:"pluginStop"`
+	// PluginSilence is how long a plugin may answer no health check, or say nothing in a call, before it counts as wedged and is
+	// killed and started again, 15s to 1h: a plugin that works says something at least every 10s. Defaults to 30s.
+	PluginSilence metav1.Duration `json:"pluginSilence"`
 	// Shutdown is how long calls under way may take when the host stops. Defaults to 30s.
 	Shutdown metav1.Duration `json:"shutdown"`
 	// Lease is how long after its last sign of life a replica counts as dead when its pod is still there, 3s to 1h. Defaults to
@@ -99,13 +105,4 @@ type Log struct {
 	Level string `json:"level"`
 	// Format is json or text. Defaults to json.
 	Format string `json:"format"`
-}
-
-// Plugin is what is particular to one plugin.
-type Plugin struct {
-	// Workers for this plugin; 0, the default, for those of the HostConfiguration.
-	Workers int `json:"workers"`
-	// Config is the configuration document of the plugin itself, an object, as JSON: fields and digits are those of the
-	// HostConfiguration, in the same order. Nil, the default, if there is none.
-	Config json.RawMessage `json:"config,omitempty"`
 }

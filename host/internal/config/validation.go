@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
@@ -32,6 +30,11 @@ const (
 	// server that is restarted or slow must not make it dead.
 	minLease = 3 * time.Second
 	maxLease = time.Hour
+	// minSilence leaves room for the word that a plugin sends in a call at least every 10s to be late.
+	minSilence = 15 * time.Second
+	maxSilence = time.Hour
+	// maxCrashes bounds how often one job may end a plugin.
+	maxCrashes = 100
 )
 
 // lockings, logLevels and logFormats are the values of Locking and of the fields of Log.
@@ -55,21 +58,17 @@ func Validate(c *HostConfiguration) field.ErrorList {
 	add(validateIdentity(field.NewPath("identity"), c.Identity))
 	_, selectorErrs := responsibility.Compile(c.TargetSelectors, field.NewPath("targetSelectors"))
 	errs = append(errs, selectorErrs...)
-	add(between(field.NewPath("workers"), c.Workers, 1))
+	add(between(field.NewPath("workers"), c.Workers, 1, maxWorkers))
 	add(oneOf(field.NewPath("locking"), lockings, string(c.Locking)))
 	add(validateLockPrefix(field.NewPath("lockPrefix"), c.LockPrefix))
 	errs = append(errs, validateTimeouts(field.NewPath("timeouts"), c.Timeouts)...)
+	add(between(field.NewPath("maxPluginCrashes"), c.MaxPluginCrashes, 1, maxCrashes))
 	errs = append(errs, validateClient(field.NewPath("client"), c.Client)...)
 	add(validateAddress(field.NewPath("listenAddress"), c.ListenAddress))
 	add(oneOf(field.NewPath("log", "level"), logLevels, c.Log.Level))
 	add(oneOf(field.NewPath("log", "format"), logFormats, c.Log.Format))
-	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
-		at := child(field.NewPath("plugins"), name)
-		if len(validation.IsDNS1123Label(name)) > 0 {
-			add(invalid(at, "expected the name that a plugin gives itself, a DNS label such as helm"))
-		}
-		add(between(at.Child("workers"), c.Plugins[name].Workers, 0))
-	}
+	errs = append(errs, validateVerification(field.NewPath("pluginVerification"), c.PluginVerification)...)
+	errs = append(errs, validatePlugins(field.NewPath("plugins"), c.Plugins)...)
 	return errs
 }
 
@@ -94,10 +93,9 @@ func validateIdentity(path *field.Path, identity string) *field.Error {
 	return nil
 }
 
-// between checks a number of workers.
-func between(path *field.Path, workers, least int) *field.Error {
-	if workers < least || workers > maxWorkers {
-		return invalid(path, "expected a number from %d to %d, but found %d", least, maxWorkers, workers)
+func between(path *field.Path, found, least, most int) *field.Error {
+	if found < least || found > most {
+		return invalid(path, "expected a number from %d to %d, but found %d", least, most, found)
 	}
 	return nil
 }
@@ -131,6 +129,9 @@ func validateTimeouts(path *field.Path, t Timeouts) field.ErrorList {
 		if timeout.span.Duration <= 0 {
 			errs = append(errs, invalid(path.Child(timeout.name), "expected a duration above zero, such as 30s, but found %s", timeout.span.Duration))
 		}
+	}
+	if silence := t.PluginSilence.Duration; silence < minSilence || silence > maxSilence {
+		errs = append(errs, invalid(path.Child("pluginSilence"), "expected a duration from 15s to 1h, but found %s", silence))
 	}
 	if lease := t.Lease.Duration; lease < minLease || lease > maxLease {
 		errs = append(errs, invalid(path.Child("lease"), "expected a duration from 3s to 1h, but found %s", lease))

@@ -1,0 +1,143 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// PluginVerification says which programs in the plugin directory are run. The zero value checks none of them against a lock file.
+type PluginVerification struct {
+	// Mode says what happens to a program that is not in the lock file, or not as it says. Empty, which is the default, stands
+	// for what EffectiveMode returns.
+	Mode VerificationMode `json:"mode"`
+	// LockFile is the path of the lock file, which lists the programs that are meant to be run. Empty, which is the default, if
+	// there is none.
+	LockFile string `json:"lockFile"`
+	// PublicKeys are minisign public keys, such as the second line of a .pub file. One of them must have signed the lock file.
+	// Empty, which is the default, if the signature is not looked at. At most 100.
+	PublicKeys []string `json:"publicKeys,omitempty"`
+}
+
+// EffectiveMode is the mode in force: Mode, or without one VerificationRequire if there is a lock file, else VerificationOff.
+func (v PluginVerification) EffectiveMode() VerificationMode {
+	switch {
+	case v.Mode != "":
+		return v.Mode
+	case v.LockFile != "":
+		return VerificationRequire
+	default:
+		return VerificationOff
+	}
+}
+
+// VerificationMode says what happens to a program that is not the one in the lock file. In a document off needs no quotes, and
+// false stands for it.
+type VerificationMode string
+
+// The values of a VerificationMode. The first two need a lock file.
+const (
+	// VerificationRequire does not run it.
+	VerificationRequire VerificationMode = "require"
+	// VerificationWarn runs it and says so.
+	VerificationWarn VerificationMode = "warn"
+	// VerificationOff does not look at the lock file.
+	VerificationOff VerificationMode = "off"
+)
+
+// Plugin is what is particular to one plugin. The zero value is that of a plugin without an entry.
+type Plugin struct {
+	// File is the name of the program in the plugin directory. Empty, which is the default, for the name of the plugin.
+	File string `json:"file"`
+	// Args are the arguments of the program. At most 100; none by default.
+	Args []string `json:"args,omitempty"`
+	// Environment names variables of the host that the plugin gets besides those that every plugin gets. At most 100; none by
+	// default.
+	Environment []string `json:"environment,omitempty"`
+	// Workers for this plugin; 0, the default, for those of the HostConfiguration.
+	Workers int `json:"workers"`
+	// Memory is how much the plugin may have resident, together with the processes that it starts, before it is killed and started
+	// again; from 64Mi to 1Ti. 0, the default, for no limit.
+	Memory Bytes `json:"memory"`
+	// OpenFiles is how many files one process of the plugin may have open, 64 to 1048576; 0, the default, for as many as the host.
+	OpenFiles int `json:"openFiles"`
+	// Confinement of the plugin. By default it is confined to what every plugin needs, where the kernel offers that.
+	Confinement Confinement `json:"confinement"`
+	// Config is the configuration document of the plugin itself, an object, as JSON: fields and digits are those of the
+	// HostConfiguration, in the same order. Nil, the default, if there is none.
+	Config json.RawMessage `json:"config,omitempty"`
+}
+
+// EffectiveFile is the name of the program of a plugin: File, or without one the name of the plugin.
+func (p Plugin) EffectiveFile(name string) string {
+	if p.File != "" {
+		return p.File
+	}
+	return name
+}
+
+// Confinement says which files a plugin can reach. The zero value confines it to what every plugin needs, where the kernel offers
+// that.
+type Confinement struct {
+	// Mode says whether the plugin is confined. Empty, which is the default, stands for ConfinementAuto.
+	Mode ConfinementMode `json:"mode"`
+	// Read are paths that the plugin can read and execute besides what every plugin can: files, and directories with all that is
+	// in them. They are absolute and clean, and not the root. At most 100; none by default.
+	Read []string `json:"read,omitempty"`
+	// Write are paths, as in Read, that the plugin can write, too. At most 100; none by default.
+	Write []string `json:"write,omitempty"`
+}
+
+// EffectiveMode is the mode in force: Mode, or without one ConfinementAuto.
+func (c Confinement) EffectiveMode() ConfinementMode {
+	if c.Mode == "" {
+		return ConfinementAuto
+	}
+	return c.Mode
+}
+
+// ConfinementMode says whether a plugin is confined. In a document off needs no quotes, and false stands for it.
+type ConfinementMode string
+
+// The values of a ConfinementMode.
+const (
+	// ConfinementAuto confines the plugin as far as the kernel offers it.
+	ConfinementAuto ConfinementMode = "auto"
+	// ConfinementRequired does not start the plugin where the kernel offers no confinement.
+	ConfinementRequired ConfinementMode = "required"
+	// ConfinementOff does not confine the plugin.
+	ConfinementOff ConfinementMode = "off"
+)
+
+// Bytes is an amount of memory. In a document it is a text as Kubernetes has it for memory, such as 512Mi or 1.5G.
+type Bytes uint64
+
+// String writes b as a document does, with the largest unit that fits.
+func (b Bytes) String() string {
+	most := min(b, math.MaxInt64) // that of the library
+	return resource.NewQuantity(int64(most), resource.BinarySI).String()
+}
+
+// MarshalText is String.
+func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// amounts are the quantities that are read: none that is negative, and no exponents, of which the library takes some for zero and
+// is busy with others for minutes.
+var amounts = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,3})?(k|M|G|T|Ki|Mi|Gi|Ti)?$`)
+
+// UnmarshalText reads what a document says. The error is a sentence that says what was expected and what was found.
+func (b *Bytes) UnmarshalText(text []byte) error {
+	expected := fmt.Errorf("expected an amount of memory such as 512Mi, but found %s", quote(string(text)))
+	if !amounts.Match(text) {
+		return expected
+	}
+	quantity, err := resource.ParseQuantity(string(text))
+	if err != nil {
+		return expected
+	}
+	*b = Bytes(quantity.Value()) //nolint:gosec // not negative
+	return nil
+}

@@ -1,0 +1,319 @@
+package config_test
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/pergola-deploy/pergola/host/internal/config"
+)
+
+// Two public keys of minisign.
+const (
+	key1 = "RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f"
+	key2 = "RWSq82coM5pAcNIPcVD2YyUGpk/o936o6rbiSsdFKP7WMI0iFWNEWDhX"
+)
+
+// document is one with a field, written in JSON so that the case needs no quoting of its own.
+func document(t *testing.T, field string, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return head + field + ": " + string(text)
+}
+
+func entries(n int, entry func(int) string) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = entry(i)
+	}
+	return list
+}
+
+func numbered(i int) string { return "V" + strings.Repeat("x", i) }
+
+func TestPluginErrors(t *testing.T) {
+	t.Parallel()
+	type object = map[string]any
+	plugin := func(fields object) string { return document(t, "plugins", object{"helm": fields}) }
+	verification := func(fields object) string { return document(t, "pluginVerification", fields) }
+	const (
+		badFile   = "expected the name of a file in the plugin directory, at most 255 bytes without / and without a dot at the beginning, but found "
+		badKey    = "expected a public key of minisign, the 56 characters in the second line of a .pub file, but found something else"
+		badArg    = "expected an argument of at most 131071 bytes without a null byte, but found "
+		badName   = "expected the name of an environment variable, letters, digits and _, but found "
+		taken     = "expected a variable that plugins may be given, but found "
+		reserved  = "; PERGOLA_*, PLUGIN_*, LD_*, GOMEMLIMIT and TMPDIR are reserved"
+		badMemory = "plugins.helm.memory: expected an amount of memory such as 512Mi, but found "
+		badAmount = "plugins.helm.memory: expected an amount from 64Mi to 1Ti, or 0 for no limit, but found "
+		badFiles  = "plugins.helm.openFiles: expected a number from 64 to 1048576, or 0 for as many as the host, but found "
+		badPath   = "expected an absolute path without . and .., and without needless slashes, but found "
+		noEffect  = "has no effect with mode off; leave it out, or choose another mode"
+		badRoot   = `expected a part of the file system, but found "/", which leaves nothing to confine; use mode off for that`
+		tooMany   = "expected at most 100 entries, but found 101"
+		twice     = "appears twice; leave one of them"
+	)
+	cases := map[string]struct {
+		reason string
+		text   string
+		want   []string
+	}{
+		"types": {
+			reason: "path, expected and found",
+			text: head + `
+pluginVerification: {mode: [a], lockFile: 5, publicKeys: key}
+plugins: {helm: {file: {}, args: x, environment: {A: b}, memory: 512, openFiles: many, confinement: {mode: 5, read: /a, write: [5]}}, mock: {confinement: off}}
+`,
+			want: []string{
+				"plugins.mock.confinement: some parsers read off as true or false; write that, or quotes around a text",
+				"pluginVerification.mode: expected a text, but found a list",
+				"pluginVerification.lockFile: expected a text, but found the number 5 (quotes make it a text)",
+				`pluginVerification.publicKeys: expected a list, but found the text "key"`,
+				"plugins.helm.file: expected a text, but found an object",
+				`plugins.helm.args: expected a list, but found the text "x"`,
+				"plugins.helm.environment: expected a list, but found an object",
+				"plugins.helm.memory: expected an amount of memory such as 512Mi, but found the number 512",
+				`plugins.helm.openFiles: expected a whole number, but found the text "many"`,
+				"plugins.helm.confinement.mode: expected a text, but found the number 5 (quotes make it a text)",
+				`plugins.helm.confinement.read: expected a list, but found the text "/a"`,
+				"plugins.helm.confinement.write[0]: expected a text, but found the number 5 (quotes make it a text)",
+			},
+		},
+		"lock file is missing":   {reason: "there is nothing to compare with", text: verification(object{"mode": "require"}), want: []string{"pluginVerification.lockFile: is missing; mode require compares the plugins with it"}},
+		"nothing to warn of":     {reason: "there is nothing to compare with", text: verification(object{"mode": "warn", "publicKeys": []string{key1}}), want: []string{"pluginVerification.lockFile: is missing; mode warn compares the plugins with it"}},
+		"keys without lock file": {reason: "the operator believes that something is verified", text: verification(object{"publicKeys": []string{key1}}), want: []string{"pluginVerification.lockFile: is missing; publicKeys are those that sign it"}},
+		"keys, off and no file":  {reason: "the same when it is switched off", text: verification(object{"mode": "off", "publicKeys": []string{key1}}), want: []string{"pluginVerification.lockFile: is missing; publicKeys are those that sign it"}},
+		"lock file's path":       {reason: "no file has such a path", text: verification(object{"lockFile": "a\x00"}), want: []string{`pluginVerification.lockFile: expected a path of at most 4095 bytes without a null byte, but found "a\x00"`}},
+		"another mode":           {reason: "with what there is", text: verification(object{"mode": "strict"}), want: []string{`pluginVerification.mode: expected require, warn or off, but found "strict"`}},
+		"mode on":                {reason: "off has no opposite here", text: head + "pluginVerification: {mode: on}", want: []string{`pluginVerification.mode: expected require, warn or off, but found "on"`}},
+		"mode true":              {reason: "the same, rendered", text: head + "pluginVerification: {mode: true}", want: []string{`pluginVerification.mode: expected require, warn or off, but found "on"`}},
+		"mode in a list": {
+			reason: "only the value of the field needs no quotes", text: head + "pluginVerification: [mode, off]",
+			want: []string{
+				"pluginVerification[1]: some parsers read off as true or false; write that, or quotes around a text",
+				"pluginVerification: expected an object, but found a list",
+			},
+		},
+		"keys": {
+			reason: "neither text nor another file of minisign, and never with what was found",
+			text: verification(object{"lockFile": "l", "publicKeys": []string{
+				"", "RWQ", key1, key1 + "\n", "untrusted comment: minisign public key\n" + key2, "ED" + key1[2:], key2 + key2, strings.Repeat("A", 56), key2, key1,
+			}}),
+			want: []string{
+				"pluginVerification.publicKeys[0]: " + badKey, "pluginVerification.publicKeys[1]: " + badKey, "pluginVerification.publicKeys[3]: " + badKey,
+				"pluginVerification.publicKeys[4]: " + badKey, "pluginVerification.publicKeys[5]: " + badKey, "pluginVerification.publicKeys[6]: " + badKey,
+				"pluginVerification.publicKeys[7]: " + badKey, "pluginVerification.publicKeys[9]: " + twice,
+			},
+		},
+		"file": {
+			reason: "it lies in the plugin directory itself",
+			text: document(t, "plugins", object{
+				"a": object{"file": "../helm"}, "b": object{"file": ".helm"}, "c": object{"file": ".."}, "d": object{"file": "/helm"}, "e": object{"file": "x\x00"},
+				"f": object{"file": strings.Repeat("x", 256)},
+			}),
+			want: []string{
+				"plugins.a.file: " + badFile + `"../helm"`, "plugins.b.file: " + badFile + `".helm"`, "plugins.c.file: " + badFile + `".."`, "plugins.d.file: " + badFile + `"/helm"`,
+				"plugins.e.file: " + badFile + `"x\x00"`, "plugins.f.file: " + badFile + `"` + strings.Repeat("x", 64) + `..."`,
+			},
+		},
+		"one file": {
+			reason: "which entry is meant for it? Also where the name of a plugin is the file",
+			text:   document(t, "plugins", object{"a": object{"file": "x"}, "b": object{"file": "x"}, "c": object{"file": "d"}, "d": object{}, "e": object{}, "f": object{"file": "e"}}),
+			want: []string{
+				`plugins.b.file: expected a file of its own, but "x" is that of plugin "a"`, `plugins.d.file: expected a file of its own, but "d" is that of plugin "c"`,
+				`plugins.f.file: expected a file of its own, but "e" is that of plugin "e"`,
+			},
+		},
+		"args": {
+			reason: "what the kernel does not take", text: plugin(object{"args": []string{"a\x00b", "c", strings.Repeat("x", 128<<10)}}),
+			want: []string{"plugins.helm.args[0]: " + badArg + `"a\x00b"`, "plugins.helm.args[2]: " + badArg + `"` + strings.Repeat("x", 64) + `..."`},
+		},
+		"environment": {
+			reason: "names alone, and none that the host sets or that makes another program of the verified one",
+			text: plugin(object{"environment": []string{
+				"", "1A", "A=b", "A B", "Ä", strings.Repeat("x", 256), "PERGOLA_LOG_LEVEL", "PLUGIN_CLIENT_CERT", "LD_PRELOAD", "GOMEMLIMIT", "TMPDIR", "TOKEN", "A\n", "TOKEN",
+			}}),
+			want: []string{
+				"plugins.helm.environment[0]: " + badName + `""`, "plugins.helm.environment[1]: " + badName + `"1A"`, "plugins.helm.environment[2]: " + badName + `"A=b"`,
+				"plugins.helm.environment[3]: " + badName + `"A B"`, "plugins.helm.environment[4]: " + badName + `"Ä"`,
+				"plugins.helm.environment[5]: " + badName + `"` + strings.Repeat("x", 64) + `..."`,
+				"plugins.helm.environment[6]: " + taken + `"PERGOLA_LOG_LEVEL"` + reserved, "plugins.helm.environment[7]: " + taken + `"PLUGIN_CLIENT_CERT"` + reserved,
+				"plugins.helm.environment[8]: " + taken + `"LD_PRELOAD"` + reserved, "plugins.helm.environment[9]: " + taken + `"GOMEMLIMIT"` + reserved,
+				"plugins.helm.environment[10]: " + taken + `"TMPDIR"` + reserved, "plugins.helm.environment[12]: " + badName + `"A\n"`, "plugins.helm.environment[13]: " + twice,
+			},
+		},
+		"memory below":      {reason: "no plugin runs in it", text: plugin(object{"memory": "67108863"}), want: []string{badAmount + "67108863"}},
+		"memory above":      {reason: "no machine has it", text: plugin(object{"memory": "1025Gi"}), want: []string{badAmount + "1025Gi"}},
+		"memory, overflow":  {reason: "it stays large", text: plugin(object{"memory": "999999999999999Ti"}), want: []string{badAmount + "9223372036854775807"}},
+		"memory, a number":  {reason: "512 of what?", text: plugin(object{"memory": 512}), want: []string{badMemory + "the number 512"}},
+		"memory, negative":  {reason: "there is none", text: plugin(object{"memory": "-1Gi"}), want: []string{badMemory + `"-1Gi"`}},
+		"memory, exponent":  {reason: "some take minutes to read", text: plugin(object{"memory": "1e-99999999"}), want: []string{badMemory + `"1e-99999999"`}},
+		"memory, unit":      {reason: "with the unit of Kubernetes", text: plugin(object{"memory": "512MB"}), want: []string{badMemory + `"512MB"`}},
+		"memory, empty":     {reason: "no amount", text: plugin(object{"memory": ""}), want: []string{badMemory + `""`}},
+		"memory, a list":    {reason: "no text", text: plugin(object{"memory": []string{"1Gi"}}), want: []string{badMemory + "a list"}},
+		"open files below":  {reason: "no plugin runs with them", text: plugin(object{"openFiles": 63}), want: []string{badFiles + "63"}},
+		"open files above":  {reason: "the kernel has no more", text: plugin(object{"openFiles": 1<<20 + 1}), want: []string{badFiles + "1048577"}},
+		"open files, minus": {reason: "there is no such number", text: plugin(object{"openFiles": -64}), want: []string{badFiles + "-64"}},
+		"confinement": {
+			reason: "paths that mean one place, and not all of them",
+			text: plugin(object{"confinement": object{
+				"mode": "always", "read": []string{"/", "etc", "/etc/", "/a/../b", "/ok", "", "/a\x00"}, "write": []string{"//", "/", "/./a", "/" + strings.Repeat("x", 4095)},
+			}}),
+			want: []string{
+				`plugins.helm.confinement.mode: expected auto, required or off, but found "always"`,
+				"plugins.helm.confinement.read[0]: " + badRoot, "plugins.helm.confinement.read[1]: " + badPath + `"etc"`, "plugins.helm.confinement.read[2]: " + badPath + `"/etc/"`,
+				"plugins.helm.confinement.read[3]: " + badPath + `"/a/../b"`, "plugins.helm.confinement.read[5]: " + badPath + `""`,
+				`plugins.helm.confinement.read[6]: expected a path of at most 4095 bytes without a null byte, but found "/a\x00"`,
+				"plugins.helm.confinement.write[0]: " + badPath + `"//"`, "plugins.helm.confinement.write[1]: " + badRoot, "plugins.helm.confinement.write[2]: " + badPath + `"/./a"`,
+				`plugins.helm.confinement.write[3]: expected a path of at most 4095 bytes without a null byte, but found "/` + strings.Repeat("x", 63) + `..."`,
+			},
+		},
+		"paths without confinement": {
+			reason: "the operator believes in a limit that is none",
+			text:   plugin(object{"confinement": object{"mode": "off", "read": []string{"/a"}, "write": []string{"b"}}}),
+			want:   []string{"plugins.helm.confinement.read: " + noEffect, "plugins.helm.confinement.write: " + noEffect, "plugins.helm.confinement.write[0]: " + badPath + `"b"`},
+		},
+		"confined on": {reason: "off has no opposite here", text: head + "plugins: {helm: {confinement: {mode: on}}}", want: []string{`plugins.helm.confinement.mode: expected auto, required or off, but found "on"`}},
+		"long lists": {
+			reason: "each has an end",
+			text: head + strings.TrimPrefix(verification(object{"lockFile": "l", "publicKeys": entries(101, numbered)}), head) + "\n" + strings.TrimPrefix(plugin(object{
+				"args": entries(101, numbered), "environment": entries(101, numbered),
+				"confinement": object{"read": entries(101, numbered), "write": entries(101, numbered)},
+			}), head),
+			want: []string{
+				"pluginVerification.publicKeys: " + tooMany, "plugins.helm.args: " + tooMany, "plugins.helm.environment: " + tooMany,
+				"plugins.helm.confinement.read: " + tooMany, "plugins.helm.confinement.write: " + tooMany,
+			},
+		},
+		"names of plugins": {
+			reason: "a name that none can have, with all that is wrong in its entry", text: document(t, "plugins", object{"Helm": object{"file": "a/b", "openFiles": 1}}),
+			want: []string{
+				"plugins.Helm: expected the name that a plugin gives itself, a DNS label such as helm", "plugins.Helm.file: " + badFile + `"a/b"`,
+				"plugins.Helm.openFiles: expected a number from 64 to 1048576, or 0 for as many as the host, but found 1",
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			expectProblems(t, tc.reason, tc.text, tc.want)
+		})
+	}
+}
+
+func TestPlugins(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		reason string
+		text   string
+		want   config.Plugin
+	}{
+		"zero":          {reason: "zero is no limit", text: `{memory: "0", openFiles: 0}`},
+		"nulls":         {reason: "null leaves the default", text: "{file: , args: , environment: , memory: , openFiles: , confinement: }"},
+		"least":         {reason: "bounds are allowed", text: "{memory: 64Mi, openFiles: 64}", want: config.Plugin{Memory: 64 << 20, OpenFiles: 64}},
+		"most":          {reason: "bounds are allowed", text: "{memory: 1Ti, openFiles: 1048576}", want: config.Plugin{Memory: 1 << 40, OpenFiles: 1 << 20}},
+		"decimal units": {reason: "as Kubernetes has them", text: "{memory: 1.5G}", want: config.Plugin{Memory: 1_500_000_000}},
+		"bytes":         {reason: "as Kubernetes has them", text: "{memory: '100000001'}", want: config.Plugin{Memory: 100_000_001}},
+		"longest": {
+			reason: "bounds are allowed", text: "{file: " + strings.Repeat("x", 255) + ", environment: [" + strings.Join(entries(100, numbered), ", ") + "]}",
+			want: config.Plugin{File: strings.Repeat("x", 255), Environment: entries(100, numbered)},
+		},
+		"one argument twice": {reason: "arguments repeat", text: "{args: [-v, -v]}", want: config.Plugin{Args: []string{"-v", "-v"}}},
+		"similar variables": {
+			reason: "only those that begin so are reserved", text: "{environment: [MY_PLUGIN_A, OLD_A, LDA, PERGOLA, GOMEMLIMIT2]}",
+			want: config.Plugin{Environment: []string{"MY_PLUGIN_A", "OLD_A", "LDA", "PERGOLA", "GOMEMLIMIT2"}},
+		},
+		"dots in names": {
+			reason: "only those that are steps are none", text: "{file: a.b, confinement: {read: [/a/..b, /.c]}}",
+			want: config.Plugin{File: "a.b", Confinement: config.Confinement{Read: []string{"/a/..b", "/.c"}}},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := config.Parse("host.yaml", []byte(head+"plugins: {helm: "+tc.text+"}"), "host")
+			if err != nil {
+				t.Fatalf("%s: %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.want, c.Plugins["helm"]); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// What an operator leaves out, and what renders off as false.
+func TestModes(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		reason       string
+		text         string
+		verification config.VerificationMode
+		confinement  config.ConfinementMode
+	}{
+		"nothing":     {reason: "no lock file, no verification", text: "", verification: config.VerificationOff, confinement: config.ConfinementAuto},
+		"nulls":       {reason: "null leaves the default", text: "pluginVerification: {mode: , lockFile: l}\nplugins: {p: {confinement: {mode: }}}", verification: config.VerificationRequire, confinement: config.ConfinementAuto},
+		"lock file":   {reason: "a lock file is meant to be kept", text: "pluginVerification: {lockFile: l}", verification: config.VerificationRequire, confinement: config.ConfinementAuto},
+		"signed":      {reason: "with as many keys as there are", text: "pluginVerification: {lockFile: l, publicKeys: [" + key1 + ", " + key2 + "]}", verification: config.VerificationRequire, confinement: config.ConfinementAuto},
+		"written out": {reason: "what is said holds", text: "pluginVerification: {mode: warn, lockFile: l}\nplugins: {p: {confinement: {mode: required}}}", verification: config.VerificationWarn, confinement: config.ConfinementRequired},
+		"defaults":    {reason: "may be written out", text: "pluginVerification: {mode: require, lockFile: l}\nplugins: {p: {confinement: {mode: auto}}}", verification: config.VerificationRequire, confinement: config.ConfinementAuto},
+		"off":         {reason: "needs no quotes; the lock file waits for better days", text: "pluginVerification: {mode: off, lockFile: l, publicKeys: [" + key1 + "]}\nplugins: {p: {confinement: {mode: off}}}", verification: config.VerificationOff, confinement: config.ConfinementOff},
+		"quoted off":  {reason: "may have quotes", text: "pluginVerification: {mode: 'off', lockFile: l}\nplugins: {p: {confinement: {mode: \"off\"}}}", verification: config.VerificationOff, confinement: config.ConfinementOff},
+		"false":       {reason: "what Helm makes of off", text: "pluginVerification: {mode: false, lockFile: l}\nplugins: {p: {confinement: {mode: False}}}", verification: config.VerificationOff, confinement: config.ConfinementOff},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := config.Parse("host.yaml", []byte(head+tc.text), "host")
+			if err != nil {
+				t.Fatalf("%s: %v", tc.reason, err)
+			}
+			if got := c.PluginVerification.EffectiveMode(); got != tc.verification {
+				t.Errorf("%s: expected verification %q, but found %q", tc.reason, tc.verification, got)
+			}
+			if got := c.Plugins["p"].Confinement.EffectiveMode(); got != tc.confinement {
+				t.Errorf("%s: expected confinement %q, but found %q", tc.reason, tc.confinement, got)
+			}
+		})
+	}
+}
+
+func TestEffectiveFile(t *testing.T) {
+	t.Parallel()
+	if got := (config.Plugin{}).EffectiveFile("helm"); got != "helm" {
+		t.Errorf("expected the name of the plugin, but found %q", got)
+	}
+	if got := (config.Plugin{File: "deployer"}).EffectiveFile("helm"); got != "deployer" {
+		t.Errorf("expected the file, but found %q", got)
+	}
+}
+
+// What no document can say is written nevertheless.
+func TestLargestBytes(t *testing.T) {
+	t.Parallel()
+	if got, want := config.Bytes(math.MaxUint64).String(), "9223372036854775807"; got != want {
+		t.Errorf("expected the largest amount that the library knows, %s, but found %s", want, got)
+	}
+}
+
+// An amount that is written is the amount that is read again.
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		shift := rapid.IntRange(0, 40).Draw(t, "shift")
+		want := config.Bytes(rapid.Uint64Range(0, 1<<40>>shift).Draw(t, "units") << shift)
+		var got config.Bytes
+		if err := got.UnmarshalText([]byte(want.String())); err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Errorf("expected %d, but %s is read as %d", want, want, got)
+		}
+	})
+}

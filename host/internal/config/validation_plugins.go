@@ -1,0 +1,208 @@
+package config
+
+import (
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"aead.dev/minisign"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	// maxEntries bounds the lists about plugins.
+	maxEntries = 100
+	// maxFile, maxPath and maxArg are what the kernel allows, in bytes.
+	maxFile = 255
+	maxPath = 4095
+	maxArg  = 128<<10 - 1
+	// maxVariable bounds the name of an environment variable.
+	maxVariable = 255
+	// minMemory is what a plugin needs that does something; maxMemory is more than one needs.
+	minMemory Bytes = 64 << 20
+	maxMemory Bytes = 1 << 40
+	// minOpenFiles is what a plugin needs that does something; maxOpenFiles is what the kernel allows unless told otherwise.
+	minOpenFiles = 64
+	maxOpenFiles = 1 << 20
+)
+
+// verificationModes and confinementModes are the values of the modes; empty stands for one of them.
+var (
+	verificationModes = []string{string(VerificationRequire), string(VerificationWarn), string(VerificationOff)}
+	confinementModes  = []string{string(ConfinementAuto), string(ConfinementRequired), string(ConfinementOff)}
+)
+
+func validateVerification(at *field.Path, v PluginVerification) field.ErrorList {
+	var errs field.ErrorList
+	lockFile := at.Child("lockFile")
+	switch {
+	case v.LockFile != "":
+		errs = present(validatePath(lockFile, v.LockFile))
+	case v.Mode == VerificationRequire || v.Mode == VerificationWarn:
+		errs = present(field.Required(lockFile, "is missing; mode "+string(v.Mode)+" compares the plugins with it"))
+	case len(v.PublicKeys) > 0:
+		errs = present(field.Required(lockFile, "is missing; publicKeys are those that sign it"))
+	}
+	if v.Mode != "" {
+		errs = append(errs, present(oneOf(at.Child("mode"), verificationModes, string(v.Mode)))...)
+	}
+	return append(errs, validateSet(at.Child("publicKeys"), v.PublicKeys, validatePublicKey)...)
+}
+
+// validatePublicKey does not say what was found: it may be the secret key.
+func validatePublicKey(at *field.Path, text string) *field.Error {
+	var key minisign.PublicKey
+	// The library takes a whole .pub file, too. With one way to write a key, equal keys are equal texts.
+	if err := key.UnmarshalText([]byte(text)); err != nil || key.String() != text {
+		return invalid(at, "expected a public key of minisign, the 56 characters in the second line of a .pub file, but found something else")
+	}
+	return nil
+}
+
+func validatePlugins(at *field.Path, plugins map[string]Plugin) field.ErrorList {
+	var errs field.ErrorList
+	owners := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(plugins)) {
+		entry := child(at, name)
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			errs = append(errs, invalid(entry, "expected the name that a plugin gives itself, a DNS label such as helm"))
+		}
+		errs = append(errs, validatePlugin(entry, plugins[name])...)
+		file := plugins[name].EffectiveFile(name)
+		owner, taken := owners[file]
+		if !taken {
+			owners[file] = name
+			continue
+		}
+		errs = append(errs, invalid(entry.Child("file"), "expected a file of its own, but %s is that of plugin %s", quote(file), quote(owner)))
+	}
+	return errs
+}
+
+func validatePlugin(at *field.Path, p Plugin) field.ErrorList {
+	return slices.Concat(
+		present(validateFile(at.Child("file"), p.File)),
+		validateList(at.Child("args"), p.Args, validateArg),
+		validateSet(at.Child("environment"), p.Environment, validateVariable),
+		present(
+			between(at.Child("workers"), p.Workers, 0, maxWorkers),
+			validateMemory(at.Child("memory"), p.Memory),
+			validateOpenFiles(at.Child("openFiles"), p.OpenFiles),
+		),
+		validateConfinement(at.Child("confinement"), p.Confinement))
+}
+
+func validateFile(at *field.Path, file string) *field.Error {
+	if len(file) > maxFile || strings.HasPrefix(file, ".") || strings.ContainsAny(file, "/\x00") {
+		return invalid(at, "expected the name of a file in the plugin directory, at most %d bytes without / and without a dot at the beginning, but found %s", maxFile, quote(file))
+	}
+	return nil
+}
+
+func validateArg(at *field.Path, arg string) *field.Error {
+	if len(arg) > maxArg || strings.Contains(arg, "\x00") {
+		return invalid(at, "expected an argument of at most %d bytes without a null byte, but found %s", maxArg, quote(arg))
+	}
+	return nil
+}
+
+var (
+	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	// reserved are the variables that the host sets, and those that make the dynamic linker run other programs than the verified.
+	reserved = regexp.MustCompile(`^(PERGOLA_.*|PLUGIN_.*|LD_.*|GOMEMLIMIT|TMPDIR)$`)
+)
+
+func validateVariable(at *field.Path, name string) *field.Error {
+	switch {
+	case len(name) > maxVariable || !variable.MatchString(name):
+		return invalid(at, "expected the name of an environment variable, letters, digits and _, but found %s", quote(name))
+	case reserved.MatchString(name):
+		return invalid(at, "expected a variable that plugins may be given, but found %s; PERGOLA_*, PLUGIN_*, LD_*, GOMEMLIMIT and TMPDIR are reserved", quote(name))
+	default:
+		return nil
+	}
+}
+
+func validateMemory(at *field.Path, memory Bytes) *field.Error {
+	if memory != 0 && (memory < minMemory || memory > maxMemory) {
+		return invalid(at, "expected an amount from %s to %s, or 0 for no limit, but found %s", minMemory, maxMemory, memory)
+	}
+	return nil
+}
+
+func validateOpenFiles(at *field.Path, files int) *field.Error {
+	if files != 0 && (files < minOpenFiles || files > maxOpenFiles) {
+		return invalid(at, "expected a number from %d to %d, or 0 for as many as the host, but found %d", minOpenFiles, maxOpenFiles, files)
+	}
+	return nil
+}
+
+func validateConfinement(at *field.Path, c Confinement) field.ErrorList {
+	var errs field.ErrorList
+	if c.Mode != "" {
+		errs = present(oneOf(at.Child("mode"), confinementModes, string(c.Mode)))
+	}
+	for _, list := range []struct {
+		name  string
+		paths []string
+	}{{"read", c.Read}, {"write", c.Write}} {
+		inner := at.Child(list.name)
+		if c.Mode == ConfinementOff && len(list.paths) > 0 {
+			errs = append(errs, invalid(inner, "has no effect with mode off; leave it out, or choose another mode"))
+		}
+		errs = append(errs, validateList(inner, list.paths, validateReach)...)
+	}
+	return errs
+}
+
+// validateReach checks a path that a confined plugin can reach.
+func validateReach(at *field.Path, found string) *field.Error {
+	switch {
+	case !path.IsAbs(found) || path.Clean(found) != found:
+		return invalid(at, "expected an absolute path without . and .., and without needless slashes, but found %s", quote(found))
+	case found == "/":
+		return invalid(at, `expected a part of the file system, but found "/", which leaves nothing to confine; use mode off for that`)
+	default:
+		return validatePath(at, found)
+	}
+}
+
+func validatePath(at *field.Path, found string) *field.Error {
+	if len(found) > maxPath || strings.Contains(found, "\x00") {
+		return invalid(at, "expected a path of at most %d bytes without a null byte, but found %s", maxPath, quote(found))
+	}
+	return nil
+}
+
+// validateList checks each entry of a list, unless there are too many.
+func validateList(at *field.Path, list []string, validate func(*field.Path, string) *field.Error) field.ErrorList {
+	if len(list) > maxEntries {
+		return present(invalid(at, "expected at most %d entries, but found %d", maxEntries, len(list)))
+	}
+	var errs field.ErrorList
+	for i, entry := range list {
+		errs = append(errs, present(validate(at.Index(i), entry))...)
+	}
+	return errs
+}
+
+// validateSet is validateList, and no entry may appear twice.
+func validateSet(at *field.Path, list []string, validate func(*field.Path, string) *field.Error) field.ErrorList {
+	errs := validateList(at, list, validate)
+	seen := map[string]bool{}
+	for i, entry := range list[:min(len(list), maxEntries)] {
+		if seen[entry] {
+			errs = append(errs, invalid(at.Index(i), "appears twice; leave one of them"))
+		}
+		seen[entry] = true
+	}
+	return errs
+}
+
+// present are those of errs that are not nil.
+func present(errs ...*field.Error) field.ErrorList {
+	return slices.DeleteFunc(errs, func(err *field.Error) bool { return err == nil })
+}
