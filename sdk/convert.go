@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -17,6 +18,12 @@ func (s *server) newRequest(operation string, start *deployerv1.Start) (*Request
 	item := &v1alpha1.DeployItem{}
 	if err := json.Unmarshal(start.GetDeployItem(), item); err != nil {
 		return nil, fmt.Errorf("decode deploy item: %w", err)
+	}
+	if config := start.GetProviderConfiguration(); len(config) > 0 {
+		item.Spec.Config = &runtime.RawExtension{Raw: config}
+	}
+	if status := start.GetProviderStatus(); len(status) > 0 {
+		item.Status.ProviderStatus = &runtime.RawExtension{Raw: status}
 	}
 	target, err := targetFromWire(start.GetTarget())
 	if err != nil {

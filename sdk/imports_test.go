@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,11 +31,23 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
+// A program that checks plugins is no test.
+func TestConformanceNeedsNoTest(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{join .Imports " "}}`, "./conformance").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	if slices.Contains(strings.Fields(string(out)), "testing") {
+		t.Error("package conformance imports package testing")
+	}
+}
+
 // The protocol can change without the code of a plugin author when none of its types is in a signature.
 func TestNoProtocolInExportedSignatures(t *testing.T) {
 	t.Parallel()
 	const sdk = "github.com/pergola-deploy/pergola/sdk"
-	packages := []string{sdk, sdk + "/hook", sdk + "/sdktest"}
+	packages := []string{sdk, sdk + "/hook", sdk + "/sdktest", sdk + "/conformance"}
 	load := importer.ForCompiler(token.NewFileSet(), "gc", exportData(t, packages))
 	for _, path := range packages {
 		pkg, err := load.Import(path)

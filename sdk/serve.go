@@ -20,7 +20,7 @@ import (
 
 // Exit codes of a plugin that does not serve.
 const (
-	exitNoHost        = 1
+	exitFailed        = 1
 	exitMisconfigured = 2
 	exitHostGone      = 3
 )
@@ -29,8 +29,11 @@ const (
 // host has ended it. Started by hand it says what the program is and exits with 1; with wrong options it says which and exits
 // with 2; when the host dies the process exits at once with 3, because nobody could save what the deployer goes on to do.
 //
-// While it serves, SIGTERM and SIGINT are ignored: in a terminal or a pod they often reach the whole process group, and the
-// host, which gets them too, ends its plugins in order.
+// Started by hand with AttachableArgument as its only argument, such as in a debugger, it serves to any host that attaches to the
+// address that it prints, until SIGINT or SIGTERM; a second one ends it at once. Logs are then text on standard error.
+//
+// While it serves a host that started it, SIGTERM and SIGINT are ignored: in a terminal or a pod they often reach the whole
+// process group, and the host, which gets them too, ends its plugins in order.
 func Serve(deployer Deployer, opts ...Option) {
 	o, err := newOptions(opts)
 	if err != nil {
@@ -39,8 +42,8 @@ func Serve(deployer Deployer, opts ...Option) {
 	}
 	config := handshake.Config()
 	if os.Getenv(config.MagicCookieKey) != config.MagicCookieValue {
-		fmt.Fprintf(os.Stderr, "%s %s is a deployer plugin for Pergola. It is not run by hand: put it into the host's plugin directory.\n", o.name, o.version)
-		os.Exit(exitNoHost)
+		serveByHand(deployer, o)
+		return
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, os.Interrupt)
 	endWithHost()
@@ -49,6 +52,23 @@ func Serve(deployer Deployer, opts ...Option) {
 	log := newLogger(os.Stderr, os.Getenv(handshake.LogLevelEnv))
 	slog.SetDefault(log)
 	goplugin.Serve(serveConfig(newServer(deployer, o, log)))
+}
+
+// serveByHand is for a process that no host has started.
+func serveByHand(deployer Deployer, o *options) {
+	if !isAttachable(os.Args[1:]) {
+		fmt.Fprintf(os.Stderr, "%s %s is a deployer plugin for Pergola. It is not run by hand: put it into the host's plugin directory. "+
+			"To debug it, start it with the argument %s.\n", o.name, o.version, AttachableArgument)
+		os.Exit(exitFailed)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	context.AfterFunc(ctx, stop) // a second signal ends a process that does not come to an end
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel(os.Getenv(handshake.LogLevelEnv), slog.LevelDebug)}))
+	slog.SetDefault(log)
+	if err := serveAttachable(ctx, os.Stdout, log, deployer, o); err != nil {
+		fmt.Fprintf(os.Stderr, "%s %s cannot be attached to: %v\n", o.name, o.version, err)
+		os.Exit(exitFailed)
+	}
 }
 
 // Attachment tells where a deployer that is served within this process can be reached.
@@ -85,13 +105,20 @@ func serveConfig(s *server, own ...grpc.ServerOption) *goplugin.ServeConfig {
 			handshake.ProtocolVersion: {handshake.PluginName: &grpcPlugin{server: s}},
 		},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			opts = append(opts,
-				grpc.MaxRecvMsgSize(handshake.MaxMessageBytes),
-				grpc.MaxSendMsgSize(handshake.MaxMessageBytes),
-			)
+			opts = append(opts, messageSize()...)
 			return grpc.NewServer(append(opts, own...)...)
 		},
 		Logger: hclog.NewNullLogger(),
+	}
+}
+
+// messageSize lets a server take and send what the protocol allows.
+func messageSize() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(handshake.MaxMessageBytes),
+		grpc.MaxSendMsgSize(handshake.MaxMessageBytes),
+		grpc.InitialWindowSize(handshake.WindowBytes),
+		grpc.InitialConnWindowSize(4 * handshake.WindowBytes),
 	}
 }
 

@@ -60,7 +60,7 @@ func (s *server) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployer
 }
 
 func (s *server) capabilities() *deployerv1.Capabilities {
-	c := &deployerv1.Capabilities{}
+	c := &deployerv1.Capabilities{SeparateDocuments: true}
 	_, c.Abort = s.deployer.(Aborter)
 	_, c.ForceReconcile = s.deployer.(ForceReconciler)
 	_, c.Render = s.deployer.(Renderer)

@@ -16,6 +16,10 @@ const PluginName = "deployer"
 // small for deploy items that carry charts, values or many manifests.
 const MaxMessageBytes = 64 << 20
 
+// WindowBytes is how much of one message either side takes before it has acknowledged any, on a socket that has no distance to cover.
+// With gRPC's own 64 KiB a message of a megabyte waits sixteen times for the other side.
+const WindowBytes = 4 << 20
+
 // LifelineEnv names the environment variable with the number of a file descriptor that the plugin inherits. It reads
 // end-of-file when the host is gone, however it went; the plugin then ends.
 const LifelineEnv = "PERGOLA_LIFELINE_FD"

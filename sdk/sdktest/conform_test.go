@@ -3,17 +3,14 @@ package sdktest
 import (
 	"context"
 	"errors"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/types/known/durationpb"
 
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
 
 func TestConformAcceptsConformingDeployers(t *testing.T) {
@@ -26,131 +23,6 @@ func TestConformAcceptsConformingDeployers(t *testing.T) {
 		t.Parallel()
 		Conform(t, Start(t, testBinary(t), helperEnv+"=plugin"), Case{Name: "greets", Call: greeterCall()})
 	})
-	t.Run("without the sdk", func(t *testing.T) {
-		t.Parallel()
-		Conform(t, dialRaw(t, &rawServer{}), Case{Name: "greets", Call: greeterCall()})
-	})
-}
-
-func TestConformReportsBrokenRulesOfTheWire(t *testing.T) {
-	t.Parallel()
-	say := func(messages ...*deployerv1.PluginMessage) *rawServer {
-		return &rawServer{messages: func() []*deployerv1.PluginMessage { return messages }}
-	}
-	inProgress := func(p *deployerv1.InProgress) *deployerv1.PluginMessage {
-		return result(&deployerv1.Result{Outcome: &deployerv1.Result_InProgress{InProgress: p}})
-	}
-	const good = `{"apiVersion":"example.org/v1","kind":"Status"}`
-	tests := map[string]struct {
-		reason string
-		server *rawServer
-		want   []Rule
-	}{
-		"NoName": {
-			reason: "the name prefixes the plugin's locks",
-			server: &rawServer{info: func(i *deployerv1.GetInfoResponse) { i.Name = "" }},
-			want:   []Rule{RuleInfoComplete},
-		},
-		"NameNoLabel": {
-			reason: "a name with capitals or dots is no DNS label",
-			server: &rawServer{info: func(i *deployerv1.GetInfoResponse) { i.Name = "My.Deployer" }},
-			want:   []Rule{RuleInfoComplete},
-		},
-		"NoVersion": {
-			reason: "the version is written to the status of items",
-			server: &rawServer{info: func(i *deployerv1.GetInfoResponse) { i.Version = "" }},
-			want:   []Rule{RuleInfoComplete},
-		},
-		"NoTypes": {
-			reason: "a plugin without types is never called",
-			server: &rawServer{info: func(i *deployerv1.GetInfoResponse) { i.DeployItemTypes = nil }},
-			want:   []Rule{RuleInfoComplete},
-		},
-		"EmptyAndDoubleType": {
-			reason: "each type has a name of its own",
-			server: &rawServer{info: func(i *deployerv1.GetInfoResponse) { i.DeployItemTypes = []string{"", "a", "a"} }},
-			want:   []Rule{RuleInfoComplete},
-		},
-		"NoResult": {
-			reason: "a call that just ends leaves the host in the dark, and the job does not succeed",
-			server: say(progress("work")),
-			want:   []Rule{RuleOneResult, RuleReconcileSucceeds},
-		},
-		"ResultWithoutOutcome": {
-			reason: "a result has to say which",
-			server: say(result(&deployerv1.Result{})),
-			want:   []Rule{RuleOneResult, RuleReconcileSucceeds},
-		},
-		"TwoResults": {
-			reason: "the first result counts; a second one contradicts or is lost",
-			server: say(succeeded(""), succeeded("")),
-			want:   []Rule{RuleOneResult},
-		},
-		"ProgressAfterResult": {
-			reason: "nothing is heard after the result",
-			server: say(succeeded(""), progress("late")),
-			want:   []Rule{RuleOneResult},
-		},
-		"SequenceDoesNotRise": {
-			reason: "an acknowledgement could be taken for that of another status",
-			server: say(saved(1, good), saved(1, good), succeeded("")),
-			want:   []Rule{RuleStatusSequence},
-		},
-		"SavedStatusWithoutKind": {
-			reason: "the API server refuses an embedded object without kind",
-			server: say(saved(1, `{"apiVersion":"example.org/v1"}`), succeeded("")),
-			want:   []Rule{RuleStatusKind},
-		},
-		"SavedStatusNoJSON": {
-			reason: "a provider status is a JSON object, or else the item cannot hold it for the next call",
-			server: say(saved(1, `nonsense`), succeeded("")),
-			want:   []Rule{RuleReconcileSucceeds, RuleStatusKind},
-		},
-		"FinalStatusWithoutAPIVersion": {
-			reason: "the status of the result is saved like any other",
-			server: say(result(&deployerv1.Result{
-				Outcome:        &deployerv1.Result_Succeeded{Succeeded: &deployerv1.Succeeded{}},
-				ProviderStatus: []byte(`{"kind":"Status"}`),
-			})),
-			want: []Rule{RuleStatusKind},
-		},
-		"WaitsForNothing": {
-			reason: "the user wants to know what is being waited for; it waits for ever, too",
-			server: say(inProgress(&deployerv1.InProgress{})),
-			want:   []Rule{RuleReconcileSucceeds, RuleWaitingFor},
-		},
-		"NegativePoll": {
-			reason: "nobody can call in the past",
-			server: say(inProgress(&deployerv1.InProgress{WaitingFor: "x", PollAfter: durationpb.New(-time.Second)})),
-			want:   []Rule{RuleReconcileSucceeds, RuleWaitingFor},
-		},
-		"FailedWithoutError": {
-			reason: "a failure has a cause",
-			server: say(result(&deployerv1.Result{Outcome: &deployerv1.Result_Failed{Failed: &deployerv1.Failed{}}})),
-			want:   []Rule{RuleFailedSaysWhy, RuleReconcileSucceeds},
-		},
-		"FailedWithoutMessage": {
-			reason: "an empty message helps nobody",
-			server: say(failed("")),
-			want:   []Rule{RuleFailedSaysWhy, RuleReconcileSucceeds},
-		},
-		"ExportsNoObject": {
-			reason: "exports are keys and values",
-			server: say(succeeded(`["a"]`)),
-			want:   []Rule{RuleExportsObject},
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := record(t, func(t testing.TB) {
-				Conform(t, dialRaw(t, tc.server), Case{Name: name, Call: greeterCall(), Timeout: 300 * time.Millisecond})
-			})
-			if diff := cmp.Diff(tc.want, r.rules()); diff != "" {
-				t.Errorf("%s: broken rules (-want +got):\n%s\nreported:\n%s", tc.reason, diff, strings.Join(r.errors, "\n"))
-			}
-		})
-	}
 }
 
 func TestConformReportsBrokenRulesOfDeployers(t *testing.T) {
@@ -164,7 +36,7 @@ func TestConformReportsBrokenRulesOfDeployers(t *testing.T) {
 		"IgnoresConfig": {
 			reason:   "a mistake in the configuration must not pass unnoticed",
 			deployer: &variant{reconcile: done},
-			want:     []Rule{RuleConfigRequired, RuleConfigStrict},
+			want:     []Rule{conformance.RuleConfigRequired, conformance.RuleConfigStrict},
 		},
 		"RefusesWithoutCode": {
 			reason: "without the code the host tries again until the time is up",
@@ -174,7 +46,7 @@ func TestConformReportsBrokenRulesOfDeployers(t *testing.T) {
 				}
 				return nil, nil
 			}},
-			want: []Rule{RuleConfigRequired, RuleConfigStrict},
+			want: []Rule{conformance.RuleConfigRequired, conformance.RuleConfigStrict},
 		},
 		"RefusesWithoutField": {
 			reason: "the user has to find the mistake",
@@ -184,7 +56,7 @@ func TestConformReportsBrokenRulesOfDeployers(t *testing.T) {
 				}
 				return nil, nil
 			}},
-			want: []Rule{RuleConfigRequired, RuleConfigStrict},
+			want: []Rule{conformance.RuleConfigRequired, conformance.RuleConfigStrict},
 		},
 		"NotReentrant": {
 			reason: "a host may call again at any time",
@@ -200,14 +72,14 @@ func TestConformReportsBrokenRulesOfDeployers(t *testing.T) {
 					return res, err
 				}
 			}()},
-			want: []Rule{RuleReconcileAgain},
+			want: []Rule{conformance.RuleReconcileAgain},
 		},
 		"CannotDelete": {
 			reason: "what cannot be deleted blocks its namespace",
 			deployer: &variant{delete: func(context.Context, *sdk.Request) (*sdk.Response, error) {
 				return nil, errors.New("cannot delete")
 			}},
-			want: []Rule{RuleDeleteSucceeds},
+			want: []Rule{conformance.RuleDeleteSucceeds},
 		},
 		"CannotDeleteTwice": {
 			reason: "the host may die between the deletion and its note of it",
@@ -221,7 +93,7 @@ func TestConformReportsBrokenRulesOfDeployers(t *testing.T) {
 					return nil, nil
 				}
 			}()},
-			want: []Rule{RuleDeleteAgain},
+			want: []Rule{conformance.RuleDeleteAgain},
 		},
 	}
 	for name, tc := range tests {
@@ -255,7 +127,7 @@ func TestCallThatDoesNotEndIsReported(t *testing.T) {
 		call.OnMessage = func(Message) { cancel() }
 		serve(t, 50*time.Millisecond, deployer, greeterOptions()).Reconcile(ctx, call)
 	})
-	if diff := cmp.Diff([]Rule{RuleCallEnds}, r.rules()); diff != "" {
+	if diff := cmp.Diff([]Rule{conformance.RuleCallEnds}, r.rules()); diff != "" {
 		t.Errorf("broken rules (-want +got):\n%s", diff)
 	}
 }
@@ -267,28 +139,5 @@ func TestConformNeedsCompleteCases(t *testing.T) {
 	})
 	if !r.fatal {
 		t.Error("a case without a deploy item was accepted")
-	}
-}
-
-// The package comment is where an author reads what a rule says.
-func TestPackageCommentListsTheRules(t *testing.T) {
-	t.Parallel()
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile("rules.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var listed, declared []string
-	for _, match := range regexp.MustCompile(`(?m)^//   - ([a-z-]+):`).FindAllStringSubmatch(string(doc), -1) {
-		listed = append(listed, match[1])
-	}
-	for _, match := range regexp.MustCompile(`Rule += "([a-z-]+)"`).FindAllStringSubmatch(string(source), -1) {
-		declared = append(declared, match[1])
-	}
-	if diff := cmp.Diff(declared, listed); diff != "" || len(declared) == 0 {
-		t.Errorf("rules in doc.go (-declared +listed):\n%s", diff)
 	}
 }

@@ -13,31 +13,6 @@
 //
 //	sdktest.Conform(t, plugin, sdktest.Case{Name: "greets", Call: sdktest.Call{DeployItem: item}})
 //
-// The package has a client side of the protocol of its own and shares none with the host, so that a mistake on one side
-// cannot hide one on the other.
-//
-// # Rules
-//
-// Every call through a Plugin checks these and reports them to the test of the Plugin:
-//
-//   - one-result: a call sends exactly one result, and nothing after it.
-//   - status-sequence: the sequence numbers of saved provider statuses rise within a call.
-//   - status-kind: a provider status is a JSON object with apiVersion and kind.
-//   - waiting-for: a result that the job is in progress says what is being waited for, and no negative poll interval.
-//   - failed-says-why: a result that the call failed has at least one error; each has a reason and a message.
-//   - exports-object: exports are a JSON object.
-//   - call-ends: a call ends soon after it was cancelled. Of a deployer that New runs, this is checked when the test ends; of
-//     a binary one sees no more than that the next call is answered.
-//
-// Conform checks these in addition:
-//
-//   - info-complete: GetInfo tells a name that is a DNS label, a version, and deploy item types that are not empty, each once.
-//   - config-required: an item without a provider configuration fails with ERR_CONFIGURATION_PROBLEM, and the message names
-//     spec.config.
-//   - config-strict: an unknown field in the provider configuration fails with ERR_CONFIGURATION_PROBLEM, and the message
-//     names the field.
-//   - reconcile-succeeds: the job of a valid item succeeds, also after a call of it was cut short.
-//   - reconcile-again: after success, the item with its saved provider status succeeds again.
-//   - delete-succeeds: the deletion of the item succeeds.
-//   - delete-again: a deletion of what is already gone succeeds.
+// Package conformance has the rules and the client of the protocol that both use; this one binds them to a test. Every call
+// through a Plugin checks the rules about what is said in a call, such as one-result, and reports them to the test of the Plugin.
 package sdktest

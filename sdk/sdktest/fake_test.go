@@ -76,7 +76,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 func (r *recorder) rules() []Rule {
 	found := map[Rule]bool{}
 	for _, message := range r.errors {
-		_, after, ok := strings.Cut(message, ": rule ")
+		_, after, ok := strings.Cut(message, "sdktest: rule ")
 		if !ok {
 			continue
 		}

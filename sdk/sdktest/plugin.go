@@ -2,37 +2,27 @@ package sdktest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
-	"github.com/pergola-deploy/pergola/proto/handshake"
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/conformance"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-const (
-	// endWithin is how soon calls and processes have to end after they were told to.
-	endWithin = 10 * time.Second
-	// answerWithin is how soon GetInfo has to answer.
-	answerWithin = 10 * time.Second
-	// pollAtMost is how long ReconcileUntilDone and DeleteUntilDone wait between two calls. A deployer may be called earlier
-	// than it asked for at any time, and a test need not wait as a host does.
-	pollAtMost = 100 * time.Millisecond
-)
+// endWithin is how soon calls have to end after they were told to.
+const endWithin = 10 * time.Second
 
 // Plugin is a deployer that is called through the protocol. It ends with the test that it was made for. Its methods may be
 // called from several goroutines; they report broken rules to that test.
 type Plugin struct {
 	t      testing.TB
-	client deployerv1.DeployerServiceClient
+	plugin *conformance.Plugin
 }
 
 // New serves the deployer within this process, with the options that its main function gives to sdk.Serve. What it logs goes
@@ -59,97 +49,134 @@ func serve(t testing.TB, endWithin time.Duration, deployer sdk.Deployer, opts []
 		select {
 		case <-done:
 		case <-time.After(endWithin):
-			reportBroken(t, "end of the test", RuleCallEnds, "a call has not returned %s after it was cancelled", endWithin)
+			reportBroken(t, conformance.RuleCallEnds, fmt.Sprintf("end of the test: a call has not returned %s after it was cancelled", endWithin))
 		}
 		out.close()
 	})
-	return dial(t, at)
+	return attach(t, at.Network+":"+at.Address)
 }
 
-// dial connects to a deployer that is served somewhere.
-func dial(t testing.TB, at *sdk.Attachment) *Plugin {
+// attach connects to a deployer that is served somewhere.
+func attach(t testing.TB, address string) *Plugin {
 	t.Helper()
-	conn, err := grpc.NewClient(at.Network+":"+at.Address, grpc.WithTransportCredentials(insecure.NewCredentials()), messageSize())
+	plugin, err := conformance.Attach(address)
 	if err != nil {
-		t.Fatalf("sdktest: connect to the deployer: %v", err)
+		t.Fatalf("sdktest: %v", err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return &Plugin{t: t, client: deployerv1.NewDeployerServiceClient(conn)}
+	t.Cleanup(plugin.Close)
+	return &Plugin{t: t, plugin: plugin}
 }
 
-func messageSize() grpc.DialOption {
-	return grpc.WithDefaultCallOptions(
-		grpc.MaxCallRecvMsgSize(handshake.MaxMessageBytes),
-		grpc.MaxCallSendMsgSize(handshake.MaxMessageBytes),
-	)
-}
-
-// Info is what a plugin tells about itself.
-type Info struct {
-	// Name of the plugin, a DNS label.
-	Name string
-	// Version of the plugin, and of the sdk that it was built with.
-	Version, SDKVersion string
-	// Types of deploy items that it serves.
-	Types []v1alpha1.DeployItemType
-	// Capabilities are the optional parts of the protocol that it implements.
-	Capabilities Capabilities
-	// ConfigSchema is the JSON schema of the plugin's own configuration document; empty for none.
-	ConfigSchema []byte
-	// ProviderConfigSchemas are the JSON schemas of provider configurations.
-	ProviderConfigSchemas map[v1alpha1.DeployItemType][]byte
-}
-
-// Capabilities are the optional parts of the protocol that a plugin implements.
-type Capabilities struct {
-	Abort, ForceReconcile, Render, Validate, Configure, Watch bool
-	// Hooks are the types for which at least one function is registered.
-	Hooks []hook.Type
+// Start starts a plugin binary as the host does and ends it with the test. What the plugin writes to its standard output and
+// standard error goes to the log of the test, cut after 1 MiB. A program that is no plugin fails the test at once. env adds
+// environment variables of the form "name=value".
+func Start(t testing.TB, binary string, env ...string) *Plugin {
+	t.Helper()
+	out := newOutput(t)
+	plugin, err := conformance.Start(t.Context(), binary, conformance.Options{Env: env, Output: out})
+	if err != nil {
+		out.close()
+		t.Fatalf("sdktest: %v", err)
+	}
+	t.Cleanup(func() {
+		plugin.Close()
+		out.close()
+	})
+	return &Plugin{t: t, plugin: plugin}
 }
 
 // Info asks the plugin who it is and what it can do.
 func (p *Plugin) Info() *Info {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.t.Context()), answerWithin)
-	defer cancel()
-	info, err := p.info(ctx)
+	info, err := p.plugin.Info(context.WithoutCancel(p.t.Context()))
 	if err != nil {
-		p.t.Fatalf("sdktest: GetInfo: %v", err)
+		p.t.Fatalf("sdktest: %v", err)
 	}
 	return info
 }
 
-func (p *Plugin) info(ctx context.Context) (*Info, error) {
-	in, err := p.client.GetInfo(ctx, &deployerv1.GetInfoRequest{HostVersion: "sdktest"})
-	if err != nil {
-		return nil, err
+// Reconcile calls the deployer's Reconcile once.
+func (p *Plugin) Reconcile(ctx context.Context, call Call) *Result {
+	p.t.Helper()
+	return p.operate(ctx, "Reconcile", p.plugin.Reconcile, call)
+}
+
+// Delete calls the deployer's Delete once.
+func (p *Plugin) Delete(ctx context.Context, call Call) *Result {
+	p.t.Helper()
+	return p.operate(ctx, "Delete", p.plugin.Delete, call)
+}
+
+// Abort calls the deployer's Abort. Without one the result has an Err.
+func (p *Plugin) Abort(ctx context.Context, call Call) *Result {
+	p.t.Helper()
+	return p.operate(ctx, "Abort", p.plugin.Abort, call)
+}
+
+// ForceReconcile calls the deployer's ForceReconcile. Without one the result has an Err.
+func (p *Plugin) ForceReconcile(ctx context.Context, call Call) *Result {
+	p.t.Helper()
+	return p.operate(ctx, "ForceReconcile", p.plugin.ForceReconcile, call)
+}
+
+// ReconcileUntilDone calls Reconcile, again and again while the job is in progress and each time with the provider status
+// that was saved last, until it is not, or until ctx ends. It returns the last result.
+func (p *Plugin) ReconcileUntilDone(ctx context.Context, call Call) *Result {
+	p.t.Helper()
+	return conformance.UntilDone(ctx, p.Reconcile, call)
+}
+
+// DeleteUntilDone is like ReconcileUntilDone, for Delete.
+func (p *Plugin) DeleteUntilDone(ctx context.Context, call Call) *Result {
+	p.t.Helper()
+	return conformance.UntilDone(ctx, p.Delete, call)
+}
+
+// operate carries out one call and reports the rules that it breaks.
+func (p *Plugin) operate(
+	ctx context.Context, name string, operation func(context.Context, Call) (*Result, []conformance.Violation), call Call,
+) *Result {
+	p.t.Helper()
+	if call.DeployItem == nil {
+		p.t.Fatalf("sdktest: %s: the call has no deploy item", name)
 	}
-	capabilities := in.GetCapabilities()
-	info := &Info{
-		Name:       in.GetName(),
-		Version:    in.GetVersion(),
-		SDKVersion: in.GetSdkVersion(),
-		Capabilities: Capabilities{
-			Abort:          capabilities.GetAbort(),
-			ForceReconcile: capabilities.GetForceReconcile(),
-			Render:         capabilities.GetRender(),
-			Validate:       capabilities.GetValidate(),
-			Configure:      capabilities.GetConfigure(),
-			Watch:          capabilities.GetWatch(),
-		},
-		ConfigSchema:          in.GetConfigurationSchema(),
-		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{},
+	result, violations := operation(ctx, call)
+	for _, broken := range violations {
+		reportBroken(p.t, broken.Rule, name+": "+broken.Message)
 	}
-	for _, t := range in.GetDeployItemTypes() {
-		info.Types = append(info.Types, v1alpha1.DeployItemType(t))
+	return result
+}
+
+// Configure hands over the plugin's own configuration document, YAML or JSON, empty for defaults. A host does so once, before
+// any operation. The problems are what is wrong with the document.
+func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem, error) {
+	return p.plugin.Configure(ctx, document)
+}
+
+// Validate checks a provider configuration, given as JSON. The problems are what is wrong with it.
+func (p *Plugin) Validate(ctx context.Context, itemType v1alpha1.DeployItemType, config []byte) ([]sdk.Problem, error) {
+	return p.plugin.Validate(ctx, itemType, config)
+}
+
+// Render returns the desired objects of a deploy item. When the deployer returned an error, the error is a *Failed.
+func (p *Plugin) Render(ctx context.Context, call Call) ([]sdk.Child, error) {
+	p.t.Helper()
+	if call.DeployItem == nil {
+		p.t.Fatalf("sdktest: Render: the call has no deploy item")
 	}
-	for _, t := range capabilities.GetHookTypes() {
-		info.Capabilities.Hooks = append(info.Capabilities.Hooks, hook.Type(t))
-	}
-	for t, schema := range in.GetProviderConfigurationSchemas() {
-		info.ProviderConfigSchemas[v1alpha1.DeployItemType(t)] = schema
-	}
-	return info, nil
+	return p.plugin.Render(ctx, call)
+}
+
+// RunHooks runs the hook functions of one type, in order of their registration. item and target are nil where the type says
+// so.
+func (p *Plugin) RunHooks(ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]HookOutcome, error) {
+	return p.plugin.RunHooks(ctx, hookType, item, target)
+}
+
+// Watch calls woken for each deploy item that may have moved on, one after the other, until ctx ends, which is no error, or
+// the plugin ends the stream.
+func (p *Plugin) Watch(ctx context.Context, woken func(namespace, name string)) error {
+	return p.plugin.Watch(ctx, woken)
 }
 
 // output passes what a plugin writes on to the test, until the test ends: testing panics on a write after that, and a plugin

@@ -184,9 +184,11 @@ type Capabilities struct {
 	Configure      bool                   `protobuf:"varint,5,opt,name=configure,proto3" json:"configure,omitempty"`
 	Watch          bool                   `protobuf:"varint,6,opt,name=watch,proto3" json:"watch,omitempty"`
 	// Hook types for which at least one function is registered.
-	HookTypes     []string `protobuf:"bytes,7,rep,name=hook_types,json=hookTypes,proto3" json:"hook_types,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	HookTypes []string `protobuf:"bytes,7,rep,name=hook_types,json=hookTypes,proto3" json:"hook_types,omitempty"`
+	// The plugin takes provider configuration and provider status beside the deploy item; see Start.
+	SeparateDocuments bool `protobuf:"varint,8,opt,name=separate_documents,json=separateDocuments,proto3" json:"separate_documents,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Capabilities) Reset() {
@@ -266,6 +268,13 @@ func (x *Capabilities) GetHookTypes() []string {
 		return x.HookTypes
 	}
 	return nil
+}
+
+func (x *Capabilities) GetSeparateDocuments() bool {
+	if x != nil {
+		return x.SeparateDocuments
+	}
+	return false
 }
 
 type ConfigureRequest struct {
@@ -964,7 +973,8 @@ func (*HostMessage_Stop) isHostMessage_Content() {}
 // Start begins an operation. Its deadline is that of the gRPC call.
 type Start struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The deploy item as JSON, status included.
+	// The deploy item as JSON, status included. For a plugin with capability `separate_documents` it has neither spec.config nor
+	// status.providerStatus: they are what makes an item large, and need not be written and read twice.
 	DeployItem []byte `protobuf:"bytes,1,opt,name=deploy_item,json=deployItem,proto3" json:"deploy_item,omitempty"`
 	// The resolved Target as JSON {"target": …, "content": "…"}; empty if the item has none.
 	Target []byte `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
@@ -973,9 +983,13 @@ type Start struct {
 	// The job that this call belongs to.
 	JobId string `protobuf:"bytes,4,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	// Desired objects that replace those that the plugin would render; unset unless an HTTP hook changed them.
-	Children      *Children `protobuf:"bytes,5,opt,name=children,proto3" json:"children,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Children *Children `protobuf:"bytes,5,opt,name=children,proto3" json:"children,omitempty"`
+	// The provider configuration of the deploy item as JSON; empty if it has none, or without capability `separate_documents`.
+	ProviderConfiguration []byte `protobuf:"bytes,6,opt,name=provider_configuration,json=providerConfiguration,proto3" json:"provider_configuration,omitempty"`
+	// The provider status that was saved last, as JSON; empty if there is none, or without capability `separate_documents`.
+	ProviderStatus []byte `protobuf:"bytes,7,opt,name=provider_status,json=providerStatus,proto3" json:"provider_status,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Start) Reset() {
@@ -1039,6 +1053,20 @@ func (x *Start) GetJobId() string {
 func (x *Start) GetChildren() *Children {
 	if x != nil {
 		return x.Children
+	}
+	return nil
+}
+
+func (x *Start) GetProviderConfiguration() []byte {
+	if x != nil {
+		return x.ProviderConfiguration
+	}
+	return nil
+}
+
+func (x *Start) GetProviderStatus() []byte {
+	if x != nil {
+		return x.ProviderStatus
 	}
 	return nil
 }
@@ -2446,7 +2474,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x1eprovider_configuration_schemas\x18\a \x03(\v2F.pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntryR\x1cproviderConfigurationSchemas\x1aO\n" +
 	"!ProviderConfigurationSchemasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xd4\x01\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x83\x02\n" +
 	"\fCapabilities\x12\x14\n" +
 	"\x05abort\x18\x01 \x01(\bR\x05abort\x12'\n" +
 	"\x0fforce_reconcile\x18\x02 \x01(\bR\x0eforceReconcile\x12\x16\n" +
@@ -2455,7 +2483,8 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\tconfigure\x18\x05 \x01(\bR\tconfigure\x12\x14\n" +
 	"\x05watch\x18\x06 \x01(\bR\x05watch\x12\x1d\n" +
 	"\n" +
-	"hook_types\x18\a \x03(\tR\thookTypes\".\n" +
+	"hook_types\x18\a \x03(\tR\thookTypes\x12-\n" +
+	"\x12separate_documents\x18\b \x01(\bR\x11separateDocuments\".\n" +
 	"\x10ConfigureRequest\x12\x1a\n" +
 	"\bdocument\x18\x01 \x01(\fR\bdocument\"M\n" +
 	"\x11ConfigureResponse\x128\n" +
@@ -2488,14 +2517,16 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x05start\x18\x01 \x01(\v2\x1a.pergola.deployer.v1.StartH\x00R\x05start\x12P\n" +
 	"\x0facknowledgement\x18\x02 \x01(\v2$.pergola.deployer.v1.AcknowledgementH\x00R\x0facknowledgement\x12/\n" +
 	"\x04stop\x18\x03 \x01(\v2\x19.pergola.deployer.v1.StopH\x00R\x04stopB\t\n" +
-	"\acontent\"\xac\x01\n" +
+	"\acontent\"\x8c\x02\n" +
 	"\x05Start\x12\x1f\n" +
 	"\vdeploy_item\x18\x01 \x01(\fR\n" +
 	"deployItem\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\fR\x06target\x12\x18\n" +
 	"\acontext\x18\x03 \x01(\fR\acontext\x12\x15\n" +
 	"\x06job_id\x18\x04 \x01(\tR\x05jobId\x129\n" +
-	"\bchildren\x18\x05 \x01(\v2\x1d.pergola.deployer.v1.ChildrenR\bchildren\"C\n" +
+	"\bchildren\x18\x05 \x01(\v2\x1d.pergola.deployer.v1.ChildrenR\bchildren\x125\n" +
+	"\x16provider_configuration\x18\x06 \x01(\fR\x15providerConfiguration\x12'\n" +
+	"\x0fprovider_status\x18\a \x01(\fR\x0eproviderStatus\"C\n" +
 	"\x0fAcknowledgement\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"\x1e\n" +

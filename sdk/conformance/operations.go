@@ -1,4 +1,4 @@
-package sdktest
+package conformance
 
 import (
 	"context"
@@ -13,49 +13,32 @@ import (
 )
 
 // Reconcile calls the deployer's Reconcile once.
-func (p *Plugin) Reconcile(ctx context.Context, call Call) *Result {
-	p.t.Helper()
-	return p.operate(ctx, "Reconcile", p.reconcile(), call)
+func (p *Plugin) Reconcile(ctx context.Context, call Call) (*Result, []Violation) {
+	return p.operate(ctx, p.reconcile(), call)
 }
 
 // Delete calls the deployer's Delete once.
-func (p *Plugin) Delete(ctx context.Context, call Call) *Result {
-	p.t.Helper()
-	return p.operate(ctx, "Delete", p.delete(), call)
+func (p *Plugin) Delete(ctx context.Context, call Call) (*Result, []Violation) {
+	return p.operate(ctx, p.delete(), call)
 }
 
 // Abort calls the deployer's Abort. Without one the result has an Err.
-func (p *Plugin) Abort(ctx context.Context, call Call) *Result {
-	p.t.Helper()
-	return p.operate(ctx, "Abort", open(p.client.Abort,
-		func(m *deployerv1.HostMessage) *deployerv1.AbortRequest { return &deployerv1.AbortRequest{Message: m} },
-		(*deployerv1.AbortResponse).GetMessage), call)
+func (p *Plugin) Abort(ctx context.Context, call Call) (*Result, []Violation) {
+	return p.operate(ctx, p.abort(), call)
 }
 
 // ForceReconcile calls the deployer's ForceReconcile. Without one the result has an Err.
-func (p *Plugin) ForceReconcile(ctx context.Context, call Call) *Result {
-	p.t.Helper()
-	return p.operate(ctx, "ForceReconcile", open(p.client.ForceReconcile,
-		func(m *deployerv1.HostMessage) *deployerv1.ForceReconcileRequest {
-			return &deployerv1.ForceReconcileRequest{Message: m}
-		},
-		(*deployerv1.ForceReconcileResponse).GetMessage), call)
+func (p *Plugin) ForceReconcile(ctx context.Context, call Call) (*Result, []Violation) {
+	return p.operate(ctx, p.forceReconcile(), call)
 }
 
-// ReconcileUntilDone calls Reconcile, again and again while the job is in progress and each time with the provider status
-// that was saved last, until it is not, or until ctx ends. It returns the last result.
-func (p *Plugin) ReconcileUntilDone(ctx context.Context, call Call) *Result {
-	p.t.Helper()
-	return untilDone(ctx, p.Reconcile, call)
-}
+// pollAtMost is how long UntilDone waits between two calls. A deployer may be called earlier than it asked for at any time,
+// and a check need not wait as a host does.
+const pollAtMost = 100 * time.Millisecond
 
-// DeleteUntilDone is like ReconcileUntilDone, for Delete.
-func (p *Plugin) DeleteUntilDone(ctx context.Context, call Call) *Result {
-	p.t.Helper()
-	return untilDone(ctx, p.Delete, call)
-}
-
-func untilDone(ctx context.Context, operation func(context.Context, Call) *Result, call Call) *Result {
+// UntilDone repeats an operation while the job is in progress, each time with the provider status that was saved last, until
+// it is not, or until ctx ends. It returns the last result.
+func UntilDone(ctx context.Context, operation func(context.Context, Call) *Result, call Call) *Result {
 	for {
 		result := operation(ctx, call)
 		if result.InProgress == nil {
@@ -74,19 +57,14 @@ func untilDone(ctx context.Context, operation func(context.Context, Call) *Resul
 	}
 }
 
-// operate carries out one call and reports the rules that it breaks.
-func (p *Plugin) operate(ctx context.Context, name string, open opener, call Call) *Result {
-	p.t.Helper()
-	if call.DeployItem == nil {
-		p.t.Fatalf("sdktest: %s: the call has no deploy item", name)
-	}
-	result, broken := converse(ctx, open, &call)
-	broken.report(p.t, name)
-	return result
+// operate carries out one call and returns the rules that it breaks.
+func (p *Plugin) operate(ctx context.Context, open opener, call Call) (*Result, []Violation) {
+	result, found := converse(ctx, open, &call, p.limits.silence)
+	return result, found.broken
 }
 
 func (p *Plugin) reconcile() opener {
-	return open(p.client.Reconcile,
+	return open(p.service.Reconcile,
 		func(m *deployerv1.HostMessage) *deployerv1.ReconcileRequest {
 			return &deployerv1.ReconcileRequest{Message: m}
 		},
@@ -94,17 +72,33 @@ func (p *Plugin) reconcile() opener {
 }
 
 func (p *Plugin) delete() opener {
-	return open(p.client.Delete,
+	return open(p.service.Delete,
 		func(m *deployerv1.HostMessage) *deployerv1.DeleteRequest {
 			return &deployerv1.DeleteRequest{Message: m}
 		},
 		(*deployerv1.DeleteResponse).GetMessage)
 }
 
+func (p *Plugin) abort() opener {
+	return open(p.service.Abort,
+		func(m *deployerv1.HostMessage) *deployerv1.AbortRequest {
+			return &deployerv1.AbortRequest{Message: m}
+		},
+		(*deployerv1.AbortResponse).GetMessage)
+}
+
+func (p *Plugin) forceReconcile() opener {
+	return open(p.service.ForceReconcile,
+		func(m *deployerv1.HostMessage) *deployerv1.ForceReconcileRequest {
+			return &deployerv1.ForceReconcileRequest{Message: m}
+		},
+		(*deployerv1.ForceReconcileResponse).GetMessage)
+}
+
 // Configure hands over the plugin's own configuration document, YAML or JSON, empty for defaults. A host does so once, before
 // any operation. The problems are what is wrong with the document.
 func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem, error) {
-	out, err := p.client.Configure(ctx, &deployerv1.ConfigureRequest{Document: document})
+	out, err := p.service.Configure(ctx, &deployerv1.ConfigureRequest{Document: document})
 	if err != nil {
 		return nil, fmt.Errorf("configure plugin: %w", err)
 	}
@@ -113,7 +107,7 @@ func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem,
 
 // Validate checks a provider configuration, given as JSON. The problems are what is wrong with it.
 func (p *Plugin) Validate(ctx context.Context, itemType v1alpha1.DeployItemType, config []byte) ([]sdk.Problem, error) {
-	out, err := p.client.Validate(ctx, &deployerv1.ValidateRequest{DeployItemType: string(itemType), ProviderConfiguration: config})
+	out, err := p.service.Validate(ctx, &deployerv1.ValidateRequest{DeployItemType: string(itemType), ProviderConfiguration: config})
 	if err != nil {
 		return nil, fmt.Errorf("validate provider configuration: %w", err)
 	}
@@ -122,15 +116,11 @@ func (p *Plugin) Validate(ctx context.Context, itemType v1alpha1.DeployItemType,
 
 // Render returns the desired objects of a deploy item. When the deployer returned an error, the error is a *Failed.
 func (p *Plugin) Render(ctx context.Context, call Call) ([]sdk.Child, error) {
-	p.t.Helper()
-	if call.DeployItem == nil {
-		p.t.Fatalf("sdktest: Render: the call has no deploy item")
-	}
 	start, err := call.start()
 	if err != nil {
 		return nil, err
 	}
-	out, err := p.client.Render(ctx, &deployerv1.RenderRequest{Start: start})
+	out, err := p.service.Render(ctx, &deployerv1.RenderRequest{Start: start})
 	if err != nil {
 		return nil, fmt.Errorf("render: %w", err)
 	}
@@ -161,7 +151,7 @@ func (p *Plugin) RunHooks(ctx context.Context, hookType hook.Type, item *v1alpha
 			return nil, fmt.Errorf("marshal target: %w", err)
 		}
 	}
-	out, err := p.client.RunHooks(ctx, in)
+	out, err := p.service.RunHooks(ctx, in)
 	if err != nil {
 		return nil, fmt.Errorf("run hooks: %w", err)
 	}
@@ -177,7 +167,7 @@ func (p *Plugin) RunHooks(ctx context.Context, hookType hook.Type, item *v1alpha
 func (p *Plugin) Watch(ctx context.Context, woken func(namespace, name string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := p.client.Watch(ctx, &deployerv1.WatchRequest{})
+	stream, err := p.service.Watch(ctx, &deployerv1.WatchRequest{})
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
 	}

@@ -1,4 +1,4 @@
-package sdktest
+package conformance
 
 import (
 	"encoding/json"
@@ -34,6 +34,13 @@ type Call struct {
 	OnMessage func(Message)
 	// Stop asks the deployer to end the call soon and in order, when it is closed; nil for never.
 	Stop <-chan struct{}
+
+	// noise is sent after the start message.
+	noise []*deployerv1.HostMessage
+	// separate sends provider configuration and provider status beside the deploy item.
+	separate bool
+	// fromTheFuture adds a field to the start message that this version of the protocol does not have.
+	fromTheFuture bool
 }
 
 // DeployItem returns a deploy item with the given provider configuration, which is marshalled as JSON; nil for none.
@@ -52,7 +59,7 @@ func DeployItem(itemType v1alpha1.DeployItemType, config any) *v1alpha1.DeployIt
 	}
 	document, err := json.Marshal(config)
 	if err != nil {
-		panic(fmt.Sprintf("sdktest: marshal provider configuration: %v", err)) //nolint:forbidigo // a mistake in the test
+		panic(fmt.Sprintf("marshal provider configuration: %v", err)) //nolint:forbidigo // a mistake in the test
 	}
 	item.Spec.Config = &runtime.RawExtension{Raw: document}
 	return item
@@ -63,7 +70,11 @@ func (c *Call) start() (*deployerv1.Start, error) {
 	if c.DeployItem == nil {
 		return nil, fmt.Errorf("the call has no deploy item")
 	}
-	item, err := json.Marshal(c.DeployItem)
+	sent, config, status := c.DeployItem, []byte(nil), []byte(nil)
+	if c.separate {
+		sent, config, status = separated(c.DeployItem)
+	}
+	item, err := json.Marshal(sent)
 	if err != nil {
 		return nil, fmt.Errorf("marshal deploy item: %w", err)
 	}
@@ -83,13 +94,32 @@ func (c *Call) start() (*deployerv1.Start, error) {
 	if jobID == "" {
 		jobID = c.DeployItem.Status.JobID
 	}
-	return &deployerv1.Start{
+	start := &deployerv1.Start{
 		DeployItem: item,
 		Target:     target,
 		Context:    contextDocument,
 		JobId:      jobID,
 		Children:   marshalChildren(c.Children),
-	}, nil
+
+		ProviderConfiguration: config,
+		ProviderStatus:        status,
+	}
+	if c.fromTheFuture {
+		addUnknownField(start)
+	}
+	return start, nil
+}
+
+// separated returns a copy of the item without its two large documents, and these.
+func separated(item *v1alpha1.DeployItem) (rest *v1alpha1.DeployItem, config, status []byte) {
+	rest = item.DeepCopy()
+	if rest.Spec.Config != nil {
+		config, rest.Spec.Config = rest.Spec.Config.Raw, nil
+	}
+	if rest.Status.ProviderStatus != nil {
+		status, rest.Status.ProviderStatus = rest.Status.ProviderStatus.Raw, nil
+	}
+	return rest, config, status
 }
 
 // with returns the call for the same item with another provider status; nil removes it.
@@ -100,6 +130,14 @@ func (c Call) with(status json.RawMessage) Call {
 		c.DeployItem.Status.ProviderStatus = &runtime.RawExtension{Raw: status}
 	}
 	return c
+}
+
+// status is the provider status of the item.
+func (c *Call) status() json.RawMessage {
+	if c.DeployItem.Status.ProviderStatus == nil {
+		return nil
+	}
+	return c.DeployItem.Status.ProviderStatus.Raw
 }
 
 func marshalTarget(namespace string, target *sdk.Target) ([]byte, error) {

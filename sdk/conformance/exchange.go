@@ -1,4 +1,4 @@
-package sdktest
+package conformance
 
 import (
 	"context"
@@ -7,8 +7,12 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -17,8 +21,9 @@ import (
 
 // wire is one stream of an operation, whichever it is.
 type wire struct {
-	send func(*deployerv1.HostMessage) error
-	recv func() (*deployerv1.PluginMessage, error)
+	send      func(*deployerv1.HostMessage) error
+	recv      func() (*deployerv1.PluginMessage, error)
+	closeSend func() error
 }
 
 // opener opens the stream of one operation.
@@ -44,37 +49,55 @@ func open[In, Out any](
 				}
 				return unwrap(out), nil
 			},
+			closeSend: stream.CloseSend,
 		}, nil
 	}
 }
 
+// maxKept bounds the messages that are kept of one call, by their size on the wire.
+const maxKept = 64 << 20
+
 // exchange is one call as the host sees it.
 type exchange struct {
-	call   *Call
-	result *Result
-	broken violations
+	call    *Call
+	result  *Result
+	found   observations
+	silence time.Duration // how long the plugin may say nothing
 
 	sending  sync.Mutex // a gRPC stream takes one sender at a time
 	wire     wire
 	sequence uint64
+	kept     int
 }
 
 // converse carries out one call: it sends the start message, answers what is to be answered, and listens until the end.
-func converse(ctx context.Context, open opener, call *Call) (*Result, violations) {
-	e := &exchange{call: call, result: &Result{}}
-	if status := call.DeployItem.Status.ProviderStatus; status != nil {
-		e.result.ProviderStatus = status.Raw
+func converse(ctx context.Context, open opener, call *Call, silence time.Duration) (*Result, observations) {
+	e := &exchange{call: call, result: &Result{}, silence: silence}
+	if call.DeployItem != nil && call.DeployItem.Status.ProviderStatus != nil {
+		e.result.ProviderStatus = call.DeployItem.Status.ProviderStatus.Raw
 	}
 	// The end of this context ends the stream and the goroutine that waits for call.Stop.
 	streamCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := e.talk(streamCtx, open); err != nil {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		if cause := causeOf(ctx, err); cause != nil {
+			err = fmt.Errorf("%w (%w)", cause, err)
 		}
 		e.result.Err = err
 	}
-	return e.result, e.broken
+	return e.result, e.found
+}
+
+// causeOf says why the host has ended the call; nil if it has not. The plugin's clock may be the first to notice a deadline.
+func causeOf(ctx context.Context, err error) error {
+	const early = time.Second
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if deadline, ok := ctx.Deadline(); ok && status.Code(err) == codes.DeadlineExceeded && time.Until(deadline) < early {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 func (e *exchange) talk(ctx context.Context, open opener) error {
@@ -90,20 +113,35 @@ func (e *exchange) talk(ctx context.Context, open opener) error {
 	ended := make(chan struct{})
 	defer close(ended)
 
-	// io.EOF means that the plugin has ended the call, for a reason that receiving will tell.
-	if err := e.send(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{Start: start}}); err != nil && !errors.Is(err, io.EOF) {
-		return err
+	for _, m := range append([]*deployerv1.HostMessage{startMessage(start)}, e.call.noise...) {
+		// io.EOF means that the plugin has ended the call, for a reason that receiving will tell.
+		if err := e.send(m); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
 	}
 	stopping.Go(func() {
 		select {
 		case <-e.call.Stop:
-			stop := &deployerv1.Stop{Reason: "the test asks for it"}
-			_ = e.send(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_Stop{Stop: stop}})
+			_ = e.send(stopMessage())
 		case <-ended:
 		case <-ctx.Done():
 		}
 	})
 	return e.listen()
+}
+
+func startMessage(start *deployerv1.Start) *deployerv1.HostMessage {
+	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{Start: start}}
+}
+
+func stopMessage() *deployerv1.HostMessage {
+	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Stop{Stop: &deployerv1.Stop{Reason: "it is asked for"}}}
+}
+
+func acknowledgement(sequence uint64, problem string) *deployerv1.HostMessage {
+	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Acknowledgement{
+		Acknowledgement: &deployerv1.Acknowledgement{Sequence: sequence, Error: problem},
+	}}
 }
 
 func (e *exchange) send(m *deployerv1.HostMessage) error {
@@ -112,24 +150,39 @@ func (e *exchange) send(m *deployerv1.HostMessage) error {
 	return e.wire.send(m)
 }
 
+// receive takes the next message and notes a silence that was too long.
+func (e *exchange) receive() (*deployerv1.PluginMessage, error) {
+	asked := time.Now()
+	m, err := e.wire.recv()
+	if waited := time.Since(asked); waited > e.silence {
+		e.found.breaks(RuleHeartbeat, "nothing was said for %s", waited.Round(time.Second))
+	}
+	return m, err
+}
+
 // listen takes messages until the plugin ends the call. It returns an error if that happens before the result.
 func (e *exchange) listen() error {
-	finished := false
+	finished, began := false, time.Now()
+	defer func() {
+		if time.Since(began) > e.silence {
+			e.found.pass(RuleHeartbeat)
+		}
+	}()
 	for {
-		m, err := e.wire.recv()
+		m, err := e.receive()
 		switch {
 		case errors.Is(err, io.EOF) && !finished:
-			e.broken.add(RuleOneResult, "the call ended without a result")
+			e.found.breaks(RuleOneResult, "the call ended without a result")
 			return errors.New("the plugin ended the call without a result")
 		case err != nil && !finished:
 			return err
 		case err != nil && !errors.Is(err, io.EOF):
-			e.broken.add(RuleOneResult, "the call ended with an error after its result: %v", err)
+			e.found.breaks(RuleOneResult, "the call ended with an error after its result: %v", err)
 			return nil
 		case err != nil:
-			return nil //nolint:nilerr // io.EOF after the result is how a call ends
+			return nil // io.EOF after the result is how a call ends
 		case finished:
-			e.broken.add(RuleOneResult, "%T was sent after the result", m.GetContent())
+			e.found.breaks(RuleOneResult, "%T was sent after the result", m.GetContent())
 			continue
 		}
 		if result := m.GetResult(); result != nil {
@@ -145,6 +198,7 @@ func (e *exchange) listen() error {
 
 // hear takes what the deployer says on the way.
 func (e *exchange) hear(m *deployerv1.PluginMessage) error {
+	e.kept += proto.Size(m)
 	switch content := m.GetContent().(type) {
 	case *deployerv1.PluginMessage_Progress:
 		e.note(Message{Progress: &Progress{Step: content.Progress.GetStep(), Message: content.Progress.GetMessage()}})
@@ -161,7 +215,9 @@ func (e *exchange) hear(m *deployerv1.PluginMessage) error {
 }
 
 func (e *exchange) note(m Message) {
-	e.result.Messages = append(e.result.Messages, m)
+	if e.kept <= maxKept {
+		e.result.Messages = append(e.result.Messages, m)
+	}
 	if e.call.OnMessage != nil {
 		e.call.OnMessage(m)
 	}
@@ -169,20 +225,21 @@ func (e *exchange) note(m Message) {
 
 // save answers a provider status.
 func (e *exchange) save(status *deployerv1.ProviderStatus) error {
+	e.found.pass(RuleStatusSequence)
 	if status.GetSequence() <= e.sequence {
-		e.broken.add(RuleStatusSequence, "sequence %d came after %d", status.GetSequence(), e.sequence)
+		e.found.breaks(RuleStatusSequence, "sequence %d came after %d", status.GetSequence(), e.sequence)
 	}
 	e.sequence = status.GetSequence()
-	e.broken.checkStatus(status.GetDocument())
+	e.found.checkStatus(status.GetDocument())
 	e.note(Message{ProviderStatus: status.GetDocument()})
 
-	acknowledgement := &deployerv1.Acknowledgement{Sequence: status.GetSequence()}
+	problem := ""
 	if err := e.answer(status.GetDocument()); err != nil {
-		acknowledgement.Error = err.Error()
+		problem = err.Error()
 	} else {
 		e.result.ProviderStatus = status.GetDocument()
 	}
-	err := e.send(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_Acknowledgement{Acknowledgement: acknowledgement}})
+	err := e.send(acknowledgement(status.GetSequence(), problem))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -198,15 +255,19 @@ func (e *exchange) answer(document []byte) error {
 
 // finish takes the result.
 func (e *exchange) finish(in *deployerv1.Result) {
+	e.found.pass(RuleOneResult)
 	if len(in.GetProviderStatus()) > 0 {
-		e.broken.checkStatus(in.GetProviderStatus())
+		e.found.checkStatus(in.GetProviderStatus())
 		e.result.ProviderStatus = in.GetProviderStatus()
 	}
 	switch outcome := in.GetOutcome().(type) {
 	case *deployerv1.Result_Succeeded:
 		exports, err := decodeExports(outcome.Succeeded.GetExports())
+		if len(outcome.Succeeded.GetExports()) > 0 {
+			e.found.pass(RuleExportsObject)
+		}
 		if err != nil {
-			e.broken.add(RuleExportsObject, "%v", err)
+			e.found.breaks(RuleExportsObject, "%v", err)
 		}
 		e.result.Succeeded = &Succeeded{Exports: exports}
 	case *deployerv1.Result_Failed:
@@ -217,10 +278,10 @@ func (e *exchange) finish(in *deployerv1.Result) {
 			PollAfter:  outcome.InProgress.GetPollAfter().AsDuration(),
 		}
 	default:
-		e.broken.add(RuleOneResult, "the result has no outcome")
+		e.found.breaks(RuleOneResult, "the result has no outcome")
 		e.result.Err = errors.New("the result has no outcome")
 	}
-	e.broken.checkResult(e.result)
+	e.found.checkResult(e.result)
 }
 
 func failedFromWire(in *deployerv1.Failed) *Failed {

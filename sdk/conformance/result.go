@@ -1,9 +1,10 @@
-package sdktest
+package conformance
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pergola-deploy/pergola/sdk"
@@ -58,6 +59,9 @@ func (f *Failed) Codes() []v1alpha1.ErrorCode {
 	}
 	return codes
 }
+
+// has reports whether one of the errors has the code.
+func (f *Failed) has(code v1alpha1.ErrorCode) bool { return slices.Contains(f.Codes(), code) }
 
 // Error is one error as the host gets it.
 type Error struct {

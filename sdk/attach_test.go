@@ -1,0 +1,182 @@
+package sdk_test
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/conformance"
+)
+
+// attachable starts the helper as a debugger would and returns where it can be attached to.
+func attachable(t *testing.T) (cmd *exec.Cmd, address string, rest io.Reader) {
+	t.Helper()
+	cmd = helper(t, "plugin", "TMPDIR="+shortTempDir(t))
+	cmd.Args = append(cmd.Args, sdk.AttachableArgument)
+	cmd.Stderr = t.Output()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	buffered := bufio.NewReader(stdout)
+	line, err := buffered.ReadString('\n')
+	addresses := regexp.MustCompile(`--attach (unix:///\S+)`).FindAllStringSubmatch(line, -1)
+	if err != nil || len(addresses) != 2 || addresses[0][1] != addresses[1][1] {
+		t.Fatalf("expected a line with pergola host --attach and pergola plugins run --attach, but found %q (%v)", line, err)
+	}
+	return cmd, addresses[0][1], buffered
+}
+
+// shortTempDir is a temporary directory whose name fits into the address of a socket.
+func shortTempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sdk") //nolint:usetesting // its names are too long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// end ends an attachable plugin as a user does and checks what it leaves behind.
+func end(t *testing.T, cmd *exec.Cmd, address string, rest io.Reader, signal os.Signal) {
+	t.Helper()
+	if err := cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	more, err := io.ReadAll(rest)
+	if err != nil || len(more) > 0 {
+		t.Errorf("expected one line on standard output, but found more: %q (%v)", more, err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("expected exit code 0 after %s, but found %v", signal, err)
+	}
+	if _, err := os.Stat(filepath.Dir(strings.TrimPrefix(address, "unix://"))); !os.IsNotExist(err) {
+		t.Errorf("the directory of the socket is still there (%v)", err)
+	}
+}
+
+func TestAttachableServesHostsThatComeAndGo(t *testing.T) {
+	t.Parallel()
+	cmd, address, rest := attachable(t)
+	dir, err := os.Stat(filepath.Dir(strings.TrimPrefix(address, "unix://")))
+	if err != nil || dir.Mode().Perm() != 0o700 {
+		t.Errorf("expected a directory that only the user can enter, but found %v (%v)", dir.Mode(), err)
+	}
+	first, err := conformance.Attach(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	for range 3 {
+		another, err := conformance.Attach(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, plugin := range []*conformance.Plugin{first, another} {
+			if info, err := plugin.Info(t.Context()); err != nil || info.Name != "test" {
+				t.Fatalf("expected the plugin test, but found %v (%v)", info, err)
+			}
+		}
+		another.Close()
+	}
+	end(t, cmd, address, rest, syscall.SIGTERM)
+}
+
+func TestAttachableKeepsTheRules(t *testing.T) {
+	t.Parallel()
+	cmd, address, rest := attachable(t)
+	report, err := conformance.Attached(t.Context(), address, conformance.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, finding := range report.Broken() {
+		// The helper is a deployer that accepts everything.
+		if finding.Rule != conformance.RuleConfigRequired {
+			t.Errorf("%s: %q", finding.Rule, finding.Messages)
+		}
+	}
+	end(t, cmd, address, rest, os.Interrupt)
+}
+
+// A host that takes the process for its own must not end what somebody is debugging.
+func TestAttachableIsNotEndedByAHost(t *testing.T) {
+	t.Parallel()
+	cmd, address, rest := attachable(t)
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	err = conn.Invoke(t.Context(), "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
+	if grpcstatus.Code(err) != codes.Unimplemented {
+		t.Errorf("expected the answer Unimplemented, but found %v", err)
+	}
+	plugin, err := conformance.Attach(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plugin.Close()
+	if _, err := plugin.Info(t.Context()); err != nil {
+		t.Errorf("no answer after Shutdown: %v", err)
+	}
+	end(t, cmd, address, rest, syscall.SIGTERM)
+}
+
+func TestOnlyOneWordIsNotTheAuthors(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		reason string
+		args   []string
+	}{
+		"Flag":       {reason: "flags are the author's", args: []string{"--attachable"}},
+		"AndAnother": {reason: "a command line that has more is the author's", args: []string{"attachable", "--verbose"}},
+		"Another":    {reason: "other words are the author's", args: []string{"serve"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := helper(t, "plugin")
+			cmd.Args = append(cmd.Args, tc.args...)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			if exitCode(err) != 1 || len(out) > 0 || !strings.Contains(stderr.String(), "is not run by hand") {
+				t.Errorf("%s: expected that it is not run by hand, but found exit code %d, %q, %q", tc.reason, exitCode(err), out, stderr.String())
+			}
+		})
+	}
+}
+
+// An operator may give any arguments to a plugin: one that a host starts shakes hands with it.
+func TestHostComesBeforeTheArgument(t *testing.T) {
+	t.Parallel()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin, err := conformance.Start(t.Context(), binary, conformance.Options{
+		Env: []string{helperEnv + "=plugin"}, Args: []string{sdk.AttachableArgument}, Output: t.Output(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin.Close()
+}

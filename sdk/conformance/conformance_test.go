@@ -1,0 +1,239 @@
+package conformance
+
+import (
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+)
+
+func rawCase() Case {
+	item := DeployItem(rawType, map[string]string{"apiVersion": "example.org/v1", "kind": "RawConfiguration"})
+	return Case{Name: "raw", Call: Call{DeployItem: item}}
+}
+
+// quickLimits do not make a plugin that keeps the rules any quicker, but the checks.
+func quickLimits() limits {
+	l := usualLimits()
+	l.settle, l.largeItem, l.largeMessage = 50*time.Millisecond, 1<<10, 1<<10
+	return l
+}
+
+// examine checks a plugin that misbehaves as the entry of that name says.
+func examine(t *testing.T, name string) *Report {
+	t.Helper()
+	m := misbehaviours[name]
+	limits := quickLimits()
+	if m.limits != nil {
+		m.limits(&limits)
+	}
+	o := Options{Configuration: []byte("volume: 11"), Env: []string{misbehaviourEnv + "=" + name}, limits: &limits, Output: t.Output()}
+	if !m.noCase {
+		c := rawCase()
+		c.Timeout = m.timeout
+		o.Cases = []Case{c}
+	}
+	if m.program != nil {
+		report, err := Binary(t.Context(), testBinary(t), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return report
+	}
+	s := &service{}
+	if m.service != nil {
+		m.service(s)
+	}
+	report, err := Attached(t.Context(), serveAttachable(t, s, m.options...), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func brokenRules(r *Report) []Rule {
+	found := map[Rule]bool{}
+	for _, f := range r.Broken() {
+		found[f.Rule] = true
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+func TestMisbehaviourBreaksItsRules(t *testing.T) {
+	t.Parallel()
+	for name, m := range misbehaviours {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			report := examine(t, name)
+			if diff := cmp.Diff(slices.Sorted(slices.Values(m.want)), brokenRules(report)); diff != "" {
+				t.Errorf("%s: broken rules (-want +got):\n%s\nfound: %v", m.reason, diff, report.Broken())
+			}
+		})
+	}
+}
+
+// A rule that nothing breaks may as well not be checked.
+func TestEachRuleIsBrokenBySomething(t *testing.T) {
+	t.Parallel()
+	broken := map[Rule]bool{}
+	for _, m := range misbehaviours {
+		for _, rule := range m.want {
+			broken[rule] = true
+		}
+	}
+	for _, rule := range Rules() {
+		if !broken[rule] {
+			t.Errorf("no misbehaviour breaks %s", rule)
+		}
+	}
+}
+
+// What keeps all rules and has all capabilities shows that no rule is passed over.
+func TestPluginThatKeepsTheRules(t *testing.T) {
+	t.Parallel()
+	limits := usualLimits()
+	o := Options{Cases: []Case{rawCase()}, Env: []string{misbehaviourEnv + "="}, limits: &limits, Output: t.Output()}
+	report, err := Binary(t.Context(), testBinary(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.Findings {
+		if f.Verdict != Passed && f.Rule != RuleHeartbeat { // its calls are short
+			t.Errorf("%s: %s %q", f.Rule, f.Verdict, f.Messages)
+		}
+	}
+	if !report.Conforms() || report.Info == nil || report.Info.Name != "raw" {
+		t.Errorf("expected a report about a conforming plugin raw, but found %+v", report)
+	}
+}
+
+func TestWithoutCasesAndProcess(t *testing.T) {
+	t.Parallel()
+	report, err := Attached(t.Context(), serveAttachable(t, &service{}), Options{KeepConfiguration: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Rule{
+		RuleHandshakeLine, RuleHandshakeVersion, RuleHandshakeSocket, RuleMutualTLS, RuleRefusesStrangers,
+		RuleSignalsIgnored, RuleEndsWhenTold, RuleEndsWithHost,
+		RuleConfigure, RuleConfigureStrict, RuleSeparateDocuments,
+		RuleHeartbeat, RuleStatusSequence, RuleStatusKind, RuleWaitingFor, RuleExportsObject,
+		RuleConfigStrict, RuleSaveRefused, RuleReconcileSucceeds, RuleReconcileAgain, RuleDeleteSucceeds, RuleDeleteAgain,
+	}
+	var got []Rule
+	for _, f := range report.Findings {
+		if f.Verdict == Broken {
+			t.Errorf("%s is broken: %q", f.Rule, f.Messages)
+		}
+		if f.Verdict == NotApplicable {
+			got = append(got, f.Rule)
+			if len(f.Messages) != 1 || f.Messages[0] == "" {
+				t.Errorf("%s is not applicable without a reason", f.Rule)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("not applicable (-want +got):\n%s", diff)
+	}
+}
+
+func TestSilenceIsJudgedOnceACallLasts(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		reason string
+		pauses []time.Duration
+		want   observations
+	}{
+		"Heartbeats": {
+			reason: "a long call that says something every now and then",
+			pauses: slices.Repeat([]time.Duration{10 * time.Second}, 6),
+			want:   observations{checked: []Rule{RuleOneResult, RuleHeartbeat}},
+		},
+		"Short": {
+			reason: "a short call need not send a heartbeat, and shows nothing",
+			pauses: []time.Duration{10 * time.Second},
+			want:   observations{checked: []Rule{RuleOneResult}},
+		},
+		"Silence": {
+			reason: "a long call that says nothing",
+			pauses: []time.Duration{time.Second, 25 * time.Second},
+			want: observations{
+				checked: []Rule{RuleOneResult, RuleHeartbeat},
+				broken:  []Violation{{Rule: RuleHeartbeat, Message: "nothing was said for 25s"}},
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				pauses := tc.pauses
+				e := &exchange{call: &Call{}, result: &Result{}, silence: usualLimits().silence, wire: wire{
+					recv: func() (*deployerv1.PluginMessage, error) {
+						if pauses == nil {
+							return nil, io.EOF
+						}
+						time.Sleep(pauses[0])
+						if pauses = pauses[1:]; len(pauses) > 0 {
+							return heartbeat(), nil
+						}
+						pauses = nil
+						return succeeded(""), nil
+					},
+				}}
+				if err := e.listen(); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tc.want, e.found, cmp.AllowUnexported(observations{})); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+				}
+			})
+		})
+	}
+}
+
+func TestRulesSayWhatTheyDemand(t *testing.T) {
+	t.Parallel()
+	seen := map[Rule]bool{}
+	for _, rule := range Rules() {
+		if seen[rule] || !dnsLabel.MatchString(string(rule)) || !strings.HasSuffix(rule.Text(), ".") {
+			t.Errorf("rule %q with text %q: expected a name of its own and a sentence", rule, rule.Text())
+		}
+		seen[rule] = true
+	}
+	if Rule("no-such-rule").Text() != "" {
+		t.Error("a rule that does not exist has a text")
+	}
+}
+
+func TestIncompleteCases(t *testing.T) {
+	t.Parallel()
+	address := serveAttachable(t, &service{})
+	noObject := rawCase()
+	noObject.Call.DeployItem.Spec.Config.Raw = []byte(`["a"]`)
+	for name, c := range map[string]Case{
+		"without an item":              {Name: "empty"},
+		"without a configuration":      {Name: "bare", Call: Call{DeployItem: DeployItem(rawType, nil)}},
+		"configuration that is a list": noObject,
+	} {
+		if _, err := Attached(t.Context(), address, Options{Cases: []Case{c}}); err == nil || !strings.Contains(err.Error(), c.Name) {
+			t.Errorf("%s: expected an error that names the case, but found %v", name, err)
+		}
+	}
+}
+
+func TestWhatIsNoProgram(t *testing.T) {
+	t.Parallel()
+	for name, path := range map[string]string{"no such file": "no-such-file", "not executable": "./rules.go"} {
+		if report, err := Binary(t.Context(), path, Options{}); err == nil {
+			t.Errorf("%s: expected an error, but found %v", name, report.Broken())
+		}
+	}
+}

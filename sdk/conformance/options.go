@@ -1,0 +1,103 @@
+package conformance
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Options says how a plugin is started and what it is checked with. The zero value is of use.
+type Options struct {
+	// Env adds environment variables of the form "name=value" to the few that a plugin gets.
+	Env []string
+	// Args are the arguments of the program.
+	Args []string
+	// Configuration is a valid document for Configure, YAML or JSON; empty for the defaults.
+	Configuration []byte
+	// KeepConfiguration leaves a plugin as it is configured: Configure is not called at all.
+	KeepConfiguration bool
+	// Cases are the deploy items to deploy and delete. Without any, what needs one is not applicable.
+	Cases []Case
+	// Output gets what the plugin writes to its standard output and standard error, cut after 1 MiB; nil for nobody. Its Write
+	// is called by one goroutine at a time.
+	Output io.Writer
+
+	limits *limits // nil for the usual ones
+}
+
+// Case is a valid deploy item that is deployed and deleted again.
+type Case struct {
+	// Name of the case in messages.
+	Name string
+	// Call to carry out. Its item has a provider configuration and no provider status. OnSave, OnMessage and Stop are not
+	// used.
+	Call Call
+	// Timeout of each job; zero for one minute.
+	Timeout time.Duration
+}
+
+// limits bounds what a plugin may take its time for.
+type limits struct {
+	// start is how soon a program has to shake hands.
+	start time.Duration
+	// answer is how soon a plugin has to answer what it can answer at once.
+	answer time.Duration
+	// probe is how soon a call for an item that cannot be deployed has to end.
+	probe time.Duration
+	// end is how soon a process has to end after it was told to.
+	end time.Duration
+	// grace is how long Close waits for the same before it ends the process by force, as the host does.
+	grace time.Duration
+	// silence is how long a call may say nothing. It is more than the protocol allows, for the sake of slow machines.
+	silence time.Duration
+	// settle is how long a plugin is watched for something that must not happen.
+	settle time.Duration
+	// interrupt is when a call is cut short in which the deployer has said nothing yet.
+	interrupt time.Duration
+	// largeItem is the size of an item that gRPC would not accept by itself.
+	largeItem int
+	// largeMessage is a size close to the largest message that the protocol allows.
+	largeMessage int
+}
+
+func usualLimits() limits {
+	return limits{
+		start:     30 * time.Second,
+		answer:    10 * time.Second,
+		probe:     30 * time.Second,
+		end:       10 * time.Second,
+		grace:     3 * time.Second,
+		silence:   20 * time.Second,
+		settle:    500 * time.Millisecond,
+		interrupt: 200 * time.Millisecond,
+
+		largeItem:    5 << 20,
+		largeMessage: 60 << 20,
+	}
+}
+
+func (o *Options) bounds() limits {
+	if o.limits != nil {
+		return *o.limits
+	}
+	return usualLimits()
+}
+
+// prepared returns the cases with their defaults, or says what is missing.
+func (o *Options) prepared() ([]Case, error) {
+	cases := make([]Case, 0, len(o.Cases))
+	for _, c := range o.Cases {
+		if c.Call.DeployItem == nil || c.Call.DeployItem.Spec.Config == nil {
+			return nil, fmt.Errorf("case %q needs a deploy item with a provider configuration", c.Name)
+		}
+		if _, err := withUnknownField(c.Call.DeployItem.Spec.Config.Raw); err != nil {
+			return nil, fmt.Errorf("the provider configuration of case %q must be a JSON object: %w", c.Name, err)
+		}
+		if c.Timeout == 0 {
+			c.Timeout = time.Minute
+		}
+		c.Call.OnSave, c.Call.OnMessage, c.Call.Stop = nil, nil, nil
+		cases = append(cases, c)
+	}
+	return cases, nil
+}

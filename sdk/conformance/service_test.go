@@ -1,0 +1,384 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"sigs.k8s.io/yaml"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+)
+
+const (
+	rawType    = "example.org/raw"
+	goodStatus = `{"apiVersion":"example.org/v1","kind":"RawStatus"}`
+)
+
+// service is a deployer without the sdk, and so can break rules that the sdk keeps for its users. The zero value has all
+// capabilities and keeps the rules.
+type service struct {
+	deployerv1.UnimplementedDeployerServiceServer
+
+	// info changes the answer to GetInfo.
+	info func(*deployerv1.GetInfoResponse)
+	// configure replaces the check of a configuration document.
+	configure func(document []byte) (*deployerv1.ConfigureResponse, error)
+	// outcomes replaces the outcomes of the hooks of a type.
+	outcomes func(hookType string) []*deployerv1.HookOutcome
+	// watch replaces what the stream of wake-ups waits for.
+	watch func(ctx context.Context) error
+	// withoutStart replaces the refusal of a call that begins with something else.
+	withoutStart func(ctx context.Context, first *deployerv1.HostMessage) (*deployerv1.Result, error)
+	// invalidItem replaces the refusal of an item that is no JSON.
+	invalidItem func() (*deployerv1.Result, error)
+	// onlyWhole passes over what comes beside the item.
+	onlyWhole bool
+	// hears sees each message of the host but the first acknowledgement. An error ends the call.
+	hears func(*deployerv1.HostMessage) error
+	// hearsIn is part of the names of those items for which it waits until it has heard something that it does not take.
+	hearsIn string
+	// refuses replaces the check of the provider configuration.
+	refuses func(config json.RawMessage) *deployerv1.Result
+	// deploys replaces what is done for a valid item.
+	deploys func(c *conversation) error
+	// deletes replaces what is done for an item that is deleted.
+	deletes func(c *conversation) error
+
+	cancelled atomic.Int32
+}
+
+func (s *service) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.GetInfoResponse, error) {
+	out := &deployerv1.GetInfoResponse{
+		Name: "raw", Version: "1", DeployItemTypes: []string{rawType},
+		Capabilities: &deployerv1.Capabilities{
+			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, SeparateDocuments: true,
+			HookTypes: []string{"End", "Start"},
+		},
+		ConfigurationSchema:          []byte(`{"type":"object"}`),
+		ProviderConfigurationSchemas: map[string][]byte{rawType: []byte(`{"type":"object"}`)},
+	}
+	if s.info != nil {
+		s.info(out)
+	}
+	return out, nil
+}
+
+func (s *service) Configure(_ context.Context, in *deployerv1.ConfigureRequest) (*deployerv1.ConfigureResponse, error) {
+	if s.configure != nil {
+		return s.configure(in.GetDocument())
+	}
+	out := &deployerv1.ConfigureResponse{}
+	if err := yaml.UnmarshalStrict(in.GetDocument(), &struct {
+		Volume int `json:"volume"`
+	}{}); err != nil {
+		out.Problems = append(out.Problems, &deployerv1.Problem{Message: err.Error()})
+	}
+	return out, nil
+}
+
+func (s *service) Validate(context.Context, *deployerv1.ValidateRequest) (*deployerv1.ValidateResponse, error) {
+	return &deployerv1.ValidateResponse{}, nil
+}
+
+func (s *service) Render(context.Context, *deployerv1.RenderRequest) (*deployerv1.RenderResponse, error) {
+	return nil, status.Error(codes.InvalidArgument, "no deploy item")
+}
+
+func (s *service) RunHooks(_ context.Context, in *deployerv1.RunHooksRequest) (*deployerv1.RunHooksResponse, error) {
+	if s.outcomes != nil {
+		return &deployerv1.RunHooksResponse{Outcomes: s.outcomes(in.GetHookType())}, nil
+	}
+	out := &deployerv1.RunHooksResponse{}
+	if t := in.GetHookType(); t == "Start" || t == "End" {
+		out.Outcomes = append(out.Outcomes, noOpinion())
+	}
+	return out, nil
+}
+
+func (s *service) Watch(_ *deployerv1.WatchRequest, stream grpc.ServerStreamingServer[deployerv1.WatchResponse]) error {
+	if s.watch != nil {
+		return s.watch(stream.Context())
+	}
+	<-stream.Context().Done()
+	return stream.Context().Err()
+}
+
+func (s *service) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequest, deployerv1.ReconcileResponse]) error {
+	return s.operate(&conversation{
+		service: s, ctx: stream.Context(),
+		recv: func() (*deployerv1.HostMessage, error) {
+			in, err := stream.Recv()
+			return in.GetMessage(), err
+		},
+		send: func(m *deployerv1.PluginMessage) error { return stream.Send(&deployerv1.ReconcileResponse{Message: m}) },
+	}, s.reconcile)
+}
+
+func (s *service) Delete(stream grpc.BidiStreamingServer[deployerv1.DeleteRequest, deployerv1.DeleteResponse]) error {
+	return s.operate(&conversation{
+		service: s, ctx: stream.Context(),
+		recv: func() (*deployerv1.HostMessage, error) {
+			in, err := stream.Recv()
+			return in.GetMessage(), err
+		},
+		send: func(m *deployerv1.PluginMessage) error { return stream.Send(&deployerv1.DeleteResponse{Message: m}) },
+	}, s.delete)
+}
+
+func (s *service) Abort(stream grpc.BidiStreamingServer[deployerv1.AbortRequest, deployerv1.AbortResponse]) error {
+	return s.operate(&conversation{
+		service: s, ctx: stream.Context(),
+		recv: func() (*deployerv1.HostMessage, error) {
+			in, err := stream.Recv()
+			return in.GetMessage(), err
+		},
+		send: func(m *deployerv1.PluginMessage) error { return stream.Send(&deployerv1.AbortResponse{Message: m}) },
+	}, func(c *conversation) error { return c.send(succeeded("")) })
+}
+
+func (s *service) ForceReconcile(stream grpc.BidiStreamingServer[deployerv1.ForceReconcileRequest, deployerv1.ForceReconcileResponse]) error {
+	return s.operate(&conversation{
+		service: s, ctx: stream.Context(),
+		recv: func() (*deployerv1.HostMessage, error) {
+			in, err := stream.Recv()
+			return in.GetMessage(), err
+		},
+		send: func(m *deployerv1.PluginMessage) error {
+			return stream.Send(&deployerv1.ForceReconcileResponse{Message: m})
+		},
+	}, s.reconcile)
+}
+
+// conversation is one call.
+type conversation struct {
+	service *service
+	ctx     context.Context //nolint:containedctx // it is that of the call
+	recv    func() (*deployerv1.HostMessage, error)
+	send    func(*deployerv1.PluginMessage) error
+	item    item
+	heard   chan *deployerv1.HostMessage
+	broken  chan error // takes what ends the call
+}
+
+type item struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		Config json.RawMessage `json:"config"`
+	} `json:"spec"`
+	Status struct {
+		ProviderStatus json.RawMessage `json:"providerStatus"`
+	} `json:"status"`
+}
+
+// take adds what comes beside the item.
+func (i *item) take(start *deployerv1.Start) {
+	if len(start.GetProviderConfiguration()) > 0 {
+		i.Spec.Config = start.GetProviderConfiguration()
+	}
+	if len(start.GetProviderStatus()) > 0 {
+		i.Status.ProviderStatus = start.GetProviderStatus()
+	}
+}
+
+func (s *service) operate(c *conversation, work func(*conversation) error) error {
+	first, err := c.recv()
+	if c.ctx.Err() != nil {
+		s.cancelled.Add(1)
+	}
+	if err != nil || first.GetStart() == nil {
+		if s.withoutStart == nil {
+			return status.Error(codes.InvalidArgument, "the first message must be start")
+		}
+		return c.answer(s.withoutStart(c.ctx, first))
+	}
+	if err := json.Unmarshal(first.GetStart().GetDeployItem(), &c.item); err != nil {
+		if s.invalidItem == nil {
+			return status.Error(codes.InvalidArgument, err.Error())
+		}
+		return c.answer(s.invalidItem())
+	}
+	if !s.onlyWhole {
+		c.item.take(first.GetStart())
+	}
+	if s.hears != nil {
+		if err := s.hears(first); err != nil {
+			return err
+		}
+	}
+	c.heard, c.broken = make(chan *deployerv1.HostMessage, 16), make(chan error, 1)
+	go c.listen() // ends with the stream
+	return work(c)
+}
+
+// answer answers what is not a proper call.
+func (c *conversation) answer(r *deployerv1.Result, err error) error {
+	if err != nil || r == nil {
+		return err
+	}
+	return c.send(result(r))
+}
+
+func (c *conversation) listen() {
+	for {
+		m, err := c.recv()
+		if err != nil {
+			return
+		}
+		if m.GetAcknowledgement().GetSequence() == 1 {
+			c.heard <- m
+			continue
+		}
+		if c.service.hears != nil {
+			if err := c.service.hears(m); err != nil {
+				c.broken <- err
+				return
+			}
+		}
+	}
+}
+
+// dies waits for what the host has to say on its own, where it does, and returns the error with which the service answers it.
+func (c *conversation) dies() error {
+	if c.service.hearsIn == "" || !strings.Contains(c.item.Metadata.Name, c.service.hearsIn) {
+		return nil
+	}
+	select {
+	case err := <-c.broken:
+		return err
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	}
+}
+
+func (s *service) reconcile(c *conversation) error {
+	if err := c.dies(); err != nil {
+		return err
+	}
+	refuses := s.refuses
+	if refuses == nil {
+		refuses = refuse
+	}
+	if refused := refuses(c.item.Spec.Config); refused != nil {
+		return c.send(result(refused))
+	}
+	if s.deploys != nil {
+		return s.deploys(c)
+	}
+	return c.deploy()
+}
+
+// deploy saves a provider status before it goes on, and exports something.
+func (c *conversation) deploy() error {
+	if len(c.item.Status.ProviderStatus) > 0 {
+		return c.send(succeeded(`{"a":1}`))
+	}
+	if problem, err := c.save(); err != nil || problem != "" {
+		if err != nil {
+			return err
+		}
+		return c.send(result(failed("the provider status was not saved")))
+	}
+	return c.send(waiting("the next call", 0))
+}
+
+// save saves a provider status and returns the answer of the host.
+func (c *conversation) save() (problem string, err error) {
+	if err := c.send(saved(1, goodStatus)); err != nil {
+		return "", err
+	}
+	select {
+	case m := <-c.heard:
+		return m.GetAcknowledgement().GetError(), nil
+	case <-c.ctx.Done():
+		return "", c.ctx.Err()
+	}
+}
+
+func (s *service) delete(c *conversation) error {
+	if s.deletes != nil {
+		return s.deletes(c)
+	}
+	if strings.Contains(string(c.item.Status.ProviderStatus), "deleting") {
+		return c.send(succeeded(""))
+	}
+	r := waiting("the guests to leave", 0)
+	r.GetResult().ProviderStatus = []byte(`{"apiVersion":"example.org/v1","kind":"RawStatus","deleting":true}`)
+	return c.send(r)
+}
+
+// refuse checks a provider configuration; nil means that it is good.
+func refuse(config json.RawMessage) *deployerv1.Result {
+	var fields map[string]any
+	if err := json.Unmarshal(config, &fields); err != nil {
+		return failed("spec.config is missing")
+	}
+	if _, found := fields[unknownField]; found {
+		return failed("unknown field " + unknownField)
+	}
+	return nil
+}
+
+func noOpinion() *deployerv1.HookOutcome {
+	return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_None{None: &deployerv1.NoResult{}}}
+}
+
+func result(r *deployerv1.Result) *deployerv1.PluginMessage {
+	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Result{Result: r}}
+}
+
+func success(exports string) *deployerv1.Result {
+	return &deployerv1.Result{Outcome: &deployerv1.Result_Succeeded{Succeeded: &deployerv1.Succeeded{Exports: []byte(exports)}}}
+}
+
+func succeeded(exports string) *deployerv1.PluginMessage { return result(success(exports)) }
+
+func failed(message string) *deployerv1.Result {
+	return &deployerv1.Result{Outcome: &deployerv1.Result_Failed{Failed: &deployerv1.Failed{Errors: []*deployerv1.Error{{
+		Codes: []string{"ERR_CONFIGURATION_PROBLEM"}, Operation: "Reconcile", Reason: "Refused", Message: message,
+	}}}}}
+}
+
+func waiting(waitingFor string, pollAfter int64) *deployerv1.PluginMessage {
+	return result(&deployerv1.Result{Outcome: &deployerv1.Result_InProgress{InProgress: &deployerv1.InProgress{
+		WaitingFor: waitingFor, PollAfter: &durationpb.Duration{Seconds: pollAfter},
+	}}})
+}
+
+func saved(sequence uint64, document string) *deployerv1.PluginMessage {
+	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ProviderStatus{
+		ProviderStatus: &deployerv1.ProviderStatus{Sequence: sequence, Document: []byte(document)},
+	}}
+}
+
+func progress(step string) *deployerv1.PluginMessage {
+	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Progress{Progress: &deployerv1.Progress{Step: step}}}
+}
+
+// says is a deployer that says just this for a valid item.
+func says(messages ...*deployerv1.PluginMessage) func(*service) {
+	return func(s *service) {
+		s.deploys = func(c *conversation) error {
+			for _, m := range messages {
+				if err := c.send(m); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+}
+
+func refused(what string) error { return fmt.Errorf("the raw plugin does not take %s", what) }
+
+func heartbeat() *deployerv1.PluginMessage {
+	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Heartbeat{Heartbeat: &deployerv1.Heartbeat{}}}
+}
