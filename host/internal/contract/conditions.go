@@ -8,8 +8,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// The conditions of an item. Those but PickedUp and Started are the ones that kstatus reads, and with it kubectl wait, Flux and others:
-// Reconciling and Stalled are absent when they do not hold.
+// The conditions of an item. Those but PickedUp, Started and PluginCrashes are the ones that kstatus reads, and with it kubectl wait, Flux
+// and others: Reconciling and Stalled are absent when they do not hold.
 const (
 	// ConditionReady: True after a job that succeeded, False after an error, Unknown while a job is under way that has met none.
 	ConditionReady v1alpha1.ConditionType = "Ready"
@@ -22,6 +22,9 @@ const (
 	// ConditionStarted names, in its message, the job that Pergola has set last itself, so that none is set twice: a Landscaper may
 	// put the job before it in its place.
 	ConditionStarted v1alpha1.ConditionType = "Started"
+	// ConditionPluginCrashes says, in its message, how often a plugin has died in the middle of a call for the job under way; absent
+	// if none has. The list of the last errors is no place for the count: it is text for people, and other errors push it out.
+	ConditionPluginCrashes v1alpha1.ConditionType = "PluginCrashes"
 )
 
 // The reasons of conditions, beside those of errors.
@@ -99,7 +102,7 @@ func settled(status *v1alpha1.DeployItemStatus) bool {
 // under way.
 func SettleConditions(item *v1alpha1.DeployItem, now time.Time) {
 	status := &item.Status
-	removeConditions(status, ConditionReconciling, ConditionStalled)
+	removeConditions(status, ConditionReconciling, ConditionStalled, ConditionPluginCrashes)
 	if status.Phase == v1alpha1.DeployItemPhaseSucceeded {
 		setCondition(status, ConditionReady, v1alpha1.ConditionTrue, reasonSucceeded, messageSucceeded, now)
 		return

@@ -27,6 +27,11 @@
 // Conditions that the tools of the field read are Pergola's own, too. Who ends a job in the deployer's place knows nothing of them,
 // so that they are brought in line afterwards, and nothing else is.
 //
+// # Crashes
+//
+// How often a plugin has died in the middle of a job's call is the message of a condition of its own. It belongs to the job that was
+// picked up last: a pick-up forgets it, whoever takes the job over goes on with it. What cannot be read there counts as none.
+//
 // # Times
 //
 // The status holds times in whole seconds, written by programs whose clocks differ. initTime is rounded up, so that no job gets

@@ -18,6 +18,7 @@ func FuzzDeployItem(f *testing.F) {
 		newItem(deleted, hasFinalizer),
 		newItem(pickedUp(0, v1alpha1.DeployItemPhaseProgressing), timeout("1s")),
 		newItem(queued(0), asks(v1alpha1.OperationAbort)),
+		newItem(pickedUp(0, v1alpha1.DeployItemPhaseProgressing), crashed(2)),
 		newItem(finished(v1alpha1.DeployItemPhaseSucceeded), asks(v1alpha1.OperationForceReconcile)),
 		newItem(deleted, failedWith(contract.OperationResolve, contract.ReasonTargetNotFound)),
 		newItem(pickedUp(0, v1alpha1.DeployItemPhaseProgressing), accepts(v1alpha1.OperationAbort)),
@@ -38,6 +39,9 @@ func FuzzDeployItem(f *testing.F) {
 		}
 		var actions []contract.Action
 		for range 8 {
+			if crashes := contract.Crashes(item); crashes < 0 {
+				t.Fatalf("%d crashes", crashes)
+			}
 			decision := contract.Decide(item, noon)
 			actions = append(actions, decision.Action)
 			if decision.Action == contract.Nothing || decision.Action == contract.Restart {
@@ -66,6 +70,7 @@ func act(item *v1alpha1.DeployItem, decision contract.Decision) {
 		item.Finalizers = slices.DeleteFunc(item.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
 	case contract.PickUp:
 		contract.Begin(item, decision.Deletion, deployer, noon)
+		contract.NoteCrashes(item, contract.Crashes(item)+1, noon)
 		contract.Retry(item, contract.Error{Message: "refused"}, noon)
 	case contract.Skip:
 		contract.FinishUnchanged(item, deployer, noon)

@@ -29,6 +29,8 @@ type world struct {
 	pickedFor bool
 	// started are the jobs that the host has set itself.
 	started []string
+	// crashes are those of the plugin in the calls for that job.
+	crashes int
 	// call is the call of the deployer that is under way; nil for none.
 	call *call
 }
@@ -138,7 +140,7 @@ func (w *world) look(t *rapid.T) {
 		return
 	}
 	if decision.Action != contract.TimedOut {
-		w.picked, w.pickedFor = after.Status.JobID, decision.Deletion
+		w.picked, w.pickedFor, w.crashes = after.Status.JobID, decision.Deletion, 0
 		w.checkPickUp(t, after, decision)
 	}
 	w.write(t, after)
@@ -185,8 +187,8 @@ func (w *world) report(t *rapid.T) {
 
 func (w *world) end(t *rapid.T) {
 	e := contract.Error{Operation: "Apply", Message: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "message")}
-	outcome := rapid.SampledFrom([]string{"waits", "error", "success", "failure", "crash"}).Draw(t, "outcome")
-	if outcome == "crash" {
+	outcome := rapid.SampledFrom([]string{"waits", "error", "success", "failure", "crash of the plugin", "crash of the host"}).Draw(t, "outcome")
+	if outcome == "crash of the host" {
 		w.call = nil
 		return
 	}
@@ -196,6 +198,10 @@ func (w *world) end(t *rapid.T) {
 			contract.Wait(item, "something", w.now)
 		case outcome == "error":
 			contract.Retry(item, e, w.now)
+		case outcome == "crash of the plugin":
+			w.crashes++
+			contract.NoteCrashes(item, contract.Crashes(item)+1, w.now)
+			contract.Retry(item, contract.Error{Reason: contract.ReasonPluginCrashed, Message: "it ended"}, w.now)
 		case outcome == "failure":
 			contract.Fail(item, d.Deletion, e, w.now)
 		case d.Action == contract.Abort:
@@ -239,6 +245,9 @@ func (w *world) checkDecision(t *rapid.T, item *v1alpha1.DeployItem, decision co
 		if w.picked != status.JobID || w.pickedFor != decision.Deletion {
 			t.Fatalf("%s of job %s (deletion %t), but %s (deletion %t) was picked up last",
 				decision.Action, status.JobID, decision.Deletion, w.picked, w.pickedFor)
+		}
+		if crashes := contract.Crashes(item); crashes != w.crashes {
+			t.Fatalf("%d crashes are counted for job %s, but there were %d", crashes, status.JobID, w.crashes)
 		}
 	case contract.Nothing:
 		if status.JobID != status.JobIDFinished {

@@ -38,7 +38,7 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 		times.TriggerTime = status.TransitionTimes.TriggerTime
 	}
 	status.TransitionTimes = times
-	removeConditions(status, ConditionStalled)
+	removeConditions(status, ConditionStalled, ConditionPluginCrashes)
 	setCondition(status, ConditionPickedUp, v1alpha1.ConditionTrue, reasonPickedUp, status.JobID, now)
 	setCondition(status, ConditionReconciling, v1alpha1.ConditionTrue, reasonProgressing, messageWorking, now)
 	setCondition(status, ConditionReady, v1alpha1.ConditionUnknown, reasonProgressing, messageUnderWay, now)
@@ -111,7 +111,7 @@ func finish(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase, now time.
 	at := moment(status, now)
 	status.Phase = phase
 	status.JobIDFinished = status.JobID
-	removeConditions(status, ConditionReconciling)
+	removeConditions(status, ConditionReconciling, ConditionPluginCrashes)
 	if status.TransitionTimes == nil {
 		status.TransitionTimes = &v1alpha1.TransitionTimes{}
 	}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,9 @@ type Options struct {
 	PluginWorkers map[string]int
 	// AbortTimeout is how long a deployer may take for an abort. Required.
 	AbortTimeout time.Duration
+	// MaxCrashes is how often a plugin may die in the middle of the calls for one job; with the last the job fails. Zero stands for 3. With
+	// 1 every item fails that is in a call when its plugin dies, whichever is to blame.
+	MaxCrashes int
 	// Selectors choose the items of certain Targets; the zero value takes all.
 	Selectors responsibility.Selectors
 	// DefaultContext lets a missing Context of the default name count as an empty one: without a Landscaper nobody creates it.
@@ -329,6 +333,7 @@ func (c *Controller) addPlugin(name string) error {
 		identity:     c.options.Identity,
 		selectors:    c.options.Selectors,
 		abortTimeout: c.options.AbortTimeout,
+		maxCrashes:   cmp.Or(c.options.MaxCrashes, defaultMaxCrashes),
 		cache:        c.manager.GetCache(),
 		live:         c.manager.GetAPIReader(),
 		writer:       &writer{client: c.manager.GetClient()},

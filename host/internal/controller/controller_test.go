@@ -30,7 +30,7 @@ func newType() v1alpha1.DeployItemType {
 }
 
 // startController starts a whole controller with these plugins. It is stopped at the end of the test.
-func startController(t *testing.T, plugins *fakePlugins) *Controller {
+func startController(t *testing.T, plugins *fakePlugins, set ...func(*Options)) *Controller {
 	t.Helper()
 	scheme, err := testenv.Scheme()
 	if err != nil {
@@ -46,7 +46,11 @@ func startController(t *testing.T, plugins *fakePlugins) *Controller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := New(mgr, Options{Identity: "here", Workers: 2, AbortTimeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
+	options := Options{Identity: "here", Workers: 2, AbortTimeout: time.Minute, Log: slog.New(slog.DiscardHandler)}
+	for _, s := range set {
+		s(&options)
+	}
+	c := New(mgr, options)
 	c.setPlugins(plugins)
 	if err := mgr.Add(c); err != nil {
 		t.Fatal(err)

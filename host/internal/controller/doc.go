@@ -23,6 +23,16 @@
 // While a call is under way the item is attended to. A change that leaves the call its purpose, such as a label, disturbs
 // nothing; another job, a deletion, an abort or an interruption cancels the call. What the plugin says of its progress is shown.
 //
+// # Poison
+//
+// An item may kill its plugin, and with it the calls of others. How often the plugin has died in the middle of a job's call is
+// counted in the item's status, so that all replicas count together and none begins anew; the last of Options.MaxCrashes crashes
+// fails the job. A crash that could not be written is not counted, nor is one that comes of the host's own end. When a plugin dies
+// every call under way is suspected, the guilty and the innocent alike. From then on the suspects of a plugin are called one at a time,
+// beside those that are none, so that of them only the guilty one is hit by what it does; see suspects for what that guarantees. A
+// suspect remains one until its job ends. It waits as any job under way does: its time goes on, and an abort, a deletion or a new job
+// finds it in line.
+//
 // # Replicas
 //
 // Every replica hears of every item. Each item prefers one of them; the others leave it alone for a moment, and then try to

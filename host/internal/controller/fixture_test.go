@@ -70,7 +70,7 @@ func newBench(t *testing.T, answer answer, modify ...func(*v1alpha1.DeployItem))
 	r.plugins = &fakePlugins{serving: []*fakeDeployer{b.plugin}}
 	api := interceptor.NewClient(admin, b.interceptors())
 	b.reconciler = &reconciler{
-		name: "one", identity: "here", abortTimeout: time.Minute, slots: newSlots(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
+		name: "one", identity: "here", abortTimeout: time.Minute, maxCrashes: defaultMaxCrashes, slots: newSlots(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
 		cache: admin, live: admin, writer: &writer{client: client.WithFieldOwner(api, UserAgent)}, exports: &exporter{live: api},
 		targets: target.NewResolver(admin, admin), plugins: r.plugins, router: r, memory: m,
 		recorder: b.events, clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),

@@ -55,7 +55,7 @@ func (j *job) finished() bool {
 func (j *job) run(ctx context.Context) error {
 	// A job begins only when it has a slot for its call; without one it is picked up and waits for its turn, for any replica.
 	if j.needsCall() {
-		if !j.slots.take(keyOf(j.item), j.place()) {
+		if !j.takeSlot() {
 			return j.waitForTurn(ctx)
 		}
 		defer j.slots.giveBack()
@@ -117,6 +117,14 @@ func (j *job) carryOut(ctx context.Context) error {
 		return j.handleCallError(ctx, err)
 	}
 	return j.handleOutcome(ctx, outcome)
+}
+
+// takeSlot takes a slot for the job's call, or puts the item in line.
+func (j *job) takeSlot() bool {
+	if contract.Crashes(j.item) > 0 {
+		return j.slots.takeAlone(keyOf(j.item), j.place())
+	}
+	return j.slots.take(keyOf(j.item), j.place())
 }
 
 // place is where the job stands in line for a slot.

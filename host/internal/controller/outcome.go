@@ -47,9 +47,14 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 			contract.Step(item, j.step, j.message, j.clock.Now())
 		}
 		return j.fail(ctx, contract.TimeoutError(item))
-	case errors.Is(err, plugin.ErrNotRunning), errors.Is(err, plugin.ErrCrashed):
+	case errors.Is(err, plugin.ErrCrashed):
+		return j.handleCrash(ctx)
+	case errors.Is(err, plugin.ErrNotRunning):
 		j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
 		j.due, j.waitsForPlugin = j.clock.Now().Add(j.pollInterval(pluginPoll)), true
+		if contract.ShowsCrash(j.item) {
+			return nil
+		}
 		return j.wait(ctx, fmt.Sprintf("the plugin %q to run again", j.name))
 	case errors.Is(err, plugin.ErrProtocol):
 		return j.handleError(ctx, contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()})
@@ -201,8 +206,14 @@ func (j *job) handleError(ctx context.Context, e contract.Error, changes ...chan
 		}
 		return j.fail(ctx, e, changes...)
 	}
-	j.due = j.clock.Now().Add(j.pollInterval(retryPause(j.retries, j.random())))
+	pause := retryPause(j.retries, j.random())
 	j.retries++
+	return j.retry(ctx, e, j.pollInterval(pause), changes...)
+}
+
+// retry notes an error, and tries again after a pause.
+func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration, changes ...change) error {
+	j.due = j.clock.Now().Add(pause)
 	j.log.Log(ctx, level(e), "job met an error; it is tried again", "reason", e.Reason, "error", e.Message, "at", j.due)
 	changed := false
 	err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {

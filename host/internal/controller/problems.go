@@ -2,7 +2,6 @@ package controller
 
 import (
 	"errors"
-	"fmt"
 	"unicode/utf8"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -44,8 +43,7 @@ func (j *job) advise(e contract.Error) contract.Error {
 		return e
 	}
 	e.Terminal = true
-	e.Message += fmt.Sprintf("; without it nothing can be deleted. Create it again, and the deletion goes on by itself; or annotate the deploy item with %s: \"true\", and it goes without what it has deployed",
-		v1alpha1.DeleteWithoutUninstallAnnotation)
+	e.Message += "; without it nothing can be deleted. Create it again, and the deletion goes on by itself; or " + leaveBehind
 	return e
 }
 

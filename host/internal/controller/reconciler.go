@@ -35,6 +35,7 @@ type reconciler struct {
 	identity     string
 	selectors    responsibility.Selectors
 	abortTimeout time.Duration
+	maxCrashes   int
 
 	cache    client.Reader // metadata of deploy items, Targets, Contexts
 	live     client.Reader

@@ -48,6 +48,8 @@ type slots struct {
 	inLine map[types.NamespacedName]standing
 	// called are the items whose turn it is. For each of them a slot is kept.
 	called map[types.NamespacedName]bool
+	// suspects are the items that are called one at a time, however many slots there are.
+	suspects suspects
 }
 
 // standing is where an item stands in line, and since when.
@@ -67,6 +69,18 @@ func newSlots(n int, now func() time.Time) *slots {
 func (s *slots) take(key types.NamespacedName, at place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.standNext(s.suspects.acquit(key))
+	return s.takeOne(key, at)
+}
+
+// takeAlone is take for a suspect: it waits for those before it, too. Its turn lasts until the look at it is settled.
+func (s *slots) takeAlone(key types.NamespacedName, at place) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.suspects.admit(key) && s.takeOne(key, at)
+}
+
+func (s *slots) takeOne(key types.NamespacedName, at place) bool {
 	if s.called[key] || s.free > len(s.called) {
 		delete(s.called, key)
 		s.leave(key)
@@ -124,6 +138,13 @@ func (s *slots) leave(key types.NamespacedName) {
 	s.lines[before.at] = slices.Delete(line, i, i+1)
 }
 
+// standNext puts the suspect in line whose turn it is now; zero for none.
+func (s *slots) standNext(key types.NamespacedName) {
+	if key != (types.NamespacedName{}) && !s.called[key] {
+		s.stand(key, underWay)
+	}
+}
+
 // giveBack gives a slot back.
 func (s *slots) giveBack() {
 	s.mu.Lock()
@@ -153,6 +174,8 @@ func (s *slots) settle(key types.NamespacedName, turn bool) []types.NamespacedNa
 	if turn {
 		delete(s.called, key)
 	}
+	_, inLine := s.inLine[key]
+	s.standNext(s.suspects.settle(key, inLine || s.called[key]))
 	var next []types.NamespacedName
 	for s.free > len(s.called) && len(s.inLine) > 0 {
 		first := s.pop()
