@@ -33,8 +33,9 @@ build: $(PLUGINS:%=bin/plugins/%) bin/pergola ## Build bin/pergola and bin/plugi
 bin/pergola: $(GO_FILES)
 	go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./host/cmd/pergola
 
+# The host runs no plugin that others than its owner may write, whatever the umask is.
 bin/plugins/%: $(GO_FILES)
-	go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./plugins/$*
+	umask 022; go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./plugins/$*
 
 .PHONY: demo
 demo: build ## See Pergola work: control plane, host, plugins and examples; leaves nothing running
@@ -43,7 +44,7 @@ demo: build ## See Pergola work: control plane, host, plugins and examples; leav
 ##@ Develop
 
 .PHONY: test
-test: race-binaries cluster-binaries $(TOOLS)/gotestsum ## Run all tests, with the race detector
+test: race-binaries python-grpc cluster-binaries $(TOOLS)/gotestsum ## Run all tests, with the race detector
 	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) CGO_ENABLED=1 $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race -timeout 20m ./...
 	cd test/cluster && go vet . ./internal/... && CGO_ENABLED=1 go test -race . ./internal/...
 	$(MAKE) fuzz FUZZTIME=2s
@@ -54,11 +55,18 @@ c-compiler:
 		apt-get update -qq && apt-get install -y -qq gcc libc6-dev; } || \
 		{ echo "Go's race detector needs a C compiler: install gcc (apt-get install gcc libc6-dev) and try again"; exit 1; }
 
+.PHONY: python-grpc
+python-grpc:
+	@/usr/bin/python3 -I -c 'import grpc, google.protobuf' 2>/dev/null && command -v openssl >/dev/null || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -qq && apt-get install -y -qq python3-grpcio openssl; } || \
+		echo "The tests of the plugin in Python are skipped: they need python3-grpcio and openssl (apt-get install python3-grpcio openssl)"
+
 .PHONY: race-binaries
 race-binaries: c-compiler ## Build what the end-to-end tests start, with the race detector
 	CGO_ENABLED=1 go build -race -o bin/race/pergola ./host/cmd/pergola
-	CGO_ENABLED=1 go build -race -o bin/race/plugins/ $(PLUGINS:%=./plugins/%)
-	CGO_ENABLED=1 go build -race -o bin/race/test/ ./test/plugins/... ./test/demo ./sdk/examples/...
+	umask 022; CGO_ENABLED=1 go build -race -o bin/race/plugins/ $(PLUGINS:%=./plugins/%)
+	umask 022; CGO_ENABLED=1 go build -race -o bin/race/test/ ./test/plugins/... ./test/demo ./sdk/examples/...
 
 .PHONY: fuzz
 fuzz: ## Fuzz each fuzz target for FUZZTIME (5m)
@@ -68,7 +76,7 @@ fuzz: ## Fuzz each fuzz target for FUZZTIME (5m)
 
 .PHONY: bench
 bench: bin/pergola cluster-binaries ## Measure what more replicas bring, and the start with many items (docs/benchmarks.md)
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bench/plugins/ ./test/plugins/counter
+	umask 022; go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bench/plugins/ ./test/plugins/counter
 	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go run ./test/bench -plugins bin/bench/plugins $(BENCH)
 
 .PHONY: generate

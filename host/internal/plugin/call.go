@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -27,11 +28,12 @@ const (
 	ForceReconcile Operation = "ForceReconcile"
 )
 
-// ErrNotRunning says that the plugin is not running at the moment. Its supervisor is starting it; the Set's listener hears when it
-// runs.
+// ErrNotRunning says that the plugin is not running at the moment, or that the host has ended its process in the middle of the call for
+// a reason that is not this call's. Its supervisor is starting it; the Set's listener hears when it runs.
 var ErrNotRunning = errors.New("the plugin is not running")
 
-// ErrCrashed says that the plugin's process ended in the middle of the call.
+// ErrCrashed says that the plugin's process ended in the middle of the call, or that the host had to end it, and that this call may be
+// why.
 var ErrCrashed = errors.New("the plugin ended in the middle of a call")
 
 // ErrInterrupted is the cause with which a caller cancels the context of a call whose result nobody wants any more. The plugin is
@@ -158,20 +160,25 @@ func (p *process) open(ctx context.Context, op Operation) (stream, error) {
 // call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to stop;
 // grace later the call is cancelled.
 func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Duration, observer Observer) (*Outcome, error) {
-	start, err := startMessage(c)
+	start, err := startMessage(c, p.separate)
 	if err != nil {
 		return nil, err
 	}
+	ctx, replace := context.WithCancelCause(ctx)
+	defer replace(nil)
 	callCtx, cancel := callContext(ctx, c.Deadline)
 	defer cancel()
-	s, err := p.open(callCtx, op)
-	if err != nil {
-		return nil, p.translate(ctx, err)
+	conversation := newConversation(observer, p.clock)
+	if !p.calls.add(conversation, replace) {
+		return nil, ErrNotRunning
 	}
-	conversation := newConversation(s, observer)
+	defer p.calls.remove(conversation)
+	if conversation.stream, err = p.open(callCtx, op); err != nil {
+		return nil, p.translate(ctx, conversation, err)
+	}
 	defer conversation.close()
 	if err := conversation.send(start); err != nil {
-		return nil, p.translate(ctx, err)
+		return nil, p.translate(ctx, conversation, err)
 	}
 	stopped := make(chan struct{})
 	defer close(stopped)
@@ -179,7 +186,11 @@ func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Dur
 
 	result, err := conversation.result(callCtx)
 	if err != nil {
-		return nil, p.translate(ctx, err)
+		return nil, p.translate(ctx, conversation, err)
+	}
+	if !conversation.ends(cancel) {
+		p.log.Warn("plugin goes on with a call after its result; the call is cancelled", "operation", string(op),
+			"deployitem", c.DeployItem.Namespace+"/"+c.DeployItem.Name)
 	}
 	return outcomeFromWire(result)
 }
@@ -213,7 +224,7 @@ func stopWith(ctx context.Context, ended <-chan struct{}, grace time.Duration, c
 }
 
 // translate turns an error of gRPC into one that says what happened to the call.
-func (p *process) translate(ctx context.Context, err error) error {
+func (p *process) translate(ctx context.Context, c *conversation, err error) error {
 	if errors.Is(err, ErrProtocol) {
 		return err
 	}
@@ -229,19 +240,25 @@ func (p *process) translate(ctx context.Context, err error) error {
 		defer timer.Stop()
 		select {
 		case <-p.ended():
-			return ErrCrashed
+			return p.blame(c)
 		case <-timer.C:
 		}
 	}
 	return fmt.Errorf("%w: %s", ErrProtocol, bounded(status.Convert(err).Message()))
 }
 
-func startMessage(c Call) (*deployerv1.HostMessage, error) {
-	item, err := json.Marshal(c.DeployItem)
-	if err != nil {
+// startMessage begins a call. The documents of the item's user and of the plugin go beside it if the plugin takes them separately.
+func startMessage(c Call, separate bool) (*deployerv1.HostMessage, error) {
+	start := &deployerv1.Start{JobId: c.DeployItem.Status.JobID}
+	item := *c.DeployItem
+	if separate {
+		start.ProviderConfiguration, item.Spec.Config = documentOf(item.Spec.Config), nil
+		start.ProviderStatus, item.Status.ProviderStatus = documentOf(item.Status.ProviderStatus), nil
+	}
+	var err error
+	if start.DeployItem, err = json.Marshal(&item); err != nil {
 		return nil, fmt.Errorf("marshal deploy item: %w", err)
 	}
-	start := &deployerv1.Start{DeployItem: item, JobId: c.DeployItem.Status.JobID}
 	if c.Target != nil {
 		if start.Target, err = json.Marshal(c.Target); err != nil {
 			return nil, fmt.Errorf("marshal target: %w", err)
@@ -253,6 +270,13 @@ func startMessage(c Call) (*deployerv1.HostMessage, error) {
 		}
 	}
 	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{Start: start}}, nil
+}
+
+func documentOf(document *runtime.RawExtension) []byte {
+	if document == nil {
+		return nil
+	}
+	return document.Raw
 }
 
 func stopMessage(reason string) *deployerv1.HostMessage {

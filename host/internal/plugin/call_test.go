@@ -194,7 +194,7 @@ func TestCrashInTheMiddleOfACall(t *testing.T) {
 			if _, err := h.call(t.Context(), "raw", "crashes2"); !errors.Is(err, ErrCrashed) {
 				t.Fatalf("expected ErrCrashed, but found: %v", err)
 			}
-			eventually(t, "a restart", func() bool { return h.Ready() == nil && h.status("raw").Restarts > restarts })
+			eventually(t, "a restart", func() bool { return h.status("raw").State == Running && h.status("raw").Restarted() > restarts })
 		}
 		if outcome, err := h.call(t.Context(), "raw", "crashes2"); err != nil || outcome.Succeeded == nil {
 			t.Errorf("expected success, but found %v (%v)", outcome, err)
@@ -215,7 +215,7 @@ func TestCrashInTheMiddleOfACall(t *testing.T) {
 				h.crash("raw")
 				eventually(t, "the connection to be closed", func() bool {
 					s := h.status("raw")
-					return s.State == Backoff || s.Restarts > 0
+					return s.State == Backoff || s.Restarted() > 0
 				})
 				return nil
 			},
@@ -354,7 +354,7 @@ func TestRecordsOfACall(t *testing.T) {
 			if r["deployitem"] == "default/log" {
 				want := map[string]any{
 					"level": "WARN", "plugin": "echo", "deployitem": "default/log", "jobID": "job", "operation": "Reconcile",
-					"n": json.Number("9007199254740993"), "msg": "an attribute", "time": r["time"],
+					"n": json.Number("9007199254740993"), "msg": "a record", "plugin_msg": "an attribute", "stream": "stderr", "time": r["time"],
 				}
 				if diff := cmp.Diff(want, r); diff != "" {
 					t.Errorf("record (-want +got):\n%s", diff)

@@ -1,26 +1,51 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/status"
+	"k8s.io/utils/clock"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+)
+
+const (
+	// messagesPerSecond is how many messages of one call are handled in the long run, and messageBurst how many at once. A plugin that
+	// says more has to wait, which gRPC's flow control sees to.
+	messagesPerSecond = 200
+	messageBurst      = 1000
+	// resultGrace is how long a call may go on after its result.
+	resultGrace = time.Second
 )
 
 // conversation is what host and plugin say to each other during one call.
 type conversation struct {
 	stream   stream
 	observer Observer
+	clock    clock.PassiveClock
+	pace     *rate.Limiter
+
+	// listening is since when the host waits for the plugin to say something, in nanoseconds since an epoch of its own; zero while it
+	// does not.
+	listening atomic.Int64
+	epoch     time.Time
 
 	mu     sync.Mutex // a gRPC stream takes one sender at a time, and none after the call
 	closed bool
 }
 
-func newConversation(s stream, observer Observer) *conversation {
-	return &conversation{stream: s, observer: observer}
+func newConversation(observer Observer, now clock.PassiveClock) *conversation {
+	return &conversation{
+		observer: observer, clock: now, epoch: now.Now().Add(-1), pace: rate.NewLimiter(messagesPerSecond, messageBurst),
+	}
 }
 
 var errClosed = errors.New("the call has ended")
@@ -43,10 +68,25 @@ func (c *conversation) close() {
 	c.closed = true
 }
 
+// silence is how long the host has been waiting for the plugin to say something.
+func (c *conversation) silence() time.Duration {
+	since := c.listening.Load()
+	if since == 0 {
+		return 0
+	}
+	return c.clock.Since(c.epoch) - time.Duration(since)
+}
+
+func (c *conversation) recv() (*deployerv1.PluginMessage, error) {
+	c.listening.Store(int64(c.clock.Since(c.epoch)))
+	defer c.listening.Store(0)
+	return c.stream.recv()
+}
+
 // result listens to the plugin until it gives its result.
 func (c *conversation) result(ctx context.Context) (*deployerv1.Result, error) {
 	for {
-		m, err := c.stream.recv()
+		m, err := c.recv()
 		if errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("%w: it ended the call without a result", ErrProtocol)
 		}
@@ -66,7 +106,18 @@ func (c *conversation) result(ctx context.Context) (*deployerv1.Result, error) {
 			c.observer.Event(content.Event.GetWarning(), bounded(content.Event.GetReason()), bounded(content.Event.GetMessage()))
 		default: // a heartbeat, or what a newer plugin says that this host does not know
 		}
+		if c.pace.Wait(ctx) != nil { // its turn would come after the deadline, or the call was cancelled
+			return nil, status.FromContextError(cmp.Or(ctx.Err(), context.DeadlineExceeded)).Err()
+		}
 	}
+}
+
+// ends waits for the end of a call that has given its result, so that the next one for its item does not meet what is left of it. It
+// reports false if the plugin says more, or does not end the call soon; cancel ends it then.
+func (c *conversation) ends(cancel context.CancelFunc) bool {
+	timer := time.AfterFunc(resultGrace, cancel)
+	_, err := c.recv()
+	return timer.Stop() && err != nil
 }
 
 // save saves a provider status and tells the plugin how that went.

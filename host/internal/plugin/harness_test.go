@@ -42,11 +42,24 @@ func pluginDir(t *testing.T, files ...string) string {
 	}
 	dir := t.TempDir()
 	for _, file := range files {
-		if err := os.Symlink(self, filepath.Join(dir, file)); err != nil {
-			t.Fatal(err)
-		}
+		addPlugin(t, self, filepath.Join(dir, file))
 	}
 	return dir
+}
+
+// addPlugin puts a program into a plugin directory, as a link to the file where that is possible.
+func addPlugin(t *testing.T, program, path string) {
+	t.Helper()
+	if os.Link(program, path) == nil {
+		return
+	}
+	content, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // records is a log that can be read.
@@ -140,7 +153,7 @@ func openHost(t *testing.T, dir string, modify ...func(*Options)) *host {
 		t.Fatal(err)
 	}
 	h.Set = set
-	t.Cleanup(func() { _ = os.RemoveAll(set.settings.socketDir) }) // for a Set that is never run
+	t.Cleanup(func() { _ = set.cleanUp() }) // for a Set that is never run
 	return h
 }
 
@@ -193,7 +206,7 @@ func (h *host) waitFor(file string, state State) Status {
 }
 
 func (h *host) plugin(file string) *Plugin {
-	for _, p := range h.plugins {
+	for _, p := range h.all() {
 		if p.file == file {
 			return p
 		}
@@ -215,7 +228,7 @@ func (h *host) current(file string) *process {
 
 func (h *host) signal(file string, signal syscall.Signal) {
 	h.t.Helper()
-	if err := syscall.Kill(pid(h.t, h.current(file).runner.ID()), signal); err != nil {
+	if err := syscall.Kill(h.current(file).pid(), signal); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -249,6 +262,14 @@ func left(t *testing.T, dir, name string) string {
 		return err == nil
 	})
 	return string(text)
+}
+
+// leaveIn leaves something for a plugin.
+func leaveIn(t *testing.T, dir, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "."+name), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // forget removes what a plugin has left, so that it can be waited for anew.

@@ -27,6 +27,8 @@ type Info struct {
 // Capabilities are the optional parts of the protocol that a plugin implements.
 type Capabilities struct {
 	Abort, ForceReconcile, Render, Validate, Configure, Watch bool
+	// SeparateDocuments: it takes provider configuration and provider status beside the deploy item.
+	SeparateDocuments bool
 	// HookTypes for which it has at least one function.
 	HookTypes []string
 }
@@ -68,7 +70,7 @@ func infoFromWire(in *deployerv1.GetInfoResponse) (Info, error) {
 	info.Capabilities = Capabilities{
 		Abort: c.GetAbort(), ForceReconcile: c.GetForceReconcile(), Render: c.GetRender(),
 		Validate: c.GetValidate(), Configure: c.GetConfigure(), Watch: c.GetWatch(),
-		HookTypes: c.GetHookTypes(),
+		HookTypes: c.GetHookTypes(), SeparateDocuments: c.GetSeparateDocuments(),
 	}
 	return info, errors.Join(errs...)
 }

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin/program"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -169,11 +172,20 @@ func startSleeper(attributes *syscall.SysProcAttr) {
 
 // hostUntilKilled is a host of its own: it launches the plugin that its first argument names, and tells the process id.
 func hostUntilKilled() {
-	p, err := launch(context.Background(), os.Args[1], os.Args[2], "info", time.Minute, slog.New(slog.DiscardHandler))
+	file, err := program.Open(filepath.Dir(os.Args[1]), filepath.Base(os.Args[1]))
 	if err != nil {
 		fail(err)
 	}
-	say(p.runner.ID())
+	p, err := launch(context.Background(), file, Profile{}, testSettings(os.Args[2]), slog.New(slog.DiscardHandler))
+	if err != nil {
+		fail(err)
+	}
+	say(strconv.Itoa(p.pid()))
+}
+
+// testSettings are those of a Set with this directory for sockets and temporary files.
+func testSettings(dir string) *settings {
+	return &settings{socketDir: dir, tempDir: dir, logLevel: "info", startTimeout: time.Minute, clock: clock.RealClock{}}
 }
 
 func fail(err error) {

@@ -2,69 +2,94 @@ package plugin
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
-// State is where a plugin is in its life.
-type State string
-
-// The states of a plugin.
-const (
-	// Starting: its process is being started and asked who it is.
-	Starting State = "Starting"
-	// Running: it takes calls.
-	Running State = "Running"
-	// Backoff: it could not be started or has ended; it is started again after a pause.
-	Backoff State = "Backoff"
-	// Refused: it is not used at all; Status.Problem says why.
-	Refused State = "Refused"
-	// Stopped: the host is shutting down.
-	Stopped State = "Stopped"
-)
-
-const (
-	// askTimeout bounds the calls that a plugin must answer at once.
-	askTimeout = 10 * time.Second
-	// watchPause is how long the host waits before it opens the wake-up stream again.
-	watchPause = time.Second
-)
-
-// Plugin is one file of the plugin directory with its supervisor.
+// Plugin is one deployer with its supervisor.
 type Plugin struct {
 	file     string
-	path     string
 	settings *settings
+	profile  Profile
+	source   source
 	log      *slog.Logger
 
-	mu       sync.Mutex
-	state    State
-	problem  error
-	info     *Info // what it said when it ran first
-	process  *process
-	restarts int
-	settled  bool // the first attempt has come to an end, good or bad
+	// reloads takes requests to start afresh; see reload. refusals takes why the plugin must not be used any more.
+	reloads  chan chan error
+	refusals chan error
+	// discard ends the supervisor although the host goes on; ended is closed when it has ended, and settled when the first attempt to
+	// start has come to an end, good or bad.
+	discard context.CancelFunc
+	ended   chan struct{}
+	settled chan struct{}
+	settle  func()
+
+	droppedLines atomic.Uint64 // by the limit of the log, in the lives before this one
+
+	mu        sync.Mutex
+	lifecycle lifecycle
+	problem   error
+	info      *Info // what it said when it ran last
+	process   *process
+	startTook time.Duration // from the start of the process until it took calls, last time
+}
+
+// source is where the process of a plugin comes from: a file of the plugin directory, or the address of one that somebody else has
+// started.
+type source interface {
+	// start returns a process that can be asked who it is. It returns when the start timeout has passed or ctx has ended, at most
+	// a few seconds later. Nothing is left running when it fails. fresh tells that a file that has changed is to be used as it is
+	// now.
+	start(ctx context.Context, fresh bool) (*process, error)
+	// vouch tells what speaks against a plugin that says this about itself.
+	vouch(info *Info) error
+	// changed tells whether a fresh start would run something else than the last one did.
+	changed() bool
+	// revoked tells why what was started last must not run any more.
+	revoked() error
+	// sum is the SHA-256 of what was started last, in hexadecimal digits; empty if nothing was, or if it is no file.
+	sum() (string, error)
+	// attached tells that it is no file of the plugin directory.
+	attached() bool
+	close()
 }
 
 // Status is what there is to see of a plugin.
 type Status struct {
-	// File in the plugin directory.
+	// File in the plugin directory, or the address of a plugin that is attached.
 	File string
 	// State of the plugin.
 	State State
-	// Problem says what is wrong; nil if nothing is.
+	// Problem says what is wrong; nil if nothing is. While a plugin is started again it is why it had ended.
 	Problem error
 	// Info is what the plugin says about itself; nil if it has never run.
 	Info *Info
-	// Restarts counts how often its process was started after the first time.
-	Restarts int
+	// Restarts counts how often its process was started after the first time, by the reason why the one before had ended.
+	Restarts map[Reason]int
+	// StartTook is how long the last start took until the plugin took calls; zero if it has never run.
+	StartTook time.Duration
+	// Pid is the process id; zero if there is no process of the host's own.
+	Pid int
+	// Calls is how many calls are under way.
+	Calls int
+	// DroppedLines counts the lines of its log that were dropped because there were too many.
+	DroppedLines uint64
+}
+
+// Ready tells whether the plugin takes calls, or has taken calls and will again in a moment.
+func (s Status) Ready() bool {
+	return s.State == Running || s.Info != nil && (s.State == Backoff || s.State == Starting)
+}
+
+// Restarted is how often the process was started after the first time.
+func (s Status) Restarted() int {
+	total := 0
+	for _, n := range s.Restarts {
+		total += n
+	}
+	return total
 }
 
 // Name is the name that the plugin has given itself; empty if it has never run.
@@ -90,7 +115,25 @@ func (p *Plugin) Info() Info {
 func (p *Plugin) status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Status{File: p.file, State: p.state, Problem: p.problem, Info: p.info, Restarts: p.restarts}
+	s := Status{
+		File: p.file, State: p.lifecycle.state, Problem: p.problem, Info: p.info,
+		Restarts: p.lifecycle.restarted(), StartTook: p.startTook, DroppedLines: p.droppedLines.Load(),
+	}
+	if p.process != nil {
+		s.Pid, s.Calls = p.process.pid(), p.process.calls.count()
+		s.DroppedLines += p.process.droppedLines()
+	}
+	return s
+}
+
+// hasSettled tells whether the first attempt to start has come to an end.
+func (p *Plugin) hasSettled() bool {
+	select {
+	case <-p.settled:
+		return true
+	default:
+		return false
+	}
 }
 
 // Call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to stop
@@ -106,152 +149,4 @@ func (p *Plugin) Call(ctx context.Context, op Operation, c Call, observer Observ
 		return nil, ErrNotRunning
 	}
 	return proc.call(ctx, op, c, p.settings.stopGrace, observer)
-}
-
-// supervise keeps the plugin running until ctx ends, and then ends it. It is the only one that starts its process.
-func (p *Plugin) supervise(ctx context.Context) {
-	failures := 0
-	for restarts := 0; ctx.Err() == nil; restarts++ {
-		p.set(func() { p.state, p.restarts = Starting, restarts })
-		lived, err := p.run(ctx)
-		if ctx.Err() != nil {
-			break
-		}
-		if lived >= stableAfter {
-			failures = 0
-		}
-		pause := backoff(failures, p.settings.random())
-		failures++
-		p.log.Error("plugin is not running; it is started again", "error", err.Error(), "pause", pause.String())
-		p.set(func() { p.state, p.problem, p.settled = Backoff, err, true })
-		timer := p.settings.clock.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-		}
-		timer.Stop()
-	}
-	p.set(func() { p.state = Stopped })
-}
-
-// run is one life of the process: it starts, says who it is, takes calls and ends. It returns how long the process took calls,
-// and why it ended.
-func (p *Plugin) run(ctx context.Context) (lived time.Duration, err error) {
-	proc, err := launch(ctx, p.path, p.settings.socketDir, p.settings.logLevel, p.settings.startTimeout, p.log)
-	if err != nil {
-		return 0, err
-	}
-	defer proc.stop()
-	info, err := p.introduce(ctx, proc)
-	if err != nil {
-		return 0, err
-	}
-	since := p.settings.clock.Now()
-	p.log.Info("plugin is running", "name", info.Name, "version", info.Version, "sdk", info.SDKVersion, "types", info.Types)
-	p.set(func() { p.state, p.problem, p.info, p.process, p.settled = Running, nil, info, proc, true })
-	defer p.set(func() { p.process = nil })
-
-	watchCtx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() { p.watch(watchCtx, proc, info) })
-	defer watching.Wait()
-	defer cancel()
-
-	select {
-	case <-ctx.Done():
-		return p.settings.clock.Since(since), ctx.Err()
-	case <-proc.ended():
-		return p.settings.clock.Since(since), fmt.Errorf("its process ended: %s", proc.runner.cmd.ProcessState)
-	}
-}
-
-// introduce asks the plugin who it is and configures it.
-func (p *Plugin) introduce(ctx context.Context, proc *process) (*Info, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	answer, err := proc.client.GetInfo(ctx, &deployerv1.GetInfoRequest{HostVersion: p.settings.hostVersion})
-	if err != nil {
-		return nil, fmt.Errorf("ask the plugin who it is: %w", err)
-	}
-	info, err := infoFromWire(answer)
-	if err != nil {
-		return nil, fmt.Errorf("is refused for what it says about itself: %w", err)
-	}
-	if before := p.Info(); before.Name != "" && (before.Name != info.Name || !slices.Equal(before.Types, info.Types)) {
-		return nil, fmt.Errorf("has become another plugin (%q for %q instead of %q for %q); restart the host to use it",
-			info.Name, info.Types, before.Name, before.Types)
-	}
-	if err := p.configure(ctx, proc, &info); err != nil {
-		return nil, err
-	}
-	return &info, nil
-}
-
-// configure hands over the configuration document, in each life of the process.
-func (p *Plugin) configure(ctx context.Context, proc *process, info *Info) error {
-	document := p.settings.configs[info.Name]
-	if !info.Capabilities.Configure {
-		if len(document) > 0 {
-			return fmt.Errorf("is refused: there is configuration for it, but the plugin %q takes none; remove plugins.%s.config from the host configuration",
-				info.Name, info.Name)
-		}
-		return nil
-	}
-	configured, err := proc.client.Configure(ctx, &deployerv1.ConfigureRequest{Document: document})
-	if err != nil {
-		return fmt.Errorf("configure the plugin: %w", err)
-	}
-	var problems []error
-	for _, problem := range configured.GetProblems() {
-		problems = append(problems, fmt.Errorf("%s: %s", bounded(problem.GetField()), bounded(problem.GetMessage())))
-	}
-	if err := errors.Join(problems...); err != nil {
-		return fmt.Errorf("the plugin refuses its configuration: %w", err)
-	}
-	return nil
-}
-
-// watch passes the plugin's wake-ups on until ctx ends or the process does.
-func (p *Plugin) watch(ctx context.Context, proc *process, info *Info) {
-	if !info.Capabilities.Watch {
-		return
-	}
-	for {
-		if err := p.forwardWakeUps(ctx, proc); ctx.Err() == nil {
-			p.log.Warn("plugin stopped sending wake-ups; its items are polled until it is asked again", "error", err.Error())
-		}
-		timer := p.settings.clock.NewTimer(watchPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C():
-		}
-	}
-}
-
-// forwardWakeUps passes wake-ups on until the stream ends; the error says why it did.
-func (p *Plugin) forwardWakeUps(ctx context.Context, proc *process) error {
-	wakeUps, err := proc.client.Watch(ctx, &deployerv1.WatchRequest{})
-	if err != nil {
-		return err
-	}
-	for {
-		wakeUp, err := wakeUps.Recv()
-		if errors.Is(err, io.EOF) {
-			return errors.New("it ended the stream")
-		}
-		if err != nil {
-			return err
-		}
-		p.settings.listener.WakeUp(p, wakeUp.GetNamespace(), wakeUp.GetName())
-	}
-}
-
-// set changes the state and tells the listener.
-func (p *Plugin) set(change func()) {
-	p.mu.Lock()
-	change()
-	p.mu.Unlock()
-	p.settings.changed()
 }

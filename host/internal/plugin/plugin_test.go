@@ -30,10 +30,15 @@ func TestWhatIsKnownOfAPlugin(t *testing.T) {
 		File: "echo", State: Running,
 		Info: &Info{
 			Name: "echo", Version: "v1", SDKVersion: sdk.Release,
-			Types: []v1alpha1.DeployItemType{echoType}, Capabilities: Capabilities{Watch: true},
+			Types: []v1alpha1.DeployItemType{echoType}, Capabilities: Capabilities{Watch: true, SeparateDocuments: true},
 		},
 	}
-	if diff := cmp.Diff(want, h.status("echo")); diff != "" {
+	got := h.status("echo")
+	if got.Pid == 0 || got.StartTook <= 0 {
+		t.Errorf("expected a process and how long its start took, but found %d and %s", got.Pid, got.StartTook)
+	}
+	got.Pid, got.StartTook = 0, 0
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(*want.Info, h.For(echoType).Info()); diff != "" {
@@ -54,7 +59,7 @@ func TestRestart(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
 	h := runHost(t, pluginDir(t, "raw"), withClock(clock))
-	first := h.current("raw").runner.ID()
+	first := h.current("raw").pid()
 
 	h.crash("raw")
 	status := h.waitFor("raw", Backoff)
@@ -69,17 +74,17 @@ func TestRestart(t *testing.T) {
 	}
 	eventually(t, "a pause", clock.HasWaiters)
 	clock.Step(firstPause - time.Nanosecond)
-	if s := h.status("raw"); s.State != Backoff || s.Restarts != 0 {
+	if s := h.status("raw"); s.State != Backoff || s.Restarted() != 0 {
 		t.Errorf("expected the pause to last, but found %v", s)
 	}
 	clock.Step(time.Nanosecond)
 
 	status = h.waitFor("raw", Running)
-	if status.Restarts != 1 || status.Problem != nil {
+	if status.Restarted() != 1 || status.Problem != nil {
 		t.Errorf("expected one restart and no problem, but found %v", status)
 	}
-	if second := h.current("raw").runner.ID(); second == first {
-		t.Errorf("the process %s is not a new one", second)
+	if second := h.current("raw").pid(); second == first {
+		t.Errorf("the process %d is not a new one", second)
 	}
 	if outcome, err := h.call(t.Context(), "raw", "succeed"); err != nil || outcome.Succeeded == nil {
 		t.Errorf("expected success, but found %v (%v)", outcome, err)
@@ -102,7 +107,7 @@ func TestPausesGrowUntilTheProcessIsStable(t *testing.T) {
 	if diff := cmp.Diff(want, h.pauses()); diff != "" {
 		t.Errorf("pauses (-want +got):\n%s", diff)
 	}
-	if got := h.status("raw").Restarts; got != 5 {
+	if got := h.status("raw").Restarted(); got != 5 {
 		t.Errorf("expected 5 restarts, but found %d", got)
 	}
 }
@@ -131,7 +136,7 @@ func TestSlowFailuresDoNotCountAsStable(t *testing.T) {
 func TestStartsThatFailAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	h := runHost(t, pluginDir(t, "fails2"))
-	if got := h.status("fails2").Restarts; got != 2 {
+	if got := h.status("fails2").Restarted(); got != 2 {
 		t.Errorf("expected two restarts, but found %d", got)
 	}
 	if diff := cmp.Diff(2, len(h.pauses())); diff != "" {
@@ -146,7 +151,7 @@ func TestEndDuringPause(t *testing.T) {
 	h := openHost(t, pluginDir(t, "crash"), withClock(clock)).run()
 	h.waitFor("crash", Backoff)
 	h.end()
-	if s := h.status("crash"); s.Restarts != 0 || s.State != Stopped {
+	if s := h.status("crash"); s.Restarted() != 0 || s.State != Stopped {
 		t.Errorf("expected it to be stopped without a restart, but found %v", s)
 	}
 }

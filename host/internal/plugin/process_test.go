@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin/program"
 )
 
 // within fails the test if f takes longer than a host may take to end its plugins.
@@ -45,9 +47,9 @@ func TestWhatIsNoPlugin(t *testing.T) {
 		"silent":       {"says nothing", 300 * time.Millisecond, []string{"no handshake within 300ms"}},
 		"garbage":      {"says something else", patience, []string{"is no Pergola plugin", "Hello, \uFFFD I am no plugin."}},
 		"endless":      {"a line without an end", patience, []string{"is no Pergola plugin"}},
-		"version9":     {"speaks another version", patience, []string{"another protocol than version 1", "Plugin version: 9"}},
-		"netrpc":       {"speaks another protocol", patience, []string{"is no Pergola plugin", "netrpc"}},
-		"unbound":      {"does not listen where it says", patience, []string{"ask the plugin who it is"}},
+		"version9":     {"speaks another version", patience, []string{"speaks version 9 of the protocol (it was built with", "this host speaks version 1; run a newer host"}},
+		"netrpc":       {"speaks another protocol", patience, []string{"is no Pergola plugin", "serves netrpc, and not gRPC"}},
+		"unbound":      {"does not listen where it says", patience, []string{"must listen on a Unix socket in the directory"}},
 		"raw_dies":     {"ends when it is asked who it is", patience, []string{"ask the plugin who it is"}},
 		"raw_deaf":     {"does not answer who it is", patience, []string{"ask the plugin who it is", "DeadlineExceeded"}},
 		"raw_nameless": {"says nothing about itself", patience, []string{"must be a DNS label", "serves no deploy item type"}},
@@ -79,7 +81,7 @@ func TestWhatIsNoPlugin(t *testing.T) {
 func TestLaunchWithoutPlaceForSockets(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t, "raw")
-	_, err := launch(t.Context(), filepath.Join(dir, "raw"), filepath.Join(dir, "missing"), "info", patience, slog.New(slog.DiscardHandler))
+	_, err := launch(t.Context(), open(t, dir, "raw"), Profile{}, testSettings(filepath.Join(dir, "missing")), slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "cannot be started") {
 		t.Errorf("expected that it cannot be started, but found: %v", err)
 	}
@@ -88,17 +90,27 @@ func TestLaunchWithoutPlaceForSockets(t *testing.T) {
 // A program that cannot be started is tried for ever, so nothing may be left of an attempt.
 func TestLaunchWhatCannotBeExecuted(t *testing.T) {
 	t.Parallel()
-	program, sockets := filepath.Join(t.TempDir(), "script"), t.TempDir()
-	if err := os.WriteFile(program, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
+	dir, sockets := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "script"), []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err := launch(t.Context(), program, sockets, "info", patience, slog.New(slog.DiscardHandler))
+	_, err := launch(t.Context(), open(t, dir, "script"), Profile{}, testSettings(sockets), slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "cannot be started") {
 		t.Errorf("expected that it cannot be started, but found: %v", err)
 	}
 	if rest, err := os.ReadDir(sockets); err != nil || len(rest) > 0 {
 		t.Errorf("expected nothing in the directory of sockets, but found %v (%v)", rest, err)
 	}
+}
+
+func open(t *testing.T, dir, file string) *program.Program {
+	t.Helper()
+	opened, err := program.Open(dir, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = opened.Close() })
+	return opened
 }
 
 func TestEndIsBounded(t *testing.T) {
@@ -127,8 +139,8 @@ func TestEndIsBounded(t *testing.T) {
 			h := openHost(t, pluginDir(t, file), func(o *Options) { o.StartTimeout = time.Hour }).run()
 			test.prepare(t, h)
 			var id int
-			if p := h.plugins[0]; h.status(file).State == Running {
-				id = pid(t, p.process.runner.ID())
+			if s := h.status(file); s.State == Running {
+				id = s.Pid
 			}
 			within(t, 15*time.Second, "to end while "+test.reason, h.end)
 			if id != 0 && alive(id) {
@@ -200,7 +212,11 @@ func TestEnvironmentIsAnAllowList(t *testing.T) { //nolint:paralleltest // see a
 	t.Setenv("KUBECONFIG", "/root/.kube/config")
 	t.Setenv("HTTPS_PROXY", "http://proxy")
 	t.Setenv("PLUGIN_UNIX_SOCKET_DIR", "/elsewhere")
-	h := runHost(t, pluginDir(t, "env"), func(o *Options) { o.LogLevel = slog.LevelDebug })
+	t.Setenv("NPM_TOKEN", "passed on")
+	h := runHost(t, pluginDir(t, "env"), func(o *Options) {
+		o.LogLevel = slog.LevelDebug
+		o.Profiles = map[string]Profile{"env": {Plugin: "env", Environment: []string{"NPM_TOKEN"}}}
+	})
 
 	got := map[string]string{}
 	for line := range strings.Lines(left(t, h.dir, "env")) {
@@ -208,7 +224,7 @@ func TestEnvironmentIsAnAllowList(t *testing.T) { //nolint:paralleltest // see a
 			got[name] = value
 		}
 	}
-	want := map[string]string{"HTTPS_PROXY": "http://proxy", "PERGOLA_LOG_LEVEL": "DEBUG", "PERGOLA_LIFELINE_FD": "3"}
+	want := map[string]string{"NPM_TOKEN": "passed on", "HTTPS_PROXY": "http://proxy", "PERGOLA_LOG_LEVEL": "DEBUG", "PERGOLA_LIFELINE_FD": "3"}
 	for name, value := range want {
 		if got[name] != value {
 			t.Errorf("expected %s to be %q, but found %q", name, value, got[name])
@@ -218,6 +234,7 @@ func TestEnvironmentIsAnAllowList(t *testing.T) { //nolint:paralleltest // see a
 		t.Errorf("expected sockets in %s, but found them in %s", h.settings.socketDir, dir)
 	}
 	allowed := slices.Concat(environment, []string{
+		"NPM_TOKEN", "HOME", "TMPDIR",
 		"PERGOLA_DEPLOYER_PLUGIN", "PERGOLA_LIFELINE_FD", "PERGOLA_LOG_LEVEL",
 		"PLUGIN_MIN_PORT", "PLUGIN_MAX_PORT", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_UNIX_SOCKET_DIR", "PLUGIN_CLIENT_CERT",
 	})
@@ -243,7 +260,7 @@ func TestOutputOfPlugins(t *testing.T) {
 		for _, r := range h.log.all() {
 			got = append(got, r["level"].(string)+" "+r["msg"].(string))
 		}
-		want := []string{`INFO {"@message":123,"@level":"info"}`, "INFO \uFFFD", "WARN well said"}
+		want := []string{`INFO {"@message":123,"@level":"info"}`, "INFO \uFFFD\uFFFD", "WARN well said"}
 		if diff := cmp.Diff(want, got[:min(3, len(got))]); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
@@ -263,16 +280,12 @@ func TestOutputOfPlugins(t *testing.T) {
 		t.Parallel()
 		h := start(t, "raw")
 		_, _ = h.call(t.Context(), "raw", "panic")
-		eventually(t, "the panic to be logged", func() bool { return len(h.log.with("\t")) > 0 })
-		got := append(h.log.with("panic: the item asks for it"), h.log.with("goroutine ")...)
-		if len(got) < 2 {
-			t.Fatalf("expected message and stack, but found %v", h.log.all())
+		eventually(t, "the panic to be logged", func() bool { return len(h.log.with("panic: the item asks for it")) > 0 })
+		r := h.log.with("panic: the item asks for it")[0]
+		if stack, _ := r["stack"].(string); r["level"] != "ERROR" || r["plugin"] != "raw" || !strings.Contains(stack, "Reconcile") {
+			t.Errorf("expected an error of the plugin with its stack, but found %v", r)
 		}
-		for _, r := range got {
-			if r["level"] != "ERROR" || r["plugin"] != "raw" {
-				t.Errorf("expected an error of the plugin, but found %v", r)
-			}
-		}
+		eventually(t, "the last words", func() bool { return len(h.log.with("last words of the plugin")) > 0 })
 	})
 	t.Run("no line at all", func(t *testing.T) {
 		t.Parallel()

@@ -2,10 +2,12 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
@@ -120,6 +122,33 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequ
 			return err
 		}
 		sleep()
+	case "beat":
+		for {
+			if err := send(heartbeat()); err != nil {
+				return err
+			}
+			time.Sleep(time.Millisecond)
+		}
+	case "hold":
+		if err := send(progress("holding", "until it is let go")); err != nil {
+			return err
+		}
+		for _, err := os.Stat(trace("go")); err != nil && stream.Context().Err() == nil; _, err = os.Stat(trace("go")) {
+			time.Sleep(time.Millisecond)
+		}
+	case "talkative":
+		return errors.Join(send(succeeded([]byte("{}"))), send(failed()), send(succeeded(nil)))
+	case "lingering":
+		err := send(succeeded([]byte("{}")))
+		<-stream.Context().Done()
+		leave("lingered", "yes")
+		return err
+	case "endless":
+		for {
+			if err := send(progress("step", "message")); err != nil {
+				return err
+			}
+		}
 	case "unknown":
 		unknown := &deployerv1.PluginMessage{}
 		unknown.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1))
@@ -151,6 +180,14 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequ
 
 func result(r *deployerv1.Result) *deployerv1.PluginMessage {
 	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Result{Result: r}}
+}
+
+func heartbeat() *deployerv1.PluginMessage {
+	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Heartbeat{Heartbeat: &deployerv1.Heartbeat{}}}
+}
+
+func failed() *deployerv1.PluginMessage {
+	return result(&deployerv1.Result{Outcome: &deployerv1.Result_Failed{Failed: &deployerv1.Failed{}}})
 }
 
 func succeeded(exports []byte) *deployerv1.PluginMessage {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -22,13 +23,20 @@ import (
 // start; a slow machine may need ten times that.
 const settleTime = 3 * time.Second
 
-// maxSocketDir leaves room for the names that go-plugin makes up: the path of a Unix socket holds 107 bytes.
-const maxSocketDir = 64
+// maxRunDir leaves room for the names that go-plugin makes up: the path of a Unix socket holds 107 bytes.
+const maxRunDir = 60
 
 // Options are the settings of a Set.
 type Options struct {
-	// Dir is the plugin directory. Required.
+	// Dir is the plugin directory. Required unless there is something to attach to.
 	Dir string
+	// Files are the only files of Dir that are used; empty for all. One that is not there is passed over.
+	Files []string
+	// Attach are the addresses of plugins that somebody else has started, such as unix:///tmp/plugin.sock.
+	Attach []string
+	// RunDir is a directory of the host's own for sockets and temporary files of plugins. What the Set makes in it, it removes. Its
+	// path must be short. Defaults to a new temporary directory, which is removed, too.
+	RunDir string
 	// Log takes the host's own records about plugins, and what the plugins log. Required.
 	Log *slog.Logger
 	// LogLevel is the lowest level that the plugins are asked to log. Defaults to info.
@@ -39,11 +47,20 @@ type Options struct {
 	StartTimeout time.Duration
 	// StopGrace is how long a call may go on after the plugin was asked to stop. Defaults to 5 seconds.
 	StopGrace time.Duration
+	// Silence is how long a plugin may answer no health check, or say nothing in a call, before it is killed. Defaults to 30 seconds.
+	Silence time.Duration
+	// Drain is how long the calls of a process may go on that is replaced by a reload. Defaults to 30 seconds.
+	Drain time.Duration
 	// Configs are the configuration documents that are handed to plugins, as JSON, by the name that a plugin gives itself. A plugin
 	// with a document that it cannot take is not used; one with an empty document, or none, works with defaults.
 	Configs map[string][]byte
+	// Profiles say how plugins are run, by the names of their files. A plugin without one is run by DefaultProfile, whose Plugin is empty.
+	Profiles       map[string]Profile
+	DefaultProfile Profile
+	// Verification says which programs may be run. Defaults to all.
+	Verification Verification
 	// Clock and Random default to the real ones. Random returns numbers from [0, 1).
-	Clock  clock.Clock
+	Clock  clock.WithTicker
 	Random func() float64
 }
 
@@ -58,58 +75,68 @@ type Listener interface {
 // settings are what all plugins of a set share.
 type settings struct {
 	socketDir    string
+	tempDir      string
 	logLevel     string
 	hostVersion  string
 	startTimeout time.Duration
 	stopGrace    time.Duration
+	silence      time.Duration
+	drain        time.Duration
 	configs      map[string][]byte
-	clock        clock.Clock
+	profiles     profiles
+	fallback     Profile // of files without one
+	verification *verification
+	clock        clock.WithTicker
 	random       func() float64
 	listener     Listener
 	changed      func()
+	claim        func(p *Plugin, info *Info) error
 }
 
-// Set are the plugins of a directory.
+// Set are the plugins of a directory, and those that are attached.
 type Set struct {
 	dir      string
+	only     []string // files of the directory; empty for all
 	log      *slog.Logger
 	settings *settings
-	plugins  []*Plugin
+	cleanUp  func() error // removes what the Set has made
+
+	// reloading lets one reload at a time through.
+	reloading sync.Mutex
 
 	mu      sync.Mutex
-	clashes map[*Plugin]error
+	plugins []*Plugin // in order of files, the attached ones last
+	claims  claims
 	// overdue: who has not come through its first attempt to start by now is waited for no longer.
 	overdue bool
+	// supervise starts the supervisor of a plugin; nil while the Set does not run.
+	supervise func(p *Plugin)
 }
 
 // Open reads the plugin directory. It starts nothing; Run does. The error says that the directory cannot be read or that no
 // place for sockets can be made; a bad file in the directory is no error but shows in Status.
 func Open(o Options, listener Listener) (*Set, error) {
-	candidates, err := discover(o.Dir)
+	s := &Set{dir: o.Dir, only: o.Files, log: o.Log, claims: claims{by: map[*Plugin]*Info{}}}
+	files, err := s.files()
 	if err != nil {
 		return nil, err
 	}
-	socketDir, err := os.MkdirTemp("", "pergola-")
-	if err != nil {
-		return nil, fmt.Errorf("create directory for plugin sockets: %w", err)
-	}
-	if len(socketDir) > maxSocketDir {
-		return nil, errors.Join(
-			fmt.Errorf("directory for plugin sockets: the path %q has more than %d bytes, which a socket's name has no room for; set TMPDIR to a shorter one", socketDir, maxSocketDir),
-			os.Remove(socketDir))
-	}
-	s := &Set{dir: o.Dir, log: o.Log, clashes: map[*Plugin]error{}}
 	s.settings = &settings{
-		socketDir:    socketDir,
 		logLevel:     o.LogLevel.String(),
 		hostVersion:  o.HostVersion,
 		startTimeout: orDefault(o.StartTimeout, 30*time.Second),
 		stopGrace:    orDefault(o.StopGrace, 5*time.Second),
+		silence:      orDefault(o.Silence, 30*time.Second),
+		drain:        orDefault(o.Drain, 30*time.Second),
 		configs:      o.Configs,
+		profiles:     o.Profiles,
+		fallback:     o.DefaultProfile,
+		verification: newVerification(o.Verification),
 		clock:        o.Clock,
 		random:       o.Random,
 		listener:     listener,
-		changed:      func() { s.settleClaims(); listener.Changed() },
+		changed:      s.changed,
+		claim:        s.claim,
 	}
 	if s.settings.clock == nil {
 		s.settings.clock = clock.RealClock{}
@@ -117,15 +144,56 @@ func Open(o Options, listener Listener) (*Set, error) {
 	if s.settings.random == nil {
 		s.settings.random = rand.Float64
 	}
-	for _, c := range candidates {
-		p := &Plugin{file: c.file, path: c.path, settings: s.settings, log: o.Log.With("plugin", c.file), state: Starting}
-		if c.refusal != nil {
-			p.state, p.problem, p.settled = Refused, c.refusal, true
-			p.log.Error("plugin is refused", "error", c.refusal.Error())
-		}
-		s.plugins = append(s.plugins, p)
+	if err := s.makeDirs(o.RunDir); err != nil {
+		return nil, err
 	}
+	for _, file := range files {
+		s.plugins = append(s.plugins, s.newPlugin(file))
+	}
+	for _, address := range o.Attach {
+		s.plugins = append(s.plugins, s.newAttached(address))
+	}
+	slices.SortFunc(s.plugins, inOrder)
 	return s, nil
+}
+
+// files are those of the plugin directory, if there is one, that are to be used.
+func (s *Set) files() ([]string, error) {
+	if s.dir == "" {
+		return nil, nil
+	}
+	files, err := discover(s.dir)
+	if len(s.only) > 0 {
+		files = slices.DeleteFunc(files, func(file string) bool { return !slices.Contains(s.only, file) })
+	}
+	return files, err
+}
+
+// makeDirs makes the places of sockets and temporary files.
+func (s *Set) makeDirs(runDir string) error {
+	own := runDir == ""
+	if own {
+		dir, err := os.MkdirTemp("", "pergola-")
+		if err != nil {
+			return fmt.Errorf("create directory for plugin sockets: %w", err)
+		}
+		runDir = dir
+	}
+	s.settings.socketDir, s.settings.tempDir = filepath.Join(runDir, "s"), filepath.Join(runDir, "t")
+	s.cleanUp = func() error {
+		if own {
+			return os.RemoveAll(runDir)
+		}
+		return errors.Join(os.RemoveAll(s.settings.socketDir), os.RemoveAll(s.settings.tempDir))
+	}
+	err := errors.Join(os.Mkdir(s.settings.socketDir, 0o700), os.Mkdir(s.settings.tempDir, 0o700))
+	if len(runDir) > maxRunDir {
+		err = fmt.Errorf("the path %q has more than %d bytes, which a socket's name has no room for; set TMPDIR to a shorter one", runDir, maxRunDir)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("directory for plugin sockets: %w", err), s.cleanUp())
+	}
+	return nil
 }
 
 func orDefault(d, fallback time.Duration) time.Duration {
@@ -135,18 +203,51 @@ func orDefault(d, fallback time.Duration) time.Duration {
 	return d
 }
 
+func (s *Set) newPlugin(file string) *Plugin {
+	log := s.log.With("plugin", file)
+	profile, ok := s.settings.profiles[file]
+	if !ok {
+		profile = s.settings.fallback
+	}
+	return s.plugin(file, profile, log, &programFile{dir: s.dir, file: file, profile: profile, settings: s.settings, log: log})
+}
+
+func (s *Set) newAttached(address string) *Plugin {
+	log := s.log.With("plugin", address)
+	return s.plugin(address, Profile{}, log, &attachment{address: address, settings: s.settings, log: log})
+}
+
+func (s *Set) plugin(file string, profile Profile, log *slog.Logger, from source) *Plugin {
+	settled := make(chan struct{})
+	return &Plugin{
+		file: file, settings: s.settings, profile: profile, source: from, log: log,
+		reloads: make(chan chan error), refusals: make(chan error, 1), ended: make(chan struct{}),
+		settled: settled, settle: sync.OnceFunc(func() { close(settled) }),
+		lifecycle: lifecycle{state: Starting},
+	}
+}
+
 // Run starts the plugins and keeps them running. It blocks until ctx ends and all plugins have ended, which takes a few
 // seconds at most. It is called once.
 func (s *Set) Run(ctx context.Context) error {
-	if len(s.plugins) == 0 {
-		s.log.Error("there are no plugins: put deployer binaries into the plugin directory and start again", "dir", s.dir)
-	}
 	var supervisors sync.WaitGroup
-	for _, p := range s.plugins {
-		if p.status().State != Refused {
-			supervisors.Go(func() { p.supervise(ctx) })
-		}
+	s.mu.Lock()
+	if len(s.plugins) == 0 {
+		s.log.Error("there are no plugins: put deployer binaries into the plugin directory and reload them", "dir", s.dir)
 	}
+	s.supervise = func(p *Plugin) {
+		life, discard := context.WithCancel(ctx)
+		p.discard = discard
+		supervisors.Go(func() {
+			defer discard()
+			p.supervise(life)
+		})
+	}
+	for _, p := range s.plugins {
+		s.supervise(p)
+	}
+	s.mu.Unlock()
+
 	settling, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	<-settling.Done()
@@ -155,9 +256,12 @@ func (s *Set) Run(ctx context.Context) error {
 		s.warnOfUnusedConfigs()
 	}
 	<-ctx.Done()
+	s.mu.Lock()
+	s.supervise = nil
+	s.mu.Unlock()
 	supervisors.Wait()
-	if err := os.RemoveAll(s.settings.socketDir); err != nil {
-		return fmt.Errorf("remove directory of plugin sockets: %w", err)
+	if err := s.cleanUp(); err != nil {
+		return fmt.Errorf("remove directories of plugins: %w", err)
 	}
 	return nil
 }
@@ -167,14 +271,44 @@ func (s *Set) stopSettling() {
 	s.mu.Lock()
 	s.overdue = true
 	s.mu.Unlock()
-	s.settings.changed()
+	s.changed()
+}
+
+// changed settles the claims if it is time for that, and tells the listener.
+func (s *Set) changed() {
+	s.mu.Lock()
+	var refused map[*Plugin]error
+	if !s.claims.settled && (s.overdue || s.allSettled()) {
+		refused = s.claims.settle()
+	}
+	s.mu.Unlock()
+	for p, err := range refused {
+		p.refuse(err)
+	}
+	s.settings.listener.Changed()
+}
+
+// allSettled tells whether every plugin has come through its first attempt to start.
+func (s *Set) allSettled() bool {
+	for _, p := range s.plugins {
+		if !p.hasSettled() {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Set) claim(p *Plugin, info *Info) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claims.make(p, info)
 }
 
 // warnOfUnusedConfigs tells of configuration for plugins that are not there, such as one whose name is mistyped.
 func (s *Set) warnOfUnusedConfigs() {
 	unused := maps.Clone(s.settings.configs)
-	names := make([]string, 0, len(s.plugins))
-	for _, p := range s.plugins {
+	var names []string
+	for _, p := range s.all() {
 		if name := p.Name(); name != "" {
 			delete(unused, name)
 			names = append(names, name)
@@ -185,54 +319,50 @@ func (s *Set) warnOfUnusedConfigs() {
 	}
 }
 
-// Status lists all plugins in order of their files.
-func (s *Set) Status() []Status {
+func (s *Set) all() []*Plugin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]Status, 0, len(s.plugins))
-	for _, p := range s.plugins {
-		status := p.status()
-		if clash := s.clashes[p]; clash != nil {
-			status.State, status.Problem = Refused, clash
-		}
-		list = append(list, status)
+	return slices.Clone(s.plugins)
+}
+
+// Status lists all plugins in order of their files.
+func (s *Set) Status() []Status {
+	var list []Status
+	for _, p := range s.all() {
+		list = append(list, p.status())
 	}
 	return list
 }
 
-// Ready is nil if there is a plugin and all of them are running. Otherwise it names each that is not, and why.
+// Ready is nil if there is a plugin and each is running, or will be again in a moment after its first crashes. Otherwise it names each
+// that is not, and why.
 func (s *Set) Ready() error {
-	if len(s.plugins) == 0 {
+	all := s.Status()
+	if len(all) == 0 {
 		return fmt.Errorf("no plugins in %s", s.dir)
 	}
 	var errs []error
-	for _, status := range s.Status() {
+	for _, status := range all {
 		switch {
+		case status.Ready():
 		case status.Problem != nil:
 			errs = append(errs, fmt.Errorf("plugin %s: %w", status.File, status.Problem))
-		case status.State != Running:
+		default:
 			errs = append(errs, fmt.Errorf("plugin %s: %s", status.File, strings.ToLower(string(status.State))))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Serving returns the plugins whose claims are settled: those that have run and that no other plugin clashes with. It is empty
-// until every plugin has come through its first attempt to start, so that a clash is known before any call, but for a few
-// seconds at most: a program that hangs must not keep the others from their work. Should it come to claim what another one
-// serves, both are refused from then on.
+// Serving returns the plugins that have run and that may serve what they claim. It is empty until every plugin has come through its
+// first attempt to start, so that a clash is known before any call, but for a few seconds at most: a program that hangs must not keep
+// the others from their work.
 func (s *Set) Serving() []*Plugin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var serving []*Plugin
 	for _, p := range s.plugins {
-		p.mu.Lock()
-		known, settled := p.info != nil, p.settled
-		p.mu.Unlock()
-		if !settled && !s.overdue {
-			return nil
-		}
-		if known && s.clashes[p] == nil {
+		if s.claims.has(p) && p.Name() != "" {
 			serving = append(serving, p)
 		}
 	}
@@ -247,45 +377,4 @@ func (s *Set) For(itemType v1alpha1.DeployItemType) *Plugin {
 		}
 	}
 	return nil
-}
-
-// settleClaims finds out which plugins claim the same type or name.
-func (s *Set) settleClaims() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	claimants := map[string][]*Plugin{}
-	for _, p := range s.plugins {
-		info := p.Info()
-		if info.Name == "" {
-			continue
-		}
-		claims := []string{fmt.Sprintf("the name %q", info.Name)}
-		for _, t := range info.Types {
-			claims = append(claims, fmt.Sprintf("deploy item type %q", t))
-		}
-		for _, claim := range claims {
-			claimants[claim] = append(claimants[claim], p)
-		}
-	}
-	for _, claim := range slices.Sorted(maps.Keys(claimants)) {
-		plugins := claimants[claim]
-		if len(plugins) < 2 {
-			continue
-		}
-		for _, p := range plugins {
-			if s.clashes[p] != nil {
-				continue
-			}
-			s.clashes[p] = fmt.Errorf("refused: %s is claimed by %s; leave one of them in the plugin directory", claim, fileNames(plugins))
-			s.log.Error("plugin is refused", "plugin", p.file, "error", s.clashes[p].Error())
-		}
-	}
-}
-
-func fileNames(plugins []*Plugin) string {
-	names := make([]string, 0, len(plugins))
-	for _, p := range plugins {
-		names = append(names, p.file)
-	}
-	return strings.Join(names, " and ")
 }

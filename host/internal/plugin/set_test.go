@@ -52,7 +52,7 @@ func TestRunLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // see abo
 
 // Not parallel: it changes the environment of the whole process.
 func TestOpenWithLongPathForSockets(t *testing.T) { //nolint:paralleltest // see above
-	long := filepath.Join(t.TempDir(), strings.Repeat("d", maxSocketDir))
+	long := filepath.Join(t.TempDir(), strings.Repeat("d", maxRunDir))
 	if err := os.Mkdir(long, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestReadyNamesEachPluginThatIsNot(t *testing.T) {
 	if err == nil {
 		t.Fatal("expected an error")
 	}
-	for _, want := range []string{"plugin crash: is no Pergola plugin", "plugin silent: starting", "plugin notes.txt: is not executable"} {
+	for _, want := range []string{"plugin crash: is no Pergola plugin", "plugin silent: starting", "plugin notes.txt: refused: is not executable"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("expected %q, but found: %v", want, err)
 		}
@@ -152,10 +152,10 @@ func TestClashes(t *testing.T) {
 			serving: []string{"c"},
 		},
 		"late": {
-			reason:  "one that comes late, after the other has served, takes nothing away unnoticed",
+			reason:  "one that comes late, after the other has served, takes nothing away",
 			files:   []string{"fails2_late_one", "raw_b_one", "raw_c_two"},
-			refused: map[string]string{"fails2_late_one": "fails2_late_one and raw_b_one", "raw_b_one": "fails2_late_one and raw_b_one"},
-			serving: []string{"c"},
+			refused: map[string]string{"fails2_late_one": `type "one" is that of raw_b_one, which serves it already`},
+			serving: []string{"b", "c"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestClashes(t *testing.T) {
 				if err := h.Ready(); err == nil || !strings.Contains(err.Error(), "plugin "+file+": refused") {
 					t.Errorf("%s: expected %s to be named, but found: %v", test.reason, file, err)
 				}
-				if p := h.For(v1alpha1.DeployItemType("one")); p != nil {
+				if p := h.For(v1alpha1.DeployItemType("one")); p != nil && p.file == file {
 					t.Errorf("%s: %s serves the type", test.reason, p.Name())
 				}
 			}

@@ -1,0 +1,69 @@
+package plugin
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+// attachable serves the echo deployer within the test's process, as a debugger would have it. end ends it.
+func attachable(t *testing.T) (address string, end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	at, done, err := sdk.ServeInProcess(ctx, slog.New(slog.DiscardHandler), echo{}, sdk.Name("echo"), sdk.Version("v1"), sdk.Types(echoType))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.Network + "://" + at.Address, func() { cancel(); <-done }
+}
+
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	address, end := attachable(t)
+	h := openHost(t, pluginDir(t, "raw_a_one"), func(o *Options) { o.Attach = []string{address} }).run()
+	h.waitFor("raw_a_one", Running)
+	s := h.waitFor(address, Running)
+	if s.Pid != 0 || s.Info == nil || s.Info.Name != "echo" {
+		t.Errorf("expected a plugin without a process of ours, but found %+v", s)
+	}
+	if outcome, err := h.call(t.Context(), address, "item"); err != nil || outcome.Succeeded == nil {
+		t.Errorf("expected success, but found %v (%v)", outcome, err)
+	}
+	eventually(t, "its wake-ups", func() bool { return len(h.wakeUps()) > 0 })
+	if done := h.reload(); len(done) > 0 {
+		t.Errorf("expected it to be left alone by a reload, but found %v", done)
+	}
+	end()
+	if s := h.waitFor(address, Backoff); !strings.Contains(s.Problem.Error(), "the connection was closed") {
+		t.Errorf("expected the end of the connection to be the reason, but found: %v", s.Problem)
+	}
+	if s := h.status("raw_a_one"); s.State != Running || s.Restarted() > 0 {
+		t.Errorf("expected the other one to be left alone, but found %+v", s)
+	}
+}
+
+// A host that ends, ends nothing that it has not started.
+func TestDetach(t *testing.T) {
+	t.Parallel()
+	address, end := attachable(t)
+	defer end()
+	for range 2 {
+		h := openHost(t, "", func(o *Options) { o.Attach = []string{address} }).run()
+		h.waitFor(address, Running)
+		h.end()
+	}
+}
+
+func TestAttachToNobody(t *testing.T) {
+	t.Parallel()
+	h := openHost(t, "", func(o *Options) { o.Attach = []string{"unix:///no/such/socket", "tcp://127.0.0.1:1"} }).run()
+	if s := h.waitFor("unix:///no/such/socket", Backoff); !strings.Contains(s.Problem.Error(), "nobody listens there") {
+		t.Errorf("expected that nobody listens, but found: %v", s.Problem)
+	}
+	if s := h.waitFor("tcp://127.0.0.1:1", Refused); !strings.Contains(s.Problem.Error(), "expected an address such as unix:///") {
+		t.Errorf("expected the form of the address to be refused, but found: %v", s.Problem)
+	}
+}

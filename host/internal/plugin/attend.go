@@ -1,0 +1,160 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+)
+
+const (
+	// checksPerSilence is how often the health of a plugin is checked within the time that it may be silent.
+	checksPerSilence = 3
+	// memoryInterval is how often the memory of a plugin is looked at that has a limit.
+	memoryInterval = time.Second
+	// watchPause is how long the host waits before it opens the wake-up stream again.
+	watchPause = time.Second
+	// wakeUpsPerSecond is how many wake-ups of one plugin are passed on in the long run, and wakeUpBurst how many at once.
+	wakeUpsPerSecond = 500
+	wakeUpBurst      = 5000
+)
+
+// attend looks after a process that takes calls: its health, its memory and its wake-ups. It ends with ctx.
+func (p *Plugin) attend(ctx context.Context, l *life) {
+	var all sync.WaitGroup
+	all.Go(func() { p.watch(ctx, l) })
+	if !l.process.foreign() {
+		all.Go(func() { p.checkHealth(ctx, l.process) })
+		all.Go(func() { p.checkMemory(ctx, l.process) })
+	}
+	all.Wait()
+}
+
+// checkHealth kills a process that is wedged: one that has answered no check for the time that a plugin may be silent, or that has
+// said nothing in a call for so long, although its calls promise heartbeats.
+func (p *Plugin) checkHealth(ctx context.Context, proc *process) {
+	clock, silence := p.settings.clock, p.settings.silence
+	interval := silence / checksPerSilence
+	ticker := clock.NewTicker(interval)
+	defer ticker.Stop()
+	healthy, last := clock.Now(), clock.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+		err := proc.check(ctx, interval)
+		if ctx.Err() != nil {
+			return
+		}
+		now := clock.Now()
+		// A host that was stopped itself, or got no processor, has heard nothing for a reason that is not the plugin's.
+		asleep := now.Sub(last) > (checksPerSilence-1)*interval+interval/2
+		last = now
+		switch silent := proc.calls.silent(silence); {
+		case asleep:
+			p.log.Info("the host was asleep; the plugin is not held to account for that time", "since", now.Sub(healthy).String())
+			healthy = now
+		case err != nil && now.Sub(healthy) >= silence-interval/2:
+			proc.condemn(&condemnation{reason: ReasonWedged, why: fmt.Sprintf("it has answered no health check for %s: %s", silence, bounded(err.Error()))})
+		case err != nil:
+			p.log.Debug("plugin does not answer the health check", "error", err.Error())
+		case silent != nil:
+			proc.condemn(&condemnation{reason: ReasonWedged, culprit: silent, why: fmt.Sprintf("it has said nothing in a call for %s, not even a heartbeat", silence)})
+		default:
+			healthy = now
+		}
+	}
+}
+
+// check asks for the health of a plugin. An answer is one, whatever it says, unless it says that the plugin does not serve.
+func (p *process) check(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	answer, err := p.health.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: goplugin.GRPCServiceName})
+	switch status.Code(err) {
+	case codes.OK:
+		if answer.GetStatus() == grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+			return errors.New("it says that it does not serve")
+		}
+		return nil
+	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled:
+		return err
+	default:
+		return nil
+	}
+}
+
+// checkMemory kills a process that takes more memory than it may, together with its children.
+func (p *Plugin) checkMemory(ctx context.Context, proc *process) {
+	limit := p.profile.Memory
+	if limit == 0 {
+		return
+	}
+	ticker := p.settings.clock.NewTicker(memoryInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+		if used := proc.memory(); used > limit {
+			proc.condemn(&condemnation{reason: ReasonMemory, why: fmt.Sprintf("it has taken %d MiB of memory, and may take %d MiB", used>>20, limit>>20)})
+		}
+	}
+}
+
+// watch passes the plugin's wake-ups on until ctx ends or the process does.
+func (p *Plugin) watch(ctx context.Context, l *life) {
+	if !l.info.Capabilities.Watch {
+		return
+	}
+	pace := rate.NewLimiter(wakeUpsPerSecond, wakeUpBurst)
+	for {
+		if err := p.forwardWakeUps(ctx, l.process, pace); ctx.Err() == nil {
+			p.log.Warn("plugin stopped sending wake-ups; its items are polled until it is asked again", "error", err.Error())
+		}
+		timer := p.settings.clock.NewTimer(watchPause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C():
+		}
+	}
+}
+
+// forwardWakeUps passes wake-ups on until the stream ends; the error says why it did.
+func (p *Plugin) forwardWakeUps(ctx context.Context, proc *process, pace *rate.Limiter) error {
+	wakeUps, err := proc.client.Watch(ctx, &deployerv1.WatchRequest{})
+	if err != nil {
+		return err
+	}
+	for {
+		wakeUp, err := wakeUps.Recv()
+		if errors.Is(err, io.EOF) {
+			return errors.New("it ended the stream")
+		}
+		if err != nil {
+			return err
+		}
+		if len(wakeUp.GetNamespace())+len(wakeUp.GetName()) <= 2*maxText {
+			p.settings.listener.WakeUp(p, wakeUp.GetNamespace(), wakeUp.GetName())
+		}
+		if err := pace.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// underWay calls a plugin and waits until it has begun. The channel gives the error of the call.
+func (h *host) underWay(file, item string) <-chan error {
+	h.t.Helper()
+	before := h.status(file).Calls
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.call(h.t.Context(), file, item)
+		ended <- err
+	}()
+	eventually(h.t, "the call to begin", func() bool { return h.status(file).Calls > before })
+	return ended
+}
+
+func TestSilentCall(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	h := runHost(t, pluginDir(t, "raw"), withClock(clock))
+	speaking, silent := h.underWay("raw", "beat"), h.underWay("raw", "hang")
+	eventually(t, "the plugin to be killed", func() bool {
+		clock.Step(time.Second)
+		return h.status("raw").Restarts[ReasonWedged] > 0
+	})
+	if err := <-silent; !errors.Is(err, ErrCrashed) || !strings.Contains(err.Error(), "said nothing in a call for 30s") {
+		t.Errorf("expected that the silent call is to blame, but found: %v", err)
+	}
+	if err := <-speaking; !errors.Is(err, ErrNotRunning) || errors.Is(err, ErrCrashed) {
+		t.Errorf("expected that the other one is not, but found: %v", err)
+	}
+}
+
+// A host that got no processor for long has heard nothing for a reason of its own.
+func TestSilenceOfASleepingHost(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	h := runHost(t, pluginDir(t, "raw"), withClock(clock))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	heard := make(chan struct{})
+	go func() {
+		_, _ = h.plugin("raw").Call(ctx, Reconcile, Call{DeployItem: deployItem("hold")}, &observer{
+			progress: func(string, string) { close(heard) },
+		})
+	}()
+	<-heard
+	clock.Step(time.Hour)
+	eventually(t, "the look at the plugin after the sleep", func() bool { return len(h.log.with("the host was asleep")) > 0 })
+	leaveIn(t, h.dir, "go")
+	eventually(t, "the end of the call", func() bool { return h.status("raw").Calls == 0 })
+	if got := h.status("raw"); got.Restarted() > 0 || got.State != Running {
+		t.Errorf("expected the plugin to be left alone, but found %+v", got)
+	}
+}
+
+// All calls of a process that answers nothing may be why.
+func TestWedgedProcess(t *testing.T) {
+	t.Parallel()
+	h := runHost(t, pluginDir(t, "raw"), func(o *Options) { o.Silence = 1500 * time.Millisecond })
+	one, other := h.underWay("raw", "beat"), h.underWay("raw", "beat")
+	h.signal("raw", syscall.SIGSTOP)
+	for _, ended := range []<-chan error{one, other} {
+		if err := <-ended; !errors.Is(err, ErrCrashed) || !strings.Contains(err.Error(), "answered no health check") {
+			t.Errorf("expected that the call may be to blame, but found: %v", err)
+		}
+	}
+	eventually(t, "the plugin to run again", func() bool {
+		s := h.status("raw")
+		return s.State == Running && s.Restarts[ReasonWedged] > 0
+	})
+}
+
+// health is a health service that answers in one way.
+type health struct {
+	grpc_health_v1.HealthClient
+
+	answer grpc_health_v1.HealthCheckResponse_ServingStatus
+	err    error
+}
+
+func (h health) Check(context.Context, *grpc_health_v1.HealthCheckRequest, ...grpc.CallOption) (*grpc_health_v1.HealthCheckResponse, error) {
+	return &grpc_health_v1.HealthCheckResponse{Status: h.answer}, h.err
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reason string
+		health health
+		well   bool
+	}{
+		"serving":     {"it says so", health{answer: grpc_health_v1.HealthCheckResponse_SERVING}, true},
+		"not serving": {"it says so", health{answer: grpc_health_v1.HealthCheckResponse_NOT_SERVING}, false},
+		"unknown":     {"it answers", health{answer: grpc_health_v1.HealthCheckResponse_UNKNOWN}, true},
+		"no service":  {"it answers, though it should have the service", health{err: status.Error(codes.Unimplemented, "")}, true},
+		"late":        {"no answer", health{err: status.Error(codes.DeadlineExceeded, "")}, false},
+		"gone":        {"no answer", health{err: status.Error(codes.Unavailable, "")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &process{health: test.health}
+			if err := p.check(t.Context(), time.Minute); (err == nil) != test.well {
+				t.Errorf("%s: found: %v", test.reason, err)
+			}
+		})
+	}
+}
+
+// stubLink is a process that takes as much memory as the test says.
+type stubLink struct {
+	launched
+
+	bytes  atomic.Uint64
+	killed chan struct{}
+}
+
+func (l *stubLink) memory() uint64 { return l.bytes.Load() }
+func (l *stubLink) kill()          { close(l.killed) }
+func (l *stubLink) pid() int       { return 1 }
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(time.Time{})
+	link := &stubLink{killed: make(chan struct{})}
+	proc := &process{link: link, log: slog.New(slog.DiscardHandler)}
+	p := &Plugin{profile: Profile{Memory: 100 << 20}, settings: &settings{clock: clock}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.checkMemory(ctx, proc)
+	}()
+	eventually(t, "the first look to be awaited", clock.HasWaiters)
+	link.bytes.Store(100 << 20)
+	clock.Step(memoryInterval)
+	if proc.sentence() != nil {
+		t.Error("the limit itself is too much")
+	}
+	link.bytes.Store(101 << 20)
+	eventually(t, "the process to be killed", func() bool {
+		clock.Step(memoryInterval)
+		select {
+		case <-link.killed:
+			return true
+		default:
+			return false
+		}
+	})
+	if s := proc.sentence(); s.reason != ReasonMemory || s.why != "it has taken 101 MiB of memory, and may take 100 MiB" {
+		t.Errorf("expected memory to be the reason, but found %+v", s)
+	}
+	cancel()
+	<-done
+}
+
+// However many calls fail at once, there is one restart.
+func TestNoRestartStorm(t *testing.T) {
+	t.Parallel()
+	h := start(t, "raw")
+	var ended []<-chan error
+	for range 64 {
+		ended = append(ended, h.underWay("raw", "beat"))
+	}
+	h.crash("raw")
+	for _, e := range ended {
+		if err := <-e; !errors.Is(err, ErrCrashed) {
+			t.Errorf("expected ErrCrashed, but found: %v", err)
+		}
+	}
+	eventually(t, "the plugin to run again", func() bool { return h.status("raw").State == Running && h.status("raw").Restarted() > 0 })
+	if got := h.status("raw"); got.Restarted() != 1 {
+		t.Errorf("expected one restart, but found %v", got.Restarts)
+	}
+}

@@ -1,0 +1,179 @@
+package plugin
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
+	"github.com/pergola-deploy/pergola/host/internal/plugin/program"
+)
+
+// lockName is what a lock file is called by convention, and signatureSuffix what is put behind it for its signature. Both may lie in the
+// plugin directory.
+const (
+	lockName        = "plugins.lock"
+	signatureSuffix = ".minisig"
+)
+
+// discover lists the files of the plugin directory in order of names. Hidden files are passed over, because mounted volumes are full of
+// them, and so are a lock file and its signature; everything else is meant to be a plugin.
+func discover(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read plugin directory: %w", err)
+	}
+	var files []string
+	for _, entry := range entries {
+		name := entry.Name()
+		if !strings.HasPrefix(name, ".") && name != lockName && name != lockName+signatureSuffix {
+			files = append(files, name)
+		}
+	}
+	return files, nil
+}
+
+// programFile is a plugin's file in the plugin directory. Its process is started from the file as it was when the plugin was started
+// first or reloaded: one that somebody puts in its place is not picked up by a restart.
+type programFile struct {
+	dir, file string
+	profile   Profile
+	settings  *settings
+	log       *slog.Logger
+
+	mu     sync.Mutex
+	opened *program.Program
+	facts  facts // of the file when it was opened
+}
+
+var _ source = (*programFile)(nil)
+
+// facts tell one state of a file from another one.
+type facts struct {
+	info     fs.FileInfo
+	size     int64
+	modified time.Time
+}
+
+func factsOf(info fs.FileInfo) facts {
+	return facts{info: info, size: info.Size(), modified: info.ModTime()}
+}
+
+func (f facts) same(other facts) bool {
+	return f.info != nil && other.info != nil && os.SameFile(f.info, other.info) && f.size == other.size && f.modified.Equal(other.modified)
+}
+
+func (f *programFile) start(ctx context.Context, fresh bool) (*process, error) {
+	opened, err := f.open(fresh)
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) {
+		return nil, err // which says nothing about the plugin
+	}
+	if err != nil {
+		return nil, refusal(err)
+	}
+	if err := f.verify(opened); err != nil {
+		return nil, refusal(err)
+	}
+	return launch(ctx, opened, f.profile, f.settings, f.log)
+}
+
+// open opens the file, unless it is open and has not to be fresh. An open one must not have changed: what was checked is what is run.
+// Nobody but the supervisor opens and closes.
+func (f *programFile) open(fresh bool) (*program.Program, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.opened != nil && !fresh {
+		info, err := f.opened.File.Stat()
+		if err != nil {
+			return nil, fmt.Errorf("cannot be examined: %w", err)
+		}
+		if !f.facts.same(factsOf(info)) {
+			return nil, errors.New("was changed since it was loaded; reload the plugins to use it as it is now")
+		}
+		return f.opened, nil
+	}
+	opened, err := program.Open(f.dir, f.file)
+	if err != nil {
+		return nil, err
+	}
+	info, err := opened.File.Stat()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot be examined: %w", err), opened.Close())
+	}
+	f.closeOpened()
+	f.opened, f.facts = opened, factsOf(info)
+	return opened, nil
+}
+
+// verify compares a program with the lock file, if there is one.
+func (f *programFile) verify(opened *program.Program) error {
+	return f.settings.verification.judge(f.log, func(lock *lockfile.File) error {
+		sum, err := opened.Sum()
+		if err != nil {
+			return err
+		}
+		return lock.Check(f.file, sum)
+	})
+}
+
+func (f *programFile) vouch(info *Info) error {
+	return f.settings.verification.judge(f.log, func(lock *lockfile.File) error {
+		types := make([]string, 0, len(info.Types))
+		for _, t := range info.Types {
+			types = append(types, string(t))
+		}
+		return lock.CheckInfo(f.file, info.Name, info.Version, types)
+	})
+}
+
+func (f *programFile) changed() bool {
+	info, err := os.Stat(filepath.Join(f.dir, f.file))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return err != nil || !f.facts.same(factsOf(info))
+}
+
+// revoked tells why the program that was started last must not run any more, by the lock file as it is now.
+func (f *programFile) revoked() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.opened == nil {
+		return nil
+	}
+	return f.verify(f.opened)
+}
+
+// sum is the checksum of what was loaded.
+func (f *programFile) sum() (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.opened == nil {
+		return "", nil
+	}
+	sum, err := f.opened.Sum()
+	return hex.EncodeToString(sum[:]), err
+}
+
+func (f *programFile) attached() bool { return false }
+
+func (f *programFile) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closeOpened()
+}
+
+func (f *programFile) closeOpened() {
+	if f.opened != nil {
+		_ = f.opened.Close() // it was only read
+		f.opened = nil
+	}
+}

@@ -1,0 +1,163 @@
+package plugin
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reason   string
+		failures int
+		random   float64
+		want     time.Duration
+	}{
+		"first":      {"it begins with a quarter of a second", 0, 0, 250 * time.Millisecond},
+		"second":     {"it doubles", 1, 0, 500 * time.Millisecond},
+		"seventh":    {"it still does", 6, 0, 16 * time.Second},
+		"eighth":     {"it does not grow beyond half a minute", 7, 0, 30 * time.Second},
+		"many":       {"it never overflows", math.MaxInt, 0, 30 * time.Second},
+		"half":       {"chance takes something off", 0, 0.5, 225 * time.Millisecond},
+		"all but it": {"chance takes a fifth off at most", 7, 1, 24 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := backoff(test.failures, test.random); got != test.want {
+				t.Errorf("%s: expected %s, but found %s", test.reason, test.want, got)
+			}
+		})
+	}
+}
+
+func TestBackoffProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		failures := rapid.IntRange(0, math.MaxInt-1).Draw(t, "failures")
+		random := rapid.Float64Range(0, math.Nextafter(1, 0)).Draw(t, "random")
+		pause, base := backoff(failures, random), backoff(failures, 0)
+		if pause <= 0 || pause > maxPause || base < firstPause {
+			t.Fatalf("%s of %s is out of bounds", pause, base)
+		}
+		if pause > base || pause < base*4/5 {
+			t.Fatalf("chance makes %s of %s", pause, base)
+		}
+		if next := backoff(failures+1, 0); next < base {
+			t.Fatalf("%s comes after %s", next, base)
+		}
+	})
+}
+
+func TestLifecycle(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	l := &lifecycle{}
+	fail := func(lived time.Duration, reason Reason) (pause time.Duration) {
+		t.Helper()
+		generation := l.start()
+		if l.state != Starting {
+			t.Fatalf("expected it to be starting, but found %s", l.state)
+		}
+		if lived >= 0 {
+			l.run(generation, now)
+			if l.state != Running {
+				t.Fatalf("expected it to be running, but found %s", l.state)
+			}
+			now = now.Add(lived)
+		}
+		pause, current := l.end(generation, reason, now, 0)
+		if !current {
+			t.Fatal("the end of the current generation counts as stale")
+		}
+		return pause
+	}
+	never := time.Duration(-1)
+	for i, step := range []struct {
+		reason string
+		lived  time.Duration
+		why    Reason
+		pause  time.Duration
+		state  State
+	}{
+		{"the first failure", never, ReasonStart, 250 * time.Millisecond, Backoff},
+		{"pauses grow", 0, ReasonExit, 500 * time.Millisecond, Backoff},
+		{"a short life is a failure like another", stableAfter - 1, ReasonExit, time.Second, Backoff},
+		{"still", never, ReasonStart, 2 * time.Second, Backoff},
+		{"the fifth failure in a row makes a crash loop", 0, ReasonWedged, 4 * time.Second, CrashLoop},
+		{"which goes on", 0, ReasonMemory, 8 * time.Second, CrashLoop},
+		{"a minute of life ends it", stableAfter, ReasonExit, 250 * time.Millisecond, Backoff},
+	} {
+		if pause := fail(step.lived, step.why); pause != step.pause || l.state != step.state {
+			t.Errorf("%d: %s: expected %s after a pause of %s, but found %s after %s", i, step.reason, step.state, step.pause, l.state, pause)
+		}
+	}
+	l.start()
+	want := map[Reason]int{ReasonStart: 2, ReasonExit: 3, ReasonWedged: 1, ReasonMemory: 1}
+	if diff := cmp.Diff(want, l.restarted()); diff != "" {
+		t.Errorf("restarts (-want +got):\n%s", diff)
+	}
+}
+
+// News of a process that was replaced, or whose end is known, must not end the one that runs.
+func TestStaleNewsChangeNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		l := &lifecycle{}
+		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		generations, alive := 0, false
+		for range rapid.IntRange(1, 50).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "seconds")) * time.Second)
+			of := rapid.IntRange(0, generations+1).Draw(t, "generation")
+			switch rapid.IntRange(0, 2).Draw(t, "event") {
+			case 0:
+				if generations++; l.start() != generations {
+					t.Fatalf("expected generation %d", generations)
+				}
+				alive = true
+			case 1:
+				before := *l
+				l.run(of, now)
+				if changed := l.state != before.state; changed && (of != generations || before.state != Starting) {
+					t.Fatalf("generation %d of %d made %s of %s", of, generations, l.state, before.state)
+				}
+			case 2:
+				before := *l
+				pause, current := l.end(of, ReasonExit, now, 0)
+				if current != (alive && of == generations && generations > 0) {
+					t.Fatalf("the end of generation %d of %d (alive %t) counts as current: %t", of, generations, alive, current)
+				}
+				if !current && (pause != 0 || l.state != before.state || l.failures != before.failures) {
+					t.Fatalf("stale news made %v of %v", l, before)
+				}
+				alive = alive && !current
+			}
+		}
+		total := 0
+		for _, n := range l.restarted() {
+			total += n
+		}
+		if total > max(generations-1, 0) {
+			t.Fatalf("%d restarts in %d generations", total, generations)
+		}
+	})
+}
+
+func TestForgiven(t *testing.T) {
+	t.Parallel()
+	l := &lifecycle{}
+	for range crashLoopAfter {
+		l.end(l.start(), ReasonExit, time.Time{}, 0)
+	}
+	l.forgive()
+	l.start()
+	if got := l.restarted()[ReasonReload]; got != 1 {
+		t.Errorf("expected one restart because of a reload, but found %v", l.restarted())
+	}
+	if pause, _ := l.end(l.generation, ReasonExit, time.Time{}, 0); pause != firstPause || l.state != Backoff {
+		t.Errorf("expected the failures before to be forgotten, but found %s after %s", l.state, pause)
+	}
+}

@@ -1,0 +1,47 @@
+package plugin
+
+import (
+	"fmt"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
+)
+
+// Profile says how the process of one plugin is run. The zero value stands for defaults.
+type Profile struct {
+	// Plugin is the name that the plugin must give itself.
+	Plugin string
+	// Args are the arguments of the program.
+	Args []string
+	// Environment are the names of variables of the host that the plugin gets beyond those that every plugin gets.
+	Environment []string
+	// Memory is how many bytes the process and its children may take; zero for no limit.
+	Memory uint64
+	// OpenFiles is how many files the process may have open; zero for as many as the host.
+	OpenFiles uint64
+	// Confinement says whether the process is kept from files and processes that are not its own.
+	Confinement sandbox.Mode
+	// Read and Write are files and directories that it may read, or read and write, although it is confined.
+	Read, Write []string
+}
+
+// profiles are the profiles of plugins by the name of their files.
+type profiles map[string]Profile
+
+// check tells what is wrong with a plugin of this name in this file: the profile of one plugin must not be applied to another, nor be
+// passed over because of the name of a file.
+func (all profiles) check(file, name string) error {
+	if profile, ok := all[file]; ok {
+		if profile.Plugin == name {
+			return nil
+		}
+		return fmt.Errorf("calls itself %q, but the host configuration says that the file %s is that of plugins.%s; set the field file there",
+			name, file, profile.Plugin)
+	}
+	for other, profile := range all {
+		if profile.Plugin == name {
+			return fmt.Errorf("calls itself %q, but the host configuration says that the file of plugins.%s is %s; set the field file there to %q",
+				name, name, other, file)
+		}
+	}
+	return nil
+}
