@@ -27,10 +27,10 @@ const (
 	patience = time.Minute
 	// parallel is how many requests prepare the items at the same time.
 	parallel = 32
-	// hostConfiguration of the hosts.
+	// hostConfiguration of the hosts, but for the directory that the plugin writes.
 	hostConfiguration = `apiVersion: host.pergola.dev/v1alpha1
 kind: HostConfiguration
-plugins: {counter: {workers: 4}}
+plugins: {counter: {workers: 4, confinement: {write: [%q]}}}
 `
 )
 
@@ -60,7 +60,7 @@ func (b *bench) newFleet(ctx context.Context) (*fleet, error) {
 // launch starts a replica, which need not be ready yet.
 func (f *fleet) launch(ctx context.Context) (*testenv.Replica, error) {
 	config := filepath.Join(f.dir, "host.yaml")
-	if err := os.WriteFile(config, []byte(hostConfiguration), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, hostConfiguration, f.dir), 0o600); err != nil {
 		return nil, fmt.Errorf("write HostConfiguration: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)

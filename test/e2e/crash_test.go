@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -75,19 +76,21 @@ func TestPluginCrashesInACall(t *testing.T) {
 	item := newItem(namespace, "item", probeType, probeConfig(dir, "crashUnless"))
 	create(t, item)
 	jobID := setJob(t, item)
+	carryOut(t, newItem(namespace, "mock", mockType, mockSucceeds), v1alpha1.DeployItemPhaseSucceeded)
+	carryOut(t, newItem(namespace, "other", probeType, probeConfig(t.TempDir())), v1alpha1.DeployItemPhaseSucceeded)
 
-	eventually(t, "the plugin to crash at least twice", func(context.Context) (string, error) {
-		if calls := lines(t, filepath.Join(dir, "trace")); len(calls) < 2 {
-			return fmt.Sprintf("calls %v", calls), nil
-		}
-		return "", nil
-	})
-	carryOut(t, newItem(namespace, "other", mockType, mockSucceeds), v1alpha1.DeployItemPhaseSucceeded)
-	touch(t, filepath.Join(dir, "crashUnless"))
-
-	if item = waitFinished(t, item, jobID); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		t.Errorf("expected the job to succeed, but found %s", describe(item))
+	item = waitFinished(t, item, jobID)
+	last := item.Status.LastError
+	if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || last == nil || last.Reason != "PluginCrashed" ||
+		!slices.Contains(last.Codes, v1alpha1.ErrorInternalProblem) {
+		t.Errorf("expected the job to fail because the plugin crashed, but found %s", describe(item))
 	}
+	if calls := lines(t, filepath.Join(dir, "trace")); len(calls) != 3 {
+		t.Errorf("expected three calls, but found %v", calls)
+	}
+
+	touch(t, filepath.Join(dir, "crashUnless"))
+	carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
 }
 
 func TestKillHostInTheMiddle(t *testing.T) {

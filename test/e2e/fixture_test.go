@@ -56,6 +56,9 @@ func eventually(t *testing.T, what string, condition func(ctx context.Context) (
 func startHost(t *testing.T, o testenv.HostOptions) *testenv.Host {
 	t.Helper()
 	o.Binary, o.Kubeconfig = binaries+"/pergola", controlPlane.Kubeconfig
+	if o.Config == "" {
+		o.Config = writeConfig(t, anyConfig)
+	}
 	host, err := testenv.StartHost(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

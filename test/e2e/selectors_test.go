@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,16 +18,6 @@ targetSelectors:
 - labels:
   - {key: zone, operator: "=", values: [a]}
 `
-
-// writeConfig writes a HostConfiguration and returns its path.
-func writeConfig(t *testing.T, config string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "host.yaml")
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // createZoneTarget creates a Target in a zone. Nobody connects to it.
 func createZoneTarget(t *testing.T, namespace, name, zone string) *v1alpha1.Target {

@@ -31,6 +31,11 @@ type HostOptions struct {
 	PodName, PodNamespace string
 	// LogLevel defaults to info.
 	LogLevel string
+	// RunDir is the base of the run directory; empty for one that nobody else uses and that is removed at the end, however the host
+	// ends.
+	RunDir string
+	// Args are further arguments.
+	Args []string
 	// Log takes what the host logs; nil for nothing.
 	Log io.Writer
 }
@@ -59,6 +64,10 @@ func StartHost(ctx context.Context, o HostOptions) (*Host, error) {
 	if o.LogLevel != "" {
 		args = append(args, "--log-level", o.LogLevel)
 	}
+	if o.RunDir != "" {
+		args = append(args, "--run-dir", o.RunDir)
+	}
+	args = append(args, o.Args...)
 	// A host that is killed cannot remove its temporary files itself. The path is short: sockets go there.
 	temporary, err := os.MkdirTemp("", "host-")
 	if err != nil {
@@ -156,6 +165,9 @@ func (h *Host) Stop(ctx context.Context) error {
 // Terminate asks the host to stop, as Kubernetes does, and waits for nothing. It asks once, however often it is called: a second signal
 // would end a host that is about to end in order.
 func (h *Host) Terminate() error { return h.ask() }
+
+// HangUp asks the host to reload its plugins, and waits for nothing.
+func (h *Host) HangUp() error { return h.signal(syscall.SIGHUP) }
 
 // signal sends a signal to the host, if it has not ended.
 func (h *Host) signal(signal syscall.Signal) error {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -27,10 +29,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
+	"github.com/pergola-deploy/pergola/host/internal/control"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/host/internal/rundir"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -40,11 +45,21 @@ func newHostCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "host",
 		Short: "Run the host: load the deployers of a directory and carry out DeployItems with them",
-		Args:  cobra.NoArgs,
+		Long: `Run the host: load the deployers of a directory and carry out DeployItems with them.
+
+SIGTERM ends the host once the calls under way have come to an end. SIGHUP has it reload its plugins, like
+"pergola plugins reload".`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := sandbox.Protect(); err != nil {
+				return fmt.Errorf("keep plugins from reading the memory of the host: %w", err)
+			}
 			settings, err := flags.settings(cmd.Flags().Changed, defaultIdentity())
 			if err != nil {
 				return err
+			}
+			if len(flags.attach) > 0 && !cmd.Flags().Changed("plugin-dir") {
+				flags.pluginDir = ""
 			}
 			return withAdvice(runHost(cmd.Context(), flags, settings))
 		},
@@ -66,6 +81,10 @@ func defaultIdentity() string {
 
 // runHost runs the host until ctx ends, and then lets the calls under way come to an end before it ends the plugins.
 func runHost(ctx context.Context, flags *hostFlags, settings *config.HostConfiguration) error {
+	// One waits, which stands for all that come during a reload.
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, syscall.SIGHUP)
+	defer signal.Stop(hangUps)
 	log, level, err := newLogger(settings.Log)
 	if err != nil {
 		return err
@@ -82,9 +101,9 @@ func runHost(ctx context.Context, flags *hostFlags, settings *config.HostConfigu
 	if err != nil {
 		return err
 	}
-	h := &host{flags: flags, settings: settings, replicas: replicas, log: log, level: level}
+	h := &host{flags: flags, settings: settings, replicas: replicas, log: log, level: level, hangUps: hangUps}
 	if err := h.setUp(ctx, cluster, podCluster); err != nil {
-		return errors.Join(err, replicas.abandon(ctx))
+		return errors.Join(err, h.discard(ctx))
 	}
 	return h.run(ctx)
 }
@@ -96,10 +115,13 @@ type host struct {
 	replicas *replicas
 	log      *slog.Logger
 	level    slog.Level
+	hangUps  <-chan os.Signal
 
+	runDir      *rundir.Dir
 	manager     manager.Manager
 	plugins     *plugin.Set
 	deployItems *controller.Controller
+	control     *control.Server
 }
 
 // setUp makes everything that the host consists of, and starts nothing.
@@ -117,20 +139,12 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 		Workers:        h.settings.Workers,
 		PluginWorkers:  pluginWorkers(h.settings),
 		AbortTimeout:   h.settings.Timeouts.Abort.Duration,
+		MaxCrashes:     h.settings.MaxPluginCrashes,
 		Selectors:      selectors,
 		DefaultContext: h.flags.standalone,
 		Log:            h.log,
 	})
-	h.plugins, err = plugin.Open(plugin.Options{
-		Dir:          h.flags.pluginDir,
-		Log:          h.log,
-		LogLevel:     h.level,
-		HostVersion:  version,
-		StartTimeout: h.settings.Timeouts.PluginStart.Duration,
-		StopGrace:    h.settings.Timeouts.PluginStop.Duration,
-		Configs:      pluginConfigs(h.settings),
-	}, h.deployItems)
-	if err != nil {
+	if err := h.openPlugins(ctx); err != nil {
 		return err
 	}
 	h.deployItems.SetPlugins(h.plugins)
@@ -146,6 +160,18 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 		return fmt.Errorf("set up the host: %w", err)
 	}
 	return h.measure(ctx, podCluster)
+}
+
+// discard gives back what a host has that is not run.
+func (h *host) discard(ctx context.Context) error {
+	errs := []error{h.replicas.abandon(ctx)}
+	if h.control != nil {
+		errs = append(errs, h.control.Close())
+	}
+	if h.runDir != nil {
+		errs = append(errs, h.runDir.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // setJobs has the host set jobs, too.
@@ -184,7 +210,7 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 		return err
 	}
 	h.log.Info("host is starting", "version", version, "config", h.flags.config, "pluginDir", h.flags.pluginDir,
-		"identity", h.settings.Identity, "standalone", h.flags.standalone, "locking", !h.replicas.alone(),
+		"attached", h.flags.attach, "runDir", h.runDir.Path(), "identity", h.settings.Identity, "standalone", h.flags.standalone, "locking", !h.replicas.alone(),
 		"listenAddress", endpoints.Address())
 	if err := h.manager.Add(endpoints); err != nil {
 		return fmt.Errorf("set up the host: %w", err)
@@ -200,7 +226,7 @@ func (h *host) run(ctx context.Context) error {
 	pluginsCtx, endPlugins := context.WithCancel(context.WithoutCancel(ctx))
 	replicasCtx, endReplicas := context.WithCancel(context.WithoutCancel(ctx))
 	pluginsEnded, replicasEnded := make(chan error, 1), make(chan error, 1)
-	go func() { pluginsEnded <- h.plugins.Run(pluginsCtx) }()
+	go func() { pluginsEnded <- h.runPlugins(pluginsCtx) }()
 	go func() {
 		defer stop()
 		replicasEnded <- h.replicas.run(replicasCtx)
@@ -210,7 +236,7 @@ func (h *host) run(ctx context.Context) error {
 	endPlugins()
 	err = errors.Join(err, <-pluginsEnded)
 	endReplicas()
-	return errors.Join(err, <-replicasEnded)
+	return errors.Join(err, <-replicasEnded, h.runDir.Close())
 }
 
 // ready is why the host cannot work yet, or any more; nil if it can.

@@ -41,6 +41,6 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.AddCommand(newHostCommand(), newCRDsCommand())
+	cmd.AddCommand(newHostCommand(), newPluginsCommand(), newCRDsCommand())
 	return cmd
 }

@@ -34,6 +34,15 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) (code int, err error) {
+	// Short, because sockets go there.
+	temporary, err := os.MkdirTemp("/tmp", "cmd")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
+	if err := os.Setenv("TMPDIR", temporary); err != nil {
+		return 1, err
+	}
 	assets, err := testenv.Assets(context.Background())
 	if err != nil {
 		return 1, err

@@ -17,6 +17,8 @@ type hostFlags struct {
 	// hostKubeconfig is that of the cluster of the host's pods.
 	hostKubeconfig string
 	pluginDir      string
+	attach         []string
+	runDir         string
 	standalone     bool
 	// Those below are fields of the HostConfiguration, too; see overrides.
 	identity  string
@@ -34,7 +36,10 @@ func (f *hostFlags) addTo(cmd *cobra.Command) {
 		"kubeconfig of the cluster with the DeployItems; without it $KUBECONFIG, or the cluster that this pod runs in")
 	flags.StringVar(&f.hostKubeconfig, "host-kubeconfig", "",
 		"kubeconfig of the cluster that the host's own pods run in; without it that of --kubeconfig")
-	flags.StringVar(&f.pluginDir, "plugin-dir", "/plugins", "directory with the deployer binaries")
+	flags.StringVar(&f.pluginDir, "plugin-dir", defaultPluginDir, "directory with the deployer binaries")
+	flags.StringArrayVar(&f.attach, "attach", nil,
+		"address of a plugin that was started by hand, such as unix:///tmp/hello/plugin.sock; may be given several times. Without --plugin-dir no directory is read then")
+	addRunDir(flags, &f.runDir)
 	flags.BoolVar(&f.standalone, "standalone", false,
 		"also set jobs: work without a Landscaper. Never use it beside one")
 	flags.StringVar(&f.listen, "listen-address", defaults.ListenAddress, "address for /healthz, /readyz and /metrics")
@@ -89,24 +94,6 @@ func (f *hostFlags) settings(given func(flag string) bool, identity string) (*co
 		return nil, err
 	}
 	return settings, nil
-}
-
-// pluginConfigs are the configuration documents of the plugins that the configuration names.
-func pluginConfigs(settings *config.HostConfiguration) map[string][]byte {
-	configs := make(map[string][]byte, len(settings.Plugins))
-	for name, p := range settings.Plugins {
-		configs[name] = p.Config
-	}
-	return configs
-}
-
-// pluginWorkers are the workers of the plugins that have a number of their own.
-func pluginWorkers(settings *config.HostConfiguration) map[string]int {
-	workers := make(map[string]int, len(settings.Plugins))
-	for name, p := range settings.Plugins {
-		workers[name] = p.Workers
-	}
-	return workers
 }
 
 // jobOptions are the timeouts of standalone mode. One that is "none" is zero.

@@ -62,6 +62,8 @@ func connect(ctx context.Context, conn *grpc.ClientConn) error {
 	return nil
 }
 
+func (a *attachment) settle(bool) {}
+
 func (a *attachment) vouch(*Info) error { return nil }
 
 func (a *attachment) revoked() error { return nil }

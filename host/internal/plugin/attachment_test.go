@@ -23,7 +23,10 @@ func attachable(t *testing.T) (address string, end func()) {
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	address, end := attachable(t)
-	h := openHost(t, pluginDir(t, "raw_a_one"), func(o *Options) { o.Attach = []string{address} }).run()
+	h := openHost(t, pluginDir(t, "raw_a_one"), func(o *Options) {
+		o.Attach = []string{address}
+		o.Profiles = map[string]Profile{"another-file": {Plugin: "echo"}} // of the one that it stands for
+	}).run()
 	h.waitFor("raw_a_one", Running)
 	s := h.waitFor(address, Running)
 	if s.Pid != 0 || s.Info == nil || s.Info.Name != "echo" {

@@ -53,6 +53,9 @@ type programFile struct {
 	mu     sync.Mutex
 	opened *program.Program
 	facts  facts // of the file when it was opened
+	// before is what was open before a fresh start, until it is settled which of the two is used.
+	before      *program.Program
+	beforeFacts facts
 }
 
 var _ source = (*programFile)(nil)
@@ -109,9 +112,23 @@ func (f *programFile) open(fresh bool) (*program.Program, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot be examined: %w", err), opened.Close())
 	}
-	f.closeOpened()
+	f.before, f.beforeFacts = f.opened, f.facts
 	f.opened, f.facts = opened, factsOf(info)
 	return opened, nil
+}
+
+func (f *programFile) settle(used bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.before == nil {
+		return
+	}
+	if !used {
+		f.opened, f.before = f.before, f.opened
+		f.facts = f.beforeFacts
+	}
+	_ = f.before.Close() // it was only read
+	f.before = nil
 }
 
 // verify compares a program with the lock file, if there is one.
@@ -126,6 +143,9 @@ func (f *programFile) verify(opened *program.Program) error {
 }
 
 func (f *programFile) vouch(info *Info) error {
+	if err := f.settings.profiles.check(f.file, info.Name); err != nil {
+		return err
+	}
 	return f.settings.verification.judge(f.log, func(lock *lockfile.File) error {
 		types := make([]string, 0, len(info.Types))
 		for _, t := range info.Types {
@@ -166,6 +186,7 @@ func (f *programFile) sum() (string, error) {
 func (f *programFile) attached() bool { return false }
 
 func (f *programFile) close() {
+	f.settle(true)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closeOpened()

@@ -43,9 +43,6 @@ func (p *Plugin) recognize(info *Info) error {
 		return fmt.Errorf("has become another plugin (%q for %q instead of %q for %q); restart the host to use it",
 			info.Name, info.Types, before.Name, before.Types)
 	}
-	if err := p.settings.profiles.check(p.file, info.Name); err != nil {
-		return err
-	}
 	return p.source.vouch(info)
 }
 

@@ -43,6 +43,8 @@ type source interface {
 	// a few seconds later. Nothing is left running when it fails. fresh tells that a file that has changed is to be used as it is
 	// now.
 	start(ctx context.Context, fresh bool) (*process, error)
+	// settle tells whether what a fresh start has loaded is used from now on, or what was used before.
+	settle(used bool)
 	// vouch tells what speaks against a plugin that says this about itself.
 	vouch(info *Info) error
 	// changed tells whether a fresh start would run something else than the last one did.

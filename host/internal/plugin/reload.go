@@ -63,18 +63,23 @@ func (s *Set) Reload(ctx context.Context, files ...string) ([]Reloaded, error) {
 			all.Go(func() { done.add(p, ActionAdd, p.firstAttempt(ctx)) })
 			continue
 		}
-		running := p.status().State == Running
-		if err := p.source.revoked(); running && err != nil {
-			p.refuse(err)
-			done.add(p, ActionRefuse, nil)
-			continue
-		}
-		if !running || p.source.changed() || slices.Contains(files, p.file) {
-			all.Go(func() { done.add(p, ActionRestart, p.reload(ctx)) })
-		}
+		all.Go(func() { s.reload(ctx, p, slices.Contains(files, p.file), done) })
 	}
 	all.Wait()
 	return done.inOrder(), ctx.Err()
+}
+
+// reload reloads one plugin, if it is named or there is a reason to. A file that has changed is what the lock file is about, and not the
+// process that still runs, as long as a new one can take its place.
+func (s *Set) reload(ctx context.Context, p *Plugin, named bool, done *reloads) {
+	running := p.status().State == Running
+	if !running || named || p.source.changed() {
+		done.add(p, ActionRestart, p.reload(ctx))
+	}
+	if err := p.source.revoked(); running && err != nil {
+		p.refuse(err)
+		done.add(p, ActionRefuse, nil)
+	}
 }
 
 func (s *Set) isRun() bool {

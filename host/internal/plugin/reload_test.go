@@ -305,3 +305,28 @@ func TestReloadsAmongCrashes(t *testing.T) {
 		t.Errorf("expected success, but found %v (%v)", outcome, err)
 	}
 }
+
+// A reload that fails changes nothing: not what a crash starts again, and not that the file is still to be reloaded.
+func TestFailedReloadForgetsNothing(t *testing.T) {
+	t.Parallel()
+	h := start(t, "raw")
+	before, err := h.Details()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.replace("raw", broken)
+	for range 2 {
+		if done := h.reload(); len(done) != 1 || done[0].Err == nil {
+			t.Errorf("expected the reload to be tried and to fail, but found %v", done)
+		}
+	}
+	after, err := h.Details()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after[0].SHA256 != before[0].SHA256 || after[0].Pid != before[0].Pid {
+		t.Errorf("expected the old program to be shown, but found %+v after %+v", after, before)
+	}
+	h.crash("raw")
+	eventually(t, "the old program to run again", func() bool { s := h.status("raw"); return s.State == Running && s.Restarted() > 0 })
+}

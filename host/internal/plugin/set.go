@@ -188,7 +188,7 @@ func (s *Set) makeDirs(runDir string) error {
 	}
 	err := errors.Join(os.Mkdir(s.settings.socketDir, 0o700), os.Mkdir(s.settings.tempDir, 0o700))
 	if len(runDir) > maxRunDir {
-		err = fmt.Errorf("the path %q has more than %d bytes, which a socket's name has no room for; set TMPDIR to a shorter one", runDir, maxRunDir)
+		err = fmt.Errorf("the path %q has more than %d bytes, which a socket's name has no room for; set TMPDIR, or --run-dir, to a shorter one", runDir, maxRunDir)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("directory for plugin sockets: %w", err), s.cleanUp())

@@ -57,7 +57,9 @@ func (l *life) answer(err error) {
 func (p *Plugin) start(ctx context.Context, asked chan error) (*life, error) {
 	next := &life{asked: asked}
 	p.set(func() { next.generation = p.lifecycle.start() })
-	return next, p.bringUp(ctx, next)
+	err := p.bringUp(ctx, next)
+	p.source.settle(true)
+	return next, err
 }
 
 func (p *Plugin) bringUp(ctx context.Context, next *life) error {
@@ -140,7 +142,9 @@ func (p *Plugin) await(ctx context.Context, current *life) (replacement *life, e
 // replace starts the process that is to take the place of the one that runs. That one goes on if it fails, and nil is returned.
 func (p *Plugin) replace(ctx context.Context, asked chan error) *life {
 	next := &life{asked: asked}
-	if err := p.bringUp(ctx, next); err != nil {
+	err := p.bringUp(ctx, next)
+	p.source.settle(err == nil)
+	if err != nil {
 		next.answer(fmt.Errorf("the process that runs goes on, because the new one does not: %w", err))
 		return nil
 	}

@@ -277,3 +277,21 @@ func TestProfiles(t *testing.T) {
 		})
 	}
 }
+
+// An upgrade: the new file and the lock file that allows it come together, and no longer allow the process that runs.
+func TestUpgradeOfALockedPlugin(t *testing.T) {
+	t.Parallel()
+	dir := copies(t, "raw_a_one")
+	path := lockPlugins(t, dir, asItIs)
+	h := runHost(t, dir, func(o *Options) { o.Verification = Verification{Mode: lockfile.Require, LockFile: path} })
+	before := h.status("raw_a_one").Pid
+	h.replace("raw_a_one", "")
+	appendTo(t, filepath.Join(dir, "raw_a_one"))
+	lockPlugins(t, dir, asItIs)
+	if done := h.reload(); len(done) != 1 || done[0].Action != ActionRestart || done[0].Err != nil {
+		t.Errorf("expected the new file to take the place of the old one, but found %v", done)
+	}
+	if s := h.status("raw_a_one"); s.State != Running || s.Pid == before {
+		t.Errorf("expected the new file to run, but found %+v", s)
+	}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// callFlags say what plugins are called with that are called without a cluster.
+type callFlags struct {
+	target, context string
+}
+
+func (f *callFlags) addTo(flags *pflag.FlagSet) {
+	flags.StringVar(&f.target, "target", "",
+		"kubeconfig of the cluster to deploy to; of its current context, with a certificate, token or password in it or in files that it names")
+	flags.StringVar(&f.context, "context", "", "file with the Context of the items; without it an empty one")
+}
+
+// Where an item says nothing about itself.
+const (
+	localNamespace = "default"
+	localUID       = types.UID("00000000-0000-4000-8000-000000000001")
+	localTarget    = "target"
+)
+
+// readItem reads a DeployItem strictly and gives it what it would have in a cluster.
+func readItem(path string) (*v1alpha1.DeployItem, error) {
+	item := &v1alpha1.DeployItem{}
+	if err := readObject(path, "DeployItem", item, &item.TypeMeta); err != nil {
+		return nil, err
+	}
+	if item.Name == "" {
+		return nil, fmt.Errorf("read %s: metadata.name is missing", path)
+	}
+	if item.Spec.Type == "" {
+		return nil, fmt.Errorf("read %s: spec.type is missing; it says which plugin the item is for", path)
+	}
+	if item.Namespace == "" {
+		item.Namespace = localNamespace
+	}
+	if item.UID == "" {
+		item.UID = localUID
+	}
+	if item.Generation == 0 {
+		item.Generation = 1
+	}
+	return item, nil
+}
+
+// readObject reads an object of one of Landscaper's kinds, strictly.
+func readObject(path, kind string, into any, found *metav1.TypeMeta) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", kind, err)
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if want := v1alpha1.GroupVersion.String(); found.Kind != kind || found.APIVersion != want {
+		return fmt.Errorf("read %s: expected a %s of %s, but found a %q of %q", path, kind, want, found.Kind, found.APIVersion)
+	}
+	return nil
+}
+
+// readContext reads the Context.
+func (f *callFlags) readContext(namespace string) (*v1alpha1.Context, error) {
+	out := &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultContextName, Namespace: namespace}}
+	if f.context == "" {
+		return out, nil
+	}
+	return out, readObject(f.context, "Context", out, &out.TypeMeta)
+}
+
+// targetOf makes the Target of an item; nil for an item without one.
+func (f *callFlags) targetOf(item *v1alpha1.DeployItem) (*v1alpha1.ResolvedTarget, error) {
+	if f.target == "" {
+		if item.Spec.Target != nil {
+			return nil, fmt.Errorf("item %s: spec.target names the Target %q; give the kubeconfig of its cluster with --target", item.Name, item.Spec.Target.Name)
+		}
+		return nil, nil //nolint:nilnil // no target is an ordinary case and no error
+	}
+	kubeconfig, err := inlineKubeconfig(f.target)
+	if err != nil {
+		return nil, fmt.Errorf("--target: %w", err)
+	}
+	content, err := json.Marshal(map[string]string{"kubeconfig": string(kubeconfig)})
+	if err != nil {
+		return nil, fmt.Errorf("write the content of the Target: %w", err)
+	}
+	name := localTarget
+	if item.Spec.Target != nil {
+		name = item.Spec.Target.Name
+	}
+	return &v1alpha1.ResolvedTarget{
+		Target: &v1alpha1.Target{
+			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Target"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: item.Namespace},
+			Spec:       v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType},
+		},
+		Content: string(content),
+	}, nil
+}
+
+// inlineKubeconfig is the current context of a kubeconfig with everything inside, as a plugin gets it: one that is confined can read
+// no files of others.
+func inlineKubeconfig(path string) ([]byte, error) {
+	kubeconfig, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := clientcmd.ResolveLocalPaths(kubeconfig); err != nil {
+		return nil, err
+	}
+	if err := clientcmdapi.MinifyConfig(kubeconfig); err != nil {
+		return nil, err
+	}
+	if err := clientcmdapi.FlattenConfig(kubeconfig); err != nil {
+		return nil, err
+	}
+	for name, user := range kubeconfig.AuthInfos {
+		if user.Exec != nil || user.AuthProvider != nil {
+			return nil, fmt.Errorf("user %q of %s: a command or provider fetches its credentials, which no Target may have; use a kubeconfig with a certificate or a token", name, path)
+		}
+		if user.TokenFile != "" {
+			token, err := os.ReadFile(user.TokenFile)
+			if err != nil {
+				return nil, err
+			}
+			user.Token, user.TokenFile = string(token), ""
+		}
+	}
+	if len(kubeconfig.Clusters) == 0 {
+		return nil, errors.New("the kubeconfig " + path + " has no current context")
+	}
+	return clientcmd.Write(*kubeconfig)
+}

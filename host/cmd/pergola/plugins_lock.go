@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
+)
+
+// locker writes a lock file.
+type locker struct {
+	dir, lockFile, runDir string
+	local                 localFlags
+}
+
+func newPluginsLockCommand() *cobra.Command {
+	l := &locker{}
+	cmd := &cobra.Command{
+		Use:   "lock DIR",
+		Short: "Write the lock file: which plugin files may be run",
+		Long: `Write the lock file: which plugin files may be run.
+
+Starts each plugin of the directory to learn its name, version and types, and writes them to the lock file with the
+SHA-256 of its file. If one cannot be started, or two claim the same, nothing is written. Prints what has changed:
+look at it before you sign or commit the file.
+
+A host checks the plugins if its HostConfiguration names the file in pluginVerification.lockFile.`,
+		Example: `  pergola plugins lock bin/plugins
+  minisign -Sm bin/plugins/plugins.lock`,
+		Args: cobra.ExactArgs(1),
+	}
+	output := addOutput(cmd.Flags())
+	l.local.addTo(cmd.Flags())
+	cmd.Flags().StringVar(&l.lockFile, "lock-file", "", "lock file to write; without it "+lockName+" in DIR")
+	addRunDir(cmd.Flags(), &l.runDir)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		l.dir = args[0]
+		if l.lockFile == "" {
+			l.lockFile = filepath.Join(l.dir, lockName)
+		}
+		if filepath.Clean(filepath.Dir(l.lockFile)) == filepath.Clean(l.dir) && filepath.Base(l.lockFile) != lockName {
+			return fmt.Errorf("--lock-file: in the plugin directory a lock file is called %s, or it would be taken for a plugin, but found %q", lockName, l.lockFile)
+		}
+		result, err := l.lock(cmd)
+		if err != nil {
+			return err
+		}
+		if output.format == formatJSON {
+			return printJSON(cmd.OutOrStdout(), result)
+		}
+		return printText(cmd.OutOrStdout(), lockText(result))
+	}
+	return cmd
+}
+
+const (
+	// lockName is what a lock file is called by convention.
+	lockName = "plugins.lock"
+	// signatureSuffix is what the signature of a lock file has behind the name of that.
+	signatureSuffix = ".minisig"
+)
+
+// lockResult says what became of a lock file.
+type lockResult struct {
+	LockFile string `json:"lockFile"`
+	// Plugins is how many are in it.
+	Plugins int `json:"plugins"`
+	// Changes against the lock file before, in order of files.
+	Changes []lockChange `json:"changes"`
+	// Unreadable says why there is nothing to compare with; empty if there is, or if there was no lock file.
+	Unreadable string `json:"unreadable,omitempty"`
+	// SignatureIsStale: the signature beside the lock file is not that of the new text.
+	SignatureIsStale bool `json:"signatureIsStale,omitempty"`
+}
+
+// lockChange is what has changed with one plugin.
+type lockChange struct {
+	File string `json:"file"`
+	// Change is added, removed or changed.
+	Change string `json:"change"`
+	// What has changed, or was added, in words.
+	What []string `json:"what,omitempty"`
+}
+
+// lock writes the lock file.
+func (l *locker) lock(cmd *cobra.Command) (*lockResult, error) {
+	settings, err := l.local.settings()
+	if err != nil {
+		return nil, err
+	}
+	options, err := pluginOptions(settings, l.local.log(cmd.ErrOrStderr()), 0)
+	if err != nil {
+		return nil, err
+	}
+	options.Dir, options.Verification = l.dir, plugin.Verification{} // it is made here
+	found, err := l.find(cmd.Context(), options)
+	if err != nil {
+		return nil, err
+	}
+	next, err := lockfile.New(found)
+	if err != nil {
+		return nil, err
+	}
+	return l.write(next)
+}
+
+// find starts the plugins and returns what is to be locked.
+func (l *locker) find(ctx context.Context, options plugin.Options) (found []lockfile.Plugin, err error) {
+	plugins, err := startPlugins(ctx, l.runDir, options)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, plugins.close()) }()
+	if err := plugins.settled(ctx); err != nil {
+		return nil, err
+	}
+	details, err := plugins.Details()
+	if err != nil {
+		return nil, err
+	}
+	if len(details) == 0 {
+		return nil, fmt.Errorf("there are no plugins in %s", l.dir)
+	}
+	return toLock(details)
+}
+
+// toLock are the entries for plugins. The error names each that cannot be locked.
+func toLock(details []plugin.Detail) ([]lockfile.Plugin, error) {
+	var entries []lockfile.Plugin
+	var errs []error
+	for _, d := range details {
+		if d.Problem != nil {
+			errs = append(errs, fmt.Errorf("plugin %s: %w", d.File, d.Problem))
+			continue
+		}
+		entry := lockfile.Plugin{File: d.File, Name: d.Info.Name, Version: d.Info.Version}
+		for _, t := range d.Info.Types {
+			entry.Types = append(entry.Types, string(t))
+		}
+		sum, err := hex.DecodeString(d.SHA256)
+		if err != nil || copy(entry.SHA256[:], sum) != len(entry.SHA256) {
+			errs = append(errs, fmt.Errorf("plugin %s: has no checksum", d.File))
+		}
+		entries = append(entries, entry)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, errors.New("the lock file was not written; each plugin in the directory must run"))
+	}
+	return entries, nil
+}
+
+// write writes the lock file, unless that is what is there: a signature ends with any change.
+func (l *locker) write(next *lockfile.File) (*lockResult, error) {
+	result := &lockResult{LockFile: l.lockFile, Plugins: len(next.Plugins())}
+	text, err := os.ReadFile(l.lockFile)
+	var before []lockfile.Plugin
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("read the lock file that is to be brought up to date: %w", err)
+	case bytes.Equal(text, next.Marshal()):
+		return result, nil
+	default:
+		file, err := lockfile.Parse(l.lockFile, text)
+		if err != nil {
+			result.Unreadable = err.Error()
+			break
+		}
+		before = file.Plugins()
+	}
+	result.Changes = lockChanges(before, next.Plugins())
+	if err := next.Write(l.lockFile); err != nil {
+		return nil, err
+	}
+	_, err = os.Lstat(l.lockFile + signatureSuffix)
+	result.SignatureIsStale = err == nil
+	return result, nil
+}
+
+// lockChanges tells one lock file from another one, in order of files.
+func lockChanges(before, after []lockfile.Plugin) []lockChange {
+	changes := []lockChange{}
+	old := map[string]lockfile.Plugin{}
+	for _, p := range before {
+		old[p.File] = p
+	}
+	for _, p := range after {
+		was, known := old[p.File]
+		delete(old, p.File)
+		switch {
+		case !known:
+			changes = append(changes, lockChange{p.File, "added", []string{
+				"name " + p.Name, "version " + p.Version, "types " + strings.Join(p.Types, ", "), fmt.Sprintf("sha256 %x", p.SHA256),
+			}})
+		default:
+			if what := differences(was, p); len(what) > 0 {
+				changes = append(changes, lockChange{p.File, "changed", what})
+			}
+		}
+	}
+	for file := range old {
+		changes = append(changes, lockChange{File: file, Change: "removed"})
+	}
+	slices.SortFunc(changes, func(a, b lockChange) int { return strings.Compare(a.File, b.File) })
+	return changes
+}
+
+// differences are those between two entries of one file.
+func differences(was, is lockfile.Plugin) []string {
+	var what []string
+	for _, field := range []struct{ name, was, is string }{
+		{"name", was.Name, is.Name},
+		{"version", was.Version, is.Version},
+		{"types", strings.Join(was.Types, ", "), strings.Join(is.Types, ", ")},
+		{"sha256", hex.EncodeToString(was.SHA256[:]), hex.EncodeToString(is.SHA256[:])},
+	} {
+		if field.was != field.is {
+			what = append(what, fmt.Sprintf("%s %s, was %s", field.name, field.is, field.was))
+		}
+	}
+	return what
+}
+
+func lockText(r *lockResult) string {
+	var out strings.Builder
+	if r.Unreadable != "" {
+		out.WriteString("The lock file before cannot be read, so everything in the new one counts as added:\n" + indented(r.Unreadable))
+	}
+	for _, change := range r.Changes {
+		out.WriteString(change.Change + " " + printable(change.File) + "\n" + indented(change.What...))
+	}
+	if len(r.Changes) == 0 && r.Unreadable == "" {
+		fmt.Fprintf(&out, "%s is up to date; plugins in it: %d.\n", printable(r.LockFile), r.Plugins)
+		return out.String()
+	}
+	fmt.Fprintf(&out, "%s is written; plugins in it: %d.\n", printable(r.LockFile), r.Plugins)
+	if r.SignatureIsStale {
+		fmt.Fprintf(&out, "Its signature %s is that of the text before. Sign it anew: minisign -Sm %s\n",
+			printable(r.LockFile+signatureSuffix), printable(r.LockFile))
+	}
+	return out.String()
+}

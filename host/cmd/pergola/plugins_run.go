@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// trial is a job that a plugin is tried with, without a cluster.
+type trial struct {
+	item, operation, state, runDir string
+	attach                         string
+	timeout                        time.Duration
+	untilDone                      bool
+	local                          localFlags
+	call                           callFlags
+}
+
+// operations are those of a deployer by their names on the command line.
+var operations = map[string]plugin.Operation{
+	"reconcile": plugin.Reconcile, "delete": plugin.Delete, "abort": plugin.Abort, "force-reconcile": plugin.ForceReconcile,
+}
+
+func newPluginsRunCommand() *cobra.Command {
+	t := &trial{}
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Call a plugin for a DeployItem, without a cluster",
+		Long: `Call a plugin for a DeployItem, without a cluster.
+
+Starts the plugin as a host does, calls it once for the item and prints what it says on the way and how the call
+ends; what it logs goes to standard error. With --until-done it is called again until the job is done. Nothing is
+simulated: what the plugin deploys is deployed.
+
+With --state the provider status of the item and the job are kept in a file between the runs, as a host keeps them
+in the status of the item. When the item is deleted, the file is removed.
+
+With --attach, instead of FILE, a plugin is called that runs already, such as one in a debugger: start it there with
+the argument "attachable", and it prints its address.
+
+The exit code is 1 if the job has failed.`,
+		Example: `  pergola plugins run bin/plugins/mock --item test/examples/mock.yaml
+  pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --state state.json --until-done
+  pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --state state.json --operation delete --until-done`,
+		Args: func(cmd *cobra.Command, args []string) error { return oneOfFileAndAttach(args, t.attach) },
+	}
+	flags := cmd.Flags()
+	output := addOutput(flags)
+	t.local.addTo(flags)
+	t.call.addTo(flags)
+	addRunDir(flags, &t.runDir)
+	flags.StringVar(&t.item, "item", "", "file with the DeployItem")
+	flags.StringVar(&t.operation, "operation", "reconcile", "what to call the plugin for: reconcile, delete, abort or force-reconcile")
+	flags.DurationVar(&t.timeout, "timeout", 10*time.Minute, "how long the job may take")
+	flags.BoolVar(&t.untilDone, "until-done", false, "call the plugin again while the job is in progress")
+	flags.StringVar(&t.state, "state", "", "file that keeps the provider status and the job for later runs; it is made if it is not there")
+	addAttach(flags, &t.attach)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return t.run(cmd.Context(), args, &narrator{out: cmd.OutOrStdout(), json: output.format == formatJSON}, cmd.ErrOrStderr())
+	}
+	return cmd
+}
+
+// run carries the job out.
+func (t *trial) run(ctx context.Context, files []string, say *narrator, stderr io.Writer) (err error) {
+	op, ok := operations[t.operation]
+	if !ok {
+		return fmt.Errorf("--operation: expected reconcile, delete, abort or force-reconcile, but found %q", t.operation)
+	}
+	if t.item == "" {
+		return errors.New("--item is missing; it names a file with a DeployItem")
+	}
+	options, err := t.options(files, stderr)
+	if err != nil {
+		return err
+	}
+	call, state, err := t.prepare(op)
+	if err != nil {
+		return err
+	}
+	plugins, err := startPlugins(ctx, t.runDir, options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, plugins.close()) }()
+	if err := plugins.settled(ctx); err != nil {
+		return err
+	}
+	p, err := theOne(plugins.Set, call.DeployItem)
+	if err != nil {
+		return err
+	}
+	e := &enactment{plugin: p, op: op, call: *call, state: state, say: say, woken: plugins.woken, again: t.untilDone}
+	return e.carryOut(ctx)
+}
+
+// options are those for the one plugin.
+func (t *trial) options(files []string, stderr io.Writer) (plugin.Options, error) {
+	settings, err := t.local.settings()
+	if err != nil {
+		return plugin.Options{}, err
+	}
+	options, err := pluginOptions(settings, textLog(stderr), 0)
+	if t.attach != "" {
+		options.Attach = []string{t.attach}
+		return options, err
+	}
+	options.Dir, options.Files = filepath.Dir(files[0]), []string{filepath.Base(files[0])}
+	return options, err
+}
+
+// prepare reads what the plugin is to be called with.
+func (t *trial) prepare(op plugin.Operation) (*plugin.Call, *stateFile, error) {
+	item, err := readItem(t.item)
+	if err != nil {
+		return nil, nil, err
+	}
+	target, err := t.call.targetOf(item)
+	if err != nil {
+		return nil, nil, err
+	}
+	itemContext, err := t.call.readContext(item.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	state, err := readState(t.state)
+	if err != nil {
+		return nil, nil, err
+	}
+	if state.JobID == "" {
+		state.JobID = uuid.NewString()
+	}
+	item.Status.JobID = state.JobID
+	if len(state.ProviderStatus) > 0 {
+		item.Status.ProviderStatus = &runtime.RawExtension{Raw: state.ProviderStatus}
+	}
+	if op == plugin.Delete && item.DeletionTimestamp == nil {
+		now := metav1.Now()
+		item.DeletionTimestamp = &now
+	}
+	return &plugin.Call{DeployItem: item, Target: target, Context: itemContext, Deadline: time.Now().Add(t.timeout)}, state, nil
+}
+
+// theOne returns the one plugin, if it serves the item.
+func theOne(plugins *plugin.Set, item *v1alpha1.DeployItem) (*plugin.Plugin, error) {
+	all := plugins.Status()
+	if len(all) == 0 {
+		return nil, errors.New("there is no such plugin; expected a file that is not hidden")
+	}
+	if err := all[0].Problem; err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", all[0].File, err)
+	}
+	serving := plugins.Serving()
+	if len(serving) == 0 {
+		return nil, fmt.Errorf("plugin %s: %w", all[0].File, plugin.ErrNotRunning)
+	}
+	if info := serving[0].Info(); !slices.Contains(info.Types, item.Spec.Type) {
+		return nil, fmt.Errorf("item %s: spec.type is %q, but the plugin %s serves %q", item.Name, item.Spec.Type, info.Name, info.Types)
+	}
+	return serving[0], nil
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/conformance"
+)
+
+// verifier checks plugins.
+type verifier struct {
+	runDir, attach string
+	items          []string
+	local          localFlags
+	call           callFlags
+}
+
+func newPluginsVerifyCommand() *cobra.Command {
+	v := &verifier{}
+	cmd := &cobra.Command{
+		Use:   "verify DIR",
+		Short: "Check the plugins of a directory: that a host would use them, and that they keep the rules of the protocol",
+		Long: `Check the plugins of a directory: that a host would use them, and that they keep the rules of the protocol.
+
+First each plugin is started as a host with the configuration does: its file must be safe to run, be that of the
+lock file, and clash with no other plugin. Those that a host would not refuse are then put through the conformance
+checks: each rule of the protocol has a name, and the report says for each that is broken in which call, and how.
+The checks start a program many times, and not confined.
+
+Without --item nothing is deployed, and the rules about deploying are not checked. Each DeployItem is given to
+the plugin that serves its type, deployed and deleted again, several times and with interruptions.
+
+With --attach, instead of DIR, a plugin is checked that runs already, such as one in a debugger: start it there with
+the argument "attachable", and it prints its address.
+
+The exit code is 1 if anything is wrong.`,
+		Example: `  pergola plugins verify bin/plugins --item test/examples/mock.yaml
+  pergola plugins verify /plugins --config host.yaml -o json`,
+		Args: func(_ *cobra.Command, args []string) error { return oneOfFileAndAttach(args, v.attach) },
+	}
+	flags := cmd.Flags()
+	output := addOutput(flags)
+	v.local.addTo(flags)
+	v.call.addTo(flags)
+	addRunDir(flags, &v.runDir)
+	addAttach(flags, &v.attach)
+	flags.StringArrayVar(&v.items, "item", nil, "file with a DeployItem to deploy and delete; may be given several times")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		verdicts, err := v.verify(cmd.Context(), args, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		if output.format == formatJSON {
+			err = printJSON(cmd.OutOrStdout(), verdicts)
+		} else {
+			err = printText(cmd.OutOrStdout(), verdictsText(verdicts))
+		}
+		if err == nil && slices.ContainsFunc(verdicts, verdict.broken) {
+			err = errors.New("not every plugin is as it must be")
+		}
+		return err
+	}
+	return cmd
+}
+
+// verdict is what was found about one plugin.
+type verdict struct {
+	// File of the plugin, or its address.
+	File    string `json:"file"`
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Problem says why a host does not use it; empty if it does.
+	Problem string `json:"problem,omitempty"`
+	// Rules of the protocol; empty if they were not checked, because nobody should run the program.
+	Rules []finding `json:"rules,omitempty"`
+}
+
+// finding is what was found about one rule.
+type finding struct {
+	Rule     string   `json:"rule"`
+	Text     string   `json:"text"`
+	Verdict  string   `json:"verdict"`
+	Messages []string `json:"messages,omitempty"`
+}
+
+// broken tells whether anything is wrong with the plugin.
+func (v verdict) broken() bool { return v.Problem != "" || v.count(conformance.Broken) > 0 }
+
+func (v verdict) count(wanted conformance.Verdict) int {
+	n := 0
+	for _, f := range v.Rules {
+		if f.Verdict == string(wanted) {
+			n++
+		}
+	}
+	return n
+}
+
+// verify checks the plugins of a directory, or the one that is attached. The error is for what says nothing about them.
+func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) ([]verdict, error) {
+	settings, err := v.local.settings()
+	if err != nil {
+		return nil, err
+	}
+	options, err := pluginOptions(settings, v.local.log(stderr), 0)
+	if err != nil {
+		return nil, err
+	}
+	if v.attach != "" {
+		options.Attach = []string{v.attach}
+	} else if options.Dir, err = filepath.Abs(args[0]); err != nil {
+		return nil, fmt.Errorf("find the plugin directory: %w", err)
+	}
+	cases, err := v.cases()
+	if err != nil {
+		return nil, err
+	}
+	found, err := v.examine(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := orphans(cases, found); err != nil {
+		return nil, err
+	}
+	verdicts := make([]verdict, 0, len(found))
+	for _, s := range found {
+		verdict := verdictOf(s)
+		if s.State != plugin.Refused {
+			o := conformanceOptions(options, s, cases)
+			if v.local.verbose {
+				o.Output = stderr
+			}
+			if verdict.Rules, err = v.checkRules(ctx, options.Dir, s.File, o); err != nil {
+				return nil, err
+			}
+		}
+		verdicts = append(verdicts, verdict)
+	}
+	return verdicts, nil
+}
+
+// examine has the plugins started as a host does, and returns what became of them.
+func (v *verifier) examine(ctx context.Context, options plugin.Options) (found []plugin.Status, err error) {
+	plugins, err := startPlugins(ctx, v.runDir, options)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, plugins.close()) }()
+	if err := plugins.settled(ctx); err != nil {
+		return nil, err
+	}
+	if found = plugins.Status(); len(found) == 0 {
+		return nil, fmt.Errorf("there are no plugins in %s", options.Dir)
+	}
+	return found, nil
+}
+
+// checkRules checks the rules of the protocol.
+func (v *verifier) checkRules(ctx context.Context, dir, file string, o conformance.Options) ([]finding, error) {
+	var report *conformance.Report
+	var err error
+	if v.attach != "" {
+		report, err = conformance.Attached(ctx, v.attach, o)
+	} else {
+		report, err = conformance.Binary(ctx, filepath.Join(dir, file), o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("check plugin %s: %w", file, err)
+	}
+	findings := make([]finding, 0, len(report.Findings))
+	for _, f := range report.Findings {
+		findings = append(findings, finding{Rule: string(f.Rule), Text: f.Rule.Text(), Verdict: string(f.Verdict), Messages: f.Messages})
+	}
+	return findings, nil
+}
+
+// cases are those for the items.
+func (v *verifier) cases() ([]conformance.Case, error) {
+	var cases []conformance.Case
+	for _, path := range v.items {
+		item, err := readItem(path)
+		if err != nil {
+			return nil, err
+		}
+		resolved, err := v.call.targetOf(item)
+		if err != nil {
+			return nil, err
+		}
+		itemContext, err := v.call.readContext(item.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		if item.Status.JobID == "" {
+			item.Status.JobID = "verify"
+		}
+		call := conformance.Call{DeployItem: item, Context: itemContext}
+		if resolved != nil {
+			call.Target = &sdk.Target{Name: resolved.Target.Name, Type: resolved.Target.Spec.Type, Content: []byte(resolved.Content)}
+		}
+		cases = append(cases, conformance.Case{Name: path, Call: call})
+	}
+	return cases, nil
+}
+
+// orphans names the items that no plugin serves.
+func orphans(cases []conformance.Case, found []plugin.Status) error {
+	var errs []error
+	for _, c := range cases {
+		item := c.Call.DeployItem
+		if !slices.ContainsFunc(found, func(s plugin.Status) bool { return s.Info != nil && slices.Contains(s.Info.Types, item.Spec.Type) }) {
+			errs = append(errs, fmt.Errorf("--item %s: no plugin that runs serves its type %q", c.Name, item.Spec.Type))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// conformanceOptions are those for one plugin: it is run with what its profile gives it, and gets the items that it serves.
+func conformanceOptions(options plugin.Options, s plugin.Status, cases []conformance.Case) conformance.Options {
+	profile := options.Profiles[s.File]
+	o := conformance.Options{Args: profile.Args}
+	for _, name := range profile.Environment {
+		if value, ok := os.LookupEnv(name); ok {
+			o.Env = append(o.Env, name+"="+value)
+		}
+	}
+	if s.Info == nil {
+		return o
+	}
+	o.Configuration = options.Configs[s.Info.Name]
+	for _, c := range cases {
+		if slices.Contains(s.Info.Types, c.Call.DeployItem.Spec.Type) {
+			o.Cases = append(o.Cases, c)
+		}
+	}
+	return o
+}
+
+func verdictOf(s plugin.Status) verdict {
+	v := verdict{File: s.File}
+	if s.Problem != nil {
+		v.Problem = s.Problem.Error()
+	}
+	if s.Info != nil {
+		v.Name, v.Version = s.Info.Name, s.Info.Version
+	}
+	return v
+}
+
+// verdictsText has a paragraph for each plugin.
+func verdictsText(verdicts []verdict) string {
+	var out strings.Builder
+	for _, v := range verdicts {
+		kept, broken, skipped := v.count(conformance.Passed), v.count(conformance.Broken), v.count(conformance.NotApplicable)
+		summary := fmt.Sprintf("Rules of the protocol: %d kept, %d broken, %d not applicable", kept, broken, skipped)
+		if len(v.Rules) == 0 {
+			summary = "A host refuses it, and so the rules of the protocol are not checked"
+		}
+		word := "good"
+		if v.broken() {
+			word = "BAD"
+		}
+		out.WriteString(printable(v.File) + ": " + word + ". " + summary + "\n")
+		out.WriteString(indented(v.Problem))
+		for _, f := range v.Rules {
+			if f.Verdict == string(conformance.Broken) {
+				out.WriteString("    " + f.Rule + ": " + f.Text + "\n")
+				for _, message := range f.Messages {
+					out.WriteString(deeper(indented(message)))
+				}
+			}
+		}
+	}
+	return out.String()
+}
+
+// deeper indents lines once more.
+func deeper(lines string) string {
+	var out strings.Builder
+	for line := range strings.Lines(lines) {
+		out.WriteString("    " + line)
+	}
+	return out.String()
+}

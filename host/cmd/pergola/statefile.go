@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// stateFile is what is kept of an item between two runs, in place of its status.
+type stateFile struct {
+	path string // empty for none
+
+	// JobID is that of the job under way; empty if there is none.
+	JobID string `json:"jobID,omitempty"`
+	// ProviderStatus is what the plugin has saved last.
+	ProviderStatus json.RawMessage `json:"providerStatus,omitempty"`
+}
+
+// readState reads a state file; an empty one if it is not there.
+func readState(path string) (*stateFile, error) {
+	s := &stateFile{path: path}
+	if path == "" {
+		return s, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the state: %w", err)
+	}
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("read the state in %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// write writes the state, all or nothing: the plugin relies on what it has saved.
+func (s *stateFile) write() error {
+	if s.path == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("save the state: %w", err)
+	}
+	next, err := os.CreateTemp(filepath.Dir(s.path), ".state-*")
+	if err != nil {
+		return fmt.Errorf("save the state: %w", err)
+	}
+	_, err = next.Write(append(text, '\n'))
+	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
+		err = os.Rename(next.Name(), s.path)
+	}
+	if err != nil {
+		_ = os.Remove(next.Name()) // nobody looks for it
+		return fmt.Errorf("save the state: %w", err)
+	}
+	return nil
+}
+
+// remove removes the state of an item that is gone.
+func (s *stateFile) remove() error {
+	if s.path == "" {
+		return nil
+	}
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the state of the item, which is deleted: %w", err)
+	}
+	return nil
+}
+
+// maxProviderStatus is as much as fits into an object in a cluster.
+const maxProviderStatus = 1 << 20
+
+// save keeps a provider status.
+func (s *stateFile) save(document []byte) error {
+	if len(document) > maxProviderStatus {
+		return fmt.Errorf("a provider status has at most %d bytes, but this one has %d", maxProviderStatus, len(document))
+	}
+	if !json.Valid(document) {
+		return errors.New("the provider status is not valid JSON")
+	}
+	s.ProviderStatus = document
+	return s.write()
+}

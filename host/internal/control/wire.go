@@ -1,0 +1,178 @@
+package control
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+)
+
+const (
+	// SocketName is the name of the socket in the run directory of a host.
+	SocketName  = "control.sock"
+	pluginsPath = "/v1/plugins"
+	reloadPath  = pluginsPath + "/reload"
+)
+
+// PluginList are the plugins of a host.
+type PluginList struct {
+	// Plugins in order of their files; those that are attached come last.
+	Plugins []Plugin `json:"plugins"`
+	// Problem says why something in the list is missing, such as the checksum of a program that cannot be read; empty if nothing is.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Plugin is a plugin of a host.
+type Plugin struct {
+	// File in the plugin directory, or the address of a plugin that is attached.
+	File string `json:"file"`
+	// Name, Version, SDKVersion, Types and Capabilities are what the plugin says about itself; empty if it has never run.
+	Name       string   `json:"name,omitempty"`
+	Version    string   `json:"version,omitempty"`
+	SDKVersion string   `json:"sdkVersion,omitempty"`
+	Types      []string `json:"types,omitempty"`
+	// Capabilities beyond reconciling and deleting: abort, forceReconcile, render, validate, configure, watch, hooks.
+	Capabilities []string `json:"capabilities,omitempty"`
+	// HookTypes for which the plugin has functions.
+	HookTypes []string `json:"hookTypes,omitempty"`
+	// SHA256 of the program that was loaded, in hexadecimal digits; empty if none was.
+	SHA256 string `json:"sha256,omitempty"`
+	// State: Starting, Running, Backoff, CrashLoop, Refused or Stopped.
+	State string `json:"state"`
+	// Problem says what is wrong; empty if nothing is.
+	Problem string `json:"problem,omitempty"`
+	// Restarts is how often the process was started after the first time, by the reason why the one before had ended: start, exit,
+	// wedged, memory or reload. Reasons without a restart are left out.
+	Restarts map[string]int `json:"restarts,omitempty"`
+	// StartSeconds is how long the last start took until the plugin took calls.
+	StartSeconds float64 `json:"startSeconds,omitempty"`
+	// PID is the process id; zero if there is no process of the host's own.
+	PID int `json:"pid,omitempty"`
+	// Calls is how many calls are under way.
+	Calls int `json:"calls"`
+	// MemoryBytes is what the process and its children have in memory.
+	MemoryBytes uint64 `json:"memoryBytes,omitempty"`
+	// Confinement says what keeps the process from what is not its own.
+	Confinement string `json:"confinement,omitempty"`
+	// DroppedLogLines is how many lines of its log were dropped because there were too many.
+	DroppedLogLines uint64 `json:"droppedLogLines,omitempty"`
+}
+
+// Restarted is how often the process was started after the first time.
+func (p Plugin) Restarted() int {
+	total := 0
+	for _, n := range p.Restarts {
+		total += n
+	}
+	return total
+}
+
+// ReloadRequest asks for a reload.
+type ReloadRequest struct {
+	// Files are those of plugins that are started afresh even if nothing has changed. The others are reloaded if they have changed.
+	Files []string `json:"files,omitempty"`
+}
+
+// ReloadResult says what a reload has done.
+type ReloadResult struct {
+	// Reloaded has an entry for each plugin with which something was done, in order of their files.
+	Reloaded []Reloaded `json:"reloaded"`
+}
+
+// Failed tells whether something was not done.
+func (r *ReloadResult) Failed() bool {
+	return slices.ContainsFunc(r.Reloaded, func(done Reloaded) bool { return done.Error != "" })
+}
+
+// Reloaded is what a reload has done with one plugin.
+type Reloaded struct {
+	// File of the plugin, or the address of one that is attached.
+	File string `json:"file"`
+	// Action is add, restart, remove or refuse; empty for a file that is not there.
+	Action string `json:"action,omitempty"`
+	// Error says why it was not done; empty if it was.
+	Error string `json:"error,omitempty"`
+}
+
+// Failure is the answer to a request that could not be carried out.
+type Failure struct {
+	// Error says why, in a sentence for people.
+	Error string `json:"error"`
+}
+
+// ListOf writes the details of plugins as they are on the wire. err is why something in them is missing; nil if nothing is.
+func ListOf(details []plugin.Detail, err error) *PluginList {
+	list := &PluginList{Plugins: make([]Plugin, 0, len(details))}
+	if err != nil {
+		list.Problem = err.Error()
+	}
+	for _, d := range details {
+		list.Plugins = append(list.Plugins, pluginOf(d))
+	}
+	return list
+}
+
+func pluginOf(d plugin.Detail) Plugin {
+	p := Plugin{
+		File: d.File, SHA256: d.SHA256, State: string(d.State),
+		StartSeconds: d.StartTook.Seconds(), PID: d.Pid, Calls: d.Calls,
+		MemoryBytes: d.Memory, Confinement: d.Confinement, DroppedLogLines: d.DroppedLines,
+	}
+	if d.Problem != nil {
+		p.Problem = d.Problem.Error()
+	}
+	for reason, n := range d.Restarts {
+		if p.Restarts == nil {
+			p.Restarts = map[string]int{}
+		}
+		p.Restarts[string(reason)] = n
+	}
+	if d.Info != nil {
+		p.Name, p.Version, p.SDKVersion = d.Info.Name, d.Info.Version, d.Info.SDKVersion
+		for _, t := range d.Info.Types {
+			p.Types = append(p.Types, string(t))
+		}
+		p.Capabilities, p.HookTypes = capabilitiesOf(d.Info.Capabilities), d.Info.Capabilities.HookTypes
+	}
+	return p
+}
+
+func capabilitiesOf(c plugin.Capabilities) []string {
+	var names []string
+	for _, capability := range []struct {
+		name string
+		has  bool
+	}{
+		{"abort", c.Abort},
+		{"forceReconcile", c.ForceReconcile},
+		{"render", c.Render},
+		{"validate", c.Validate},
+		{"configure", c.Configure},
+		{"watch", c.Watch},
+		{"hooks", len(c.HookTypes) > 0},
+	} {
+		if capability.has {
+			names = append(names, capability.name)
+		}
+	}
+	return names
+}
+
+// resultOf writes what a reload for these files has done. A file that it did nothing with is not there.
+func resultOf(done []plugin.Reloaded, files []string) *ReloadResult {
+	result := &ReloadResult{Reloaded: make([]Reloaded, 0, len(done))}
+	for _, d := range done {
+		r := Reloaded{File: d.File, Action: string(d.Action)}
+		if d.Err != nil {
+			r.Error = d.Err.Error()
+		}
+		result.Reloaded = append(result.Reloaded, r)
+	}
+	for _, file := range files {
+		if !slices.ContainsFunc(result.Reloaded, func(r Reloaded) bool { return r.File == file }) {
+			result.Reloaded = append(result.Reloaded, Reloaded{File: file, Error: "there is no plugin of this name in the plugin directory, and none is attached"})
+		}
+	}
+	slices.SortStableFunc(result.Reloaded, func(a, b Reloaded) int { return strings.Compare(a.File, b.File) })
+	return result
+}

@@ -1,0 +1,37 @@
+package plugin
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A file without a profile of its own has the default one, also if it comes later.
+func TestDefaultProfile(t *testing.T) {
+	t.Parallel()
+	own, common := Profile{Plugin: "echo", OpenFiles: 100}, Profile{OpenFiles: 200}
+	h := openHost(t, pluginDir(t, "echo", "crash"), func(o *Options) {
+		o.Profiles, o.DefaultProfile = map[string]Profile{"echo": own}, common
+	})
+	for file, want := range map[string]Profile{"echo": own, "crash": common} {
+		if diff := cmp.Diff(want, h.plugin(file).profile); diff != "" {
+			t.Errorf("profile of %s (-want +got):\n%s", file, diff)
+		}
+	}
+	if diff := cmp.Diff(common, h.newPlugin("later").profile); diff != "" {
+		t.Errorf("profile of a plugin that comes later (-want +got):\n%s", diff)
+	}
+}
+
+// Files that are not to be used are as if they were not there, for a reload as well.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	h := openHost(t, pluginDir(t, "echo", "crash"), func(o *Options) { o.Files = []string{"echo", "missing"} }).run()
+	h.waitFor("echo", Running)
+	if _, err := h.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if all := h.Status(); len(all) != 1 || all[0].File != "echo" {
+		t.Errorf("expected echo and nothing else, but found %+v", all)
+	}
+}
