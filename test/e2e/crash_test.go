@@ -203,7 +203,7 @@ func TestWhatAPluginSaysArrives(t *testing.T) {
 		}
 		for _, field := range []string{
 			`"level":"WARN"`, `"plugin":"probe"`, `"deployitem":"` + namespace + `/item"`, `"jobID":"` + item.Status.JobID + `"`,
-			`"number":9007199254740993`, `"msg":"an attribute of that name"`,
+			`"number":9007199254740993`, `"plugin_msg":"an attribute of that name"`,
 		} {
 			if !strings.Contains(record, field) {
 				return fmt.Sprintf("%s is not in %q", field, record), nil

@@ -58,11 +58,11 @@ func TestBadFilesInThePluginDirectory(t *testing.T) {
 		t.Errorf("the other plugins were to work while one hangs, but readiness says: %v", err)
 	}
 	want := map[string]string{
-		"not-executable": "is not executable",
-		"text":           "is no program",
-		"other-cpu":      "is built for another CPU",
+		"not-executable": "refused: is not executable",
+		"text":           "refused: is no program",
+		"other-cpu":      "refused: is built for another CPU",
 		"no-plugin":      "is no Pergola plugin",
-		"directory":      "is no regular file",
+		"directory":      "refused: is no regular file",
 	}
 	eventually(t, "readiness to name each bad file", func(ctx context.Context) (string, error) {
 		err := host.Ready(ctx)

@@ -43,39 +43,65 @@ func (p *Plugin) attend(ctx context.Context, l *life) {
 // checkHealth kills a process that is wedged: one that has answered no check for the time that a plugin may be silent, or that has
 // said nothing in a call for so long, although its calls promise heartbeats.
 func (p *Plugin) checkHealth(ctx context.Context, proc *process) {
-	clock, silence := p.settings.clock, p.settings.silence
-	interval := silence / checksPerSilence
-	ticker := clock.NewTicker(interval)
+	clock := p.settings.clock
+	pulse := newPulse(p.settings.silence, clock.Now())
+	ticker := clock.NewTicker(pulse.interval())
 	defer ticker.Stop()
-	healthy, last := clock.Now(), clock.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
 		}
-		err := proc.check(ctx, interval)
+		err := proc.check(ctx, pulse.interval())
 		if ctx.Err() != nil {
 			return
 		}
-		now := clock.Now()
-		// A host that was stopped itself, or got no processor, has heard nothing for a reason that is not the plugin's.
-		asleep := now.Sub(last) > (checksPerSilence-1)*interval+interval/2
-		last = now
-		switch silent := proc.calls.silent(silence); {
-		case asleep:
-			p.log.Info("the host was asleep; the plugin is not held to account for that time", "since", now.Sub(healthy).String())
-			healthy = now
-		case err != nil && now.Sub(healthy) >= silence-interval/2:
-			proc.condemn(&condemnation{reason: ReasonWedged, why: fmt.Sprintf("it has answered no health check for %s: %s", silence, bounded(err.Error()))})
-		case err != nil:
+		if err != nil {
 			p.log.Debug("plugin does not answer the health check", "error", err.Error())
-		case silent != nil:
-			proc.condemn(&condemnation{reason: ReasonWedged, culprit: silent, why: fmt.Sprintf("it has said nothing in a call for %s, not even a heartbeat", silence)})
-		default:
-			healthy = now
+		}
+		verdict, asleep := pulse.judge(clock.Now(), err, proc.calls.silent(p.settings.silence))
+		if asleep {
+			p.log.Info("the host was asleep; the plugin is not held to account for that time")
+		}
+		if verdict != nil {
+			proc.condemn(verdict)
 		}
 	}
+}
+
+// pulse is what is known of the health of a process.
+type pulse struct {
+	silence time.Duration // for which it may give no sign of life
+	healthy time.Time     // when it gave one last
+	looked  time.Time     // when the host looked last
+}
+
+func newPulse(silence time.Duration, now time.Time) *pulse {
+	return &pulse{silence: silence, healthy: now, looked: now}
+}
+
+// interval is the time between two checks, and what one may take.
+func (p *pulse) interval() time.Duration { return p.silence / checksPerSilence }
+
+// judge takes the answer to a check, and a call in which the plugin is silent for too long, and returns why the process is to be
+// killed; nil if it is not. A host that was stopped itself, or got no processor, has heard nothing for a reason that is not the plugin's:
+// asleep says so, and everything counts from now.
+func (p *pulse) judge(now time.Time, answer error, silent *conversation) (verdict *condemnation, asleep bool) {
+	asleep = now.Sub(p.looked) > (checksPerSilence-1)*p.interval()+p.interval()/2
+	p.looked = now
+	switch {
+	case asleep:
+		p.healthy = now
+	case answer != nil && now.Sub(p.healthy) >= p.silence-p.interval()/2:
+		verdict = &condemnation{reason: ReasonWedged, why: fmt.Sprintf("it has answered no health check for %s: %s", p.silence, bounded(answer.Error()))}
+	case answer != nil: // it has some time left
+	case silent != nil:
+		verdict = &condemnation{reason: ReasonWedged, culprit: silent, why: fmt.Sprintf("it has said nothing in a call for %s, not even a heartbeat", p.silence)}
+	default:
+		p.healthy = now
+	}
+	return verdict, asleep
 }
 
 // check asks for the health of a plugin. An answer is one, whatever it says, unless it says that the plugin does not serve.

@@ -190,3 +190,53 @@ func TestNoRestartStorm(t *testing.T) {
 		t.Errorf("expected one restart, but found %v", got.Restarts)
 	}
 }
+
+func TestPulse(t *testing.T) {
+	t.Parallel()
+	deaf, silent := errors.New("no answer"), &conversation{}
+	type look struct {
+		after  time.Duration
+		answer error
+		silent *conversation
+	}
+	for name, test := range map[string]struct {
+		reason  string
+		looks   []look
+		why     string // of the last one; empty if it lives
+		culprit *conversation
+		asleep  bool
+	}{
+		"well":           {reason: "it answers", looks: []look{{10 * time.Second, nil, nil}, {10 * time.Second, nil, nil}}},
+		"deaf":           {reason: "it has not answered for the whole time", looks: []look{{20 * time.Second, deaf, nil}, {10 * time.Second, deaf, nil}}, why: "answered no health check for 30s: no answer"},
+		"deaf for a bit": {reason: "it has some time left", looks: []look{{10 * time.Second, nil, nil}, {10 * time.Second, deaf, nil}, {10 * time.Second, deaf, nil}}},
+		"recovered":      {reason: "an answer makes up for all", looks: []look{{20 * time.Second, deaf, nil}, {5 * time.Second, nil, nil}, {20 * time.Second, deaf, nil}}},
+		"silent":         {reason: "it answers, but not in the call", looks: []look{{10 * time.Second, nil, silent}}, why: "said nothing in a call for 30s", culprit: silent},
+		"silent and deaf": {
+			reason: "the call is not to blame if nothing is answered",
+			looks:  []look{{20 * time.Second, deaf, silent}, {10 * time.Second, deaf, silent}}, why: "answered no health check",
+		},
+		"asleep": {reason: "the host has not looked", looks: []look{{time.Hour, deaf, silent}}, asleep: true},
+		"awake":  {reason: "but then it does", looks: []look{{time.Hour, deaf, silent}, {20 * time.Second, deaf, nil}, {10 * time.Second, deaf, nil}}, why: "answered no health check"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			p := newPulse(30*time.Second, now)
+			var verdict *condemnation
+			var asleep bool
+			for i, l := range test.looks {
+				if verdict != nil {
+					t.Fatalf("%s: it is killed after %d looks already: %s", test.reason, i, verdict.why)
+				}
+				now = now.Add(l.after)
+				verdict, asleep = p.judge(now, l.answer, l.silent)
+			}
+			if asleep != test.asleep || (verdict == nil) != (test.why == "") {
+				t.Fatalf("%s: found %+v (asleep: %t)", test.reason, verdict, asleep)
+			}
+			if verdict != nil && (!strings.Contains(verdict.why, test.why) || verdict.culprit != test.culprit) {
+				t.Errorf("%s: expected %q, but found %+v", test.reason, test.why, verdict)
+			}
+		})
+	}
+}

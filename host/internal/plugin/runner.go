@@ -281,12 +281,13 @@ func (r *commandRunner) startError(launching context.Context, err error) error {
 		return fmt.Errorf("is no Pergola plugin, or is too slow: no handshake within %s (timeouts.pluginStart)", r.settings.startTimeout)
 	case launching.Err() != nil:
 		return launching.Err()
-	case !wasKilled(r.launch.Cmd.ProcessState):
-		return fmt.Errorf("is no Pergola plugin, or cannot run here: it ended before the handshake (%s)", r.launch.Cmd.ProcessState)
 	}
 	hello := handshakeLine{}
 	if found := r.hello.Load(); found != nil {
 		hello = *found
+	}
+	if hello.text == "" && !wasKilled(r.launch.Cmd.ProcessState) {
+		return fmt.Errorf("is no Pergola plugin, or cannot run here: it ended before the handshake (%s)", r.launch.Cmd.ProcessState)
 	}
 	return hello.explain(r.program.SDKVersion(), err)
 }

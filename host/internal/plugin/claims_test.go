@@ -1,0 +1,84 @@
+package plugin
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Whatever plugins claim, and in which order: nobody serves before the claims are settled, no two serve the same, and who serves is not
+// driven out by whoever comes later.
+func TestClaimsProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		all := make([]*Plugin, 5)
+		for i := range all {
+			all[i] = &Plugin{file: fmt.Sprintf("file%d", i)}
+		}
+		c := claims{by: map[*Plugin]*Info{}}
+		serving := map[*Plugin]bool{}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			p := rapid.SampledFrom(all).Draw(t, "plugin")
+			leaves := false
+			switch rapid.IntRange(0, 5).Draw(t, "event") {
+			case 0:
+				c.drop(p)
+				leaves = true
+			case 1:
+				if !c.settled {
+					for refused := range c.settle() {
+						if c.has(refused) {
+							t.Fatalf("%s is refused and serves", refused.file)
+						}
+					}
+				}
+			default:
+				claims := drawInfo(t)
+				if err := c.make(p, claims); err == nil && c.by[p] != claims {
+					t.Fatalf("the claim of %s is accepted and forgotten", p.file)
+				}
+			}
+			checkClaims(t, &c, all)
+			for q := range serving {
+				if gone := leaves && q == p; !c.has(q) && !gone {
+					t.Fatalf("%s serves no more because of %s", q.file, p.file)
+				}
+			}
+			clear(serving)
+			for _, q := range all {
+				if c.has(q) {
+					serving[q] = true
+				}
+			}
+		}
+	})
+}
+
+func drawInfo(t *rapid.T) *Info {
+	return &Info{
+		Name: rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g"}).Draw(t, "name"),
+		Types: rapid.SliceOfNDistinct(
+			rapid.SampledFrom([]v1alpha1.DeployItemType{"1", "2", "3", "4", "5", "6", "7", "8"}), 1, 3,
+			func(t v1alpha1.DeployItemType) v1alpha1.DeployItemType { return t },
+		).Draw(t, "types"),
+	}
+}
+
+func checkClaims(t *rapid.T, c *claims, all []*Plugin) {
+	for i, p := range all {
+		if c.has(p) && !c.settled {
+			t.Fatalf("%s serves before the claims are settled", p.file)
+		}
+		for _, q := range all[:i] {
+			if !c.has(p) || !c.has(q) {
+				continue
+			}
+			if claim, clash := clashOf(c.by[p], c.by[q]); clash {
+				t.Fatalf("%s and %s both serve %s", p.file, q.file, claim)
+			}
+		}
+	}
+}
