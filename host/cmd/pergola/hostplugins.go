@@ -7,6 +7,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/control"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/plugin/reaper"
 	"github.com/pergola-deploy/pergola/host/internal/rundir"
 )
 
@@ -18,6 +19,9 @@ func (h *host) openPlugins(ctx context.Context) error {
 	}
 	options, err := pluginOptions(h.settings, h.log, h.level)
 	if err != nil {
+		return err
+	}
+	if options.Orphans, err = reaper.New(h.log); err != nil {
 		return err
 	}
 	options.Dir, options.Attach, options.RunDir = h.flags.pluginDir, h.flags.attach, h.runDir.Path()

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -176,6 +177,18 @@ func checkProviderStatus(document []byte) error {
 	var meta metav1.TypeMeta
 	if err := json.Unmarshal(document, &meta); err != nil || meta.APIVersion == "" || meta.Kind == "" {
 		return errors.New("provider status: expected a JSON object with apiVersion and kind")
+	}
+	return nil
+}
+
+// checkExports tells what is wrong with exports that others could not read.
+func checkExports(s *plugin.Succeeded) error {
+	if s == nil || s.Exports == nil {
+		return nil
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(s.Exports, &values); err != nil || values == nil || !utf8.Valid(s.Exports) {
+		return errors.New("exports: expected a JSON object in UTF-8")
 	}
 	return nil
 }

@@ -69,6 +69,9 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 	if err := checkProviderStatus(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
 		return j.handleError(ctx, contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()})
 	}
+	if err := checkExports(outcome.Succeeded); err != nil {
+		return j.handleError(ctx, contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()})
+	}
 	err := j.writeOutcome(ctx, outcome)
 	if errors.Is(err, errOutdated) {
 		j.keepProviderStatus(ctx, outcome)

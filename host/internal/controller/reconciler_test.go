@@ -343,6 +343,10 @@ func TestGarbage(t *testing.T) {
 	cases := map[string]*plugin.Outcome{
 		"PluginProtocolError":    {Succeeded: done, ProviderStatus: []byte(`{"no":"type"}`)},
 		"PluginProtocolError/ 2": {Succeeded: done, ProviderStatus: []byte(`{`)},
+		"PluginProtocolError/ 3": {Succeeded: &plugin.Succeeded{Exports: []byte(`{"a":`)}},
+		"PluginProtocolError/ 4": {Succeeded: &plugin.Succeeded{Exports: []byte(`["a"]`)}},
+		"PluginProtocolError/ 5": {Succeeded: &plugin.Succeeded{Exports: []byte(`null`)}},
+		"PluginProtocolError/ 6": {Succeeded: &plugin.Succeeded{Exports: []byte("{\"a\":\"\xff\"}")}},
 		"StatusRefused":          {Succeeded: done, ProviderStatus: []byte(`{"apiVersion":"v1","kind":"Status","a":"` + strings.Repeat("x", 4<<20) + `"}`)},
 	}
 	for name, outcome := range cases {

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -231,6 +232,8 @@ func (echo) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, err
 		<-ctx.Done()
 		leave("cancelled", "yes")
 		return nil, context.Cause(ctx)
+	case "spy":
+		return spy(req.DeployItem.Spec.Config.Raw)
 	case "log":
 		req.Log.Warn("a record", "n", 9007199254740993, "msg", "an attribute")
 	}
@@ -239,6 +242,27 @@ func (echo) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, err
 		exports["target"] = string(req.Target.Content)
 	}
 	return &sdk.Response{Exports: exports}, nil
+}
+
+// spy tries to read files, and exports what came of each, and its environment.
+func spy(config []byte) (*sdk.Response, error) {
+	var files []string
+	if err := json.Unmarshal(config, &files); err != nil {
+		return nil, err
+	}
+	found := map[string]any{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if found[file] = fmt.Sprintf("%.100s", content); err != nil {
+			found[file] = "error: " + err.Error()
+		}
+	}
+	environment, err := os.ReadFile("/proc/self/environ")
+	if err != nil {
+		return nil, err
+	}
+	found["environment"] = strings.ReplaceAll(string(environment), "\x00", "\n")
+	return &sdk.Response{Exports: found}, nil
 }
 
 func (echo) Delete(context.Context, *sdk.Request) (*sdk.Response, error) { return nil, nil }

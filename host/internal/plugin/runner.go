@@ -112,7 +112,7 @@ func (r *commandRunner) makeCommand(life context.Context, env []string) (err err
 	cmd.Stdout = stdoutEnd
 	cmd.Stderr = r.stderr
 	cmd.WaitDelay = drainDelay
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return nil
 }
 
@@ -143,7 +143,13 @@ func (r *commandRunner) confinement() string {
 
 // Start starts the program, and a goroutine that ends with it and sees to what it leaves behind.
 func (r *commandRunner) Start(context.Context) error {
-	r.startErr = r.launch.Start()
+	forget, err := r.settings.orphans.Start(func() (int, error) {
+		if err := r.launch.Start(); err != nil {
+			return 0, err
+		}
+		return r.launch.Cmd.Process.Pid, nil
+	})
+	r.startErr = err
 	for _, file := range r.inherits {
 		_ = file.Close() // the child has its own copy by now, or never will
 	}
@@ -156,6 +162,7 @@ func (r *commandRunner) Start(context.Context) error {
 	go func() {
 		r.exitErr = r.launch.Cmd.Wait()
 		_ = r.killGroup() // mostly there is nobody left
+		forget()
 		r.end()
 	}()
 	return nil

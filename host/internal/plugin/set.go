@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin/reaper"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -59,6 +60,8 @@ type Options struct {
 	DefaultProfile Profile
 	// Verification says which programs may be run. Defaults to all.
 	Verification Verification
+	// Orphans ends what plugins leave behind when they end; nil leaves it alone.
+	Orphans *reaper.Reaper
 	// Clock and Random default to the real ones. Random returns numbers from [0, 1).
 	Clock  clock.WithTicker
 	Random func() float64
@@ -86,6 +89,7 @@ type settings struct {
 	profiles     profiles
 	fallback     Profile // of files without one
 	verification *verification
+	orphans      *reaper.Reaper
 	clock        clock.WithTicker
 	random       func() float64
 	listener     Listener
@@ -132,6 +136,7 @@ func Open(o Options, listener Listener) (*Set, error) {
 		profiles:     o.Profiles,
 		fallback:     o.DefaultProfile,
 		verification: newVerification(o.Verification),
+		orphans:      o.Orphans,
 		clock:        o.Clock,
 		random:       o.Random,
 		listener:     listener,
@@ -230,7 +235,10 @@ func (s *Set) plugin(file string, profile Profile, log *slog.Logger, from source
 // Run starts the plugins and keeps them running. It blocks until ctx ends and all plugins have ended, which takes a few
 // seconds at most. It is called once.
 func (s *Set) Run(ctx context.Context) error {
-	var supervisors sync.WaitGroup
+	reaping, endReaping := context.WithCancel(context.WithoutCancel(ctx))
+	defer endReaping()
+	var orphanage, supervisors sync.WaitGroup
+	orphanage.Go(func() { s.settings.orphans.Run(reaping) })
 	s.mu.Lock()
 	if len(s.plugins) == 0 {
 		s.log.Error("there are no plugins: put deployer binaries into the plugin directory and reload them", "dir", s.dir)
@@ -260,6 +268,8 @@ func (s *Set) Run(ctx context.Context) error {
 	s.supervise = nil
 	s.mu.Unlock()
 	supervisors.Wait()
+	endReaping()
+	orphanage.Wait()
 	if err := s.cleanUp(); err != nil {
 		return fmt.Errorf("remove directories of plugins: %w", err)
 	}
