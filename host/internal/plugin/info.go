@@ -67,6 +67,10 @@ func infoFromWire(in *deployerv1.GetInfoResponse) (Info, error) {
 		}
 	}
 	c := in.GetCapabilities()
+	tooLong := func(hookType string) bool { return len(hookType) > maxText }
+	if len(c.GetHookTypes()) > maxTypes || slices.ContainsFunc(c.GetHookTypes(), tooLong) {
+		return Info{}, errors.Join(append(errs, fmt.Errorf("it has more than %d types of hooks, or one that is longer than %d bytes", maxTypes, maxText))...)
+	}
 	info.Capabilities = Capabilities{
 		Abort: c.GetAbort(), ForceReconcile: c.GetForceReconcile(), Render: c.GetRender(),
 		Validate: c.GetValidate(), Configure: c.GetConfigure(), Watch: c.GetWatch(),

@@ -68,6 +68,16 @@ func TestInfoFromWireSaysWhatIsWrong(t *testing.T) {
 		"too many types": {
 			"their problems are not told one by one", &deployerv1.GetInfoResponse{Name: "A", DeployItemTypes: slices.Repeat([]string{""}, 1<<20)}, []string{"DNS label", "more than 100 deploy item types"},
 		},
+		"too many hook types": {
+			"they are kept in memory", &deployerv1.GetInfoResponse{
+				Name: "a", DeployItemTypes: types, Capabilities: &deployerv1.Capabilities{HookTypes: slices.Repeat([]string{"Start"}, maxTypes+1)},
+			}, []string{"more than 100 types of hooks"},
+		},
+		"long hook type": {
+			"it is shown", &deployerv1.GetInfoResponse{
+				Name: "a", DeployItemTypes: types, Capabilities: &deployerv1.Capabilities{HookTypes: []string{strings.Repeat("h", maxText+1)}},
+			}, []string{"longer than 253 bytes"},
+		},
 		"huge name": {
 			"what is quoted is cut", &deployerv1.GetInfoResponse{Name: strings.Repeat("\u0001", 1<<20), DeployItemTypes: types}, []string{"DNS label"},
 		},
