@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
@@ -48,10 +49,14 @@ func Serve(deployer Deployer, opts ...Option) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, os.Interrupt)
 	endWithHost()
 
-	// go-plugin replaces os.Stderr while it serves; what is logged goes to the real one.
-	log := newLogger(os.Stderr, os.Getenv(handshake.LogLevelEnv))
+	// go-plugin puts a pipe in the place of os.Stderr when it begins to serve, and what is still in there when the process ends is lost: the
+	// last words of a process, of all. The host reads the real one.
+	stderr := os.Stderr
+	log := newLogger(stderr, os.Getenv(handshake.LogLevelEnv))
 	slog.SetDefault(log)
-	goplugin.Serve(serveConfig(newServer(deployer, o, log)))
+	s := newServer(deployer, o, log)
+	s.serving = sync.OnceFunc(func() { os.Stderr = stderr })
+	goplugin.Serve(serveConfig(s))
 }
 
 // serveByHand is for a process that no host has started.

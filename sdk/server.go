@@ -31,12 +31,13 @@ type server struct {
 	hooks    hook.Hooks
 	turns    *turns
 	log      *slog.Logger
+	serving  func() // is called when the first call comes
 }
 
 var _ deployerv1.DeployerServiceServer = (*server)(nil)
 
 func newServer(deployer Deployer, o *options, log *slog.Logger) *server {
-	s := &server{deployer: deployer, options: o, turns: newTurns(), log: log}
+	s := &server{deployer: deployer, options: o, turns: newTurns(), log: log, serving: func() {}}
 	if h, ok := deployer.(Hooker); ok {
 		s.hooks = h.Hooks()
 	}
@@ -44,6 +45,7 @@ func newServer(deployer Deployer, o *options, log *slog.Logger) *server {
 }
 
 func (s *server) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.GetInfoResponse, error) {
+	s.serving()
 	types := make([]string, 0, len(s.options.types))
 	for _, t := range s.options.types {
 		types = append(types, string(t))

@@ -264,7 +264,7 @@ func TestLockedPlugins(t *testing.T) {
 	if err := os.WriteFile(lock, regexp.MustCompile(`(?s)- file: "mock".*`).ReplaceAll(locked, nil), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	pergola(t, "plugins", "reload", "--run-dir", run).expect(t, 0, "mock: refused")
+	pergola(t, "plugins", "reload", "--run-dir", run).expect(t, 1, "mock: refused")
 	eventually(t, "readiness to name the plugin that is not locked any more", func(ctx context.Context) (string, error) {
 		if text := describeError(host.Ready(ctx)); !strings.Contains(text, "plugin mock: ") || !strings.Contains(text, "is not in the lock file") {
 			return text, nil

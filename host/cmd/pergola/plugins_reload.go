@@ -44,7 +44,7 @@ was changed while it was loaded.`,
 			err = printText(cmd.OutOrStdout(), reloadText(result))
 		}
 		if err == nil && result.Failed() {
-			err = errors.New("not everything was reloaded; what runs goes on as it was")
+			err = errors.New("not everything was reloaded; what is not refused goes on as it was")
 		}
 		return err
 	}
@@ -64,6 +64,8 @@ func reloadText(result *control.ReloadResult) string {
 			text += printable(r.File) + ": " + printable(r.Action) + "\n" // an action of a later version
 		case r.Error == "":
 			text += printable(r.File) + ": " + did + "\n"
+		case did == "refused":
+			text += printable(r.File) + ": refused\n" + indented(r.Error)
 		default:
 			text += printable(r.File) + ": not reloaded\n" + indented(r.Error)
 		}

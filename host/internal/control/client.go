@@ -18,13 +18,14 @@ const maxAnswer = 64 << 20
 
 // Client asks a host. It is safe for concurrent use.
 type Client struct {
+	dir  string
 	http *http.Client
 }
 
-// NewClient returns a client for the host with this run directory.
+// NewClient returns a client for the host with this run directory, whose token it reads for each request.
 func NewClient(dir string) *Client {
 	path := filepath.Join(dir, SocketName)
-	return &Client{http: &http.Client{Transport: &http.Transport{
+	return &Client{dir: dir, http: &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
@@ -56,10 +57,15 @@ func (c *Client) Reload(ctx context.Context, files ...string) (*ReloadResult, er
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, body []byte, into any) (err error) {
+	token, err := readToken(c.dir)
+	if err != nil {
+		return err
+	}
 	request, err := http.NewRequestWithContext(ctx, method, "http://host"+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
+	request.Header.Set(authorization, bearer+token)
 	response, err := c.http.Do(request)
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		return failed.Err // without the address, which means nothing to people

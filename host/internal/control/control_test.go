@@ -77,6 +77,21 @@ func serve(t *testing.T, plugins Plugins) (dir string, end func()) {
 	return dir, end
 }
 
+func mustToken(t *testing.T, dir string) string {
+	t.Helper()
+	token, err := readToken(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// slowRequest is the beginning of a request of somebody who has the token.
+func slowRequest(t *testing.T, dir string) string {
+	t.Helper()
+	return "POST " + reloadPath + " HTTP/1.1\r\nHost: host\r\n" + authorization + ": " + bearer + mustToken(t, dir) + "\r\nContent-Length: 10\r\n\r\n{"
+}
+
 // full is a plugin of which everything is known.
 func full() plugin.Detail {
 	return plugin.Detail{
@@ -204,6 +219,7 @@ func TestErrors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			request.Header.Set(authorization, bearer+mustToken(t, dir))
 			response, err := NewClient(dir).http.Do(request)
 			if err != nil {
 				t.Fatal(err)
@@ -267,7 +283,7 @@ func TestEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = slow.Close() }()
-	if _, err := io.WriteString(slow, "POST "+reloadPath+" HTTP/1.1\r\nHost: host\r\nContent-Length: 10\r\n\r\n{"); err != nil {
+	if _, err := io.WriteString(slow, slowRequest(t, dir)); err != nil {
 		t.Fatal(err)
 	}
 	asked := make(chan error, 1)
@@ -291,7 +307,7 @@ func TestSlowClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = slow.Close() }()
-	if _, err := io.WriteString(slow, "POST "+reloadPath+" HTTP/1.1\r\nHost: host\r\nContent-Length: 10\r\n\r\n{"); err != nil {
+	if _, err := io.WriteString(slow, slowRequest(t, dir)); err != nil {
 		t.Fatal(err)
 	}
 	if err := slow.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -305,18 +321,27 @@ func TestSlowClient(t *testing.T) {
 
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
-	_, err := NewClient(t.TempDir()).Plugins(t.Context())
+	dir := shortDir(t)
+	if _, err := NewClient(dir).Plugins(t.Context()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), tokenName) {
+		t.Errorf("expected that the token is not there, but found: %v", err)
+	}
+	if _, err := createToken(dir); err != nil {
+		t.Fatal(err)
+	}
+	_, err := NewClient(dir).Plugins(t.Context())
 	if !errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "http://") {
 		t.Errorf("expected that the socket is not there, in words for people, but found: %v", err)
 	}
 }
 
-func TestSocketIsPrivate(t *testing.T) {
+func TestFilesArePrivate(t *testing.T) {
 	t.Parallel()
 	dir, _ := serve(t, &fakePlugins{})
-	info, err := os.Stat(filepath.Join(dir, SocketName))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("expected a socket that only this user can write to, but found %v (%v)", info, err)
+	for _, name := range []string{SocketName, tokenName} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: expected a file that only this user can read and write, but found %v (%v)", name, info, err)
+		}
 	}
 }
 
@@ -325,11 +350,25 @@ func TestListenErrors(t *testing.T) {
 	if _, err := Listen(t.Context(), filepath.Join(t.TempDir(), "no", "where"), &fakePlugins{}, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("expected an error where there is no directory")
 	}
-	server, err := Listen(t.Context(), shortDir(t), &fakePlugins{}, slog.New(slog.DiscardHandler))
+	dir := shortDir(t)
+	taken := filepath.Join(dir, SocketName)
+	if err := os.Mkdir(taken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(t.Context(), dir, &fakePlugins{}, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("expected an error where something else has the name of the socket")
+	}
+	if err := os.Remove(taken); err != nil {
+		t.Fatal(err)
+	}
+	server, err := Listen(t.Context(), dir, &fakePlugins{}, slog.New(slog.DiscardHandler)) // no token is left in its way
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Close(); err != nil {
 		t.Errorf("close a server that was never run: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("expected nothing to be left in the directory, but found %v (%v)", left, err)
 	}
 }

@@ -36,13 +36,24 @@ var _ Plugins = (*plugin.Set)(nil)
 
 // Server answers an operator.
 type Server struct {
-	plugins  Plugins
-	log      *slog.Logger
-	listener net.Listener
+	dir, token string
+	plugins    Plugins
+	log        *slog.Logger
+	listener   net.Listener
+	listing    chan struct{} // has room for who is looking at the plugins
 }
 
-// Listen makes the socket in a directory that only the host's user can enter. Run answers; until then clients wait.
-func Listen(ctx context.Context, dir string, plugins Plugins, log *slog.Logger) (*Server, error) {
+// Listen makes the token and then the socket in a directory that only the host's user can enter. Run answers; until then clients wait.
+func Listen(ctx context.Context, dir string, plugins Plugins, log *slog.Logger) (_ *Server, err error) {
+	token, err := createToken(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, removeToken(dir))
+		}
+	}()
 	path := filepath.Join(dir, SocketName)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err != nil {
@@ -51,10 +62,10 @@ func Listen(ctx context.Context, dir string, plugins Plugins, log *slog.Logger) 
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for control: %w", err), listener.Close())
 	}
-	return &Server{plugins: plugins, log: log, listener: listener}, nil
+	return &Server{dir: dir, token: token, plugins: plugins, log: log, listener: listener, listing: make(chan struct{}, 1)}, nil
 }
 
-// Run answers until ctx ends, and then removes the socket. A reload under way ends with ctx, and not with the client that has asked for
+// Run answers until ctx ends, and then removes the socket and the token. A reload under way ends with ctx, and not with the client that has asked for
 // it: calls must not be cut short because somebody does not want to wait for them. It is called once.
 func (s *Server) Run(ctx context.Context) error {
 	mux := http.NewServeMux()
@@ -62,12 +73,14 @@ func (s *Server) Run(ctx context.Context) error {
 	mux.HandleFunc("POST "+reloadPath, func(w http.ResponseWriter, r *http.Request) { s.reload(ctx, w, r) })
 	mux.HandleFunc("/", s.unknown)
 	server := &http.Server{
-		Handler:           mux,
+		Handler:           s.guard(mux),
 		ReadHeaderTimeout: requestTimeout,
 		ReadTimeout:       requestTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		// Else "OPTIONS *" is answered before anybody asks for the token.
+		DisableGeneralOptionsHandler: true,
 	}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -82,22 +95,34 @@ func (s *Server) Run(ctx context.Context) error {
 	if !stop() {
 		<-stopped
 	}
-	if !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("answer on the control socket: %w", err)
+	if errors.Is(err, http.ErrServerClosed) {
+		return removeToken(s.dir)
 	}
-	return nil
+	return errors.Join(fmt.Errorf("answer on the control socket: %w", err), removeToken(s.dir))
 }
 
-// Close removes the socket of a Server that is not to be run.
+// Close removes the socket and the token of a Server that is not to be run.
 func (s *Server) Close() error {
-	if err := s.listener.Close(); err != nil {
-		return fmt.Errorf("close the control socket: %w", err)
+	err := s.listener.Close()
+	if err != nil {
+		err = fmt.Errorf("close the control socket: %w", err)
 	}
-	return nil
+	return errors.Join(err, removeToken(s.dir))
 }
 
-func (s *Server) list(w http.ResponseWriter, _ *http.Request) {
-	s.answer(w, http.StatusOK, ListOf(s.plugins.Details()))
+// list looks at the plugins for one client at a time: that may mean to read all programs for their checksums, and many clients must not
+// take more of the processor than one.
+func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.listing <- struct{}{}:
+	case <-r.Context().Done():
+		return // nobody waits for the answer
+	}
+	list := func() *PluginList {
+		defer func() { <-s.listing }()
+		return ListOf(s.plugins.Details())
+	}()
+	s.answer(w, http.StatusOK, list)
 }
 
 func (s *Server) reload(ctx context.Context, w http.ResponseWriter, r *http.Request) {

@@ -42,6 +42,7 @@ func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Cal
 	outcome, err := j.plugin.Call(ctx, operation, c, o)
 	endAttendance()
 	attendance.Wait()
+	o.logDroppedEvents()
 	j.step, j.message = o.takeStep()
 	if errors.Is(context.Cause(ctx), plugin.ErrInterrupted) {
 		why := "the deploy item asks for something else, or its job was ended"
@@ -81,7 +82,8 @@ type observer struct {
 	mu sync.Mutex
 	// step and message are what the plugin said last about its progress; empty once that was written.
 	step, message string
-	events        int
+	// events are all that the plugin had in this call, those that were dropped included.
+	events int
 }
 
 var _ plugin.Observer = (*observer)(nil)
@@ -193,7 +195,7 @@ func checkExports(s *plugin.Succeeded) error {
 	return nil
 }
 
-// Event becomes an event of the deploy item, unless the plugin has had too many.
+// Event becomes an event of the deploy item, unless the plugin has had too many: they flood neither the API server nor the host's log.
 func (o *observer) Event(warning bool, reason, message string) {
 	eventType := corev1.EventTypeNormal
 	if warning {
@@ -206,9 +208,17 @@ func (o *observer) Event(warning bool, reason, message string) {
 		o.job.event(o.job.item, eventType, reason, message)
 	case o.events == maxEvents:
 		o.job.event(o.job.item, corev1.EventTypeWarning, "TooManyEvents",
-			fmt.Sprintf("the plugin %q records more than %d events in one call; the others are in the host's log", o.job.name, maxEvents-1))
-		fallthrough
-	default:
-		o.job.log.Info("event of a plugin that has too many", "type", eventType, "reason", reason, "message", message)
+			fmt.Sprintf("the plugin %q records more than %d events in one call; the others are dropped; the first of them is in the host's log", o.job.name, maxEvents-1))
+		o.job.log.Info("plugin has too many events; this is the first that is dropped", "type", eventType, "reason", reason, "message", message)
+	default: // logDroppedEvents tells how many
+	}
+}
+
+// logDroppedEvents tells, after the call, how many events the plugin had too many.
+func (o *observer) logDroppedEvents() {
+	o.job.mu.Lock()
+	defer o.job.mu.Unlock()
+	if dropped := o.events - maxEvents + 1; dropped > 0 {
+		o.job.log.Info("events of the plugin were dropped", "count", dropped)
 	}
 }

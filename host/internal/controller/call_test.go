@@ -1,9 +1,11 @@
 package controller
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -236,9 +238,15 @@ func TestEventsDoNotFlood(t *testing.T) {
 		}
 		return succeeds(ctx, op, o)
 	})
+	var logged bytes.Buffer
+	b.log = slog.New(slog.NewTextHandler(&logged, nil))
 	b.expectSuccess(b.setJob())
 	if got, want := len(b.events.Events), maxEvents+2; got != want { // and those of pick-up and success
 		t.Errorf("expected %d events, but found %d", want, got)
+	}
+	first, number := fmt.Sprintf("message=%d\n", maxEvents-1), fmt.Sprintf("count=%d\n", 500-maxEvents+1)
+	if log := logged.String(); !strings.Contains(log, first) || !strings.Contains(log, number) || strings.Count(log, "Probed") != 1 {
+		t.Errorf("expected the first event that was dropped and the number of them in the log, but found:\n%s", log)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	goplugin "github.com/hashicorp/go-plugin"
 	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -58,7 +59,7 @@ func (p *Plugin) checkHealth(ctx context.Context, proc *process) {
 			return
 		}
 		if err != nil {
-			p.log.Debug("plugin does not answer the health check", "error", err.Error())
+			p.log.Debug("plugin does not answer the health check", "error", bounded(err.Error()))
 		}
 		verdict, asleep := pulse.judge(clock.Now(), err, proc.calls.silent(p.settings.silence))
 		if asleep {
@@ -150,7 +151,7 @@ func (p *Plugin) watch(ctx context.Context, l *life) {
 	pace := rate.NewLimiter(wakeUpsPerSecond, wakeUpBurst)
 	for {
 		if err := p.forwardWakeUps(ctx, l.process, pace); ctx.Err() == nil {
-			p.log.Warn("plugin stopped sending wake-ups; its items are polled until it is asked again", "error", err.Error())
+			p.log.Warn("plugin stopped sending wake-ups; its items are polled until it is asked again", "error", bounded(err.Error()))
 		}
 		timer := p.settings.clock.NewTimer(watchPause)
 		select {
@@ -164,7 +165,7 @@ func (p *Plugin) watch(ctx context.Context, l *life) {
 
 // forwardWakeUps passes wake-ups on until the stream ends; the error says why it did.
 func (p *Plugin) forwardWakeUps(ctx context.Context, proc *process, pace *rate.Limiter) error {
-	wakeUps, err := proc.client.Watch(ctx, &deployerv1.WatchRequest{})
+	wakeUps, err := proc.client.Watch(ctx, &deployerv1.WatchRequest{}, grpc.MaxCallRecvMsgSize(maxAnswerBytes))
 	if err != nil {
 		return err
 	}

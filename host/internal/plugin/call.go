@@ -164,6 +164,11 @@ func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Dur
 	if err != nil {
 		return nil, err
 	}
+	select {
+	case <-p.ended():
+		return nil, ErrNotRunning // the call has nothing to do with it
+	default:
+	}
 	ctx, replace := context.WithCancelCause(ctx)
 	defer replace(nil)
 	callCtx, cancel := callContext(ctx, c.Deadline)

@@ -22,6 +22,10 @@ const (
 	// says more has to wait, which gRPC's flow control sees to.
 	messagesPerSecond = 200
 	messageBurst      = 1000
+	// savesPerSecond is how many of them may be provider statuses in the long run, and saveBurst how many at once: each is a write to
+	// the API server.
+	savesPerSecond = 10
+	saveBurst      = 100
 	// resultGrace is how long a call may go on after its result.
 	resultGrace = time.Second
 )
@@ -31,10 +35,11 @@ type conversation struct {
 	stream   stream
 	observer Observer
 	clock    clock.PassiveClock
-	pace     *rate.Limiter
+	pace     *rate.Limiter // of all messages
+	savePace *rate.Limiter // of provider statuses
 
-	// listening is since when the host waits for the plugin to say something, in nanoseconds since an epoch of its own; zero while it
-	// does not.
+	// listening is since when the host waits for the plugin to say something, or to take an answer to what it has said, in
+	// nanoseconds since an epoch of its own; zero while it does not.
 	listening atomic.Int64
 	epoch     time.Time
 
@@ -44,7 +49,8 @@ type conversation struct {
 
 func newConversation(observer Observer, now clock.PassiveClock) *conversation {
 	return &conversation{
-		observer: observer, clock: now, epoch: now.Now().Add(-1), pace: rate.NewLimiter(messagesPerSecond, messageBurst),
+		observer: observer, clock: now, epoch: now.Now().Add(-1),
+		pace: rate.NewLimiter(messagesPerSecond, messageBurst), savePace: rate.NewLimiter(savesPerSecond, saveBurst),
 	}
 }
 
@@ -68,7 +74,13 @@ func (c *conversation) close() {
 	c.closed = true
 }
 
-// silence is how long the host has been waiting for the plugin to say something.
+// listen notes that the host waits for the plugin from now until it calls over.
+func (c *conversation) listen() (over func()) {
+	c.listening.Store(int64(c.clock.Since(c.epoch)))
+	return func() { c.listening.Store(0) }
+}
+
+// silence is how long the host has been waiting for the plugin.
 func (c *conversation) silence() time.Duration {
 	since := c.listening.Load()
 	if since == 0 {
@@ -78,8 +90,7 @@ func (c *conversation) silence() time.Duration {
 }
 
 func (c *conversation) recv() (*deployerv1.PluginMessage, error) {
-	c.listening.Store(int64(c.clock.Since(c.epoch)))
-	defer c.listening.Store(0)
+	defer c.listen()()
 	return c.stream.recv()
 }
 
@@ -106,10 +117,18 @@ func (c *conversation) result(ctx context.Context) (*deployerv1.Result, error) {
 			c.observer.Event(content.Event.GetWarning(), bounded(content.Event.GetReason()), bounded(content.Event.GetMessage()))
 		default: // a heartbeat, or what a newer plugin says that this host does not know
 		}
-		if c.pace.Wait(ctx) != nil { // its turn would come after the deadline, or the call was cancelled
-			return nil, status.FromContextError(cmp.Or(ctx.Err(), context.DeadlineExceeded)).Err()
+		if err := waitForTurn(ctx, c.pace); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// waitForTurn blocks until the pace allows one more. The error says that this would be after the deadline, or that the call was cancelled.
+func waitForTurn(ctx context.Context, pace *rate.Limiter) error {
+	if pace.Wait(ctx) != nil {
+		return status.FromContextError(cmp.Or(ctx.Err(), context.DeadlineExceeded)).Err()
+	}
+	return nil
 }
 
 // ends waits for the end of a call that has given its result, so that the next one for its item does not meet what is left of it. It
@@ -120,11 +139,15 @@ func (c *conversation) ends(cancel context.CancelFunc) bool {
 	return timer.Stop() && err != nil
 }
 
-// save saves a provider status and tells the plugin how that went.
+// save saves a provider status and tells the plugin how that went. A plugin that does not take the answer is silent.
 func (c *conversation) save(ctx context.Context, in *deployerv1.ProviderStatus) error {
+	if err := waitForTurn(ctx, c.savePace); err != nil {
+		return err
+	}
 	ack := &deployerv1.Acknowledgement{Sequence: in.GetSequence()}
 	if err := c.observer.SaveProviderStatus(ctx, in.GetDocument()); err != nil {
 		ack.Error = bounded(err.Error())
 	}
+	defer c.listen()()
 	return c.send(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_Acknowledgement{Acknowledgement: ack}})
 }

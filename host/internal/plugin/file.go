@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -60,11 +61,12 @@ type programFile struct {
 
 var _ source = (*programFile)(nil)
 
-// facts tell one state of a file from another one.
+// facts tell one state of a file from another one: what is cheap to know, and what counts if that differs.
 type facts struct {
 	info     fs.FileInfo
 	size     int64
 	modified time.Time
+	sum      [sha256.Size]byte
 }
 
 func factsOf(info fs.FileInfo) facts {
@@ -99,9 +101,19 @@ func (f *programFile) open(fresh bool) (*program.Program, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot be examined: %w", err)
 		}
-		if !f.facts.same(factsOf(info)) {
+		if f.facts.same(factsOf(info)) {
+			return f.opened, nil
+		}
+		// Whoever may do no more than to set the times of a file must not be able to stop it.
+		sum, err := f.opened.Sum()
+		if err != nil {
+			return nil, err
+		}
+		if sum != f.facts.sum {
 			return nil, errors.New("was changed since it was loaded; reload the plugins to use it as it is now")
 		}
+		f.facts = factsOf(info)
+		f.facts.sum = sum
 		return f.opened, nil
 	}
 	opened, err := program.Open(f.dir, f.file)
@@ -112,8 +124,13 @@ func (f *programFile) open(fresh bool) (*program.Program, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot be examined: %w", err), opened.Close())
 	}
+	sum, err := opened.Sum()
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
 	f.before, f.beforeFacts = f.opened, f.facts
 	f.opened, f.facts = opened, factsOf(info)
+	f.facts.sum = sum
 	return opened, nil
 }
 
@@ -158,8 +175,18 @@ func (f *programFile) vouch(info *Info) error {
 func (f *programFile) changed() bool {
 	info, err := os.Stat(filepath.Join(f.dir, f.file))
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return err != nil || !f.facts.same(factsOf(info))
+	known := f.facts
+	f.mu.Unlock()
+	if err == nil && known.same(factsOf(info)) {
+		return false
+	}
+	now, err := program.Open(f.dir, f.file)
+	if err != nil {
+		return true
+	}
+	defer func() { _ = now.Close() }() // it was only read
+	sum, err := now.Sum()
+	return err != nil || sum != known.sum
 }
 
 // revoked tells why the program that was started last must not run any more, by the lock file as it is now.

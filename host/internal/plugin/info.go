@@ -18,7 +18,7 @@ type Info struct {
 	Version string
 	// SDKVersion is the version of the sdk that it was built with; empty if it was built without.
 	SDKVersion string
-	// Types of deploy items that it claims, at least one.
+	// Types of deploy items that it claims, at least one, each once and sorted.
 	Types []v1alpha1.DeployItemType
 	// Capabilities beyond Reconcile and Delete.
 	Capabilities Capabilities
@@ -66,6 +66,7 @@ func infoFromWire(in *deployerv1.GetInfoResponse) (Info, error) {
 			info.Types = append(info.Types, itemType)
 		}
 	}
+	slices.Sort(info.Types) // a plugin that lists them in another order is the same plugin
 	c := in.GetCapabilities()
 	tooLong := func(hookType string) bool { return len(hookType) > maxText }
 	if len(c.GetHookTypes()) > maxTypes || slices.ContainsFunc(c.GetHookTypes(), tooLong) {

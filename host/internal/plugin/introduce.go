@@ -7,19 +7,30 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc"
+
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
-// askTimeout bounds the calls that a plugin must answer at once.
-const askTimeout = 10 * time.Second
+const (
+	// askTimeout bounds the calls that a plugin must answer at once.
+	askTimeout = 10 * time.Second
+	// maxInfoBytes bounds what a plugin says about itself, which has schemas in it, and maxAnswerBytes what it says about its
+	// configuration, and each of its wake-ups.
+	maxInfoBytes   = 4 << 20
+	maxAnswerBytes = 1 << 20
+	// maxProblems bounds the problems with a configuration that are told.
+	maxProblems = 16
+)
 
 // introduce asks the plugin who it is, configures it, and settles whether it may serve what it claims.
 func (p *Plugin) introduce(ctx context.Context, proc *process) (*Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	answer, err := proc.client.GetInfo(ctx, &deployerv1.GetInfoRequest{HostVersion: p.settings.hostVersion})
+	answer, err := proc.client.GetInfo(ctx, &deployerv1.GetInfoRequest{HostVersion: p.settings.hostVersion},
+		grpc.MaxCallRecvMsgSize(maxInfoBytes))
 	if err != nil {
-		return nil, fmt.Errorf("ask the plugin who it is: %w", err)
+		return nil, fmt.Errorf("ask the plugin who it is: %s", bounded(err.Error()))
 	}
 	info, err := infoFromWire(answer)
 	if err != nil {
@@ -56,16 +67,25 @@ func (p *Plugin) configure(ctx context.Context, proc *process, info *Info) error
 		}
 		return nil
 	}
-	configured, err := proc.client.Configure(ctx, &deployerv1.ConfigureRequest{Document: document})
+	configured, err := proc.client.Configure(ctx, &deployerv1.ConfigureRequest{Document: document}, grpc.MaxCallRecvMsgSize(maxAnswerBytes))
 	if err != nil {
-		return fmt.Errorf("configure the plugin: %w", err)
+		return fmt.Errorf("configure the plugin: %s", bounded(err.Error()))
 	}
-	var problems []error
-	for _, problem := range configured.GetProblems() {
-		problems = append(problems, fmt.Errorf("%s: %s", bounded(problem.GetField()), bounded(problem.GetMessage())))
-	}
-	if err := errors.Join(problems...); err != nil {
+	if err := problemsFromWire(configured.GetProblems()); err != nil {
 		return fmt.Errorf("the plugin refuses its configuration: %w", err)
 	}
 	return nil
+}
+
+// problemsFromWire returns the first problems of a configuration, and how many more there are; nil if there are none.
+func problemsFromWire(in []*deployerv1.Problem) error {
+	told := in[:min(len(in), maxProblems)]
+	problems := make([]error, 0, len(told)+1)
+	for _, problem := range told {
+		problems = append(problems, fmt.Errorf("%s: %s", cut(problem.GetField(), maxText), bounded(problem.GetMessage())))
+	}
+	if more := len(in) - len(told); more > 0 {
+		problems = append(problems, fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(problems...)
 }

@@ -6,13 +6,16 @@ import (
 	"io"
 	"log/slog"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/output"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/program"
@@ -47,7 +50,7 @@ func launch(ctx context.Context, program *program.Program, profile Profile, s *s
 	out := output.New(output.Options{Log: log, Clock: s.clock})
 	syncStdout, syncStderr := out.Writer("stdout"), out.Writer("stderr")
 	r := &commandRunner{
-		program: program, profile: profile, settings: s, certificate: certificate,
+		program: program, profile: profile, settings: s, log: log, certificate: certificate,
 		stderr: out.Writer("stderr"), stray: out.Writer("stdout"), kill: kill, ended: make(chan struct{}),
 	}
 	l := &launched{runner: r, output: out, streams: []io.Closer{r.stderr, r.stray, syncStdout, syncStderr}}
@@ -80,7 +83,7 @@ func launch(ctx context.Context, program *program.Program, profile Profile, s *s
 	}
 	if err != nil {
 		l.stop()
-		return nil, r.startError(launching, err)
+		return nil, r.startError(launching, err, out.Tail())
 	}
 	// AllowedProtocols leaves nothing but gRPC.
 	grpcClient, ok := protocol.(*goplugin.GRPCClient)
@@ -101,10 +104,23 @@ func dialOptions() []grpc.DialOption {
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(handshake.MaxMessageBytes),
 			grpc.MaxCallSendMsgSize(handshake.MaxMessageBytes),
+			grpc.ForceCodecV2(codec()),
 		),
 		grpc.WithInitialWindowSize(handshake.WindowBytes),
 		grpc.WithInitialConnWindowSize(4 * handshake.WindowBytes),
+		grpc.WithChainStreamInterceptor(withoutBroker),
 	}
+}
+
+// withoutBroker keeps go-plugin from listening to the plugin's broker, which nobody here uses: whatever the plugin says there becomes a
+// goroutine and a piece of memory that stays.
+func withoutBroker(
+	ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	if strings.HasPrefix(method, "/plugin.GRPCBroker/") {
+		return nil, status.Error(codes.Unimplemented, "the host has no use for a broker")
+	}
+	return open(ctx, desc, conn, method, opts...)
 }
 
 func (l *launched) ended() <-chan struct{} { return l.runner.ended }

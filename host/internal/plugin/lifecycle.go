@@ -114,6 +114,9 @@ func (l *lifecycle) replace() (generation int) {
 	return l.start()
 }
 
+// lose notes that the process of this generation has ended while another one is being started in its place.
+func (l *lifecycle) lose() { l.state = Starting }
+
 // forgive forgets the failures so far: somebody has changed something.
 func (l *lifecycle) forgive() {
 	l.failures = 0

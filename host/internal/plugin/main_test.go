@@ -232,6 +232,9 @@ func (echo) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, err
 		<-ctx.Done()
 		leave("cancelled", "yes")
 		return nil, context.Cause(ctx)
+	case "exit":
+		_, _ = fmt.Fprintln(os.Stderr, "my last words")
+		os.Exit(7)
 	case "spy":
 		return spy(req.DeployItem.Spec.Config.Raw)
 	case "log":

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -26,14 +25,16 @@ type Plugin struct {
 	settled chan struct{}
 	settle  func()
 
-	droppedLines atomic.Uint64 // by the limit of the log, in the lives before this one
-
 	mu        sync.Mutex
 	lifecycle lifecycle
 	problem   error
 	info      *Info // what it said when it ran last
 	process   *process
-	startTook time.Duration // from the start of the process until it took calls, last time
+	// retired are processes that take no calls any more and have not ended yet, and droppedLines those that were dropped of the logs of
+	// processes that have.
+	retired      map[*process]bool
+	droppedLines uint64
+	startTook    time.Duration // from the start of the process until it took calls, last time
 }
 
 // source is where the process of a plugin comes from: a file of the plugin directory, or the address of one that somebody else has
@@ -119,7 +120,10 @@ func (p *Plugin) status() Status {
 	defer p.mu.Unlock()
 	s := Status{
 		File: p.file, State: p.lifecycle.state, Problem: p.problem, Info: p.info,
-		Restarts: p.lifecycle.restarted(), StartTook: p.startTook, DroppedLines: p.droppedLines.Load(),
+		Restarts: p.lifecycle.restarted(), StartTook: p.startTook, DroppedLines: p.droppedLines,
+	}
+	for retired := range p.retired {
+		s.DroppedLines += retired.droppedLines()
 	}
 	if p.process != nil {
 		s.Pid, s.Calls = p.process.pid(), p.process.calls.count()

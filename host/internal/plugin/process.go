@@ -87,6 +87,12 @@ func (p *process) excuse() {
 	}
 }
 
+// excused tells whether the host has ended the process for a reason that is no call's.
+func (p *process) excused() bool {
+	c := p.sentence()
+	return c != nil && c.reason == ReasonReload
+}
+
 func (p *process) sentence() *condemnation {
 	p.mu.Lock()
 	defer p.mu.Unlock()

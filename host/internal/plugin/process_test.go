@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bufio"
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -42,7 +43,7 @@ func TestWhatIsNoPlugin(t *testing.T) {
 		"crash":        {"ends with an error at once", patience, []string{"ended before the handshake", "exit status 3"}},
 		"exit":         {"ends without an error at once", patience, []string{"ended before the handshake", "exit status 0"}},
 		"felled":       {"a signal ends it, as when the CPU lacks something", patience, []string{"cannot run here", "signal: terminated"}},
-		"mutters":      {"the loader cannot run it", patience, []string{"exit status 127"}},
+		"mutters":      {"the loader cannot run it", patience, []string{"exit status 127", "what it said last: libfoo.so is missing"}},
 		"bereaved":     {"a child of it holds its outputs", patience, []string{"exit status 3"}},
 		"silent":       {"says nothing", 300 * time.Millisecond, []string{"no handshake within 300ms"}},
 		"garbage":      {"says something else", patience, []string{"is no Pergola plugin", "Hello, \uFFFD I am no plugin."}},
@@ -53,7 +54,7 @@ func TestWhatIsNoPlugin(t *testing.T) {
 		"raw_dies":     {"ends when it is asked who it is", patience, []string{"ask the plugin who it is"}},
 		"raw_deaf":     {"does not answer who it is", patience, []string{"ask the plugin who it is", "DeadlineExceeded"}},
 		"raw_nameless": {"says nothing about itself", patience, []string{"must be a DNS label", "serves no deploy item type"}},
-		"raw_verbose":  {"says 5 MiB about itself", patience, []string{"must be a DNS label"}},
+		"raw_verbose":  {"says 5 MiB about itself", patience, []string{"ask the plugin who it is", "received message larger than max"}},
 		"raw_choosy":   {"refuses its configuration", patience, []string{"a.b: is missing\nc: is wrong"}},
 	} {
 		t.Run(file, func(t *testing.T) {
@@ -274,6 +275,17 @@ func TestOutputOfPlugins(t *testing.T) {
 		h.waitFor("mutters", Backoff)
 		if got := h.log.with("libfoo.so is missing"); len(got) != 1 {
 			t.Errorf("expected one record, but found %v", h.log.all())
+		}
+	})
+	t.Run("last words of a plugin that exits", func(t *testing.T) {
+		t.Parallel()
+		h := start(t, "echo")
+		for i := range 5 {
+			eventually(t, "the plugin to run", func() bool { s := h.status("echo"); return s.State == Running && s.Restarted() == i })
+			if _, err := h.call(t.Context(), "echo", "exit"); !errors.Is(err, ErrCrashed) {
+				t.Errorf("expected ErrCrashed, but found: %v", err)
+			}
+			eventually(t, "its last words", func() bool { return len(h.log.with("my last words")) == i+1 })
 		}
 	})
 	t.Run("stack of a panic", func(t *testing.T) {

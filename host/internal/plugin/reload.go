@@ -30,7 +30,7 @@ const (
 	ActionRestart Action = "restart"
 	// ActionRemove: the file is gone, and so is the plugin.
 	ActionRemove Action = "remove"
-	// ActionRefuse: the plugin was ended, because the lock file does not allow it any more.
+	// ActionRefuse: the plugin was ended, because the lock file does not allow it any more; Err says why.
 	ActionRefuse Action = "refuse"
 )
 
@@ -78,7 +78,7 @@ func (s *Set) reload(ctx context.Context, p *Plugin, named bool, done *reloads) 
 	}
 	if err := p.source.revoked(); running && err != nil {
 		p.refuse(err)
-		done.add(p, ActionRefuse, nil)
+		done.add(p, ActionRefuse, err)
 	}
 }
 

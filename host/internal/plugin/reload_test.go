@@ -27,7 +27,7 @@ func (h *host) replace(file, text string) {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		text = string(content)
+		text = string(content) + "\n" // the same bytes would be no change
 	}
 	if err := os.WriteFile(next, []byte(text), 0o755); err != nil { // #nosec G306 -- a program
 		h.t.Fatal(err)
@@ -74,6 +74,16 @@ func TestReload(t *testing.T) {
 		want   []Reloaded
 		after  map[string]State
 	}{
+		"touched": {
+			reason: "the same bytes with another time are no change",
+			files:  []string{"raw_a_one", "raw_b_two"},
+			change: func(h *host) {
+				if err := os.Chtimes(filepath.Join(h.dir, "raw_a_one"), time.Time{}, time.Now().Add(time.Hour)); err != nil {
+					h.t.Fatal(err)
+				}
+			},
+			after: map[string]State{"raw_a_one": Running, "raw_b_two": Running},
+		},
 		"nothing": {
 			reason: "what has not changed goes on untouched",
 			files:  []string{"raw_a_one", "raw_b_two"},
@@ -329,4 +339,45 @@ func TestFailedReloadForgetsNothing(t *testing.T) {
 	}
 	h.crash("raw")
 	eventually(t, "the old program to run again", func() bool { s := h.status("raw"); return s.State == Running && s.Restarted() > 0 })
+}
+
+// A process that ends while another one is being started in its place is missed at once: it takes no calls, and what nobody could start
+// is started again.
+func TestDeathWhileTheReplacementStarts(t *testing.T) {
+	t.Parallel()
+	h := runHost(t, pluginDir(t, "raw"), func(o *Options) { o.StartTimeout = 3 * time.Second })
+	h.replace("raw", "#!/bin/sh\nexec sleep 300\n") // says nothing until the time for its start is over
+	reloaded := make(chan []Reloaded)
+	go func() {
+		done, _ := h.Reload(t.Context())
+		reloaded <- done
+	}()
+	eventually(t, "another process to be started", func() bool {
+		entries, err := os.ReadDir(h.settings.tempDir)
+		return err == nil && len(entries) == 2
+	})
+	h.crash("raw")
+	eventually(t, "the loss to be noticed", func() bool { return h.status("raw").State == Starting })
+	if _, err := h.call(t.Context(), "raw", "succeed"); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("expected ErrNotRunning, but found: %v", err)
+	}
+	if done := <-reloaded; len(done) != 1 || done[0].Err == nil {
+		t.Errorf("expected the reload to fail, but found %v", done)
+	}
+	eventually(t, "the old program to run again", func() bool { return h.status("raw").State == Running })
+	if outcome, err := h.call(t.Context(), "raw", "succeed"); err != nil || outcome.Succeeded == nil {
+		t.Errorf("expected success, but found %v (%v)", outcome, err)
+	}
+}
+
+// A restart is not kept from a plugin by whoever can do no more than to set the times of its file.
+func TestRestartOfATouchedFile(t *testing.T) {
+	t.Parallel()
+	dir := copies(t, "raw_a_one")
+	h := runHost(t, dir)
+	if err := os.Chtimes(filepath.Join(dir, "raw_a_one"), time.Time{}, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	h.crash("raw_a_one")
+	eventually(t, "the plugin to run again", func() bool { s := h.status("raw_a_one"); return s.State == Running && s.Restarted() > 0 })
 }

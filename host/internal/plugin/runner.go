@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -44,6 +45,7 @@ type commandRunner struct {
 	program     *program.Program
 	profile     Profile
 	settings    *settings
+	log         *slog.Logger
 	certificate []byte // of the host
 	stderr      io.WriteCloser
 	stray       io.WriteCloser     // what is printed to standard output after the handshake
@@ -79,6 +81,10 @@ func (r *commandRunner) prepare(life context.Context, env []string, socketDir st
 }
 
 func (r *commandRunner) makeCommand(life context.Context, env []string) (err error) {
+	// A plugin of the same user may have taken the host's own rights away, which Landlock does not keep it from.
+	if err := errors.Join(os.Chmod(r.settings.tempDir, 0o700), os.Chmod(r.settings.socketDir, 0o700)); err != nil { // #nosec G302 -- directories
+		return fmt.Errorf("prepare the directory of its socket: %w", err)
+	}
 	if r.tempDir, err = os.MkdirTemp(r.settings.tempDir, ""); err != nil {
 		return fmt.Errorf("create its temporary directory: %w", err)
 	}
@@ -178,13 +184,17 @@ func (r *commandRunner) end() {
 			_ = file.Close()
 		}
 	}
+	// Nobody waits for what is left on the disk: a plugin may leave much.
+	close(r.ended)
 	// go-plugin removes the directory of the socket only for programs that it could start.
 	for _, dir := range []string{r.socketDir, r.tempDir} {
-		if dir != "" {
-			_ = os.RemoveAll(dir)
+		if dir == "" {
+			continue
+		}
+		if err := removeTree(dir); err != nil {
+			r.log.Warn("what the plugin has left behind cannot be removed", "dir", dir, "error", err.Error())
 		}
 	}
-	close(r.ended)
 }
 
 func (r *commandRunner) Wait(context.Context) error {
@@ -275,7 +285,8 @@ func (f *firstLine) Close() error { return nil }
 
 // startError says in our words why a program is no plugin: go-plugin's message is made for its own use. The process has ended,
 // if there ever was one.
-func (r *commandRunner) startError(launching context.Context, err error) error {
+// said are the last lines that it wrote: a mistake of its author mostly is in there.
+func (r *commandRunner) startError(launching context.Context, err error, said []string) error {
 	var notStarted *sandbox.StartError
 	switch {
 	case errors.As(r.startErr, &notStarted):
@@ -294,7 +305,11 @@ func (r *commandRunner) startError(launching context.Context, err error) error {
 		hello = *found
 	}
 	if hello.text == "" && !wasKilled(r.launch.Cmd.ProcessState) {
-		return fmt.Errorf("is no Pergola plugin, or cannot run here: it ended before the handshake (%s)", r.launch.Cmd.ProcessState)
+		last := "nothing"
+		if len(said) > 0 {
+			last = cut(said[len(said)-1], maxText)
+		}
+		return fmt.Errorf("is no Pergola plugin, or cannot run here: it ended before the handshake (%s); what it said last: %s", r.launch.Cmd.ProcessState, last)
 	}
 	return hello.explain(r.program.SDKVersion(), err)
 }

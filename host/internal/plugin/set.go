@@ -152,6 +152,7 @@ func Open(o Options, listener Listener) (*Set, error) {
 	if err := s.makeDirs(o.RunDir); err != nil {
 		return nil, err
 	}
+	s.warnOfUnusedLock()
 	for _, file := range files {
 		s.plugins = append(s.plugins, s.newPlugin(file))
 	}
@@ -187,9 +188,9 @@ func (s *Set) makeDirs(runDir string) error {
 	s.settings.socketDir, s.settings.tempDir = filepath.Join(runDir, "s"), filepath.Join(runDir, "t")
 	s.cleanUp = func() error {
 		if own {
-			return os.RemoveAll(runDir)
+			return removeTree(runDir)
 		}
-		return errors.Join(os.RemoveAll(s.settings.socketDir), os.RemoveAll(s.settings.tempDir))
+		return errors.Join(removeTree(s.settings.socketDir), removeTree(s.settings.tempDir))
 	}
 	err := errors.Join(os.Mkdir(s.settings.socketDir, 0o700), os.Mkdir(s.settings.tempDir, 0o700))
 	if len(runDir) > maxRunDir {
@@ -228,7 +229,7 @@ func (s *Set) plugin(file string, profile Profile, log *slog.Logger, from source
 		file: file, settings: s.settings, profile: profile, source: from, log: log,
 		reloads: make(chan chan error), refusals: make(chan error, 1), ended: make(chan struct{}),
 		settled: settled, settle: sync.OnceFunc(func() { close(settled) }),
-		lifecycle: lifecycle{state: Starting},
+		lifecycle: lifecycle{state: Starting}, retired: map[*process]bool{},
 	}
 }
 
@@ -270,8 +271,8 @@ func (s *Set) Run(ctx context.Context) error {
 	supervisors.Wait()
 	endReaping()
 	orphanage.Wait()
-	if err := s.cleanUp(); err != nil {
-		return fmt.Errorf("remove directories of plugins: %w", err)
+	if err := s.cleanUp(); err != nil { // which is no reason for the host to fail
+		s.log.Warn("what the plugins have left behind cannot be removed", "error", err.Error())
 	}
 	return nil
 }

@@ -89,21 +89,34 @@ func (p *Plugin) serve(ctx context.Context, current *life, retiring *sync.WaitGr
 		stopAttending()
 		attendance.Wait()
 		if replacement == nil {
-			p.set(func() { p.process = nil })
+			p.set(func() {
+				p.process = nil
+				p.retired[current.process] = true
+			})
 			if ctx.Err() != nil || errors.Is(err, errRefused) {
 				current.process.excuse()
 			}
 			current.process.stop()
-			p.droppedLines.Add(current.process.droppedLines())
+			p.set(func() {
+				p.droppedLines += current.process.droppedLines()
+				delete(p.retired, current.process)
+			})
 			if ctx.Err() == nil && !errors.Is(err, errRefused) {
 				current.process.logLastWords(p.log)
 			}
 			return err
 		}
 		retired := current.process
+		p.set(func() { p.retired[retired] = true })
 		retiring.Go(func() {
 			retired.retire(ctx, p.settings.clock, p.settings.drain)
-			p.droppedLines.Add(retired.droppedLines())
+			p.set(func() {
+				p.droppedLines += retired.droppedLines()
+				delete(p.retired, retired)
+			})
+			if !retired.excused() {
+				retired.logLastWords(p.log)
+			}
 		})
 		current = replacement
 	}
@@ -132,7 +145,7 @@ func (p *Plugin) await(ctx context.Context, current *life) (replacement *life, e
 		case err := <-p.refusals:
 			return nil, refusal(err)
 		case asked := <-p.reloads:
-			if next := p.replace(ctx, asked); next != nil {
+			if next := p.replace(ctx, current, asked); next != nil {
 				return next, nil
 			}
 		}
@@ -140,9 +153,20 @@ func (p *Plugin) await(ctx context.Context, current *life) (replacement *life, e
 }
 
 // replace starts the process that is to take the place of the one that runs. That one goes on if it fails, and nil is returned.
-func (p *Plugin) replace(ctx context.Context, asked chan error) *life {
+func (p *Plugin) replace(ctx context.Context, current *life, asked chan error) *life {
 	next := &life{asked: asked}
-	err := p.bringUp(ctx, next)
+	started := make(chan error, 1)
+	go func() { started <- p.bringUp(ctx, next) }()
+	var err error
+	select {
+	case err = <-started:
+	case <-current.process.ended():
+		p.set(func() {
+			p.process = nil
+			p.lifecycle.lose()
+		})
+		err = <-started
+	}
 	p.source.settle(err == nil)
 	if err != nil {
 		next.answer(fmt.Errorf("the process that runs goes on, because the new one does not: %w", err))

@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
@@ -44,6 +46,14 @@ func (v *verification) load() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.lock, v.err = lock, err
+}
+
+// warnOfUnusedLock tells of a lock file that somebody has put beside the plugins and that nobody looks at.
+func (s *Set) warnOfUnusedLock() {
+	path := filepath.Join(s.dir, lockName)
+	if _, err := os.Stat(path); s.dir != "" && err == nil && !s.settings.verification.Mode.Checks() {
+		s.log.Warn("there is a lock file, but the host configuration names none in pluginVerification.lockFile: plugins are not compared with it", "lockFile", path)
+	}
 }
 
 // judge asks what speaks against a plugin by the lock file. The error is that answer, or that there is no lock file; where the mode only

@@ -120,6 +120,9 @@ func TestVerification(t *testing.T) {
 					t.Errorf("%s: expected %s to be refused with %q, but found: %v", test.reason, s.File, want, s.Problem)
 				}
 			}
+			if told := len(h.log.with("there is a lock file, but the host configuration names none")) > 0; told != (test.mode == lockfile.Off) {
+				t.Errorf("%s: told of a lock file that nobody looks at: %t", test.reason, told)
+			}
 			warnings := h.log.with("plugin would be refused if verification were required")
 			if warned := len(warnings) > 0; warned != (test.mode == lockfile.Warn) {
 				t.Errorf("%s: found the warnings %v", test.reason, warnings)

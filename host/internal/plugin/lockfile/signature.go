@@ -3,11 +3,8 @@ package lockfile
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"strings"
-	"syscall"
 
 	"aead.dev/minisign"
 )
@@ -17,6 +14,8 @@ var (
 	ErrUnsigned = errors.New("is not signed")
 	// ErrWrongSignature is wrapped by the error about a signature that is none, is by another key, or is that of another text.
 	ErrWrongSignature = errors.New("is not valid")
+	// ErrExposed is wrapped by the error about a lock file that somebody else may write, although no public keys are configured.
+	ErrExposed = errors.New("may be written by others")
 )
 
 // PublicKey is a public key of minisign. The zero value verifies nothing.
@@ -43,10 +42,15 @@ func (k PublicKey) String() string {
 }
 
 // Load reads the lock file at a path. If there are keys, its signature must lie beside it, at the path with ".minisig" appended, and be
-// that of one of the keys: otherwise the error wraps ErrUnsigned or ErrWrongSignature. Without keys nobody looks for a signature. If
-// the content is wrong the error is an *Error.
+// that of one of the keys: otherwise the error wraps ErrUnsigned or ErrWrongSignature. Without keys nobody looks for a signature, and so
+// nobody but root and the user of this process may be able to write the file: otherwise the error wraps ErrExposed. If the content is
+// wrong the error is an *Error.
 func Load(path string, keys []PublicKey) (*File, error) {
-	text, err := read(path)
+	trust := anybody
+	if len(keys) == 0 {
+		trust = onlyUs
+	}
+	text, err := read(path, trust)
 	if err != nil {
 		return nil, fmt.Errorf("read lock file: %w", err)
 	}
@@ -60,7 +64,7 @@ func Load(path string, keys []PublicKey) (*File, error) {
 
 func checkSignature(path string, text []byte, keys []PublicKey) error {
 	signaturePath := path + ".minisig"
-	signature, err := read(signaturePath)
+	signature, err := read(signaturePath, anybody)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the lock file %s %w, but the host has public keys: %s is missing; sign it with minisign -Sm %s",
 			path, ErrUnsigned, signaturePath, path)
@@ -98,28 +102,4 @@ func verify(text, signature []byte, keys []PublicKey) error {
 		return fmt.Errorf("%w: it was made with the key %X, but the host trusts %s", ErrWrongSignature, parsed.KeyID, strings.Join(ids, ", "))
 	}
 	return fmt.Errorf("%w: it is not that of the text; one of the two was changed", ErrWrongSignature)
-}
-
-// read reads a file of bounded size. It never waits, whatever the path leads to.
-func read(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxBytes {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxBytes)
-	}
-	return text, nil
 }

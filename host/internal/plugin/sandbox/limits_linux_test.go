@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -97,20 +99,97 @@ func TestResidentMemoryOfGroup(t *testing.T) {
 	}
 }
 
+// A session of its own takes a process out of the group, but not out of the limit.
+func TestResidentMemoryOfDescendants(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "as", "deserted")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var deserter int
+	_, err = fmt.Fscan(stdout, &deserter)
+	t.Cleanup(func() {
+		if deserter > 0 {
+			_ = syscall.Kill(deserter, syscall.SIGKILL) // it may have ended
+		}
+		_ = cmd.Wait() // it was killed by the end of the test's context
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if session, err := unix.Getsid(deserter); err != nil || session != deserter {
+		t.Fatalf("expected process %d to have a session of its own, but found %d, %v", deserter, session, err)
+	}
+	parent, parentErr := ResidentBytes(cmd.Process.Pid)
+	child, childErr := ResidentBytes(deserter)
+	both, err := GroupResidentBytes(cmd.Process.Pid)
+	if err := errors.Join(parentErr, childErr, err); err != nil {
+		t.Fatal(err)
+	}
+	if both < parent+child/2 { // they are still starting up, and may give back something
+		t.Errorf("got %d bytes for a group, and %d for its process with %d for the child of that one", both, parent, child)
+	}
+}
+
+// deserted has a child that leaves its process group and says its number.
+func deserted([]string) (any, error) {
+	child := exec.CommandContext(context.Background(), "/proc/self/exe", "as", "sleep")
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := child.Start(); err != nil {
+		return nil, err
+	}
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil { // which it says when it runs
+		return nil, err
+	}
+	fmt.Fprintln(os.Stdout, child.Process.Pid)
+	return nil, child.Wait()
+}
+
+func TestWhoCountsForGroup(t *testing.T) {
+	for _, test := range []struct {
+		reason    string
+		processes map[int]stat
+		want      uint64
+	}{
+		{"nobody", nil, 0},
+		{"others", map[int]stat{1: {0, 1, 1}, 2: {1, 2, 2}}, 0},
+		{"leader and member", map[int]stat{1: {0, 1, 1}, 7: {1, 7, 2}, 8: {7, 7, 4}}, 6},
+		{"a member without its leader", map[int]stat{1: {0, 1, 1}, 8: {1, 7, 4}}, 4},
+		{"descendants in other groups", map[int]stat{1: {0, 1, 1}, 7: {1, 7, 2}, 8: {7, 8, 4}, 9: {8, 9, 8}, 10: {1, 10, 16}}, 14},
+		{"a descendant of a member without its leader", map[int]stat{1: {0, 1, 1}, 8: {1, 7, 4}, 9: {8, 9, 8}}, 12},
+		{"the parent of the leader does not count", map[int]stat{6: {1, 6, 1}, 7: {6, 7, 2}}, 2},
+		{"a parent that is not seen", map[int]stat{9: {8, 9, 8}}, 0},
+		{"each other's parents", map[int]stat{8: {9, 8, 4}, 9: {8, 9, 8}, 7: {1, 7, 2}}, 2},
+	} {
+		if got := residentBytes(test.processes, 7); got != test.want {
+			t.Errorf("%s: expected %d, but found %d", test.reason, test.want, got)
+		}
+	}
+}
+
 func TestParseStat(t *testing.T) {
-	rest := " S 1 42 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 7 22"
+	rest := " S 41 42 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 7 22"
 	page := uint64(os.Getpagesize())
 	for _, test := range []struct {
 		reason, text string
 		want         stat
 		fails        bool
 	}{
-		{reason: "a plain name", text: "1 (init)" + rest, want: stat{group: 42, residentBytes: 7 * page}},
-		{reason: "a name made to mislead", text: "1 (a) R 9 9 (b c)" + rest, want: stat{group: 42, residentBytes: 7 * page}},
-		{reason: "a line break in the name", text: "1 (a\n)" + rest, want: stat{group: 42, residentBytes: 7 * page}},
+		{reason: "a plain name", text: "1 (init)" + rest, want: stat{parent: 41, group: 42, residentBytes: 7 * page}},
+		{reason: "a name made to mislead", text: "1 (a) R 9 9 (b c)" + rest, want: stat{parent: 41, group: 42, residentBytes: 7 * page}},
+		{reason: "a line break in the name", text: "1 (a\n)" + rest, want: stat{parent: 41, group: 42, residentBytes: 7 * page}},
 		{reason: "nothing", text: "", fails: true},
 		{reason: "too few fields", text: "1 (init) S 1 42", fails: true},
-		{reason: "no number", text: "1 (init)" + strings.Replace(rest, "42", "x", 1), fails: true},
+		{reason: "no number of a parent", text: "1 (init)" + strings.Replace(rest, "41", "x", 1), fails: true},
+		{reason: "no number of a group", text: "1 (init)" + strings.Replace(rest, "42", "x", 1), fails: true},
 	} {
 		got, err := parseStat([]byte(test.text))
 		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(stat{})); diff != "" || (err != nil) != test.fails {

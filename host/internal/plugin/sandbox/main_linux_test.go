@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	role, ok := map[string]func(args []string) (any, error){
-		"self": self, "attempts": attempts, "host": host, "protected": protected, "sleep": sleep,
+		"self": self, "attempts": attempts, "host": host, "protected": protected, "sleep": sleep, "deserted": deserted,
 	}[os.Args[2]]
 	if !ok {
 		fail(fmt.Errorf("no role %q", os.Args[2]))
@@ -97,7 +97,7 @@ func attempts(args []string) (any, error) {
 	var outcomes []string
 	for pair := range slices.Chunk(args, 2) {
 		act, ok := map[string]func(string) error{
-			"read": read, "write": write, "rename": rename, "device": device, "signal": signal, "connect": connect,
+			"read": read, "write": write, "rename": rename, "device": device, "signal": signal, "limit": limitOf, "ask": limitAsked, "connect": connect,
 			"run": func(path string) error { return exec.CommandContext(context.Background(), path).Run() },
 		}[pair[0]]
 		if !ok {
@@ -144,6 +144,28 @@ func rename(dir string) error {
 
 func device(dir string) error {
 	return unix.Mknod(dir+"/device", unix.S_IFBLK|0o600, int(unix.Mkdev(8, 0)))
+}
+
+// limitOf sets a limit of another process, to what it is, which changes nothing where it is allowed.
+func limitOf(pid string) error {
+	id, err := strconv.Atoi(pid)
+	if err != nil {
+		return err
+	}
+	var limit unix.Rlimit
+	if err := unix.Prlimit(id, unix.RLIMIT_CORE, nil, &limit); err != nil {
+		return err
+	}
+	return unix.Prlimit(id, unix.RLIMIT_CORE, &limit, nil)
+}
+
+// limitAsked sets a limit of the process itself.
+func limitAsked(string) error {
+	var limit unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_CORE, nil, &limit); err != nil {
+		return err
+	}
+	return unix.Prlimit(0, unix.RLIMIT_CORE, &limit, nil)
 }
 
 func signal(pid string) error {
