@@ -270,7 +270,7 @@ func TestFloodOfEvents(t *testing.T) {
 		t.Errorf("expected the first events, one that says that there are more, and no more than 25, but found %d: %v", len(events), found)
 	}
 	t.Logf("%d events", len(events))
-	waitLogged(t, host, `"Probed199"`)
+	waitLogged(t, host, "events of the plugin were dropped", `"count":181`)
 }
 
 // probeConfigWith is the configuration of a probe that leaves its trace in the directory, with more fields.

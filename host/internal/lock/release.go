@@ -44,7 +44,11 @@ func (l *Locker) Release(ctx context.Context, key Key, settled string) error {
 	}
 	name := objectName(l.prefix, key)
 	if known := l.records[name]; lock == nil && l.isOurs(known) {
+		waiting, waits := l.waiting[name]
 		lock = l.hold(name, key) // left from a time in which it was counted as lost
+		if waits {               // since then: whoever could not have it is to hear when that changes
+			l.waiting[name] = waiting
+		}
 	}
 	l.mu.Unlock()
 	if lock == nil {
