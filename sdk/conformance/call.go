@@ -43,9 +43,8 @@ type Call struct {
 	fromTheFuture bool
 }
 
-// DeployItem returns a deploy item with the given provider configuration, which is marshalled as JSON; nil for none.
-// It panics if that is not possible, which is a mistake in the test.
-func DeployItem(itemType v1alpha1.DeployItemType, config any) *v1alpha1.DeployItem {
+// DeployItem returns a deploy item with the given provider configuration, as JSON; nil for none.
+func DeployItem(itemType v1alpha1.DeployItemType, config json.RawMessage) *v1alpha1.DeployItem {
 	item := &v1alpha1.DeployItem{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.DeployItemGVK.Kind},
 		ObjectMeta: metav1.ObjectMeta{
@@ -54,14 +53,9 @@ func DeployItem(itemType v1alpha1.DeployItemType, config any) *v1alpha1.DeployIt
 		Spec:   v1alpha1.DeployItemSpec{Type: itemType, Context: v1alpha1.DefaultContextName},
 		Status: v1alpha1.DeployItemStatus{JobID: "job-1"},
 	}
-	if config == nil {
-		return item
+	if config != nil {
+		item.Spec.Config = &runtime.RawExtension{Raw: config}
 	}
-	document, err := json.Marshal(config)
-	if err != nil {
-		panic(fmt.Sprintf("marshal provider configuration: %v", err)) //nolint:forbidigo // a mistake in the test
-	}
-	item.Spec.Config = &runtime.RawExtension{Raw: document}
 	return item
 }
 

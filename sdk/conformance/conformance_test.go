@@ -15,7 +15,7 @@ import (
 )
 
 func rawCase() Case {
-	item := DeployItem(rawType, map[string]string{"apiVersion": "example.org/v1", "kind": "RawConfiguration"})
+	item := DeployItem(rawType, []byte(`{"apiVersion":"example.org/v1","kind":"RawConfiguration"}`))
 	return Case{Name: "raw", Call: Call{DeployItem: item}}
 }
 

@@ -1,6 +1,9 @@
 package sdktest
 
 import (
+	"encoding/json"
+	"fmt"
+
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
@@ -39,5 +42,12 @@ type (
 // DeployItem returns a deploy item with the given provider configuration, which is marshalled as JSON; nil for none.
 // It panics if that is not possible, which is a mistake in the test.
 func DeployItem(itemType v1alpha1.DeployItemType, config any) *v1alpha1.DeployItem {
-	return conformance.DeployItem(itemType, config)
+	if config == nil {
+		return conformance.DeployItem(itemType, nil)
+	}
+	document, err := json.Marshal(config)
+	if err != nil {
+		panic(fmt.Sprintf("sdktest: marshal provider configuration: %v", err)) //nolint:forbidigo // a mistake in the test
+	}
+	return conformance.DeployItem(itemType, document)
 }

@@ -169,7 +169,7 @@ func (p *Plugin) replace(ctx context.Context, current *life, asked chan error) *
 	}
 	p.source.settle(err == nil)
 	if err != nil {
-		next.answer(fmt.Errorf("the process that runs goes on, because the new one does not: %w", err))
+		next.answer(fmt.Errorf("what was loaded before stays in its place, because the new one does not run: %w", err))
 		return nil
 	}
 	p.set(func() { next.generation = p.lifecycle.replace() })
