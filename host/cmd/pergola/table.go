@@ -22,7 +22,7 @@ func table(header []string, rows []row) string {
 	line := func(cells []string) {
 		shown := make([]string, 0, len(cells))
 		for _, cell := range cells {
-			if cell == "" {
+			if strings.TrimSpace(cell) == "" {
 				cell = "-"
 			}
 			shown = append(shown, printable(cell))
