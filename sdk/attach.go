@@ -25,10 +25,10 @@ const AttachableArgument = "attachable"
 
 func isAttachable(args []string) bool { return slices.Equal(args, []string{AttachableArgument}) }
 
-// serveAttachable serves the deployer until ctx ends, without TLS, on a socket in a directory that only this user can enter. It
+// serveAttachable serves the plugin until ctx ends, without TLS, on a socket in a directory that only this user can enter. It
 // tells on stdout how to attach. Hosts may come and go, several at a time; none of them can end it.
-func serveAttachable(ctx context.Context, stdout io.Writer, log *slog.Logger, deployer Deployer, o *options) (err error) {
-	dir, err := os.MkdirTemp("", o.name+"-")
+func serveAttachable(ctx context.Context, stdout io.Writer, log *slog.Logger, p *plugin) (err error) {
+	dir, err := os.MkdirTemp("", p.name+"-")
 	if err != nil {
 		return fmt.Errorf("create directory for the socket: %w", err)
 	}
@@ -39,7 +39,7 @@ func serveAttachable(ctx context.Context, stdout io.Writer, log *slog.Logger, de
 		return fmt.Errorf("listen: %w", err)
 	}
 	server := grpc.NewServer(messageSize()...)
-	deployerv1.RegisterDeployerServiceServer(server, newServer(deployer, o, log))
+	deployerv1.RegisterDeployerServiceServer(server, newServer(p, log))
 	healthServer := health.NewServer()
 	healthServer.SetServingStatus(goplugin.GRPCServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
 	grpc_health_v1.RegisterHealthServer(server, healthServer)
@@ -47,7 +47,7 @@ func serveAttachable(ctx context.Context, stdout io.Writer, log *slog.Logger, de
 	defer context.AfterFunc(ctx, server.Stop)()
 
 	if _, err := fmt.Fprintf(stdout, "%s %s serves until it is interrupted. Attach to it with pergola host --attach unix://%s or pergola plugins run --attach unix://%[3]s\n",
-		o.name, o.version, socket); err != nil {
+		p.name, p.version, socket); err != nil {
 		server.Stop()
 		return fmt.Errorf("tell how to attach: %w", err)
 	}

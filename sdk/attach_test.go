@@ -23,9 +23,9 @@ import (
 )
 
 // attachable starts the helper as a debugger would and returns where it can be attached to.
-func attachable(t *testing.T) (cmd *exec.Cmd, address string, rest io.Reader) {
+func attachable(t *testing.T, role string) (cmd *exec.Cmd, address string, rest io.Reader) {
 	t.Helper()
-	cmd = helper(t, "plugin", "TMPDIR="+shortTempDir(t))
+	cmd = helper(t, role, "TMPDIR="+shortTempDir(t))
 	cmd.Args = append(cmd.Args, sdk.AttachableArgument)
 	cmd.Stderr = t.Output()
 	stdout, err := cmd.StdoutPipe()
@@ -75,7 +75,7 @@ func end(t *testing.T, cmd *exec.Cmd, address string, rest io.Reader, signal os.
 
 func TestAttachableServesHostsThatComeAndGo(t *testing.T) {
 	t.Parallel()
-	cmd, address, rest := attachable(t)
+	cmd, address, rest := attachable(t, "plugin")
 	dir, err := os.Stat(filepath.Dir(strings.TrimPrefix(address, "unix://")))
 	if err != nil || dir.Mode().Perm() != 0o700 {
 		t.Errorf("expected a directory that only the user can enter, but found %v (%v)", dir.Mode(), err)
@@ -102,7 +102,7 @@ func TestAttachableServesHostsThatComeAndGo(t *testing.T) {
 
 func TestAttachableKeepsTheRules(t *testing.T) {
 	t.Parallel()
-	cmd, address, rest := attachable(t)
+	cmd, address, rest := attachable(t, "plugin")
 	report, err := conformance.Attached(t.Context(), address, conformance.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestAttachableKeepsTheRules(t *testing.T) {
 // A host that takes the process for its own must not end what somebody is debugging.
 func TestAttachableIsNotEndedByAHost(t *testing.T) {
 	t.Parallel()
-	cmd, address, rest := attachable(t)
+	cmd, address, rest := attachable(t, "plugin")
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)

@@ -151,6 +151,14 @@ func problemsToWire(problems []Problem) []*deployerv1.Problem {
 	return out
 }
 
+func typesToWire(types []v1alpha1.DeployItemType) []string {
+	var out []string
+	for _, t := range types {
+		out = append(out, string(t))
+	}
+	return out
+}
+
 func hookArguments(in *deployerv1.RunHooksRequest) (*v1alpha1.DeployItem, *v1alpha1.Target, error) {
 	var item *v1alpha1.DeployItem
 	if len(in.GetDeployItem()) > 0 {

@@ -20,6 +20,11 @@
 // What a deployer must not forget, such as the objects it is about to create, it saves with Request.SaveProviderStatus
 // before it goes on. After a crash at any point the next call gets what was saved.
 //
+// # Hooks
+//
+// A Hooker has functions that run at fixed points of the host's reconcile flow, for the items that it deploys or, with HookedTypes, for those
+// of others; see package hook. A plugin that brings nothing else calls ServeHooks.
+//
 // # Errors
 //
 // An error with a code that Landscaper calls unrecoverable ends the job, any other is retried until the job's time is up.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // Exit codes of a plugin that does not serve.
@@ -35,15 +36,20 @@ const (
 //
 // While it serves a host that started it, SIGTERM and SIGINT are ignored: in a terminal or a pod they often reach the whole
 // process group, and the host, which gets them too, ends its plugins in order.
-func Serve(deployer Deployer, opts ...Option) {
-	o, err := newOptions(opts)
+func Serve(deployer Deployer, opts ...Option) { serve(deployerPlugin(deployer, opts)) }
+
+// ServeHooks is the main function of a plugin that brings nothing but hooks, for the deploy items that HookedTypes names. All else is as
+// with Serve.
+func ServeHooks(hooks hook.Hooks, opts ...Option) { serve(hooksPlugin(hooks, opts)) }
+
+func serve(p *plugin, err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitMisconfigured)
 	}
 	config := handshake.Config()
 	if os.Getenv(config.MagicCookieKey) != config.MagicCookieValue {
-		serveByHand(deployer, o)
+		serveByHand(p)
 		return
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, os.Interrupt)
@@ -54,29 +60,29 @@ func Serve(deployer Deployer, opts ...Option) {
 	stderr := os.Stderr
 	log := newLogger(stderr, os.Getenv(handshake.LogLevelEnv))
 	slog.SetDefault(log)
-	s := newServer(deployer, o, log)
+	s := newServer(p, log)
 	s.serving = sync.OnceFunc(func() { os.Stderr = stderr })
 	goplugin.Serve(serveConfig(s))
 }
 
 // serveByHand is for a process that no host has started.
-func serveByHand(deployer Deployer, o *options) {
+func serveByHand(p *plugin) {
 	if !isAttachable(os.Args[1:]) {
-		fmt.Fprintf(os.Stderr, "%s %s is a deployer plugin for Pergola. It is not run by hand: put it into the host's plugin directory. "+
-			"To debug it, start it with the argument %s.\n", o.name, o.version, AttachableArgument)
+		fmt.Fprintf(os.Stderr, "%s %s is a plugin for Pergola. It is not run by hand: put it into the host's plugin directory. "+
+			"To debug it, start it with the argument %s.\n", p.name, p.version, AttachableArgument)
 		os.Exit(exitFailed)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	context.AfterFunc(ctx, stop) // a second signal ends a process that does not come to an end
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel(os.Getenv(handshake.LogLevelEnv), slog.LevelDebug)}))
 	slog.SetDefault(log)
-	if err := serveAttachable(ctx, os.Stdout, log, deployer, o); err != nil {
-		fmt.Fprintf(os.Stderr, "%s %s cannot be attached to: %v\n", o.name, o.version, err)
+	if err := serveAttachable(ctx, os.Stdout, log, p); err != nil {
+		fmt.Fprintf(os.Stderr, "%s %s cannot be attached to: %v\n", p.name, p.version, err)
 		os.Exit(exitFailed)
 	}
 }
 
-// Attachment tells where a deployer that is served within this process can be reached.
+// Attachment tells where a plugin that is served within this process can be reached.
 type Attachment struct {
 	// Network and Address as net.Dial takes them.
 	Network, Address string
@@ -85,21 +91,34 @@ type Attachment struct {
 // ServeInProcess serves the deployer within this process, over a real socket, until ctx ends; done is closed when the server
 // is down and every call has returned. It is for tests and for running a deployer under a debugger. Logs go to log.
 func ServeInProcess(ctx context.Context, log *slog.Logger, deployer Deployer, opts ...Option) (at *Attachment, done <-chan struct{}, err error) {
-	o, err := newOptions(opts)
+	p, err := deployerPlugin(deployer, opts)
 	if err != nil {
 		return nil, nil, err
 	}
+	return serveInProcess(ctx, log, p)
+}
+
+// ServeHooksInProcess is to ServeHooks what ServeInProcess is to Serve.
+func ServeHooksInProcess(ctx context.Context, log *slog.Logger, hooks hook.Hooks, opts ...Option) (at *Attachment, done <-chan struct{}, err error) {
+	p, err := hooksPlugin(hooks, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	return serveInProcess(ctx, log, p)
+}
+
+func serveInProcess(ctx context.Context, log *slog.Logger, p *plugin) (at *Attachment, done <-chan struct{}, err error) {
 	reattach := make(chan *goplugin.ReattachConfig, 1)
 	closed := make(chan struct{})
 	// Waiting for handlers, which a plugin process that is told to end must not do, makes done mean that no call is left.
-	config := serveConfig(newServer(deployer, o, log), grpc.WaitForHandlers(true))
+	config := serveConfig(newServer(p, log), grpc.WaitForHandlers(true))
 	config.Test = &goplugin.ServeTestConfig{Context: ctx, ReattachConfigCh: reattach, CloseCh: closed}
 	go goplugin.Serve(config)
 	select {
 	case r := <-reattach:
 		return &Attachment{Network: r.Addr.Network(), Address: r.Addr.String()}, closed, nil
 	case <-closed:
-		return nil, nil, fmt.Errorf("serve deployer %q in this process: the server ended at once", o.name)
+		return nil, nil, fmt.Errorf("serve plugin %q in this process: the server ended at once", p.name)
 	}
 }
 

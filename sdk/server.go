@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -26,55 +25,41 @@ const watchPause = time.Second
 type server struct {
 	deployerv1.UnimplementedDeployerServiceServer
 
-	deployer Deployer
-	options  *options
-	hooks    hook.Hooks
-	turns    *turns
-	log      *slog.Logger
-	serving  func() // is called when the first call comes
+	*plugin
+
+	turns   *turns
+	log     *slog.Logger
+	serving func() // is called when the first call comes
 }
 
 var _ deployerv1.DeployerServiceServer = (*server)(nil)
 
-func newServer(deployer Deployer, o *options, log *slog.Logger) *server {
-	s := &server{deployer: deployer, options: o, turns: newTurns(), log: log, serving: func() {}}
-	if h, ok := deployer.(Hooker); ok {
-		s.hooks = h.Hooks()
-	}
-	return s
+func newServer(p *plugin, log *slog.Logger) *server {
+	return &server{plugin: p, turns: newTurns(), log: log, serving: func() {}}
 }
 
 func (s *server) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.GetInfoResponse, error) {
 	s.serving()
-	types := make([]string, 0, len(s.options.types))
-	for _, t := range s.options.types {
-		types = append(types, string(t))
-	}
 	return &deployerv1.GetInfoResponse{
-		Name:                         s.options.name,
-		Version:                      s.options.version,
+		Name:                         s.name,
+		Version:                      s.version,
 		SdkVersion:                   Release,
-		DeployItemTypes:              types,
+		DeployItemTypes:              typesToWire(s.types),
 		Capabilities:                 s.capabilities(),
-		ConfigurationSchema:          s.options.configSchema,
-		ProviderConfigurationSchemas: s.options.providerSchemas,
+		ConfigurationSchema:          s.configSchema,
+		ProviderConfigurationSchemas: s.providerSchemas,
+		HookedDeployItemTypes:        typesToWire(s.hookedTypes),
 	}, nil
 }
 
 func (s *server) capabilities() *deployerv1.Capabilities {
-	c := &deployerv1.Capabilities{SeparateDocuments: true}
+	c := &deployerv1.Capabilities{SeparateDocuments: true, HookTypes: s.hookTypes()}
 	_, c.Abort = s.deployer.(Aborter)
 	_, c.ForceReconcile = s.deployer.(ForceReconciler)
 	_, c.Render = s.deployer.(Renderer)
 	_, c.Validate = s.deployer.(Validator)
 	_, c.Configure = s.deployer.(Configurer)
 	_, c.Watch = s.deployer.(Watcher)
-	for hookType, functions := range s.hooks {
-		if len(functions) > 0 {
-			c.HookTypes = append(c.HookTypes, string(hookType))
-		}
-	}
-	slices.Sort(c.HookTypes)
 	return c
 }
 
@@ -82,7 +67,7 @@ func (s *server) Configure(ctx context.Context, in *deployerv1.ConfigureRequest)
 	configurer, ok := s.deployer.(Configurer)
 	if !ok {
 		if len(in.GetDocument()) > 0 {
-			return nil, status.Errorf(codes.InvalidArgument, "plugin %q takes no configuration", s.options.name)
+			return nil, status.Errorf(codes.InvalidArgument, "plugin %q takes no configuration", s.name)
 		}
 		return &deployerv1.ConfigureResponse{}, nil
 	}
@@ -97,7 +82,7 @@ func (s *server) Configure(ctx context.Context, in *deployerv1.ConfigureRequest)
 func (s *server) Validate(ctx context.Context, in *deployerv1.ValidateRequest) (out *deployerv1.ValidateResponse, err error) {
 	validator, ok := s.deployer.(Validator)
 	if !ok {
-		return nil, status.Errorf(codes.Unimplemented, "plugin %q cannot validate", s.options.name)
+		return nil, status.Errorf(codes.Unimplemented, "plugin %q cannot validate", s.name)
 	}
 	defer s.recover("Validate", s.log, &err)
 	res, err := validator.Validate(ctx, &ValidateRequest{
@@ -111,6 +96,9 @@ func (s *server) Validate(ctx context.Context, in *deployerv1.ValidateRequest) (
 }
 
 func (s *server) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequest, deployerv1.ReconcileResponse]) error {
+	if s.deployer == nil {
+		return status.Errorf(codes.Unimplemented, "plugin %q has no deployer", s.name)
+	}
 	return s.operate("Reconcile", s.deployer.Reconcile, newWire(stream,
 		(*deployerv1.ReconcileRequest).GetMessage,
 		func(m *deployerv1.PluginMessage) *deployerv1.ReconcileResponse {
@@ -119,6 +107,9 @@ func (s *server) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileR
 }
 
 func (s *server) Delete(stream grpc.BidiStreamingServer[deployerv1.DeleteRequest, deployerv1.DeleteResponse]) error {
+	if s.deployer == nil {
+		return status.Errorf(codes.Unimplemented, "plugin %q has no deployer", s.name)
+	}
 	return s.operate("Delete", s.deployer.Delete, newWire(stream,
 		(*deployerv1.DeleteRequest).GetMessage,
 		func(m *deployerv1.PluginMessage) *deployerv1.DeleteResponse {
@@ -129,7 +120,7 @@ func (s *server) Delete(stream grpc.BidiStreamingServer[deployerv1.DeleteRequest
 func (s *server) Abort(stream grpc.BidiStreamingServer[deployerv1.AbortRequest, deployerv1.AbortResponse]) error {
 	aborter, ok := s.deployer.(Aborter)
 	if !ok {
-		return status.Errorf(codes.Unimplemented, "plugin %q has no Abort", s.options.name)
+		return status.Errorf(codes.Unimplemented, "plugin %q has no Abort", s.name)
 	}
 	return s.operate("Abort", aborter.Abort, newWire(stream,
 		(*deployerv1.AbortRequest).GetMessage,
@@ -141,7 +132,7 @@ func (s *server) Abort(stream grpc.BidiStreamingServer[deployerv1.AbortRequest, 
 func (s *server) ForceReconcile(stream grpc.BidiStreamingServer[deployerv1.ForceReconcileRequest, deployerv1.ForceReconcileResponse]) error {
 	forcer, ok := s.deployer.(ForceReconciler)
 	if !ok {
-		return status.Errorf(codes.Unimplemented, "plugin %q has no ForceReconcile", s.options.name)
+		return status.Errorf(codes.Unimplemented, "plugin %q has no ForceReconcile", s.name)
 	}
 	return s.operate("ForceReconcile", forcer.ForceReconcile, newWire(stream,
 		(*deployerv1.ForceReconcileRequest).GetMessage,
@@ -202,14 +193,14 @@ func (s *server) recover(operation string, log *slog.Logger, err *error) {
 		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem},
 		Operation: operation,
 		Reason:    ReasonPanic,
-		Err:       fmt.Errorf("plugin %q %s panicked; its log has the stack", s.options.name, s.options.version),
+		Err:       fmt.Errorf("plugin %q %s panicked; its log has the stack", s.name, s.version),
 	}
 }
 
 func (s *server) Render(ctx context.Context, in *deployerv1.RenderRequest) (*deployerv1.RenderResponse, error) {
 	renderer, ok := s.deployer.(Renderer)
 	if !ok {
-		return nil, status.Errorf(codes.Unimplemented, "plugin %q cannot render", s.options.name)
+		return nil, status.Errorf(codes.Unimplemented, "plugin %q cannot render", s.name)
 	}
 	req, err := s.newRequest("Render", in.GetStart())
 	if err != nil {
@@ -234,6 +225,9 @@ func (s *server) RunHooks(ctx context.Context, in *deployerv1.RunHooksRequest) (
 	hookType := hook.Type(in.GetHookType())
 	out := &deployerv1.RunHooksResponse{}
 	for _, f := range s.hooks[hookType] {
+		if ctx.Err() != nil { // nobody waits for the rest
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
 		outcome, err := func() (outcome *deployerv1.HookOutcome, err error) {
 			defer s.recover("hook "+string(hookType), s.log, &err)
 			result, err := f(ctx, item, target, hookType)
@@ -250,7 +244,7 @@ func (s *server) RunHooks(ctx context.Context, in *deployerv1.RunHooksRequest) (
 func (s *server) Watch(_ *deployerv1.WatchRequest, stream grpc.ServerStreamingServer[deployerv1.WatchResponse]) error {
 	watcher, ok := s.deployer.(Watcher)
 	if !ok {
-		return status.Errorf(codes.Unimplemented, "plugin %q does not watch", s.options.name)
+		return status.Errorf(codes.Unimplemented, "plugin %q does not watch", s.name)
 	}
 	wakeUps := newWakeUps()
 	ctx, cancel := context.WithCancel(stream.Context())

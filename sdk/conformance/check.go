@@ -124,9 +124,9 @@ var steps = []step{
 	{rule: RuleCapabilitiesTrue, check: (*examination).checkCapabilitiesTrue},
 	{rule: RuleCapabilitiesClaimed, check: (*examination).checkCapabilitiesClaimed},
 	{rule: RuleHooksAnswer, check: (*examination).checkHooksAnswer},
-	{rule: RuleStartFirst, check: (*examination).checkStartFirst},
-	{rule: RuleItemInvalid, check: (*examination).checkItemInvalid},
-	{rule: RuleConfigRequired, check: (*examination).checkConfigRequired},
+	{rule: RuleStartFirst, unless: noDeployer, check: (*examination).checkStartFirst},
+	{rule: RuleItemInvalid, unless: noDeployer, check: (*examination).checkItemInvalid},
+	{rule: RuleConfigRequired, unless: noDeployer, check: (*examination).checkConfigRequired},
 	{rule: RuleUnknownIgnored, unless: noUsualResult, check: (*examination).checkUnknownIgnored},
 	{rule: RuleStrayAcknowledgement, unless: noUsualResult, check: (*examination).checkStrayAcknowledgement},
 	{rule: RuleStop, unless: noUsualResult, check: (*examination).checkStop},
@@ -136,6 +136,7 @@ var steps = []step{
 	{rule: RuleCallEnds, unless: noUsualResult, check: (*examination).checkCallEnds},
 	{rule: RuleSeparateDocuments, unless: notSeparate, check: (*examination).checkSeparateDocuments},
 	{rule: RuleConfigStrict, unless: noCases, check: (*examination).checkConfigStrict},
+	{rule: RuleRenderChildren, unless: noRender, check: (*examination).checkRender},
 	{rule: RuleSaveRefused, unless: noCases, check: (*examination).checkCases},
 	{rule: RuleWatchStaysOpen, unless: noWatch, check: (*examination).checkWatchStaysOpen},
 	{rule: RuleInfoSame, check: (*examination).checkInfoSame},
@@ -146,8 +147,9 @@ var steps = []step{
 
 // comeAlong are the rules that are checked together with another one.
 var comeAlong = map[Rule][]Rule{
-	RuleHandshakeLine: {RuleHandshakeVersion, RuleHandshakeSocket, RuleMutualTLS},
-	RuleSaveRefused:   {RuleReconcileSucceeds, RuleReconcileAgain, RuleDeleteSucceeds, RuleDeleteAgain},
+	RuleHandshakeLine:  {RuleHandshakeVersion, RuleHandshakeSocket, RuleMutualTLS},
+	RuleRenderChildren: {RuleRenderSame},
+	RuleSaveRefused:    {RuleReconcileSucceeds, RuleReconcileAgain, RuleRenderTakenBack, RuleDeleteSucceeds, RuleDeleteAgain},
 }
 
 // take takes one step, and sees to it that the plugin that a check has cost its life is not asked for more.
@@ -209,6 +211,13 @@ func noWatch(e *examination) string {
 	return ""
 }
 
+func noDeployer(e *examination) string {
+	if len(e.info.GetDeployItemTypes()) == 0 && len(e.info.GetHookedDeployItemTypes()) > 0 {
+		return "the plugin serves no deploy items, but brings hooks"
+	}
+	return ""
+}
+
 func noAbort(e *examination) string {
 	if !e.info.GetCapabilities().GetAbort() {
 		return "the plugin has no capability abort"
@@ -217,6 +226,9 @@ func noAbort(e *examination) string {
 }
 
 func noUsualResult(e *examination) string {
+	if why := noDeployer(e); why != "" {
+		return why
+	}
 	if e.usual == "" {
 		return "a call for an item without a provider configuration has no result"
 	}
@@ -230,7 +242,20 @@ func notSeparate(e *examination) string {
 	return noCases(e)
 }
 
+func noRender(e *examination) string {
+	if why := noCases(e); why != "" {
+		return why
+	}
+	if !e.info.GetCapabilities().GetRender() {
+		return "the plugin has no capability render"
+	}
+	return ""
+}
+
 func noCases(e *examination) string {
+	if why := noDeployer(e); why != "" {
+		return why
+	}
 	if len(e.cases) == 0 {
 		return "it needs a deploy item to deploy"
 	}

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
-	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // capability is an optional part of the protocol and a call of it that changes nothing.
@@ -23,6 +22,8 @@ type capability struct {
 func (e *examination) capabilities() []capability {
 	claimed, service := e.info.GetCapabilities(), e.plugin.service
 	return []capability{
+		{"reconcile", noDeployer(e) == "", e.withoutStart(e.plugin.reconcile())},
+		{"delete", noDeployer(e) == "", e.withoutStart(e.plugin.delete())},
 		{"abort", claimed.GetAbort(), e.withoutStart(e.plugin.abort())},
 		{"force_reconcile", claimed.GetForceReconcile(), e.withoutStart(e.plugin.forceReconcile())},
 		{"render", claimed.GetRender(), func(ctx context.Context) error {
@@ -99,53 +100,6 @@ func ending(err error) string {
 		return "no error"
 	}
 	return err.Error()
-}
-
-// unknownHook is a type of hook that there is not.
-const unknownHook = "ConformanceUnknownHook"
-
-func (e *examination) checkHooksAnswer(ctx context.Context) {
-	e.pass(RuleHooksAnswer)
-	listed := e.info.GetCapabilities().GetHookTypes()
-	for _, hookType := range listed {
-		out, err := e.runHooks(ctx, hookType)
-		if err != nil {
-			e.breaks(RuleHooksAnswer, "hook type %s is listed, but RunHooks answers: %v", quoted(hookType), err)
-			continue
-		}
-		if len(out.GetOutcomes()) == 0 {
-			e.breaks(RuleHooksAnswer, "hook type %s is listed, but RunHooks has no outcome", quoted(hookType))
-		}
-		for i, outcome := range out.GetOutcomes() {
-			if outcome.GetOutcome() == nil {
-				e.breaks(RuleHooksAnswer, "outcome %d of hook type %s is empty", i, quoted(hookType))
-			}
-		}
-	}
-	out, err := e.runHooks(ctx, unknownHook)
-	if err != nil && (len(listed) > 0 || status.Code(err) != codes.Unimplemented) {
-		e.breaks(RuleHooksAnswer, "hook type %q is not listed; expected no outcome, but RunHooks answers: %v", unknownHook, err)
-	}
-	if len(out.GetOutcomes()) > 0 {
-		e.breaks(RuleHooksAnswer, "hook type %q is not listed, but RunHooks has %d outcomes", unknownHook, len(out.GetOutcomes()))
-	}
-}
-
-func (e *examination) runHooks(ctx context.Context, hookType string) (out *deployerv1.RunHooksResponse, err error) {
-	in := &deployerv1.RunHooksRequest{HookType: hookType}
-	if hook.Type(hookType) != hook.Start {
-		probe := e.newProbe(e.firstType(), "hook")
-		start, err := probe.start()
-		if err != nil {
-			return nil, err
-		}
-		in.DeployItem = start.GetDeployItem()
-	}
-	err = e.bounded(ctx, func(ctx context.Context) error {
-		out, err = e.plugin.service.RunHooks(ctx, in)
-		return err
-	})
-	return out, err
 }
 
 // watching is a stream of wake-ups that is open while the plugin is checked.

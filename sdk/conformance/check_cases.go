@@ -69,7 +69,10 @@ func (t *trial) run(ctx context.Context) {
 	t.pass(RuleReconcileSucceeds)
 	result := t.job(ctx, "Reconcile", t.plugin.reconcile(), t.c.Call.with(status))
 	if t.expectSuccess(RuleReconcileSucceeds, "Reconcile", result) {
-		status = t.again(ctx, result.ProviderStatus)
+		status, ok := t.again(ctx, result.ProviderStatus)
+		if ok {
+			status = t.takeBack(ctx, status)
+		}
 		t.delete(ctx, status)
 	}
 }
@@ -115,7 +118,7 @@ func (t *trial) interrupt(ctx context.Context, status json.RawMessage) json.RawM
 }
 
 // again reconciles an item whose job is done, and says more on the way than a plugin has to know.
-func (t *trial) again(ctx context.Context, status json.RawMessage) json.RawMessage {
+func (t *trial) again(ctx context.Context, status json.RawMessage) (last json.RawMessage, ok bool) {
 	t.pass(RuleReconcileAgain)
 	for _, repetition := range []struct {
 		name  string
@@ -130,11 +133,11 @@ func (t *trial) again(ctx context.Context, status json.RawMessage) json.RawMessa
 		call.noise = repetition.noise
 		result := t.job(ctx, repetition.name, t.plugin.reconcile(), call)
 		if !t.expectSuccess(repetition.rule, repetition.name, result) {
-			break
+			return status, false
 		}
 		status = result.ProviderStatus
 	}
-	return status
+	return status, true
 }
 
 func (t *trial) delete(ctx context.Context, status json.RawMessage) {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // unknownField is added to a document that must then be refused.
@@ -50,16 +51,37 @@ func (e *examination) checkInfoComplete(context.Context) {
 	if len(e.info.GetVersion()) > maxName || len(e.info.GetSdkVersion()) > maxName {
 		e.breaks(RuleInfoComplete, "a version is longer than %d bytes", maxName)
 	}
-	types := e.info.GetDeployItemTypes()
-	if len(types) == 0 || len(types) > maxTypes {
-		e.breaks(RuleInfoComplete, "%d deploy item types are named; expected 1 to %d", len(types), maxTypes)
+	hooked, hookTypes := e.info.GetHookedDeployItemTypes(), e.info.GetCapabilities().GetHookTypes()
+	least := 1
+	if len(hooked) > 0 && len(hookTypes) > 0 {
+		least = 0
+	}
+	e.checkTypes("deploy item type", e.info.GetDeployItemTypes(), least)
+	e.checkTypes("hooked deploy item type", hooked, 0)
+	if len(hooked) > 0 && len(hookTypes) == 0 {
+		e.breaks(RuleInfoComplete, "hooked deploy item types are named, but there are no hooks")
+	}
+	for i, hookType := range hookTypes {
+		if !slices.Contains(hook.Types(), hook.Type(hookType)) {
+			e.breaks(RuleInfoComplete, "there is no type of hook %s; expected some of %s", quoted(hookType), hook.Types())
+		}
+		if slices.Contains(hookTypes[:i], hookType) {
+			e.breaks(RuleInfoComplete, "hook type %s is named twice", quoted(hookType))
+		}
+	}
+}
+
+// checkTypes checks a list of deploy item types.
+func (e *examination) checkTypes(what string, types []string, least int) {
+	if len(types) < least || len(types) > maxTypes {
+		e.breaks(RuleInfoComplete, "%d %ss are named; expected %d to %d", len(types), what, least, maxTypes)
 	}
 	for i, itemType := range types {
 		if itemType == "" || len(itemType) > maxName {
-			e.breaks(RuleInfoComplete, "deploy item type %d is empty or longer than %d bytes", i, maxName)
+			e.breaks(RuleInfoComplete, "%s %d is empty or longer than %d bytes", what, i, maxName)
 		}
 		if slices.Contains(types[:i], itemType) {
-			e.breaks(RuleInfoComplete, "deploy item type %s is named twice", quoted(itemType))
+			e.breaks(RuleInfoComplete, "%s %s is named twice", what, quoted(itemType))
 		}
 	}
 }

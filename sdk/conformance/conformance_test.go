@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"io"
 	"maps"
 	"slices"
@@ -10,8 +11,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 func rawCase() Case {
@@ -114,6 +118,36 @@ func TestPluginThatKeepsTheRules(t *testing.T) {
 	}
 }
 
+// A plugin of nothing but hooks has to keep what applies to it, and is not held to what only a deployer can.
+func TestHooksOnly(t *testing.T) {
+	t.Parallel()
+	noDeployer := status.Error(codes.Unimplemented, "no deployer")
+	s := &service{info: hooksOnly, watch: func(context.Context) error { return noDeployer }}
+	options := around(func(string, context.Context, func() error) error { return noDeployer })
+	for _, method := range []string{"Configure", "Validate", "Render"} {
+		options = append(options, unary(method, func(context.Context) (any, error) { return nil, noDeployer })...)
+	}
+	report, err := Attached(t.Context(), serveAttachable(t, s, options...), Options{Cases: []Case{rawCase()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]v1alpha1.DeployItemType{rawType}, report.Info.HookedTypes); diff != "" {
+		t.Errorf("hooked types (-want +got):\n%s", diff)
+	}
+	kept := []Rule{
+		RuleHealth, RuleInfoAtOnce, RuleInfoComplete, RuleInfoSame, RuleCapabilitiesTrue, RuleCapabilitiesClaimed, RuleHooksAnswer, RuleHookOutcomes,
+	}
+	for _, f := range report.Findings {
+		want := NotApplicable
+		if slices.Contains(kept, f.Rule) {
+			want = Passed
+		}
+		if f.Verdict != want || want == NotApplicable && (len(f.Messages) != 1 || f.Messages[0] == "") {
+			t.Errorf("%s: expected %s, but found %s %q", f.Rule, want, f.Verdict, f.Messages)
+		}
+	}
+}
+
 func TestWithoutCasesAndProcess(t *testing.T) {
 	t.Parallel()
 	report, err := Attached(t.Context(), serveAttachable(t, &service{}), Options{KeepConfiguration: true})
@@ -125,7 +159,7 @@ func TestWithoutCasesAndProcess(t *testing.T) {
 		RuleSignalsIgnored, RuleEndsWhenTold, RuleEndsWithHost,
 		RuleConfigure, RuleConfigureStrict, RuleSeparateDocuments,
 		RuleHeartbeat, RuleStatusSequence, RuleStatusKind, RuleWaitingFor, RuleExportsObject,
-		RuleConfigStrict, RuleSaveRefused, RuleReconcileSucceeds, RuleReconcileAgain, RuleDeleteSucceeds, RuleDeleteAgain,
+		RuleConfigStrict, RuleRenderChildren, RuleRenderSame, RuleRenderTakenBack, RuleSaveRefused, RuleReconcileSucceeds, RuleReconcileAgain, RuleDeleteSucceeds, RuleDeleteAgain,
 	}
 	var got []Rule
 	for _, f := range report.Findings {

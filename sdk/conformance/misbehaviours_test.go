@@ -35,7 +35,7 @@ type misbehaviour struct {
 	noCase bool
 }
 
-var misbehaviours = merged(ofTheProcess, ofTheInfo, ofTheCalls, ofWhatIsSaid, ofTheDeployer)
+var misbehaviours = merged(ofTheProcess, ofTheInfo, ofTheHooks, ofRender, ofTheCalls, ofWhatIsSaid, ofTheDeployer)
 
 func merged(groups ...map[string]misbehaviour) map[string]misbehaviour {
 	all := map[string]misbehaviour{}
@@ -245,6 +245,34 @@ var ofTheInfo = map[string]misbehaviour{
 		want:    []Rule{RuleInfoComplete},
 		service: withInfo(func(i *deployerv1.GetInfoResponse) { i.DeployItemTypes = []string{rawType, "", rawType} }),
 	},
+	"NoTypesAndNoHooks": {
+		reason:  "there is nothing to do for it",
+		want:    []Rule{RuleInfoComplete, RuleSchemas},
+		service: withInfo(func(i *deployerv1.GetInfoResponse) { i.DeployItemTypes = nil }),
+		noCase:  true,
+	},
+	"EmptyAndDoubleHookedType": {
+		reason:  "each type has a name of its own",
+		want:    []Rule{RuleInfoComplete},
+		service: withInfo(func(i *deployerv1.GetInfoResponse) { i.HookedDeployItemTypes = []string{rawType, "", rawType} }),
+	},
+	"HookedTypesWithoutHooks": {
+		reason: "there is nothing that would run for them",
+		want:   []Rule{RuleInfoComplete},
+		service: func(s *service) {
+			s.info = func(i *deployerv1.GetInfoResponse) {
+				i.HookedDeployItemTypes, i.Capabilities.HookTypes = []string{rawType}, nil
+			}
+			s.outcomes = func(string) []*deployerv1.HookOutcome { return nil }
+		},
+	},
+	"UnknownAndDoubleHookType": {
+		reason: "what the host does not know it would never run",
+		want:   []Rule{RuleInfoComplete, RuleHooksAnswer},
+		service: withInfo(func(i *deployerv1.GetInfoResponse) {
+			i.Capabilities.HookTypes = []string{"Start", "End", "BeforeDeploy", "End"}
+		}),
+	},
 	"OtherEachTime": {
 		reason: "a plugin that was restarted has to be the same",
 		want:   []Rule{RuleInfoSame},
@@ -319,30 +347,6 @@ var ofTheInfo = map[string]misbehaviour{
 		service: func(s *service) {
 			s.info = func(i *deployerv1.GetInfoResponse) { i.Capabilities.Configure = false }
 			s.configure = func([]byte) (*deployerv1.ConfigureResponse, error) { return &deployerv1.ConfigureResponse{}, nil }
-		},
-	},
-	"NoOutcome": {
-		reason:  "one function has one outcome",
-		want:    []Rule{RuleHooksAnswer},
-		service: func(s *service) { s.outcomes = func(string) []*deployerv1.HookOutcome { return nil } },
-	},
-	"EmptyOutcome": {
-		reason: "no opinion is said, too",
-		want:   []Rule{RuleHooksAnswer},
-		service: func(s *service) {
-			s.outcomes = func(t string) []*deployerv1.HookOutcome {
-				if t == unknownHook {
-					return nil
-				}
-				return []*deployerv1.HookOutcome{{}}
-			}
-		},
-	},
-	"HookForEverything": {
-		reason: "a type that is not listed has no function",
-		want:   []Rule{RuleHooksAnswer},
-		service: func(s *service) {
-			s.outcomes = func(string) []*deployerv1.HookOutcome { return []*deployerv1.HookOutcome{noOpinion()} }
 		},
 	},
 	"StopsWatching": {

@@ -60,8 +60,10 @@ type Info struct {
 	Name string
 	// Version of the plugin, and of the sdk that it was built with.
 	Version, SDKVersion string
-	// Types of deploy items that it serves.
+	// Types of deploy items that it serves; none for a plugin that brings nothing but hooks.
 	Types []v1alpha1.DeployItemType
+	// HookedTypes of deploy items that its hooks run for; none if these are those that it serves.
+	HookedTypes []v1alpha1.DeployItemType
 	// Capabilities are the optional parts of the protocol that it implements.
 	Capabilities Capabilities
 	// ConfigSchema is the JSON schema of the plugin's own configuration document; empty for none.
@@ -111,6 +113,9 @@ func infoFromWire(in *deployerv1.GetInfoResponse) *Info {
 	}
 	for _, t := range in.GetDeployItemTypes() {
 		info.Types = append(info.Types, v1alpha1.DeployItemType(t))
+	}
+	for _, t := range in.GetHookedDeployItemTypes() {
+		info.HookedTypes = append(info.HookedTypes, v1alpha1.DeployItemType(t))
 	}
 	for _, t := range capabilities.GetHookTypes() {
 		info.Capabilities.Hooks = append(info.Capabilities.Hooks, hook.Type(t))

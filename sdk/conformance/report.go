@@ -110,6 +110,7 @@ func (l *ledger) findings() []Finding {
 
 // unobserved says why nothing is known about a rule of what a plugin says, which is checked whenever it says it.
 var unobserved = map[Rule]string{
+	RuleHookOutcomes:   "no hook was run",
 	RuleOneResult:      "no call was made",
 	RuleHeartbeat:      "no call took long enough",
 	RuleStatusSequence: "no provider status was saved",

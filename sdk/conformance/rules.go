@@ -24,6 +24,7 @@ const (
 	RuleCapabilitiesTrue    Rule = "capabilities-true"
 	RuleCapabilitiesClaimed Rule = "capabilities-claimed"
 	RuleHooksAnswer         Rule = "hooks-answer"
+	RuleHookOutcomes        Rule = "hook-outcomes"
 	RuleWatchStaysOpen      Rule = "watch-stays-open"
 	RuleSeparateDocuments   Rule = "separate-documents"
 
@@ -47,6 +48,9 @@ const (
 
 	RuleConfigRequired    Rule = "config-required"
 	RuleConfigStrict      Rule = "config-strict"
+	RuleRenderChildren    Rule = "render-children"
+	RuleRenderSame        Rule = "render-same"
+	RuleRenderTakenBack   Rule = "render-taken-back"
 	RuleSaveRefused       Rule = "save-refused"
 	RuleReconcileSucceeds Rule = "reconcile-succeeds"
 	RuleReconcileAgain    Rule = "reconcile-again"
@@ -70,14 +74,15 @@ var rules = []struct {
 
 	{RuleHealth, "The gRPC health service says SERVING for the service plugin, also while a call is under way."},
 	{RuleInfoAtOnce, "GetInfo answers within 10 seconds."},
-	{RuleInfoComplete, "GetInfo tells a name that is a DNS label, a version, and deploy item types that are not empty, each once."},
+	{RuleInfoComplete, "GetInfo tells a name that is a DNS label, a version, and deploy item types that are not empty, each once; without any, it names those that its hooks run for. Its types of hooks are those that there are."},
 	{RuleInfoSame, "GetInfo answers the same each time."},
 	{RuleSchemas, "The schemas of GetInfo are JSON objects, each for a type that the plugin serves."},
 	{RuleConfigure, "Configure accepts a valid document, also a second time."},
 	{RuleConfigureStrict, "Configure refuses a document with an unknown field."},
 	{RuleCapabilitiesTrue, "What the plugin claims to be capable of is implemented."},
-	{RuleCapabilitiesClaimed, "What the plugin does not claim to be capable of answers Unimplemented, or InvalidArgument to a configuration document."},
-	{RuleHooksAnswer, "RunHooks answers with an outcome for each function of a hook type that is listed, and with none for another type."},
+	{RuleCapabilitiesClaimed, "What the plugin does not claim to be capable of answers Unimplemented, or InvalidArgument to a configuration document. A plugin that serves no deploy item type has neither Reconcile nor Delete."},
+	{RuleHooksAnswer, "RunHooks answers with an outcome for each function of a hook type that is listed, and with none for another type. Start comes without a deploy item."},
+	{RuleHookOutcomes, "The outcome of a hook is none, a result without a negative time to requeue after, or an error with a reason and a message."},
 	{RuleWatchStaysOpen, "The stream of Watch stays open."},
 	{RuleSeparateDocuments, "With capability separate_documents, the provider configuration and the provider status are taken from beside the deploy item."},
 
@@ -101,6 +106,9 @@ var rules = []struct {
 
 	{RuleConfigRequired, "An item without a provider configuration fails with ERR_CONFIGURATION_PROBLEM, and the message names spec.config."},
 	{RuleConfigStrict, "An unknown field in the provider configuration fails with ERR_CONFIGURATION_PROBLEM, and the message names the field."},
+	{RuleRenderChildren, "Render of a valid item answers with desired objects: JSON objects with apiVersion and kind, each with a name that is not empty and no other one's."},
+	{RuleRenderSame, "Render answers the same each time."},
+	{RuleRenderTakenBack, "Reconcile takes the desired objects of Render unchanged, and succeeds with them."},
 	{RuleSaveRefused, "A call whose provider status could not be saved does not succeed."},
 	{RuleReconcileSucceeds, "The job of a valid item succeeds, also after a call of it was cut short."},
 	{RuleReconcileAgain, "After success, the item with its saved provider status succeeds again."},

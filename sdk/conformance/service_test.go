@@ -18,6 +18,7 @@ import (
 
 const (
 	rawType    = "example.org/raw"
+	goodChild  = `{"apiVersion":"v1","kind":"ConfigMap"}`
 	goodStatus = `{"apiVersion":"example.org/v1","kind":"RawStatus"}`
 )
 
@@ -32,6 +33,8 @@ type service struct {
 	configure func(document []byte) (*deployerv1.ConfigureResponse, error)
 	// outcomes replaces the outcomes of the hooks of a type.
 	outcomes func(hookType string) []*deployerv1.HookOutcome
+	// renders replaces the desired objects.
+	renders func() (*deployerv1.RenderResponse, error)
 	// watch replaces what the stream of wake-ups waits for.
 	watch func(ctx context.Context) error
 	// withoutStart replaces the refusal of a call that begins with something else.
@@ -87,8 +90,14 @@ func (s *service) Validate(context.Context, *deployerv1.ValidateRequest) (*deplo
 	return &deployerv1.ValidateResponse{}, nil
 }
 
-func (s *service) Render(context.Context, *deployerv1.RenderRequest) (*deployerv1.RenderResponse, error) {
-	return nil, status.Error(codes.InvalidArgument, "no deploy item")
+func (s *service) Render(_ context.Context, in *deployerv1.RenderRequest) (*deployerv1.RenderResponse, error) {
+	if in.GetStart() == nil {
+		return nil, status.Error(codes.InvalidArgument, "no deploy item")
+	}
+	if s.renders != nil {
+		return s.renders()
+	}
+	return rendered(&deployerv1.Child{Name: "a", Object: []byte(goodChild)}), nil
 }
 
 func (s *service) RunHooks(_ context.Context, in *deployerv1.RunHooksRequest) (*deployerv1.RunHooksResponse, error) {
@@ -163,6 +172,7 @@ type conversation struct {
 	recv    func() (*deployerv1.HostMessage, error)
 	send    func(*deployerv1.PluginMessage) error
 	item    item
+	start   *deployerv1.Start
 	heard   chan *deployerv1.HostMessage
 	broken  chan error // takes what ends the call
 }
@@ -209,6 +219,7 @@ func (s *service) operate(c *conversation, work func(*conversation) error) error
 	if !s.onlyWhole {
 		c.item.take(first.GetStart())
 	}
+	c.start = first.GetStart()
 	if s.hears != nil {
 		if err := s.hears(first); err != nil {
 			return err
@@ -325,6 +336,10 @@ func refuse(config json.RawMessage) *deployerv1.Result {
 		return failed("unknown field " + unknownField)
 	}
 	return nil
+}
+
+func rendered(children ...*deployerv1.Child) *deployerv1.RenderResponse {
+	return &deployerv1.RenderResponse{Outcome: &deployerv1.RenderResponse_Children{Children: &deployerv1.Children{Children: children}}}
 }
 
 func noOpinion() *deployerv1.HookOutcome {

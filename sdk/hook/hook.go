@@ -1,4 +1,11 @@
 // Package hook lets a deployer run functions of its own at fixed points of the host's reconcile flow.
+//
+// The functions of a type run at each look that the host takes at an item, not once per job: a job that the deployer has to be called
+// for several times, because it waits for something or after an error, passes the points several times. They must be quick, and they
+// may run for several items at the same time.
+//
+// An error counts like one of the deployer: it ends the job if its codes say so, and otherwise the reconcile is tried again until the
+// job's time is up. The results of all functions that run at that point are passed over.
 package hook
 
 import (
@@ -16,13 +23,17 @@ type Type string
 const (
 	// Start is the very beginning. Deploy item and Target are nil.
 	Start Type = "Start"
-	// DuringResponsibilityCheck can overrule whether the deployer is responsible.
+	// DuringResponsibilityCheck overrules whether the deployer is responsible, both ways: AbortReconcile false makes it responsible,
+	// true makes it not.
 	DuringResponsibilityCheck Type = "DuringResponsibilityCheck"
 	// AfterResponsibilityCheck comes once the deployer is known to be responsible.
 	AfterResponsibilityCheck Type = "AfterResponsibilityCheck"
-	// ShouldReconcile can start a job for an item that needs none; it cannot stop one that is needed.
+	// ShouldReconcile decides about an item that needs no job: AbortReconcile false enforces a job of its own for it. One that is
+	// needed cannot be stopped; true then has no effect.
 	ShouldReconcile Type = "ShouldReconcile"
-	// BeforeAnyReconcile comes before each of the operations below.
+	// BeforeAnyReconcile comes before each of the operations below. Where a Before type aborts, the operation is not carried out and
+	// the job stays unfinished. It is tried again when the result requeues and when something changes; otherwise the job ends by its
+	// timeout.
 	BeforeAnyReconcile Type = "BeforeAnyReconcile"
 	// BeforeAbort comes before an abort.
 	BeforeAbort Type = "BeforeAbort"
@@ -32,22 +43,23 @@ const (
 	BeforeDelete Type = "BeforeDelete"
 	// BeforeReconcile comes before an ordinary reconcile.
 	BeforeReconcile Type = "BeforeReconcile"
-	// End comes after the deployer has returned.
+	// End comes after the deployer has returned. It does not come if the reconcile was aborted before.
 	End Type = "End"
 )
 
-// Result is what a hook function wants of the reconcile flow. A nil Result is no opinion.
+// Result is what a hook function wants of the reconcile flow. A nil Result is no opinion, which the zero value is not: for the two
+// checks it enforces. Aggregate tells what the results of several functions come to.
 type Result struct {
-	// Requeue asks for another reconcile at once.
+	// Requeue asks for another look at the item at once.
 	Requeue bool
-	// RequeueAfter asks for another reconcile after this time; zero for none.
+	// RequeueAfter asks for another look at the item after this time; zero for none.
 	RequeueAfter time.Duration
-	// AbortReconcile ends the reconcile after this point.
+	// AbortReconcile ends the reconcile after this point; for the two checks see DuringResponsibilityCheck and ShouldReconcile.
 	AbortReconcile bool
 }
 
-// Func is a hook function. The result counts only if the error is nil. Target carries no credentials and is nil for an item
-// without one.
+// Func is a hook function. The result counts only if the error is nil. Target carries no content, that is no credentials, and is nil for
+// an item without one. It must change neither item nor Target. ctx ends when the host no longer waits for the function.
 type Func func(ctx context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, hookType Type) (*Result, error)
 
 // Setup couples a function with the types that it is meant for.

@@ -19,21 +19,81 @@ func TestRegistration(t *testing.T) {
 			return nil, nil
 		}
 	}
-	hooks := hook.Hooks{}.
-		RegisterHook(named("first"), hook.Start, hook.End).
-		RegisterHook(named("nowhere")).
-		RegisterHookSetup(hook.Setup{Func: named("second"), Types: []hook.Type{hook.End}})
-
-	for _, hookType := range []hook.Type{hook.Start, hook.BeforeDelete, hook.End} {
-		for _, f := range hooks[hookType] {
-			if _, err := f(t.Context(), nil, nil, hookType); err != nil {
-				t.Fatal(err)
-			}
-		}
+	cases := map[string]struct {
+		reason   string
+		register func(hook.Hooks) hook.Hooks
+		want     []string
+	}{
+		"several types": {
+			reason:   "a function runs at each of its types, and is told which it is",
+			register: func(h hook.Hooks) hook.Hooks { return h.RegisterHook(named("f"), hook.End, hook.Start) },
+			want:     []string{"f at Start", "f at End"},
+		},
+		"no types": {
+			reason:   "without types there is no effect",
+			register: func(h hook.Hooks) hook.Hooks { return h.RegisterHook(named("f")) },
+		},
+		"setup": {
+			reason: "the types come with the function",
+			register: func(h hook.Hooks) hook.Hooks {
+				return h.RegisterHookSetup(hook.Setup{Func: named("f"), Types: []hook.Type{hook.Start, hook.BeforeDelete}})
+			},
+			want: []string{"f at Start", "f at BeforeDelete"},
+		},
+		"setup without types": {
+			reason:   "without types there is no effect",
+			register: func(h hook.Hooks) hook.Hooks { return h.RegisterHookSetup(hook.Setup{Func: named("f")}) },
+		},
+		"chain": {
+			reason: "functions of a type run in the order of their registration, however they were registered",
+			register: func(h hook.Hooks) hook.Hooks {
+				return h.RegisterHook(named("first"), hook.End).
+					RegisterHook(named("nowhere")).
+					RegisterHookSetup(hook.Setup{Func: named("second"), Types: []hook.Type{hook.End, hook.Start}}).
+					RegisterHook(named("third"), hook.End)
+			},
+			want: []string{"second at Start", "first at End", "second at End", "third at End"},
+		},
+		"twice": {
+			reason:   "a function that is registered twice runs twice",
+			register: func(h hook.Hooks) hook.Hooks { return h.RegisterHook(named("f"), hook.Start, hook.Start) },
+			want:     []string{"f at Start", "f at Start"},
+		},
 	}
-	want := []string{"first at Start", "first at End", "second at End"}
-	if diff := cmp.Diff(want, called); diff != "" {
-		t.Errorf("functions in order of their registration (-want +got):\n%s", diff)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			called = nil
+			hooks := hook.Hooks{}
+			returned := tc.register(hooks)
+			for _, hookType := range hook.Types() {
+				if len(returned[hookType]) != len(hooks[hookType]) {
+					t.Errorf("%s: expected the receiver for chaining", hookType)
+				}
+				for _, f := range hooks[hookType] {
+					if _, err := f(t.Context(), nil, nil, hookType); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if diff := cmp.Diff(tc.want, called); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestTypesAreInTheOrderOfTheFlow(t *testing.T) {
+	t.Parallel()
+	want := []hook.Type{
+		"Start", "DuringResponsibilityCheck", "AfterResponsibilityCheck", "ShouldReconcile", "BeforeAnyReconcile",
+		"BeforeAbort", "BeforeForceReconcile", "BeforeDelete", "BeforeReconcile", "End",
+	}
+	if diff := cmp.Diff(want, hook.Types()); diff != "" {
+		t.Errorf("names and order (-want +got):\n%s", diff)
+	}
+	hook.Types()[0] = "changed"
+	if hook.Types()[0] != hook.Start {
+		t.Error("one caller's change is seen by another")
 	}
 }
 

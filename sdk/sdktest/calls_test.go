@@ -166,7 +166,7 @@ func TestOptionalMethods(t *testing.T) {
 		Types: []v1alpha1.DeployItemType{"example.org/greeter"},
 		Capabilities: Capabilities{
 			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true,
-			Hooks: []hook.Type{hook.End, hook.Start},
+			Hooks: []hook.Type{hook.Start, hook.End},
 		},
 		ConfigSchema:          []byte(`{}`),
 		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{"example.org/greeter": []byte(`{"type":"object"}`)},

@@ -125,7 +125,7 @@ func TestCallThatDoesNotEndIsReported(t *testing.T) {
 		defer cancel()
 		call := greeterCall()
 		call.OnMessage = func(Message) { cancel() }
-		serve(t, 50*time.Millisecond, deployer, greeterOptions()).Reconcile(ctx, call)
+		serve(t, 50*time.Millisecond, ofDeployer(deployer, greeterOptions())).Reconcile(ctx, call)
 	})
 	if diff := cmp.Diff([]Rule{conformance.RuleCallEnds}, r.rules()); diff != "" {
 		t.Errorf("broken rules (-want +got):\n%s", diff)

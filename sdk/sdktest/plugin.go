@@ -30,19 +30,36 @@ type Plugin struct {
 // breaks the rule call-ends.
 func New(t testing.TB, deployer sdk.Deployer, opts ...sdk.Option) *Plugin {
 	t.Helper()
-	return serve(t, endWithin, deployer, opts)
+	return serve(t, endWithin, ofDeployer(deployer, opts))
 }
 
-func serve(t testing.TB, endWithin time.Duration, deployer sdk.Deployer, opts []sdk.Option) *Plugin {
+// NewHooks is to sdk.ServeHooks what New is to sdk.Serve.
+func NewHooks(t testing.TB, hooks hook.Hooks, opts ...sdk.Option) *Plugin {
+	t.Helper()
+	return serve(t, endWithin, func(ctx context.Context, log *slog.Logger) (*sdk.Attachment, <-chan struct{}, error) {
+		return sdk.ServeHooksInProcess(ctx, log, hooks, opts...)
+	})
+}
+
+// server serves a plugin within this process until ctx ends, as sdk.ServeInProcess does.
+type server func(ctx context.Context, log *slog.Logger) (at *sdk.Attachment, done <-chan struct{}, err error)
+
+func ofDeployer(deployer sdk.Deployer, opts []sdk.Option) server {
+	return func(ctx context.Context, log *slog.Logger) (*sdk.Attachment, <-chan struct{}, error) {
+		return sdk.ServeInProcess(ctx, log, deployer, opts...)
+	}
+}
+
+func serve(t testing.TB, endWithin time.Duration, server server) *Plugin {
 	t.Helper()
 	out := newOutput(t)
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	// t.Context ends before the cleanup functions of the test run, which may still want to delete something.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	at, done, err := sdk.ServeInProcess(ctx, log, deployer, opts...)
+	at, done, err := server(ctx, log)
 	if err != nil {
 		cancel()
-		t.Fatalf("sdktest: serve the deployer: %v", err)
+		t.Fatalf("sdktest: serve the plugin: %v", err)
 	}
 	t.Cleanup(func() {
 		cancel()

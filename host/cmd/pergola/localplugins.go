@@ -96,12 +96,12 @@ func (l *localPlugins) settled(ctx context.Context) error {
 
 // areSettled tells that. A plugin that runs may still be refused until it is known that nobody else claims what it claims.
 func (l *localPlugins) areSettled() bool {
-	serving := map[string]bool{}
-	for _, p := range l.Serving() {
-		serving[p.Name()] = true
+	admitted := map[string]bool{}
+	for _, p := range l.Admitted() {
+		admitted[p.Name()] = true
 	}
 	for _, s := range l.Status() {
-		if s.Problem == nil && (s.State != plugin.Running || !serving[s.Info.Name]) {
+		if s.Problem == nil && (s.State != plugin.Running || !admitted[s.Info.Name]) {
 			return false
 		}
 	}

@@ -23,7 +23,8 @@ func newPluginsListCommand() *cobra.Command {
 		Long: `List the plugins of the host that runs here, or of a directory.
 
 Below a plugin with a problem is what is wrong with it. "-o wide" adds the whole checksum, the restarts by their
-reasons and what the confinement consists of; "-o json" has everything.
+reasons, what the confinement consists of and the hooks; "-o json" has everything. Types after "hooks:" are those of
+others' items, for which the plugin brings hooks.
 
 With --plugin-dir nobody is asked: the command starts the plugins of the directory itself, as a host does, lists
 them and ends them.`,
@@ -100,21 +101,39 @@ func listText(list *control.PluginList, wide bool) string {
 			sum, restarts = sum[:min(len(sum), shortSum)], strconv.Itoa(p.Restarted())
 		}
 		r := row{cells: []string{
-			p.File, p.Name, p.Version, strings.Join(p.Types, ","), strings.Join(p.Capabilities, ","),
+			p.File, p.Name, p.Version, typesAndHooks(p), strings.Join(p.Capabilities, ","),
 			sum, p.State, restarts, number(p.PID), inMemory(p.MemoryBytes), confinement,
 		}}
+		if wide {
+			r.cells = append(r.cells, strings.Join(p.HookTypes, ","))
+		}
 		if p.Problem != "" {
 			r.notes = []string{p.Problem}
 		}
 		rows = append(rows, r)
 	}
-	text := table([]string{
-		"FILE", "NAME", "VERSION", "TYPES", "CAPABILITIES", "SHA256", "STATE", "RESTARTS", "PID", "MEMORY", "CONFINEMENT",
-	}, rows)
+	header := []string{"FILE", "NAME", "VERSION", "TYPES", "CAPABILITIES", "SHA256", "STATE", "RESTARTS", "PID", "MEMORY", "CONFINEMENT"}
+	if wide {
+		header = append(header, "HOOKS")
+	}
+	text := table(header, rows)
 	if list.Problem != "" {
 		text += "incomplete: " + printable(list.Problem) + "\n"
 	}
 	return text
+}
+
+// typesAndHooks are the types that a plugin serves, and those of others that its hooks run for.
+func typesAndHooks(p control.Plugin) string {
+	var parts []string
+	if len(p.Types) > 0 {
+		parts = append(parts, strings.Join(p.Types, ","))
+	}
+	foreign := slices.DeleteFunc(slices.Clone(p.HookedTypes), func(t string) bool { return slices.Contains(p.Types, t) })
+	if len(foreign) > 0 {
+		parts = append(parts, "hooks: "+strings.Join(foreign, ","))
+	}
+	return strings.Join(parts, " ")
 }
 
 // number writes a number that is missing if it is zero.

@@ -31,8 +31,8 @@ func newPluginsLockCommand() *cobra.Command {
 		Short: "Write the lock file: which plugin files may be run",
 		Long: `Write the lock file: which plugin files may be run.
 
-Starts each plugin of the directory to learn its name, version and types, and writes them to the lock file with the
-SHA-256 of its file. If one cannot be started, or two claim the same, nothing is written. Prints what has changed:
+Starts each plugin of the directory to learn its name, version and types, and whose items its hooks run for, and
+writes them to the lock file with the SHA-256 of its file. If one cannot be started, or two claim the same, nothing is written. Prints what has changed:
 look at it before you sign or commit the file.
 
 A host checks the plugins if its HostConfiguration names the file in pluginVerification.lockFile.`,
@@ -144,10 +144,7 @@ func toLock(details []plugin.Detail) ([]lockfile.Plugin, error) {
 			errs = append(errs, fmt.Errorf("plugin %s: %w", d.File, d.Problem))
 			continue
 		}
-		entry := lockfile.Plugin{File: d.File, Name: d.Info.Name, Version: d.Info.Version}
-		for _, t := range d.Info.Types {
-			entry.Types = append(entry.Types, string(t))
-		}
+		entry := d.Info.LockEntry(d.File)
 		sum, err := hex.DecodeString(d.SHA256)
 		if err != nil || copy(entry.SHA256[:], sum) != len(entry.SHA256) {
 			errs = append(errs, fmt.Errorf("plugin %s: has no checksum", d.File))
@@ -200,9 +197,7 @@ func lockChanges(before, after []lockfile.Plugin) []lockChange {
 		delete(old, p.File)
 		switch {
 		case !known:
-			changes = append(changes, lockChange{p.File, "added", []string{
-				"name " + p.Name, "version " + p.Version, "types " + strings.Join(p.Types, ", "), fmt.Sprintf("sha256 %x", p.SHA256),
-			}})
+			changes = append(changes, lockChange{p.File, "added", described(p)})
 		default:
 			if what := differences(was, p); len(what) > 0 {
 				changes = append(changes, lockChange{p.File, "changed", what})
@@ -216,20 +211,47 @@ func lockChanges(before, after []lockfile.Plugin) []lockChange {
 	return changes
 }
 
-// differences are those between two entries of one file.
-func differences(was, is lockfile.Plugin) []string {
+// described has a line for each field of an entry that is not empty.
+func described(p lockfile.Plugin) []string {
 	var what []string
-	for _, field := range []struct{ name, was, is string }{
-		{"name", was.Name, is.Name},
-		{"version", was.Version, is.Version},
-		{"types", strings.Join(was.Types, ", "), strings.Join(is.Types, ", ")},
-		{"sha256", hex.EncodeToString(was.SHA256[:]), hex.EncodeToString(is.SHA256[:])},
-	} {
-		if field.was != field.is {
-			what = append(what, fmt.Sprintf("%s %s, was %s", field.name, field.is, field.was))
+	for _, field := range fieldsOf(p) {
+		if field.value != "" {
+			what = append(what, field.name+" "+field.value)
 		}
 	}
 	return what
+}
+
+// differences are those between two entries of one file.
+func differences(was, is lockfile.Plugin) []string {
+	var what []string
+	before := fieldsOf(was)
+	for i, field := range fieldsOf(is) {
+		if field.value != before[i].value {
+			what = append(what, fmt.Sprintf("%s %s, was %s", field.name, orNone(field.value), orNone(before[i].value)))
+		}
+	}
+	return what
+}
+
+type lockField struct{ name, value string }
+
+// fieldsOf are the fields of an entry as people read them.
+func fieldsOf(p lockfile.Plugin) []lockField {
+	return []lockField{
+		{"name", p.Name},
+		{"version", p.Version},
+		{"types", strings.Join(p.Types, ", ")},
+		{"hooked types of others", strings.Join(p.HookedTypes, ", ")},
+		{"sha256", hex.EncodeToString(p.SHA256[:])},
+	}
+}
+
+func orNone(value string) string {
+	if value == "" {
+		return "none"
+	}
+	return value
 }
 
 func lockText(r *lockResult) string {

@@ -162,12 +162,15 @@ func theOne(plugins *plugin.Set, item *v1alpha1.DeployItem) (*plugin.Plugin, err
 	if err := all[0].Problem; err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", all[0].File, err)
 	}
-	serving := plugins.Serving()
-	if len(serving) == 0 {
+	admitted := plugins.Admitted()
+	if len(admitted) == 0 {
 		return nil, fmt.Errorf("plugin %s: %w", all[0].File, plugin.ErrNotRunning)
 	}
-	if info := serving[0].Info(); !slices.Contains(info.Types, item.Spec.Type) {
+	switch info := admitted[0].Info(); {
+	case len(info.Types) == 0:
+		return nil, fmt.Errorf("item %s: the plugin %s serves no deploy items; it brings hooks for those of type %q", item.Name, info.Name, info.HookedTypes)
+	case !slices.Contains(info.Types, item.Spec.Type):
 		return nil, fmt.Errorf("item %s: spec.type is %q, but the plugin %s serves %q", item.Name, item.Spec.Type, info.Name, info.Types)
 	}
-	return serving[0], nil
+	return admitted[0], nil
 }

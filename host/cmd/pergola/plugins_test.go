@@ -42,9 +42,17 @@ func somePlugins() *control.PluginList {
 	return &control.PluginList{
 		Plugins: []control.Plugin{
 			{
+				File: "audit", Name: "audit", Version: "v1", State: "Running", Capabilities: []string{"hooks"},
+				HookTypes: []string{"BeforeReconcile", "End"}, HookedTypes: []string{"example.org/helm", "example.org/other"},
+			},
+			{
 				File: "helm-deployer", Name: "helm", Version: "v1.2.3", Types: []string{"example.org/chart", "example.org/helm"},
 				Capabilities: []string{"abort", "configure"}, SHA256: strings.Repeat("0123456789abcdef", 4), State: "Running",
 				Restarts: map[string]int{"wedged": 1, "exit": 2}, PID: 4711, MemoryBytes: 64<<20 + 700<<10, Confinement: "landlock (ABI 7): files, devices",
+			},
+			{
+				File: "mixed", Name: "mixed", Version: "v1", Types: []string{"example.org/mixed"}, State: "Running", Capabilities: []string{"hooks"},
+				HookTypes: []string{"End"}, HookedTypes: []string{"example.org/helm", "example.org/mixed"},
 			},
 			{File: "new", State: "Starting"},
 			{
@@ -191,6 +199,8 @@ func TestLockChanges(t *testing.T) {
 	helm := lockfile.Plugin{File: "helm", Name: "helm", Version: "v1", Types: []string{"a", "b"}, SHA256: [32]byte{0xab}}
 	newer := lockfile.Plugin{File: "helm", Name: "Helm", Version: "v2", Types: []string{"a"}, SHA256: [32]byte{0xcd}}
 	mock := lockfile.Plugin{File: "mock", Name: "mock", Version: "v1", Types: []string{"m"}}
+	audit := lockfile.Plugin{File: "audit", Name: "audit", Version: "v1", HookedTypes: []string{"h"}}
+	less := lockfile.Plugin{File: "audit", Name: "audit", Version: "v1", Types: []string{"h"}}
 	rest := strings.Repeat("0", 62)
 	for _, tc := range []struct {
 		reason        string
@@ -200,6 +210,14 @@ func TestLockChanges(t *testing.T) {
 		{reason: "the same", before: []lockfile.Plugin{helm, mock}, after: []lockfile.Plugin{helm, mock}, want: []lockChange{}},
 		{reason: "there was none", after: []lockfile.Plugin{helm}, want: []lockChange{{"helm", "added", []string{"name helm", "version v1", "types a, b", "sha256 ab" + rest}}}},
 		{reason: "in order of files", before: []lockfile.Plugin{mock, helm}, want: []lockChange{{File: "helm", Change: "removed"}, {File: "mock", Change: "removed"}}},
+		{
+			reason: "a plugin of nothing but hooks", after: []lockfile.Plugin{audit},
+			want: []lockChange{{"audit", "added", []string{"name audit", "version v1", "hooked types of others h", "sha256 00" + rest}}},
+		},
+		{
+			reason: "it serves what it only had hooks for", before: []lockfile.Plugin{audit}, after: []lockfile.Plugin{less},
+			want: []lockChange{{"audit", "changed", []string{"types h, was none", "hooked types of others none, was h"}}},
+		},
 		{reason: "each field", before: []lockfile.Plugin{helm}, after: []lockfile.Plugin{newer}, want: []lockChange{{
 			"helm", "changed", []string{"name Helm, was helm", "version v2, was v1", "types a, was a, b", "sha256 cd" + rest + ", was ab" + rest},
 		}}},

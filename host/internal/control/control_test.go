@@ -99,6 +99,7 @@ func full() plugin.Detail {
 			File: "helm-deployer", State: plugin.Running,
 			Info: &plugin.Info{
 				Name: "helm", Version: "v1.2.3", SDKVersion: "v0.4.0", Types: []v1alpha1.DeployItemType{"example.org/chart", "example.org/helm"},
+				HookedTypes: []v1alpha1.DeployItemType{"example.org/helm", "example.org/other"},
 				Capabilities: plugin.Capabilities{
 					Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, HookTypes: []string{"a", "b"},
 				},
@@ -122,7 +123,7 @@ func TestPlugins(t *testing.T) {
 			{
 				File: "helm-deployer", Name: "helm", Version: "v1.2.3", SDKVersion: "v0.4.0", Types: []string{"example.org/chart", "example.org/helm"},
 				Capabilities: []string{"abort", "forceReconcile", "render", "validate", "configure", "watch", "hooks"}, HookTypes: []string{"a", "b"},
-				SHA256: strings.Repeat("ab", 32), State: "Running", Restarts: map[string]int{"exit": 2, "reload": 1}, StartSeconds: 0.25,
+				HookedTypes: []string{"example.org/helm", "example.org/other"}, SHA256: strings.Repeat("ab", 32), State: "Running", Restarts: map[string]int{"exit": 2, "reload": 1}, StartSeconds: 0.25,
 				PID: 4711, Calls: 3, MemoryBytes: 64 << 20, Confinement: "landlock (ABI 7): files", DroppedLogLines: 9,
 			},
 			{File: "twin", State: "Refused", Problem: "is\nno plugin"},

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 const (
@@ -26,7 +27,7 @@ type PluginList struct {
 type Plugin struct {
 	// File in the plugin directory, or the address of a plugin that is attached.
 	File string `json:"file"`
-	// Name, Version, SDKVersion, Types and Capabilities are what the plugin says about itself; empty if it has never run.
+	// Name, Version, SDKVersion, Types and all up to HookedTypes are what the plugin says about itself; empty if it has never run.
 	Name       string   `json:"name,omitempty"`
 	Version    string   `json:"version,omitempty"`
 	SDKVersion string   `json:"sdkVersion,omitempty"`
@@ -35,6 +36,8 @@ type Plugin struct {
 	Capabilities []string `json:"capabilities,omitempty"`
 	// HookTypes for which the plugin has functions.
 	HookTypes []string `json:"hookTypes,omitempty"`
+	// HookedTypes of deploy items that these run for, whoever serves them.
+	HookedTypes []string `json:"hookedTypes,omitempty"`
 	// SHA256 of the program that was loaded, in hexadecimal digits; empty if none was.
 	SHA256 string `json:"sha256,omitempty"`
 	// State: Starting, Running, Backoff, CrashLoop, Refused or Stopped.
@@ -129,12 +132,18 @@ func pluginOf(d plugin.Detail) Plugin {
 	}
 	if d.Info != nil {
 		p.Name, p.Version, p.SDKVersion = d.Info.Name, d.Info.Version, d.Info.SDKVersion
-		for _, t := range d.Info.Types {
-			p.Types = append(p.Types, string(t))
-		}
+		p.Types, p.HookedTypes = namesOf(d.Info.Types), namesOf(d.Info.HookedTypes)
 		p.Capabilities, p.HookTypes = capabilitiesOf(d.Info.Capabilities), d.Info.Capabilities.HookTypes
 	}
 	return p
+}
+
+func namesOf(types []v1alpha1.DeployItemType) []string {
+	var names []string
+	for _, t := range types {
+		names = append(names, string(t))
+	}
+	return names
 }
 
 func capabilitiesOf(c plugin.Capabilities) []string {

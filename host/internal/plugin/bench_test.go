@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,20 +19,21 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // benchProcess starts a plugin as the host does.
-func benchProcess(b *testing.B, confinement sandbox.Mode) *process {
+func benchProcess(b *testing.B, role string, confinement sandbox.Mode) *process {
 	b.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		b.Fatal(err)
 	}
 	dir := b.TempDir()
-	if err := os.Link(self, filepath.Join(dir, "echo")); err != nil {
+	if err := os.Link(self, filepath.Join(dir, role)); err != nil {
 		b.Fatal(err)
 	}
-	file, err := program.Open(dir, "echo")
+	file, err := program.Open(dir, role)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -58,7 +60,7 @@ func itemOf(size int) *v1alpha1.DeployItem {
 // BenchmarkCall compares a call through the protocol with one of the same deployer in the same process. The metrics are the
 // quantiles of one call.
 func BenchmarkCall(b *testing.B) {
-	p := benchProcess(b, sandbox.Auto)
+	p := benchProcess(b, "echo", sandbox.Auto)
 	defer p.stop()
 	calls := map[string]func(*v1alpha1.DeployItem) error{
 		"plugin": func(item *v1alpha1.DeployItem) error {
@@ -109,12 +111,29 @@ func benchmarkCalls(b *testing.B, atOnce int, item *v1alpha1.DeployItem, call fu
 	}
 }
 
+// BenchmarkHooks is a call of one hook of one plugin for an item of 1 KB, in the same metrics.
+func BenchmarkHooks(b *testing.B) {
+	p := benchProcess(b, "hooks", sandbox.Auto)
+	defer p.stop()
+	for _, atOnce := range []int{1, 64} {
+		b.Run(strconv.Itoa(atOnce), func(b *testing.B) {
+			benchmarkCalls(b, atOnce, itemOf(1<<10), func(item *v1alpha1.DeployItem) error {
+				outcomes, err := p.runHooks(b.Context(), hook.End, item, nil)
+				if err == nil && len(outcomes) != 1 {
+					return fmt.Errorf("expected one outcome, but found %v", outcomes)
+				}
+				return err
+			})
+		})
+	}
+}
+
 // BenchmarkStart measures the start of a plugin until it has said who it is, with its program read and hashed as for a lock file.
 func BenchmarkStart(b *testing.B) {
 	for name, mode := range map[string]sandbox.Mode{"confined": sandbox.Auto, "unconfined": sandbox.Off} {
 		b.Run(name, func(b *testing.B) {
 			for range b.N {
-				p := benchProcess(b, mode)
+				p := benchProcess(b, "echo", mode)
 				if err := p.check(context.Background(), time.Minute); err != nil {
 					b.Fatal(err)
 				}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -56,6 +57,8 @@ type Call struct {
 	Context *v1alpha1.Context
 	// Deadline of the call; zero for none.
 	Deadline time.Time
+	// Children replace the desired objects that the plugin would render; nil if nobody changed them.
+	Children []sdk.Child
 }
 
 // Observer hears what a plugin says while it works. Its methods are called one after the other.
@@ -160,29 +163,23 @@ func (p *process) open(ctx context.Context, op Operation) (stream, error) {
 // call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to stop;
 // grace later the call is cancelled.
 func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Duration, observer Observer) (*Outcome, error) {
-	start, err := startMessage(c, p.separate)
+	start, err := startOf(c, p.separate)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-p.ended():
-		return nil, ErrNotRunning // the call has nothing to do with it
-	default:
+	conversation := newConversation(observer, p.clock)
+	ctx, over, err := p.begin(ctx, conversation)
+	if err != nil {
+		return nil, err
 	}
-	ctx, replace := context.WithCancelCause(ctx)
-	defer replace(nil)
+	defer over()
 	callCtx, cancel := callContext(ctx, c.Deadline)
 	defer cancel()
-	conversation := newConversation(observer, p.clock)
-	if !p.calls.add(conversation, replace) {
-		return nil, ErrNotRunning
-	}
-	defer p.calls.remove(conversation)
 	if conversation.stream, err = p.open(callCtx, op); err != nil {
 		return nil, p.translate(ctx, conversation, err)
 	}
 	defer conversation.close()
-	if err := conversation.send(start); err != nil {
+	if err := conversation.send(startMessage(start)); err != nil {
 		return nil, p.translate(ctx, conversation, err)
 	}
 	stopped := make(chan struct{})
@@ -198,6 +195,41 @@ func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Dur
 			"deployitem", c.DeployItem.Namespace+"/"+c.DeployItem.Name)
 	}
 	return outcomeFromWire(result)
+}
+
+// begin notes a call that is under way until over is called. Its context ends with ctx, and when the process is replaced and the call does
+// not end by itself. The error is ErrNotRunning.
+func (p *process) begin(ctx context.Context, c *conversation) (_ context.Context, over func(), err error) {
+	select {
+	case <-p.ended():
+		return nil, nil, ErrNotRunning // the call has nothing to do with it
+	default:
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	if !p.calls.add(c, end) {
+		end(nil)
+		return nil, nil, ErrNotRunning
+	}
+	return ctx, func() {
+		p.calls.remove(c)
+		end(nil)
+	}, nil
+}
+
+// ask carries out a call of one question and one answer. It is cancelled as soon as ctx ends. Nothing is said in between, so a plugin is
+// never silent in it, and only ctx or the plugin's health end one that hangs.
+func ask[Answer any](ctx context.Context, p *process, question func(context.Context) (*Answer, error)) (*Answer, error) {
+	conversation := newConversation(nil, p.clock)
+	ctx, over, err := p.begin(ctx, conversation)
+	if err != nil {
+		return nil, err
+	}
+	defer over()
+	answer, err := question(ctx)
+	if err != nil {
+		return nil, p.translate(ctx, conversation, err)
+	}
+	return answer, nil
 }
 
 // callContext outlives ctx, so that the plugin can be asked to stop before it is cancelled, but not the deadline.
@@ -252,9 +284,9 @@ func (p *process) translate(ctx context.Context, c *conversation, err error) err
 	return fmt.Errorf("%w: %s", ErrProtocol, bounded(status.Convert(err).Message()))
 }
 
-// startMessage begins a call. The documents of the item's user and of the plugin go beside it if the plugin takes them separately.
-func startMessage(c Call, separate bool) (*deployerv1.HostMessage, error) {
-	start := &deployerv1.Start{JobId: c.DeployItem.Status.JobID}
+// startOf is what begins a call. The documents of the item's user and of the plugin go beside it if the plugin takes them separately.
+func startOf(c Call, separate bool) (*deployerv1.Start, error) {
+	start := &deployerv1.Start{JobId: c.DeployItem.Status.JobID, Children: childrenToWire(c.Children)}
 	item := *c.DeployItem
 	if separate {
 		start.ProviderConfiguration, item.Spec.Config = documentOf(item.Spec.Config), nil
@@ -274,7 +306,11 @@ func startMessage(c Call, separate bool) (*deployerv1.HostMessage, error) {
 			return nil, fmt.Errorf("marshal context: %w", err)
 		}
 	}
-	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{Start: start}}, nil
+	return start, nil
+}
+
+func startMessage(start *deployerv1.Start) *deployerv1.HostMessage {
+	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{Start: start}}
 }
 
 func documentOf(document *runtime.RawExtension) []byte {

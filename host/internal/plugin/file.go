@@ -164,11 +164,7 @@ func (f *programFile) vouch(info *Info) error {
 		return err
 	}
 	return f.settings.verification.judge(f.log, func(lock *lockfile.File) error {
-		types := make([]string, 0, len(info.Types))
-		for _, t := range info.Types {
-			types = append(types, string(t))
-		}
-		return lock.CheckInfo(f.file, info.Name, info.Version, types)
+		return lock.CheckInfo(info.LockEntry(f.file))
 	})
 }
 

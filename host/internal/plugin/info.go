@@ -6,8 +6,10 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // Info is what a plugin says about itself.
@@ -18,10 +20,26 @@ type Info struct {
 	Version string
 	// SDKVersion is the version of the sdk that it was built with; empty if it was built without.
 	SDKVersion string
-	// Types of deploy items that it claims, at least one, each once and sorted.
+	// Types of deploy items that it claims, each once and sorted; none for a plugin that brings nothing but hooks.
 	Types []v1alpha1.DeployItemType
+	// HookedTypes of deploy items that its hooks run for, each once and sorted; none for a plugin without hooks.
+	HookedTypes []v1alpha1.DeployItemType
 	// Capabilities beyond Reconcile and Delete.
 	Capabilities Capabilities
+}
+
+// LockEntry is what a lock file says of a plugin with this file that says this about itself, but for the checksum.
+func (i Info) LockEntry(file string) lockfile.Plugin {
+	entry := lockfile.Plugin{File: file, Name: i.Name, Version: i.Version}
+	for _, t := range i.Types {
+		entry.Types = append(entry.Types, string(t))
+	}
+	for _, t := range i.HookedTypes {
+		if !slices.Contains(i.Types, t) {
+			entry.HookedTypes = append(entry.HookedTypes, string(t))
+		}
+	}
+	return entry
 }
 
 // Capabilities are the optional parts of the protocol that a plugin implements.
@@ -29,14 +47,14 @@ type Capabilities struct {
 	Abort, ForceReconcile, Render, Validate, Configure, Watch bool
 	// SeparateDocuments: it takes provider configuration and provider status beside the deploy item.
 	SeparateDocuments bool
-	// HookTypes for which it has at least one function.
+	// HookTypes for which it has at least one function, each once and in the order in which they are passed.
 	HookTypes []string
 }
 
 const (
 	// maxText bounds the names that a plugin gives to things: they end up in logs, metrics and statuses.
 	maxText = 253
-	// maxTypes bounds how many deploy item types one plugin claims.
+	// maxTypes bounds how many deploy item types one plugin claims, and how many its hooks run for.
 	maxTypes = 100
 )
 
@@ -51,31 +69,73 @@ func infoFromWire(in *deployerv1.GetInfoResponse) (Info, error) {
 	if len(in.GetVersion()) > maxText || len(in.GetSdkVersion()) > maxText {
 		errs = append(errs, fmt.Errorf("its version is longer than %d bytes", maxText))
 	}
-	if len(in.GetDeployItemTypes()) == 0 {
-		errs = append(errs, errors.New("it serves no deploy item type"))
-	}
-	if len(in.GetDeployItemTypes()) > maxTypes {
-		return Info{}, errors.Join(append(errs, fmt.Errorf("it serves more than %d deploy item types", maxTypes))...)
-	}
-	info := Info{Name: in.GetName(), Version: in.GetVersion(), SDKVersion: in.GetSdkVersion()}
-	for _, t := range in.GetDeployItemTypes() {
-		if t == "" || len(t) > maxText {
-			errs = append(errs, fmt.Errorf("the deploy item type %.*q is empty or longer than %d bytes", maxText, t, maxText))
-		}
-		if itemType := v1alpha1.DeployItemType(t); !slices.Contains(info.Types, itemType) {
-			info.Types = append(info.Types, itemType)
-		}
-	}
-	slices.Sort(info.Types) // a plugin that lists them in another order is the same plugin
 	c := in.GetCapabilities()
-	tooLong := func(hookType string) bool { return len(hookType) > maxText }
-	if len(c.GetHookTypes()) > maxTypes || slices.ContainsFunc(c.GetHookTypes(), tooLong) {
-		return Info{}, errors.Join(append(errs, fmt.Errorf("it has more than %d types of hooks, or one that is longer than %d bytes", maxTypes, maxText))...)
+	if len(in.GetDeployItemTypes()) == 0 && (len(in.GetHookedDeployItemTypes()) == 0 || len(c.GetHookTypes()) == 0) {
+		errs = append(errs, errors.New("it serves no deploy item type, and has no hooks that would run for others' items"))
 	}
-	info.Capabilities = Capabilities{
-		Abort: c.GetAbort(), ForceReconcile: c.GetForceReconcile(), Render: c.GetRender(),
-		Validate: c.GetValidate(), Configure: c.GetConfigure(), Watch: c.GetWatch(),
-		HookTypes: c.GetHookTypes(), SeparateDocuments: c.GetSeparateDocuments(),
+	types, err := typesFromWire("serves", in.GetDeployItemTypes())
+	errs = append(errs, err)
+	hookTypes, err := hookTypesFromWire(c.GetHookTypes())
+	errs = append(errs, err)
+	hooked, err := hookedTypesFromWire(in)
+	errs = append(errs, err)
+	return Info{
+		Name: in.GetName(), Version: in.GetVersion(), SDKVersion: in.GetSdkVersion(), Types: types, HookedTypes: hooked,
+		Capabilities: Capabilities{
+			Abort: c.GetAbort(), ForceReconcile: c.GetForceReconcile(), Render: c.GetRender(),
+			Validate: c.GetValidate(), Configure: c.GetConfigure(), Watch: c.GetWatch(),
+			HookTypes: hookTypes, SeparateDocuments: c.GetSeparateDocuments(),
+		},
+	}, errors.Join(errs...)
+}
+
+// typesFromWire returns deploy item types, each once and sorted: a plugin that lists them in another order is the same plugin.
+func typesFromWire(does string, in []string) ([]v1alpha1.DeployItemType, error) {
+	if len(in) > maxTypes {
+		return nil, fmt.Errorf("it %s more than %d deploy item types", does, maxTypes)
 	}
-	return info, errors.Join(errs...)
+	var errs []error
+	var types []v1alpha1.DeployItemType
+	for _, t := range in {
+		if t == "" || len(t) > maxText {
+			errs = append(errs, fmt.Errorf("the deploy item type %.*q that it %s is empty or longer than %d bytes", maxText, t, does, maxText))
+		}
+		if itemType := v1alpha1.DeployItemType(t); !slices.Contains(types, itemType) {
+			types = append(types, itemType)
+		}
+	}
+	slices.Sort(types)
+	return types, errors.Join(errs...)
+}
+
+// hookTypesFromWire refuses a type of hook that there is not: its functions would never run, and nobody would know.
+func hookTypesFromWire(in []string) ([]string, error) {
+	for _, name := range in {
+		if !slices.Contains(hook.Types(), hook.Type(name)) {
+			return nil, fmt.Errorf("it has hooks of the type %.*q, which this host does not know; expected some of %s", maxText, name, hook.Types())
+		}
+	}
+	var types []string
+	for _, t := range hook.Types() {
+		if slices.Contains(in, string(t)) {
+			types = append(types, string(t))
+		}
+	}
+	return types, nil
+}
+
+// hookedTypesFromWire returns the types that the hooks of a plugin run for: those that it names, or else those that it serves.
+func hookedTypesFromWire(in *deployerv1.GetInfoResponse) ([]v1alpha1.DeployItemType, error) {
+	named := in.GetHookedDeployItemTypes()
+	switch {
+	case len(in.GetCapabilities().GetHookTypes()) > 0 && len(named) > 0:
+		return typesFromWire("hooks", named)
+	case len(in.GetCapabilities().GetHookTypes()) > 0:
+		types, _ := typesFromWire("hooks", in.GetDeployItemTypes()) // what is wrong with them is told of those that it serves
+		return types, nil
+	case len(named) > 0:
+		return nil, errors.New("it names deploy item types that its hooks run for, but has no hooks")
+	default:
+		return nil, nil
+	}
 }

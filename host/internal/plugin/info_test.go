@@ -30,6 +30,7 @@ func TestInfoFromWire(t *testing.T) {
 	}
 	want := Info{
 		Name: "helm", Version: "v1", SDKVersion: "0.1", Types: []v1alpha1.DeployItemType{"a", "b", "c"}, // each once, whatever their order
+		HookedTypes: []v1alpha1.DeployItemType{"a", "b", "c"}, // for want of others
 		Capabilities: Capabilities{
 			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, HookTypes: []string{"End"},
 		},
@@ -61,7 +62,7 @@ func TestInfoFromWireSaysWhatIsWrong(t *testing.T) {
 		"empty":            {"everything is told at once", &deployerv1.GetInfoResponse{}, []string{`DNS label, but is ""`, "no deploy item type"}},
 		"nil":              {"an answer without content", nil, []string{"DNS label", "no deploy item type"}},
 		"empty type": {
-			"a type has a name", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: []string{""}}, []string{`type "" is empty`},
+			"a type has a name", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: []string{""}}, []string{`type "" that it serves is empty`},
 		},
 		"long type": {
 			"it ends up in statuses", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: []string{strings.Repeat("t", maxText+1)}}, []string{"longer than 253"},
@@ -76,15 +77,29 @@ func TestInfoFromWireSaysWhatIsWrong(t *testing.T) {
 		"too many types": {
 			"their problems are not told one by one", &deployerv1.GetInfoResponse{Name: "A", DeployItemTypes: slices.Repeat([]string{""}, 1<<20)}, []string{"DNS label", "more than 100 deploy item types"},
 		},
-		"too many hook types": {
-			"they are kept in memory", &deployerv1.GetInfoResponse{
-				Name: "a", DeployItemTypes: types, Capabilities: &deployerv1.Capabilities{HookTypes: slices.Repeat([]string{"Start"}, maxTypes+1)},
-			}, []string{"more than 100 types of hooks"},
+		"misspelt hook types": {
+			"they would never run; one says enough", &deployerv1.GetInfoResponse{
+				Name: "a", DeployItemTypes: types, Capabilities: hooksOf(append([]string{"Start", "BeforeDeploy"}, manyTypes(1000)...)...),
+			}, []string{`hooks of the type "BeforeDeploy", which this host does not know; expected some of [Start DuringResponsibilityCheck`},
 		},
 		"long hook type": {
-			"it is shown", &deployerv1.GetInfoResponse{
-				Name: "a", DeployItemTypes: types, Capabilities: &deployerv1.Capabilities{HookTypes: []string{strings.Repeat("h", maxText+1)}},
-			}, []string{"longer than 253 bytes"},
+			"what is quoted is cut", &deployerv1.GetInfoResponse{
+				Name: "a", DeployItemTypes: types, Capabilities: hooksOf(strings.Repeat("h", 1<<20)),
+			}, []string{"which this host does not know"},
+		},
+		"nothing but hooks": {"it need not serve anything", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: types, Capabilities: hooksOf("End")}, nil},
+		"hooks for nothing": {"nobody knows whose items", &deployerv1.GetInfoResponse{Name: "a", Capabilities: hooksOf("End")}, []string{"no deploy item type"}},
+		"hooked types without hooks": {
+			"nothing would run for them", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types, HookedDeployItemTypes: types}, []string{"but has no hooks"},
+		},
+		"nothing but hooked types": {
+			"it does nothing", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: types}, []string{"no deploy item type", "but has no hooks"},
+		},
+		"empty hooked type": {
+			"a type has a name", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: []string{""}, Capabilities: hooksOf("End")}, []string{`type "" that it hooks is empty`},
+		},
+		"too many hooked types": {
+			"a bound", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: manyTypes(maxTypes + 1), Capabilities: hooksOf("End")}, []string{"it hooks more than 100 deploy item types"},
 		},
 		"huge name": {
 			"what is quoted is cut", &deployerv1.GetInfoResponse{Name: strings.Repeat("\u0001", 1<<20), DeployItemTypes: types}, []string{"DNS label"},
@@ -105,6 +120,54 @@ func TestInfoFromWireSaysWhatIsWrong(t *testing.T) {
 				t.Errorf("%s: the error has %d bytes", test.reason, len(err.Error()))
 			}
 		})
+	}
+}
+
+func hooksOf(types ...string) *deployerv1.Capabilities {
+	return &deployerv1.Capabilities{HookTypes: types}
+}
+
+func TestHooksFromWire(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		reason string
+		in     *deployerv1.GetInfoResponse
+		want   Info
+		entry  []string // the hooked types in a lock file
+	}{
+		{
+			"no hooks", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: []string{"t"}},
+			Info{Name: "a", Types: []v1alpha1.DeployItemType{"t"}}, nil,
+		},
+		{
+			"hooks run for the plugin's own items unless it says otherwise, and are in the order of the flow",
+			&deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: []string{"u", "t"}, Capabilities: hooksOf("End", "BeforeDelete", "Start", "End")},
+			Info{
+				Name: "a", Types: []v1alpha1.DeployItemType{"t", "u"}, HookedTypes: []v1alpha1.DeployItemType{"t", "u"},
+				Capabilities: Capabilities{HookTypes: []string{"Start", "BeforeDelete", "End"}},
+			}, nil,
+		},
+		{
+			"its own types are hooked only if it says so", &deployerv1.GetInfoResponse{
+				Name: "a", DeployItemTypes: []string{"t", "u"}, HookedDeployItemTypes: []string{"w", "u", "v", "w"}, Capabilities: hooksOf("End"),
+			},
+			Info{
+				Name: "a", Types: []v1alpha1.DeployItemType{"t", "u"}, HookedTypes: []v1alpha1.DeployItemType{"u", "v", "w"},
+				Capabilities: Capabilities{HookTypes: []string{"End"}},
+			}, []string{"v", "w"},
+		},
+		{
+			"nothing but hooks", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: []string{"u", "t"}, Capabilities: hooksOf("End")},
+			Info{Name: "a", HookedTypes: []v1alpha1.DeployItemType{"t", "u"}, Capabilities: Capabilities{HookTypes: []string{"End"}}}, []string{"t", "u"},
+		},
+	} {
+		got, err := infoFromWire(test.in)
+		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
+			t.Errorf("%s: error %v, info (-want +got):\n%s", test.reason, err, diff)
+		}
+		if diff := cmp.Diff(test.entry, got.LockEntry("file").HookedTypes); diff != "" {
+			t.Errorf("%s: hooked types to lock (-want +got):\n%s", test.reason, diff)
+		}
 	}
 }
 

@@ -35,8 +35,10 @@ func TestMain(m *testing.M) {
 func programs() map[string]func() {
 	return map[string]func(){
 		// Programs that are plugins.
-		"echo": func() { sdk.Serve(echo{}, sdk.Name("echo"), sdk.Version("v1"), sdk.Types(echoType)) },
-		"raw":  func() { serveRaw(claim()) },
+		"echo":    func() { sdk.Serve(echo{}, sdk.Name("echo"), sdk.Version("v1"), sdk.Types(echoType)) },
+		"raw":     func() { serveRaw(claim()) },
+		"hooks":   serveTestHooks,
+		"renders": func() { sdk.Serve(renderer{}, sdk.Name("renders"), sdk.Types(echoType)) },
 		"changeling": func() {
 			serveRaw(fmt.Sprintf("life%d", count()), string(echoType))
 		},

@@ -70,6 +70,10 @@ func (r *raw) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.
 	}
 	out := &deployerv1.GetInfoResponse{Name: r.name, Version: "v0", DeployItemTypes: r.types, Capabilities: &deployerv1.Capabilities{}}
 	out.Capabilities.Watch = r.name == "waking"
+	if r.name == "hooked" {
+		out.Capabilities.HookTypes = []string{"End", "Start"}
+		out.HookedDeployItemTypes = append([]string{string(echoType)}, r.types...)
+	}
 	out.Capabilities.Configure = r.name == "choosy" || r.name == "easygoing"
 	return out, nil
 }
@@ -96,10 +100,7 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequ
 	send := func(m *deployerv1.PluginMessage) error {
 		return stream.Send(&deployerv1.ReconcileResponse{Message: m})
 	}
-	item := string(first.GetMessage().GetStart().GetDeployItem())
-	_, rest, _ := strings.Cut(item, `"name":"`)
-	name, _, _ := strings.Cut(rest, `"`)
-	switch name {
+	switch itemName(first.GetMessage().GetStart().GetDeployItem()) {
 	case "nothing":
 		return nil
 	case "no-outcome":

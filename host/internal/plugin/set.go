@@ -365,19 +365,24 @@ func (s *Set) Ready() error {
 	return errors.Join(errs...)
 }
 
-// Serving returns the plugins that have run and that may serve what they claim. It is empty until every plugin has come through its
+// Admitted returns the plugins that have run and that may have what they claim. It is empty until every plugin has come through its
 // first attempt to start, so that a clash is known before any call, but for a few seconds at most: a program that hangs must not keep
 // the others from their work.
-func (s *Set) Serving() []*Plugin {
+func (s *Set) Admitted() []*Plugin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var serving []*Plugin
+	var admitted []*Plugin
 	for _, p := range s.plugins {
 		if s.claims.has(p) && p.Name() != "" {
-			serving = append(serving, p)
+			admitted = append(admitted, p)
 		}
 	}
-	return serving
+	return admitted
+}
+
+// Serving returns those of the admitted plugins that serve deploy items, and not only bring hooks.
+func (s *Set) Serving() []*Plugin {
+	return slices.DeleteFunc(s.Admitted(), func(p *Plugin) bool { return len(p.Info().Types) == 0 })
 }
 
 // For returns the plugin that serves a deploy item type, or nil. Whether it is running at the moment is another matter.

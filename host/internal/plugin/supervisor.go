@@ -125,7 +125,7 @@ func (p *Plugin) serve(ctx context.Context, current *life, retiring *sync.WaitGr
 // install makes a process the one that takes calls.
 func (p *Plugin) install(l *life) {
 	p.log.Info("plugin is running", "name", l.info.Name, "version", l.info.Version, "sdk", l.info.SDKVersion,
-		"types", l.info.Types, "pid", l.process.pid(), "confinement", l.process.confinement, "took", l.took.String())
+		"types", l.info.Types, "hooks", l.info.HookedTypes, "pid", l.process.pid(), "confinement", l.process.confinement, "took", l.took.String())
 	p.set(func() {
 		p.lifecycle.run(l.generation, p.settings.clock.Now())
 		p.problem, p.info, p.process, p.startTook = nil, l.info, l.process, l.took

@@ -32,6 +32,9 @@ func lockPlugins(t *testing.T, dir string, change func(*lockfile.Plugin)) string
 		}
 		parts := strings.Split(file, "_")
 		entry := lockfile.Plugin{File: file, Name: parts[1], Version: "v0", Types: []string{parts[2]}, SHA256: sum}
+		if entry.Name == "hooked" {
+			entry.HookedTypes = []string{string(echoType)}
+		}
 		change(&entry)
 		entries = append(entries, entry)
 	}
@@ -83,6 +86,15 @@ func TestVerification(t *testing.T) {
 			},
 			refused: map[string]string{"raw_a_one": "says of itself what was not locked"},
 		},
+		"hooks that were not locked": {
+			reason: "they would hold up what is not the plugin's own", mode: lockfile.Require,
+			change: func(p *lockfile.Plugin) {
+				if p.Name == "hooked" {
+					p.HookedTypes = nil
+				}
+			},
+			refused: map[string]string{"raw_hooked_three": `its hooked types of others are "test.pergola.dev/echo", but the lock file says none`},
+		},
 		"warn": {
 			reason: "it runs, and the log says what is wrong", mode: lockfile.Warn,
 			change: func(p *lockfile.Plugin) { p.SHA256[0]++ },
@@ -99,12 +111,12 @@ func TestVerification(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			refused: map[string]string{"raw_a_one": "read lock file", "raw_b_two": "read lock file"},
+			refused: map[string]string{"raw_a_one": "read lock file", "raw_b_two": "read lock file", "raw_hooked_three": "read lock file"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := copies(t, "raw_a_one", "raw_b_two")
+			dir := copies(t, "raw_a_one", "raw_b_two", "raw_hooked_three")
 			path := lockPlugins(t, dir, test.change)
 			if test.spoil != nil {
 				test.spoil(t, dir)

@@ -41,6 +41,7 @@ func (e *ClaimError) Error() string {
 		{"name is", []string{e.Want.Name}, []string{e.Got.Name}},
 		{"version is", []string{e.Want.Version}, []string{e.Got.Version}},
 		{"types are", e.Want.Types, e.Got.Types},
+		{"hooked types of others are", e.Want.HookedTypes, e.Got.HookedTypes},
 	} {
 		if !slices.Equal(claim.want, claim.got) {
 			claims = append(claims, fmt.Sprintf("its %s %s, but the lock file says %s", claim.what, quoteAll(claim.got), quoteAll(claim.want)))
@@ -75,19 +76,23 @@ func (f *File) Check(file string, sha256 [32]byte) error {
 }
 
 // CheckInfo says why a plugin must not be used: what it says of itself is not what was locked (*ClaimError), or its file is not
-// listed (ErrNotListed). The order of types does not matter, nor whether one is named twice.
-func (f *File) CheckInfo(file, name, version string, types []string) error {
-	want, err := f.entry(file)
+// listed (ErrNotListed). says has everything but the checksum. The order of types does not matter, nor whether one is named twice.
+func (f *File) CheckInfo(says Plugin) error {
+	want, err := f.entry(says.File)
 	if err != nil {
 		return err
 	}
-	got := want
-	got.Name, got.Version, got.Types = name, version, slices.Compact(slices.Sorted(slices.Values(types)))
-	if got.Name != want.Name || got.Version != want.Version || !slices.Equal(got.Types, want.Types) {
+	got := says
+	got.SHA256 = want.SHA256
+	got.Types, got.HookedTypes = inOrder(says.Types), inOrder(says.HookedTypes)
+	if got.Name != want.Name || got.Version != want.Version || !slices.Equal(got.Types, want.Types) || !slices.Equal(got.HookedTypes, want.HookedTypes) {
 		return &ClaimError{Lock: f.source, Want: want, Got: got}
 	}
 	return nil
 }
+
+// inOrder returns each text once.
+func inOrder(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
 
 func (f *File) entry(file string) (Plugin, error) {
 	i := slices.IndexFunc(f.plugins, func(p Plugin) bool { return p.File == file })
@@ -95,6 +100,6 @@ func (f *File) entry(file string) (Plugin, error) {
 		return Plugin{}, fmt.Errorf("%w %s; `pergola plugins lock` adds it, if it is meant to be run", ErrNotListed, f.source)
 	}
 	plugin := f.plugins[i]
-	plugin.Types = slices.Clone(plugin.Types)
+	plugin.Types, plugin.HookedTypes = slices.Clone(plugin.Types), slices.Clone(plugin.HookedTypes)
 	return plugin, nil
 }

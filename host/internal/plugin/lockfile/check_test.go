@@ -71,23 +71,27 @@ func TestCheckInfo(t *testing.T) {
 	long := strings.Repeat("1", 100)
 	tests := map[string]struct {
 		reason, name, version string
-		types                 []string
+		types, hooked         []string
 		want                  string // what the error says was claimed; empty if it is fine
 	}{
-		"same":         {"what was locked", name, version, []string{one, two}, ""},
-		"order":        {"the order of types means nothing", name, version, []string{two, one, two}, ""},
-		"name":         {"the configuration is that of the name", "helm", version, []string{one, two}, `its name is "helm", but the lock file says "manifest"`},
-		"version":      {"another build", name, "1.1", []string{one, two}, `its version is "1.1", but the lock file says "1.10"`},
-		"long version": {"shortened, and told apart all the same", name, long, []string{one, two}, `its version is "` + long[:64] + `...", but the lock file says "1.10"`},
-		"more types":   {"it wants more than it had", name, version, []string{one, two, "helm"}, `its types are "example.org/manifest", "example.org/yaml", "helm", but the lock file says "example.org/manifest", "example.org/yaml"`},
-		"fewer types":  {"items would be left alone", name, version, []string{one}, `its types are "example.org/manifest", but the lock file says "example.org/manifest", "example.org/yaml"`},
-		"no types":     {"nothing at all", name, version, nil, `its types are none, but the lock file says "example.org/manifest", "example.org/yaml"`},
-		"several":      {"everything at once", "helm", "", []string{one, two}, `its name is "helm", but the lock file says "manifest"; its version is "", but the lock file says "1.10"`},
+		"same":         {"what was locked", name, version, []string{one, two}, nil, ""},
+		"order":        {"the order of types means nothing", name, version, []string{two, one, two}, nil, ""},
+		"name":         {"the configuration is that of the name", "helm", version, []string{one, two}, nil, `its name is "helm", but the lock file says "manifest"`},
+		"version":      {"another build", name, "1.1", []string{one, two}, nil, `its version is "1.1", but the lock file says "1.10"`},
+		"long version": {"shortened, and told apart all the same", name, long, []string{one, two}, nil, `its version is "` + long[:64] + `...", but the lock file says "1.10"`},
+		"more types":   {"it wants more than it had", name, version, []string{one, two, "helm"}, nil, `its types are "example.org/manifest", "example.org/yaml", "helm", but the lock file says "example.org/manifest", "example.org/yaml"`},
+		"fewer types":  {"items would be left alone", name, version, []string{one}, nil, `its types are "example.org/manifest", but the lock file says "example.org/manifest", "example.org/yaml"`},
+		"no types":     {"nothing at all", name, version, nil, nil, `its types are none, but the lock file says "example.org/manifest", "example.org/yaml"`},
+		"hooks of others' items": {
+			"they can hold up what is not the plugin's own", name, version, []string{one, two}, []string{"helm"},
+			`its hooked types of others are "helm", but the lock file says none`,
+		},
+		"several": {"everything at once", "helm", "", []string{one, two}, nil, `its name is "helm", but the lock file says "manifest"; its version is "", but the lock file says "1.10"`},
 	}
 	for label, test := range tests {
 		t.Run(label, func(t *testing.T) {
 			t.Parallel()
-			err := file.CheckInfo(manifest.File, test.name, test.version, test.types)
+			err := file.CheckInfo(lockfile.Plugin{File: manifest.File, Name: test.name, Version: test.version, Types: test.types, HookedTypes: test.hooked})
 			if test.want == "" {
 				if err != nil {
 					t.Errorf("%s: %v", test.reason, err)
@@ -100,12 +104,34 @@ func TestCheckInfo(t *testing.T) {
 				t.Fatalf("%s: expected %q, but found: %v", test.reason, want, err)
 			}
 			claim.Want.Types[0] = "changed"
-			if err := file.CheckInfo(manifest.File, name, version, []string{one, two}); err != nil {
+			if err := file.CheckInfo(manifest); err != nil {
 				t.Errorf("what is done to an error shows: %v", err)
 			}
 		})
 	}
-	if err := file.CheckInfo("helm", name, version, []string{one, two}); !errors.Is(err, lockfile.ErrNotListed) {
+	if err := file.CheckInfo(helm); !errors.Is(err, lockfile.ErrNotListed) {
 		t.Errorf("expected a file without an entry to be refused, but found: %v", err)
+	}
+}
+
+func TestCheckInfoOfHooks(t *testing.T) {
+	t.Parallel()
+	file, path := loaded(t, audit)
+	for _, test := range []struct {
+		reason        string
+		types, hooked []string
+		want          string // what the error says was claimed; empty if it is fine
+	}{
+		{"what was locked", nil, audit.HookedTypes, ""},
+		{"the order of types means nothing", nil, []string{"example.org/yaml", "example.org/helm", "example.org/yaml"}, ""},
+		{"a check that was meant to run does not", nil, audit.HookedTypes[:1], `its hooked types of others are "example.org/helm", but the lock file says "example.org/helm", "example.org/yaml"`},
+		{"it takes over what it was to look at", audit.HookedTypes, nil, `its types are "example.org/helm", "example.org/yaml", but the lock file says none; ` +
+			`its hooked types of others are none, but the lock file says "example.org/helm", "example.org/yaml"`},
+	} {
+		err := file.CheckInfo(lockfile.Plugin{File: audit.File, Name: audit.Name, Version: audit.Version, Types: test.types, HookedTypes: test.hooked})
+		want := "says of itself what was not locked in " + path + ": " + test.want + "; lock it with `pergola plugins lock`, if that is meant"
+		if test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%s: expected %q, but found: %v", test.reason, want, err)
+		}
 	}
 }

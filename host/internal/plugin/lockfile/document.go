@@ -102,16 +102,16 @@ func otherKind(fields map[string]*yaml.Node) []difference {
 
 // plugin reads an entry. If it is one at all its fields have been read as far as possible.
 func (p *problems) plugin(node *yaml.Node, at *field.Path) (plugin Plugin, ok bool) {
-	fields, ok := p.object(node, at, "file", "name", "version", "types", "sha256")
+	fields, ok := p.object(node, at, "file", "name", "version", "types", "hookedTypes", "sha256")
 	if !ok {
 		return plugin, false
 	}
 	plugin.File, _ = p.text(fields["file"], at.Child("file"))
 	plugin.Name, _ = p.text(fields["name"], at.Child("name"))
 	plugin.Version, _ = p.text(fields["version"], at.Child("version"))
-	for i, item := range p.items(fields["types"], at.Child("types")) {
-		name, _ := p.text(item, at.Child("types").Index(i))
-		plugin.Types = append(plugin.Types, name)
+	plugin.Types = p.texts(fields["types"], at.Child("types"))
+	if hooked := fields["hookedTypes"]; hooked != nil {
+		plugin.HookedTypes = p.texts(hooked, at.Child("hookedTypes"))
 	}
 	if text, ok := p.text(fields["sha256"], at.Child("sha256")); ok {
 		if plugin.SHA256, ok = parseSum(text); !ok {
@@ -155,6 +155,15 @@ func (p *problems) items(node *yaml.Node, at *field.Path) []*yaml.Node {
 	default:
 		return node.Content
 	}
+}
+
+func (p *problems) texts(node *yaml.Node, at *field.Path) []string {
+	var texts []string
+	for i, item := range p.items(node, at) {
+		text, _ := p.text(item, at.Index(i))
+		texts = append(texts, text)
+	}
+	return texts
 }
 
 func (p *problems) text(node *yaml.Node, at *field.Path) (text string, ok bool) {

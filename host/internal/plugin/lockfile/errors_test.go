@@ -29,7 +29,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	const (
 		rootNames  = "apiVersion, kind, plugins"
-		entryNames = "file, name, version, types, sha256"
+		entryNames = "file, name, version, types, hookedTypes, sha256"
 		fileRule   = "expected the bare name of a file that is not hidden, of 1 to 255 bytes, but found "
 		nameRule   = "expected the name that the plugin gives itself, a DNS label, but found "
 	)
@@ -129,7 +129,25 @@ func TestErrors(t *testing.T) {
 				`plugins[2].types[0]: "example.org/helm" is already that of plugins[0] ("helm")`,
 			},
 		},
-		"type twice":     {"in one plugin", document(entry(`["example.org/helm"]`, `["a", "a"]`)), []string{`plugins[0].types[1]: "a" is already that of plugins[0] ("helm")`}},
+		"type twice": {"in one plugin", document(entry(`["example.org/helm"]`, `["a", "a"]`)), []string{`plugins[0].types[1]: "a" is already that of plugins[0] ("helm")`}},
+		"hooked types": {
+			"each by its place, also beside types", document(entry(`["example.org/helm"]`, `["a"], "hookedTypes": ["", "a", "b", "b", 1]`)),
+			[]string{
+				"plugins[0].hookedTypes[4]: expected a text, but found 1, which is a text only with quotes",
+				`plugins[0].hookedTypes[0]: expected a type of deploy items, of 1 to 253 bytes of UTF-8, but found ""`,
+				`plugins[0].hookedTypes[1]: "a" is among the types that the plugin serves, whose hooks need no entry; leave it out`,
+				`plugins[0].hookedTypes[3]: "b" is already that of plugins[0].hookedTypes[2] ("helm")`,
+			},
+		},
+		"no types and no hooks": {
+			"a plugin that does nothing", document(entry(`["example.org/helm"]`, `[], "hookedTypes": []`)),
+			[]string{"plugins[0].types: expected 1 to 100 types of deploy items, but found 0"},
+		},
+		"hooked types that are no list": {"null is none", document(entry(`["example.org/helm"]`, `["a"], "hookedTypes": null`)), []string{"plugins[0].hookedTypes: expected a list, but found nothing"}},
+		"too many hooked types": {
+			"a bound", document(entry(`["example.org/helm"]`, `[], "hookedTypes": [`+numbered(101)+`]`)),
+			[]string{"plugins[0].hookedTypes: expected 0 to 100 types of deploy items, but found 101"},
+		},
 		"too many types": {"a bound", document(entry(`["example.org/helm"]`, `[`+numbered(101)+`]`)), []string{"plugins[0].types: expected 1 to 100 types of deploy items, but found 101"}},
 	}
 	for name, test := range tests {

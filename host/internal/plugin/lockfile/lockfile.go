@@ -44,8 +44,10 @@ type Plugin struct {
 	File string
 	// Name and Version are what the plugin calls itself: a DNS label, and any text of up to 253 bytes.
 	Name, Version string
-	// Types of deploy items that it claims: 1 to 100, each once.
+	// Types of deploy items that it claims: 1 to 100, each once; none for a plugin that brings nothing but hooks.
 	Types []string
+	// HookedTypes are further types of deploy items, others than Types, that its hooks run for: up to 100, each once.
+	HookedTypes []string
 	// SHA256 of the file.
 	SHA256 [32]byte
 }
@@ -84,6 +86,7 @@ func build(source string, entries []entry, found *problems) (*File, error) {
 	for i, e := range entries {
 		file.plugins[i] = e.Plugin
 		file.plugins[i].Types = slices.Sorted(slices.Values(e.Types))
+		file.plugins[i].HookedTypes = slices.Sorted(slices.Values(e.HookedTypes))
 	}
 	slices.SortFunc(file.plugins, func(a, b Plugin) int { return cmp.Compare(a.File, b.File) })
 	return file, nil
@@ -94,6 +97,7 @@ func (f *File) Plugins() []Plugin {
 	plugins := slices.Clone(f.plugins)
 	for i := range plugins {
 		plugins[i].Types = slices.Clone(plugins[i].Types)
+		plugins[i].HookedTypes = slices.Clone(plugins[i].HookedTypes)
 	}
 	return plugins
 }
@@ -108,15 +112,25 @@ func (f *File) Marshal() []byte {
 		return append(out, " []\n"...)
 	}
 	for _, p := range f.plugins {
-		types := make([]string, len(p.Types))
-		for i, t := range p.Types {
-			types[i] = "\n  - " + strconv.Quote(t)
-		}
 		// Everything is quoted: no parser must take a version for a number. What Go escapes in valid UTF-8, YAML reads.
-		out = fmt.Appendf(out, "\n- file: %q\n  name: %q\n  version: %q\n  types:%s\n  sha256: \"%x\"",
-			p.File, p.Name, p.Version, strings.Join(types, ""), p.SHA256)
+		out = fmt.Appendf(out, "\n- file: %q\n  name: %q\n  version: %q\n  types:%s", p.File, p.Name, p.Version, marshalList(p.Types))
+		if len(p.HookedTypes) > 0 {
+			out = fmt.Appendf(out, "\n  hookedTypes:%s", marshalList(p.HookedTypes))
+		}
+		out = fmt.Appendf(out, "\n  sha256: \"%x\"", p.SHA256)
 	}
 	return append(out, '\n')
+}
+
+func marshalList(texts []string) string {
+	if len(texts) == 0 {
+		return " []"
+	}
+	var out strings.Builder
+	for _, text := range texts {
+		out.WriteString("\n  - " + strconv.Quote(text))
+	}
+	return out.String()
 }
 
 // Write writes the file to a path, all or nothing, readable by everybody. A signature that lies beside it is not that of the new text.

@@ -21,7 +21,28 @@ var (
 		File: "pergola-manifest", Name: "manifest", Version: "1.10",
 		Types: []string{"example.org/manifest", "example.org/yaml"}, SHA256: [32]byte{0x12, 31: 0x34},
 	}
+	// audit brings nothing but hooks, and mixed hooks for its own items and for those of helm.
+	audit = lockfile.Plugin{File: "audit", Name: "audit", Version: "v1", HookedTypes: []string{"example.org/helm", "example.org/yaml"}}
+	mixed = lockfile.Plugin{File: "mixed", Name: "mixed", Version: "v1", Types: []string{"example.org/mixed"}, HookedTypes: []string{"example.org/helm"}}
 )
+
+const goldenHooks = `- file: "audit"
+  name: "audit"
+  version: "v1"
+  types: []
+  hookedTypes:
+  - "example.org/helm"
+  - "example.org/yaml"
+  sha256: "0000000000000000000000000000000000000000000000000000000000000000"
+- file: "mixed"
+  name: "mixed"
+  version: "v1"
+  types:
+  - "example.org/mixed"
+  hookedTypes:
+  - "example.org/helm"
+  sha256: "0000000000000000000000000000000000000000000000000000000000000000"
+`
 
 const golden = `# The plugins that a host may run. ` + "`pergola plugins lock`" + ` wrote this and brings it up to date; a signature ends with any change.
 apiVersion: host.pergola.dev/v1alpha1
@@ -87,6 +108,29 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestHooks(t *testing.T) {
+	t.Parallel()
+	text := strings.Split(golden, "- file")[0] + goldenHooks
+	turned := audit
+	turned.HookedTypes = []string{"example.org/yaml", "example.org/helm"}
+	if diff := cmp.Diff(text, string(locked(t, mixed, turned).Marshal())); diff != "" {
+		t.Errorf("written (-want +got):\n%s", diff)
+	}
+	file, err := lockfile.Parse("plugins.lock", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []lockfile.Plugin{audit, mixed}
+	got := file.Plugins()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("read (-want +got):\n%s", diff)
+	}
+	got[0].HookedTypes[0] = "changed"
+	if diff := cmp.Diff(want, file.Plugins()); diff != "" {
+		t.Errorf("what the caller does to its plugins shows (-want +got):\n%s", diff)
+	}
+}
+
 // Whatever can be locked is read again as it was written.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
@@ -108,7 +152,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("the same plugins, but other bytes:\n%s\n%s", text, again)
 		}
 		for _, p := range plugins {
-			if err := errors.Join(read.Check(p.File, p.SHA256), read.CheckInfo(p.File, p.Name, p.Version, p.Types)); err != nil {
+			if err := errors.Join(read.Check(p.File, p.SHA256), read.CheckInfo(p)); err != nil {
 				t.Fatalf("%q is refused: %v", p.File, err)
 			}
 		}
@@ -135,13 +179,18 @@ func somePlugins(t *rapid.T) []lockfile.Plugin {
 		for j := i; j < len(types); j += len(files) { // each has one at least
 			plugins[i].Types = append(plugins[i].Types, types[j])
 		}
+		foreign := text.Filter(func(s string) bool { return !slices.Contains(plugins[i].Types, s) })
+		plugins[i].HookedTypes = rapid.SliceOfNDistinct(foreign, 0, 3, rapid.ID).Draw(t, "hooked types")
+		if len(plugins[i].HookedTypes) > 0 && rapid.Bool().Draw(t, "nothing but hooks") {
+			plugins[i].Types = nil
+		}
 	}
 	return plugins
 }
 
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
-		golden, "", "null", "[]", "plugins: [*a]", "a: &a [*a]", "{", "---\n---\n", "kind: Other", "<<: {kind: PluginLock}", "!!map {}",
+		golden, golden + goldenHooks, "", "null", "[]", "plugins: [*a]", "a: &a [*a]", "{", "---\n---\n", "kind: Other", "<<: {kind: PluginLock}", "!!map {}",
 		strings.Replace(golden, `"1.10"`, "1.10", 1), strings.ReplaceAll(golden, "helm", "manifest"), strings.Replace(golden, "sha256", "sha", 1),
 	} {
 		f.Add([]byte(text))

@@ -1,6 +1,7 @@
 package lockfile
 
 import (
+	"slices"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -38,11 +39,27 @@ func validate(entries []entry, found *problems) {
 }
 
 func validateTypes(e entry, found *problems) {
-	at := e.at.Child("types")
-	if len(e.Types) < 1 || len(e.Types) > maxTypes {
-		found.at(at, "expected 1 to %d types of deploy items, but found %d", maxTypes, len(e.Types))
+	least := 1
+	if len(e.HookedTypes) > 0 {
+		least = 0
 	}
-	for i, t := range e.Types {
+	validateTypeNames(e.at.Child("types"), e.Types, least, found)
+	at := e.at.Child("hookedTypes")
+	validateTypeNames(at, e.HookedTypes, 0, found)
+	hooked := claims{}
+	for i, t := range e.HookedTypes {
+		hooked.add(at.Index(i), t, entry{Plugin: e.Plugin, at: at.Index(i)}, found)
+		if slices.Contains(e.Types, t) {
+			found.at(at.Index(i), "%s is among the types that the plugin serves, whose hooks need no entry; leave it out", quote(t))
+		}
+	}
+}
+
+func validateTypeNames(at *field.Path, types []string, least int, found *problems) {
+	if len(types) < least || len(types) > maxTypes {
+		found.at(at, "expected %d to %d types of deploy items, but found %d", least, maxTypes, len(types))
+	}
+	for i, t := range types {
 		if t == "" || len(t) > maxText || !utf8.ValidString(t) {
 			found.at(at.Index(i), "expected a type of deploy items, of 1 to %d bytes of UTF-8, but found %s", maxText, quote(t))
 		}

@@ -91,8 +91,11 @@ type GetInfoResponse struct {
 	ConfigurationSchema []byte `protobuf:"bytes,6,opt,name=configuration_schema,json=configurationSchema,proto3" json:"configuration_schema,omitempty"`
 	// JSON schema of the provider configuration, by deploy item type.
 	ProviderConfigurationSchemas map[string][]byte `protobuf:"bytes,7,rep,name=provider_configuration_schemas,json=providerConfigurationSchemas,proto3" json:"provider_configuration_schemas,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields                protoimpl.UnknownFields
-	sizeCache                    protoimpl.SizeCache
+	// Types of deploy items that the plugin's hooks run for; empty for those that it serves. A plugin that names some may serve none: it
+	// brings nothing but hooks.
+	HookedDeployItemTypes []string `protobuf:"bytes,8,rep,name=hooked_deploy_item_types,json=hookedDeployItemTypes,proto3" json:"hooked_deploy_item_types,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *GetInfoResponse) Reset() {
@@ -170,6 +173,13 @@ func (x *GetInfoResponse) GetConfigurationSchema() []byte {
 func (x *GetInfoResponse) GetProviderConfigurationSchemas() map[string][]byte {
 	if x != nil {
 		return x.ProviderConfigurationSchemas
+	}
+	return nil
+}
+
+func (x *GetInfoResponse) GetHookedDeployItemTypes() []string {
+	if x != nil {
+		return x.HookedDeployItemTypes
 	}
 	return nil
 }
@@ -2462,7 +2472,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\n" +
 	"\"pergola/deployer/v1/deployer.proto\x12\x13pergola.deployer.v1\x1a\x1egoogle/protobuf/duration.proto\"3\n" +
 	"\x0eGetInfoRequest\x12!\n" +
-	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\"\xe6\x03\n" +
+	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\"\x9f\x04\n" +
 	"\x0fGetInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1f\n" +
@@ -2471,7 +2481,8 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x11deploy_item_types\x18\x04 \x03(\tR\x0fdeployItemTypes\x12E\n" +
 	"\fcapabilities\x18\x05 \x01(\v2!.pergola.deployer.v1.CapabilitiesR\fcapabilities\x121\n" +
 	"\x14configuration_schema\x18\x06 \x01(\fR\x13configurationSchema\x12\x8c\x01\n" +
-	"\x1eprovider_configuration_schemas\x18\a \x03(\v2F.pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntryR\x1cproviderConfigurationSchemas\x1aO\n" +
+	"\x1eprovider_configuration_schemas\x18\a \x03(\v2F.pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntryR\x1cproviderConfigurationSchemas\x127\n" +
+	"\x18hooked_deploy_item_types\x18\b \x03(\tR\x15hookedDeployItemTypes\x1aO\n" +
 	"!ProviderConfigurationSchemasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x83\x02\n" +

@@ -1,0 +1,321 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// namesOf are the names of plugins, in their order.
+func namesOf(plugins []*Plugin) []string {
+	var names []string
+	for _, p := range plugins {
+		names = append(names, p.Name())
+	}
+	return names
+}
+
+// The hooks of one plugin run for the items of another one, and both go on as usual.
+func TestPluginOfNothingButHooks(t *testing.T) {
+	t.Parallel()
+	h := start(t, "echo", "hooks", "raw_hooked_one")
+	eventually(t, "the claims to be settled", func() bool { return len(h.Admitted()) == 3 })
+	want := &Info{
+		Name: "audit", Version: "v2", SDKVersion: sdk.Release, HookedTypes: []v1alpha1.DeployItemType{echoType, "test.pergola.dev/other"},
+		Capabilities: Capabilities{SeparateDocuments: true, HookTypes: []string{"Start", "BeforeReconcile", "End"}},
+	}
+	if diff := cmp.Diff(want, h.status("hooks").Info); diff != "" {
+		t.Errorf("info (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"echo", "hooked"}, namesOf(h.Serving())); diff != "" {
+		t.Errorf("serving (-want +got):\n%s", diff)
+	}
+	for itemType, want := range map[v1alpha1.DeployItemType][]string{
+		echoType: {"audit", "hooked"}, "test.pergola.dev/other": {"audit"}, "one": {"hooked"}, "none": nil,
+	} {
+		if diff := cmp.Diff(want, namesOf(h.Hooking(itemType))); diff != "" {
+			t.Errorf("hooking %s (-want +got):\n%s", itemType, diff)
+		}
+	}
+	h.expectSuccess("echo")
+	if _, err := h.call(t.Context(), "hooks", "item"); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), `"audit" has no deployer`) {
+		t.Errorf("expected that it deploys nothing, but found: %v", err)
+	}
+}
+
+func TestNobodyHooksBeforeTheClaimsAreSettled(t *testing.T) {
+	t.Parallel()
+	h := openHost(t, pluginDir(t, "hooks"))
+	p := h.plugin("hooks")
+	p.info = &Info{Name: "audit", HookedTypes: []v1alpha1.DeployItemType{echoType}}
+	if err := h.claim(p, p.info); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.Hooking(echoType); len(got) > 0 {
+		t.Errorf("expected nobody, but found %q", namesOf(got))
+	}
+	h.claims.settle()
+	if got := h.Hooking(echoType); len(got) != 1 {
+		t.Errorf("expected audit, but found %q", namesOf(got))
+	}
+}
+
+// A plugin whose check is to be passed is not passed over while it is away.
+func TestHookingWhileAway(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	h := runHost(t, pluginDir(t, "hooks"), withClock(clock))
+	eventually(t, "the claims to be settled", func() bool { return len(h.Hooking(echoType)) == 1 })
+	h.crash("hooks")
+	h.waitFor("hooks", Backoff)
+	if got := h.Hooking(echoType); len(got) != 1 {
+		t.Errorf("expected audit, but found %q", namesOf(got))
+	}
+	if _, err := h.plugin("hooks").RunHooks(t.Context(), hook.End, deployItem("item"), nil); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("expected ErrNotRunning, but found: %v", err)
+	}
+	if _, err := h.plugin("hooks").Render(t.Context(), Call{DeployItem: deployItem("item")}); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("expected ErrNotRunning, but found: %v", err)
+	}
+}
+
+func TestRunHooks(t *testing.T) {
+	t.Parallel()
+	h := start(t, "hooks")
+	item := deployItem("item")
+	item.Spec.Config = &runtime.RawExtension{Raw: []byte(`{"n":9007199254740993}`)}
+	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"kind":"Status"}`)}
+	target := &v1alpha1.Target{
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
+		Spec:       v1alpha1.TargetSpec{Type: "type", Configuration: &runtime.RawExtension{Raw: []byte(`{"kubeconfig":"secret"}`)}},
+	}
+	seen := func(target string) HookOutcome {
+		return HookOutcome{Error: &Error{
+			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "RunHooks", Reason: "Seen",
+			Message: `{"config":{"n":9007199254740993},"job":"job","status":{"kind":"Status"},"target":` + target + `}`,
+		}}
+	}
+	for _, test := range []struct {
+		reason   string
+		hookType hook.Type
+		item     *v1alpha1.DeployItem
+		target   *v1alpha1.Target
+		want     []HookOutcome
+	}{
+		{"at the very beginning there is no item", hook.Start, nil, nil, []HookOutcome{{Result: &hook.Result{RequeueAfter: time.Hour, AbortReconcile: true}}}},
+		{"the item is whole, and the target without its content", hook.BeforeReconcile, item, target, []HookOutcome{
+			seen(`{"metadata":{"name":"cluster"},"spec":{"type":"type"}}`), {},
+		}},
+		{"an item need not have a target", hook.BeforeReconcile, item, nil, []HookOutcome{seen("null"), {}}},
+		{"no opinion is an outcome", hook.End, item, nil, []HookOutcome{{}}},
+		{"there is no function", hook.BeforeDelete, item, nil, nil},
+		{"a function that panics fails, and the next one runs", hook.BeforeReconcile, deployItem("panic"), nil, []HookOutcome{
+			{Error: &Error{
+				Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: "hook BeforeReconcile", Reason: sdk.ReasonPanic,
+				Message: `plugin "audit" v2 panicked; its log has the stack`,
+			}}, {},
+		}},
+	} {
+		got, err := h.plugin("hooks").RunHooks(t.Context(), test.hookType, test.item, test.target)
+		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
+			t.Errorf("%s: error %v, outcomes (-want +got):\n%s", test.reason, err, diff)
+		}
+	}
+	if target.Spec.Configuration == nil {
+		t.Error("the caller's target has changed")
+	}
+}
+
+func TestHooksThatBreakTheProtocol(t *testing.T) {
+	t.Parallel()
+	h := start(t, "raw_hooked_one")
+	for item, want := range map[string]string{
+		"empty": "outcome 1 of its hooks is neither none, result nor error", "many": "101 outcomes", "endless": "more than 10000 fields",
+		"huge": "larger than max", "refusal": "üü",
+	} {
+		out, err := h.plugin("raw_hooked_one").RunHooks(t.Context(), hook.End, deployItem(item), nil)
+		if !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*maxMessage {
+			t.Errorf("%s: expected ErrProtocol with %q, but found %v: %.1000v", item, want, out, err)
+		}
+	}
+	if out, err := h.plugin("raw_hooked_one").RunHooks(t.Context(), hook.End, deployItem("past"), nil); err != nil || *out[0].Result != (hook.Result{}) {
+		t.Errorf("expected a requeue in the past to be none, but found %v (%v)", out, err)
+	}
+	out, err := h.plugin("raw_hooked_one").RunHooks(t.Context(), hook.End, deployItem("long"), nil)
+	if err != nil || len(out[0].Error.Message) > maxMessage+20 {
+		t.Errorf("expected a message that was cut (%v)", err)
+	}
+	h.expectSuccess("raw_hooked_one")
+}
+
+// hookUnderWay runs a hook that does not come to an end by itself, and returns once the plugin is at it.
+func (h *host) hookUnderWay(ctx context.Context) <-chan error {
+	h.t.Helper()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.plugin("hooks").RunHooks(ctx, hook.BeforeReconcile, deployItem("hang"), nil)
+		ended <- err
+	}()
+	left(h.t, h.dir, "hanging")
+	if calls := h.status("hooks").Calls; calls != 1 {
+		h.t.Errorf("expected a call under way, but found %d", calls)
+	}
+	return ended
+}
+
+func TestCrashInTheMiddleOfAHook(t *testing.T) {
+	t.Parallel()
+	h := start(t, "hooks")
+	if _, err := h.plugin("hooks").RunHooks(t.Context(), hook.BeforeReconcile, deployItem("exit"), nil); !errors.Is(err, ErrCrashed) {
+		t.Errorf("expected ErrCrashed, but found: %v", err)
+	}
+	eventually(t, "the plugin to run again", func() bool { s := h.status("hooks"); return s.State == Running && s.Restarted() > 0 })
+	if s := h.status("hooks"); s.Calls != 0 {
+		t.Errorf("expected no call to be left, but found %d", s.Calls)
+	}
+	if _, err := h.plugin("hooks").RunHooks(t.Context(), hook.End, deployItem("item"), nil); err != nil {
+		t.Errorf("expected it to work again, but found: %v", err)
+	}
+}
+
+func TestHookThatHangs(t *testing.T) {
+	t.Parallel()
+	h := start(t, "hooks")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := h.plugin("hooks").RunHooks(ctx, hook.BeforeReconcile, deployItem("hang"), nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("expected that the deadline ends it, but found: %v", err)
+	}
+	h = start(t, "hooks") // where nothing has been left
+	interrupted, interrupt := context.WithCancelCause(t.Context())
+	ended := h.hookUnderWay(interrupted)
+	interrupt(ErrInterrupted)
+	if err := <-ended; !errors.Is(err, ErrInterrupted) || errors.Is(err, ErrCrashed) || errors.Is(err, ErrNotRunning) {
+		t.Errorf("expected the cause of the end, but found: %v", err)
+	}
+	left(t, h.dir, "cancelled")
+	if s := h.status("hooks"); s.State != Running || s.Restarted() > 0 || s.Calls > 0 {
+		t.Errorf("expected the plugin to be left alone, but found %+v", s)
+	}
+}
+
+// Nobody counts on a sign of life in a hook, so it is not silent, however long it takes.
+func TestHooksOwnNoSilence(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	h := runHost(t, pluginDir(t, "hooks"), withClock(clock))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := h.hookUnderWay(ctx)
+	clock.Step(time.Hour)
+	if silent := h.current("hooks").calls.silent(time.Minute); silent != nil {
+		t.Error("a hook counts as silent")
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("expected the end of its context, but found: %v", err)
+	}
+}
+
+// Of a process that the host ends, a hook is to blame unless something else surely is.
+func TestWhoIsToBlameForTheEndOfAHook(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reason    string
+		condemned func(other *conversation) *condemnation
+		crashed   bool
+	}{
+		"another call": {
+			"a call that said nothing", func(other *conversation) *condemnation {
+				return &condemnation{reason: ReasonWedged, culprit: other}
+			}, false,
+		},
+		"anybody": {"no health check was answered", func(*conversation) *condemnation { return &condemnation{reason: ReasonWedged, why: "deaf"} }, true},
+		"memory":  {"it took too much", func(*conversation) *condemnation { return &condemnation{reason: ReasonMemory, why: "fat"} }, true},
+		"reload":  {"somebody wants another process", func(*conversation) *condemnation { return &condemnation{reason: ReasonReload} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := start(t, "hooks")
+			ended := h.hookUnderWay(t.Context())
+			h.current("hooks").condemn(test.condemned(newConversation(nil, h.settings.clock)))
+			if err := <-ended; errors.Is(err, ErrCrashed) != test.crashed || !test.crashed && !errors.Is(err, ErrNotRunning) {
+				t.Errorf("%s: expected blame %t, but found: %v", test.reason, test.crashed, err)
+			}
+		})
+	}
+}
+
+// The hooks of a process that is replaced go on for the time of the drain, and no longer.
+func TestReloadWithHooksUnderWay(t *testing.T) {
+	t.Parallel()
+	h := runHost(t, pluginDir(t, "hooks"), func(o *Options) { o.Drain = 50 * time.Millisecond })
+	before := h.status("hooks").Pid
+	ended := h.hookUnderWay(t.Context())
+	h.reload("hooks")
+	if _, err := h.plugin("hooks").RunHooks(t.Context(), hook.End, deployItem("item"), nil); err != nil {
+		t.Errorf("expected the new process to work, but found: %v", err)
+	}
+	if err := <-ended; !errors.Is(err, ErrNotRunning) || errors.Is(err, ErrCrashed) {
+		t.Errorf("expected ErrNotRunning, but found: %v", err)
+	}
+	eventually(t, "the old process to end", func() bool { return !alive(before) })
+}
+
+// Whatever a plugin answers is refused, or bounded and one outcome for each of its functions.
+func TestHookOutcomesProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		in := rapid.SliceOfN(rapid.Custom(drawOutcome), 0, 5).Draw(t, "outcomes")
+		out, err := hookOutcomesFromWire(in)
+		if err != nil {
+			if !errors.Is(err, ErrProtocol) || out != nil {
+				t.Fatalf("expected ErrProtocol and nothing else, but found %v, %v", out, err)
+			}
+			return
+		}
+		if len(out) != len(in) {
+			t.Fatalf("%d outcomes have become %d", len(in), len(out))
+		}
+		for i, o := range out {
+			if (o.Result != nil) != (in[i].GetResult() != nil) || (o.Error != nil) != (in[i].GetError() != nil) {
+				t.Fatalf("%v has become %v", in[i], o)
+			}
+			if o.Result != nil && (o.Result.RequeueAfter < 0 || o.Result.RequeueAfter > maxRequeueAfter) {
+				t.Fatalf("%v has become a requeue after %s", in[i], o.Result.RequeueAfter)
+			}
+			if o.Error != nil && len(o.Error.Message) > maxMessage+20 {
+				t.Fatalf("a message has %d bytes", len(o.Error.Message))
+			}
+		}
+	})
+}
+
+func drawOutcome(t *rapid.T) *deployerv1.HookOutcome {
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	case 0:
+		return &deployerv1.HookOutcome{}
+	case 1:
+		return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_None{}}
+	case 2:
+		return hookFailure(strings.Repeat("x", rapid.SampledFrom([]int{0, 1, maxMessage, maxMessage + 1, 1 << 20}).Draw(t, "length")))
+	default:
+		seconds := rapid.OneOf(rapid.Int64(), rapid.Int64Range(-10, 10), rapid.SampledFrom([]int64{math.MaxInt64, math.MinInt64})).Draw(t, "seconds")
+		return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_Result{Result: &deployerv1.HookResult{
+			Requeue: true, RequeueAfter: &durationpb.Duration{Seconds: seconds, Nanos: rapid.Int32().Draw(t, "nanos")},
+		}}}
+	}
+}

@@ -1,0 +1,302 @@
+package continuousreconcile_test
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
+)
+
+func at(t testing.TB, text string) time.Time {
+	t.Helper()
+	parsed, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+// nextTimes are the due times after a time, in UTC and seconds, ended by "never" if there are less than n.
+func nextTimes(schedule continuousreconcile.Schedule, after time.Time, n int) []string {
+	var times []string
+	for range n {
+		next := schedule.Next(after)
+		if next == nil {
+			return append(times, "never")
+		}
+		times = append(times, next.UTC().Format(time.RFC3339))
+		after = *next
+	}
+	return times
+}
+
+func TestNext(t *testing.T) {
+	t.Parallel()
+	const wednesday = "2025-01-01T07:59:00Z"
+	cases := map[string]struct {
+		reason      string
+		every, cron string
+		after       string
+		want        []string
+	}{
+		"nothing":       {"without a field it is never due", "", "", wednesday, []string{"never"}},
+		"interval":      {"an interval counts from the time before", "90s", "", wednesday, []string{"2025-01-01T08:00:30Z", "2025-01-01T08:02:00Z"}},
+		"shortest":      {"a second is the shortest interval", "1s", "", wednesday, []string{"2025-01-01T07:59:01Z"}},
+		"five fields":   {"each day at eight", "", "0 8 * * *", wednesday, []string{"2025-01-01T08:00:00Z", "2025-01-02T08:00:00Z"}},
+		"strictly":      {"the time itself is not after itself", "", "0 8 * * *", "2025-01-01T08:00:00Z", []string{"2025-01-02T08:00:00Z"}},
+		"fraction":      {"a time just before counts", "", "0 8 * * *", "2025-01-01T07:59:59.999Z", []string{"2025-01-01T08:00:00Z"}},
+		"no zone":       {"without a zone it is UTC, wherever the time before comes from", "", "0 8 * * *", "2025-01-01T09:30:00+02:00", []string{"2025-01-01T08:00:00Z"}},
+		"not hourly":    {"the asterisk of the minutes is each minute", "", "* */1 * * *", wednesday, []string{"2025-01-01T08:00:00Z", "2025-01-01T08:01:00Z"}},
+		"hourly":        {"the hour's first minute", "", "0 */1 * * *", wednesday, []string{"2025-01-01T08:00:00Z", "2025-01-01T09:00:00Z"}},
+		"names":         {"days and months have names", "", "0 0 * feb sun", wednesday, []string{"2025-02-02T00:00:00Z", "2025-02-09T00:00:00Z"}},
+		"either day":    {"a day of month and one of week are alternatives", "", "0 0 3 * mon", wednesday, []string{"2025-01-03T00:00:00Z", "2025-01-06T00:00:00Z"}},
+		"space":         {"space around the fields does not count", "", " 0\t8  * * *\n", wednesday, []string{"2025-01-01T08:00:00Z"}},
+		"@daily":        {"a word", "", "@daily", wednesday, []string{"2025-01-02T00:00:00Z"}},
+		"@hourly":       {"a word", "", "@hourly", wednesday, []string{"2025-01-01T08:00:00Z"}},
+		"@weekly":       {"a word", "", "@weekly", wednesday, []string{"2025-01-05T00:00:00Z"}},
+		"@every":        {"an interval as a word", "", "@every 1h30m", wednesday, []string{"2025-01-01T09:29:00Z", "2025-01-01T10:59:00Z"}},
+		"@every, zone":  {"an interval is the same in each zone", "", "TZ=Asia/Tokyo @every 1h", wednesday, []string{"2025-01-01T08:59:00Z"}},
+		"TZ":            {"nine in Tokyo", "", "TZ=Asia/Tokyo 0 9 * * *", wednesday, []string{"2025-01-02T00:00:00Z"}},
+		"CRON_TZ":       {"the other name of the zone", "", "CRON_TZ=Asia/Tokyo 0 9 * * *", wednesday, []string{"2025-01-02T00:00:00Z"}},
+		"word in zone":  {"midnight in Tokyo", "", "TZ=Asia/Tokyo @daily", wednesday, []string{"2025-01-01T15:00:00Z"}},
+		"tab and zone":  {"any space ends the zone", "", "TZ=Asia/Tokyo\t0 9 * * *", wednesday, []string{"2025-01-02T00:00:00Z"}},
+		"February 30":   {"what does not exist never comes", "", "0 0 30 2 *", wednesday, []string{"never"}},
+		"February 29":   {"a leap day comes", "", "0 0 29 2 *", wednesday, []string{"2028-02-29T00:00:00Z"}},
+		"long interval": {"the longest duration there is", "2540400h10m", "", wednesday, []string{"2314-10-24T08:09:00Z"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			schedule, err := continuousreconcile.Parse(tc.every, tc.cron)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, nextTimes(schedule, at(t, tc.after), len(tc.want))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestChangesOfClocks(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		reason string
+		cron   string
+		after  string
+		want   []string
+	}{
+		"local time stays": {
+			"eight in Berlin is seven in winter and six in summer", "TZ=Europe/Berlin 0 8 * * *", "2025-03-29T00:00:00Z",
+			[]string{"2025-03-29T07:00:00Z", "2025-03-30T06:00:00Z"},
+		},
+		"left out": {
+			"half past two does not exist on March 30", "TZ=Europe/Berlin 30 2 * * *", "2025-03-29T00:00:00Z",
+			[]string{"2025-03-29T01:30:00Z", "2025-03-31T00:30:00Z"},
+		},
+		"comes twice": {
+			"half past two exists twice on October 26", "TZ=Europe/Berlin 30 2 * * *", "2025-10-25T22:00:00Z",
+			[]string{"2025-10-26T00:30:00Z", "2025-10-26T01:30:00Z", "2025-10-27T01:30:00Z"},
+		},
+		"hourly": {
+			"no hour is left out and none comes too often", "TZ=Europe/Berlin @hourly", "2025-10-26T00:00:00Z",
+			[]string{"2025-10-26T01:00:00Z", "2025-10-26T02:00:00Z"},
+		},
+		"midnight left out": {
+			"the clocks of São Paulo went from midnight to one", "TZ=America/Sao_Paulo 0 0 * * *", "2018-11-03T12:00:00Z",
+			[]string{"2018-11-05T02:00:00Z"},
+		},
+		"right day": {
+			"five on the third must not become five on the fourth", "TZ=America/Sao_Paulo 0 5 3 11 *", "2018-11-03T09:00:00Z",
+			[]string{"2019-11-03T08:00:00Z"},
+		},
+		"half an hour": {
+			"the clocks of Lord Howe Island went back by half an hour", "TZ=Australia/Lord_Howe 16 3 * * *", "2013-04-05T16:16:00Z",
+			[]string{"2013-04-06T16:46:00Z"},
+		},
+		"no such day": {
+			"Samoa had no December 30", "TZ=Pacific/Apia 0 12 30 * *", "2011-12-29T00:00:00Z",
+			[]string{"2012-01-29T22:00:00Z"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			schedule, err := continuousreconcile.Parse("", tc.cron)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, nextTimes(schedule, at(t, tc.after), len(tc.want))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// The clock on the wall is the model: the next time is the first minute that shows what the schedule says.
+func TestNextIsTheFirstMinuteThatTheClockShows(t *testing.T) {
+	t.Parallel()
+	// Some with rules of their own: half an hour, midnight left out, a day left out, other quarters of an hour.
+	zones := []string{
+		"UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia", "Asia/Kathmandu", "Africa/Casablanca",
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		zone := rapid.SampledFrom(zones).Draw(t, "zone")
+		minute, hour := rapid.IntRange(0, 59).Draw(t, "minute"), rapid.IntRange(0, 23).Draw(t, "hour")
+		after := time.Unix(rapid.Int64Range(1262304000, 1893456000).Draw(t, "after"), 0) // 2010 to 2030
+		location, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schedule, err := continuousreconcile.Parse("", fmt.Sprintf("TZ=%s %d %d * * *", zone, minute, hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := after.In(location).Truncate(time.Minute).Add(time.Minute)
+		for want.Hour() != hour || want.Minute() != minute {
+			want = want.Add(time.Minute)
+		}
+		if got := schedule.Next(after); got == nil || !got.Equal(want) {
+			t.Fatalf("after %s: expected %s, but found %v", after.In(location), want, got)
+		}
+	})
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("1,", 200) + "1 * * * *"
+	cases := map[string]struct {
+		reason      string
+		every, cron string
+		field       string
+		mentions    string
+	}{
+		"both":               {"nobody could tell which counts", "1h", "@daily", "", "found both"},
+		"no duration":        {"it is no duration", "soon", "", "every", "no duration"},
+		"no unit":            {"a number without a unit is no duration", "60", "", "every", "no duration"},
+		"days":               {"Go has no unit for days", "1d", "", "every", "no duration"},
+		"zero":               {"it would be due all the time", "0s", "", "every", "at least 1s"},
+		"negative":           {"it would be due before it began", "-1h", "", "every", "at least 1s"},
+		"tiny":               {"jobs are counted in seconds", "999ms", "", "every", "at least 1s"},
+		"too great":          {"it does not fit into a duration", "9999999999h", "", "every", "no duration"},
+		"long interval":      {"a text is bounded", strings.Repeat("0", 300) + "1h", "", "every", "longer than 256 bytes"},
+		"blank interval":     {"space is no duration", " ", "", "every", "no duration"},
+		"blank":              {"space is no schedule", "", "  ", "cron", "@daily"},
+		"four fields":        {"a field is missing", "", "* * * *", "cron", "found 4"},
+		"six fields":         {"seconds are not among the fields", "", "0 0 8 * * *", "cron", "found 6"},
+		"above":              {"an hour has sixty minutes", "", "60 * * * *", "cron", "above maximum (59)"},
+		"no word":            {"there is no such word", "", "@reboot", "cron", "@reboot"},
+		"TZ alone":           {"the library panics", "", "TZ=", "cron", "names no zone"},
+		"TZ=0":               {"the library panics", "", "TZ=0", "cron", `"0" is not known`},
+		"CRON_TZ alone":      {"the library panics", "", "CRON_TZ=UTC", "cron", "@daily"},
+		"zone twice":         {"the library panics", "", "TZ=UTC CRON_TZ=UTC", "cron", "only once"},
+		"zone later":         {"the zone comes first", "", "0 8 * * TZ=UTC", "cron", "comes first"},
+		"zone of machine":    {"replicas may differ in it", "", "TZ=Local 0 8 * * *", "cron", "names no zone"},
+		"no zone":            {"no name is no zone", "", "TZ= 0 8 * * *", "cron", "names no zone"},
+		"unknown zone":       {"there is no such zone", "", "TZ=Europe/Bonn 0 8 * * *", "cron", `"Europe/Bonn" is not known`},
+		"zone out of bounds": {"a zone is no path", "", "TZ=../../etc/passwd 0 8 * * *", "cron", "is not known"},
+		"empty list":         {"the library would look for years for what never comes", "", ", * * * *", "cron", "empty entry"},
+		"empty entry":        {"something was forgotten", "", "1,,2 * * * *", "cron", "empty entry"},
+		"@every nothing":     {"the interval is missing", "", "@every", "cron", "needs one interval"},
+		"@every two":         {"an interval is one word", "", "@every 1h 5m", "cron", "needs one interval"},
+		"@every 0s":          {"the library would make a second of it", "", "@every 0s", "cron", "shorter"},
+		"@every negative":    {"the library would make a second of it", "", "@every -1h", "cron", "shorter"},
+		"@every soon":        {"it is no duration", "", "@every soon", "cron", "no duration"},
+		"long":               {"a text is bounded", "", long, "cron", "longer than 256 bytes"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			schedule, err := continuousreconcile.Parse(tc.every, tc.cron)
+			var wrong *continuousreconcile.FieldError
+			if !errors.As(err, &wrong) {
+				t.Fatalf("%s: expected a FieldError, but found %v", tc.reason, err)
+			}
+			if wrong.Field != tc.field || !strings.Contains(wrong.Detail, tc.mentions) || !strings.Contains(wrong.Detail, "expected") {
+				t.Errorf("%s: expected an error of the field %q that says what is expected and mentions %q, but found %+v", tc.reason, tc.field, tc.mentions, wrong)
+			}
+			if value := tc.every + tc.cron; tc.field != "" && !strings.HasPrefix(value, strings.TrimSuffix(wrong.Value, "…")) {
+				t.Errorf("%s: expected the value %q, but found %q", tc.reason, value, wrong.Value)
+			}
+			if next := schedule.Next(time.Now()); next != nil {
+				t.Errorf("%s: expected a schedule that is never due beside the error, but it is due at %s", tc.reason, next)
+			}
+		})
+	}
+}
+
+func TestErrorIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ every, cron string }{{strings.Repeat("ü", 100_000), ""}, {"", strings.Repeat("ü", 100_000)}} {
+		_, err := continuousreconcile.Parse(tc.every, tc.cron)
+		if err == nil || len(err.Error()) > 1000 || strings.Contains(err.Error(), `\x`) {
+			t.Errorf("expected an error of at most 1000 bytes without half a letter, but found %v", err)
+		}
+	}
+}
+
+// An image that holds nothing but the plugin has no zones of its own.
+func TestZonesAreEmbedded(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	if !slices.Contains(strings.Fields(string(out)), "time/tzdata") {
+		t.Error("the package does not embed the zones")
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	t.Parallel()
+	_, err := continuousreconcile.Parse("soon", "")
+	const want = `every: found "soon": expected a duration of at least 1s, such as 30m or 1h30m; this is no duration`
+	if err == nil || err.Error() != want {
+		t.Errorf("expected %q, but found %v", want, err)
+	}
+}
+
+// FuzzParse: whatever is in the fields, Parse and Next return, and what is due is due later, again and again.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []struct{ every, cron string }{
+		{"1h", ""},
+		{"", "@daily"},
+		{"", "@every 90s"},
+		{"", "0 0 30 2 *"},
+		{"", ", * * * *"},
+		{"", "TZ="},
+		{"", "CRON_TZ=UTC"},
+		{"", "TZ=UTC TZ="},
+		{"", "TZ=Pacific/Apia 0 12 * * *"},
+		{"", "CRON_TZ=Europe/Berlin 30 2 31-1/7 jan,?/2 mon"},
+		{"1h", "@daily"},
+	} {
+		f.Add(seed.every, seed.cron, int64(1325116800)) // in Samoa the day before one that does not exist
+	}
+	f.Fuzz(func(t *testing.T, every, cron string, unix int64) {
+		schedule, err := continuousreconcile.Parse(every, cron)
+		var wrong *continuousreconcile.FieldError
+		if err != nil && (!errors.As(err, &wrong) || !slices.Contains([]string{"", "every", "cron"}, wrong.Field)) {
+			t.Fatalf("expected an error of a field, but found %v", err)
+		}
+		after := time.Unix(unix%253402300800, 0) // what a status can hold
+		for range 3 {
+			next := schedule.Next(after)
+			if next == nil {
+				return
+			}
+			if err != nil || !next.After(after) {
+				t.Fatalf("error %v; after %s comes %s", err, after, next)
+			}
+			after = *next
+		}
+	})
+}

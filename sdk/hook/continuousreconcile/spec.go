@@ -1,0 +1,57 @@
+package continuousreconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	kjson "sigs.k8s.io/json"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// FromSpec returns a NextFunc for deploy items that have a schedule in their provider configuration, which read gets out of it; nil for
+// none. An error of read means that the configuration cannot be read, and the item has no schedule then: its job reports what is
+// wrong, and it needs no error again at each look.
+//
+// A schedule that Parse does not take is an error with the code ERR_CONFIGURATION_PROBLEM that names the field.
+func FromSpec(read func(item *v1alpha1.DeployItem) (*managedresource.ContinuousReconcile, error)) NextFunc {
+	return func(_ context.Context, after time.Time, item *v1alpha1.DeployItem) (*time.Time, error) {
+		spec, err := read(item)
+		if err != nil || spec == nil {
+			return nil, nil //nolint:nilerr // never; see above
+		}
+		schedule, err := Parse(spec.Every, spec.Cron)
+		if err != nil {
+			return nil, sdk.ConfigurationError(sdk.ReasonConfigInvalid, "spec.config.%w", atSpec(err))
+		}
+		return schedule.Next(after), nil
+	}
+}
+
+// atSpec puts the field of a configuration before an error of Parse.
+func atSpec(err error) error {
+	var wrong *FieldError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		return fmt.Errorf("continuousReconcile.%w", err)
+	}
+	return fmt.Errorf("continuousReconcile: %w", err)
+}
+
+// ReadSpec returns the field continuousReconcile of the item's provider configuration, of whatever kind that is; nil if there is none.
+// It passes over all other fields. It is made for FromSpec.
+func ReadSpec(item *v1alpha1.DeployItem) (*managedresource.ContinuousReconcile, error) {
+	if item.Spec.Config == nil || len(item.Spec.Config.Raw) == 0 {
+		return nil, nil //nolint:nilnil // no schedule
+	}
+	var config struct {
+		ContinuousReconcile *managedresource.ContinuousReconcile `json:"continuousReconcile"`
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(item.Spec.Config.Raw, &config); err != nil {
+		return nil, fmt.Errorf("decode provider configuration: %w", err)
+	}
+	return config.ContinuousReconcile, nil
+}

@@ -1,0 +1,203 @@
+package sdk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	grpcstatus "google.golang.org/grpc/status"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/conformance"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+)
+
+// onlyHooks are those of a plugin that brings nothing else.
+func onlyHooks() hook.Hooks {
+	postpone := func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
+		return &hook.Result{RequeueAfter: time.Minute}, nil
+	}
+	refuse := func(_ context.Context, item *v1alpha1.DeployItem, _ *v1alpha1.Target, hookType hook.Type) (*hook.Result, error) {
+		return nil, fmt.Errorf("check: %w", errors.Join(
+			&sdk.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: "Check", Reason: "Refused", Err: fmt.Errorf("%s at %s", item.Name, hookType)},
+			sdk.ConfigurationError("Wrong", "and more"),
+		))
+	}
+	fall := func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
+		panic("hook") //nolint:forbidigo // what is tested
+	}
+	return hook.Hooks{}.
+		RegisterHook(postpone, hook.Start).
+		RegisterHook(refuse, hook.BeforeDelete).
+		RegisterHook(fall, hook.End).
+		RegisterHook(postpone, hook.End)
+}
+
+func hookOptions() []sdk.Option {
+	return []sdk.Option{sdk.Name("audit"), sdk.Version("1"), sdk.HookedTypes("example.org/test", "example.org/other")}
+}
+
+func TestHooksAlone(t *testing.T) {
+	t.Parallel()
+	plugin := sdktest.NewHooks(t, onlyHooks(), hookOptions()...)
+	wantInfo := &sdktest.Info{
+		Name: "audit", Version: "1", SDKVersion: sdk.Release, HookedTypes: []v1alpha1.DeployItemType{"example.org/test", "example.org/other"},
+		Capabilities:          sdktest.Capabilities{Hooks: []hook.Type{hook.Start, hook.BeforeDelete, hook.End}},
+		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{},
+	}
+	if diff := cmp.Diff(wantInfo, plugin.Info()); diff != "" {
+		t.Errorf("info (-want +got):\n%s", diff)
+	}
+	postponed := sdktest.HookOutcome{Result: &hook.Result{RequeueAfter: time.Minute}}
+	call := sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", nil)}
+	for _, test := range []struct {
+		hookType hook.Type
+		item     *v1alpha1.DeployItem
+		want     []sdktest.HookOutcome
+	}{
+		{hook.Start, nil, []sdktest.HookOutcome{postponed}},
+		{hook.BeforeDelete, call.DeployItem, []sdktest.HookOutcome{{Err: &sdktest.Error{
+			Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry, v1alpha1.ErrorConfigurationProblem},
+			Operation: "Check", Reason: "Refused", Message: "check: item at BeforeDelete\nand more",
+		}}}},
+		{hook.End, call.DeployItem, []sdktest.HookOutcome{{Err: &sdktest.Error{
+			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: "hook End", Reason: sdk.ReasonPanic,
+			Message: `plugin "audit" 1 panicked; its log has the stack`,
+		}}, postponed}},
+		{hook.BeforeAbort, call.DeployItem, []sdktest.HookOutcome{}},
+	} {
+		got, err := plugin.RunHooks(t.Context(), test.hookType, test.item, nil)
+		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
+			t.Errorf("%s: error %v, outcomes (-want +got):\n%s", test.hookType, err, diff)
+		}
+	}
+	for name, operation := range map[string]func(context.Context, sdktest.Call) *sdktest.Result{
+		"Reconcile": plugin.Reconcile, "Delete": plugin.Delete, "Abort": plugin.Abort, "ForceReconcile": plugin.ForceReconcile,
+	} {
+		if result := operation(t.Context(), call); grpcstatus.Code(result.Err) != codes.Unimplemented {
+			t.Errorf("%s: expected Unimplemented, but found: %s", name, result)
+		}
+	}
+	sdktest.Conform(t, plugin)
+}
+
+func TestHooksAloneAsAProgram(t *testing.T) {
+	t.Parallel()
+	t.Run("that a host starts", func(t *testing.T) {
+		t.Parallel()
+		sdktest.Conform(t, sdktest.Start(t, helper(t, "hooks").Path, helperEnv+"=hooks"))
+	})
+	t.Run("that is attached to", func(t *testing.T) {
+		t.Parallel()
+		cmd, address, rest := attachable(t, "hooks")
+		report, err := conformance.Attached(t.Context(), address, conformance.Options{})
+		if err != nil || !report.Conforms() {
+			t.Errorf("error %v, broken rules %v", err, report.Broken())
+		}
+		end(t, cmd, address, rest, syscall.SIGTERM)
+	})
+	t.Run("with wrong options", func(t *testing.T) {
+		t.Parallel()
+		out, err := helper(t, "no hooks").CombinedOutput()
+		if exitCode(err) != 2 || !strings.Contains(string(out), "sdk.ServeHooks: register at least one function") {
+			t.Errorf("expected exit code 2 with the reason, but found %d: %s", exitCode(err), out)
+		}
+	})
+}
+
+// The functions that come after the end of a call are not run: nobody would hear of what they say.
+func TestHooksEndWithTheirCall(t *testing.T) {
+	t.Parallel()
+	entered, returned, ran := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	hooks := hook.Hooks{}.
+		RegisterHook(func(ctx context.Context, _ *v1alpha1.DeployItem, _ *v1alpha1.Target, _ hook.Type) (*hook.Result, error) {
+			defer close(returned)
+			close(entered)
+			<-ctx.Done()
+			return nil, nil
+		}, hook.Start).
+		RegisterHook(func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
+			close(ran)
+			return nil, nil
+		}, hook.Start)
+	serving, stop := context.WithCancel(t.Context())
+	at, done, err := sdk.ServeHooksInProcess(serving, slog.New(slog.DiscardHandler), hooks, hookOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(at.Network+":"+at.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-entered
+		cancel()
+	}()
+	if _, err := deployerv1.NewDeployerServiceClient(conn).RunHooks(ctx, &deployerv1.RunHooksRequest{HookType: "Start"}); grpcstatus.Code(err) != codes.Canceled {
+		t.Errorf("expected Canceled, but found %v", err)
+	}
+	<-returned
+	_ = conn.Close()
+	stop()
+	<-done // every call has returned
+	select {
+	case <-ran:
+		t.Error("the next function ran")
+	default:
+	}
+}
+
+// What cannot be read is the host's mistake, and no reason for a function to run.
+func TestHooksOfWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	at, done, err := sdk.ServeHooksInProcess(ctx, slog.New(slog.DiscardHandler), onlyHooks(), hookOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		stop()
+		<-done
+	}()
+	conn, err := grpc.NewClient(at.Network+":"+at.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	for name, in := range map[string]*deployerv1.RunHooksRequest{
+		"item":   {HookType: "Start", DeployItem: []byte(`{"`)},
+		"target": {HookType: "Start", Target: []byte(`[]`)},
+	} {
+		if _, err := deployerv1.NewDeployerServiceClient(conn).RunHooks(ctx, in); grpcstatus.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: expected InvalidArgument, but found %v", name, err)
+		}
+	}
+}
+
+// audit is a hook that refuses items without an owner.
+func audit(_ context.Context, item *v1alpha1.DeployItem, _ *v1alpha1.Target, _ hook.Type) (*hook.Result, error) {
+	if item.Labels["example.org/owner"] == "" {
+		return &hook.Result{AbortReconcile: true, RequeueAfter: time.Minute}, nil
+	}
+	return nil, nil
+}
+
+// The main function of a plugin that brings nothing but hooks.
+func ExampleServeHooks() { //nolint:testableexamples // it serves until a host ends it
+	sdk.ServeHooks(hook.Hooks{}.RegisterHook(audit, hook.BeforeReconcile),
+		sdk.Name("audit"),
+		sdk.HookedTypes("example.org/volume"))
+}
