@@ -21,11 +21,14 @@ func Default(identity string) *HostConfiguration {
 			PluginStart:   metav1.Duration{Duration: 30 * time.Second},
 			PluginStop:    metav1.Duration{Duration: 5 * time.Second},
 			PluginSilence: metav1.Duration{Duration: 30 * time.Second},
+			Hook:          metav1.Duration{Duration: 10 * time.Second},
 			Shutdown:      metav1.Duration{Duration: 30 * time.Second},
 			Lease:         metav1.Duration{Duration: 15 * time.Second},
 		},
-		MaxPluginCrashes: 3,
-		ListenAddress:    ":8080",
-		Log:              Log{Level: "info", Format: "json"},
+		ContinuousReconcile: ContinuousReconcile{MinimumInterval: metav1.Duration{Duration: 10 * time.Second}},
+		MaxPluginCrashes:    3,
+		ClusterDomain:       "cluster.local",
+		ListenAddress:       ":8080",
+		Log:                 Log{Level: "info", Format: "json"},
 	}
 }

@@ -17,7 +17,7 @@ func TestErrors(t *testing.T) {
 	const (
 		noVersion = `apiVersion: is missing; expected "host.pergola.dev/v1alpha1"`
 		noKind    = `kind: is missing; expected "HostConfiguration"`
-		rootNames = "apiVersion, kind, identity, targetSelectors, workers, locking, lockPrefix, timeouts, maxPluginCrashes, client, listenAddress, log, pluginVerification, plugins"
+		rootNames = "apiVersion, kind, identity, targetSelectors, workers, locking, lockPrefix, timeouts, continuousReconcile, maxPluginCrashes, client, clusterDomain, listenAddress, log, pluginVerification, plugins"
 	)
 	cases := map[string]struct {
 		reason string
@@ -57,7 +57,7 @@ func TestErrors(t *testing.T) {
 			text:   head + "worker: 1\nWorkers: 2\ntimeouts: {pickUp: 1m}\nplugins: {helm: {conf: {}}}\ntargetSelectors: [{}, {labels: [{key: a, operator: exists, value: b}]}]\n\"a b\": 1",
 			want: []string{
 				"worker: unknown field; expected one of " + rootNames, "Workers: unknown field; expected one of " + rootNames,
-				"timeouts.pickUp: unknown field; expected one of pickup, progressing, abort, pluginStart, pluginStop, pluginSilence, shutdown, lease",
+				"timeouts.pickUp: unknown field; expected one of pickup, progressing, abort, pluginStart, pluginStop, pluginSilence, hook, shutdown, lease",
 				"plugins.helm.conf: unknown field; expected one of file, args, environment, workers, memory, openFiles, confinement, config",
 				"targetSelectors[1].labels[0].value: unknown field; expected one of key, operator, values",
 				`"a b": unknown field; expected one of ` + rootNames,
@@ -76,9 +76,11 @@ targetSelectors: {}
 workers: many
 locking: {}
 lockPrefix: 5
-timeouts: {pickup: 5, progressing: [1], abort: 5m1, pluginStart: 30, pluginStop: {}, pluginSilence: long, shutdown: none, lease: 15}
+timeouts: {pickup: 5, progressing: [1], abort: 5m1, pluginStart: 30, pluginStop: {}, pluginSilence: long, hook: 10, shutdown: none, lease: 15}
+continuousReconcile: {minimumInterval: "10", jitter: [1s]}
 maxPluginCrashes: few
 client: {qps: fast, burst: 1.5}
+clusterDomain: 5
 listenAddress: [a]
 log: {level: true, format: 7}
 plugins: {a: 5, b: {workers: "3", config: text}}
@@ -95,11 +97,15 @@ plugins: {a: 5, b: {workers: "3", config: text}}
 				"timeouts.pluginStart: expected a duration such as 30s or 5m, but found the number 30",
 				"timeouts.pluginStop: expected a duration such as 30s or 5m, but found an object",
 				`timeouts.pluginSilence: expected a duration such as 30s or 5m, but found "long"`,
+				"timeouts.hook: expected a duration such as 30s or 5m, but found the number 10",
 				`timeouts.shutdown: expected a duration such as 30s or 5m, but found "none"`,
 				"timeouts.lease: expected a duration such as 30s or 5m, but found the number 15",
+				`continuousReconcile.minimumInterval: expected a duration such as 30s or 5m, but found "10"`,
+				"continuousReconcile.jitter: expected a duration such as 30s or 5m, but found a list",
 				`maxPluginCrashes: expected a whole number, but found the text "few"`,
 				`client.qps: expected a number, but found the text "fast"`,
 				"client.burst: expected a whole number, but found the number 1.5",
+				"clusterDomain: expected a text, but found the number 5 (quotes make it a text)",
 				"listenAddress: expected a text, but found a list",
 				"log.level: expected a text, but found true (quotes make it a text)",
 				"log.format: expected a text, but found the number 7 (quotes make it a text)",
@@ -118,9 +124,11 @@ targetSelectors:
 workers: 1001
 locking: always
 lockPrefix: Prod_
-timeouts: {pickup: soon, progressing: -1s, abort: 0s, pluginStart: 0s, pluginStop: -1s, pluginSilence: 14999ms, shutdown: 0s, lease: 2999ms}
+timeouts: {pickup: soon, progressing: -1s, abort: 0s, pluginStart: 0s, pluginStop: -1s, pluginSilence: 14999ms, hook: 999ms, shutdown: 0s, lease: 2999ms}
+continuousReconcile: {minimumInterval: 999ms, jitter: -1s}
 maxPluginCrashes: 0
 client: {burst: 5}
+clusterDomain: .local
 listenAddress: "8080"
 log: {level: loud, format: xml}
 plugins: {Helm_3: {workers: -1}}
@@ -141,9 +149,13 @@ typo: 1
 				"timeouts.pluginStop: expected a duration above zero, such as 30s, but found -1s",
 				"timeouts.shutdown: expected a duration above zero, such as 30s, but found 0s",
 				"timeouts.pluginSilence: expected a duration from 15s to 1h, but found 14.999s",
+				"timeouts.hook: expected a duration from 1s to 5m, but found 999ms",
 				"timeouts.lease: expected a duration from 3s to 1h, but found 2.999s",
 				"maxPluginCrashes: expected a number from 1 to 100, but found 0",
+				"continuousReconcile.minimumInterval: expected a duration from 1s to 24h, but found 999ms",
+				"continuousReconcile.jitter: expected a duration from 0s to 24h, but found -1s",
 				"client.qps: is missing; set it together with burst, or neither for no limit",
+				`clusterDomain: expected a DNS name such as cluster.local, but found ".local"`,
 				`listenAddress: expected host and port such as :8080 or 127.0.0.1:8080, but found "8080"`,
 				`log.level: expected debug, info, warn or error, but found "loud"`,
 				`log.format: expected json or text, but found "xml"`,
@@ -185,8 +197,17 @@ typo: 1
 			reason: "a wedged plugin must be noticed, and a job that ends it must fail", text: head + "timeouts: {pluginSilence: 1h1s}\nmaxPluginCrashes: 101",
 			want: []string{"timeouts.pluginSilence: expected a duration from 15s to 1h, but found 1h0m1s", "maxPluginCrashes: expected a number from 1 to 100, but found 101"},
 		},
-		"long lease": {reason: "a node that is lost must be noticed", text: head + "timeouts: {lease: 1h0m1s}", want: []string{"timeouts.lease: expected a duration from 3s to 1h, but found 1h0m1s"}},
-		"qps alone":  {reason: "both or none", text: head + "client: {qps: 5}", want: []string{"client.burst: is missing; set it together with qps, or neither for no limit"}},
+		"long hooks": {
+			reason: "a job waits for its hooks, and nobody wants a day between what is due and its job", text: head + "timeouts: {hook: 301s}\ncontinuousReconcile: {minimumInterval: 24h1s, jitter: 24h1s}",
+			want: []string{
+				"timeouts.hook: expected a duration from 1s to 5m, but found 5m1s",
+				"continuousReconcile.minimumInterval: expected a duration from 1s to 24h, but found 24h0m1s",
+				"continuousReconcile.jitter: expected a duration from 0s to 24h, but found 24h0m1s",
+			},
+		},
+		"no cluster domain": {reason: "names need one", text: head + "clusterDomain: ''", want: []string{`clusterDomain: expected a DNS name such as cluster.local, but found ""`}},
+		"long lease":        {reason: "a node that is lost must be noticed", text: head + "timeouts: {lease: 1h0m1s}", want: []string{"timeouts.lease: expected a duration from 3s to 1h, but found 1h0m1s"}},
+		"qps alone":         {reason: "both or none", text: head + "client: {qps: 5}", want: []string{"client.burst: is missing; set it together with qps, or neither for no limit"}},
 		"numbers": {
 			reason: "only those that JSON knows, so that nobody reads them differently",
 			text:   head + "workers: 0x10\nclient: {qps: .inf, burst: 99999999999999999999}\nplugins: {a: {workers: 010, config: {a: 1_000, b: .nan}}}",

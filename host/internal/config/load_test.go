@@ -83,9 +83,11 @@ targetSelectors:
 workers: 7
 locking: off
 lockPrefix: pergola-
-timeouts: {pickup: none, progressing: 90s, abort: 1m, pluginStart: 2m, pluginStop: 3m, pluginSilence: 15s, shutdown: 1h30m, lease: 1h}
+timeouts: {pickup: none, progressing: 90s, abort: 1m, pluginStart: 2m, pluginStop: 3m, pluginSilence: 15s, hook: 5m, shutdown: 1h30m, lease: 1h}
+continuousReconcile: {minimumInterval: 24h, jitter: 5m}
 maxPluginCrashes: 100
 client: {qps: 12.5, burst: 30}
+clusterDomain: c.example.org
 listenAddress: 127.0.0.1:0
 log: {level: debug, format: text}
 pluginVerification: {mode: warn, lockFile: etc/plugins.lock, publicKeys: [RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f]}
@@ -110,11 +112,14 @@ plugins:
 				Timeouts: config.Timeouts{
 					Pickup: "none", Progressing: "90s", Abort: metav1.Duration{Duration: time.Minute},
 					PluginStart: metav1.Duration{Duration: 2 * time.Minute}, PluginStop: metav1.Duration{Duration: 3 * time.Minute},
-					PluginSilence: metav1.Duration{Duration: 15 * time.Second},
-					Shutdown:      metav1.Duration{Duration: 90 * time.Minute}, Lease: metav1.Duration{Duration: time.Hour},
+					PluginSilence: metav1.Duration{Duration: 15 * time.Second}, Hook: metav1.Duration{Duration: 5 * time.Minute},
+					Shutdown: metav1.Duration{Duration: 90 * time.Minute}, Lease: metav1.Duration{Duration: time.Hour},
 				},
 				Client: config.Client{QPS: 12.5, Burst: 30}, Log: config.Log{Level: "debug", Format: "text"},
-				MaxPluginCrashes: 100,
+				MaxPluginCrashes: 100, ClusterDomain: "c.example.org",
+				ContinuousReconcile: config.ContinuousReconcile{
+					MinimumInterval: metav1.Duration{Duration: 24 * time.Hour}, Jitter: metav1.Duration{Duration: 5 * time.Minute},
+				},
 				PluginVerification: config.PluginVerification{
 					Mode: config.VerificationWarn, LockFile: "etc/plugins.lock", PublicKeys: []string{"RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f"},
 				},
@@ -135,6 +140,16 @@ plugins:
 			want: with(func(c *config.HostConfiguration) {
 				c.LockPrefix, c.Timeouts.Lease.Duration = strings.Repeat("9", 39)+"-", 3*time.Second
 			}),
+		},
+		"shortest hook and interval": {
+			reason: "bounds are allowed", text: head + "timeouts: {hook: 1s}\ncontinuousReconcile: {minimumInterval: 1s, jitter: 24h}",
+			want: with(func(c *config.HostConfiguration) {
+				c.Timeouts.Hook.Duration, c.ContinuousReconcile.MinimumInterval.Duration = time.Second, time.Second
+				c.ContinuousReconcile.Jitter.Duration = 24 * time.Hour
+			}),
+		},
+		"no jitter": {
+			reason: "nothing is no jitter", text: head + "continuousReconcile: {jitter: 0s}", want: config.Default("host"),
 		},
 		"part of an object": {
 			reason: "defaults fill what an object leaves out", text: head + "timeouts: {shutdown: 1m}\nlog: {level: warn}\n",

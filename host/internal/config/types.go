@@ -34,11 +34,16 @@ type HostConfiguration struct {
 	LockPrefix string `json:"lockPrefix"`
 	// Timeouts of the host.
 	Timeouts Timeouts `json:"timeouts"`
+	// ContinuousReconcile bounds the jobs that hooks ask for by themselves.
+	ContinuousReconcile ContinuousReconcile `json:"continuousReconcile"`
 	// MaxPluginCrashes is how often a plugin may die in calls for one job before the job fails, 1 to 100, so that the plugin stays
 	// there for other items. Defaults to 3.
 	MaxPluginCrashes int `json:"maxPluginCrashes"`
 	// Client of the API server.
 	Client Client `json:"client"`
+	// ClusterDomain is the domain in which the Services of the cluster with the DeployItems have names, as in
+	// "<name>.<namespace>.svc.<domain>". Defaults to "cluster.local".
+	ClusterDomain string `json:"clusterDomain"`
 	// ListenAddress is where /healthz, /readyz and /metrics are served. Defaults to ":8080".
 	ListenAddress string `json:"listenAddress"`
 	// Log of the host and its plugins.
@@ -80,11 +85,23 @@ type Timeouts struct {
 	// PluginSilence is how long a plugin may answer no health check, or say nothing in a call, before it counts as wedged and is
 	// killed and started again, 15s to 1h: a plugin that works says something at least every 10s. Defaults to 30s.
 	PluginSilence metav1.Duration `json:"pluginSilence"`
+	// Hook is how long one call of a plugin's hooks for one DeployItem may take, 1s to 5m. Defaults to 10s.
+	Hook metav1.Duration `json:"hook"`
 	// Shutdown is how long calls under way may take when the host stops. Defaults to 30s.
 	Shutdown metav1.Duration `json:"shutdown"`
 	// Lease is how long after its last sign of life a replica counts as dead when its pod is still there, 3s to 1h. Defaults to
 	// 15s.
 	Lease metav1.Duration `json:"lease"`
+}
+
+// ContinuousReconcile bounds the jobs that a ShouldReconcile hook, such as a schedule, asks for.
+type ContinuousReconcile struct {
+	// MinimumInterval is how long after the beginning of the last such job of an item the next one begins at the earliest, 1s to 24h.
+	// Defaults to 10s.
+	MinimumInterval metav1.Duration `json:"minimumInterval"`
+	// Jitter is how much later than it is due such a job may begin, 0s to 24h, so that many that are due at the same time do not begin
+	// together. Each is late by a random part of it. Defaults to 0s.
+	Jitter metav1.Duration `json:"jitter"`
 }
 
 // Client limits the requests to the API server. Both fields are zero, the default, for no limit: API servers limit fairly by

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
@@ -33,6 +34,12 @@ const (
 	// minSilence leaves room for the word that a plugin sends in a call at least every 10s to be late.
 	minSilence = 15 * time.Second
 	maxSilence = time.Hour
+	// minHook and maxHook bound a call of hooks, which an item's job waits for.
+	minHook = time.Second
+	maxHook = 5 * time.Minute
+	// minInterval keeps hooks from filling the queue with one item; maxInterval is as long as anybody may want to bound them.
+	minInterval = time.Second
+	maxInterval = 24 * time.Hour
 	// maxCrashes bounds how often one job may end a plugin.
 	maxCrashes = 100
 )
@@ -63,7 +70,9 @@ func Validate(c *HostConfiguration) field.ErrorList {
 	add(validateLockPrefix(field.NewPath("lockPrefix"), c.LockPrefix))
 	errs = append(errs, validateTimeouts(field.NewPath("timeouts"), c.Timeouts)...)
 	add(between(field.NewPath("maxPluginCrashes"), c.MaxPluginCrashes, 1, maxCrashes))
+	errs = append(errs, validateContinuousReconcile(field.NewPath("continuousReconcile"), c.ContinuousReconcile)...)
 	errs = append(errs, validateClient(field.NewPath("client"), c.Client)...)
+	add(validateClusterDomain(field.NewPath("clusterDomain"), c.ClusterDomain))
 	add(validateAddress(field.NewPath("listenAddress"), c.ListenAddress))
 	add(oneOf(field.NewPath("log", "level"), logLevels, c.Log.Level))
 	add(oneOf(field.NewPath("log", "format"), logFormats, c.Log.Format))
@@ -130,13 +139,29 @@ func validateTimeouts(path *field.Path, t Timeouts) field.ErrorList {
 			errs = append(errs, invalid(path.Child(timeout.name), "expected a duration above zero, such as 30s, but found %s", timeout.span.Duration))
 		}
 	}
-	if silence := t.PluginSilence.Duration; silence < minSilence || silence > maxSilence {
-		errs = append(errs, invalid(path.Child("pluginSilence"), "expected a duration from 15s to 1h, but found %s", silence))
+	errs = append(errs, lasts(path.Child("pluginSilence"), t.PluginSilence, minSilence, maxSilence, "15s to 1h")...)
+	errs = append(errs, lasts(path.Child("hook"), t.Hook, minHook, maxHook, "1s to 5m")...)
+	return append(errs, lasts(path.Child("lease"), t.Lease, minLease, maxLease, "3s to 1h")...)
+}
+
+// lasts checks that a duration is within bounds, which a text names as people write them.
+func lasts(path *field.Path, found metav1.Duration, least, most time.Duration, bounds string) field.ErrorList {
+	if found.Duration < least || found.Duration > most {
+		return field.ErrorList{invalid(path, "expected a duration from %s, but found %s", bounds, found.Duration)}
 	}
-	if lease := t.Lease.Duration; lease < minLease || lease > maxLease {
-		errs = append(errs, invalid(path.Child("lease"), "expected a duration from 3s to 1h, but found %s", lease))
+	return nil
+}
+
+func validateContinuousReconcile(path *field.Path, c ContinuousReconcile) field.ErrorList {
+	errs := lasts(path.Child("minimumInterval"), c.MinimumInterval, minInterval, maxInterval, "1s to 24h")
+	return append(errs, lasts(path.Child("jitter"), c.Jitter, 0, maxInterval, "0s to 24h")...)
+}
+
+func validateClusterDomain(path *field.Path, domain string) *field.Error {
+	if len(validation.IsDNS1123Subdomain(domain)) > 0 {
+		return invalid(path, "expected a DNS name such as cluster.local, but found %s", quote(domain))
 	}
-	return errs
+	return nil
 }
 
 func validateClient(path *field.Path, c Client) field.ErrorList {

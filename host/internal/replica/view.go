@@ -107,6 +107,10 @@ func (v *View) ElectedFor(plugin string) bool {
 	return !m.self.leaving && m.serves(plugin) && m.rank(plugin, electionKey+"/"+plugin) == 0 && v.Valid()
 }
 
+// Servers is how many replicas of this one's group serve a plugin and are alive, this one included. Different replicas may see different
+// numbers for a moment.
+func (v *View) Servers(plugin string) int { return len(v.members.Load().servers[plugin]) }
+
 // toSay is what the own Lease is to say.
 func (v *View) toSay() (leaving bool, plugins string) {
 	v.mu.Lock()

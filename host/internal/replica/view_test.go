@@ -107,6 +107,30 @@ func TestPluginsDecideTheRank(t *testing.T) {
 	}
 }
 
+func TestServers(t *testing.T) {
+	w := newWorld()
+	for _, tc := range []struct {
+		reason string
+		happen func()
+		want   int
+	}{
+		{"nobody serves it", func() { w.feed.Serving(nil) }, 0},
+		{"this replica does", func() { w.feed.Serving([]string{plugin}) }, 1},
+		{"another one does, too", func() {
+			w.replica("a", func(l *coordinationv1.Lease) { l.Annotations[AnnotationPlugins] = plugin + ",other" })
+		}, 2},
+		{"a third one serves something else", func() {
+			w.replica("b", func(l *coordinationv1.Lease) { l.Annotations[AnnotationPlugins] = "other" })
+		}, 2},
+		{"the other one is dead", func() { w.lease("a", ""); w.see("a") }, 1},
+	} {
+		tc.happen()
+		if got := w.Servers(plugin); got != tc.want {
+			t.Errorf("%s: expected %d, but found %d", tc.reason, tc.want, got)
+		}
+	}
+}
+
 func TestElectedFor(t *testing.T) {
 	w := newWorld()
 	if !w.ElectedFor(plugin) || !w.ElectedFor("nobody's") {

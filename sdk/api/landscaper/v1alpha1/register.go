@@ -22,6 +22,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Target{}, &TargetList{},
 		&Context{}, &ContextList{},
 		&SyncObject{}, &SyncObjectList{},
+		&DeployerRegistration{}, &DeployerRegistrationList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 const (
@@ -29,6 +30,7 @@ type ProviderConfiguration struct {
 	ProviderStatus *runtime.RawExtension `json:"providerStatus,omitempty"`
 	// Export is a JSON object with the values to export.
 	Export *runtime.RawExtension `json:"export,omitempty"`
-	// ContinuousReconcile is accepted as it is; this version runs no schedules.
-	ContinuousReconcile *runtime.RawExtension `json:"continuousReconcile,omitempty"`
+	// ContinuousReconcile says when the item is reconciled although nothing has changed. Unlike with other deployers, both fields may be
+	// set, and Cron wins; and a schedule that cannot be read fails no job: there is a warning, and no schedule.
+	ContinuousReconcile *managedresource.ContinuousReconcile `json:"continuousReconcile,omitempty"`
 }

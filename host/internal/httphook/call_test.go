@@ -1,0 +1,398 @@
+package httphook_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/pergola-deploy/pergola/host/internal/httphook"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
+
+// Number 6 of the checklist: what a structured error says, in each phase.
+func TestStructuredErrors(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		reason, permanent, continues string // as members of the body; empty for none
+		wantPermanent, wantContinue  bool
+	}{
+		{reason: "by default it is tried again"},
+		{reason: "tried again", continues: "false"},
+		{reason: "continue", continues: "true", wantContinue: true},
+		{reason: "tried again", permanent: "false"},
+		{reason: "tried again", permanent: "false", continues: "false"},
+		{reason: "continue", permanent: "false", continues: "true", wantContinue: true},
+		{reason: "permanent is the opposite of tried again", permanent: "true", wantPermanent: true},
+		{reason: "permanent", permanent: "true", continues: "false", wantPermanent: true},
+		{reason: "continue wins", permanent: "true", continues: "true", wantContinue: true},
+	}
+	for _, tc := range tests {
+		body := `{"message":"no licence"`
+		if tc.permanent != "" {
+			body += `,"permanent":` + tc.permanent
+		}
+		if tc.continues != "" {
+			body += `,"continue":` + tc.continues
+		}
+		body += `}`
+		reason := httphook.ReasonFailed
+		if tc.wantPermanent {
+			reason = httphook.ReasonPermanentError
+		}
+		for phase, call := range phases {
+			t.Run(body+"/"+string(phase), func(t *testing.T) {
+				t.Parallel()
+				h := hookAnswering(t, http.StatusConflict, body)
+				want := &httphook.Error{
+					Registration: "labels", Phase: phase, URL: h.URL(), Code: http.StatusConflict, Reason: reason,
+					Message: "the answer was 409: no licence", Permanent: tc.wantPermanent, Continue: tc.wantContinue,
+				}
+				if diff := cmp.Diff(want, hookError(t, call(t, h))); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+				}
+			})
+		}
+	}
+}
+
+// Number 7 of the checklist: without the structure that the API gives an error is a text, and worth another try.
+func TestPlainTextErrors(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ reason, body, want string }{
+		"Text":          {reason: "as proxies answer", body: "no healthy upstream\n", want: "no healthy upstream"},
+		"Empty":         {reason: "nothing at all", want: "it has no message"},
+		"OtherJSON":     {reason: "an object that says nothing of what the API knows", body: `{"error":"boom"}`, want: `{"error":"boom"}`},
+		"EmptyObject":   {reason: "the same", body: `{}`, want: `{}`},
+		"WrongTypes":    {reason: "a text is no truth value", body: `{"message":"x","permanent":"yes"}`, want: `{"message":"x","permanent":"yes"}`},
+		"MessageIsAMap": {reason: "a message is a text", body: `{"message":{},"continue":true}`, want: `{"message":{},"continue":true}`},
+		"OtherCase":     {reason: "names are compared letter by letter", body: `{"Message":"x","Continue":true}`, want: `{"Message":"x","Continue":true}`},
+		"Twice":         {reason: "nobody knows which one counts", body: `{"permanent":false,"permanent":true}`, want: `{"permanent":false,"permanent":true}`},
+		"Control":       {reason: "control characters are made visible", body: "a\x1b[31mb\u202e\nc", want: `a\x1b[31mb\u202e\nc`},
+		"Long":          {reason: "bounded", body: strings.Repeat("ä", 600), want: strings.Repeat("ä", 512) + "..."},
+		"Huge":          {reason: "bounded before it is read", body: strings.Repeat("a", 1<<20), want: strings.Repeat("a", 1024) + "..."},
+		"HugeStructure": {reason: "cut off, so no structure", body: `{"permanent":true,"message":"` + strings.Repeat("a", 1<<20) + `"}`, want: `{"permanent":true,"message":"` + strings.Repeat("a", 995) + "..."},
+		"NoMessage":     {reason: "a structured error without a message", body: `{"permanent":false}`, want: "it has no message"},
+		"NoUTF8":        {reason: "replaced", body: "a\xffb", want: "a\ufffdb"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failed := hookError(t, hookAnswering(t, http.StatusServiceUnavailable, tc.body).Finalize(t.Context(), "", item()))
+			want := &httphook.Error{Code: http.StatusServiceUnavailable, Reason: httphook.ReasonFailed, Message: "the answer was 503: " + tc.want}
+			if diff := cmp.Diff(want, failed, cmpopts.IgnoreFields(httphook.Error{}, "Registration", "Phase", "URL")); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// silent returns a handler that does not answer before the test ends.
+func silent(t *testing.T) http.HandlerFunc {
+	t.Helper()
+	return func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // the server only sees that the client is gone after that
+		select {
+		case <-r.Context().Done():
+		case <-t.Context().Done():
+		}
+	}
+}
+
+// Number 9 of the checklist.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	slow := map[string]http.HandlerFunc{
+		"NoAnswer": silent(t),
+		"HalfAnAnswer": func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, `{"object":`)
+			w.(http.Flusher).Flush()
+			silent(t)(w, r)
+		},
+		"HalfAnError": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			w.(http.Flusher).Flush()
+			silent(t)(w, r)
+		},
+	}
+	for name, handler := range slow {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timeout, err := httphook.ParseTimeout("PT0.05S")
+			if err != nil {
+				t.Fatal(err)
+			}
+			failed := hookError(t, newHook(t, httphook.Options{URL: serve(t, handler), Timeout: timeout}).Finalize(t.Context(), "", item()))
+			if failed.Reason != httphook.ReasonTimeout || failed.Permanent || !strings.Contains(failed.Message, "50ms") {
+				t.Errorf("expected a %s that is tried again and says after how long, but found %#v", httphook.ReasonTimeout, failed)
+			}
+		})
+	}
+}
+
+// Number 10 of the checklist: the end of the context ends the request, and is no failure of the hook.
+func TestEndOfContext(t *testing.T) {
+	t.Parallel()
+	stopped := errors.New("the host stops")
+	asked, gone := make(chan struct{}), make(chan struct{})
+	u := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		close(asked)
+		select {
+		case <-r.Context().Done():
+			close(gone)
+		case <-t.Context().Done():
+		}
+	}))
+	metrics := httphook.NewMetrics()
+	h := newHook(t, httphook.Options{URL: u, Metrics: metrics})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-asked
+		cancel(stopped)
+	}()
+	err := h.Finalize(ctx, "", item())
+	var failed *httphook.Error
+	if !errors.Is(err, stopped) || errors.As(err, &failed) {
+		t.Errorf("expected %q and no failure of the hook, but found %v", stopped, err)
+	}
+	select {
+	case <-gone:
+	case <-time.After(patience):
+		t.Error("the request goes on")
+	}
+	expectMetrics(t, metrics, `pergola_http_hook_requests_total{code="canceled",phase="finalize",registration="labels"} 1`)
+}
+
+// A deadline of the caller that comes before that of the hook is the caller's.
+func TestDeadlineOfContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := newHook(t, httphook.Options{URL: serve(t, silent(t))}).Finalize(ctx, "", item())
+	var failed *httphook.Error
+	if !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &failed) {
+		t.Errorf("expected %v and no failure of the hook, but found %v", context.DeadlineExceeded, err)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	breaks := func(write string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.WriteString(conn, write)
+			_ = conn.Close()
+		}
+	}
+	tests := map[string]struct {
+		reason, url string
+		code        int
+	}{
+		"Refused":    {reason: "nobody listens", url: closed.URL},
+		"NoSuchHost": {reason: "the name service does not know it", url: "http://hook.invalid"},
+		"NoAnswer":   {reason: "the server dies", url: serve(t, breaks("")).String()},
+		"NoHTTP":     {reason: "another protocol", url: serve(t, breaks("220 mail.example.org ESMTP\r\n")).String()},
+		"CutOff":     {reason: "the server dies in the middle", url: serve(t, breaks("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")).String(), code: http.StatusOK},
+		"Headers":    {reason: "more than anybody reads", url: serve(t, breaks("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("a", 1<<20)+"\r\n\r\n")).String()},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := parse(t, tc.url+"/path?token=secret")
+			metrics := httphook.NewMetrics()
+			failed := hookError(t, newHook(t, httphook.Options{URL: u, Metrics: metrics}).Finalize(t.Context(), "", item()))
+			if failed.Reason != httphook.ReasonUnreachable || failed.Permanent || failed.Code != tc.code {
+				t.Errorf("%s: expected a %s that is tried again, but found %#v", tc.reason, httphook.ReasonUnreachable, failed)
+			}
+			want := fmt.Sprintf("hook of DeployerRegistration %q (finalize, POST %s/path): no whole answer: ", "labels", tc.url)
+			if got := failed.Error(); !strings.HasPrefix(got, want) || strings.Contains(got+failed.Err.Error(), "secret") {
+				t.Errorf("%s: expected %q and no query, but found %q", tc.reason, want, got)
+			}
+			expectMetrics(t, metrics, `pergola_http_hook_requests_total{code="error",phase="finalize",registration="labels"} 1`)
+		})
+	}
+}
+
+// Number 17 of the checklist, for answers.
+func TestAnswerLimit(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 20
+	write := func(w io.Writer, size int) {
+		chunk := bytes.Repeat([]byte{' '}, 1<<20)
+		for ; size > 0; size -= len(chunk) {
+			if _, err := w.Write(chunk[:min(size, len(chunk))]); err != nil {
+				return // the client has had enough
+			}
+		}
+	}
+	tests := map[string]struct {
+		reason   string
+		handler  http.HandlerFunc
+		violates bool
+	}{
+		"Limit": {reason: "still read", handler: func(w http.ResponseWriter, _ *http.Request) { write(w, limit) }},
+		"More":  {reason: "one byte too many", handler: func(w http.ResponseWriter, _ *http.Request) { write(w, limit+1) }, violates: true},
+		"Compressed": {reason: "what counts is what it becomes", violates: true, handler: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			compressed := gzip.NewWriter(w)
+			write(compressed, limit+1)
+			_ = compressed.Close()
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) { // one after the other: each takes much memory
+			err := newHook(t, httphook.Options{URL: serve(t, tc.handler), Timeout: httphook.MaxTimeout}).Finalize(t.Context(), "", item())
+			if !tc.violates {
+				if err != nil {
+					t.Errorf("%s: %v", tc.reason, err)
+				}
+				return
+			}
+			expectViolation(t, tc.reason, err, "64 MiB")
+		})
+	}
+}
+
+// Number 17 of the checklist, for redirects.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	elsewhere := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request left the hook") }))
+	// The server redirects from /<n> to /<n-1>, and answers at /0 if it still gets the whole request.
+	var whole string
+	countdown := func(w http.ResponseWriter, r *http.Request) {
+		var left int
+		if _, err := fmt.Sscanf(r.URL.Path, "/%d", &left); err != nil {
+			t.Error(err)
+		}
+		if left > 0 {
+			http.Redirect(w, r, fmt.Sprintf("/%d", left-1), http.StatusTemporaryRedirect)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		whole = fmt.Sprintf("%s %s %t", r.Method, r.Header.Get("Content-Type"), bytes.Contains(body, []byte(`"uid":"5f2a"`)))
+		w.WriteHeader(http.StatusNoContent)
+	}
+	to := func(code int, location string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if location != "" {
+				w.Header().Set("Location", strings.ReplaceAll(location, "HOST", r.Host))
+			}
+			w.WriteHeader(code)
+		}
+	}
+	tests := map[string]struct {
+		reason    string
+		handler   http.HandlerFunc
+		path      string
+		violation string // what the message has; empty for none
+	}{
+		"Three":      {reason: "as many as one needs", handler: countdown, path: "/3"},
+		"Four":       {reason: "more than one needs", handler: countdown, path: "/4", violation: "at most 3"},
+		"Found":      {reason: "it would become a GET", handler: to(http.StatusFound, "/0"), violation: "302"},
+		"Moved":      {reason: "it would become a GET", handler: to(http.StatusMovedPermanently, "/0"), violation: "301"},
+		"SeeOther":   {reason: "it would become a GET", handler: to(http.StatusSeeOther, "/0"), violation: "303"},
+		"Elsewhere":  {reason: "the item is nobody else's", handler: to(http.StatusPermanentRedirect, elsewhere.String()), violation: elsewhere.Host},
+		"User":       {reason: "nor another user's", handler: to(http.StatusTemporaryRedirect, "http://user:secret@HOST/"), violation: "expected redirects within"},
+		"Scheme":     {reason: "another scheme is another server", handler: to(http.StatusTemporaryRedirect, "https://HOST/"), violation: "expected redirects within"},
+		"Port":       {reason: "so is another port", handler: to(http.StatusTemporaryRedirect, "http://127.0.0.1/"), violation: "http://127.0.0.1:80"},
+		"NoLocation": {reason: "nowhere to go", handler: to(http.StatusTemporaryRedirect, ""), violation: "307"},
+		"NotChanged": {reason: "a status that no POST gets", handler: to(http.StatusNotModified, ""), violation: "304"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := serve(t, tc.handler)
+			u.Path = tc.path
+			err := newHook(t, httphook.Options{URL: u}).Finalize(t.Context(), "", item())
+			if tc.violation != "" {
+				expectViolation(t, tc.reason, err, tc.violation)
+				if strings.Contains(err.Error(), "secret") {
+					t.Errorf("%s: the message has the password: %v", tc.reason, err)
+				}
+				return
+			}
+			if err != nil || whole != "POST application/json; charset=UTF-8 true" {
+				t.Errorf("%s: found the request %q (%v)", tc.reason, whole, err)
+			}
+		})
+	}
+}
+
+// proxyEnv marks the process that TestNoProxy starts: a process reads the environment for its proxies once.
+const proxyEnv = "HTTPHOOK_TEST_PROXY"
+
+// A proxy would see what a hook sees.
+func TestNoProxy(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(proxyEnv) == "" {
+		proxy := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") })).String()
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoProxy$")
+		child.Env = append(os.Environ(), proxyEnv+"=1", "HTTP_PROXY="+proxy, "http_proxy="+proxy, "NO_PROXY=", "no_proxy=")
+		if out, err := child.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	// No proxy is ever asked for an address of loopback, so the test takes one that is not.
+	failed := hookError(t, newHook(t, httphook.Options{URL: parse(t, "http://hook.invalid")}).Finalize(t.Context(), "", item()))
+	var dns *net.DNSError
+	if !errors.As(failed, &dns) {
+		t.Errorf("expected that the name is looked up and not known, but found %v", failed)
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	connections := 0
+	server := httptest.NewUnstartedServer(answering(http.StatusOK, `{}`))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections++
+		}
+	}
+	server.Start()
+	h := newHook(t, httphook.Options{URL: parse(t, server.URL)})
+	for range 10 {
+		if err := h.Finalize(t.Context(), "", item()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Close() // after which nobody counts
+	if connections != 1 {
+		t.Errorf("expected one connection for ten requests, but found %d", connections)
+	}
+}
+
+// Number 13 of the checklist, as far as it is the client's.
+func TestCapabilities(t *testing.T) {
+	t.Parallel()
+	capabilities := []v1alpha1.HookCapability{v1alpha1.HookFinalize}
+	h := newHook(t, httphook.Options{URL: parse(t, "http://hook.invalid"), Capabilities: capabilities})
+	capabilities[0] = v1alpha1.HookPreReconcile
+	if h.Has(v1alpha1.HookPreReconcile) || !h.Has(v1alpha1.HookFinalize) || h.Has("") {
+		t.Errorf("expected the capability finalize alone, but found pre-reconcile %t, finalize %t", h.Has(v1alpha1.HookPreReconcile), h.Has(v1alpha1.HookFinalize))
+	}
+}

@@ -1,0 +1,68 @@
+package httphook
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// The values of the label code for requests whose HTTP status says nothing.
+const (
+	codeError    = "error"
+	codeTimeout  = "timeout"
+	codeCanceled = "canceled"
+)
+
+// Metrics are pergola_http_hook_requests_total and pergola_http_hook_request_duration_seconds. The label code of the first is the HTTP
+// status of the answer, "timeout", "canceled" if the host has ended the request itself, or "error" if there was no answer or none
+// that can be used. Metrics may be used concurrently.
+type Metrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+var _ prometheus.Collector = (*Metrics)(nil)
+
+// NewMetrics returns Metrics without any series.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pergola_http_hook_requests_total",
+			Help: "How many requests were made to HTTP hooks, by the HTTP status of the answer, or error, timeout or canceled.",
+		}, []string{"registration", "phase", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "pergola_http_hook_request_duration_seconds",
+			Help:    "How long requests to HTTP hooks took, whatever came of them.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 4, 9), // up to 328 s; the longest timeout is 600 s
+		}, []string{"registration", "phase"}),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
+	m.requests.Describe(descs)
+	m.duration.Describe(descs)
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
+	m.requests.Collect(metrics)
+	m.duration.Collect(metrics)
+}
+
+// Forget drops the series of a registration that is gone. A request that is still under way brings some of them back.
+func (m *Metrics) Forget(registration string) {
+	labels := prometheus.Labels{"registration": registration}
+	m.requests.DeletePartialMatch(labels)
+	m.duration.DeletePartialMatch(labels)
+}
+
+func (m *Metrics) observe(registration string, phase v1alpha1.HookCapability, code string, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.requests.WithLabelValues(registration, string(phase), code).Inc()
+	m.duration.WithLabelValues(registration, string(phase)).Observe(took.Seconds())
+}

@@ -1,0 +1,292 @@
+package httphook_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/pergola-deploy/pergola/host/internal/httphook"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// Number 1 of the checklist.
+func TestRequestOnTheWire(t *testing.T) {
+	t.Parallel()
+	for phase, call := range phases {
+		t.Run(string(phase), func(t *testing.T) {
+			t.Parallel()
+			var got []byte
+			var method, path string
+			var header http.Header
+			u := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				method, path, header = r.Method, r.URL.RequestURI(), r.Header
+				got, _ = io.ReadAll(r.Body)
+				w.WriteHeader(http.StatusNoContent)
+			}))
+			u.Path, u.RawQuery = "/v1/hook", "a=b"
+			if err := call(t, newHook(t, httphook.Options{URL: u, Version: "1.2.3"})); err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", string(phase)+".golden.json")
+			if *update {
+				if err := os.WriteFile(golden, got, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("body of the request (-want +got):\n%s", diff)
+			}
+			if method != http.MethodPost || path != "/v1/hook?a=b" {
+				t.Errorf("expected POST /v1/hook?a=b, but found %s %s", method, path)
+			}
+			wantHeader := http.Header{
+				"Content-Type": {"application/json; charset=UTF-8"}, "Accept": {"application/json"}, "User-Agent": {"pergola-host/1.2.3"},
+				"Accept-Encoding": {"gzip"},
+			}
+			header.Del("Content-Length")
+			if diff := cmp.Diff(wantHeader, header); diff != "" {
+				t.Errorf("header of the request (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// received is a request as a server written for the Hooks API reads it.
+type received struct {
+	FormFactor struct{ Name string }
+	Children   map[string]json.RawMessage
+}
+
+// recorder keeps the last request that it gets, and changes nothing.
+func recorder(t *testing.T, into *received) http.HandlerFunc {
+	t.Helper()
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := json.NewDecoder(r.Body).Decode(into); err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func TestFormFactor(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ reason, option, call, want string }{
+		{reason: "the name of the plugin is the default", call: "manifest", want: "manifest"},
+		{reason: "a server written for another host wants its names", option: "deployment", call: "manifest", want: "deployment"},
+	} {
+		var got received
+		h := newHook(t, httphook.Options{URL: serve(t, recorder(t, &got)), FormFactor: tc.option})
+		if err := h.Finalize(t.Context(), tc.call, item()); err != nil || got.FormFactor.Name != tc.want {
+			t.Errorf("%s: expected %q, but found %q (%v)", tc.reason, tc.want, got.FormFactor.Name, err)
+		}
+	}
+}
+
+func TestKeysOfChildren(t *testing.T) {
+	t.Parallel()
+	object := func(apiVersion, kind, namespace, name string) string {
+		out, err := json.Marshal(map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]string{"namespace": namespace, "name": name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	tests := map[string]struct {
+		reason  string
+		objects []string
+		want    []string
+	}{
+		"None":   {reason: "a deployer may have no objects"},
+		"Unique": {reason: "as Scoby has it", objects: []string{deployment, service}, want: []string{"deployment", "service"}},
+		"Several": {
+			reason:  "the kind alone does not tell them apart",
+			objects: []string{object("v1", "ConfigMap", "a", "x"), object("v1", "ConfigMap", "b", "x"), service},
+			want:    []string{"configmap.a.x", "configmap.b.x", "service"},
+		},
+		"WithoutNamespace": {
+			reason:  "an empty namespace keeps its place",
+			objects: []string{object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "x"), object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "y.z")},
+			want:    []string{"clusterrole..x", "clusterrole..y.z"},
+		},
+		"OtherGroup": {
+			reason:  "two kinds of a name are told apart by the names of the children",
+			objects: []string{service, object("serving.knative.dev/v1", "Service", "team-a", "web")},
+			want:    []string{"service.team-a.web/0", "service.team-a.web/1"},
+		},
+		"WithoutName": {
+			reason:  "objects whose name the API server makes have none yet",
+			objects: []string{object("batch/v1", "Job", "a", ""), object("batch/v1", "Job", "a", "")},
+			want:    []string{"job.a./0", "job.a./1"},
+		},
+		"OddKind": {
+			reason:  "a kind that is none must not hide another object",
+			objects: []string{object("v1", "a.b.c", "", ""), object("v1", "A", "b", "c"), object("v1", "A", "b", "d")},
+			want:    []string{"a.b.c/0", "a.b.c/1", "a.b.d"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got received
+			h := newHook(t, httphook.Options{URL: serve(t, recorder(t, &got))})
+			if _, err := h.PreReconcile(t.Context(), "", item(), numbered(tc.objects...)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(got.Children))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			if got.Children == nil {
+				t.Error("children are absent, as in a finalize")
+			}
+		})
+	}
+}
+
+// numbered makes children named 0, 1 and so on.
+func numbered(objects ...string) []sdk.Child {
+	var out []sdk.Child
+	for i, object := range objects {
+		out = append(out, sdk.Child{Name: string(rune('0' + i)), Object: json.RawMessage(object)})
+	}
+	return out
+}
+
+// Whatever the objects are, each has a key of its own, and what a hook returns comes back under the name of its child.
+func TestEachChildHasItsKey(t *testing.T) {
+	t.Parallel()
+	var reply func(map[string]map[string]any)
+	h := newHook(t, httphook.Options{URL: serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Children map[string]map[string]any `json:"children"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		reply(body.Children)
+		if err := json.NewEncoder(w).Encode(body); err != nil {
+			t.Error(err)
+		}
+	}))})
+	rapid.Check(t, func(rt *rapid.T) {
+		word := rapid.SampledFrom([]string{"", "a", "b", "a.b", "a.b.c"})
+		count := rapid.IntRange(1, 6).Draw(rt, "objects")
+		var objects []string
+		for range count {
+			object, err := json.Marshal(map[string]any{
+				"apiVersion": rapid.SampledFrom([]string{"v1", "x/v1"}).Draw(rt, "apiVersion"),
+				"kind":       rapid.SampledFrom([]string{"A", "a", "B", "a.b", "a.b.c"}).Draw(rt, "kind"),
+				"metadata":   map[string]string{"namespace": word.Draw(rt, "namespace"), "name": word.Draw(rt, "name")},
+			})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			objects = append(objects, string(object))
+		}
+		reply = func(got map[string]map[string]any) {
+			if len(got) != count {
+				rt.Errorf("expected %d keys, but found %v", count, got)
+			}
+			for key, object := range got {
+				object["key"] = key
+			}
+		}
+		sent := numbered(objects...)
+		answer, err := h.PreReconcile(t.Context(), "", item(), sent)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		used := map[string]bool{}
+		for i, c := range answer.Children {
+			var returned map[string]any
+			if err := json.Unmarshal(c.Object, &returned); err != nil {
+				rt.Fatal(err)
+			}
+			key, _ := returned["key"].(string)
+			delete(returned, "key")
+			back, err := json.Marshal(returned)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if c.Name != sent[i].Name || string(back) != objects[i] || used[key] {
+				rt.Errorf("child %d is %s %s with the key %q", i, c.Name, c.Object, key)
+			}
+			used[key] = true
+		}
+	})
+}
+
+func TestChildrenThatAreNone(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		reason   string
+		children []sdk.Child
+	}{
+		"NoJSON":     {reason: "cut off", children: numbered(`{"kind":`)},
+		"NoObject":   {reason: "a text", children: numbered(`"text"`)},
+		"Empty":      {reason: "nothing at all", children: numbered("")},
+		"NoKind":     {reason: "nobody knows what it is", children: numbered(`{"apiVersion":"v1"}`)},
+		"NoVersion":  {reason: "nobody knows what it is", children: numbered(`{"kind":"Secret"}`)},
+		"SameName":   {reason: "the host could not tell them apart", children: []sdk.Child{{Name: "a", Object: json.RawMessage(service)}, {Name: "a", Object: json.RawMessage(deployment)}}},
+		"KeyAsAKind": {reason: "made to have the key of another", children: numbered(`{"apiVersion":"v1","kind":"x"}`, `{"apiVersion":"v1","kind":"x"}`, `{"apiVersion":"v1","kind":"x../0"}`)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHook(t, httphook.Options{URL: serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				t.Error("the hook was asked")
+			}))})
+			if _, err := h.PreReconcile(t.Context(), "", item(), tc.children); !errors.Is(err, httphook.ErrChildren) {
+				t.Errorf("%s: expected %v, but found %v", tc.reason, httphook.ErrChildren, err)
+			}
+		})
+	}
+}
+
+func TestItemIsNotChanged(t *testing.T) {
+	t.Parallel()
+	for phase, call := range phases {
+		h := hookAnswering(t, http.StatusOK, `{"object":{"status":{"phase":"Succeeded"}}}`)
+		if err := call(t, h); err != nil {
+			t.Errorf("%s: %v", phase, err)
+		}
+	}
+	given, before := item(), item()
+	if err := hookAnswering(t, http.StatusOK, "").Finalize(t.Context(), "", given); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, given); diff != "" {
+		t.Errorf("the caller's item (-before +after):\n%s", diff)
+	}
+}
+
+// Number 17 of the checklist, for requests.
+func TestRequestLimit(t *testing.T) {
+	t.Parallel()
+	h := newHook(t, httphook.Options{URL: serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the hook was asked")
+	}))})
+	huge := item()
+	huge.Spec.Config.Raw = append(append([]byte(`{"a":"`), bytes.Repeat([]byte{'a'}, 64<<20)...), `"}`...)
+	failed := hookError(t, h.Finalize(t.Context(), "", huge))
+	if failed.Reason != httphook.ReasonRequestTooLarge || !failed.Permanent || failed.Phase != v1alpha1.HookFinalize {
+		t.Errorf("expected a permanent %s, but found %#v", httphook.ReasonRequestTooLarge, failed)
+	}
+}
