@@ -94,7 +94,9 @@ func settled(status *v1alpha1.DeployItemStatus) bool {
 		return c != nil && c.Status == v1alpha1.ConditionTrue
 	}
 	failed := status.Phase != v1alpha1.DeployItemPhaseSucceeded
-	return !holds(ConditionReconciling) && holds(ConditionReady) != failed && holds(ConditionStalled) == failed
+	ready := condition(status, ConditionReady)
+	fits := holds(ConditionReady) != failed || !failed && ready != nil && ready.Reason == reasonReported
+	return !holds(ConditionReconciling) && fits && holds(ConditionStalled) == failed
 }
 
 // SettleConditions changes the conditions of a finished job to those of its phase, and nothing else. Who ends a job in the deployer's place,

@@ -27,33 +27,46 @@ const (
 	maxEvents = 20
 )
 
-// call calls the plugin and keeps an eye on the item meanwhile: when somebody changes what the call is for, such as by another
-// job, a deletion, an abort or an interruption, the call is cancelled and the error is errOutdated.
-func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Call) (*plugin.Outcome, error) {
+// call calls the plugin, and the item's HTTP hook before it. The error is errOutdated if the call was cancelled because nobody wants it
+// any more.
+func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Call) (outcome *plugin.Outcome, err error) {
+	err = j.attended(ctx, func(ctx context.Context, o *observer) error {
+		var err error
+		outcome, err = j.withHTTPHook(ctx, operation, c, o)
+		return err
+	})
+	if errors.Is(err, errOutdated) {
+		j.keepProviderStatus(ctx, outcome)
+		return nil, err
+	}
+	return outcome, err
+}
+
+// attended does something that takes its time and keeps an eye on the item meanwhile: when somebody changes what it is for, such as by
+// another job, a deletion, an abort or an interruption, the context of work is cancelled and the error is errOutdated.
+func (j *job) attended(ctx context.Context, work func(context.Context, *observer) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	attending, endAttendance := context.WithCancel(ctx)
 	o := &observer{job: j}
-	c.DeployItem = j.item.DeepCopy()
 	signals, unsubscribe := j.memory.subscribe(keyOf(j.item))
 	defer unsubscribe()
 	var attendance sync.WaitGroup
 	attendance.Go(func() { o.attend(attending, signals, cancel) })
-	outcome, err := j.plugin.Call(ctx, operation, c, o)
+	err := work(ctx, o)
 	endAttendance()
 	attendance.Wait()
 	o.logDroppedEvents()
 	j.step, j.message = o.takeStep()
-	if errors.Is(context.Cause(ctx), plugin.ErrInterrupted) {
-		why := "the deploy item asks for something else, or its job was ended"
-		if j.lockLost() {
-			why = "its lock was lost"
-		}
-		j.log.Info("cancelled the plugin's call", "why", why)
-		j.keepProviderStatus(ctx, outcome)
-		return nil, errOutdated
+	if !errors.Is(context.Cause(ctx), plugin.ErrInterrupted) {
+		return err
 	}
-	return outcome, err
+	why := "the deploy item asks for something else, or its job was ended"
+	if j.lockLost() {
+		why = "its lock was lost"
+	}
+	j.log.Info("cancelled the plugin's call", "why", why)
+	return errOutdated
 }
 
 // keepProviderStatus writes what a plugin has reported with an outcome that does not count any more: it may name what the plugin has

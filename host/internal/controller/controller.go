@@ -15,23 +15,22 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // pickUpWorkers is how many items of one plugin are picked up, read or written down at the same time when all its calls are
@@ -54,6 +53,13 @@ type Options struct {
 	// MaxCrashes is how often a plugin may die in the middle of the calls for one job; with the last the job fails. Zero stands for 3. With
 	// 1 every item fails that is in a call when its plugin dies, whichever is to blame.
 	MaxCrashes int
+	// HookTimeout is how long one call of a plugin's hooks may take. Zero for ever.
+	HookTimeout time.Duration
+	// MinimumInterval is the time between the beginnings of two jobs of an item, of which the later one is set because hooks, such as
+	// a schedule, ask for it. Jitter is how much later than it is due such a job may begin; each item has its own part of it.
+	MinimumInterval, Jitter time.Duration
+	// HTTPHooks tell which HTTP hooks there are; nil for none.
+	HTTPHooks HTTPHooks
 	// Selectors choose the items of certain Targets; the zero value takes all.
 	Selectors responsibility.Selectors
 	// DefaultContext lets a missing Context of the default name count as an empty one: without a Landscaper nobody creates it.
@@ -150,6 +156,10 @@ func (c *Controller) WakeUp(p *plugin.Plugin, namespace, name string) {
 	c.router.WakeUp(p.Name(), namespace, name)
 }
 
+// HTTPHooksChanged tells that other HTTP hooks are called for deploy items of some types: jobs that have met an error are tried again. It does
+// not block.
+func (c *Controller) HTTPHooksChanged(types []v1alpha1.DeployItemType) { c.router.hooksMended(types) }
+
 // Freed implements lock.Listener.
 func (c *Controller) Freed(key lock.Key) { c.router.Freed(key) }
 
@@ -222,9 +232,20 @@ func (c *Controller) survey() *survey {
 
 // servePlugins serves each plugin as soon as it is known to serve something, until ctx ends.
 func (c *Controller) servePlugins(ctx context.Context) error {
+	if c.options.HTTPHooks != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.options.HTTPHooks.Synced():
+		}
+	}
 	served := map[string]bool{}
+	asked := map[v1alpha1.DeployItemType]string{}
 	for {
 		if err := c.follow(ctx, served); err != nil {
+			return err
+		}
+		if err := c.followHooks(ctx, asked); err != nil {
 			return err
 		}
 		running := c.plugins.Running()
@@ -272,37 +293,20 @@ func (c *Controller) follow(ctx context.Context, served map[string]bool) error {
 	return nil
 }
 
-// watchedBesides are the objects besides deploy items that package target reads from the cache.
-func watchedBesides() []client.Object {
-	secret := &metav1.PartialObjectMetadata{}
-	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	return []client.Object{&v1alpha1.Target{}, &v1alpha1.Context{}, secret}
-}
-
-// watchLocks has the locks of others known before anything is done.
-func (c *Controller) watchLocks(ctx context.Context) error {
-	if c.locker == nil {
-		return nil
-	}
-	informer, err := c.manager.GetCache().GetInformer(ctx, &v1alpha1.SyncObject{})
-	if err != nil {
-		return fmt.Errorf("watch locks: %w", err)
-	}
-	return c.locker.Watch(ctx, informer)
-}
-
-// watchReferences has items looked at again when what they use changes.
-func (c *Controller) watchReferences(ctx context.Context) error {
-	r := &references{
-		router: c.router, reader: c.manager.GetCache(), selective: !c.options.Selectors.Empty(), log: c.options.Log,
-	}
-	for kind, object := range map[string]client.Object{kindTarget: &v1alpha1.Target{}, kindContext: &v1alpha1.Context{}} {
-		informer, err := c.manager.GetCache().GetInformer(ctx, object)
-		if err != nil {
-			return fmt.Errorf("watch %ss: %w", kind, err)
+// followHooks has the items looked at again of whose types other hooks say whether they are to be reconciled. asked are those of each type.
+func (c *Controller) followHooks(ctx context.Context, asked map[v1alpha1.DeployItemType]string) error {
+	for _, p := range c.plugins.Serving() {
+		changed := false
+		for _, t := range p.Info().Types {
+			before, known := asked[t]
+			asked[t] = hook.New(c.plugins.Hooking(t), 0).Version(sdkhook.ShouldReconcile)
+			changed = changed || known && asked[t] != before
 		}
-		if _, err := informer.AddEventHandler(r.handler(ctx, kind)); err != nil {
-			return fmt.Errorf("watch %ss: %w", kind, err)
+		if !changed {
+			continue
+		}
+		if err := c.router.refill(ctx, c.manager.GetCache(), p.Name()); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -334,12 +338,15 @@ func (c *Controller) addPlugin(name string) error {
 		selectors:    c.options.Selectors,
 		abortTimeout: c.options.AbortTimeout,
 		maxCrashes:   cmp.Or(c.options.MaxCrashes, defaultMaxCrashes),
+		hookTimeout:  c.options.HookTimeout,
+		schedule:     schedule{minimum: c.options.MinimumInterval, jitter: c.options.Jitter},
 		cache:        c.manager.GetCache(),
 		live:         c.manager.GetAPIReader(),
 		writer:       &writer{client: c.manager.GetClient()},
 		exports:      &exporter{live: c.manager.GetClient()},
 		targets:      c.targets,
 		plugins:      c.plugins,
+		httpHooks:    c.options.HTTPHooks,
 		router:       c.router,
 		memory:       c.memory,
 		slots:        slots,

@@ -3,12 +3,15 @@ package controller
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // fakeDeployer is a plugin whose calls are functions.
@@ -17,6 +20,10 @@ type fakeDeployer struct {
 	itemType     v1alpha1.DeployItemType
 	capabilities plugin.Capabilities
 	call         func(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
+	// hooks are those that it has, for its own type; see capabilities.HookTypes.
+	hooks func(ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]plugin.HookOutcome, error)
+	// render tells the desired objects; see capabilities.Render.
+	render func(ctx context.Context, c plugin.Call) (*plugin.Rendered, error)
 }
 
 var _ deployer = (*fakeDeployer)(nil)
@@ -31,10 +38,21 @@ func (d *fakeDeployer) Call(ctx context.Context, op plugin.Operation, c plugin.C
 	return d.call(ctx, op, c, observer)
 }
 
+func (d *fakeDeployer) RunHooks(
+	ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+) ([]plugin.HookOutcome, error) {
+	return d.hooks(ctx, t, item, target)
+}
+
+func (d *fakeDeployer) Render(ctx context.Context, c plugin.Call) (*plugin.Rendered, error) {
+	return d.render(ctx, c)
+}
+
 // fakePlugins are plugins of which those run that are not said to be down.
 type fakePlugins struct {
 	mu      sync.Mutex
 	serving []*fakeDeployer
+	hooking []*fakeDeployer // besides those that serve and have hooks themselves
 	down    map[string]bool
 }
 
@@ -48,6 +66,18 @@ func (p *fakePlugins) Serving() []deployer {
 		serving = append(serving, d)
 	}
 	return serving
+}
+
+func (p *fakePlugins) Hooking(itemType v1alpha1.DeployItemType) []hook.Plugin {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var hooking []hook.Plugin
+	for _, d := range slices.Concat(p.serving, p.hooking) {
+		if d.itemType == itemType && d.hooks != nil {
+			hooking = append(hooking, d)
+		}
+	}
+	return hooking
 }
 
 func (p *fakePlugins) For(itemType v1alpha1.DeployItemType) deployer {

@@ -37,9 +37,12 @@ type job struct {
 
 	plugin   deployer
 	decision contract.Decision
-	lock     *lock.Lock // nil before it is taken
-	log      *slog.Logger
-	gone     bool // the item is, or will be without our doing
+	pass     *pass // whose hooks this step of the job runs
+	// conditions are those that the item's HTTP hook declares.
+	conditions []v1alpha1.ConditionType
+	lock       *lock.Lock // nil before it is taken
+	log        *slog.Logger
+	gone       bool // the item is, or will be without our doing
 	// step and message are what the plugin said last about its progress, as far as that is not in the status.
 	step, message string
 
@@ -111,12 +114,22 @@ func (j *job) carryOut(ctx context.Context) error {
 		}
 	}
 
-	// 11
+	// 10
+	if goesOn, err := j.runBefore(ctx); err != nil || !goesOn {
+		return err
+	}
+
+	// 11 to 13
 	outcome, err := j.call(ctx, j.operation(), call)
 	if err != nil {
 		return j.handleCallError(ctx, err)
 	}
-	return j.handleOutcome(ctx, outcome)
+	if err := j.handleOutcome(ctx, outcome); err != nil {
+		return err
+	}
+
+	// 14
+	return j.runEnd(ctx)
 }
 
 // takeSlot takes a slot for the job's call, or puts the item in line.
@@ -172,11 +185,21 @@ func (j *job) needsCall() bool {
 	}
 }
 
+// finishWithoutCall ends a job whose plugin has nothing to do with that.
 func (j *job) finishWithoutCall(ctx context.Context) error {
-	if j.decision.Action == contract.Abort {
-		return j.fail(ctx, contract.AbortedError(""))
+	if j.decision.Action != contract.Abort {
+		if err := j.finalizeOnly(ctx); err != nil {
+			return j.handleCallError(ctx, err)
+		}
+		return j.finishDeletion(ctx)
 	}
-	return j.finishDeletion(ctx)
+	if goesOn, err := j.runBefore(ctx); err != nil || !goesOn {
+		return err
+	}
+	if err := j.fail(ctx, contract.AbortedError("")); err != nil {
+		return err
+	}
+	return j.runEnd(ctx)
 }
 
 // begin changes an item to one whose job was picked up, or waits for its turn: contract.Begin or contract.Enqueue.

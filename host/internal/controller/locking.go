@@ -7,8 +7,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 const (
@@ -25,6 +28,7 @@ const (
 // locks keep replicas from working on the same item at the same time; see lock.Locker and lock.Off.
 type locks interface {
 	Look(key lock.Key, version string) lock.View
+	Left(key lock.Key) string
 	Holds(key lock.Key) bool
 	Rank(key lock.Key) int
 	Serve(plugins []string)
@@ -93,34 +97,49 @@ func (r *router) Lost(key lock.Key) {
 	add(r.queues[key.Plugin], key.Item, priorityChange)
 }
 
-// leaveAlone tells from what is known without a request whether there is nothing to be done about an item here and now, and how long
-// to leave it alone then; zero for until something changes. known is what is remembered of the item, as it is now if it is current;
-// turn tells whether a slot is kept for it.
+// leaveAlone tells from what is known without a request whether there is nothing to be done about an item here and now, and when to look
+// at it again then. known is what is remembered of the item, as it is now if it is current; turn tells whether a slot is kept for it; hooks
+// are those of its type.
 func (r *reconciler) leaveAlone(
-	meta *metav1.PartialObjectMetadata, known entry, current, turn bool,
-) (wait time.Duration, alone bool) {
+	meta *metav1.PartialObjectMetadata, known entry, current, turn bool, hooks hook.Hooks,
+) (wait reconcile.Result, alone bool) {
 	key := r.lockKey(meta)
 	if r.leftToOthers(key) {
 		r.leave(key.Item, false)
-		return pluginPoll, true
+		return pollAfter(pluginPoll), true
 	}
 	view := r.locks.Look(key, meta.ResourceVersion)
 	switch view {
 	case lock.Elsewhere:
 		r.leave(key.Item, false)
-		return elsewherePoll, true
+		return pollAfter(elsewherePoll), true
 	case lock.Settled:
-		r.memory.settled(key.Item, meta.UID, meta.ResourceVersion)
-		return 0, true
+		asked := hooks.Version(sdkhook.ShouldReconcile)
+		if again, noted := readNote(r.locks.Left(key), asked); noted {
+			noted := entry{asked: asked, again: again}
+			if wait, rests := r.rests(meta, noted, hooks); rests {
+				r.memory.settled(key.Item, meta.UID, meta.ResourceVersion, asked, again)
+				return wait, true
+			}
+		}
 	default:
 	}
 	if wait := known.due.Sub(r.clock.Now()); current && wait > 0 && !turn {
-		return wait, true
+		return pollAfter(wait), true
 	}
 	if rank := r.locks.Rank(key); rank > 0 && view != lock.Ours && !r.slots.standBy(key.Item, placeOf(rank)) {
-		return maxStandBy, true
+		return pollAfter(maxStandBy), true
 	}
-	return 0, false
+	return reconcile.Result{}, false
+}
+
+// rests tells whether an item that has nothing to do is to be left alone, and until when. When its time has come, those replicas come first
+// that the item prefers.
+func (r *reconciler) rests(meta *metav1.PartialObjectMetadata, known entry, hooks hook.Hooks) (until reconcile.Result, rests bool) {
+	if !known.again.IsZero() {
+		known.again = known.again.Add(r.router.patienceFor(r.lockKey(meta)))
+	}
+	return r.until(known.again), known.rests(hooks.Version(sdkhook.ShouldReconcile), r.clock.Now())
 }
 
 // leftToOthers tells whether an item is left to replicas whose plugin runs, because the one here does not.

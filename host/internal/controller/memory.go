@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,8 +27,16 @@ type memory struct {
 type entry struct {
 	uid     types.UID
 	version string // the newest resourceVersion that this replica has seen the content of
-	// item is the content of a job under way; nil for an item that has nothing to do, whose content nobody needs.
+	// item is the content of a job under way, or of one that has just ended; nil for an item that has nothing to do, whose content nobody
+	// needs.
 	item *v1alpha1.DeployItem
+	// asked is the hook.Hooks.Version of the hooks that have said of an item that has nothing to do whether it is to be reconciled;
+	// empty if there are none.
+	asked string
+	// again is when hooks want the item to be looked at again; zero for no such time.
+	again time.Time
+	// raised is the generation of the item for which it was reported that hooks want a job too soon.
+	raised int64
 	// targetName and contextName are those of what the item uses.
 	targetName, contextName string
 	// pluginName is the plugin that the job under way is a matter of.
@@ -80,18 +89,34 @@ func (m *memory) previous(key types.NamespacedName, uid types.UID) entry {
 func (m *memory) idle(e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entries[keyOf(e.item)] = &entry{uid: e.item.UID, version: e.item.ResourceVersion, reported: e.reported}
+	m.entries[keyOf(e.item)] = &entry{
+		uid: e.item.UID, version: e.item.ResourceVersion, reported: e.reported, asked: e.asked, again: e.again, raised: e.raised,
+	}
+}
+
+// ended remembers an item whose job has just ended, and of which hooks are to say whether it is to be reconciled again.
+func (m *memory) ended(e entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entries[keyOf(e.item)] = &entry{
+		uid: e.item.UID, version: e.item.ResourceVersion, reported: e.reported, again: e.again, raised: e.raised, item: e.item,
+	}
 }
 
 // settled remembers that an item has nothing to do at a version, as another replica has noted.
-func (m *memory) settled(key types.NamespacedName, uid types.UID, version string) {
+func (m *memory) settled(key types.NamespacedName, uid types.UID, version, asked string, again time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entries[key] = &entry{uid: uid, version: version}
+	m.entries[key] = &entry{uid: uid, version: version, asked: asked, again: again}
 }
 
-// state tells what is remembered of an item: its UID, empty if nothing is, and the version at which it has nothing to do, or whether
-// its job goes on. One that waits in line for its turn has not begun.
+// rests tells whether an item that has nothing to do is to be left alone: asked are the hooks that are to have been asked.
+func (e entry) rests(asked string, now time.Time) bool {
+	return e.item == nil && e.asked == asked && (e.again.IsZero() || now.Before(e.again))
+}
+
+// state tells what is remembered of an item: its UID, empty if nothing is, and what is noted of one that has nothing to do for those who
+// come next, or whether its job goes on. One that waits in line for its turn has not begun.
 func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, goesOn bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,7 +128,7 @@ func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, go
 		return e.uid, "", false
 	}
 	if e.item == nil {
-		return e.uid, e.version, false
+		return e.uid, restingNote(e.version, e.asked, e.again), false
 	}
 	return e.uid, "", !contract.IsQueued(e.item)
 }
@@ -178,10 +203,17 @@ func (m *memory) turn(key types.NamespacedName, now time.Time) {
 func (m *memory) mended(ref reference, now time.Time) map[types.NamespacedName]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.retry(now, func(key types.NamespacedName, e *entry) bool {
+		uses := ref.kind == kindTarget && e.targetName == ref.name || ref.kind == kindContext && e.contextName == ref.name
+		return uses && key.Namespace == ref.namespace
+	})
+}
+
+// retry makes those jobs due that have met an error, and returns their plugins by their keys.
+func (m *memory) retry(now time.Time, which func(types.NamespacedName, *entry) bool) map[types.NamespacedName]string {
 	woken := map[types.NamespacedName]string{}
 	for key, e := range m.entries {
-		uses := ref.kind == kindTarget && e.targetName == ref.name || ref.kind == kindContext && e.contextName == ref.name
-		if e.item == nil || key.Namespace != ref.namespace || !uses {
+		if e.item == nil || !which(key, e) {
 			continue
 		}
 		e.woken = true // should it be worked on right now
@@ -191,6 +223,13 @@ func (m *memory) mended(ref reference, now time.Time) map[types.NamespacedName]s
 		}
 	}
 	return woken
+}
+
+// hooksMended makes all jobs of some types due that have met an error, and returns their plugins by their keys.
+func (m *memory) hooksMended(itemTypes []v1alpha1.DeployItemType, now time.Time) map[types.NamespacedName]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.retry(now, func(_ types.NamespacedName, e *entry) bool { return slices.Contains(itemTypes, e.item.Spec.Type) })
 }
 
 // forgetIdle has an item read again that has nothing to do.
@@ -274,6 +313,9 @@ func (m *memory) advance(before, after *metav1.PartialObjectMetadata) bool {
 	}
 	if !newer(after.ResourceVersion, e.version) {
 		return true
+	}
+	if e.asked != "" { // an annotation may be of interest to hooks
+		return false
 	}
 	if e.version != before.ResourceVersion || !onlyMetadataChanged(before, after) {
 		return false

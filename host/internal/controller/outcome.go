@@ -32,7 +32,15 @@ var errAbandoned = errors.New("the plugin's call was abandoned")
 
 // handleCallError deals with a call that has no outcome.
 func (j *job) handleCallError(ctx context.Context, err error) error {
+	var problem contract.Error
+	var unanswered *unansweredError
 	switch {
+	case errors.As(err, &unanswered):
+		return j.handleError(ctx, unanswered.problem, unanswered.note)
+	case errors.As(err, &problem):
+		return j.handleError(ctx, problem)
+	case errors.Is(err, errNotCalled) && ctx.Err() != nil:
+		return ctx.Err()
 	case ctx.Err() != nil && (errors.Is(err, plugin.ErrNotRunning) || errors.Is(err, plugin.ErrCrashed)):
 		return ctx.Err()
 	case ctx.Err() != nil:
@@ -169,7 +177,7 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 		if ref != nil {
 			item.Status.ExportReference = ref
 		}
-		contract.Succeed(item, j.clock.Now())
+		contract.SucceedWith(item, j.conditions, j.clock.Now())
 	})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 
+	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -12,6 +13,7 @@ type deployer interface {
 	Name() string
 	Info() plugin.Info
 	Call(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
+	Render(ctx context.Context, c plugin.Call) (*plugin.Rendered, error)
 }
 
 // plugins are all plugins as this package uses them; see plugin.Set.
@@ -19,6 +21,8 @@ type plugins interface {
 	Serving() []deployer
 	// For returns nil for a type that nobody serves.
 	For(itemType v1alpha1.DeployItemType) deployer
+	// Hooking are the plugins whose hooks run for deploy items of a type, in the order in which they do.
+	Hooking(itemType v1alpha1.DeployItemType) []hook.Plugin
 	// Running are the names of the plugins that take calls at the moment.
 	Running() map[string]bool
 }
@@ -43,6 +47,14 @@ func (s pluginSet) For(itemType v1alpha1.DeployItemType) deployer {
 		return p
 	}
 	return nil
+}
+
+func (s pluginSet) Hooking(itemType v1alpha1.DeployItemType) []hook.Plugin {
+	var hooking []hook.Plugin
+	for _, p := range s.set.Hooking(itemType) {
+		hooking = append(hooking, p)
+	}
+	return hooking
 }
 
 func (s pluginSet) Running() map[string]bool {

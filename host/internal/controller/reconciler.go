@@ -20,6 +20,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // outdatedPause lets the write settle that ours met before the item is read again. It doubles with each time in a row, up to
@@ -36,28 +37,31 @@ type reconciler struct {
 	selectors    responsibility.Selectors
 	abortTimeout time.Duration
 	maxCrashes   int
+	hookTimeout  time.Duration
+	schedule     schedule
 
-	cache    client.Reader // metadata of deploy items, Targets, Contexts
-	live     client.Reader
-	writer   *writer
-	exports  *exporter
-	targets  *target.Resolver
-	plugins  plugins
-	router   *router
-	memory   *memory
-	slots    *slots
-	locks    locks
-	recorder events.EventRecorder
-	clock    clock.WithTicker
-	random   func() float64
-	newJobID func() string
-	log      *slog.Logger
+	cache     client.Reader // metadata of deploy items, Targets, Contexts
+	live      client.Reader
+	writer    *writer
+	exports   *exporter
+	targets   *target.Resolver
+	plugins   plugins
+	httpHooks HTTPHooks // nil for none
+	router    *router
+	memory    *memory
+	slots     *slots
+	locks     locks
+	recorder  events.EventRecorder
+	clock     clock.WithTicker
+	random    func() float64
+	newJobID  func() string
+	log       *slog.Logger
 }
 
 var _ reconcile.Reconciler = (*reconciler)(nil)
 
 // Reconcile takes one look at a deploy item and does what is to be done with it. The numbers are those of the design's "way of
-// a DeployItem"; hooks (2, 6, 10, 14) have their places between them.
+// a DeployItem".
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	turn := r.slots.hasTurn(req.NamespacedName)
 	defer func() { r.router.turn(r.name, r.slots.settle(req.NamespacedName, turn)) }()
@@ -85,19 +89,21 @@ func (r *reconciler) look(ctx context.Context, req reconcile.Request, turn bool)
 		r.leave(req.NamespacedName, false)
 		return reconcile.Result{}, nil
 	}
-	if ours, err := r.mayBeOurs(ctx, meta); err != nil || !ours {
+	hooks := r.hooksFor(itemType)
+	if ours, err := r.mayBeOurs(ctx, meta); err != nil || !ours && !hooks.Has(sdkhook.DuringResponsibilityCheck) {
 		r.leave(req.NamespacedName, false)
 		return reconcile.Result{}, err
 	}
 	known, current := r.memory.recall(req.NamespacedName, meta.UID, meta.ResourceVersion)
-	if current && known.item == nil {
-		return reconcile.Result{}, nil
+	if wait, rests := r.rests(meta, known, hooks); current && rests {
+		return wait, nil
 	}
+	current = current && known.item != nil
 
 	// 7: what another replica works on, or has just finished, is not even read; nor is what it is to work on, as long as there is
 	// no slot that it could have here.
-	if wait, alone := r.leaveAlone(meta, known, current, turn); alone {
-		return pollAfter(wait), nil
+	if wait, alone := r.leaveAlone(meta, known, current, turn, hooks); alone {
+		return wait, nil
 	}
 
 	// 5: the item in full, and what is to be done with it.
@@ -117,6 +123,19 @@ func (r *reconciler) look(ctx context.Context, req reconcile.Request, turn bool)
 		r.leave(req.NamespacedName, false)
 		return reconcile.Result{}, nil
 	}
+
+	// 2, 4
+	pass, err := r.newPass(ctx, hooks, known.item)
+	if err != nil {
+		return r.conclude(ctx, req, nil, err)
+	}
+	if goesOn, err := pass.goesOn(ctx); err != nil {
+		return r.conclude(ctx, req, nil, r.hookFailed(known.item, err))
+	} else if !goesOn {
+		return pass.leaves(), nil
+	}
+
+	// 5, 6
 	decision, err := r.decide(ctx, &known)
 	if err != nil {
 		return r.conclude(ctx, req, nil, err)
@@ -125,17 +144,22 @@ func (r *reconciler) look(ctx context.Context, req reconcile.Request, turn bool)
 		r.leave(req.NamespacedName, false)
 		return reconcile.Result{}, nil
 	}
+	if decision, err = pass.shouldReconcile(ctx, &known, decision); err != nil {
+		return r.conclude(ctx, req, nil, r.hookFailed(known.item, err))
+	}
 	if decision.Action == contract.Nothing {
+		known.again = pass.again(known.again)
 		r.memory.idle(known)
-		return reconcile.Result{}, nil
+		return r.until(known.again), nil
 	}
 
-	// 7 to 13: the job.
+	// 7 to 14: the job.
 	j := r.newJob(p, r.memory.begin(known, r.name), decision)
+	j.pass = pass
 	return r.conclude(ctx, req, j, j.run(ctx))
 }
 
-// read reads an item in full. It returns nil without an error for one that is gone, or that turns out not to be ours.
+// read reads an item in full. It returns nil without an error for one that is gone, or whose type turns out to be another one.
 func (r *reconciler) read(ctx context.Context, req reconcile.Request) (*v1alpha1.DeployItem, error) {
 	item := &v1alpha1.DeployItem{}
 	if err := r.live.Get(ctx, req.NamespacedName, item); err != nil {
@@ -149,10 +173,6 @@ func (r *reconciler) read(ctx context.Context, req reconcile.Request) (*v1alpha1
 		r.leave(req.NamespacedName, false)
 		r.router.classify(item)
 		return nil, nil //nolint:nilnil // see above
-	}
-	if ours, err := r.isOurs(ctx, item); err != nil || !ours {
-		r.leave(req.NamespacedName, false)
-		return nil, err
 	}
 	return item, nil
 }
@@ -229,14 +249,28 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		r.leave(req.NamespacedName, true)
 		return reconcile.Result{}, nil
 	case j.finished() && contract.Decide(j.item, r.clock.Now()).Action == contract.Nothing:
-		r.memory.idle(j.entry)
-		return reconcile.Result{}, nil
+		return r.rest(j), nil
 	case j.finished(): // somebody asks for more
 		r.leave(req.NamespacedName, false)
 		return reconcile.Result{RequeueAfter: outdatedPause}, nil
 	}
+	if again := j.pass.again(j.again); !again.IsZero() {
+		j.due = earlier(j.due, again)
+	}
 	due := r.memory.underWay(j.entry, r.clock.Now())
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil
+}
+
+// rest remembers an item whose job has just ended, and says when to look at it again. Hooks that say whether an item is to be reconciled are asked at
+// once, in a reconcile of their own.
+func (r *reconciler) rest(j *job) reconcile.Result {
+	j.again = j.pass.again(j.again)
+	if r.hooksFor(j.item.Spec.Type).Has(sdkhook.ShouldReconcile) {
+		r.memory.ended(j.entry)
+		return pollAfter(time.Millisecond)
+	}
+	r.memory.idle(j.entry)
+	return r.until(j.again)
 }
 
 func pollAfter(wait time.Duration) reconcile.Result {

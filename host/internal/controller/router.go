@@ -273,8 +273,15 @@ func (r *router) surveyed(item *v1alpha1.DeployItem) {
 }
 
 // mended makes the jobs due that have met an error and use an object that has come or changed.
-func (r *router) mended(ref reference) {
-	woken := r.memory.mended(ref, r.now())
+func (r *router) mended(ref reference) { r.wake(r.memory.mended(ref, r.now())) }
+
+// hooksMended makes the jobs due of types whose HTTP hook has changed.
+func (r *router) hooksMended(itemTypes []v1alpha1.DeployItemType) {
+	r.wake(r.memory.hooksMended(itemTypes, r.now()))
+}
+
+// wake puts items into the queues of their plugins.
+func (r *router) wake(woken map[types.NamespacedName]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, plugin := range woken {
@@ -290,10 +297,5 @@ func (r *router) lookAgain(meta *metav1.PartialObjectMetadata) {
 
 // pluginsRun makes the jobs due that wait for one of these plugins to run.
 func (r *router) pluginsRun(running map[string]bool) {
-	woken := r.memory.wakeAll(running, r.now())
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key, plugin := range woken {
-		add(r.queues[plugin], key, priorityChange)
-	}
+	r.wake(r.memory.wakeAll(running, r.now()))
 }

@@ -48,9 +48,12 @@ func TestOneLock(t *testing.T) {
 	}
 	there.told = nil
 
-	here.release(key, "7")
+	here.release(key, "7 until noon")
 	there.see(key)
 	there.expectTold("the lock was given back", "freed item")
+	if here.Left(key) != "until noon" || there.Left(key) != "until noon" {
+		t.Errorf("the note of the last holder is read as %q and %q", here.Left(key), there.Left(key))
+	}
 	there.expectView("the item is as the holder has left it", key, "7", Settled)
 	there.expectView("the item has changed since", key, "8", Free)
 	here.expectView("it is known here, too", key, "7", Settled)

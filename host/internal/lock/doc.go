@@ -26,5 +26,6 @@
 //
 // Two annotations are ours. AnnotationProcess names the process that holds the lock, because a pod's name can have several, one after
 // the other; without it a write that only renews the holder might change nothing. AnnotationSettled is the resourceVersion of the item
-// at which the holder had nothing more to do with it: the other replicas need not read the item to know.
+// at which the holder had nothing more to do with it: the other replicas need not read the item to know. It may be followed by a note,
+// which is the host's business: when hooks want the item to be looked at again.
 package lock

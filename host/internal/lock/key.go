@@ -11,7 +11,8 @@ import (
 const (
 	// AnnotationProcess names the process that holds a lock; see replica.Replicas.Process. Other implementations set none.
 	AnnotationProcess = "host.pergola.dev/holder"
-	// AnnotationSettled is the resourceVersion of the locked item at which its last holder had nothing more to do with it.
+	// AnnotationSettled is the resourceVersion of the locked item at which its last holder had nothing more to do with it. After a space
+	// it may have a note of that holder.
 	AnnotationSettled = "host.pergola.dev/settled"
 
 	// kindDeployItem is the kind of the objects that are locked here.

@@ -136,6 +136,13 @@ func (l *Locker) Look(key Key, version string) View {
 	}
 }
 
+// Left is what the last holder of a lock that is Settled has left beside the version of the item; empty if there is nothing.
+func (l *Locker) Left(key Key) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.records[objectName(l.prefix, key)].note
+}
+
 // Holds tells whether a lock is held here.
 func (l *Locker) Holds(key Key) bool {
 	l.mu.Lock()

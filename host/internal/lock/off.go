@@ -13,6 +13,9 @@ type Off struct{}
 // Look tells that a lock is free.
 func (Off) Look(Key, string) View { return Free }
 
+// Left is empty.
+func (Off) Left(Key) string { return "" }
+
 // Holds tells that no lock is held.
 func (Off) Holds(Key) bool { return false }
 

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"cmp"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -16,18 +17,21 @@ type record struct {
 	version string
 	// podName and process are the holder; podName is empty if there is none, process if it is of another implementation.
 	podName, process string
-	// settled is the version of the item at which there was nothing to do; empty if that is not known.
-	settled string
+	// settled is the version of the item at which there was nothing to do; empty if that is not known. note is what else its last holder
+	// has left about that.
+	settled, note string
 }
 
 func recordOf(key Key, object *v1alpha1.SyncObject) record {
+	settled, note, _ := strings.Cut(object.Annotations[AnnotationSettled], " ")
 	return record{
 		key:     key,
 		uid:     object.UID,
 		version: object.ResourceVersion,
 		podName: object.Spec.PodName,
 		process: object.Annotations[AnnotationProcess],
-		settled: object.Annotations[AnnotationSettled],
+		settled: settled,
+		note:    note,
 	}
 }
 

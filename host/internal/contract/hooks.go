@@ -1,0 +1,82 @@
+package contract
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// The conditions about HTTP hooks, beside those that hooks report themselves.
+const (
+	// ConditionHookAnswered: whether the last call of the item's HTTP hook was answered as it should be; the message says what was wrong.
+	// Absent as long as nothing was wrong.
+	ConditionHookAnswered v1alpha1.ConditionType = "HookAnswered"
+	// ConditionFinalized: the item's HTTP hook has agreed to its deletion, so that it is not asked again.
+	ConditionFinalized v1alpha1.ConditionType = "Finalized"
+)
+
+const (
+	reasonAnswered    = "Answered"
+	reasonFinalized   = "HookFinalized"
+	reasonNotReported = "NotReported"
+	// reasonReported is that of a Ready condition which says what a hook has reported.
+	reasonReported = "HookReported"
+)
+
+// Report changes the conditions that an HTTP hook declares to those that it has reported: declared ones are there from the start, as
+// Unknown, and stay as they are until they are reported again. Those that are reported but not declared do not count.
+func Report(item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, reported []v1alpha1.Condition, now time.Time) {
+	for _, conditionType := range declared {
+		i := slices.IndexFunc(reported, func(c v1alpha1.Condition) bool { return c.Type == conditionType })
+		switch {
+		case i >= 0:
+			c := reported[i]
+			setCondition(&item.Status, conditionType, c.Status, c.Reason, c.Message, now, c.Codes...)
+		case condition(&item.Status, conditionType) == nil:
+			setCondition(&item.Status, conditionType, v1alpha1.ConditionUnknown, reasonNotReported, "the hook has not reported it yet", now)
+		}
+	}
+}
+
+// SucceedWith changes the status to that of a finished job, as Succeed does. The item is Ready if all conditions that its HTTP hook
+// declares are True.
+func SucceedWith(item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, now time.Time) {
+	Succeed(item, now)
+	ready := v1alpha1.ConditionTrue
+	var message string
+	for _, conditionType := range declared {
+		c := condition(&item.Status, conditionType)
+		if c == nil || c.Status == v1alpha1.ConditionTrue || ready == v1alpha1.ConditionFalse {
+			continue
+		}
+		if ready == v1alpha1.ConditionTrue || c.Status == v1alpha1.ConditionFalse {
+			ready, message = c.Status, string(c.Type)+": "+c.Message
+		}
+	}
+	if ready != v1alpha1.ConditionTrue {
+		setCondition(&item.Status, ConditionReady, ready, reasonReported, message, now)
+	}
+}
+
+// HookAnswered changes the status to that of an item whose HTTP hook has answered as it should.
+func HookAnswered(item *v1alpha1.DeployItem, now time.Time) {
+	if condition(&item.Status, ConditionHookAnswered) != nil {
+		setCondition(&item.Status, ConditionHookAnswered, v1alpha1.ConditionTrue, reasonAnswered, "the hook has answered", now)
+	}
+}
+
+// HookFailed changes the status to that of an item whose HTTP hook has not answered as it should.
+func HookFailed(item *v1alpha1.DeployItem, e Error, now time.Time) {
+	setCondition(&item.Status, ConditionHookAnswered, v1alpha1.ConditionFalse, e.Reason, e.Message, now)
+}
+
+// NoteFinalized changes the status to that of an item to whose deletion its HTTP hook has agreed.
+func NoteFinalized(item *v1alpha1.DeployItem, registration string, now time.Time) {
+	setCondition(&item.Status, ConditionFinalized, v1alpha1.ConditionTrue, reasonFinalized, registration, now)
+}
+
+// IsFinalized tells whether the HTTP hook of a registration has agreed to the deletion of an item.
+func IsFinalized(item *v1alpha1.DeployItem, registration string) bool {
+	return named(&item.Status, ConditionFinalized) == registration
+}

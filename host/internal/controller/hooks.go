@@ -1,0 +1,269 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/hook"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// hookRequeue is how soon an item is looked at again that hooks want to see again at once.
+const hookRequeue = time.Second
+
+// schedule bounds the jobs that hooks ask for.
+type schedule struct {
+	// minimum is the time between the beginnings of two jobs of an item. A job that hooks ask for begins up to jitter later than it is due,
+	// each item by a time of its own.
+	minimum, jitter time.Duration
+}
+
+// offset is how much later than it is due a job of an item begins. It is the same in all replicas.
+func (s schedule) offset(item *v1alpha1.DeployItem) time.Duration {
+	if s.jitter <= 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(item.UID))                   // it never fails
+	return time.Duration(h.Sum64() % uint64(s.jitter)) //nolint:gosec // it is less than jitter
+}
+
+// pass is one reconcile of an item as its hooks see it.
+type pass struct {
+	*reconciler
+	hooks  hook.Hooks
+	item   *v1alpha1.DeployItem
+	target *v1alpha1.Target
+	// overruled: a hook may have had the item worked on here although this host was not meant for it.
+	overruled bool
+	// result is that of all hooks so far.
+	result *sdkhook.Result
+}
+
+// hooksFor returns the hooks that run for a type of deploy items.
+func (r *reconciler) hooksFor(itemType v1alpha1.DeployItemType) hook.Hooks {
+	return hook.New(r.plugins.Hooking(itemType), r.hookTimeout)
+}
+
+// newPass begins a reconcile of an item. What only notes that a job has ended is no reconcile: no hook can hold it up.
+func (r *reconciler) newPass(ctx context.Context, hooks hook.Hooks, item *v1alpha1.DeployItem) (*pass, error) {
+	p := &pass{reconciler: r, item: item, overruled: hooks.Has(sdkhook.DuringResponsibilityCheck)}
+	if r.endsWithoutDeployer(item) || !hooks.Has(sdkhook.Types()...) {
+		return p, nil
+	}
+	p.hooks = hooks
+	if item.Spec.Target == nil {
+		return p, nil
+	}
+	target := &v1alpha1.Target{}
+	err := r.cache.Get(ctx, client.ObjectKey{Namespace: item.Namespace, Name: item.Spec.Target.Name}, target)
+	if apierrors.IsNotFound(err) {
+		return p, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Target: %w", err)
+	}
+	p.target = hook.WithoutContent(target)
+	return p, nil
+}
+
+// endsWithoutDeployer tells whether all that is to be done is to note that a job of this host's has ended.
+func (r *reconciler) endsWithoutDeployer(item *v1alpha1.DeployItem) bool {
+	switch contract.Decide(item, r.clock.Now()).Action {
+	case contract.TimedOut, contract.GiveUp, contract.Repair, contract.Settle:
+		return true
+	default:
+		return false
+	}
+}
+
+// run runs the hooks of a type. It returns their result, and adds it to that of the reconcile.
+func (p *pass) run(ctx context.Context, t sdkhook.Type) (*sdkhook.Result, error) {
+	if !p.hooks.Has(t) {
+		return nil, nil //nolint:nilnil // no opinion, see sdkhook.Func
+	}
+	item, target := p.item, p.target
+	if t == sdkhook.Start {
+		item, target = nil, nil
+	}
+	result, err := p.hooks.Run(ctx, t, item, target)
+	p.add(t, result)
+	return result, err
+}
+
+func (p *pass) add(t sdkhook.Type, result *sdkhook.Result) {
+	p.result = sdkhook.Aggregate(t, p.result, result)
+}
+
+// goesOn runs the hooks up to the one after the check of responsibility, and tells whether the reconcile goes on: the item is one that is
+// worked on here, and no hook ends the reconcile. The hooks during the check overrule it both ways.
+func (p *pass) goesOn(ctx context.Context) (bool, error) {
+	// 2
+	if result, err := p.run(ctx, sdkhook.Start); err != nil || aborts(result) {
+		return false, err
+	}
+	// 4
+	ours, err := p.isOurs(ctx, p.item)
+	if err != nil {
+		return false, err
+	}
+	result, err := p.run(ctx, sdkhook.DuringResponsibilityCheck)
+	switch {
+	case err != nil:
+		return false, err
+	case result != nil:
+		ours = !result.AbortReconcile
+	case p.overruled && p.endsWithoutDeployer(p.item):
+		ours = ours || p.claimed(p.item)
+	}
+	if !ours {
+		return false, nil
+	}
+	result, err = p.run(ctx, sdkhook.AfterResponsibilityCheck)
+	return err == nil && !aborts(result), err
+}
+
+// leaves ends a reconcile that does not go on, and returns when the next one is to come, if any: when hooks want it, or when the time of
+// a job under way is over.
+func (p *pass) leaves() reconcile.Result {
+	p.leave(keyOf(p.item), false)
+	again := p.again(time.Time{})
+	if deadline, err := contract.Deadline(p.item); err == nil && contract.IsUnderWay(p.item) && !deadline.IsZero() {
+		again = earlier(again, deadline)
+	}
+	return p.until(again)
+}
+
+// until returns when to look at an item again; never for the zero time.
+func (r *reconciler) until(again time.Time) reconcile.Result {
+	if again.IsZero() {
+		return reconcile.Result{}
+	}
+	return pollAfter(max(again.Sub(r.clock.Now()), time.Millisecond))
+}
+
+// earlier returns the earlier of two times, of which the zero one is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// shouldReconcile asks the hooks whether an item is to be reconciled. They can have a job set for one that has nothing to do, and cannot
+// stop one that has. It changes what is known of the item to when it is to be looked at again.
+func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contract.Decision) (contract.Decision, error) {
+	now := p.clock.Now()
+	planned := known.asked != "" && !known.again.IsZero() && !now.Before(known.again)
+	if !now.Before(known.again) {
+		known.again = time.Time{}
+	}
+	if !p.hooks.Has(sdkhook.ShouldReconcile) {
+		return decision, nil
+	}
+	result, err := p.hooks.Run(ctx, sdkhook.ShouldReconcile, p.item, p.target)
+	if err != nil {
+		return decision, err
+	}
+	known.asked = p.hooks.Version(sdkhook.ShouldReconcile)
+	switch {
+	case decision.Action != contract.Nothing:
+		p.add(sdkhook.ShouldReconcile, result)
+	case result != nil && !result.AbortReconcile:
+		decision.Action, known.again = p.enforce(known, planned)
+	default:
+		p.plan(known, result)
+	}
+	return decision, nil
+}
+
+// enforce tells whether the job that hooks ask for is set now, or when they are to be asked again.
+func (p *pass) enforce(known *entry, planned bool) (contract.Action, time.Time) {
+	now := p.clock.Now()
+	if earliest := p.earliest(); now.Before(earliest) {
+		p.reportRaised(known, earliest)
+		return contract.Nothing, earliest
+	}
+	if offset := p.schedule.offset(p.item); offset > 0 && !planned {
+		return contract.Nothing, now.Add(offset)
+	}
+	return contract.Start, time.Time{}
+}
+
+// plan notes when hooks want to be asked again that ask for no job now.
+func (p *pass) plan(known *entry, result *sdkhook.Result) {
+	if result == nil || result.RequeueAfter <= 0 || result.Requeue {
+		p.add(sdkhook.ShouldReconcile, result)
+		return
+	}
+	due := p.clock.Now().Add(result.RequeueAfter)
+	if earliest := p.earliest(); due.Before(earliest) {
+		p.reportRaised(known, earliest)
+		due = earliest
+	}
+	known.again = due.Add(p.schedule.offset(p.item))
+}
+
+// earliest is when the next job may begin that hooks ask for.
+func (p *pass) earliest() time.Time {
+	if last := p.item.Status.LastReconcileTime; last != nil {
+		return last.Add(p.schedule.minimum)
+	}
+	return time.Time{}
+}
+
+// reportRaised tells the user, once for each generation of an item, that hooks ask for jobs too often.
+func (p *pass) reportRaised(known *entry, earliest time.Time) {
+	if known.raised == p.item.Generation {
+		return
+	}
+	known.raised = p.item.Generation
+	if p.locks.Rank(p.lockKey(p.item)) > 0 { // one replica is enough
+		return
+	}
+	p.event(p.item, corev1.EventTypeWarning, "ReconcileIntervalRaised", fmt.Sprintf(
+		"the schedule asks for the next job earlier than %s after the last, which is the host's minimum interval; it begins at %s",
+		p.schedule.minimum, earliest.UTC().Format(time.RFC3339)))
+}
+
+// again is when the hooks of this reconcile want the next one, given when those of earlier ones want it; zero for no such time.
+func (p *pass) again(before time.Time) time.Time {
+	var wanted time.Time
+	switch {
+	case p.result == nil:
+	case p.result.Requeue:
+		wanted = p.clock.Now().Add(hookRequeue)
+	case p.result.RequeueAfter > 0:
+		wanted = p.clock.Now().Add(max(p.result.RequeueAfter, minPoll))
+	}
+	return earlier(before, wanted)
+}
+
+func aborts(result *sdkhook.Result) bool { return result != nil && result.AbortReconcile }
+
+// hookFailed tells the user and the operator of a hook that has failed before there was a job to note it with, and returns the error as it is.
+func (r *reconciler) hookFailed(item *v1alpha1.DeployItem, err error) error {
+	var e *hook.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	r.log.Warn("hook failed; the deploy item is looked at again later", "deployitem", item.Namespace+"/"+item.Name,
+		"hookPlugin", e.Plugin, "hookType", string(e.Type), "reason", e.Reason, "error", e.Message)
+	r.event(item, corev1.EventTypeWarning, e.Reason, e.Error())
+	return err
+}
+
+// asJobError is a hook's error as that of the job that it holds up.
+func asJobError(e *hook.Error) contract.Error {
+	return contract.Error{Codes: e.Codes, Operation: string(e.Type), Reason: e.Reason, Message: cut(e.Error(), maxMessage)}
+}

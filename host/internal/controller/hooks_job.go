@@ -1,0 +1,87 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/hook"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// heldUp is how long a job without a timeout is left alone that hooks hold up without a word on when to go on.
+const heldUp = 24 * time.Hour
+
+// runBefore runs the hooks before the job's operation, and tells whether the job goes on now. One that does not is tried again when its hooks want
+// that, or when something changes; otherwise its time runs out.
+func (j *job) runBefore(ctx context.Context) (goesOn bool, err error) {
+	for _, t := range []sdkhook.Type{sdkhook.BeforeAnyReconcile, j.beforeType()} {
+		result, err := j.pass.run(ctx, t)
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case err != nil:
+			return false, j.handleHookError(ctx, err)
+		case aborts(result):
+			return false, j.holdUp(ctx, t)
+		}
+	}
+	return true, nil
+}
+
+// beforeType is the type of the hooks before the job's operation.
+func (j *job) beforeType() sdkhook.Type {
+	switch {
+	case j.decision.Action == contract.Abort:
+		return sdkhook.BeforeAbort
+	case j.decision.Deletion:
+		return sdkhook.BeforeDelete
+	case j.decision.Force:
+		return sdkhook.BeforeForceReconcile
+	default:
+		return sdkhook.BeforeReconcile
+	}
+}
+
+// holdUp notes that a hook holds the job up.
+func (j *job) holdUp(ctx context.Context, t sdkhook.Type) error {
+	j.due = j.clock.Now().Add(j.pollInterval(heldUp))
+	waitingFor := fmt.Sprintf("a hook of type %s holds the job up", t)
+	if again := j.pass.again(time.Time{}); !again.IsZero() {
+		waitingFor += "; it is asked again"
+	}
+	j.log.Info("hook holds the job up", "hookType", string(t))
+	return j.wait(ctx, waitingFor)
+}
+
+// handleHookError deals with an error of a hook before the job's operation as with one of the deployer: it depends on its codes whether
+// the job is tried again.
+func (j *job) handleHookError(ctx context.Context, err error) error {
+	var e *hook.Error
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case e.Plugin == j.name && (errors.Is(err, plugin.ErrCrashed) || errors.Is(err, plugin.ErrNotRunning)):
+		return j.handleCallError(ctx, err)
+	default:
+		return j.handleError(ctx, asJobError(e))
+	}
+}
+
+// runEnd runs the hooks after the plugin has returned. What they have to say cannot change what has come of the job; an error has the item
+// looked at again.
+func (j *job) runEnd(ctx context.Context) error {
+	_, err := j.pass.run(ctx, sdkhook.End)
+	var e *hook.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	j.log.Warn("hook failed after the job was carried out", "hookPlugin", e.Plugin, "reason", e.Reason, "error", e.Message)
+	j.event(j.item, corev1.EventTypeWarning, e.Reason, e.Error())
+	return err
+}

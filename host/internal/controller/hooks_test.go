@@ -1,0 +1,667 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// hooked is a bench whose plugin has hooks of all types, or of some.
+type hooked struct {
+	*bench
+	// passed are the types of hooks that ran, and the calls of the plugin between them.
+	passed []string
+	// results are what the hooks of a type return, and errs their errors; none without an entry.
+	results map[sdkhook.Type]*sdkhook.Result
+	failing map[sdkhook.Type]error
+	// seen is the item as the hooks of a type have got it last.
+	seen    map[sdkhook.Type]*v1alpha1.DeployItem
+	targets map[sdkhook.Type]*v1alpha1.Target
+}
+
+func newHooked(t *testing.T, answer answer, types []sdkhook.Type, modify ...func(*v1alpha1.DeployItem)) *hooked {
+	t.Helper()
+	b := &hooked{
+		results: map[sdkhook.Type]*sdkhook.Result{}, failing: map[sdkhook.Type]error{},
+		seen: map[sdkhook.Type]*v1alpha1.DeployItem{}, targets: map[sdkhook.Type]*v1alpha1.Target{},
+	}
+	b.bench = newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		b.passed = append(b.passed, "call "+string(op))
+		return answer(ctx, op, o)
+	}, modify...)
+	for _, hookType := range types {
+		b.plugin.capabilities.HookTypes = append(b.plugin.capabilities.HookTypes, string(hookType))
+	}
+	b.plugin.hooks = func(_ context.Context, hookType sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+		b.passed = append(b.passed, string(hookType))
+		b.seen[hookType], b.targets[hookType] = item.DeepCopy(), target
+		if err := b.failing[hookType]; err != nil {
+			return nil, err
+		}
+		return []plugin.HookOutcome{{}, {Result: b.results[hookType]}}, nil
+	}
+	return b
+}
+
+func (b *hooked) expectPassed(reason string, want ...string) {
+	b.t.Helper()
+	if diff := cmp.Diff(want, b.passed); diff != "" {
+		b.t.Errorf("%s (-want +got):\n%s", reason, diff)
+	}
+	b.passed = nil
+}
+
+func done(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
+	return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+}
+
+var checks = []string{"Start", "DuringResponsibilityCheck", "AfterResponsibilityCheck", "ShouldReconcile"}
+
+// trace is what is passed in a reconcile that calls the plugin, before the next one, which asks whether there is more to do.
+func trace(before, operation string) []string {
+	return slices.Concat(checks, []string{"BeforeAnyReconcile", before, "call " + operation, "End"}, checks)
+}
+
+func TestHooksOfAnOperation(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		reason string
+		before func(b *hooked)
+		want   []string
+	}{
+		"reconcile": {
+			reason: "a job", before: func(b *hooked) { b.setJob() },
+			want: trace("BeforeReconcile", "Reconcile"),
+		},
+		"force-reconcile": {
+			reason: "a user insists", before: func(b *hooked) { b.annotate(v1alpha1.OperationForceReconcile) },
+			want: trace("BeforeForceReconcile", "ForceReconcile"),
+		},
+		"force-reconcile of a deployer that has none": {
+			reason: "the hook is about what the user wants, the call about what the deployer can do",
+			before: func(b *hooked) {
+				b.plugin.capabilities.ForceReconcile = false
+				b.annotate(v1alpha1.OperationForceReconcile)
+			},
+			want: trace("BeforeForceReconcile", "Reconcile"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHooked(t, done, sdkhook.Types())
+			b.plugin.capabilities.ForceReconcile = true
+			tc.before(b)
+			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+				t.Fatalf("%s: %s", tc.reason, describe(item))
+			}
+			b.expectPassed(tc.reason, tc.want...)
+			if b.seen[sdkhook.Start] != nil || b.targets[sdkhook.Start] != nil {
+				t.Error("Start has got an item or a target")
+			}
+			for _, hookType := range []sdkhook.Type{sdkhook.AfterResponsibilityCheck, sdkhook.End} {
+				if item := b.seen[hookType]; item == nil || item.UID != b.item.UID {
+					t.Errorf("%s has got the item %v", hookType, item)
+				}
+			}
+		})
+	}
+}
+
+func (b *bench) annotate(operation string) {
+	b.t.Helper()
+	item := b.read()
+	item.Annotations[v1alpha1.OperationAnnotation] = operation
+	if err := admin.Update(b.t.Context(), item); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestHooksOfADeletion(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, sdkhook.Types())
+	b.setJob()
+	b.drive()
+	b.passed = nil
+	remove(t, b.item)
+	b.setJob()
+	if item := b.drive(); item != nil {
+		t.Fatalf("expected it to be gone, but found %s", describe(item))
+	}
+	b.expectPassed("a deletion", slices.Concat(checks, []string{"BeforeAnyReconcile", "BeforeDelete", "call Delete", "End"})...)
+}
+
+func TestHooksOfAnAbort(t *testing.T) {
+	t.Parallel()
+	for _, own := range []bool{true, false} {
+		t.Run(fmt.Sprintf("with Abort %t", own), func(t *testing.T) {
+			t.Parallel()
+			b := newHooked(t, func(_ context.Context, op plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
+				if op == plugin.Abort {
+					return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+				}
+				return waits("it")
+			}, sdkhook.Types())
+			b.plugin.capabilities.Abort = own
+			b.setJob()
+			b.look(t.Context())
+			b.expectPassed("a job that waits", slices.Concat(checks, []string{"BeforeAnyReconcile", "BeforeReconcile", "call Reconcile", "End"})...)
+			b.annotate(v1alpha1.OperationAbort)
+			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed {
+				t.Fatal(describe(item))
+			}
+			want := trace("BeforeAbort", "Abort")
+			if !own {
+				want = slices.DeleteFunc(want, func(s string) bool { return s == "call Abort" })
+			}
+			b.expectPassed("an abort", want...)
+		})
+	}
+}
+
+// TestNoHooksNoCalls: a type without hooks costs nothing.
+func TestNoHooksNoCalls(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, nil)
+	b.setJob()
+	b.drive()
+	b.expectPassed("no hooks", "call Reconcile")
+
+	b = newHooked(t, done, []sdkhook.Type{sdkhook.End})
+	b.setJob()
+	b.drive()
+	b.expectPassed("one type", "call Reconcile", "End")
+}
+
+func TestHooksOverruleResponsibility(t *testing.T) {
+	t.Parallel()
+	notSelected := func(b *hooked) {
+		selectors, errs := responsibility.Compile([]v1alpha1.TargetSelector{{Targets: []v1alpha1.ObjectReference{{Namespace: b.item.Namespace, Name: "none"}}}}, nil)
+		if len(errs) > 0 {
+			b.t.Fatal(errs)
+		}
+		b.selectors = selectors
+	}
+	withTarget := func(item *v1alpha1.DeployItem) { item.Spec.Target = &v1alpha1.ObjectReference{Name: "target"} }
+	for name, tc := range map[string]struct {
+		reason   string
+		selected bool
+		result   *sdkhook.Result
+		works    bool
+	}{
+		"no opinion":                 {reason: "the check decides", selected: true, works: true},
+		"no opinion about others'":   {reason: "the check decides", works: false},
+		"not ours":                   {reason: "the hook overrules a check that says yes", selected: true, result: &sdkhook.Result{AbortReconcile: true}},
+		"ours":                       {reason: "the hook overrules a check that says no", result: &sdkhook.Result{}, works: true},
+		"ours, as the check says":    {reason: "both agree", selected: true, result: &sdkhook.Result{}, works: true},
+		"not ours, as the check too": {reason: "both agree", result: &sdkhook.Result{AbortReconcile: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHooked(t, done, []sdkhook.Type{sdkhook.DuringResponsibilityCheck}, withTarget)
+			create(t, &v1alpha1.Target{
+				ObjectMeta: metav1.ObjectMeta{Namespace: b.item.Namespace, Name: "target"},
+				Spec:       v1alpha1.TargetSpec{Type: "example.org/target", Configuration: &runtime.RawExtension{Raw: []byte(`{"password":"secret"}`)}},
+			})
+			if !tc.selected {
+				notSelected(b)
+			}
+			b.results[sdkhook.DuringResponsibilityCheck] = tc.result
+			b.setJob()
+			before := b.read().ResourceVersion
+			item := b.drive()
+			if works := item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded; works != tc.works {
+				t.Errorf("%s: %s (errors %v)", tc.reason, describe(item), b.errs)
+			}
+			if !tc.works && item.ResourceVersion != before {
+				t.Errorf("%s: the item was written", tc.reason)
+			}
+			if target := b.targets[sdkhook.DuringResponsibilityCheck]; target == nil || target.Spec.Configuration != nil || target.Name != "target" {
+				t.Errorf("unexpected target of the hook: %v", target)
+			}
+		})
+	}
+}
+
+// TestHooksEndAReconcile: what comes before the job is picked up leaves it as it is.
+func TestHooksEndAReconcile(t *testing.T) {
+	t.Parallel()
+	for _, hookType := range []sdkhook.Type{sdkhook.Start, sdkhook.AfterResponsibilityCheck} {
+		t.Run(string(hookType), func(t *testing.T) {
+			t.Parallel()
+			b := newHooked(t, done, []sdkhook.Type{hookType})
+			b.results[hookType] = &sdkhook.Result{AbortReconcile: true, RequeueAfter: 7 * time.Second}
+			jobID := b.setJob()
+			before := b.read().ResourceVersion
+			if wait := b.look(t.Context()); wait != 7*time.Second {
+				t.Errorf("expected the next look after 7s, but found %s", wait)
+			}
+			if item := b.read(); item.ResourceVersion != before || len(b.calls) != 0 {
+				t.Errorf("expected the item as it was, but found %s, calls %v", describe(item), b.calls)
+			}
+			b.results[hookType] = nil
+			b.clock.Step(7 * time.Second)
+			if item := b.drive(); item.Status.JobIDFinished != jobID {
+				t.Error(describe(item))
+			}
+		})
+	}
+}
+
+// TestHooksHoldAJobUp: the job stays unfinished until its hooks let it go on, or its time is over.
+func TestHooksHoldAJobUp(t *testing.T) {
+	t.Parallel()
+	timeout := func(item *v1alpha1.DeployItem) {
+		item.Spec.Timeout = "1m"
+	}
+	for _, hookType := range []sdkhook.Type{sdkhook.BeforeAnyReconcile, sdkhook.BeforeReconcile} {
+		for name, tc := range map[string]struct {
+			reason string
+			result sdkhook.Result
+			next   time.Duration
+		}{
+			"after a time": {reason: "the hook says when", result: sdkhook.Result{RequeueAfter: 7 * time.Second}, next: 7 * time.Second},
+			"at once":      {reason: "a second is soon enough, and no loop", result: sdkhook.Result{Requeue: true}, next: time.Second},
+			"no word":      {reason: "its time runs out", next: time.Minute},
+		} {
+			t.Run(string(hookType)+" "+name, func(t *testing.T) {
+				t.Parallel()
+				b := newHooked(t, done, []sdkhook.Type{hookType}, timeout)
+				tc.result.AbortReconcile = true
+				b.results[hookType] = &tc.result
+				jobID := b.setJob()
+				wait := b.look(t.Context())
+				if wait > tc.next+time.Second || wait < tc.next-time.Second {
+					t.Errorf("%s: expected the next look after %s, but found %s", tc.reason, tc.next, wait)
+				}
+				item := b.read()
+				if item.Status.Phase != v1alpha1.DeployItemPhaseProgressing || item.Status.JobIDFinished == jobID || !strings.Contains(contract.WaitingFor(item), string(hookType)) {
+					t.Errorf("%s: %s, waits for %q", tc.reason, describe(item), contract.WaitingFor(item))
+				}
+				if name == "no word" {
+					if item = b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || len(b.calls) != 0 {
+						t.Errorf("%s: %s, calls %v", tc.reason, describe(item), b.calls)
+					}
+					return
+				}
+				b.results[hookType] = nil
+				b.clock.Step(wait)
+				if item = b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.JobIDFinished != jobID {
+					t.Errorf("%s: %s", tc.reason, describe(item))
+				}
+			})
+		}
+	}
+}
+
+// TestErrorsOfHooks: nothing is done as if the hook had agreed.
+func TestErrorsOfHooks(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for _, hookType := range sdkhook.Types() {
+		if slices.Contains([]sdkhook.Type{sdkhook.BeforeAbort, sdkhook.BeforeDelete, sdkhook.BeforeForceReconcile, sdkhook.End}, hookType) {
+			continue // they are passed elsewhere, or not before the call
+		}
+		t.Run(string(hookType), func(t *testing.T) {
+			t.Parallel()
+			b := newHooked(t, done, []sdkhook.Type{hookType})
+			b.failing[hookType] = broken
+			jobID := b.setJob()
+			for range 3 {
+				b.clock.Step(b.look(t.Context()))
+			}
+			item := b.read()
+			if len(b.calls) != 0 || item.Status.JobIDFinished == jobID {
+				t.Errorf("expected no call, but found %v, %s", b.calls, describe(item))
+			}
+			if before := strings.HasPrefix(string(hookType), "Before"); before != (item.Status.LastError != nil) {
+				t.Errorf("expected an error in the status: %t, but found %v", before, item.Status.LastError)
+			} else if before && (!strings.Contains(item.Status.LastError.Message, "broken") || item.Status.LastError.Operation != string(hookType)) {
+				t.Errorf("unexpected error: %v", item.Status.LastError)
+			}
+			b.failing[hookType] = nil
+			b.clock.Step(time.Minute)
+			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.JobIDFinished != jobID {
+				t.Errorf("%s (errors %v)", describe(item), b.errs)
+			}
+		})
+	}
+}
+
+func TestErrorCodesOfHooks(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.BeforeReconcile})
+	b.plugin.hooks = func(context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+		return []plugin.HookOutcome{{Error: &plugin.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Message: "not on a Friday"}}}, nil
+	}
+	jobID := b.setJob()
+	item := b.drive()
+	if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobIDFinished != jobID || len(b.calls) != 0 {
+		t.Errorf("%s, calls %v", describe(item), b.calls)
+	}
+	if want := `BeforeReconcile hook of the plugin "one": not on a Friday`; item.Status.LastError.Message != want || item.Status.LastError.Reason != "HookFailed" {
+		t.Errorf("unexpected error: %v", item.Status.LastError)
+	}
+}
+
+// TestNoHookHoldsUpTheEnd: a job whose time is over ends, whatever its hooks are up to.
+func TestNoHookHoldsUpTheEnd(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return waits("it") }, sdkhook.Types())
+	jobID := b.setJob()
+	b.look(t.Context())
+	for _, hookType := range sdkhook.Types() {
+		b.failing[hookType] = errors.New("broken")
+	}
+	b.clock.Step(time.Hour)
+	b.passed = nil
+	for range 3 {
+		b.clock.Step(b.look(t.Context()))
+	}
+	if item := b.read(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobIDFinished != jobID {
+		t.Errorf("%s (errors %v)", describe(item), b.errs)
+	}
+}
+
+// due is a ShouldReconcile hook with a schedule: every so often after the last job.
+func (b *hooked) due(every time.Duration) {
+	b.plugin.hooks = func(_ context.Context, _ sdkhook.Type, item *v1alpha1.DeployItem, _ *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+		b.passed = append(b.passed, "asked")
+		if item.Status.LastReconcileTime == nil {
+			return []plugin.HookOutcome{{}}, nil
+		}
+		wait := item.Status.LastReconcileTime.Add(every).Sub(b.clock.Now())
+		return []plugin.HookOutcome{{Result: &sdkhook.Result{AbortReconcile: wait > 0, RequeueAfter: max(wait, 0)}}}, nil
+	}
+}
+
+// TestScheduledJobs: a hook has jobs begin in time, each with an ID of its own, and nothing else happens between them.
+func TestScheduledJobs(t *testing.T) {
+	t.Parallel()
+	const every, jobs = time.Minute, 50
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.due(every)
+	seen := map[string]bool{b.setJob(): true}
+	last := time.Time{}
+	for len(seen) < jobs {
+		wait := b.look(t.Context())
+		if wait == 0 {
+			t.Fatalf("nothing is due: %s", describe(b.read()))
+		}
+		b.clock.Step(wait)
+		item := b.read()
+		if began := item.Status.LastReconcileTime; began != nil && began.After(last) {
+			if gap := began.Sub(last); !last.IsZero() && (gap < every || gap > every+2*time.Second) {
+				t.Fatalf("a job began %s after the last", gap)
+			}
+			last = began.Time
+			if seen[item.Status.JobID] && len(seen) > 1 {
+				t.Fatalf("the job %s has run before", item.Status.JobID)
+			}
+			seen[item.Status.JobID] = true
+		}
+	}
+	if len(b.calls) != jobs {
+		t.Errorf("expected %d calls, but found %d", jobs, len(b.calls))
+	}
+	if asked := len(b.passed) - len(b.calls); asked > 3*jobs {
+		t.Errorf("the hooks were asked %d times for %d jobs", asked, jobs)
+	}
+}
+
+func TestScheduledJobsHaveAMinimumInterval(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.due(time.Second)
+	b.schedule.minimum = 10 * time.Second
+	b.setJob()
+	var began []time.Time
+	for len(b.calls) < 4 {
+		calls := len(b.calls)
+		b.clock.Step(b.look(t.Context()))
+		if len(b.calls) > calls {
+			began = append(began, b.read().Status.LastReconcileTime.Time)
+		}
+	}
+	for i := 1; i < len(began); i++ {
+		if gap := began[i].Sub(began[i-1]); gap < 10*time.Second || gap > 12*time.Second {
+			t.Errorf("job %d began %s after the last", i, gap)
+		}
+	}
+	told := 0
+	for len(b.events.Events) > 0 {
+		if strings.Contains(<-b.events.Events, "ReconcileIntervalRaised") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("expected one event about it, but found %d", told)
+	}
+}
+
+// TestAHookThatAlwaysWantsAJob cannot keep the host busy with an item.
+func TestAHookThatAlwaysWantsAJob(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.results[sdkhook.ShouldReconcile] = &sdkhook.Result{Requeue: true}
+	b.schedule.minimum = 10 * time.Second
+	b.setJob()
+	start := b.clock.Now()
+	for b.clock.Since(start) < 100*time.Second {
+		b.clock.Step(b.look(t.Context()))
+	}
+	if len(b.calls) < 9 || len(b.calls) > 11 {
+		t.Errorf("expected a job every 10s of 100s, but found %d", len(b.calls))
+	}
+}
+
+// TestHooksStopNoNeededJob: what somebody has set is done.
+func TestHooksStopNoNeededJob(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.results[sdkhook.ShouldReconcile] = &sdkhook.Result{AbortReconcile: true}
+	jobID := b.setJob()
+	if item := b.drive(); item.Status.JobIDFinished != jobID || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		t.Error(describe(item))
+	}
+}
+
+// TestHooksAreAskedWhenTheItemChanges: a hook can have the first job set, and is asked again when an annotation changes.
+func TestHooksAreAskedWhenTheItemChanges(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.drive()
+	b.expectPassed("it is new", "ShouldReconcile")
+	if wait := b.look(t.Context()); wait != 0 {
+		t.Errorf("look again after %s", wait)
+	}
+	b.expectPassed("it was asked, and nothing has changed")
+	before := b.metadata(t)
+	touch(t, b.item)
+	if b.memory.advance(before, b.metadata(t)) {
+		t.Error("the change was taken for one that is of no interest")
+	}
+	b.results[sdkhook.ShouldReconcile] = &sdkhook.Result{}
+	b.look(t.Context())
+	b.expectPassed("it has changed", "ShouldReconcile", "call Reconcile")
+}
+
+func (b *bench) metadata(t *testing.T) *metav1.PartialObjectMetadata {
+	t.Helper()
+	meta := NewMetadata()
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(b.item), meta); err != nil {
+		t.Fatal(err)
+	}
+	return meta
+}
+
+// TestJobsSetMeanwhileWin: a job of Landscaper's that comes in the moment in which one is due is the one that is done.
+func TestJobsSetMeanwhileWin(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.due(time.Minute)
+	b.setJob()
+	b.look(t.Context())
+	b.clock.Step(b.look(t.Context()) + time.Minute)
+	var landscapers string
+	b.write = func(_ int, do func() error) error {
+		if landscapers == "" {
+			landscapers = b.setJob()
+		}
+		return do()
+	}
+	for tries := 0; tries < 10 && (landscapers == "" || b.read().Status.JobIDFinished != landscapers); tries++ {
+		b.clock.Step(b.look(t.Context()))
+	}
+	if item := b.read(); item.Status.JobIDFinished != landscapers || len(b.calls) != 2 || b.calls[1] != "Reconcile "+landscapers {
+		t.Errorf("expected job %s, but found %s, calls %v", landscapers, describe(item), b.calls)
+	}
+}
+
+// TestHookOfAnotherPlugin: the hooks of a plugin that serves nothing run for the items of others, in order, and their results count
+// together.
+func TestHookOfAnotherPlugin(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.BeforeReconcile})
+	other := &fakeDeployer{name: "policy", itemType: testType, capabilities: plugin.Capabilities{HookTypes: []string{"BeforeReconcile"}}}
+	var held bool
+	other.hooks = func(context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+		b.passed = append(b.passed, "policy")
+		return []plugin.HookOutcome{{Result: &sdkhook.Result{AbortReconcile: held, RequeueAfter: time.Second}}}, nil
+	}
+	b.plugins.(*fakePlugins).hooking = []*fakeDeployer{other}
+	held = true
+	b.setJob()
+	b.clock.Step(b.look(t.Context()))
+	b.expectPassed("one of both holds the job up", "BeforeReconcile", "policy")
+	held = false
+	b.look(t.Context())
+	b.expectPassed("none does any more", "BeforeReconcile", "policy", "call Reconcile")
+}
+
+func TestOffset(t *testing.T) {
+	t.Parallel()
+	item := func() *v1alpha1.DeployItem {
+		i := &v1alpha1.DeployItem{}
+		i.UID = types.UID(uuid.NewString())
+		return i
+	}
+	if got := (schedule{}).offset(item()); got != 0 {
+		t.Errorf("without jitter: %s", got)
+	}
+	const jitter, items, parts = time.Hour, 10000, 10
+	s := schedule{jitter: jitter}
+	var counts [parts]int
+	for range items {
+		one := item()
+		offset := s.offset(one)
+		if offset < 0 || offset >= jitter || offset != s.offset(one) {
+			t.Fatalf("unexpected offset: %s", offset)
+		}
+		counts[offset*parts/jitter]++
+	}
+	for i, n := range counts {
+		if n < items/parts/2 || n > items/parts*2 {
+			t.Errorf("%d of %d items are in part %d of %d", n, items, i, parts)
+		}
+	}
+}
+
+// TestJitter: a job that is due begins later, by the item's own time, also if it became due while nobody looked.
+func TestJitter(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.due(time.Minute)
+	b.schedule.jitter = time.Hour
+	b.setJob()
+	b.look(t.Context())
+	item := b.read()
+	offset := b.schedule.offset(item)
+	wait := b.look(t.Context())
+	if want := time.Minute + offset; wait < want-2*time.Second || wait > want+time.Second {
+		t.Errorf("expected the next look after %s, but found %s", want, wait)
+	}
+	b.memory.forget(keyOf(item)) // another host
+	b.clock.Step(2 * time.Hour)
+	if wait = b.look(t.Context()); wait != offset || len(b.calls) != 1 {
+		t.Errorf("expected a job after %s, but found %s, calls %v", offset, wait, b.calls)
+	}
+	b.clock.Step(wait)
+	if b.look(t.Context()); len(b.calls) != 2 {
+		t.Errorf("expected a job, but found %v", b.calls)
+	}
+}
+
+// TestHooksAreAskedAboutWhatIsKnownToRest: that an item was seen to have nothing to do does not mean that its hooks want nothing.
+func TestHooksAreAskedAboutWhatIsKnownToRest(t *testing.T) {
+	t.Parallel()
+	for name, remember := range map[string]func(b *hooked, item *v1alpha1.DeployItem){
+		"listed at the start": func(b *hooked, item *v1alpha1.DeployItem) { b.memory.surveyed(item) },
+		"noted by others": func(b *hooked, item *v1alpha1.DeployItem) {
+			b.memory.settled(keyOf(item), item.UID, item.ResourceVersion, "", time.Time{})
+		},
+		"asked about before": func(b *hooked, item *v1alpha1.DeployItem) { b.memory.idle(entry{item: item, asked: "one=v0"}) },
+		"due while nobody looked": func(b *hooked, item *v1alpha1.DeployItem) {
+			b.memory.idle(entry{item: item, asked: "one=v1", again: b.clock.Now()})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+			remember(b, b.read())
+			b.look(t.Context())
+			b.expectPassed("first look", "ShouldReconcile")
+			b.look(t.Context())
+			b.expectPassed("second look")
+		})
+	}
+}
+
+func TestRestingNote(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, time.March, 1, 12, 0, 0, 123456789, time.UTC)
+	for name, tc := range map[string]struct {
+		reason      string
+		asked, mine string
+		again       time.Time
+		ok          bool
+	}{
+		"no hooks":           {reason: "nobody was to be asked", ok: true},
+		"the same hooks":     {reason: "they say never", asked: "a=1", mine: "a=1", ok: true},
+		"when to look again": {reason: "to the nanosecond", asked: "a=1", mine: "a=1", again: noon, ok: true},
+		"another version":    {reason: "it may say something else", asked: "a=1", mine: "a=2"},
+		"hooks only here":    {reason: "nobody has asked them", mine: "a=1"},
+		"hooks only there":   {reason: "they say nothing here", asked: "a=1"},
+		"another wish":       {reason: "a hook of another type wants it", again: noon, ok: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			version, note, _ := strings.Cut(restingNote("7", tc.asked, tc.again), " ")
+			again, ok := readNote(note, tc.mine)
+			if version != "7" || ok != tc.ok || ok && !again.Equal(tc.again) {
+				t.Errorf("%s: found %q %q, read as %s, %t", tc.reason, version, note, again, ok)
+			}
+		})
+	}
+	for _, note := range []string{"x", "x never", digestOf("a") + " noon", digestOf("a")} {
+		if _, ok := readNote(note, "a"); ok {
+			t.Errorf("%q was taken for a note", note)
+		}
+	}
+}

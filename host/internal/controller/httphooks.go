@@ -1,0 +1,190 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/httphook"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// HTTPHooks tells which HTTP hook is called for deploy items; see registration.Registry.
+type HTTPHooks interface {
+	// For returns the hook of a type; nil if it has none. The error says why there is one that cannot be called.
+	For(itemType v1alpha1.DeployItemType) (*httphook.Hook, error)
+	// Synced is closed when the hooks are known. Nothing is carried out before.
+	Synced() <-chan struct{}
+}
+
+// The operations of errors that concern an HTTP hook.
+const (
+	operationPreReconcile = "HookPreReconcile"
+	operationFinalize     = "HookFinalize"
+)
+
+// reasonHookNotReady is given to the error about a hook that cannot be called.
+const reasonHookNotReady = "HookNotReady"
+
+// httpHook returns the HTTP hook of the item; nil if it has none. What is registered and cannot be called is an error of the job: it must
+// not be carried out as if there were no hook.
+func (j *job) httpHook(operation string) (*httphook.Hook, error) {
+	if j.httpHooks == nil {
+		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error
+	}
+	found, err := j.httpHooks.For(j.item.Spec.Type)
+	if err != nil {
+		return nil, contract.Error{Operation: operation, Reason: reasonHookNotReady, Message: cut(err.Error(), maxMessage)}
+	}
+	return found, nil
+}
+
+// withHTTPHook carries out an operation of the plugin, with what the item's HTTP hook has to do with it. An error that is a contract.Error
+// has kept the plugin from being called.
+func (j *job) withHTTPHook(ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+	switch operation {
+	case plugin.Delete:
+		if err := j.finalize(ctx, c.Deadline); err != nil {
+			return nil, err
+		}
+	case plugin.Reconcile, plugin.ForceReconcile:
+		children, rendered, err := j.preReconcile(ctx, c)
+		if err != nil || rendered != nil {
+			return rendered, err
+		}
+		c.Children = children
+	case plugin.Abort:
+	}
+	c.DeployItem = j.snapshot()
+	return j.plugin.Call(ctx, operation, c, o)
+}
+
+// preReconcile has the HTTP hook look at the desired objects before the plugin applies them. It returns those that it wants instead; nil if
+// they stay as they are. failed is the outcome of the job if the plugin cannot tell the desired objects.
+func (j *job) preReconcile(ctx context.Context, c plugin.Call) (children []sdk.Child, failed *plugin.Outcome, err error) {
+	found, err := j.httpHook(operationPreReconcile)
+	if err != nil || found == nil || !found.Has(v1alpha1.HookPreReconcile) {
+		return nil, nil, err
+	}
+	ctx, cancel := untilDeadline(ctx, c.Deadline)
+	defer cancel()
+	c.DeployItem = j.snapshot()
+	rendered := &plugin.Rendered{}
+	if j.plugin.Info().Capabilities.Render {
+		if rendered, err = j.plugin.Render(ctx, c); err != nil {
+			return nil, nil, notCalled(ctx, err)
+		}
+	}
+	if len(rendered.Errors) > 0 {
+		return nil, &plugin.Outcome{Errors: rendered.Errors}, nil
+	}
+	answer, err := found.PreReconcile(ctx, j.name, c.DeployItem, rendered.Children)
+	if errors.Is(err, httphook.ErrChildren) {
+		return nil, nil, fmt.Errorf("%w: %w", plugin.ErrProtocol, err)
+	}
+	j.conditions = found.Conditions()
+	if err != nil {
+		return nil, nil, j.unanswered(ctx, operationPreReconcile, err)
+	}
+	err = j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
+		contract.HookAnswered(item, j.clock.Now())
+		contract.Report(item, j.conditions, answer.Conditions, j.clock.Now())
+	})
+	return answer.Children, nil, err
+}
+
+// finalize asks the HTTP hook before what the item has deployed is deleted. One that has agreed is not asked again.
+func (j *job) finalize(ctx context.Context, deadline time.Time) error {
+	found, err := j.httpHook(operationFinalize)
+	if err != nil || found == nil || !found.Has(v1alpha1.HookFinalize) {
+		return err
+	}
+	item := j.snapshot()
+	if contract.IsFinalized(item, found.Registration()) {
+		return nil
+	}
+	ctx, cancel := untilDeadline(ctx, deadline)
+	defer cancel()
+	if err := found.Finalize(ctx, j.name, item); err != nil {
+		if err := j.unanswered(ctx, operationFinalize, err); err != nil {
+			return err
+		}
+	}
+	return j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
+		contract.NoteFinalized(item, found.Registration(), j.clock.Now())
+	})
+}
+
+// unansweredError says that a hook has not answered as it should, and so ends this step of the job.
+type unansweredError struct {
+	problem contract.Error
+	note    change
+}
+
+func (e *unansweredError) Error() string { return e.problem.Message }
+
+// errNotCalled says that the host stops, and that the plugin has not been called.
+var errNotCalled = errors.New("the plugin was not called")
+
+// notCalled is the error of what comes before the call of the plugin.
+func notCalled(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", errNotCalled, context.Cause(ctx))
+	}
+	return err
+}
+
+// unanswered deals with a hook that has not answered as it should. It returns nil if the job goes on all the same, because the hook
+// says so, and else an *unansweredError.
+func (j *job) unanswered(ctx context.Context, operation string, err error) error {
+	var e *httphook.Error
+	if !errors.As(err, &e) {
+		return notCalled(ctx, err)
+	}
+	problem := contract.Error{Operation: operation, Reason: string(e.Reason), Message: cut(e.Error(), maxMessage), Terminal: e.Permanent}
+	note := func(item *v1alpha1.DeployItem) {
+		contract.HookFailed(item, problem, j.clock.Now())
+		contract.Report(item, j.conditions, nil, j.clock.Now())
+	}
+	if !e.Continue {
+		return &unansweredError{problem: problem, note: note}
+	}
+	j.log.Warn("HTTP hook failed and wants the job to go on", "registration", e.Registration, "error", problem.Message)
+	j.event(j.snapshot(), corev1.EventTypeWarning, problem.Reason, problem.Message+"; the job goes on, as the hook says")
+	return j.writeStatus(ctx, note)
+}
+
+// snapshot returns the item as it is, while somebody else may be at it.
+func (j *job) snapshot() *v1alpha1.DeployItem {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.item.DeepCopy()
+}
+
+// finalizeOnly asks the HTTP hook before a deletion that leaves behind what the item has deployed: what the hook has made elsewhere is its own
+// matter.
+func (j *job) finalizeOnly(ctx context.Context) error {
+	if !slices.Contains(j.item.Finalizers, v1alpha1.Finalizer) {
+		return nil
+	}
+	deadline, err := contract.Deadline(j.item)
+	if err != nil {
+		deadline = time.Time{} // what is wrong with the timeout is no reason to keep the item
+	}
+	return j.attended(ctx, func(ctx context.Context, _ *observer) error { return j.finalize(ctx, deadline) })
+}
+
+// untilDeadline ends a context at the deadline of a call; never for the zero one.
+func untilDeadline(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
+	if deadline.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline)
+}

@@ -1,0 +1,458 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/httphook"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// hookedByHTTP is a bench whose items have an HTTP hook, with a real server.
+type hookedByHTTP struct {
+	*bench
+	hook *httphook.Hook
+	// registered is why there is a hook that cannot be called; nil if it can.
+	registered error
+	// serve answers a request of the hook; {} if it is nil.
+	serve http.HandlerFunc
+
+	mu sync.Mutex
+	// requests are the bodies of the requests.
+	requests []hookRequest
+	// passed are the requests' phases and the calls of the plugin, in order, and children those that the plugin was called with last.
+	passed   []string
+	children []sdk.Child
+}
+
+type hookRequest struct {
+	Phase    string                                `json:"phase"`
+	Object   *v1alpha1.DeployItem                  `json:"object"`
+	Children map[string]*unstructured.Unstructured `json:"children"`
+}
+
+func (b *hookedByHTTP) For(v1alpha1.DeployItemType) (*httphook.Hook, error) {
+	if b.registered != nil {
+		return nil, b.registered
+	}
+	return b.hook, nil
+}
+
+func (b *hookedByHTTP) Synced() <-chan struct{} { return nil }
+
+func newHookedByHTTP(t *testing.T, answer answer, capabilities ...v1alpha1.HookCapability) *hookedByHTTP {
+	t.Helper()
+	b := &hookedByHTTP{}
+	b.bench = newBench(t, answer)
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	address, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.hook, err = httphook.New(httphook.Options{
+		Registration: "labels", URL: address, Capabilities: capabilities, Timeout: 20 * time.Second, Conditions: []v1alpha1.ConditionType{"Labelled"},
+		Metrics: httphook.NewMetrics(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.hook.Close)
+	b.httpHooks = b
+	b.plugin.call = func(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error) {
+		b.pass("call " + string(op))
+		b.children = c.Children
+		return b.answer(ctx, op, observer)
+	}
+	b.plugin.capabilities.Render = true
+	b.plugin.render = func(context.Context, plugin.Call) (*plugin.Rendered, error) {
+		return &plugin.Rendered{Children: []sdk.Child{{
+			Name: "manifests[0]", Object: json.RawMessage(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b"},"data":{"n":"1"}}`),
+		}}}, nil
+	}
+	return b
+}
+
+func (b *hookedByHTTP) pass(what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.passed = append(b.passed, what)
+}
+
+func (b *hookedByHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var request hookRequest
+	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	b.pass(request.Phase)
+	b.mu.Lock()
+	b.requests = append(b.requests, request)
+	b.mu.Unlock()
+	if b.serve != nil {
+		b.serve(w, r)
+	}
+}
+
+func (b *hookedByHTTP) expectPassed(reason string, want ...string) {
+	b.t.Helper()
+	if diff := cmp.Diff(want, b.passed); diff != "" {
+		b.t.Errorf("%s (-want +got):\n%s", reason, diff)
+	}
+	b.passed = nil
+}
+
+func TestHTTPHookChangesChildren(t *testing.T) {
+	t.Parallel()
+	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
+	b.serve = func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{
+			"children":{"configmap":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b","labels":{"x":"y"}},"data":{"n":"1"}}},
+			"object":{"status":{"phase":"Failed","jobIDFinished":"lie","conditions":[
+				{"type":"Labelled","status":"True","reason":"Labelled","message":"all"},{"type":"Ready","status":"False","reason":"Lie","message":"lie"}]}}}`))
+	}
+	jobID := b.setJob()
+	item := b.drive()
+	if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.JobIDFinished != jobID {
+		t.Fatalf("%s (errors %v)", describe(item), b.errs)
+	}
+	b.expectPassed("the hook comes first", "pre-reconcile", "call Reconcile")
+	if len(b.children) != 1 || b.children[0].Name != "manifests[0]" || !strings.Contains(string(b.children[0].Object), `"labels":{"x":"y"}`) {
+		t.Errorf("unexpected children of the call: %s", b.children)
+	}
+	request := b.requests[0]
+	if !slices.Contains(request.Object.Finalizers, v1alpha1.Finalizer) {
+		t.Error("the hook was called before the finalizer was there")
+	}
+	if request.Object.UID != item.UID || request.Children["configmap"] == nil {
+		t.Errorf("unexpected request: %+v", request)
+	}
+	if c := conditionOf(item, "Labelled"); c == nil || c.Status != v1alpha1.ConditionTrue || c.Message != "all" {
+		t.Errorf("unexpected condition: %v", c)
+	}
+	if c := conditionOf(item, "Ready"); c == nil || c.Status != v1alpha1.ConditionTrue {
+		t.Errorf("unexpected condition: %v", c)
+	}
+}
+
+func conditionOf(item *v1alpha1.DeployItem, conditionType v1alpha1.ConditionType) *v1alpha1.Condition {
+	i := slices.IndexFunc(item.Status.Conditions, func(c v1alpha1.Condition) bool { return c.Type == conditionType })
+	if i < 0 {
+		return nil
+	}
+	return &item.Status.Conditions[i]
+}
+
+// TestHTTPHookWithoutAnOpinion: nothing is changed, and the plugin renders for itself; what the hook declares is not known.
+func TestHTTPHookWithoutAnOpinion(t *testing.T) {
+	t.Parallel()
+	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
+	b.setJob()
+	item := b.drive()
+	if b.expectPassed("both", "pre-reconcile", "call Reconcile"); b.children != nil {
+		t.Errorf("unexpected children: %s", b.children)
+	}
+	if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		t.Error(describe(item))
+	}
+	for _, conditionType := range []v1alpha1.ConditionType{"Labelled", "Ready"} {
+		if c := conditionOf(item, conditionType); c == nil || c.Status != v1alpha1.ConditionUnknown {
+			t.Errorf("unexpected condition: %v", c)
+		}
+	}
+	if n := b.n; b.look(t.Context()) != 0 || b.n != n {
+		t.Error("the item does not come to rest")
+	}
+}
+
+func TestHTTPHookCapabilities(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		reason       string
+		capabilities []v1alpha1.HookCapability
+		want         []string
+	}{
+		"none":          {reason: "it is never called", want: []string{"call Reconcile", "call Delete"}},
+		"pre-reconcile": {reason: "not for a deletion", capabilities: []v1alpha1.HookCapability{"pre-reconcile"}, want: []string{"pre-reconcile", "call Reconcile", "call Delete"}},
+		"finalize":      {reason: "only for a deletion", capabilities: []v1alpha1.HookCapability{"finalize"}, want: []string{"call Reconcile", "finalize", "call Delete"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHookedByHTTP(t, done, tc.capabilities...)
+			b.setJob()
+			b.drive()
+			remove(t, b.item)
+			b.setJob()
+			if item := b.drive(); item != nil {
+				t.Errorf("%s: %s", tc.reason, describe(item))
+			}
+			b.expectPassed(tc.reason, tc.want...)
+		})
+	}
+}
+
+// TestHTTPHookErrors is the table of what a hook can say when it fails.
+func TestHTTPHookErrors(t *testing.T) {
+	t.Parallel()
+	values := []string{"", "true", "false"}
+	for _, phase := range []v1alpha1.HookCapability{v1alpha1.HookPreReconcile, v1alpha1.HookFinalize} {
+		for _, permanent := range values {
+			for _, goOn := range values {
+				t.Run(fmt.Sprintf("%s permanent=%s continue=%s", phase, permanent, goOn), func(t *testing.T) {
+					t.Parallel()
+					b := newHookedByHTTP(t, done, phase)
+					b.fails(permanent, goOn)
+					deletion := phase == v1alpha1.HookFinalize
+					jobID := b.setJob()
+					if deletion {
+						b.drive()
+						remove(t, b.item)
+						jobID = b.setJob()
+					}
+					b.passed, b.errs = nil, nil
+					b.clock.Step(b.look(t.Context()))
+					b.expectVerdict(deletion, permanent == "true", goOn == "true", jobID)
+				})
+			}
+		}
+	}
+}
+
+// fails has the hook answer with an error; of the fields of that those are set that are not empty.
+func (b *hookedByHTTP) fails(permanent, goOn string) {
+	fields := []string{`"message":"no room"`}
+	if permanent != "" {
+		fields = append(fields, `"permanent":`+permanent)
+	}
+	if goOn != "" {
+		fields = append(fields, `"continue":`+goOn)
+	}
+	b.serve = func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+		_, _ = fmt.Fprintf(w, "{%s}", strings.Join(fields, ","))
+	}
+}
+
+func (b *hookedByHTTP) expectVerdict(deletion, permanent, goOn bool, jobID string) {
+	b.t.Helper()
+	item := b.read()
+	operation, phase, failed, underWay := "HookPreReconcile", "pre-reconcile", v1alpha1.DeployItemPhaseFailed, v1alpha1.DeployItemPhaseProgressing
+	call := "call Reconcile"
+	if deletion {
+		operation, phase, failed, underWay = "HookFinalize", "finalize", v1alpha1.DeployItemPhaseDeleteFailed, v1alpha1.DeployItemPhaseDeleting
+		call = "call Delete"
+	}
+	if goOn {
+		b.expectPassed("the job goes on", phase, call)
+		if deletion && item != nil || !deletion && item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+			b.t.Errorf("the job does not go on: %s", describe(item))
+		}
+		return
+	}
+	b.expectPassed("the job does not go on", phase)
+	last := item.Status.LastError
+	if last == nil || last.Operation != operation || !strings.Contains(last.Message, "no room") {
+		b.t.Errorf("unexpected error: %v", last)
+	}
+	if c := conditionOf(item, "HookAnswered"); c == nil || c.Status != v1alpha1.ConditionFalse {
+		b.t.Errorf("unexpected condition: %v", c)
+	}
+	want := underWay
+	if permanent {
+		want = failed
+	}
+	if finished := item.Status.JobIDFinished == jobID; item.Status.Phase != want || finished != permanent {
+		b.t.Errorf("expected phase %s, finished %t, but found %s", want, permanent, describe(item))
+	}
+	b.serve = nil
+	if permanent {
+		if wait := b.look(b.t.Context()); wait != 0 {
+			b.t.Errorf("it is looked at again after %s", wait)
+		}
+		return
+	}
+	if item = b.drive(); deletion && item != nil || !deletion && item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		b.t.Errorf("the job does not go on when the hook answers: %s", describe(item))
+	}
+}
+
+// TestHTTPHookIsFinalizedOnce: a deletion that takes its time does not ask again, and one that leaves everything behind asks, too.
+func TestHTTPHookIsFinalizedOnce(t *testing.T) {
+	t.Parallel()
+	b := newHookedByHTTP(t, done, v1alpha1.HookFinalize)
+	b.setJob()
+	b.drive()
+	polls := 0
+	b.answer = func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
+		if polls++; polls < 3 {
+			return waits("what is left")
+		}
+		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+	}
+	remove(t, b.item)
+	b.setJob()
+	b.passed = nil
+	for range 3 {
+		b.look(t.Context())
+		b.clock.Step(time.Minute)
+		b.memory.forget(client.ObjectKeyFromObject(b.item)) // as another replica
+	}
+	b.expectPassed("one agreement is enough", "finalize", "call Delete", "call Delete", "call Delete")
+}
+
+func TestHTTPHookBeforeADeletionThatLeavesEverythingBehind(t *testing.T) {
+	t.Parallel()
+	b := newHookedByHTTP(t, done, v1alpha1.HookFinalize)
+	b.setJob()
+	b.drive()
+	item := b.read()
+	item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] = "true"
+	if err := admin.Update(t.Context(), item); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, b.item)
+	b.setJob()
+	b.passed = nil
+	b.fails("", "")
+	b.clock.Step(b.look(t.Context()))
+	if b.read() == nil {
+		t.Error("the item is gone although its hook has not agreed")
+	}
+	b.serve = nil
+	if item := b.drive(); item != nil {
+		t.Error(describe(item))
+	}
+	b.expectPassed("what the hook has made is its own matter", "finalize", "finalize")
+}
+
+// TestHTTPHookThatCannotBeCalled: what is registered is never passed over.
+func TestHTTPHookThatCannotBeCalled(t *testing.T) {
+	t.Parallel()
+	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile, v1alpha1.HookFinalize)
+	b.registered = errors.New("DeployerRegistration \"labels\": its Service is not there")
+	b.setJob()
+	wait := b.look(t.Context())
+	item := b.read()
+	if b.expectPassed("nothing is done"); item.Status.LastError == nil || item.Status.LastError.Reason != "HookNotReady" || wait == 0 {
+		t.Errorf("%s, next look after %s", describe(item), wait)
+	}
+	b.registered = nil
+	b.router.hooksMended([]v1alpha1.DeployItemType{"another"})
+	b.look(t.Context())
+	b.expectPassed("another type's hook is no reason to look")
+	b.router.hooksMended([]v1alpha1.DeployItemType{testType})
+	b.look(t.Context())
+	b.expectPassed("the hook has come", "pre-reconcile", "call Reconcile")
+}
+
+func TestHTTPHookOfADeployerThatCannotRender(t *testing.T) {
+	t.Parallel()
+	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
+	b.plugin.capabilities.Render = false
+	b.setJob()
+	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || len(b.requests[0].Children) != 0 {
+		t.Errorf("%s, children %v", describe(item), b.requests[0].Children)
+	}
+}
+
+func TestErrorsBeforeAnHTTPHook(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		reason   string
+		rendered *plugin.Rendered
+		err      error
+		phase    v1alpha1.DeployItemPhase
+		want     string
+	}{
+		"wrong configuration": {
+			reason:   "the deployer says so by its codes",
+			rendered: &plugin.Rendered{Errors: []plugin.Error{{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Reason: "ConfigInvalid", Message: "no"}}},
+			phase:    v1alpha1.DeployItemPhaseFailed, want: "ConfigInvalid",
+		},
+		"not running": {reason: "it is tried again", err: plugin.ErrNotRunning, phase: v1alpha1.DeployItemPhaseProgressing},
+		"crashed":     {reason: "it counts as any crash", err: plugin.ErrCrashed, phase: v1alpha1.DeployItemPhaseProgressing, want: "PluginCrashed"},
+		"no objects": {
+			reason:   "that is the plugin's fault",
+			rendered: &plugin.Rendered{Children: []sdk.Child{{Name: "a", Object: json.RawMessage(`{}`)}}},
+			phase:    v1alpha1.DeployItemPhaseProgressing, want: "PluginProtocolError",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
+			b.plugin.render = func(context.Context, plugin.Call) (*plugin.Rendered, error) { return tc.rendered, tc.err }
+			b.setJob()
+			b.look(t.Context())
+			item, got := b.read(), ""
+			if item.Status.LastError != nil {
+				got = item.Status.LastError.Reason
+			}
+			if item.Status.Phase != tc.phase || got != tc.want {
+				t.Errorf("%s: expected reason %q, but found %s", tc.reason, tc.want, describe(item))
+			}
+			b.expectPassed(tc.reason)
+		})
+	}
+}
+
+// TestHTTPHookIsInterrupted: a hook that takes its time is left when the job is over, and when the host stops.
+func TestHTTPHookIsInterrupted(t *testing.T) {
+	t.Parallel()
+	for name, interrupt := range map[string]func(b *hookedByHTTP, stop func()){
+		"an abort": func(b *hookedByHTTP, _ func()) {
+			b.annotate(v1alpha1.OperationAbort)
+			b.memory.changed(client.ObjectKeyFromObject(b.item))
+		},
+		"the host stops": func(_ *hookedByHTTP, stop func()) { stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			left := make(chan struct{})
+			b.serve = func(_ http.ResponseWriter, r *http.Request) {
+				interrupt(b, stop)
+				<-r.Context().Done()
+				close(left)
+			}
+			b.setJob()
+			b.look(ctx)
+			<-left
+			if b.expectPassed("the plugin is not called", "pre-reconcile"); b.read().Status.LastError != nil {
+				t.Errorf("unexpected error: %v", b.read().Status.LastError)
+			}
+		})
+	}
+}
+
+// TestOrderOfHooks: extension hooks come before the HTTP hook, and after the plugin.
+func TestOrderOfHooks(t *testing.T) {
+	t.Parallel()
+	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
+	b.plugin.capabilities.HookTypes = []string{"BeforeReconcile", "End"}
+	b.plugin.hooks = func(_ context.Context, t sdkhook.Type, _ *v1alpha1.DeployItem, _ *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+		b.pass(string(t))
+		return nil, nil
+	}
+	b.setJob()
+	b.drive()
+	b.expectPassed("as documented", "BeforeReconcile", "pre-reconcile", "call Reconcile", "End")
+}
