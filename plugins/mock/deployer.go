@@ -25,7 +25,10 @@ var phases = []v1alpha1.DeployItemPhase{
 // deployer ends jobs as their provider configuration says.
 type deployer struct{}
 
-var _ sdk.Deployer = (*deployer)(nil)
+var (
+	_ sdk.Deployer = (*deployer)(nil)
+	_ sdk.Hooker   = (*deployer)(nil)
+)
 
 // Reconcile ends the job in the configured phase.
 func (d *deployer) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
@@ -44,6 +47,9 @@ func (d *deployer) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response
 	res, err := response(config)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := parseSchedule(config.ContinuousReconcile); err != nil {
+		req.Warning(eventSchedule, fmt.Sprintf("there is no continuous reconciliation: spec.config.continuousReconcile.%v", err))
 	}
 	req.Log.Debug("reconciled", "phase", phase(config))
 	return finish(res, phase(config))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -124,14 +123,5 @@ func TestReconcile(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s\n%s", tc.reason, diff, result)
 			}
 		})
-	}
-}
-
-func TestContinuousReconcileIsNotValidated(t *testing.T) {
-	result := newPlugin(t).Reconcile(t.Context(), call(func(c *mockv1alpha1.ProviderConfiguration) {
-		c.ContinuousReconcile = &runtime.RawExtension{Raw: json.RawMessage(`{"every":"1m","cron":"* * * * *"}`)}
-	}))
-	if result.Succeeded == nil {
-		t.Errorf("the mock deployer takes any schedule, but: %s", result)
 	}
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
+	"github.com/pergola-deploy/pergola/host/internal/registration"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/rundir"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
@@ -121,7 +122,10 @@ type host struct {
 	manager     manager.Manager
 	plugins     *plugin.Set
 	deployItems *controller.Controller
-	control     *control.Server
+	// registrations have the HTTP hooks.
+	registrations *registration.Registry
+	jobs          *job.Setter // nil if the host sets no jobs
+	control       *control.Server
 }
 
 // setUp makes everything that the host consists of, and starts nothing.
@@ -134,16 +138,24 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	if len(errs) > 0 {
 		return errs.ToAggregate()
 	}
+	if err := h.registerHTTPHooks(cluster); err != nil {
+		return err
+	}
 	h.deployItems = controller.New(h.manager, controller.Options{
-		Identity:       h.settings.Identity,
-		Workers:        h.settings.Workers,
-		PluginWorkers:  pluginWorkers(h.settings),
-		AbortTimeout:   h.settings.Timeouts.Abort.Duration,
-		MaxCrashes:     h.settings.MaxPluginCrashes,
-		Selectors:      selectors,
-		DefaultContext: h.flags.standalone,
-		Log:            h.log,
+		Identity:        h.settings.Identity,
+		Workers:         h.settings.Workers,
+		PluginWorkers:   pluginWorkers(h.settings),
+		AbortTimeout:    h.settings.Timeouts.Abort.Duration,
+		MaxCrashes:      h.settings.MaxPluginCrashes,
+		HookTimeout:     h.settings.Timeouts.Hook.Duration,
+		MinimumInterval: h.settings.ContinuousReconcile.MinimumInterval.Duration,
+		Jitter:          h.settings.ContinuousReconcile.Jitter.Duration,
+		HTTPHooks:       h.registrations,
+		Selectors:       selectors,
+		DefaultContext:  h.flags.standalone,
+		Log:             h.log,
 	})
+	h.deployItems.OnServe(h.served)
 	if err := h.openPlugins(ctx); err != nil {
 		return err
 	}
@@ -190,7 +202,7 @@ func (h *host) setJobs() error {
 	if err != nil {
 		return err
 	}
-	h.deployItems.OnServe(setter.Served)
+	h.jobs = setter
 	h.deployItems.OnSurvey(setter)
 	h.replicas.onElection(setter.ReplicasChanged)
 	return nil
@@ -246,7 +258,7 @@ func (h *host) ready() error {
 	default:
 		return errors.New("the host is starting")
 	}
-	return errors.Join(h.plugins.Ready(), h.deployItems.Ready(), h.replicas.ready())
+	return errors.Join(h.plugins.Ready(), h.deployItems.Ready(), h.registrations.Ready(), h.replicas.ready())
 }
 
 // withAdvice adds to an error what to do about it, where the error does not say.
@@ -292,8 +304,8 @@ func clusterConfig(kubeconfig string, limits config.Client) (*rest.Config, error
 	return cluster, nil
 }
 
-// newManager returns a manager whose cache holds Targets and Contexts, and of DeployItems and secrets nothing but metadata. When it
-// stops, calls under way may take the time of drain.
+// newManager returns a manager whose cache holds Targets, Contexts and DeployerRegistrations, and of DeployItems and secrets nothing but
+// metadata. When it stops, calls under way may take the time of drain.
 func newManager(cluster *rest.Config, drain time.Duration) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {

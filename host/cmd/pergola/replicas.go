@@ -138,6 +138,14 @@ func (r *replicas) elected() bool { return r.alone() || r.Elected() }
 // electedFor tells whether this replica does what is to be done once for the items of a plugin.
 func (r *replicas) electedFor(plugin string) bool { return r.alone() || r.ElectedFor(plugin) }
 
+// servers is how many replicas have a plugin that this one has, this one included.
+func (r *replicas) servers(plugin string) int {
+	if r.alone() {
+		return 1
+	}
+	return max(1, r.Servers(plugin)) // the own one is told to the others in a moment
+}
+
 // ready is why the replica cannot work; nil if it can.
 func (r *replicas) ready() error {
 	if !r.alone() && !r.Valid() {

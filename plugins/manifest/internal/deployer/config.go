@@ -31,11 +31,10 @@ type config struct {
 	manifests      []object.Manifest
 	checkReadiness bool
 	exports        []export.Value
-	// scheduled says that the item is to be reconciled although nothing has changed.
-	scheduled bool
 }
 
-// readConfig reads and validates the provider configuration in any of its versions.
+// readConfig reads and validates the provider configuration in any of its versions. Its objects are those of the request's children, if
+// there are any.
 func readConfig(req *sdk.Request) (*config, error) {
 	document, err := decodeConfig(req)
 	if err != nil {
@@ -43,13 +42,23 @@ func readConfig(req *sdk.Request) (*config, error) {
 	}
 	c, problems := validate(document, formOf(req))
 	if len(problems) > 0 {
-		texts := make([]string, 0, len(problems))
-		for _, p := range problems {
-			texts = append(texts, p.Error())
-		}
-		return nil, sdk.ConfigurationError(reasonInvalid, "spec.config: %s", strings.Join(texts, "; "))
+		return nil, sdk.ConfigurationError(reasonInvalid, "spec.config: %s", describe(problems))
+	}
+	if req.Children == nil {
+		return c, nil
+	}
+	if c.manifests, problems = replace(c.manifests, req.Children); len(problems) > 0 {
+		return nil, sdk.ConfigurationError(reasonChildren, "changed objects do not fit spec.config: %s", describe(problems))
 	}
 	return c, nil
+}
+
+func describe(problems field.ErrorList) string {
+	texts := make([]string, 0, len(problems))
+	for _, p := range problems {
+		texts = append(texts, p.Error())
+	}
+	return strings.Join(texts, "; ")
 }
 
 // decodeConfig returns the provider configuration in its newest version.

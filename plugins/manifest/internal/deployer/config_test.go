@@ -114,19 +114,29 @@ func TestBadConfigurations(t *testing.T) {
 			},
 		},
 		"both schedules": {
-			reason: "exactly one of the two is allowed",
+			reason: "one of the two at most is allowed",
 			config: with(config(good), "continuousReconcile", object{"every": "1h", "cron": "@daily"}),
-			want:   []string{"continuousReconcile: Invalid", "exactly one"},
-		},
-		"no schedule": {
-			reason: "exactly one of the two is required",
-			config: with(config(good), "continuousReconcile", object{}),
-			want:   []string{"continuousReconcile: Invalid", "exactly one"},
+			want:   []string{"continuousReconcile: Invalid", "both"},
 		},
 		"interval": {
 			reason: "an interval is positive",
 			config: with(config(good), "continuousReconcile", object{"every": "-1h"}),
-			want:   []string{"continuousReconcile.every: Invalid", "-1h"},
+			want:   []string{"continuousReconcile.every: Invalid", "-1h", "at least 1s"},
+		},
+		"cron": {
+			reason: "the field is named, what was found and what is expected",
+			config: with(config(good), "continuousReconcile", object{"cron": "0 25 * * *"}),
+			want:   []string{"continuousReconcile.cron: Invalid", "0 25 * * *", "five cron fields"},
+		},
+		"zone": {
+			reason: "a zone without times is a mistake and no crash",
+			config: with(config(good), "continuousReconcile", object{"cron": "TZ=UTC"}),
+			want:   []string{"continuousReconcile.cron: Invalid", "TZ=UTC"},
+		},
+		"schedule of v1alpha1": {
+			reason: "the older form has no schedules",
+			config: with(v1alpha1(good), "continuousReconcile", object{"every": "1h"}),
+			want:   []string{`unknown field "continuousReconcile"`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,12 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-const (
-	// reasonTarget is given to the error about a Target that cannot be used.
-	reasonTarget = "TargetInvalid"
-	// eventSchedule is the reason of the event that says that schedules do not run yet.
-	eventSchedule = "ContinuousReconcileInactive"
-)
+// reasonTarget is given to the error about a Target that cannot be used.
+const reasonTarget = "TargetInvalid"
 
 // Deployer deploys plain Kubernetes manifests. It keeps nothing between calls but clients.
 type Deployer struct {
@@ -27,7 +23,9 @@ type Deployer struct {
 
 var (
 	_ sdk.Deployer  = (*Deployer)(nil)
+	_ sdk.Renderer  = (*Deployer)(nil)
 	_ sdk.Validator = (*Deployer)(nil)
+	_ sdk.Hooker    = (*Deployer)(nil)
 )
 
 // New returns a deployer that gets its clients from targets.
@@ -70,10 +68,6 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	exports, res, err := j.readExports(ctx, config.exports, live)
 	if res != nil || err != nil {
 		return res, err
-	}
-	if config.scheduled {
-		req.Warning(eventSchedule,
-			"continuousReconcile: this version of the deployer does not run schedules yet; only a new job reconciles the item")
 	}
 	return &sdk.Response{ProviderStatus: account.unsaved(), Exports: exports}, nil
 }

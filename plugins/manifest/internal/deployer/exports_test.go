@@ -82,19 +82,6 @@ func TestExportWaits(t *testing.T) {
 	}
 }
 
-func TestScheduleIsReported(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	result := w.mustSucceed(w.item(with(config(w.configMap("a", nil)), "continuousReconcile", object{"every": "1m"})))
-	found := false
-	for _, m := range result.Messages {
-		found = found || (m.Event != nil && m.Event.Warning && m.Event.Reason == "ContinuousReconcileInactive")
-	}
-	if !found {
-		t.Errorf("expected a warning that schedules do not run, but found %v", result.Messages)
-	}
-}
-
 func TestUnreachableTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

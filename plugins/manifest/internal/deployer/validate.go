@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -18,10 +17,7 @@ import (
 // validate returns what a provider configuration asks for, or everything that is wrong with it. What the document may say but
 // this version does not do is wrong, too: it must not be passed over in silence. written is how the document was written.
 func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, field.ErrorList) {
-	c := &config{
-		checkReadiness: !document.ReadinessChecks.DisableDefault,
-		scheduled:      document.ContinuousReconcile != nil,
-	}
+	c := &config{checkReadiness: !document.ReadinessChecks.DisableDefault}
 	problems := validateStrategy(document.UpdateStrategy, field.NewPath("updateStrategy"))
 	problems = append(problems, validateReadiness(document.ReadinessChecks, field.NewPath("readinessChecks"))...)
 
@@ -169,20 +165,4 @@ func validateExport(e managedresource.Export, path *field.Path) (export.Value, f
 		}
 	}
 	return export.Value{Key: e.Key, Path: jsonPath, From: *e.FromResource}, problems
-}
-
-func validateSchedule(schedule *managedresource.ContinuousReconcile, path *field.Path) field.ErrorList {
-	switch {
-	case schedule == nil:
-		return nil
-	case (schedule.Every == "") == (strings.TrimSpace(schedule.Cron) == ""):
-		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, "expected exactly one of every and cron")}
-	case schedule.Every == "":
-		return nil
-	}
-	every, err := time.ParseDuration(schedule.Every)
-	if err != nil || every <= 0 {
-		return field.ErrorList{field.Invalid(path.Child("every"), schedule.Every, "expected a positive duration such as 1h or 30m")}
-	}
-	return nil
 }

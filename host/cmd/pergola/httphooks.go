@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/pergola-deploy/pergola/host/internal/httphook"
+	"github.com/pergola-deploy/pergola/host/internal/registration"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// registerHTTPHooks makes the registry of HTTP hooks. Nothing asks it before the plugins and the controller are there.
+func (h *host) registerHTTPHooks(cluster *rest.Config) error {
+	// What a hook is made of is read and watched object by object: secrets and Services are in no cache.
+	live, err := client.NewWithWatch(cluster, client.Options{
+		HTTPClient: h.manager.GetHTTPClient(), Scheme: h.manager.GetScheme(), Mapper: h.manager.GetRESTMapper(),
+	})
+	if err != nil {
+		return fmt.Errorf("connect to the cluster: %w", err)
+	}
+	requests := httphook.NewMetrics()
+	if err := metrics.Registry.Register(requests); err != nil {
+		return fmt.Errorf("register metrics of HTTP hooks: %w", err)
+	}
+	h.registrations = registration.New(registration.Options{
+		Cache: h.manager.GetCache(), Client: live, Recorder: h.manager.GetEventRecorder("pergola"),
+		ClusterDomain: h.settings.ClusterDomain, Version: version, Metrics: requests, Log: h.log,
+		Elected: h.electedForRegistrations, Deployers: h.deployer,
+		Changed: func(types []v1alpha1.DeployItemType) { h.deployItems.HTTPHooksChanged(types) },
+	})
+	h.replicas.onElection(h.registrations.LookAgain)
+	if err := h.manager.Add(h.registrations); err != nil {
+		return fmt.Errorf("set up HTTP hooks: %w", err)
+	}
+	return nil
+}
+
+// electedForRegistrations tells whether this replica writes the statuses of registrations. One whose plugins have not started could only
+// write that nobody serves anything.
+func (h *host) electedForRegistrations() bool {
+	return h.replicas.elected() && len(h.plugins.Serving()) > 0
+}
+
+// deployer tells which plugin serves a type, and in how many replicas, this one included.
+func (h *host) deployer(t v1alpha1.DeployItemType) (plugin, version string, replicas int, ok bool) {
+	p := h.plugins.For(t)
+	if p == nil {
+		return "", "", 0, false
+	}
+	info := p.Info()
+	return info.Name, info.Version, h.replicas.servers(info.Name), true
+}
+
+// served hears of the types of a plugin that begins to be served.
+func (h *host) served(ctx context.Context, types []v1alpha1.DeployItemType) error {
+	h.registrations.LookAgain()
+	if h.jobs == nil {
+		return nil
+	}
+	return h.jobs.Served(ctx, types)
+}

@@ -1,0 +1,50 @@
+package deployer
+
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
+)
+
+// Hooks implements sdk.Hooker: a finished item with a schedule gets a new job when it is due.
+func (d *Deployer) Hooks() hook.Hooks {
+	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(scheduleOf)))
+}
+
+// scheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil if it has none, as any in
+// v1alpha1 does. A schedule that is wrong is an error, which counts as none: the job has failed over it and said so.
+func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
+	apiVersion, kind := (&sdk.Request{DeployItem: item}).ConfigGroupVersionKind()
+	if apiVersion != v1alpha2.GroupVersion.String() || kind != v1alpha2.ProviderConfigurationKind {
+		return nil, nil //nolint:nilnil // no schedule
+	}
+	schedule, err := continuousreconcile.ReadSpec(item)
+	if err != nil || schedule == nil {
+		return nil, err
+	}
+	_, err = continuousreconcile.Parse(schedule.Every, schedule.Cron)
+	return schedule, err
+}
+
+func validateSchedule(schedule *managedresource.ContinuousReconcile, path *field.Path) field.ErrorList {
+	if schedule == nil {
+		return nil
+	}
+	_, err := continuousreconcile.Parse(schedule.Every, schedule.Cron)
+	var wrong *continuousreconcile.FieldError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong) && wrong.Field != "":
+		return field.ErrorList{field.Invalid(path.Child(wrong.Field), wrong.Value, wrong.Detail)}
+	default:
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
+	}
+}

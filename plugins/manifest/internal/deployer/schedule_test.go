@@ -1,0 +1,130 @@
+package deployer_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+)
+
+// opinion is what a schedule says about a finished item.
+type opinion string
+
+const (
+	opinionNone opinion = "none"
+	opinionDue  opinion = "due"
+	// opinionLater is that of a schedule whose next time has not come.
+	opinionLater opinion = "later"
+)
+
+func opinionOf(t *testing.T, outcomes []sdktest.HookOutcome) opinion {
+	t.Helper()
+	if len(outcomes) != 1 || outcomes[0].Err != nil {
+		t.Fatalf("expected one outcome without an error, but found %+v", outcomes)
+	}
+	switch result := outcomes[0].Result; {
+	case result == nil:
+		return opinionNone
+	case result.AbortReconcile && result.RequeueAfter > 0:
+		return opinionLater
+	case *result == hook.Result{}:
+		return opinionDue
+	default:
+		t.Fatalf("expected one of the results that a schedule may have, but found %+v", result)
+		return ""
+	}
+}
+
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	hourAgo := landscaper.NewTime(time.Now().Add(-time.Hour))
+	good := config(w.configMap("a", nil))
+	scheduled := func(schedule any) object { return with(good, "continuousReconcile", schedule) }
+	for name, c := range map[string]struct {
+		reason string
+		config object
+		want   opinion
+	}{
+		"none":       {reason: "schedules are optional", config: good, want: opinionNone},
+		"empty":      {reason: "an empty one is none", config: scheduled(object{}), want: opinionNone},
+		"null":       {reason: "and so is null", config: scheduled(nil), want: opinionNone},
+		"every, due": {reason: "the interval counts from the start of the last job", config: scheduled(object{"every": "30m"}), want: opinionDue},
+		"every":      {reason: "the host looks again when it is over", config: scheduled(object{"every": "1000h"}), want: opinionLater},
+		"cron, due":  {reason: "a minute has begun in the last hour", config: scheduled(object{"cron": "* * * * *"}), want: opinionDue},
+		"cron":       {reason: "an interval may be given to cron, too", config: scheduled(object{"cron": "@every 1000h"}), want: opinionLater},
+		"never":      {reason: "there is no such day", config: scheduled(object{"cron": "0 0 30 2 *"}), want: opinionNone},
+		"both":       {reason: "a wrong schedule is none; the job has failed over it", config: scheduled(object{"every": "30m", "cron": "* * * * *"}), want: opinionNone},
+		"bad cron":   {reason: "the same goes for one that cannot be parsed", config: scheduled(object{"cron": "CRON_TZ=UTC"}), want: opinionNone},
+		"bad type":   {reason: "and for one that cannot be read", config: scheduled(object{"every": 30}), want: opinionNone},
+		"rest unknown": {
+			reason: "the rest of the configuration does not count", config: with(scheduled(object{"every": "30m"}), "manifests", "unreadable"),
+			want: opinionDue,
+		},
+		"v1alpha1": {
+			reason: "the older form has no schedules",
+			config: with(scheduled(object{"every": "30m"}), "apiVersion", "manifest.deployer.landscaper.gardener.cloud/v1alpha1"),
+			want:   opinionNone,
+		},
+		"kind": {reason: "nor have other kinds", config: with(scheduled(object{"every": "30m"}), "kind", "Configuration"), want: opinionNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			item := w.item(c.config)
+			item.Status.JobIDFinished = item.Status.JobID
+			item.Status.LastReconcileTime = &hourAgo
+			outcomes, err := w.plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := opinionOf(t, outcomes); got != c.want {
+				t.Errorf("%s: expected %q, but found %q", c.reason, c.want, got)
+			}
+		})
+	}
+}
+
+// TestScheduleWithoutConfiguration has nothing to read a schedule from.
+func TestScheduleWithoutConfiguration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(nil)
+	item.Spec.Config = nil
+	now := landscaper.Now()
+	item.Status.JobIDFinished, item.Status.LastReconcileTime = item.Status.JobID, &now
+	outcomes, err := w.plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := opinionOf(t, outcomes); got != opinionNone {
+		t.Errorf("expected no opinion, but found %q", got)
+	}
+}
+
+func TestJobWithSchedule(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for reason, schedule := range map[string]object{
+		"a schedule is none of the job's business": {"every": "1m"},
+		"an empty one is allowed":                  {},
+	} {
+		result := w.mustSucceed(w.item(with(config(w.configMap("a", nil)), "continuousReconcile", schedule)))
+		for _, m := range result.Messages {
+			if m.Event != nil {
+				t.Errorf("%s: expected no event, but found %+v", reason, m.Event)
+			}
+		}
+	}
+}
+
+func TestCapabilities(t *testing.T) {
+	t.Parallel()
+	got := newWorld(t).plugin.Info().Capabilities
+	want := sdktest.Capabilities{Render: true, Validate: true, Hooks: []hook.Type{hook.ShouldReconcile}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
