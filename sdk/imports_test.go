@@ -47,7 +47,7 @@ func TestConformanceNeedsNoTest(t *testing.T) {
 func TestNoProtocolInExportedSignatures(t *testing.T) {
 	t.Parallel()
 	const sdk = "github.com/pergola-deploy/pergola/sdk"
-	packages := []string{sdk, sdk + "/hook", sdk + "/sdktest", sdk + "/conformance"}
+	packages := []string{sdk, sdk + "/hook", sdk + "/hook/continuousreconcile", sdk + "/sdktest", sdk + "/conformance"}
 	load := importer.ForCompiler(token.NewFileSet(), "gc", exportData(t, packages))
 	for _, path := range packages {
 		pkg, err := load.Import(path)

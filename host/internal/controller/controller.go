@@ -23,14 +23,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // pickUpWorkers is how many items of one plugin are picked up, read or written down at the same time when all its calls are
@@ -240,15 +238,15 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 		}
 	}
 	served := map[string]bool{}
-	asked := map[v1alpha1.DeployItemType]string{}
+	hooks := hookWatch{asked: map[v1alpha1.DeployItemType]string{}}
 	for {
 		if err := c.follow(ctx, served); err != nil {
 			return err
 		}
-		if err := c.followHooks(ctx, asked); err != nil {
+		running := c.plugins.Running()
+		if err := c.followHooks(ctx, &hooks, running); err != nil {
 			return err
 		}
-		running := c.plugins.Running()
 		var atWork []string
 		for name, serves := range served {
 			if serves && running[name] {
@@ -289,25 +287,6 @@ func (c *Controller) follow(ctx context.Context, served map[string]bool) error {
 	}
 	for name := range serving {
 		served[name] = true
-	}
-	return nil
-}
-
-// followHooks has the items looked at again of whose types other hooks say whether they are to be reconciled. asked are those of each type.
-func (c *Controller) followHooks(ctx context.Context, asked map[v1alpha1.DeployItemType]string) error {
-	for _, p := range c.plugins.Serving() {
-		changed := false
-		for _, t := range p.Info().Types {
-			before, known := asked[t]
-			asked[t] = hook.New(c.plugins.Hooking(t), 0).Version(sdkhook.ShouldReconcile)
-			changed = changed || known && asked[t] != before
-		}
-		if !changed {
-			continue
-		}
-		if err := c.router.refill(ctx, c.manager.GetCache(), p.Name()); err != nil {
-			return err
-		}
 	}
 	return nil
 }

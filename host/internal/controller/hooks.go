@@ -172,7 +172,11 @@ func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contr
 		return decision, nil
 	}
 	result, err := p.hooks.Run(ctx, sdkhook.ShouldReconcile, p.item, p.target)
-	if err != nil {
+	var failed *hook.Error
+	switch {
+	case errors.As(err, &failed) && asJobError(failed).Final() && decision.Action == contract.Nothing:
+		_ = p.hookFailed(p.item, err) // to ask again makes no sense before the item is changed
+	case err != nil:
 		return decision, err
 	}
 	known.asked = p.hooks.Version(sdkhook.ShouldReconcile)

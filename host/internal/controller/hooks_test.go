@@ -534,6 +534,29 @@ func TestJobsSetMeanwhileWin(t *testing.T) {
 	}
 }
 
+// TestHopelessHooksAreNotAskedAgain: an error that no retry can mend waits for a change of the item.
+func TestHopelessHooksAreNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	asked := 0
+	b.plugin.hooks = func(context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+		asked++
+		return []plugin.HookOutcome{{Error: &plugin.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Message: "no such schedule"}}}, nil
+	}
+	for range 3 {
+		if wait := b.look(t.Context()); wait != 0 || asked != 1 {
+			t.Errorf("asked %d times, next look after %s", asked, wait)
+		}
+	}
+	if len(b.events.Events) != 1 {
+		t.Errorf("expected one event, but found %d", len(b.events.Events))
+	}
+	touch(t, b.item)
+	if b.look(t.Context()); asked != 2 {
+		t.Errorf("asked %d times after a change", asked)
+	}
+}
+
 // TestHookOfAnotherPlugin: the hooks of a plugin that serves nothing run for the items of others, in order, and their results count
 // together.
 func TestHookOfAnotherPlugin(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // chaos is a host with one item between a Landscaper, users, a deployer and an API server that all do as they like.
@@ -33,6 +34,8 @@ type chaos struct {
 	set []string
 	// deleted: the deployer has deleted what the item has deployed, and was not called again since.
 	deleted bool
+	// refused: a hook of the reconcile that goes on has ended it, held its job up, or failed.
+	refused bool
 	// foreign are items that are none of the host's, with their versions.
 	foreign map[string]*v1alpha1.DeployItem
 	history []string
@@ -93,6 +96,9 @@ func (c *chaos) deploy(ctx context.Context, op plugin.Operation, o plugin.Observ
 	if c.picked != c.calls[len(c.calls)-1][len(op)+1:] {
 		c.fail("%s, but %q was picked up last", c.calls[len(c.calls)-1], c.picked)
 	}
+	if c.refused {
+		c.fail("the plugin is called although a hook has refused")
+	}
 	c.deleted = false
 	if !c.calm && rapid.Bool().Draw(c.t, "in the middle") {
 		c.interfere()
@@ -122,6 +128,46 @@ func (c *chaos) deploy(ctx context.Context, op plugin.Operation, o plugin.Observ
 	default:
 		c.deleted = op == plugin.Delete
 		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+	}
+}
+
+// hooks are those of all types. Before each of them anything may happen.
+func (c *chaos) hooks(_ context.Context, hookType sdkhook.Type, item *v1alpha1.DeployItem, _ *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+	if hookType == sdkhook.Start {
+		c.refused = false
+	} else if item.UID != c.item.UID { // nothing that is none of the host's becomes so by a hook without an opinion
+		return nil, nil
+	}
+	if c.calm {
+		return nil, nil
+	}
+	if rapid.IntRange(0, 9).Draw(c.t, "meanwhile") == 0 {
+		c.interfere()
+	}
+	opinion := rapid.SampledFrom([]string{"none", "none", "none", "abort", "go on", "error", "crash", "failure", "later"}).Draw(c.t, string(hookType))
+	if opinion != "none" {
+		c.note("hook %s: %s", hookType, opinion)
+	}
+	refused := hookType != sdkhook.ShouldReconcile && hookType != sdkhook.End
+	switch opinion {
+	case "abort":
+		c.refused = c.refused || refused
+		return []plugin.HookOutcome{{Result: &sdkhook.Result{AbortReconcile: true, Requeue: rapid.Bool().Draw(c.t, "requeue")}}}, nil
+	case "go on":
+		return []plugin.HookOutcome{{Result: &sdkhook.Result{}}}, nil
+	case "later":
+		return []plugin.HookOutcome{{Result: &sdkhook.Result{RequeueAfter: time.Minute, AbortReconcile: hookType == sdkhook.ShouldReconcile}}}, nil
+	case "none":
+		return nil, nil
+	}
+	c.refused = true
+	switch opinion {
+	case "crash":
+		return nil, plugin.ErrCrashed
+	case "failure":
+		return []plugin.HookOutcome{{Error: &plugin.Error{Message: "no", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}}}}, nil
+	default:
+		return []plugin.HookOutcome{{Error: &plugin.Error{Message: "not now"}}}, nil
 	}
 }
 
@@ -264,6 +310,12 @@ func TestInvariantsHoldInAnyOrder(t *testing.T) {
 		}), t: rt, foreign: map[string]*v1alpha1.DeployItem{}}
 		c.plugin.capabilities = plugin.Capabilities{Abort: rapid.Bool().Draw(rt, "Abort"), ForceReconcile: true}
 		c.answer, c.write = c.deploy, c.written
+		if rapid.Bool().Draw(rt, "hooks") {
+			c.plugin.hooks = c.hooks
+			for _, hookType := range sdkhook.Types() {
+				c.plugin.capabilities.HookTypes = append(c.plugin.capabilities.HookTypes, string(hookType))
+			}
+		}
 		c.addForeign()
 		if deployed {
 			remove(t, c.item)

@@ -3,12 +3,15 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // watchedBesides are the objects besides deploy items that package target reads from the cache.
@@ -44,5 +47,40 @@ func (c *Controller) watchReferences(ctx context.Context) error {
 			return fmt.Errorf("watch %ss: %w", kind, err)
 		}
 	}
+	return nil
+}
+
+// hookWatch is what was known of the plugins with hooks when they were looked at last.
+type hookWatch struct {
+	// asked are the versions of those that say whether items of a type are to be reconciled.
+	asked map[v1alpha1.DeployItemType]string
+	// running are the names of all plugins that ran.
+	running map[string]bool
+}
+
+// followHooks has items looked at again of whose types other hooks say now whether they are to be reconciled, and jobs tried again that may
+// have failed because a plugin with hooks was not running.
+func (c *Controller) followHooks(ctx context.Context, known *hookWatch, running map[string]bool) error {
+	var mended []v1alpha1.DeployItemType
+	for _, p := range c.plugins.Serving() {
+		changed := false
+		for _, t := range p.Info().Types {
+			hooking := c.plugins.Hooking(t)
+			before, ever := known.asked[t]
+			known.asked[t] = hook.New(hooking, 0).Version(sdkhook.ShouldReconcile)
+			changed = changed || ever && known.asked[t] != before
+			if slices.ContainsFunc(hooking, func(h hook.Plugin) bool { return running[h.Name()] && !known.running[h.Name()] }) {
+				mended = append(mended, t)
+			}
+		}
+		if !changed {
+			continue
+		}
+		if err := c.router.refill(ctx, c.manager.GetCache(), p.Name()); err != nil {
+			return err
+		}
+	}
+	known.running = running
+	c.router.hooksMended(mended)
 	return nil
 }
