@@ -14,16 +14,16 @@ const defaultMaxCrashes = 3
 // leaveBehind is what a user can do about a deletion that does not succeed.
 const leaveBehind = "annotate the deploy item with " + v1alpha1.DeleteWithoutUninstallAnnotation + `: "true", and it goes without what it has deployed`
 
-// handleCrash counts that the plugin has died in the middle of the job's call. The last of so many crashes ends the job, because it may
+// handleCrash counts that a plugin, the job's own or one with hooks, has died in the middle of a call for the job. The last of so many crashes ends the job, because it may
 // be what kills the plugin, and with it the calls of others. The count is in the status: it is that of all replicas, and outlives them.
-func (j *job) handleCrash(ctx context.Context) error {
+func (j *job) handleCrash(ctx context.Context, died string) error {
 	crashes := contract.Crashes(j.item) + 1
-	e := crashError(j.name, j.decision.Deletion, crashes, j.maxCrashes)
+	e := crashError(died, j.decision.Deletion, crashes, j.maxCrashes)
 	note := func(item *v1alpha1.DeployItem) { contract.NoteCrashes(item, crashes, j.clock.Now()) }
 	if e.Final() {
 		return j.handleError(ctx, e)
 	}
-	j.waitsForPlugin = true
+	j.waitsForPlugin = died == j.name
 	return j.retry(ctx, e, j.pollInterval(pluginPoll), note)
 }
 

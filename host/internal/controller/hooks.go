@@ -14,9 +14,13 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/hook"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
+
+// crashPause is how long an item is left alone in whose hooks a plugin has died again and again: others need it, too.
+const crashPause = 10 * time.Minute
 
 // hookRequeue is how soon an item is looked at again that hooks want to see again at once.
 const hookRequeue = time.Second
@@ -175,7 +179,7 @@ func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contr
 	var failed *hook.Error
 	switch {
 	case errors.As(err, &failed) && asJobError(failed).Final() && decision.Action == contract.Nothing:
-		_ = p.hookFailed(p.item, err) // to ask again makes no sense before the item is changed
+		p.reportHook(p.item, err) // to ask again makes no sense before the item is changed
 	case err != nil:
 		return decision, err
 	}
@@ -255,16 +259,24 @@ func (p *pass) again(before time.Time) time.Time {
 
 func aborts(result *sdkhook.Result) bool { return result != nil && result.AbortReconcile }
 
-// hookFailed tells the user and the operator of a hook that has failed before there was a job to note it with, and returns the error as it is.
-func (r *reconciler) hookFailed(item *v1alpha1.DeployItem, err error) error {
+// afterHookError ends a look in which a hook has failed before there was a job to note it with.
+func (r *reconciler) afterHookError(ctx context.Context, req reconcile.Request, item *v1alpha1.DeployItem, err error) (reconcile.Result, error) {
+	r.reportHook(item, err)
+	if errors.Is(err, plugin.ErrCrashed) && r.memory.hookCrashed(item) >= r.maxCrashes {
+		return pollAfter(crashPause), nil
+	}
+	return r.conclude(ctx, req, nil, err)
+}
+
+// reportHook tells the user and the operator of a hook that has failed.
+func (r *reconciler) reportHook(item *v1alpha1.DeployItem, err error) {
 	var e *hook.Error
 	if !errors.As(err, &e) {
-		return err
+		return
 	}
 	r.log.Warn("hook failed; the deploy item is looked at again later", "deployitem", item.Namespace+"/"+item.Name,
 		"hookPlugin", e.Plugin, "hookType", string(e.Type), "reason", e.Reason, "error", e.Message)
 	r.event(item, corev1.EventTypeWarning, e.Reason, e.Error())
-	return err
 }
 
 // asJobError is a hook's error as that of the job that it holds up.

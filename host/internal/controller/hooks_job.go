@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -66,7 +64,9 @@ func (j *job) handleHookError(ctx context.Context, err error) error {
 	switch {
 	case !errors.As(err, &e):
 		return err
-	case e.Plugin == j.name && (errors.Is(err, plugin.ErrCrashed) || errors.Is(err, plugin.ErrNotRunning)):
+	case errors.Is(err, plugin.ErrCrashed):
+		return j.handleCrash(ctx, e.Plugin)
+	case e.Plugin == j.name && errors.Is(err, plugin.ErrNotRunning):
 		return j.handleCallError(ctx, err)
 	default:
 		return j.handleError(ctx, asJobError(e))
@@ -77,11 +77,6 @@ func (j *job) handleHookError(ctx context.Context, err error) error {
 // looked at again.
 func (j *job) runEnd(ctx context.Context) error {
 	_, err := j.pass.run(ctx, sdkhook.End)
-	var e *hook.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	j.log.Warn("hook failed after the job was carried out", "hookPlugin", e.Plugin, "reason", e.Reason, "error", e.Message)
-	j.event(j.item, corev1.EventTypeWarning, e.Reason, e.Error())
+	j.reportHook(j.item, err)
 	return err
 }

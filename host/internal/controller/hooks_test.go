@@ -557,6 +557,50 @@ func TestHopelessHooksAreNotAskedAgain(t *testing.T) {
 	}
 }
 
+// TestPoisonInHooks: an item whose hooks kill a plugin does not take it away from the others.
+func TestPoisonInHooks(t *testing.T) {
+	t.Parallel()
+	for _, hookType := range []sdkhook.Type{sdkhook.AfterResponsibilityCheck, sdkhook.ShouldReconcile} {
+		t.Run(string(hookType), func(t *testing.T) {
+			t.Parallel()
+			b := newHooked(t, done, []sdkhook.Type{hookType})
+			b.failing[hookType] = plugin.ErrCrashed
+			start := b.clock.Now()
+			for b.clock.Since(start) < time.Hour {
+				b.clock.Step(b.look(t.Context()))
+			}
+			if crashes := len(b.passed); crashes > defaultMaxCrashes+7 {
+				t.Errorf("the plugin was killed %d times in an hour", crashes)
+			}
+		})
+	}
+	t.Run("of a job", func(t *testing.T) {
+		t.Parallel()
+		b := newHooked(t, done, []sdkhook.Type{sdkhook.BeforeReconcile})
+		b.failing[sdkhook.BeforeReconcile] = plugin.ErrCrashed
+		b.setJob()
+		if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.LastError.Reason != contract.ReasonPluginCrashed || len(b.passed) != defaultMaxCrashes {
+			t.Errorf("%s, hooks %v", describe(item), b.passed)
+		}
+	})
+}
+
+// TestTheLockOfAnItemIsGivenBackWhenItsHooksFail: a replica whose hooks do not run does not keep an item from the others.
+func TestTheLockOfAnItemIsGivenBackWhenItsHooksFail(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.setJob()
+	b.look(t.Context())
+	if _, _, goesOn := b.memory.state(keyOf(b.item)); !goesOn {
+		t.Error("the lock is given back before the hooks are asked")
+	}
+	b.failing[sdkhook.ShouldReconcile] = plugin.ErrNotRunning
+	b.look(t.Context())
+	if _, note, goesOn := b.memory.state(keyOf(b.item)); goesOn || note != "" {
+		t.Errorf("the lock is kept: %t, or noted: %q", goesOn, note)
+	}
+}
+
 // TestHookOfAnotherPlugin: the hooks of a plugin that serves nothing run for the items of others, in order, and their results count
 // together.
 func TestHookOfAnotherPlugin(t *testing.T) {

@@ -35,6 +35,8 @@ type entry struct {
 	asked string
 	// again is when hooks want the item to be looked at again; zero for no such time.
 	again time.Time
+	// hookCrashes counts how often a plugin has died in the middle of a hook before there was a job to note it with.
+	hookCrashes int
 	// raised is the generation of the item for which it was reported that hooks want a job too soon.
 	raised int64
 	// targetName and contextName are those of what the item uses.
@@ -123,6 +125,9 @@ func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, go
 	e, ok := m.entries[key]
 	if !ok {
 		return "", "", false
+	}
+	if e.version == "" && (e.item == nil || e.item.Status.JobID == e.item.Status.JobIDFinished) { // it is to be read
+		return e.uid, "", false
 	}
 	if e.item == nil && e.reported != "" { // who comes next may have to report it, too
 		return e.uid, "", false
@@ -293,6 +298,19 @@ func (m *memory) outdated(key types.NamespacedName) int {
 	e.version = ""
 	e.conflicts++
 	return e.conflicts - 1
+}
+
+// hookCrashed counts that a plugin has died in the middle of a hook for an item, and returns how often that was so.
+func (m *memory) hookCrashed(item *v1alpha1.DeployItem) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.entries[keyOf(item)]
+	if !ok || e.uid != item.UID {
+		e = &entry{uid: item.UID}
+		m.entries[keyOf(item)] = e
+	}
+	e.hookCrashes++
+	return e.hookCrashes
 }
 
 // forget drops what is remembered of an item.

@@ -130,7 +130,7 @@ func (r *reconciler) look(ctx context.Context, req reconcile.Request, turn bool)
 		return r.conclude(ctx, req, nil, err)
 	}
 	if goesOn, err := pass.goesOn(ctx); err != nil {
-		return r.conclude(ctx, req, nil, r.hookFailed(known.item, err))
+		return r.afterHookError(ctx, req, known.item, err)
 	} else if !goesOn {
 		return pass.leaves(), nil
 	}
@@ -145,7 +145,7 @@ func (r *reconciler) look(ctx context.Context, req reconcile.Request, turn bool)
 		return reconcile.Result{}, nil
 	}
 	if decision, err = pass.shouldReconcile(ctx, &known, decision); err != nil {
-		return r.conclude(ctx, req, nil, r.hookFailed(known.item, err))
+		return r.afterHookError(ctx, req, known.item, err)
 	}
 	if decision.Action == contract.Nothing {
 		known.again = pass.again(known.again)

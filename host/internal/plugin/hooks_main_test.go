@@ -120,6 +120,10 @@ func (r *raw) Render(_ context.Context, in *deployerv1.RenderRequest) (*deployer
 		return &deployerv1.RenderResponse{Outcome: &deployerv1.RenderResponse_Children{Children: &deployerv1.Children{Children: all}}}
 	}
 	switch itemName(in.GetStart().GetDeployItem()) {
+	case "whole":
+		if strings.Contains(string(in.GetStart().GetDeployItem()), `"config":`) {
+			return children(&deployerv1.Child{Name: "a", Object: []byte(object)}), nil
+		}
 	case "empty":
 		return &deployerv1.RenderResponse{}, nil
 	case "many":

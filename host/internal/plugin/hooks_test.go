@@ -32,7 +32,7 @@ func namesOf(plugins []*Plugin) []string {
 // The hooks of one plugin run for the items of another one, and both go on as usual.
 func TestPluginOfNothingButHooks(t *testing.T) {
 	t.Parallel()
-	h := start(t, "echo", "hooks", "raw_hooked_one")
+	h := start(t, "echo", "hooks", "raw_a-hooked_one")
 	eventually(t, "the claims to be settled", func() bool { return len(h.Admitted()) == 3 })
 	want := &Info{
 		Name: "audit", Version: "v2", SDKVersion: sdk.Release, HookedTypes: []v1alpha1.DeployItemType{echoType, "test.pergola.dev/other"},
@@ -41,11 +41,11 @@ func TestPluginOfNothingButHooks(t *testing.T) {
 	if diff := cmp.Diff(want, h.status("hooks").Info); diff != "" {
 		t.Errorf("info (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"echo", "hooked"}, namesOf(h.Serving())); diff != "" {
+	if diff := cmp.Diff([]string{"echo", "a-hooked"}, namesOf(h.Serving())); diff != "" {
 		t.Errorf("serving (-want +got):\n%s", diff)
 	}
 	for itemType, want := range map[v1alpha1.DeployItemType][]string{
-		echoType: {"audit", "hooked"}, "test.pergola.dev/other": {"audit"}, "one": {"hooked"}, "none": nil,
+		echoType: {"a-hooked", "audit"}, "test.pergola.dev/other": {"audit"}, "one": {"a-hooked"}, "none": nil,
 	} {
 		if diff := cmp.Diff(want, namesOf(h.Hooking(itemType))); diff != "" {
 			t.Errorf("hooking %s (-want +got):\n%s", itemType, diff)
@@ -142,24 +142,24 @@ func TestRunHooks(t *testing.T) {
 
 func TestHooksThatBreakTheProtocol(t *testing.T) {
 	t.Parallel()
-	h := start(t, "raw_hooked_one")
+	h := start(t, "raw_a-hooked_one")
 	for item, want := range map[string]string{
 		"empty": "outcome 1 of its hooks is neither none, result nor error", "many": "101 outcomes", "endless": "more than 10000 fields",
 		"huge": "larger than max", "refusal": "üü",
 	} {
-		out, err := h.plugin("raw_hooked_one").RunHooks(t.Context(), hook.End, deployItem(item), nil)
+		out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem(item), nil)
 		if !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*maxMessage {
 			t.Errorf("%s: expected ErrProtocol with %q, but found %v: %.1000v", item, want, out, err)
 		}
 	}
-	if out, err := h.plugin("raw_hooked_one").RunHooks(t.Context(), hook.End, deployItem("past"), nil); err != nil || *out[0].Result != (hook.Result{}) {
+	if out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem("past"), nil); err != nil || *out[0].Result != (hook.Result{}) {
 		t.Errorf("expected a requeue in the past to be none, but found %v (%v)", out, err)
 	}
-	out, err := h.plugin("raw_hooked_one").RunHooks(t.Context(), hook.End, deployItem("long"), nil)
+	out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem("long"), nil)
 	if err != nil || len(out[0].Error.Message) > maxMessage+20 {
 		t.Errorf("expected a message that was cut (%v)", err)
 	}
-	h.expectSuccess("raw_hooked_one")
+	h.expectSuccess("raw_a-hooked_one")
 }
 
 // hookUnderWay runs a hook that does not come to an end by itself, and returns once the plugin is at it.

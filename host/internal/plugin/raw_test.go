@@ -70,7 +70,7 @@ func (r *raw) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.
 	}
 	out := &deployerv1.GetInfoResponse{Name: r.name, Version: "v0", DeployItemTypes: r.types, Capabilities: &deployerv1.Capabilities{}}
 	out.Capabilities.Watch = r.name == "waking"
-	if r.name == "hooked" {
+	if strings.HasSuffix(r.name, "hooked") {
 		out.Capabilities.HookTypes = []string{"End", "Start"}
 		out.HookedDeployItemTypes = append([]string{string(echoType)}, r.types...)
 	}

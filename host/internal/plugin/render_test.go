@@ -46,6 +46,16 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// A plugin that does not take its documents beside the item finds them in it.
+func TestRenderOfWholeItem(t *testing.T) {
+	t.Parallel()
+	c := renderCall("whole")
+	c.DeployItem.Spec.Config = &runtime.RawExtension{Raw: []byte(`{}`)}
+	if out, err := start(t, "raw").plugin("raw").Render(t.Context(), c); err != nil || len(out.Children) != 1 {
+		t.Errorf("expected one desired object, but found %v (%v)", out, err)
+	}
+}
+
 // Nobody has changed them, somebody has removed them all, and somebody has changed one are three things.
 func TestCallTakesChildren(t *testing.T) {
 	t.Parallel()
