@@ -97,7 +97,7 @@ func TestCRDs(t *testing.T) {
 		kinds = append(kinds, crd.Spec.Group+"/"+crd.Spec.Names.Kind)
 	}
 	want := []string{
-		"landscaper.gardener.cloud/Context", "landscaper.gardener.cloud/DeployItem",
+		"landscaper.gardener.cloud/Context", "landscaper.gardener.cloud/DeployerRegistration", "landscaper.gardener.cloud/DeployItem",
 		"landscaper.gardener.cloud/SyncObject", "landscaper.gardener.cloud/Target",
 	}
 	if diff := cmp.Diff(want, kinds); diff != "" {

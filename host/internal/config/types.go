@@ -100,7 +100,7 @@ type ContinuousReconcile struct {
 	// Defaults to 10s.
 	MinimumInterval metav1.Duration `json:"minimumInterval"`
 	// Jitter is how much later than it is due such a job may begin, 0s to 24h, so that many that are due at the same time do not begin
-	// together. Each is late by a random part of it. Defaults to 0s.
+	// together. Each item has its own part of it. Defaults to 0s.
 	Jitter metav1.Duration `json:"jitter"`
 }
 

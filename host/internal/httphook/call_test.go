@@ -138,10 +138,13 @@ func TestTimeout(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			failed := hookError(t, newHook(t, httphook.Options{URL: serve(t, handler), Timeout: timeout}).Finalize(t.Context(), "", item()))
+			metrics := httphook.NewMetrics()
+			h := newHook(t, httphook.Options{URL: serve(t, handler), Timeout: timeout, Metrics: metrics})
+			failed := hookError(t, h.Finalize(t.Context(), "", item()))
 			if failed.Reason != httphook.ReasonTimeout || failed.Permanent || !strings.Contains(failed.Message, "50ms") {
 				t.Errorf("expected a %s that is tried again and says after how long, but found %#v", httphook.ReasonTimeout, failed)
 			}
+			expectMetrics(t, metrics, `pergola_http_hook_requests_total{code="timeout",phase="finalize",registration="labels"} 1`)
 		})
 	}
 }

@@ -1,17 +1,22 @@
 package registration
 
 import (
+	"context"
 	"encoding/pem"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -189,8 +194,38 @@ func TestResolvedAnew(t *testing.T) {
 				hook, err := w.For(itemType)
 				return hook == nil && err != nil
 			})
+			if status := w.status("moving", ConditionHookResolved, v1alpha1.ConditionFalse, ReasonAddressNotResolved); status.Hook != nil {
+				t.Errorf("the status still has the address %s", status.Hook.URL)
+			}
 			create(t, newService("moving"))
 			moves("http://moving.default.svc.cluster.test")
 		})
 	}
+}
+
+// A watch ends with the need for it.
+func TestWatchesEnd(t *testing.T) {
+	var mu sync.Mutex
+	watches := map[string]context.Context{}
+	watched := func(name string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return watches[name] != nil && watches[name].Err() == nil
+	}
+	w := start(t, options{intercept: func(_ *world, funcs *interceptor.Funcs) {
+		funcs.Watch = func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+			o := (&client.ListOptions{}).ApplyOptions(opts)
+			name, _ := o.FieldSelector.RequiresExactMatch(metav1.ObjectNameField)
+			mu.Lock()
+			watches[name] = ctx
+			mu.Unlock()
+			return c.Watch(ctx, list, opts...)
+		}
+	}})
+	registration := register(t, "watching", refHook("v1", "Service", "first"), itemType)
+	w.waitUntil("the Service is watched", func() bool { return watched("first") })
+	update(t, registration, func() { registration.Spec.Hook.Address.Ref.Name = "second" })
+	w.waitUntil("the other Service is watched instead", func() bool { return watched("second") && !watched("first") })
+	remove(t, registration)
+	w.waitUntil("nothing is watched", func() bool { return !watched("second") })
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -325,11 +326,44 @@ func TestFailedWrites(t *testing.T) {
 				}
 			}})
 			register(t, "stubborn", uriHook("http://hook.test"), itemType)
-			w.status("stubborn", ConditionReady, v1alpha1.ConditionTrue, ReasonReady)
+			w.waitAMoment("the status is written", refreshInterval/2, func() bool {
+				r := &v1alpha1.DeployerRegistration{}
+				read(t, "stubborn", r)
+				return condition(r.Status, ConditionReady).Status == v1alpha1.ConditionTrue
+			})
+			if failed := strings.Contains(w.log.String(), "the status of a DeployerRegistration was not written"); failed != (name == "API server") {
+				t.Errorf("a failure is logged: %t", failed)
+			}
 			if got := w.writes.Load(); got != 2 {
 				t.Errorf("expected one write that fails and one that does not, but found %d", got)
 			}
 		})
+	}
+}
+
+// What was found out about a registration says nothing about one that has been changed since.
+func TestOutdatedFinding(t *testing.T) {
+	registration := register(t, "outdated", nil, itemType)
+	r := New(Options{Client: admin, Recorder: events.NewFakeRecorder(1)})
+	for _, tc := range []struct {
+		reason string
+		change func(lookedAt *v1alpha1.DeployerRegistration)
+		want   int64
+	}{
+		{"another spec", func(lookedAt *v1alpha1.DeployerRegistration) { lookedAt.Generation-- }, 0},
+		{"another one of the same name", func(lookedAt *v1alpha1.DeployerRegistration) { lookedAt.UID = "before" }, 0},
+		{"one that is gone", func(lookedAt *v1alpha1.DeployerRegistration) { lookedAt.Name = "gone" }, 0},
+		{"the same", func(*v1alpha1.DeployerRegistration) {}, registration.Generation},
+	} {
+		lookedAt := registration.DeepCopy()
+		tc.change(lookedAt)
+		if err := r.write(t.Context(), lookedAt, finding{generation: registration.Generation}); err != nil {
+			t.Fatal(err)
+		}
+		read(t, "outdated", registration)
+		if got := registration.Status.ObservedGeneration; got != tc.want {
+			t.Errorf("%s: the status is about generation %d", tc.reason, got)
+		}
 	}
 }
 
