@@ -36,7 +36,16 @@ var fieldsOf = map[string][][]string{
 	"SyncObject": {
 		{"spec", "lastUpdateTime"}, {"spec", "podName"},
 	},
+	"DeployerRegistration": {
+		{"spec", "types"}, {"spec", "installationTemplate"}, {"spec", "hook"}, {"spec", "hook", "version"}, {"spec", "hook", "address"},
+		{"spec", "hook", "address", "uri"}, {"spec", "hook", "address", "ref"}, {"spec", "hook", "timeout"}, {"spec", "hook", "capabilities"},
+		{"spec", "hook", "formFactor"}, {"spec", "hook", "conditionsFromHook"}, {"spec", "hook", "tls"}, {"spec", "hook", "auth"},
+		{"status", "observedGeneration"}, {"status", "conditions"}, {"status", "hook"}, {"status", "deployers"},
+	},
 }
+
+// oddLabel marks the objects with odd values.
+const oddLabel = "e2e.pergola.dev/odd"
 
 // required are the fields without which the API server takes no object of the kind.
 var required = map[string]map[string]any{
@@ -46,12 +55,17 @@ var required = map[string]map[string]any{
 	"SyncObject": {"spec": map[string]any{
 		"podName": "", "kind": "DeployItem", "name": "odd", "prefix": "odd", "lastUpdateTime": "2021-04-15T12:10:51Z",
 	}},
+	"DeployerRegistration": {"spec": map[string]any{
+		"types": []any{"example.org/odd"},
+		"hook":  map[string]any{"version": "v1", "address": map[string]any{"uri": "https://localhost:1"}},
+	}},
 }
 
 func lists() map[string]client.ObjectList {
 	return map[string]client.ObjectList{
 		"DeployItem": &v1alpha1.DeployItemList{}, "Target": &v1alpha1.TargetList{},
 		"Context": &v1alpha1.ContextList{}, "SyncObject": &v1alpha1.SyncObjectList{},
+		"DeployerRegistration": &v1alpha1.DeployerRegistrationList{},
 	}
 }
 
@@ -59,11 +73,14 @@ func TestNoObjectBreaksItsList(t *testing.T) {
 	for kind, list := range lists() {
 		t.Run(kind, func(t *testing.T) {
 			namespace := newNamespace(t)
+			if kind == "DeployerRegistration" {
+				namespace = "" // they are in none
+			}
 			t.Cleanup(func() {
 				ctx := context.WithoutCancel(t.Context())
 				object := &unstructured.Unstructured{}
 				object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
-				if err := admin.DeleteAllOf(ctx, object, client.InNamespace(namespace)); err != nil {
+				if err := admin.DeleteAllOf(ctx, object, client.InNamespace(namespace), client.MatchingLabels{oddLabel: "true"}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -93,6 +110,7 @@ func createOdd(t *testing.T, namespace, kind string, path []string, value any) b
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
 	object.SetNamespace(namespace)
 	object.SetGenerateName("odd-")
+	object.SetLabels(map[string]string{oddLabel: "true"})
 	if path[0] != "status" {
 		if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
 			t.Fatal(err)
