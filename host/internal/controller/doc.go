@@ -44,6 +44,19 @@
 //
 // A lock that was taken over, or may have been, fences off: see job.takeOver, job.readAgain and exporter.write.
 //
+// # Hooks
+//
+// A look that is not over before it has begun, because nothing has changed and nothing is due, is a reconcile as hooks see it (see pass): its hooks
+// run in the order of the design. An item with hooks of its type is read in full before the first of them; nothing of it is
+// written before they agree. What only notes that a job has ended goes past them, so that no hook keeps a job from its end.
+//
+// Hooks of type ShouldReconcile are asked about each item that has nothing to do, once: memory, and the note on its lock, say which
+// ones were asked and when they want to be asked again. When a job ends they are asked at once, under the same lock, so that the
+// note is there for the other replicas. A job that they ask for is one that the host sets, as it does for an annotation, by
+// the write that picks it up; whoever has set another one meanwhile wins, because that write is conditional.
+//
+// HTTP hooks belong to the call of the plugin: they are called under the same attendance, and what ends the call ends them.
+//
 // # Waiting
 //
 // No worker waits. A job that waits for something goes back to the queue with the plugin's hint, and comes earlier when the
