@@ -180,6 +180,12 @@ func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contr
 	switch {
 	case errors.As(err, &failed) && asJobError(failed).Final() && decision.Action == contract.Nothing:
 		p.reportHook(p.item, err) // to ask again makes no sense before the item is changed
+	case err != nil && ctx.Err() == nil && decision.Action != contract.Nothing:
+		// What they have to say could not stop the job either. It is said once, and not with each poll.
+		if decision.Action != contract.Continue {
+			p.reportHook(p.item, err)
+		}
+		return decision, nil
 	case err != nil:
 		return decision, err
 	}

@@ -26,7 +26,7 @@ func (j *job) runBefore(ctx context.Context) (goesOn bool, err error) {
 		case err != nil:
 			return false, j.handleHookError(ctx, err)
 		case aborts(result):
-			return false, j.holdUp(ctx, t)
+			return false, j.holdUp(ctx, t, result)
 		}
 	}
 	return true, nil
@@ -47,10 +47,10 @@ func (j *job) beforeType() sdkhook.Type {
 }
 
 // holdUp notes that a hook holds the job up.
-func (j *job) holdUp(ctx context.Context, t sdkhook.Type) error {
+func (j *job) holdUp(ctx context.Context, t sdkhook.Type, result *sdkhook.Result) error {
 	j.due = j.clock.Now().Add(j.pollInterval(heldUp))
 	waitingFor := fmt.Sprintf("a hook of type %s holds the job up", t)
-	if again := j.pass.again(time.Time{}); !again.IsZero() {
+	if result.Requeue || result.RequeueAfter > 0 {
 		waitingFor += "; it is asked again"
 	}
 	j.log.Info("hook holds the job up", "hookType", string(t))

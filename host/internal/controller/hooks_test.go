@@ -315,8 +315,8 @@ func TestErrorsOfHooks(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for _, hookType := range sdkhook.Types() {
-		if slices.Contains([]sdkhook.Type{sdkhook.BeforeAbort, sdkhook.BeforeDelete, sdkhook.BeforeForceReconcile, sdkhook.End}, hookType) {
-			continue // they are passed elsewhere, or not before the call
+		if slices.Contains([]sdkhook.Type{sdkhook.BeforeAbort, sdkhook.BeforeDelete, sdkhook.BeforeForceReconcile, sdkhook.ShouldReconcile, sdkhook.End}, hookType) {
+			continue // they are passed elsewhere, or cannot stop the job
 		}
 		t.Run(string(hookType), func(t *testing.T) {
 			t.Parallel()
@@ -479,6 +479,21 @@ func TestHooksStopNoNeededJob(t *testing.T) {
 	jobID := b.setJob()
 	if item := b.drive(); item.Status.JobIDFinished != jobID || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
 		t.Error(describe(item))
+	}
+}
+
+func TestErrorsOfShouldReconcileStopNoNeededJob(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.failing[sdkhook.ShouldReconcile] = errors.New("broken")
+	jobID := b.setJob()
+	b.look(t.Context())
+	if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		t.Error(describe(item))
+	}
+	b.look(t.Context())
+	if len(b.errs) != 1 {
+		t.Errorf("expected the hooks to be asked again, as nothing is known of what they want, but found errors %v", b.errs)
 	}
 }
 

@@ -112,7 +112,7 @@ const (
 	ReasonFailed = "HookFailed"
 	// ReasonTimeout: the hooks of a plugin have not answered in time.
 	ReasonTimeout = "HookTimeout"
-	// ReasonNotRun: the plugin is not running, or has ended in the middle of the call.
+	// ReasonNotRun: the plugin is not running, or has ended in the middle of the call; Error.Err tells which.
 	ReasonNotRun = "HookNotRun"
 )
 

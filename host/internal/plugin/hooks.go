@@ -108,8 +108,11 @@ func hookResultFromWire(in *deployerv1.HookResult) *hook.Result {
 
 // Hooking returns the plugins whose hooks run for deploy items of a type, whether they run at the moment or not, in the order of their
 // names. As For does it returns none before the claims of plugins are settled.
+//
+// A plugin whose hooks for items of others are in the lock file is among them although it is refused or has never come up: what the operator
+// has meant to stand before a deployment is not passed over.
 func (s *Set) Hooking(itemType v1alpha1.DeployItemType) []*Plugin {
-	var hooking []*Plugin
+	hooking := s.lockedOnly(itemType)
 	for _, p := range s.Admitted() {
 		if slices.Contains(p.Info().HookedTypes, itemType) {
 			hooking = append(hooking, p)
@@ -117,4 +120,23 @@ func (s *Set) Hooking(itemType v1alpha1.DeployItemType) []*Plugin {
 	}
 	slices.SortFunc(hooking, func(a, b *Plugin) int { return cmp.Compare(a.Name(), b.Name()) })
 	return hooking
+}
+
+// lockedOnly returns, as plugins that do not run, those that the lock file says have hooks for items of others of a type and that are not
+// admitted. Which types of hooks they have is not known, so it may be any.
+func (s *Set) lockedOnly(itemType v1alpha1.DeployItemType) []*Plugin {
+	var absent []*Plugin
+	admitted := s.Admitted()
+	for _, entry := range s.settings.verification.entries() {
+		is := func(p *Plugin) bool { return p.Name() == entry.Name }
+		if !slices.Contains(entry.HookedTypes, string(itemType)) || slices.ContainsFunc(admitted, is) {
+			continue
+		}
+		info := &Info{Name: entry.Name, Version: entry.Version, HookedTypes: []v1alpha1.DeployItemType{itemType}}
+		for _, t := range hook.Types() {
+			info.Capabilities.HookTypes = append(info.Capabilities.HookTypes, string(t))
+		}
+		absent = append(absent, &Plugin{file: entry.File, info: info})
+	}
+	return absent
 }

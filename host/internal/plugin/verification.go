@@ -48,6 +48,16 @@ func (v *verification) load() {
 	v.lock, v.err = lock, err
 }
 
+// entries are those of the lock file; none without one.
+func (v *verification) entries() []lockfile.Plugin {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.lock == nil {
+		return nil
+	}
+	return v.lock.Plugins()
+}
+
 // warnOfUnusedLock tells of a lock file that somebody has put beside the plugins and that nobody looks at.
 func (s *Set) warnOfUnusedLock() {
 	path := filepath.Join(s.dir, lockName)
