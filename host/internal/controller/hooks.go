@@ -246,8 +246,8 @@ func (p *pass) reportRaised(known *entry, earliest time.Time) {
 		return
 	}
 	p.event(p.item, corev1.EventTypeWarning, "ReconcileIntervalRaised", fmt.Sprintf(
-		"the schedule asks for the next job earlier than %s after the last, which is the host's minimum interval; it begins at %s",
-		p.schedule.minimum, earliest.UTC().Format(time.RFC3339)))
+		"the schedule asks for the next job earlier than %s after the last, which is the least that the host configuration allows "+
+			"(continuousReconcile.minimumInterval); it begins at %s", p.schedule.minimum, earliest.UTC().Format(time.RFC3339)))
 }
 
 // again is when the hooks of this reconcile want the next one, given when those of earlier ones want it; zero for no such time.

@@ -39,8 +39,10 @@ type entry struct {
 	hookCrashes int
 	// raised is the generation of the item for which it was reported that hooks want a job too soon.
 	raised int64
-	// targetName and contextName are those of what the item uses.
+	// targetName and contextName are those of what the item uses, and itemType is its type: the item itself belongs to the worker that is busy
+	// with it.
 	targetName, contextName string
+	itemType                v1alpha1.DeployItemType
 	// pluginName is the plugin that the job under way is a matter of.
 	pluginName string
 	// worked is when the job under way was worked on last.
@@ -155,7 +157,7 @@ func (m *memory) begin(e entry, pluginName string) entry {
 	defer m.mu.Unlock()
 	e.uid, e.version, e.pluginName = e.item.UID, e.item.ResourceVersion, pluginName
 	e.waitsForPlugin, e.woken, e.pluginRan = false, false, false
-	e.turn = false
+	e.turn, e.itemType = false, e.item.Spec.Type
 	e.targetName, e.contextName = "", cmp.Or(e.item.Spec.Context, v1alpha1.DefaultContextName)
 	if e.item.Spec.Target != nil {
 		e.targetName = e.item.Spec.Target.Name
@@ -234,7 +236,7 @@ func (m *memory) retry(now time.Time, which func(types.NamespacedName, *entry) b
 func (m *memory) hooksMended(itemTypes []v1alpha1.DeployItemType, now time.Time) map[types.NamespacedName]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.retry(now, func(_ types.NamespacedName, e *entry) bool { return slices.Contains(itemTypes, e.item.Spec.Type) })
+	return m.retry(now, func(_ types.NamespacedName, e *entry) bool { return slices.Contains(itemTypes, e.itemType) })
 }
 
 // forgetIdle has an item read again that has nothing to do.

@@ -1,0 +1,205 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const (
+	preReconcile = "pre-reconcile"
+	finalize     = "finalize"
+)
+
+// hookRequest is what an HTTP hook is asked, as its author reads it.
+type hookRequest struct {
+	FormFactor struct{ Name string }
+	Phase      string
+	Object     *v1alpha1.DeployItem
+	Children   map[string]map[string]any
+
+	header http.Header
+}
+
+// hookAnswer writes the answer to a request. The context ends with the request.
+type hookAnswer func(ctx context.Context, w http.ResponseWriter, r *hookRequest)
+
+// hookServer is an HTTP hook. It answers nothing for an item that nobody has told it about, which changes nothing.
+type hookServer struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	answers  map[string]hookAnswer // by the names of items
+	requests []*hookRequest
+}
+
+// newHookServer returns a server that is not started.
+func newHookServer(t *testing.T) *hookServer {
+	t.Helper()
+	s := &hookServer{answers: map[string]hookAnswer{}}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, in *http.Request) {
+		r := &hookRequest{header: in.Header}
+		if err := json.NewDecoder(in.Body).Decode(r); err != nil || r.Object == nil || in.Method != http.MethodPost {
+			t.Errorf("a hook was asked what it cannot read: %s, error %v", in.Method, err)
+			http.Error(w, "cannot read the request", http.StatusBadRequest)
+			return
+		}
+		s.mu.Lock()
+		s.requests = append(s.requests, r)
+		answer := s.answers[r.Object.Name]
+		s.mu.Unlock()
+		if answer != nil {
+			answer(in.Context(), w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// answer lets the server answer for items of a name.
+func (s *hookServer) answer(name string, answer hookAnswer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[name] = answer
+}
+
+// asked are the requests of a phase for an item so far.
+func (s *hookServer) asked(item *v1alpha1.DeployItem, phase string) []*hookRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.requests), func(r *hookRequest) bool { return r.Object.Name != item.Name || r.Phase != phase })
+}
+
+// waitAsked waits until the server was asked so often, and returns the requests.
+func (s *hookServer) waitAsked(t *testing.T, item *v1alpha1.DeployItem, phase string, atLeast int) (asked []*hookRequest) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("request %d of %s for item %s", atLeast, phase, item.Name), func(context.Context) (string, error) {
+		if asked = s.asked(item, phase); len(asked) < atLeast {
+			return fmt.Sprintf("%d requests", len(asked)), nil
+		}
+		return "", nil
+	})
+	return asked
+}
+
+// waitClosed waits until a channel is closed, or has something.
+func waitClosed(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("waiting for %s took more than %s", what, patience)
+	}
+}
+
+// respond answers with a status and a body.
+func respond(status int, body string) hookAnswer {
+	return func(_ context.Context, w http.ResponseWriter, _ *hookRequest) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// respondWith answers with an object and children as the hook wants them.
+func respondWith(w http.ResponseWriter, object any, children map[string]map[string]any) {
+	_ = json.NewEncoder(w).Encode(map[string]any{"object": object, "children": children})
+}
+
+// registration names a hook for types of deploy items.
+func registration(name, uri string, capabilities []v1alpha1.HookCapability, types ...v1alpha1.DeployItemType) *v1alpha1.DeployerRegistration {
+	return &v1alpha1.DeployerRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.DeployerRegistrationSpec{Types: types, Hook: &v1alpha1.Hook{
+			Version: v1alpha1.HookVersionV1, Address: v1alpha1.HookAddress{URI: uri}, Capabilities: capabilities,
+		}},
+	}
+}
+
+// bothPhases are all capabilities.
+var bothPhases = []v1alpha1.HookCapability{v1alpha1.HookPreReconcile, v1alpha1.HookFinalize}
+
+// register creates a registration, which is deleted at the end of the test.
+func register(t *testing.T, r *v1alpha1.DeployerRegistration) {
+	t.Helper()
+	create(t, r)
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(admin.Delete(context.WithoutCancel(t.Context()), r)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// waitRegistered waits until the condition Ready of a registration has a status for its present spec, and returns the registration.
+func waitRegistered(t *testing.T, r *v1alpha1.DeployerRegistration, status v1alpha1.ConditionStatus) *v1alpha1.DeployerRegistration {
+	t.Helper()
+	fresh := &v1alpha1.DeployerRegistration{}
+	eventually(t, fmt.Sprintf("registration %s to be Ready %s", r.Name, status), func(ctx context.Context) (string, error) {
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(r), fresh); err != nil {
+			return "", err
+		}
+		if fresh.Status.ObservedGeneration == fresh.Generation && readyOf(fresh).Status == status {
+			return "", nil
+		}
+		return string(marshal(t, fresh.Status)), nil
+	})
+	return fresh
+}
+
+func readyOf(r *v1alpha1.DeployerRegistration) v1alpha1.Condition {
+	for _, c := range r.Status.Conditions {
+		if c.Type == "Ready" {
+			return c
+		}
+	}
+	return v1alpha1.Condition{}
+}
+
+func newSecret(t *testing.T, namespace, name string, data map[string][]byte) *v1alpha1.NamespacedSecretReference {
+	t.Helper()
+	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data})
+	return &v1alpha1.NamespacedSecretReference{Namespace: namespace, Name: name}
+}
+
+// waitHookError waits until the last error of an item has a reason of hooks, and checks that the item tells of it. The job goes on.
+func waitHookError(t *testing.T, item *v1alpha1.DeployItem, reason string) *v1alpha1.DeployItem {
+	t.Helper()
+	failing := waitFor(t, item, "failing with "+reason, func(i *v1alpha1.DeployItem) bool {
+		return i.Status.LastError != nil && i.Status.LastError.Reason == reason
+	})
+	checkHookError(t, failing, reason)
+	if failing.Status.JobIDFinished == failing.Status.JobID {
+		t.Errorf("expected the job to go on, but found %s", describe(failing))
+	}
+	return failing
+}
+
+// checkHookError checks that error, condition and event of an item tell what was wrong with the hook.
+func checkHookError(t *testing.T, item *v1alpha1.DeployItem, reason string) {
+	t.Helper()
+	e := item.Status.LastError
+	if e == nil || e.Reason != reason {
+		t.Fatalf("expected an error with reason %s, but found %s", reason, describe(item))
+	}
+	if !strings.Contains(e.Message, "DeployerRegistration") {
+		t.Errorf("the message does not name the registration: %q", e.Message)
+	}
+	if c := conditionOf(item, "HookAnswered"); c.Status != v1alpha1.ConditionFalse || c.Reason != reason {
+		t.Errorf("the condition does not tell of the error: %s", marshal(t, item.Status.Conditions))
+	}
+	if event := waitEvent(t, item, reason); event.Type != corev1.EventTypeWarning {
+		t.Errorf("expected a warning, but found %+v", event)
+	}
+}
