@@ -240,6 +240,7 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 	served := map[string]bool{}
 	hooks := hookWatch{asked: map[v1alpha1.DeployItemType]string{}}
 	for {
+		c.knowHooks(&hooks)
 		if err := c.follow(ctx, served); err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ type fakeDeployer struct {
 	call         func(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
 	// hooks are those that it has, for its own type; see capabilities.HookTypes.
 	hooks func(ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]plugin.HookOutcome, error)
+	build string
 	// render tells the desired objects; see capabilities.Render.
 	render func(ctx context.Context, c plugin.Call) (*plugin.Rendered, error)
 }
@@ -37,6 +38,8 @@ func (d *fakeDeployer) Info() plugin.Info {
 func (d *fakeDeployer) Call(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error) {
 	return d.call(ctx, op, c, observer)
 }
+
+func (d *fakeDeployer) Build() string { return "b" + d.build }
 
 func (d *fakeDeployer) RunHooks(
 	ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,

@@ -62,7 +62,8 @@ func (r *reconciler) hooksFor(itemType v1alpha1.DeployItemType) hook.Hooks {
 // newPass begins a reconcile of an item. What only notes that a job has ended is no reconcile: no hook can hold it up.
 func (r *reconciler) newPass(ctx context.Context, hooks hook.Hooks, item *v1alpha1.DeployItem) (*pass, error) {
 	p := &pass{reconciler: r, item: item, overruled: hooks.Has(sdkhook.DuringResponsibilityCheck)}
-	if r.endsWithoutDeployer(item) || !hooks.Has(sdkhook.Types()...) {
+	ours := !p.overruled || item.Status.Deployer.Identity == r.identity
+	if ours && r.endsWithoutDeployer(item) || !hooks.Has(sdkhook.Types()...) {
 		return p, nil
 	}
 	p.hooks = hooks
@@ -141,11 +142,15 @@ func (p *pass) goesOn(ctx context.Context) (bool, error) {
 // a job under way is over.
 func (p *pass) leaves() reconcile.Result {
 	p.leave(keyOf(p.item), false)
-	again := p.again(time.Time{})
-	if deadline, err := contract.Deadline(p.item); err == nil && contract.IsUnderWay(p.item) && !deadline.IsZero() {
-		again = earlier(again, deadline)
+	return p.until(p.orDeadline(p.item, p.again(time.Time{})))
+}
+
+// orDeadline returns a time, or the end of the time of a job under way if that is earlier.
+func (r *reconciler) orDeadline(item *v1alpha1.DeployItem, again time.Time) time.Time {
+	if deadline, err := contract.Deadline(item); err == nil && contract.IsUnderWay(item) && !deadline.IsZero() {
+		return earlier(again, deadline)
 	}
-	return p.until(again)
+	return again
 }
 
 // until returns when to look at an item again; never for the zero time.
@@ -168,7 +173,6 @@ func earlier(a, b time.Time) time.Time {
 // stop one that has. It changes what is known of the item to when it is to be looked at again.
 func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contract.Decision) (contract.Decision, error) {
 	now := p.clock.Now()
-	planned := known.asked != "" && !known.again.IsZero() && !now.Before(known.again)
 	if !now.Before(known.again) {
 		known.again = time.Time{}
 	}
@@ -189,12 +193,12 @@ func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contr
 	case err != nil:
 		return decision, err
 	}
-	known.asked = p.hooks.Version(sdkhook.ShouldReconcile)
+	known.asked = p.hooks.Build(sdkhook.ShouldReconcile)
 	switch {
 	case decision.Action != contract.Nothing:
 		p.add(sdkhook.ShouldReconcile, result)
 	case result != nil && !result.AbortReconcile:
-		decision.Action, known.again = p.enforce(known, planned)
+		decision.Action, known.again = p.enforce(known)
 	default:
 		p.plan(known, result)
 	}
@@ -202,15 +206,19 @@ func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contr
 }
 
 // enforce tells whether the job that hooks ask for is set now, or when they are to be asked again.
-func (p *pass) enforce(known *entry, planned bool) (contract.Action, time.Time) {
+func (p *pass) enforce(known *entry) (contract.Action, time.Time) {
 	now := p.clock.Now()
 	if earliest := p.earliest(); now.Before(earliest) {
 		p.reportRaised(known, earliest)
+		known.begins = earliest
 		return contract.Nothing, earliest
 	}
-	if offset := p.schedule.offset(p.item); offset > 0 && !planned {
-		return contract.Nothing, now.Add(offset)
+	offset := p.schedule.offset(p.item)
+	if offset > 0 && (known.begins.IsZero() || now.Before(known.begins)) {
+		known.begins = earlier(known.begins, now.Add(offset))
+		return contract.Nothing, known.begins
 	}
+	known.begins = time.Time{}
 	return contract.Start, time.Time{}
 }
 
@@ -225,7 +233,8 @@ func (p *pass) plan(known *entry, result *sdkhook.Result) {
 		p.reportRaised(known, earliest)
 		due = earliest
 	}
-	known.again = due.Add(p.schedule.offset(p.item))
+	known.begins = due.Add(p.schedule.offset(p.item))
+	known.again = known.begins
 }
 
 // earliest is when the next job may begin that hooks ask for.
@@ -268,8 +277,8 @@ func aborts(result *sdkhook.Result) bool { return result != nil && result.AbortR
 // afterHookError ends a look in which a hook has failed before there was a job to note it with.
 func (r *reconciler) afterHookError(ctx context.Context, req reconcile.Request, item *v1alpha1.DeployItem, err error) (reconcile.Result, error) {
 	r.reportHook(item, err)
-	if errors.Is(err, plugin.ErrCrashed) && r.memory.hookCrashed(item) >= r.maxCrashes {
-		return pollAfter(crashPause), nil
+	if errors.Is(err, plugin.ErrCrashed) && r.memory.hookCrashed(item, r.maxCrashes, r.clock.Now().Add(crashPause)) {
+		return r.until(r.orDeadline(item, r.clock.Now().Add(crashPause))), nil
 	}
 	return r.conclude(ctx, req, nil, err)
 }

@@ -78,5 +78,9 @@ func (j *job) handleHookError(ctx context.Context, err error) error {
 func (j *job) runEnd(ctx context.Context) error {
 	_, err := j.pass.run(ctx, sdkhook.End)
 	j.reportHook(j.item, err)
+	var e *hook.Error
+	if errors.As(err, &e) && errors.Is(err, plugin.ErrCrashed) && !j.gone && !j.finished() {
+		return j.handleCrash(ctx, e.Plugin)
+	}
 	return err
 }

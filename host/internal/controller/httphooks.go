@@ -30,6 +30,9 @@ const (
 	operationFinalize     = "HookFinalize"
 )
 
+// phaseOf are the phases in which a hook is called.
+var phaseOf = map[string]v1alpha1.HookCapability{operationPreReconcile: v1alpha1.HookPreReconcile, operationFinalize: v1alpha1.HookFinalize}
+
 // reasonHookNotReady is given to the error about a hook that cannot be called.
 const reasonHookNotReady = "HookNotReady"
 
@@ -40,6 +43,12 @@ func (j *job) httpHook(operation string) (*httphook.Hook, error) {
 		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error
 	}
 	found, err := j.httpHooks.For(j.item.Spec.Type)
+	var notReady interface {
+		Concerns(phase v1alpha1.HookCapability) bool
+	}
+	if errors.As(err, &notReady) && !notReady.Concerns(phaseOf[operation]) {
+		return nil, nil //nolint:nilnil // it would not be called
+	}
 	if err != nil {
 		return nil, contract.Error{Operation: operation, Reason: reasonHookNotReady, Message: cut(err.Error(), maxMessage)}
 	}
@@ -49,6 +58,7 @@ func (j *job) httpHook(operation string) (*httphook.Hook, error) {
 // withHTTPHook carries out an operation of the plugin, with what the item's HTTP hook has to do with it. An error that is a contract.Error
 // has kept the plugin from being called.
 func (j *job) withHTTPHook(ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+	generation := j.snapshot().Generation
 	switch operation {
 	case plugin.Delete:
 		if err := j.finalize(ctx, c.Deadline); err != nil {
@@ -62,7 +72,9 @@ func (j *job) withHTTPHook(ctx context.Context, operation plugin.Operation, c pl
 		c.Children = children
 	case plugin.Abort:
 	}
-	c.DeployItem = j.snapshot()
+	if c.DeployItem = j.snapshot(); c.DeployItem.Generation != generation { // the children are those of another spec
+		return nil, errOutdated
+	}
 	return j.plugin.Call(ctx, operation, c, o)
 }
 

@@ -57,7 +57,7 @@ func (j *job) finished() bool {
 // or a read, errOutdated, or lock.ErrHeld.
 func (j *job) run(ctx context.Context) error {
 	// A job begins only when it has a slot for its call; without one it is picked up and waits for its turn, for any replica.
-	if j.needsCall() {
+	if j.needsCall() || j.finalizesOnly() {
 		if !j.takeSlot() {
 			return j.waitForTurn(ctx)
 		}
@@ -183,6 +183,16 @@ func (j *job) needsCall() bool {
 	default:
 		return true
 	}
+}
+
+// finalizesOnly tells whether nobody but an HTTP hook may have to be asked, which takes its time as a call of the plugin does.
+func (j *job) finalizesOnly() bool {
+	job := j.begun() || j.decision.Action == contract.Start || j.decision.Action == contract.PickUp
+	if !job || j.operation() != plugin.Delete || !slices.Contains(j.item.Finalizers, v1alpha1.Finalizer) {
+		return false
+	}
+	found, err := j.httpHook(operationFinalize)
+	return err != nil || found != nil && found.Has(v1alpha1.HookFinalize)
 }
 
 // finishWithoutCall ends a job whose plugin has nothing to do with that.

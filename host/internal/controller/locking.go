@@ -114,7 +114,7 @@ func (r *reconciler) leaveAlone(
 		r.leave(key.Item, false)
 		return pollAfter(elsewherePoll), true
 	case lock.Settled:
-		asked := hooks.Version(sdkhook.ShouldReconcile)
+		asked := hooks.Build(sdkhook.ShouldReconcile)
 		if again, noted := readNote(r.locks.Left(key), asked); noted {
 			noted := entry{asked: asked, again: again}
 			if wait, rests := r.rests(meta, noted, hooks); rests {
@@ -139,7 +139,7 @@ func (r *reconciler) rests(meta *metav1.PartialObjectMetadata, known entry, hook
 	if !known.again.IsZero() {
 		known.again = known.again.Add(r.router.patienceFor(r.lockKey(meta)))
 	}
-	return r.until(known.again), known.rests(hooks.Version(sdkhook.ShouldReconcile), r.clock.Now())
+	return r.until(known.again), known.rests(hooks.Build(sdkhook.ShouldReconcile), r.clock.Now())
 }
 
 // leftToOthers tells whether an item is left to replicas whose plugin runs, because the one here does not.

@@ -30,13 +30,17 @@ type entry struct {
 	// item is the content of a job under way, or of one that has just ended; nil for an item that has nothing to do, whose content nobody
 	// needs.
 	item *v1alpha1.DeployItem
-	// asked is the hook.Hooks.Version of the hooks that have said of an item that has nothing to do whether it is to be reconciled;
+	// asked is the hook.Hooks.Build of the hooks that have said of an item that has nothing to do whether it is to be reconciled;
 	// empty if there are none.
 	asked string
 	// again is when hooks want the item to be looked at again; zero for no such time.
 	again time.Time
+	// begins is when a job begins that hooks ask for; zero if that is not known.
+	begins time.Time
 	// hookCrashes counts how often a plugin has died in the middle of a hook before there was a job to note it with.
 	hookCrashes int
+	// leftAlone is until when the item is left alone because of that.
+	leftAlone time.Time
 	// raised is the generation of the item for which it was reported that hooks want a job too soon.
 	raised int64
 	// targetName and contextName are those of what the item uses, and itemType is its type: the item itself belongs to the worker that is busy
@@ -94,7 +98,7 @@ func (m *memory) idle(e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entries[keyOf(e.item)] = &entry{
-		uid: e.item.UID, version: e.item.ResourceVersion, reported: e.reported, asked: e.asked, again: e.again, raised: e.raised,
+		uid: e.item.UID, version: e.item.ResourceVersion, reported: e.reported, asked: e.asked, again: e.again, begins: e.begins, raised: e.raised,
 	}
 }
 
@@ -111,7 +115,7 @@ func (m *memory) ended(e entry) {
 func (m *memory) settled(key types.NamespacedName, uid types.UID, version, asked string, again time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entries[key] = &entry{uid: uid, version: version, asked: asked, again: again}
+	m.entries[key] = &entry{uid: uid, version: version, asked: asked, again: again, begins: again}
 }
 
 // rests tells whether an item that has nothing to do is to be left alone: asked are the hooks that are to have been asked.
@@ -244,7 +248,7 @@ func (m *memory) forgetIdle(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e, ok := m.entries[key]; ok && e.item == nil {
-		delete(m.entries, key)
+		e.version = ""
 	}
 }
 
@@ -302,8 +306,9 @@ func (m *memory) outdated(key types.NamespacedName) int {
 	return e.conflicts - 1
 }
 
-// hookCrashed counts that a plugin has died in the middle of a hook for an item, and returns how often that was so.
-func (m *memory) hookCrashed(item *v1alpha1.DeployItem) int {
+// hookCrashed counts that a plugin has died in the middle of a hook for an item. With the last of limit times, and with each that follows, the
+// item is to be left alone until a time, and it reports that.
+func (m *memory) hookCrashed(item *v1alpha1.DeployItem, limit int, until time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.entries[keyOf(item)]
@@ -311,8 +316,11 @@ func (m *memory) hookCrashed(item *v1alpha1.DeployItem) int {
 		e = &entry{uid: item.UID}
 		m.entries[keyOf(item)] = e
 	}
-	e.hookCrashes++
-	return e.hookCrashes
+	if e.hookCrashes++; e.hookCrashes < limit {
+		return false
+	}
+	e.leftAlone = until
+	return true
 }
 
 // forget drops what is remembered of an item.

@@ -160,7 +160,7 @@ func (c *chaos) hooks(_ context.Context, hookType sdkhook.Type, item *v1alpha1.D
 	case "none":
 		return nil, nil
 	}
-	c.refused = true
+	c.refused = c.refused || refused
 	switch opinion {
 	case "crash":
 		return nil, plugin.ErrCrashed

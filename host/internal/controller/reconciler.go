@@ -124,6 +124,10 @@ func (r *reconciler) look(ctx context.Context, req reconcile.Request, turn bool)
 		return reconcile.Result{}, nil
 	}
 
+	if r.clock.Now().Before(known.leftAlone) && !r.endsWithoutDeployer(known.item) {
+		return r.until(r.orDeadline(known.item, known.leftAlone)), nil
+	}
+
 	// 2, 4
 	pass, err := r.newPass(ctx, hooks, known.item)
 	if err != nil {

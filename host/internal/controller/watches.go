@@ -58,6 +58,17 @@ type hookWatch struct {
 	running map[string]bool
 }
 
+// knowHooks notes who is asked about the items of a type before the first of them is looked at.
+func (c *Controller) knowHooks(known *hookWatch) {
+	for _, p := range c.plugins.Serving() {
+		for _, t := range p.Info().Types {
+			if _, ever := known.asked[t]; !ever {
+				known.asked[t] = hook.New(c.plugins.Hooking(t), 0).Build(sdkhook.ShouldReconcile)
+			}
+		}
+	}
+}
+
 // followHooks has items looked at again of whose types other hooks say now whether they are to be reconciled, and jobs tried again that may
 // have failed because a plugin with hooks was not running.
 func (c *Controller) followHooks(ctx context.Context, known *hookWatch, running map[string]bool) error {
@@ -67,7 +78,7 @@ func (c *Controller) followHooks(ctx context.Context, known *hookWatch, running 
 		for _, t := range p.Info().Types {
 			hooking := c.plugins.Hooking(t)
 			before, ever := known.asked[t]
-			known.asked[t] = hook.New(hooking, 0).Version(sdkhook.ShouldReconcile)
+			known.asked[t] = hook.New(hooking, 0).Build(sdkhook.ShouldReconcile)
 			changed = changed || ever && known.asked[t] != before
 			if slices.ContainsFunc(hooking, func(h hook.Plugin) bool { return running[h.Name()] && !known.running[h.Name()] }) {
 				mended = append(mended, t)

@@ -22,6 +22,7 @@ import (
 type Plugin interface {
 	Name() string
 	Info() plugin.Info
+	Build() string
 	RunHooks(ctx context.Context, t hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]plugin.HookOutcome, error)
 }
 
@@ -47,13 +48,13 @@ func (h Hooks) Has(types ...hook.Type) bool {
 	})
 }
 
-// Version names the plugins with hooks of a type and their versions, so that two Hooks of which these are the same give the same results;
-// empty if there are none.
-func (h Hooks) Version(t hook.Type) string {
+// Build names the plugins with hooks of a type and their builds, so that two Hooks of which these are the same give the same results; empty
+// if there are none. Versions would not do: they are free text, which an author may forget to change.
+func (h Hooks) Build(t hook.Type) string {
 	var names []string
 	for _, p := range h.plugins {
 		if has(p, t) {
-			names = append(names, p.Name()+"="+p.Info().Version)
+			names = append(names, p.Name()+"="+p.Build())
 		}
 	}
 	return strings.Join(names, ",")

@@ -20,7 +20,7 @@ import (
 
 // fake is a plugin whose hooks answer what they are told.
 type fake struct {
-	name, version string
+	name, build string
 	types         []sdkhook.Type
 	outcomes      []plugin.HookOutcome
 	err           error
@@ -32,8 +32,10 @@ var _ Plugin = fake{}
 
 func (f fake) Name() string { return f.name }
 
+func (f fake) Build() string { return f.build }
+
 func (f fake) Info() plugin.Info {
-	info := plugin.Info{Name: f.name, Version: f.version}
+	info := plugin.Info{Name: f.name, Version: "v1"}
 	for _, t := range f.types {
 		info.Capabilities.HookTypes = append(info.Capabilities.HookTypes, string(t))
 	}
@@ -155,14 +157,14 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) {
+func TestBuild(t *testing.T) {
 	t.Parallel()
 	check := []sdkhook.Type{sdkhook.ShouldReconcile}
-	hooks := New([]fake{{name: "a", version: "1", types: check}, {name: "b", version: "2"}, {name: "c", version: "3", types: check}}, 0)
-	if got := hooks.Version(sdkhook.ShouldReconcile); got != "a=1,c=3" {
-		t.Errorf("unexpected version %q", got)
+	hooks := New([]fake{{name: "a", build: "1", types: check}, {name: "b", build: "2"}, {name: "c", build: "3", types: check}}, 0)
+	if got := hooks.Build(sdkhook.ShouldReconcile); got != "a=1,c=3" {
+		t.Errorf("unexpected build %q", got)
 	}
-	if got := hooks.Version(sdkhook.End); got != "" || hooks.Has(sdkhook.End) || !hooks.Has(sdkhook.End, sdkhook.ShouldReconcile) {
+	if got := hooks.Build(sdkhook.End); got != "" || hooks.Has(sdkhook.End) || !hooks.Has(sdkhook.End, sdkhook.ShouldReconcile) {
 		t.Errorf("unexpected hooks of type End: %q", got)
 	}
 	if none := (Hooks{}); none.Has(sdkhook.Types()...) {

@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -42,10 +44,27 @@ func (p *Plugin) introduce(ctx context.Context, proc *process) (*Info, error) {
 	if err := p.configure(ctx, proc, &info); err != nil {
 		return nil, err
 	}
+	build, err := p.buildOf(&info)
+	if err != nil {
+		return nil, err
+	}
 	if err := p.settings.claim(p, &info); err != nil {
 		return nil, refusal(err)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.build = build
 	return &info, nil
+}
+
+// buildOf is what Build returns of a plugin that says this about itself.
+func (p *Plugin) buildOf(info *Info) (string, error) {
+	sum, err := p.source.sum()
+	if err != nil {
+		return "", fmt.Errorf("read the program: %w", err)
+	}
+	digest := sha256.Sum256(slices.Concat([]byte(sum+"\x00"+info.Version+"\x00"), p.settings.configs[info.Name]))
+	return hex.EncodeToString(digest[:8]), nil
 }
 
 // recognize tells what speaks against a plugin that says this about itself.

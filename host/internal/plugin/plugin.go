@@ -28,7 +28,8 @@ type Plugin struct {
 	mu        sync.Mutex
 	lifecycle lifecycle
 	problem   error
-	info      *Info // what it said when it ran last
+	info      *Info  // what it said when it ran last
+	build     string // see Build
 	process   *process
 	// retired are processes that take no calls any more and have not ended yet, and droppedLines those that were dropped of the logs of
 	// processes that have.
@@ -113,6 +114,14 @@ func (p *Plugin) Info() Info {
 		return Info{}
 	}
 	return *p.info
+}
+
+// Build tells one program with one configuration from another, whatever version they say they are; empty for a plugin that has never run.
+// It is the same in all replicas that have the same.
+func (p *Plugin) Build() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.build
 }
 
 func (p *Plugin) status() Status {

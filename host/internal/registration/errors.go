@@ -2,7 +2,10 @@ package registration
 
 import (
 	"fmt"
+	"slices"
 	"unicode/utf8"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // The reasons why a hook cannot be called, or a registration is not ready.
@@ -33,6 +36,8 @@ type NotReadyError struct {
 	Reason string
 	// Message is a sentence for people, without secrets.
 	Message string
+	// Capabilities are those of the hook; see Concerns.
+	Capabilities []v1alpha1.HookCapability
 	// Err is the cause; nil if there is none but the registration itself.
 	Err error
 }
@@ -48,12 +53,17 @@ func (e *NotReadyError) Error() string {
 // Unwrap returns the cause.
 func (e *NotReadyError) Unwrap() error { return e.Err }
 
+// Concerns tells whether the hook is, or may be, one that is called in a phase. What is not known, or wrong, may be.
+func (e *NotReadyError) Concerns(phase v1alpha1.HookCapability) bool {
+	return e.Reason == ReasonStarting || e.Reason == ReasonInvalid || slices.Contains(e.Capabilities, phase)
+}
+
 // says tells whether an error says the same as another one.
 func (e *NotReadyError) says(other *NotReadyError) bool {
 	if e == nil || other == nil {
 		return e == other
 	}
-	return e.Registration == other.Registration && e.Reason == other.Reason && e.Message == other.Message
+	return e.Registration == other.Registration && e.Reason == other.Reason && e.Message == other.Message && slices.Equal(e.Capabilities, other.Capabilities)
 }
 
 // bounded cuts a text that has more bytes than limit, between two characters, and shows that it did.

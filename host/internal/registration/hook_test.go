@@ -229,3 +229,15 @@ func TestWatchesEnd(t *testing.T) {
 	remove(t, registration)
 	w.waitUntil("nothing is watched", func() bool { return !watched("second") })
 }
+
+// TestNotReadyInAPhase: a hook that cannot be called stands in the way of the phases alone in which it would be called.
+func TestNotReadyInAPhase(t *testing.T) {
+	w := start(t, options{})
+	hook := refHook("v1", "Service", "no-such-service")
+	hook.Capabilities = []v1alpha1.HookCapability{v1alpha1.HookPreReconcile}
+	register(t, "one-phase", hook, itemType)
+	problem := w.notReady(itemType, ReasonAddressNotResolved)
+	if !problem.Concerns(v1alpha1.HookPreReconcile) || problem.Concerns(v1alpha1.HookFinalize) {
+		t.Errorf("it concerns other phases than those of its hook: %+v", problem)
+	}
+}

@@ -183,7 +183,11 @@ func problemOf(registration *v1alpha1.DeployerRegistration, faults ...fault) *No
 		}
 		texts, errs = append(texts, text), append(errs, f.err)
 	}
+	var capabilities []v1alpha1.HookCapability
+	if registration.Spec.Hook != nil {
+		capabilities = registration.Spec.Hook.Capabilities
+	}
 	return &NotReadyError{
-		Registration: registration.Name, Reason: faults[0].reason, Message: bounded(strings.Join(texts, "; "), maxMessage), Err: errors.Join(errs...),
+		Registration: registration.Name, Capabilities: capabilities, Reason: faults[0].reason, Message: bounded(strings.Join(texts, "; "), maxMessage), Err: errors.Join(errs...),
 	}
 }

@@ -1,0 +1,309 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/httphook"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// TestHooksChangeWhileAJobIsWorkedOn is for the race detector: who wakes jobs does not read what their workers write.
+func TestHooksChangeWhileAJobIsWorkedOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, succeeds)
+	stop := make(chan struct{})
+	var waker sync.WaitGroup
+	waker.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				b.router.hooksMended([]v1alpha1.DeployItemType{testType})
+			}
+		}
+	})
+	jobID := b.setJob()
+	b.expectSuccess(jobID)
+	close(stop)
+	waker.Wait()
+}
+
+// TestJitterIsNotBegunAnew: looks between the time at which a job is due and the one at which it begins do not move that.
+func TestJitterIsNotBegunAnew(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.due(time.Hour)
+	b.setJob()
+	b.look(t.Context())
+	b.schedule.jitter = time.Hour
+	offset := b.schedule.offset(b.read())
+	b.look(t.Context())
+	for start := b.clock.Now(); len(b.calls) == 1; {
+		b.clock.Step(offset*9/10 + time.Second)
+		touch(t, b.item)
+		b.look(t.Context())
+		if b.clock.Since(start) > 48*time.Hour {
+			t.Fatalf("an item that is due each hour and touched every %s was not reconciled in two days", offset*9/10)
+		}
+	}
+}
+
+// TestJitterOfAnItemThatIsPolled: that another hook wants the item to be looked at does not have its job begin earlier.
+func TestJitterOfAnItemThatIsPolled(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile, sdkhook.AfterResponsibilityCheck})
+	b.due(time.Hour)
+	scheduled := b.plugin.hooks
+	b.plugin.hooks = func(ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+		if t == sdkhook.AfterResponsibilityCheck {
+			return []plugin.HookOutcome{{Result: &sdkhook.Result{RequeueAfter: time.Minute}}}, nil
+		}
+		return scheduled(ctx, t, item, target)
+	}
+	b.setJob()
+	b.look(t.Context())
+	b.schedule.jitter = 10 * time.Hour
+	offset, began := b.schedule.offset(b.read()), b.read().Status.LastReconcileTime.Time
+	for len(b.calls) == 1 {
+		b.clock.Step(b.look(t.Context()))
+	}
+	if late := b.clock.Since(began.Add(time.Hour)); late < offset-time.Second || late > offset+2*time.Minute {
+		t.Errorf("expected a job %s after it was due, but found %s", offset, late)
+	}
+}
+
+// TestSpecChangesWhileAnHTTPHookIsAsked: the plugin does not get children of another spec than the item's.
+func TestSpecChangesWhileAnHTTPHookIsAsked(t *testing.T) {
+	t.Parallel()
+	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
+	child := func(generation int64, label string) string {
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b"%s},"data":{"n":"%d"}}`, label, generation)
+	}
+	var rendered int64
+	b.plugin.render = func(_ context.Context, c plugin.Call) (*plugin.Rendered, error) {
+		rendered = c.DeployItem.Generation
+		return &plugin.Rendered{Children: []sdk.Child{{Name: "manifests[0]", Object: json.RawMessage(child(rendered, ""))}}}, nil
+	}
+	change := sync.OnceFunc(func() {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"config":{"apiVersion":"x/v1","kind":"X","n":2}}}`))
+		if err := admin.Patch(context.WithoutCancel(t.Context()), b.item.DeepCopy(), patch); err != nil {
+			t.Error(err)
+		}
+	})
+	b.serve = func(w http.ResponseWriter, _ *http.Request) {
+		change()
+		_, _ = fmt.Fprintf(w, `{"children":{"configmap":%s}}`, child(rendered, `,"labels":{"x":"y"}`))
+	}
+	calls := 0
+	b.plugin.call = func(_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
+		if calls++; c.DeployItem.Generation != rendered {
+			t.Errorf("the item is of generation %d, and its children of generation %d", c.DeployItem.Generation, rendered)
+		}
+		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+	}
+	b.setJob()
+	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || calls != 1 {
+		t.Errorf("%s after %d calls", describe(item), calls)
+	}
+}
+
+// TestPoisonInEndHooks: they count as crashes of the job that they belong to.
+func TestPoisonInEndHooks(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return waits("it") },
+		[]sdkhook.Type{sdkhook.End}, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.NoDuration })
+	b.failing[sdkhook.End] = plugin.ErrCrashed
+	b.setJob()
+	for start := b.clock.Now(); b.clock.Since(start) < time.Hour; {
+		b.clock.Step(max(b.look(t.Context()), time.Minute))
+	}
+	ends := slices.DeleteFunc(b.passed, func(s string) bool { return s != "End" })
+	if item := b.read(); len(ends) != defaultMaxCrashes || item.Status.Phase != v1alpha1.DeployItemPhaseFailed {
+		t.Errorf("the plugin was killed %d times in an hour: %s", len(ends), describe(item))
+	}
+}
+
+// TestAnItemIsLeftAloneWhoseHooksKill: changes of it do not bring it back, and its job ends in time.
+func TestAnItemIsLeftAloneWhoseHooksKill(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return waits("it") },
+		[]sdkhook.Type{sdkhook.AfterResponsibilityCheck}, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1m" })
+	b.setJob()
+	b.look(t.Context())
+	b.failing[sdkhook.AfterResponsibilityCheck] = plugin.ErrCrashed
+	var wait time.Duration
+	for range defaultMaxCrashes {
+		b.clock.Step(time.Second)
+		touch(t, b.item)
+		wait = b.look(t.Context())
+	}
+	if wait > time.Minute {
+		t.Errorf("the job has a minute, but it is looked at after %s", wait)
+	}
+	b.passed = nil
+	for range 5 {
+		touch(t, b.item)
+		b.look(t.Context())
+	}
+	b.expectPassed("it is left alone")
+	b.clock.Step(time.Minute)
+	if b.look(t.Context()); b.read().Status.Phase != v1alpha1.DeployItemPhaseFailed {
+		t.Error(describe(b.read()))
+	}
+}
+
+// notReady is the error about a hook of some phases.
+type notReady []v1alpha1.HookCapability
+
+func (notReady) Error() string { return "no such Service" }
+
+func (n notReady) Concerns(phase v1alpha1.HookCapability) bool { return slices.Contains(n, phase) }
+
+// TestHTTPHookThatCannotBeCalledInAnotherPhase: it stands in the way of those phases alone that it is called in.
+func TestHTTPHookThatCannotBeCalledInAnotherPhase(t *testing.T) {
+	t.Parallel()
+	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
+	b.setJob()
+	b.drive()
+	b.passed = nil
+	b.registered = notReady{v1alpha1.HookPreReconcile}
+	remove(t, b.item)
+	b.setJob()
+	if item := b.drive(); item != nil {
+		t.Error(describe(item))
+	}
+	b.expectPassed("the hook is not called for deletions", "call Delete")
+
+	b = newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
+	b.registered = notReady{v1alpha1.HookPreReconcile}
+	b.setJob()
+	b.look(t.Context())
+	b.expectPassed("it is called for this")
+}
+
+// TestHooksThatComeWhilePluginsBeginToServe are asked about items that were looked at before.
+func TestHooksThatComeWhilePluginsBeginToServe(t *testing.T) {
+	itemType := newType()
+	item := newItemAs(t, newNamespace(t), "item", finished, func(item *v1alpha1.DeployItem) {
+		item.Spec.Type, item.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
+	})
+	one := &fakeDeployer{name: "one", itemType: itemType}
+	asked := make(chan struct{}, 100)
+	two := &fakeDeployer{name: "two", itemType: itemType, capabilities: plugin.Capabilities{HookTypes: []string{"ShouldReconcile"}}}
+	two.hooks = func(context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+		asked <- struct{}{}
+		return nil, nil
+	}
+	plugins := &fakePlugins{}
+	c := startController(t, plugins)
+	c.onServe = func(context.Context, []v1alpha1.DeployItemType) error {
+		for c.memory.previous(keyOf(item), item.UID).uid == "" {
+			time.Sleep(time.Millisecond)
+		}
+		plugins.change(func(p *fakePlugins) { p.hooking = append(p.hooking, two) })
+		c.Changed()
+		return nil
+	}
+	plugins.change(func(p *fakePlugins) { p.serving = append(p.serving, one) })
+	c.Changed()
+	select {
+	case <-asked:
+	case <-time.After(30 * time.Second):
+		t.Error("the hooks were never asked about the item")
+	}
+}
+
+// TestNotOursIsNotEndedHere: a job of another host's is not ended here, whatever its time, if a hook says that the item is not ours.
+func TestNotOursIsNotEndedHere(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return waits("it") },
+		[]sdkhook.Type{sdkhook.DuringResponsibilityCheck}, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1m" })
+	b.identity = "other"
+	b.setJob()
+	b.look(t.Context())
+	b.identity = "here"
+	b.memory.forget(keyOf(b.item))
+	b.results[sdkhook.DuringResponsibilityCheck] = &sdkhook.Result{AbortReconcile: true}
+	before := b.read()
+	b.clock.Step(2 * time.Minute)
+	b.look(t.Context())
+	if after := b.read(); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("it was written: %s", describe(after))
+	}
+}
+
+// TestRebuiltHooksAreAskedAgain: a build that says another thing is asked, although its version is the same.
+func TestRebuiltHooksAreAskedAgain(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.setJob()
+	b.drive()
+	b.passed = nil
+	b.plugin.build = "2"
+	b.look(t.Context())
+	b.expectPassed("it may say something else", "ShouldReconcile")
+	b.look(t.Context())
+	b.expectPassed("it has been asked")
+}
+
+// TestDeletionsThatWaitForTheirHooks take no more workers than calls do, so that new jobs are picked up.
+func TestDeletionsThatWaitForTheirHooks(t *testing.T) {
+	itemType, namespace := newType(), newNamespace(t)
+	answer := make(chan struct{})
+	b := newHookedByHTTP(t, nil, v1alpha1.HookFinalize)
+	b.serve = func(http.ResponseWriter, *http.Request) { <-answer }
+	one := &fakeDeployer{name: "one", itemType: itemType}
+	ofType := func(item *v1alpha1.DeployItem) {
+		item.Spec.Type, item.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
+	}
+	startController(t, &fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.HTTPHooks = known{b.hook} })
+	t.Cleanup(func() { close(answer) })
+	for i := range 2 + pickUpWorkers {
+		item := newItemAs(t, namespace, fmt.Sprint("leave-", i), "", func(item *v1alpha1.DeployItem) {
+			ofType(item)
+			item.Finalizers = []string{v1alpha1.Finalizer}
+			item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] = "true"
+		})
+		remove(t, item)
+		setJob(t, item, time.Now())
+	}
+	item := newItemAs(t, namespace, "other", "", ofType)
+	setJob(t, item, time.Now())
+	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		fresh := &v1alpha1.DeployItem{}
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(item), fresh); err != nil {
+			t.Fatal(err)
+		}
+		if fresh.Status.Phase != "" {
+			return
+		}
+		if time.Now().After(deadline) { // the hook's own timeout is longer
+			t.Fatal("a new job is not picked up as long as deletions wait for their hooks")
+		}
+	}
+}
+
+// known has one hook for all types.
+type known struct{ hook *httphook.Hook }
+
+func (k known) For(v1alpha1.DeployItemType) (*httphook.Hook, error) { return k.hook, nil }
+
+func (k known) Synced() <-chan struct{} {
+	synced := make(chan struct{})
+	close(synced)
+	return synced
+}

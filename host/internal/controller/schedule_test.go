@@ -1,0 +1,322 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// due is a ShouldReconcile hook with a schedule: every so often after the last job.
+func (b *hooked) due(every time.Duration) {
+	b.plugin.hooks = func(_ context.Context, _ sdkhook.Type, item *v1alpha1.DeployItem, _ *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+		b.passed = append(b.passed, "asked")
+		if item.Status.LastReconcileTime == nil {
+			return []plugin.HookOutcome{{}}, nil
+		}
+		wait := item.Status.LastReconcileTime.Add(every).Sub(b.clock.Now())
+		return []plugin.HookOutcome{{Result: &sdkhook.Result{AbortReconcile: wait > 0, RequeueAfter: max(wait, 0)}}}, nil
+	}
+}
+
+// TestScheduledJobs: a hook has jobs begin in time, each with an ID of its own, and nothing else happens between them.
+func TestScheduledJobs(t *testing.T) {
+	t.Parallel()
+	const every, jobs = time.Minute, 50
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.due(every)
+	seen := map[string]bool{b.setJob(): true}
+	last := time.Time{}
+	for len(seen) < jobs {
+		wait := b.look(t.Context())
+		if wait == 0 {
+			t.Fatalf("nothing is due: %s", describe(b.read()))
+		}
+		b.clock.Step(wait)
+		item := b.read()
+		if began := item.Status.LastReconcileTime; began != nil && began.After(last) {
+			if gap := began.Sub(last); !last.IsZero() && (gap < every || gap > every+2*time.Second) {
+				t.Fatalf("a job began %s after the last", gap)
+			}
+			last = began.Time
+			if seen[item.Status.JobID] && len(seen) > 1 {
+				t.Fatalf("the job %s has run before", item.Status.JobID)
+			}
+			seen[item.Status.JobID] = true
+		}
+	}
+	if len(b.calls) != jobs {
+		t.Errorf("expected %d calls, but found %d", jobs, len(b.calls))
+	}
+	if asked := len(b.passed) - len(b.calls); asked > 3*jobs {
+		t.Errorf("the hooks were asked %d times for %d jobs", asked, jobs)
+	}
+}
+
+func TestScheduledJobsHaveAMinimumInterval(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.due(time.Second)
+	b.schedule.minimum = 10 * time.Second
+	b.setJob()
+	var began []time.Time
+	for len(b.calls) < 4 {
+		calls := len(b.calls)
+		b.clock.Step(b.look(t.Context()))
+		if len(b.calls) > calls {
+			began = append(began, b.read().Status.LastReconcileTime.Time)
+		}
+	}
+	for i := 1; i < len(began); i++ {
+		if gap := began[i].Sub(began[i-1]); gap < 10*time.Second || gap > 12*time.Second {
+			t.Errorf("job %d began %s after the last", i, gap)
+		}
+	}
+	told := 0
+	for len(b.events.Events) > 0 {
+		if strings.Contains(<-b.events.Events, "ReconcileIntervalRaised") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("expected one event about it, but found %d", told)
+	}
+}
+
+// TestAHookThatAlwaysWantsAJob cannot keep the host busy with an item.
+func TestAHookThatAlwaysWantsAJob(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.results[sdkhook.ShouldReconcile] = &sdkhook.Result{Requeue: true}
+	b.schedule.minimum = 10 * time.Second
+	b.setJob()
+	start := b.clock.Now()
+	for b.clock.Since(start) < 100*time.Second {
+		b.clock.Step(b.look(t.Context()))
+	}
+	if len(b.calls) < 9 || len(b.calls) > 11 {
+		t.Errorf("expected a job every 10s of 100s, but found %d", len(b.calls))
+	}
+}
+
+// TestHooksStopNoNeededJob: what somebody has set is done.
+func TestHooksStopNoNeededJob(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.results[sdkhook.ShouldReconcile] = &sdkhook.Result{AbortReconcile: true}
+	jobID := b.setJob()
+	if item := b.drive(); item.Status.JobIDFinished != jobID || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		t.Error(describe(item))
+	}
+}
+
+func TestErrorsOfShouldReconcileStopNoNeededJob(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.failing[sdkhook.ShouldReconcile] = errors.New("broken")
+	jobID := b.setJob()
+	b.look(t.Context())
+	if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		t.Error(describe(item))
+	}
+	b.look(t.Context())
+	if len(b.errs) != 1 {
+		t.Errorf("expected the hooks to be asked again, as nothing is known of what they want, but found errors %v", b.errs)
+	}
+}
+
+// TestHooksAreAskedWhenTheItemChanges: a hook can have the first job set, and is asked again when an annotation changes.
+func TestHooksAreAskedWhenTheItemChanges(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.drive()
+	b.expectPassed("it is new", "ShouldReconcile")
+	if wait := b.look(t.Context()); wait != 0 {
+		t.Errorf("look again after %s", wait)
+	}
+	b.expectPassed("it was asked, and nothing has changed")
+	before := b.metadata(t)
+	touch(t, b.item)
+	if b.memory.advance(before, b.metadata(t)) {
+		t.Error("the change was taken for one that is of no interest")
+	}
+	b.results[sdkhook.ShouldReconcile] = &sdkhook.Result{}
+	b.look(t.Context())
+	b.expectPassed("it has changed", "ShouldReconcile", "call Reconcile")
+}
+
+func (b *bench) metadata(t *testing.T) *metav1.PartialObjectMetadata {
+	t.Helper()
+	meta := NewMetadata()
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(b.item), meta); err != nil {
+		t.Fatal(err)
+	}
+	return meta
+}
+
+// TestJobsSetMeanwhileWin: a job of Landscaper's that comes in the moment in which one is due is the one that is done.
+func TestJobsSetMeanwhileWin(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.due(time.Minute)
+	b.setJob()
+	b.look(t.Context())
+	b.clock.Step(b.look(t.Context()) + time.Minute)
+	var landscapers string
+	b.write = func(_ int, do func() error) error {
+		if landscapers == "" {
+			landscapers = b.setJob()
+		}
+		return do()
+	}
+	for tries := 0; tries < 10 && (landscapers == "" || b.read().Status.JobIDFinished != landscapers); tries++ {
+		b.clock.Step(b.look(t.Context()))
+	}
+	if item := b.read(); item.Status.JobIDFinished != landscapers || len(b.calls) != 2 || b.calls[1] != "Reconcile "+landscapers {
+		t.Errorf("expected job %s, but found %s, calls %v", landscapers, describe(item), b.calls)
+	}
+}
+
+// TestHopelessHooksAreNotAskedAgain: an error that no retry can mend waits for a change of the item.
+func TestHopelessHooksAreNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	asked := 0
+	b.plugin.hooks = func(context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+		asked++
+		return []plugin.HookOutcome{{Error: &plugin.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Message: "no such schedule"}}}, nil
+	}
+	for range 3 {
+		if wait := b.look(t.Context()); wait != 0 || asked != 1 {
+			t.Errorf("asked %d times, next look after %s", asked, wait)
+		}
+	}
+	if len(b.events.Events) != 1 {
+		t.Errorf("expected one event, but found %d", len(b.events.Events))
+	}
+	touch(t, b.item)
+	if b.look(t.Context()); asked != 2 {
+		t.Errorf("asked %d times after a change", asked)
+	}
+}
+
+func TestOffset(t *testing.T) {
+	t.Parallel()
+	item := func() *v1alpha1.DeployItem {
+		i := &v1alpha1.DeployItem{}
+		i.UID = types.UID(uuid.NewString())
+		return i
+	}
+	if got := (schedule{}).offset(item()); got != 0 {
+		t.Errorf("without jitter: %s", got)
+	}
+	const jitter, items, parts = time.Hour, 10000, 10
+	s := schedule{jitter: jitter}
+	var counts [parts]int
+	for range items {
+		one := item()
+		offset := s.offset(one)
+		if offset < 0 || offset >= jitter || offset != s.offset(one) {
+			t.Fatalf("unexpected offset: %s", offset)
+		}
+		counts[offset*parts/jitter]++
+	}
+	for i, n := range counts {
+		if n < items/parts/2 || n > items/parts*2 {
+			t.Errorf("%d of %d items are in part %d of %d", n, items, i, parts)
+		}
+	}
+}
+
+// TestJitter: a job that is due begins later, by the item's own time, also if it became due while nobody looked.
+func TestJitter(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.due(time.Minute)
+	b.schedule.jitter = time.Hour
+	b.setJob()
+	b.look(t.Context())
+	item := b.read()
+	offset := b.schedule.offset(item)
+	wait := b.look(t.Context())
+	if want := time.Minute + offset; wait < want-2*time.Second || wait > want+time.Second {
+		t.Errorf("expected the next look after %s, but found %s", want, wait)
+	}
+	b.memory.forget(keyOf(item)) // another host
+	b.clock.Step(2 * time.Hour)
+	if wait = b.look(t.Context()); wait != offset || len(b.calls) != 1 {
+		t.Errorf("expected a job after %s, but found %s, calls %v", offset, wait, b.calls)
+	}
+	b.clock.Step(wait)
+	if b.look(t.Context()); len(b.calls) != 2 {
+		t.Errorf("expected a job, but found %v", b.calls)
+	}
+}
+
+// TestHooksAreAskedAboutWhatIsKnownToRest: that an item was seen to have nothing to do does not mean that its hooks want nothing.
+func TestHooksAreAskedAboutWhatIsKnownToRest(t *testing.T) {
+	t.Parallel()
+	for name, remember := range map[string]func(b *hooked, item *v1alpha1.DeployItem){
+		"listed at the start": func(b *hooked, item *v1alpha1.DeployItem) { b.memory.surveyed(item) },
+		"noted by others": func(b *hooked, item *v1alpha1.DeployItem) {
+			b.memory.settled(keyOf(item), item.UID, item.ResourceVersion, "", time.Time{})
+		},
+		"asked about before": func(b *hooked, item *v1alpha1.DeployItem) { b.memory.idle(entry{item: item, asked: "one=b0"}) },
+		"due while nobody looked": func(b *hooked, item *v1alpha1.DeployItem) {
+			b.memory.idle(entry{item: item, asked: "one=b", again: b.clock.Now()})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+			remember(b, b.read())
+			b.look(t.Context())
+			b.expectPassed("first look", "ShouldReconcile")
+			b.look(t.Context())
+			b.expectPassed("second look")
+		})
+	}
+}
+
+func TestRestingNote(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, time.March, 1, 12, 0, 0, 123456789, time.UTC)
+	for name, tc := range map[string]struct {
+		reason      string
+		asked, mine string
+		again       time.Time
+		ok          bool
+	}{
+		"no hooks":           {reason: "nobody was to be asked", ok: true},
+		"the same hooks":     {reason: "they say never", asked: "a=1", mine: "a=1", ok: true},
+		"when to look again": {reason: "to the nanosecond", asked: "a=1", mine: "a=1", again: noon, ok: true},
+		"another version":    {reason: "it may say something else", asked: "a=1", mine: "a=2"},
+		"hooks only here":    {reason: "nobody has asked them", mine: "a=1"},
+		"hooks only there":   {reason: "they say nothing here", asked: "a=1"},
+		"another wish":       {reason: "a hook of another type wants it", again: noon, ok: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			version, note, _ := strings.Cut(restingNote("7", tc.asked, tc.again), " ")
+			again, ok := readNote(note, tc.mine)
+			if version != "7" || ok != tc.ok || ok && !again.Equal(tc.again) {
+				t.Errorf("%s: found %q %q, read as %s, %t", tc.reason, version, note, again, ok)
+			}
+		})
+	}
+	for _, note := range []string{"x", "x never", digestOf("a") + " noon", digestOf("a")} {
+		if _, ok := readNote(note, "a"); ok {
+			t.Errorf("%q was taken for a note", note)
+		}
+	}
+}
