@@ -166,12 +166,12 @@ func TestAnItemIsLeftAloneWhoseHooksKill(t *testing.T) {
 	}
 }
 
-// notReady is the error about a hook of some phases.
-type notReady []v1alpha1.HookCapability
+// notReadyError is the error about a hook of some phases.
+type notReadyError []v1alpha1.HookCapability
 
-func (notReady) Error() string { return "no such Service" }
+func (notReadyError) Error() string { return "no such Service" }
 
-func (n notReady) Concerns(phase v1alpha1.HookCapability) bool { return slices.Contains(n, phase) }
+func (n notReadyError) Concerns(phase v1alpha1.HookCapability) bool { return slices.Contains(n, phase) }
 
 // TestHTTPHookThatCannotBeCalledInAnotherPhase: it stands in the way of those phases alone that it is called in.
 func TestHTTPHookThatCannotBeCalledInAnotherPhase(t *testing.T) {
@@ -180,7 +180,7 @@ func TestHTTPHookThatCannotBeCalledInAnotherPhase(t *testing.T) {
 	b.setJob()
 	b.drive()
 	b.passed = nil
-	b.registered = notReady{v1alpha1.HookPreReconcile}
+	b.registered = notReadyError{v1alpha1.HookPreReconcile}
 	remove(t, b.item)
 	b.setJob()
 	if item := b.drive(); item != nil {
@@ -189,7 +189,7 @@ func TestHTTPHookThatCannotBeCalledInAnotherPhase(t *testing.T) {
 	b.expectPassed("the hook is not called for deletions", "call Delete")
 
 	b = newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
-	b.registered = notReady{v1alpha1.HookPreReconcile}
+	b.registered = notReadyError{v1alpha1.HookPreReconcile}
 	b.setJob()
 	b.look(t.Context())
 	b.expectPassed("it is called for this")

@@ -21,11 +21,11 @@ import (
 // fake is a plugin whose hooks answer what they are told.
 type fake struct {
 	name, build string
-	types         []sdkhook.Type
-	outcomes      []plugin.HookOutcome
-	err           error
-	hangs         bool
-	calls         *[]string
+	types       []sdkhook.Type
+	outcomes    []plugin.HookOutcome
+	err         error
+	hangs       bool
+	calls       *[]string
 }
 
 var _ Plugin = fake{}
