@@ -29,14 +29,16 @@ const (
 
 // The reasons of conditions, beside those of errors.
 const (
-	reasonPickedUp    = "PickedUp"
-	reasonStarted     = "Started"
-	reasonQueued      = "Queued"
-	reasonProgressing = "Progressing"
-	reasonWaiting     = "Waiting"
-	reasonRetrying    = "Retrying"
-	reasonSucceeded   = "Succeeded"
-	reasonFailed      = "Failed"
+	reasonPickedUp = "PickedUp"
+	reasonStarted  = "Started"
+	// reasonLeavesBehind: the job that was picked up is to leave behind what the item has deployed.
+	reasonLeavesBehind = "PickedUpToLeaveBehind"
+	reasonQueued       = "Queued"
+	reasonProgressing  = "Progressing"
+	reasonWaiting      = "Waiting"
+	reasonRetrying     = "Retrying"
+	reasonSucceeded    = "Succeeded"
+	reasonFailed       = "Failed"
 )
 
 const (

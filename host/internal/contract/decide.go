@@ -58,7 +58,7 @@ type Decision struct {
 func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {
 	status := &item.Status
 	d := Decision{Deletion: item.DeletionTimestamp != nil}
-	d.LeaveBehind = d.Deletion && item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] == "true"
+	d.LeaveBehind = leavesBehind(item)
 	accepted := acceptedOf(item)
 	switch {
 	case acceptable(item, accepted):
@@ -94,13 +94,25 @@ func decideFinished(item *v1alpha1.DeployItem, accepted *accepted, leaveBehind b
 		return Settle, ""
 	case item.DeletionTimestamp == nil || item.Status.Phase != v1alpha1.DeployItemPhaseDeleteFailed:
 		return Nothing, ""
-	case leaveBehind && slices.Contains(item.Finalizers, v1alpha1.Finalizer):
+	case leaveBehind && slices.Contains(item.Finalizers, v1alpha1.Finalizer) && !leftBehindLast(&item.Status):
 		return Start, ""
 	case failedForLackOf(&item.Status):
 		return Restart, ""
 	default:
 		return Nothing, ""
 	}
+}
+
+// leavesBehind tells whether an item is to be deleted without what it has deployed.
+func leavesBehind(item *v1alpha1.DeployItem) bool {
+	return item.DeletionTimestamp != nil && item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] == "true"
+}
+
+// leftBehindLast tells whether the last job was one that was to leave everything behind, so that to set another one for that would come to the
+// same: an HTTP hook can have such a job fail.
+func leftBehindLast(status *v1alpha1.DeployItemStatus) bool {
+	c := condition(status, ConditionPickedUp)
+	return c != nil && c.Reason == reasonLeavesBehind && c.Message == status.JobID
 }
 
 // taken tells whether a job that was under way is gone without an end: somebody has set one again that is finished. So does a

@@ -39,7 +39,11 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 	}
 	status.TransitionTimes = times
 	removeConditions(status, ConditionStalled, ConditionPluginCrashes)
-	setCondition(status, ConditionPickedUp, v1alpha1.ConditionTrue, reasonPickedUp, status.JobID, now)
+	picked := reasonPickedUp
+	if leavesBehind(item) {
+		picked = reasonLeavesBehind
+	}
+	setCondition(status, ConditionPickedUp, v1alpha1.ConditionTrue, picked, status.JobID, now)
 	setCondition(status, ConditionReconciling, v1alpha1.ConditionTrue, reasonProgressing, messageWorking, now)
 	setCondition(status, ConditionReady, v1alpha1.ConditionUnknown, reasonProgressing, messageUnderWay, now)
 }

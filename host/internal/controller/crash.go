@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -14,25 +15,38 @@ const defaultMaxCrashes = 3
 // leaveBehind is what a user can do about a deletion that does not succeed.
 const leaveBehind = "annotate the deploy item with " + v1alpha1.DeleteWithoutUninstallAnnotation + `: "true", and it goes without what it has deployed`
 
-// handleCrash counts that a plugin, the job's own or one with hooks, has died in the middle of a call for the job. The last of so many crashes ends the job, because it may
+// handleCrash counts that the plugin has died in the middle of the job's call. The last of so many crashes ends the job, because it may
 // be what kills the plugin, and with it the calls of others. The count is in the status: it is that of all replicas, and outlives them.
-func (j *job) handleCrash(ctx context.Context, died string) error {
+func (j *job) handleCrash(ctx context.Context) error {
+	j.waitsForPlugin = true
+	return j.countCrash(ctx, contract.Error{Operation: "CallPlugin", Message: fmt.Sprintf("the plugin %q ended in the middle of the call", j.name)})
+}
+
+// handleHookCrash counts that a plugin has died in the middle of a hook for the job, in the same way.
+func (j *job) handleHookCrash(ctx context.Context, e *hook.Error) error {
+	j.waitsForPlugin = e.Plugin == j.name
+	j.retries = max(j.retries, 1) // so that it is tried again when the plugin runs, whichever it is
+	return j.countCrash(ctx, contract.Error{
+		Operation: string(e.Type), Message: fmt.Sprintf("the plugin %q ended in the middle of its %s hook", e.Plugin, e.Type),
+	})
+}
+
+// countCrash writes down that a plugin has died. what says where.
+func (j *job) countCrash(ctx context.Context, what contract.Error) error {
 	crashes := contract.Crashes(j.item) + 1
-	e := crashError(died, j.decision.Deletion, crashes, j.maxCrashes)
+	e := crashError(what, j.decision.Deletion, crashes, j.maxCrashes)
 	note := func(item *v1alpha1.DeployItem) { contract.NoteCrashes(item, crashes, j.clock.Now()) }
 	if e.Final() {
 		return j.handleError(ctx, e)
 	}
-	j.waitsForPlugin = died == j.name
 	return j.retry(ctx, e, j.pollInterval(pluginPoll), note)
 }
 
 // crashError says that a plugin has died in the middle of the calls for a job. It is final when that has happened limit times.
-func crashError(plugin string, deletion bool, crashes, limit int) contract.Error {
-	e := contract.Error{Operation: "CallPlugin", Reason: contract.ReasonPluginCrashed}
+func crashError(e contract.Error, deletion bool, crashes, limit int) contract.Error {
+	e.Reason = contract.ReasonPluginCrashed
 	if crashes < limit {
-		e.Message = fmt.Sprintf("the plugin %q ended in the middle of the call (%d of %d); it is tried again when the plugin runs",
-			plugin, crashes, limit)
+		e.Message = fmt.Sprintf("%s (%d of %d); it is tried again when the plugin runs", e.Message, crashes, limit)
 		return e
 	}
 	e.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}
@@ -40,8 +54,7 @@ func crashError(plugin string, deletion bool, crashes, limit int) contract.Error
 	if crashes == 1 {
 		times = "once"
 	}
-	e.Message = fmt.Sprintf("the plugin %q ended in the middle of the call, %s for this job; its last words are in the host's log. A new job tries it again",
-		plugin, times)
+	e.Message = fmt.Sprintf("%s, %s for this job; its last words are in the host's log. A new job tries it again", e.Message, times)
 	if deletion {
 		e.Message += "; or " + leaveBehind
 	}

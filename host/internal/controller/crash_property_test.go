@@ -206,7 +206,7 @@ func (w *ward) crash(r *wardReplica) {
 		w.note("%s has had %d crashes", p.key, crashes)
 		r.slots.giveBack()
 		p.state = isWaiting
-		if e := crashError("one", false, crashes, w.limit); e.Final() {
+		if e := crashError(contract.Error{}, false, crashes, w.limit); e.Final() {
 			p.state = hasFailed
 			contract.Fail(p.status, false, e, noon)
 			if crashes != w.limit {

@@ -307,7 +307,7 @@ func TestCrashError(t *testing.T) {
 		{"another replica allows more", 4, 3, true, "4 times"},
 		{"there is no second try", 1, 1, true, "once"},
 	} {
-		e := crashError("helm", false, tc.crashes, tc.limit)
+		e := crashError(contract.Error{Operation: "CallPlugin", Message: `the plugin "helm" ended`}, false, tc.crashes, tc.limit)
 		if e.Final() != tc.final || !strings.Contains(e.Message, tc.says) || !strings.Contains(e.Message, `"helm"`) {
 			t.Errorf("%d of %d: %s: found final %t: %s", tc.crashes, tc.limit, tc.reason, e.Final(), e.Message)
 		}

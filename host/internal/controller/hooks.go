@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +53,8 @@ type pass struct {
 	overruled bool
 	// result is that of all hooks so far.
 	result *sdkhook.Result
+	// aborting are the plugins of which a hook of the type that ran last aborts.
+	aborting []string
 }
 
 // hooksFor returns the hooks that run for a type of deploy items.
@@ -101,7 +104,8 @@ func (p *pass) run(ctx context.Context, t sdkhook.Type) (*sdkhook.Result, error)
 	if t == sdkhook.Start {
 		item, target = nil, nil
 	}
-	result, err := p.hooks.Run(ctx, t, item, target)
+	result, aborting, err := p.hooks.Run(ctx, t, item, target)
+	p.aborting = aborting
 	p.add(t, result)
 	return result, err
 }
@@ -115,6 +119,7 @@ func (p *pass) add(t sdkhook.Type, result *sdkhook.Result) {
 func (p *pass) goesOn(ctx context.Context) (bool, error) {
 	// 2
 	if result, err := p.run(ctx, sdkhook.Start); err != nil || aborts(result) {
+		p.reportEnd(sdkhook.Start, result)
 		return false, err
 	}
 	// 4
@@ -135,7 +140,30 @@ func (p *pass) goesOn(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	result, err = p.run(ctx, sdkhook.AfterResponsibilityCheck)
+	p.reportEnd(sdkhook.AfterResponsibilityCheck, result)
 	return err == nil && !aborts(result), err
+}
+
+// reportEnd tells the user that a hook has ended the reconcile of an item with something to do.
+func (p *pass) reportEnd(t sdkhook.Type, result *sdkhook.Result) {
+	if !aborts(result) || contract.Decide(p.item, p.clock.Now()).Action == contract.Nothing {
+		return
+	}
+	p.log.Info("hook ends the reconcile", "deployitem", p.item.Namespace+"/"+p.item.Name, "hookType", string(t), "hookPlugins", p.aborting)
+	p.event(p.item, corev1.EventTypeNormal, "HeldByHook", heldBy(t, p.aborting, result))
+}
+
+// heldBy says which hook holds a job up, and whether it wants to be asked again.
+func heldBy(t sdkhook.Type, plugins []string, result *sdkhook.Result) string {
+	message := fmt.Sprintf("a hook of type %s of the plugin %s holds the job up", t, strings.Join(plugins, ", "))
+	switch {
+	case result.Requeue:
+		return fmt.Sprintf("%s; it is asked again after %s", message, hookRequeue)
+	case result.RequeueAfter > 0:
+		return fmt.Sprintf("%s; it is asked again after %s", message, result.RequeueAfter)
+	default:
+		return message
+	}
 }
 
 // leaves ends a reconcile that does not go on, and returns when the next one is to come, if any: when hooks want it, or when the time of
@@ -179,11 +207,13 @@ func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contr
 	if !p.hooks.Has(sdkhook.ShouldReconcile) {
 		return decision, nil
 	}
-	result, err := p.hooks.Run(ctx, sdkhook.ShouldReconcile, p.item, p.target)
+	result, _, err := p.hooks.Run(ctx, sdkhook.ShouldReconcile, p.item, p.target)
 	var failed *hook.Error
 	switch {
 	case errors.As(err, &failed) && asJobError(failed).Final() && decision.Action == contract.Nothing:
 		p.reportHook(p.item, err) // to ask again makes no sense before the item is changed
+	case errors.Is(err, plugin.ErrCrashed): // it counts, whatever there is to do
+		return decision, err
 	case err != nil && ctx.Err() == nil && decision.Action != contract.Nothing:
 		// What they have to say could not stop the job either. It is said once, and not with each poll.
 		if decision.Action != contract.Continue {
@@ -277,7 +307,12 @@ func aborts(result *sdkhook.Result) bool { return result != nil && result.AbortR
 // afterHookError ends a look in which a hook has failed before there was a job to note it with.
 func (r *reconciler) afterHookError(ctx context.Context, req reconcile.Request, item *v1alpha1.DeployItem, err error) (reconcile.Result, error) {
 	r.reportHook(item, err)
+	if errors.Is(err, plugin.ErrCrashed) || errors.Is(err, plugin.ErrNotRunning) {
+		r.memory.hookMissed(item, r.name)
+	}
 	if errors.Is(err, plugin.ErrCrashed) && r.memory.hookCrashed(item, r.maxCrashes, r.clock.Now().Add(crashPause)) {
+		r.event(item, corev1.EventTypeWarning, contract.ReasonPluginCrashed, fmt.Sprintf(
+			"a plugin has ended in the middle of a hook for this deploy item again and again; it is left alone for %s: %s", crashPause, err))
 		return r.until(r.orDeadline(item, r.clock.Now().Add(crashPause))), nil
 	}
 	return r.conclude(ctx, req, nil, err)

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -49,12 +48,8 @@ func (j *job) beforeType() sdkhook.Type {
 // holdUp notes that a hook holds the job up.
 func (j *job) holdUp(ctx context.Context, t sdkhook.Type, result *sdkhook.Result) error {
 	j.due = j.clock.Now().Add(j.pollInterval(heldUp))
-	waitingFor := fmt.Sprintf("a hook of type %s holds the job up", t)
-	if result.Requeue || result.RequeueAfter > 0 {
-		waitingFor += "; it is asked again"
-	}
-	j.log.Info("hook holds the job up", "hookType", string(t))
-	return j.wait(ctx, waitingFor)
+	j.log.Info("hook holds the job up", "hookType", string(t), "hookPlugins", j.pass.aborting)
+	return j.wait(ctx, heldBy(t, j.pass.aborting, result))
 }
 
 // handleHookError deals with an error of a hook before the job's operation as with one of the deployer: it depends on its codes whether
@@ -65,7 +60,7 @@ func (j *job) handleHookError(ctx context.Context, err error) error {
 	case !errors.As(err, &e):
 		return err
 	case errors.Is(err, plugin.ErrCrashed):
-		return j.handleCrash(ctx, e.Plugin)
+		return j.handleHookCrash(ctx, e)
 	case e.Plugin == j.name && errors.Is(err, plugin.ErrNotRunning):
 		return j.handleCallError(ctx, err)
 	default:
@@ -80,7 +75,7 @@ func (j *job) runEnd(ctx context.Context) error {
 	j.reportHook(j.item, err)
 	var e *hook.Error
 	if errors.As(err, &e) && errors.Is(err, plugin.ErrCrashed) && !j.gone && !j.finished() {
-		return j.handleCrash(ctx, e.Plugin)
+		return j.handleHookCrash(ctx, e)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -164,6 +166,99 @@ func TestAnItemIsLeftAloneWhoseHooksKill(t *testing.T) {
 	if b.look(t.Context()); b.read().Status.Phase != v1alpha1.DeployItemPhaseFailed {
 		t.Error(describe(b.read()))
 	}
+}
+
+// TestPoisonInTheHooksOfANeededJob: a crash of a hook that cannot stop the job counts all the same.
+func TestPoisonInTheHooksOfANeededJob(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.failing[sdkhook.ShouldReconcile] = plugin.ErrCrashed
+	b.setJob()
+	for range defaultMaxCrashes {
+		b.clock.Step(time.Second)
+		b.look(t.Context())
+	}
+	b.passed = nil
+	b.router.hooksMended([]v1alpha1.DeployItemType{testType}) // the plugin runs again
+	touch(t, b.item)
+	b.look(t.Context())
+	b.expectPassed("it is left alone")
+	told := false
+	for len(b.events.Events) > 0 {
+		told = strings.Contains(<-b.events.Events, "it is left alone for") || told
+	}
+	if !told {
+		t.Error("nobody is told")
+	}
+}
+
+// TestItemsWhoseHooksWereMissedAreWoken: when the plugin runs again, whether there was a job to note the error with or not.
+func TestItemsWhoseHooksWereMissedAreWoken(t *testing.T) {
+	t.Parallel()
+	for _, hookType := range []sdkhook.Type{sdkhook.AfterResponsibilityCheck, sdkhook.BeforeReconcile} {
+		for _, err := range []error{plugin.ErrNotRunning, plugin.ErrCrashed} {
+			t.Run(fmt.Sprint(hookType, " ", err), func(t *testing.T) {
+				t.Parallel()
+				b := newHooked(t, done, nil)
+				policy := &fakeDeployer{name: "policy", itemType: testType, capabilities: plugin.Capabilities{HookTypes: []string{string(hookType)}}}
+				policy.hooks = b.plugin.hooks
+				b.plugins.(*fakePlugins).hooking = []*fakeDeployer{policy}
+				b.failing[hookType] = err
+				b.setJob()
+				b.look(t.Context())
+				if woken := b.memory.hooksMended([]v1alpha1.DeployItemType{testType}, b.clock.Now()); woken[keyOf(b.item)] != "one" {
+					t.Errorf("the item is not woken, but %v", woken)
+				}
+				b.failing[hookType] = nil
+				if b.look(t.Context()); len(b.calls) != 1 {
+					t.Errorf("calls %v, %s", b.calls, describe(b.read()))
+				}
+			})
+		}
+	}
+}
+
+// TestUsersSeeWhoHoldsTheirJobUp: by an event as long as nobody has picked the job up, and by the condition afterwards.
+func TestUsersSeeWhoHoldsTheirJobUp(t *testing.T) {
+	t.Parallel()
+	for _, hookType := range []sdkhook.Type{sdkhook.Start, sdkhook.AfterResponsibilityCheck, sdkhook.BeforeReconcile} {
+		b := newHooked(t, done, []sdkhook.Type{hookType})
+		b.results[hookType] = &sdkhook.Result{AbortReconcile: true, RequeueAfter: time.Minute}
+		b.setJob()
+		b.look(t.Context())
+		want := fmt.Sprintf("a hook of type %s of the plugin one holds the job up; it is asked again after 1m0s", hookType)
+		told := contract.WaitingFor(b.read()) == want
+		for len(b.events.Events) > 0 {
+			told = strings.Contains(<-b.events.Events, want) || told
+		}
+		if !told {
+			t.Errorf("%s: the user is not told; the item waits for %q", hookType, contract.WaitingFor(b.read()))
+		}
+	}
+}
+
+// TestADeletionThatLeavesEverythingBehindIsTriedOnce: one that its hook does not agree to ends, and begins anew only when somebody wants that.
+func TestADeletionThatLeavesEverythingBehindIsTriedOnce(t *testing.T) {
+	t.Parallel()
+	b := newHookedByHTTP(t, done, v1alpha1.HookFinalize)
+	b.setJob()
+	b.drive()
+	annotate(t, b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
+	remove(t, b.item)
+	b.setJob()
+	b.passed = nil
+	b.fails("true", "")
+	item := b.drive()
+	if item == nil || item.Status.Phase != v1alpha1.DeployItemPhaseDeleteFailed {
+		t.Fatal(describe(item))
+	}
+	b.expectPassed("the hook does not agree for good", "finalize")
+	b.serve = nil
+	b.annotate(v1alpha1.OperationReconcile)
+	if item := b.drive(); item != nil {
+		t.Error(describe(item))
+	}
+	b.expectPassed("somebody asks for another try", "finalize")
 }
 
 // notReadyError is the error about a hook of some phases.

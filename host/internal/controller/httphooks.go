@@ -160,7 +160,11 @@ func (j *job) unanswered(ctx context.Context, operation string, err error) error
 	if !errors.As(err, &e) {
 		return notCalled(ctx, err)
 	}
-	problem := contract.Error{Operation: operation, Reason: string(e.Reason), Message: cut(e.Error(), maxMessage), Terminal: e.Permanent}
+	problem := contract.Error{Operation: operation, Reason: string(e.Reason), Message: cut(e.Error(), maxMessage)}
+	if e.Permanent {
+		problem.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}
+		problem.Message += ". When that is mended, or the registration is gone, a new job tries it again"
+	}
 	note := func(item *v1alpha1.DeployItem) {
 		contract.HookFailed(item, problem, j.clock.Now())
 		contract.Report(item, j.conditions, nil, j.clock.Now())

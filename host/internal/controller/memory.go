@@ -39,6 +39,8 @@ type entry struct {
 	begins time.Time
 	// hookCrashes counts how often a plugin has died in the middle of a hook before there was a job to note it with.
 	hookCrashes int
+	// missed: hooks could not be asked because a plugin was not running.
+	missed bool
 	// leftAlone is until when the item is left alone because of that.
 	leftAlone time.Time
 	// raised is the generation of the item for which it was reported that hooks want a job too soon.
@@ -161,7 +163,7 @@ func (m *memory) begin(e entry, pluginName string) entry {
 	defer m.mu.Unlock()
 	e.uid, e.version, e.pluginName = e.item.UID, e.item.ResourceVersion, pluginName
 	e.waitsForPlugin, e.woken, e.pluginRan = false, false, false
-	e.turn, e.itemType = false, e.item.Spec.Type
+	e.turn, e.missed, e.itemType = false, false, e.item.Spec.Type
 	e.targetName, e.contextName = "", cmp.Or(e.item.Spec.Context, v1alpha1.DefaultContextName)
 	if e.item.Spec.Target != nil {
 		e.targetName = e.item.Spec.Target.Name
@@ -240,7 +242,32 @@ func (m *memory) retry(now time.Time, which func(types.NamespacedName, *entry) b
 func (m *memory) hooksMended(itemTypes []v1alpha1.DeployItemType, now time.Time) map[types.NamespacedName]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.retry(now, func(_ types.NamespacedName, e *entry) bool { return slices.Contains(itemTypes, e.itemType) })
+	woken := m.retry(now, func(_ types.NamespacedName, e *entry) bool { return slices.Contains(itemTypes, e.itemType) })
+	for key, e := range m.entries {
+		if e.missed && slices.Contains(itemTypes, e.itemType) {
+			e.missed, e.due = false, now
+			woken[key] = e.pluginName
+		}
+	}
+	return woken
+}
+
+// hookMissed remembers that a look at an item came to nothing because a plugin with hooks was not running.
+func (m *memory) hookMissed(item *v1alpha1.DeployItem, pluginName string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entryOf(item)
+	e.missed, e.pluginName, e.itemType = true, pluginName, item.Spec.Type
+}
+
+// entryOf returns what is remembered of an item, if only that it is there. memory.mu must be held.
+func (m *memory) entryOf(item *v1alpha1.DeployItem) *entry {
+	e, ok := m.entries[keyOf(item)]
+	if !ok || e.uid != item.UID {
+		e = &entry{uid: item.UID}
+		m.entries[keyOf(item)] = e
+	}
+	return e
 }
 
 // forgetIdle has an item read again that has nothing to do.
@@ -311,11 +338,7 @@ func (m *memory) outdated(key types.NamespacedName) int {
 func (m *memory) hookCrashed(item *v1alpha1.DeployItem, limit int, until time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e, ok := m.entries[keyOf(item)]
-	if !ok || e.uid != item.UID {
-		e = &entry{uid: item.UID}
-		m.entries[keyOf(item)] = e
-	}
+	e := m.entryOf(item)
 	if e.hookCrashes++; e.hookCrashes < limit {
 		return false
 	}

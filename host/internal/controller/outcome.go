@@ -56,7 +56,7 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 		}
 		return j.fail(ctx, contract.TimeoutError(item))
 	case errors.Is(err, plugin.ErrCrashed):
-		return j.handleCrash(ctx, j.name)
+		return j.handleCrash(ctx)
 	case errors.Is(err, plugin.ErrNotRunning):
 		j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
 		j.due, j.waitsForPlugin = j.clock.Now().Add(j.pollInterval(pluginPoll)), true

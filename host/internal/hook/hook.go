@@ -60,9 +60,11 @@ func (h Hooks) Build(t hook.Type) string {
 	return strings.Join(names, ",")
 }
 
-// Run runs all hooks of a type and aggregates their results; nil if none has one. item and target are nil where the type says so. It stops
-// at the first error, which is an *Error.
-func (h Hooks) Run(ctx context.Context, t hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) (*hook.Result, error) {
+// Run runs all hooks of a type and aggregates their results; nil if none has one. item and target are nil where the type says so. aborting
+// are the names of the plugins that have a function which aborts. It stops at the first error, which is an *Error.
+func (h Hooks) Run(
+	ctx context.Context, t hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+) (result *hook.Result, aborting []string, err error) {
 	var results []*hook.Result
 	for _, p := range h.plugins {
 		if !has(p, t) {
@@ -70,13 +72,16 @@ func (h Hooks) Run(ctx context.Context, t hook.Type, item *v1alpha1.DeployItem, 
 		}
 		outcomes, err := h.call(ctx, p, t, item, target)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, outcome := range outcomes {
 			results = append(results, outcome.Result)
 		}
+		if slices.ContainsFunc(outcomes, func(o plugin.HookOutcome) bool { return o.Result != nil && o.Result.AbortReconcile }) {
+			aborting = append(aborting, p.Name())
+		}
 	}
-	return hook.Aggregate(t, results...), nil
+	return hook.Aggregate(t, results...), aborting, nil
 }
 
 func (h Hooks) call(ctx context.Context, p Plugin, t hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]plugin.HookOutcome, error) {

@@ -59,8 +59,10 @@ func TestRun(t *testing.T) {
 		reason  string
 		plugins []fake
 		want    *sdkhook.Result
-		calls   []string
-		err     *Error
+		// aborting are the plugins of which a function aborts.
+		aborting []string
+		calls    []string
+		err      *Error
 	}{
 		"none": {reason: "there is nobody to call"},
 		"of another type": {
@@ -79,7 +81,7 @@ func TestRun(t *testing.T) {
 				{name: "c", types: []sdkhook.Type{sdkhook.End}},
 				{name: "a", types: []sdkhook.Type{sdkhook.Start, sdkhook.End}, outcomes: []plugin.HookOutcome{result(sdkhook.Result{AbortReconcile: true, RequeueAfter: 3})}},
 			},
-			want:  &sdkhook.Result{AbortReconcile: true, RequeueAfter: 3},
+			want: &sdkhook.Result{AbortReconcile: true, RequeueAfter: 3}, aborting: []string{"a"},
 			calls: []string{"b Start", "a Start"},
 		},
 		"a function fails": {
@@ -126,7 +128,10 @@ func TestRun(t *testing.T) {
 			if !slices.ContainsFunc(tc.plugins, func(f fake) bool { return f.hangs }) {
 				hooks = New(tc.plugins, 0)
 			}
-			got, err := hooks.Run(t.Context(), sdkhook.Start, nil, nil)
+			got, aborting, err := hooks.Run(t.Context(), sdkhook.Start, nil, nil)
+			if diff := cmp.Diff(tc.aborting, aborting); diff != "" {
+				t.Errorf("%s: aborting (-want +got):\n%s", tc.reason, diff)
+			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
@@ -151,7 +156,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
 	var calls []string
-	_, err := New([]fake{{name: "a", types: []sdkhook.Type{sdkhook.Start}, hangs: true, calls: &calls}}, time.Hour).Run(ctx, sdkhook.Start, nil, nil)
+	_, _, err := New([]fake{{name: "a", types: []sdkhook.Type{sdkhook.Start}, hangs: true, calls: &calls}}, time.Hour).Run(ctx, sdkhook.Start, nil, nil)
 	if failed := (*Error)(nil); !errors.Is(err, stop) || errors.As(err, &failed) {
 		t.Errorf("unexpected error: %v", err)
 	}
