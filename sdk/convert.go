@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,15 +89,17 @@ func internalProblem(err error) error {
 }
 
 func failedToWire(operation string, err error) *deployerv1.Failed {
-	op, reason := describe(err)
-	if op == "" {
-		op = operation
-	}
-	wireErr := &deployerv1.Error{Operation: op, Reason: reason, Message: err.Error()}
+	return &deployerv1.Failed{Errors: []*deployerv1.Error{errorToWire(operation, ReasonError, err)}}
+}
+
+// errorToWire describes an error. What it does not say of itself is the given operation and reason.
+func errorToWire(operation, reason string, err error) *deployerv1.Error {
+	ownOperation, ownReason := describe(err)
+	out := &deployerv1.Error{Operation: cmp.Or(ownOperation, operation), Reason: cmp.Or(ownReason, reason), Message: err.Error()}
 	for _, code := range Codes(err) {
-		wireErr.Codes = append(wireErr.Codes, string(code))
+		out.Codes = append(out.Codes, string(code))
 	}
-	return &deployerv1.Failed{Errors: []*deployerv1.Error{wireErr}}
+	return out
 }
 
 func renderedToWire(res *RenderResponse, err error) *deployerv1.RenderResponse {
@@ -177,10 +180,9 @@ func hookArguments(in *deployerv1.RunHooksRequest) (*v1alpha1.DeployItem, *v1alp
 	return item, target, nil
 }
 
-func hookOutcomeToWire(result *hook.Result, err error) *deployerv1.HookOutcome {
+func hookOutcomeToWire(hookType hook.Type, result *hook.Result, err error) *deployerv1.HookOutcome {
 	if err != nil {
-		failed := failedToWire("RunHooks", err)
-		return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_Error{Error: failed.GetErrors()[0]}}
+		return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_Error{Error: errorToWire(string(hookType), ReasonHookFailed, err)}}
 	}
 	if result == nil {
 		return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_None{None: &deployerv1.NoResult{}}}

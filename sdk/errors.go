@@ -14,10 +14,12 @@ const (
 	ReasonConfigMissing = "ProviderConfigurationMissing"
 	// ReasonConfigInvalid: a provider configuration cannot be read.
 	ReasonConfigInvalid = "ParseProviderConfiguration"
-	// ReasonPanic: a deployer panicked.
+	// ReasonPanic: a deployer or a hook panicked.
 	ReasonPanic = "PluginPanic"
 	// ReasonError: a deployer returned an error without a reason of its own.
 	ReasonError = "DeployerError"
+	// ReasonHookFailed: a hook returned an error without a reason of its own.
+	ReasonHookFailed = "HookFailed"
 )
 
 // Error is an error of a deployer with what Landscaper wants to know of it. A deployer may return it wrapped in others or
@@ -30,9 +32,10 @@ const (
 type Error struct {
 	// Codes classify the error; may be empty.
 	Codes []v1alpha1.ErrorCode
-	// Operation says what was being done, in one word such as "Apply"; empty for the operation of the host.
+	// Operation says what was being done, in one word such as "Apply"; empty for the operation of the host, or the type of
+	// the hook.
 	Operation string
-	// Reason is a CamelCase word for machines; empty for ReasonError.
+	// Reason is a CamelCase word for machines; empty for ReasonError, or ReasonHookFailed from a hook.
 	Reason string
 	// Err says what is wrong: object, field, what was found, what to do.
 	Err error
@@ -89,15 +92,11 @@ func walk(err error, visit func(*Error)) {
 	}
 }
 
-// describe returns operation and reason of the outermost Error in the chain of err.
+// describe returns operation and reason of the outermost Error in the chain of err; empty for what it does not say.
 func describe(err error) (operation, reason string) {
-	reason = ReasonError
 	var e *Error
 	if errors.As(err, &e) {
-		operation = e.Operation
-		if e.Reason != "" {
-			reason = e.Reason
-		}
+		return e.Operation, e.Reason
 	}
-	return operation, reason
+	return "", ""
 }

@@ -1,7 +1,9 @@
 package sdk_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,8 +40,12 @@ func onlyHooks() hook.Hooks {
 	fall := func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
 		panic("hook") //nolint:forbidigo // what is tested
 	}
+	fail := func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
+		return nil, errors.New("not on a Friday")
+	}
 	return hook.Hooks{}.
 		RegisterHook(postpone, hook.Start).
+		RegisterHook(fail, hook.BeforeReconcile).
 		RegisterHook(refuse, hook.BeforeDelete).
 		RegisterHook(fall, hook.End).
 		RegisterHook(postpone, hook.End)
@@ -54,7 +60,7 @@ func TestHooksAlone(t *testing.T) {
 	plugin := sdktest.NewHooks(t, onlyHooks(), hookOptions()...)
 	wantInfo := &sdktest.Info{
 		Name: "audit", Version: "1", SDKVersion: sdk.Release, HookedTypes: []v1alpha1.DeployItemType{"example.org/test", "example.org/other"},
-		Capabilities:          sdktest.Capabilities{Hooks: []hook.Type{hook.Start, hook.BeforeDelete, hook.End}},
+		Capabilities:          sdktest.Capabilities{Hooks: []hook.Type{hook.Start, hook.BeforeDelete, hook.BeforeReconcile, hook.End}},
 		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{},
 	}
 	if diff := cmp.Diff(wantInfo, plugin.Info()); diff != "" {
@@ -68,13 +74,16 @@ func TestHooksAlone(t *testing.T) {
 		want     []sdktest.HookOutcome
 	}{
 		{hook.Start, nil, []sdktest.HookOutcome{postponed}},
+		{hook.BeforeReconcile, call.DeployItem, []sdktest.HookOutcome{{Err: &sdktest.Error{
+			Operation: "BeforeReconcile", Reason: sdk.ReasonHookFailed, Message: "not on a Friday",
+		}}}},
 		{hook.BeforeDelete, call.DeployItem, []sdktest.HookOutcome{{Err: &sdktest.Error{
 			Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry, v1alpha1.ErrorConfigurationProblem},
 			Operation: "Check", Reason: "Refused", Message: "check: item at BeforeDelete\nand more",
 		}}}},
 		{hook.End, call.DeployItem, []sdktest.HookOutcome{{Err: &sdktest.Error{
-			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: "hook End", Reason: sdk.ReasonPanic,
-			Message: `plugin "audit" 1 panicked; its log has the stack`,
+			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: "End", Reason: sdk.ReasonPanic,
+			Message: `plugin "audit" 1 panicked in its End hook; its log has the stack`,
 		}}, postponed}},
 		{hook.BeforeAbort, call.DeployItem, []sdktest.HookOutcome{}},
 	} {
@@ -157,6 +166,55 @@ func TestHooksEndWithTheirCall(t *testing.T) {
 	case <-ran:
 		t.Error("the next function ran")
 	default:
+	}
+}
+
+// The log says where a hook has panicked, and over which item.
+func TestPanicOfAHookInTheLog(t *testing.T) {
+	t.Parallel()
+	fall := func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
+		panic("hook") //nolint:forbidigo // what is tested
+	}
+	var out bytes.Buffer
+	ctx, stop := context.WithCancel(t.Context())
+	at, done, err := sdk.ServeHooksInProcess(ctx, slog.New(slog.NewJSONHandler(&out, nil)), hook.Hooks{}.RegisterHook(fall, hook.Start, hook.End), hookOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(at.Network+":"+at.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []*deployerv1.RunHooksRequest{
+		{HookType: "Start"},
+		{HookType: "End", DeployItem: []byte(`{"metadata": {"namespace": "default", "name": "item"}, "status": {"jobID": "job"}}`)},
+	} {
+		if _, err := deployerv1.NewDeployerServiceClient(conn).RunHooks(t.Context(), in); err != nil {
+			t.Errorf("%s: %v", in.GetHookType(), err)
+		}
+	}
+	_ = conn.Close()
+	stop()
+	<-done // nobody writes any more
+	var got []map[string]any
+	for line := range bytes.Lines(out.Bytes()) {
+		var record map[string]any
+		if err := json.Unmarshal(line, &record); err != nil {
+			t.Fatal(err)
+		}
+		if stack, _ := record["stack"].(string); !strings.Contains(stack, "TestPanicOfAHookInTheLog") {
+			t.Errorf("expected the stack of the function, but found %q", stack)
+		}
+		delete(record, "stack")
+		delete(record, "time")
+		got = append(got, record)
+	}
+	want := []map[string]any{
+		{"level": "ERROR", "msg": "hook panicked", "panic": "hook", "hookType": "Start"},
+		{"level": "ERROR", "msg": "hook panicked", "panic": "hook", "hookType": "End", "deployitem": "default/item", "jobID": "job"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
 	}
 }
 

@@ -82,7 +82,7 @@ func deployerPlugin(deployer Deployer, opts []Option) (*plugin, error) {
 	if len(p.types) == 0 {
 		errs = append(errs, errors.New("sdk.Types: name at least one deploy item type"))
 	}
-	if len(p.hookedTypes) > 0 && len(p.hookTypes()) == 0 {
+	if len(p.hookedTypes) > 0 && !p.hasHooks() {
 		errs = append(errs, errors.New("sdk.HookedTypes: the deployer has no hooks that would run for them; implement sdk.Hooker, or leave them out"))
 	}
 	return p, errors.Join(errs...)
@@ -98,7 +98,7 @@ func hooksPlugin(hooks hook.Hooks, opts []Option) (*plugin, error) {
 	if len(p.hookedTypes) == 0 {
 		errs = append(errs, errors.New("sdk.HookedTypes: name at least one deploy item type that the hooks run for"))
 	}
-	if len(p.hookTypes()) == 0 {
+	if !p.hasHooks() {
 		errs = append(errs, errors.New("sdk.ServeHooks: register at least one function"))
 	}
 	return p, errors.Join(errs...)
@@ -137,6 +137,16 @@ func (p *plugin) check() []error {
 		}
 	}
 	return errs
+}
+
+// hasHooks tells whether there is a function, be it for a type that is none: that is a mistake of its own.
+func (p *plugin) hasHooks() bool {
+	for _, functions := range p.hooks {
+		if len(functions) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // hookTypes are those for which there is at least one function.

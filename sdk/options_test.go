@@ -37,6 +37,9 @@ func TestOptions(t *testing.T) {
 		"UnknownHook": {
 			reason: "a misspelt type would never be passed", opts: []Option{Name("hello"), types}, hooks: hooksFor("start"), want: []string{"hook.Hooks"},
 		},
+		"UnknownHookOfOthers": {
+			reason: "what is misspelt is not missing", opts: []Option{Name("hello"), types, HookedTypes("b")}, hooks: hooksFor("start"), want: []string{"hook.Hooks"},
+		},
 		"EmptyTypes": {reason: "each is said", opts: []Option{Name("-"), Types("", "a", "")}, want: []string{"sdk.Name", "sdk.Types", "sdk.Types"}},
 	}
 	for name, tc := range tests {
@@ -98,6 +101,7 @@ func TestOptionsOfHooks(t *testing.T) {
 		{"nobody would deploy them", hooksFor(hook.End), []Option{name, hooked, Types("a")}, []string{"sdk.Types"}},
 		{"types have names", hooksFor(hook.End), []Option{name, HookedTypes("")}, []string{"sdk.HookedTypes"}},
 		{"a misspelt type would never be passed", hooksFor("BeforeDeploy", hook.End), []Option{name, hooked}, []string{"hook.Hooks"}},
+		{"what is misspelt is not missing", hooksFor("BeforeDeploy"), []Option{name, hooked}, []string{"hook.Hooks"}},
 		{"a function can be called", hook.Hooks{hook.End: {nil}}, []Option{name, hooked}, []string{"hook.Hooks"}},
 	} {
 		p, err := hooksPlugin(tc.hooks, tc.opts)

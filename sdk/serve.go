@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -44,7 +45,8 @@ func ServeHooks(hooks hook.Hooks, opts ...Option) { serve(hooksPlugin(hooks, opt
 
 func serve(p *plugin, err error) {
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		// In one line: of a program that has ended the host shows the last one.
+		fmt.Fprintln(os.Stderr, strings.ReplaceAll(err.Error(), "\n", "; "))
 		os.Exit(exitMisconfigured)
 	}
 	config := handshake.Config()

@@ -102,6 +102,9 @@ func TestServeWithWrongOptions(t *testing.T) {
 			t.Errorf("expected a message about %s, but found: %s", option, out)
 		}
 	}
+	if strings.Count(string(out), "\n") != 1 {
+		t.Errorf("expected one line, as of more the host shows the last one alone, but found: %s", out)
+	}
 }
 
 // A plugin ignores signals, which often reach its whole process group, and ends when the host's end of the lifeline is closed.

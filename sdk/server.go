@@ -184,17 +184,22 @@ func (s *server) invoke(ctx context.Context, name string, op operation, req *Req
 
 // recover turns a panic into an error. The stack goes to the log, where it belongs, and not into the status of an object.
 func (s *server) recover(operation string, log *slog.Logger, err *error) {
-	value := recover()
-	if value == nil {
-		return
+	if value := recover(); value != nil {
+		log.Error("deployer panicked", "operation", operation, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+		*err = panicError(operation, fmt.Errorf("plugin %q %s panicked; its log has the stack", s.name, s.version))
 	}
-	log.Error("deployer panicked", "operation", operation, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
-	*err = &Error{
-		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem},
-		Operation: operation,
-		Reason:    ReasonPanic,
-		Err:       fmt.Errorf("plugin %q %s panicked; its log has the stack", s.name, s.version),
+}
+
+// recoverHook is recover for a hook function.
+func (s *server) recoverHook(hookType hook.Type, log *slog.Logger, err *error) {
+	if value := recover(); value != nil {
+		log.Error("hook panicked", "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+		*err = panicError(string(hookType), fmt.Errorf("plugin %q %s panicked in its %s hook; its log has the stack", s.name, s.version, hookType))
 	}
+}
+
+func panicError(operation string, err error) error {
+	return &Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: operation, Reason: ReasonPanic, Err: err}
 }
 
 func (s *server) Render(ctx context.Context, in *deployerv1.RenderRequest) (*deployerv1.RenderResponse, error) {
@@ -223,22 +228,32 @@ func (s *server) RunHooks(ctx context.Context, in *deployerv1.RunHooksRequest) (
 		return nil, status.Errorf(codes.InvalidArgument, "RunHooks: %v", err)
 	}
 	hookType := hook.Type(in.GetHookType())
+	log := s.hookLog(hookType, item)
 	out := &deployerv1.RunHooksResponse{}
 	for _, f := range s.hooks[hookType] {
 		if ctx.Err() != nil { // nobody waits for the rest
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
 		outcome, err := func() (outcome *deployerv1.HookOutcome, err error) {
-			defer s.recover("hook "+string(hookType), s.log, &err)
+			defer s.recoverHook(hookType, log, &err)
 			result, err := f(ctx, item, target, hookType)
-			return hookOutcomeToWire(result, err), nil
+			return hookOutcomeToWire(hookType, result, err), nil
 		}()
 		if err != nil {
-			outcome = hookOutcomeToWire(nil, err)
+			outcome = hookOutcomeToWire(hookType, nil, err)
 		}
 		out.Outcomes = append(out.Outcomes, outcome)
 	}
 	return out, nil
+}
+
+// hookLog names the type, and the item and its job if there is one.
+func (s *server) hookLog(hookType hook.Type, item *v1alpha1.DeployItem) *slog.Logger {
+	log := s.log.With("hookType", string(hookType))
+	if item == nil {
+		return log
+	}
+	return log.With("deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID)
 }
 
 func (s *server) Watch(_ *deployerv1.WatchRequest, stream grpc.ServerStreamingServer[deployerv1.WatchResponse]) error {

@@ -212,7 +212,7 @@ func TestOptionalMethods(t *testing.T) {
 	target.Name = "here"
 	outcomes, err = plugin.RunHooks(ctx, hook.End, call.DeployItem, target)
 	want = []HookOutcome{{Err: &Error{
-		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "RunHooks", Reason: "Refused", Message: "item at here",
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "End", Reason: "Refused", Message: "item at here",
 	}}}
 	if diff := cmp.Diff(want, outcomes); diff != "" || err != nil {
 		t.Errorf("RunHooks: error %v, outcomes (-want +got):\n%s", err, diff)

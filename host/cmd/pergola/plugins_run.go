@@ -114,7 +114,7 @@ func (t *trial) options(files []string, stderr io.Writer) (plugin.Options, error
 	}
 	options, err := pluginOptions(settings, textLog(stderr), 0)
 	if t.attach != "" {
-		options.Attach = []string{t.attach}
+		options.Attach, options.Verification = []string{t.attach}, plugin.Verification{} // which is about files
 		return options, err
 	}
 	options.Dir, options.Files = filepath.Dir(files[0]), []string{filepath.Base(files[0])}

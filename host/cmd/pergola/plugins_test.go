@@ -55,6 +55,7 @@ func somePlugins() *control.PluginList {
 				HookTypes: []string{"End"}, HookedTypes: []string{"example.org/helm", "example.org/mixed"},
 			},
 			{File: "new", State: "Starting"},
+			{File: "policy", State: "Missing", Problem: "the file is not in the plugin directory"},
 			{
 				File: "rogue", State: "CrashLoop", Name: "rogue", Version: "\x1b[31mred\tand\nlong\xff", Types: []string{"example.org/rogue"},
 				Problem: "its process ended:\n\x1b]0;title\asignal: killed",
@@ -191,6 +192,33 @@ func TestPluginsErrorsSayWhatToDo(t *testing.T) {
 				t.Errorf("%s: expected %q in %q", tc.reason, text, err)
 			}
 		}
+	}
+}
+
+// A plugin that the lock file asks for and that is not there is a finding, and no reason to give up.
+//
+//nolint:paralleltest // the commands of one process share its run directory
+func TestMissingPlugin(t *testing.T) {
+	lock, err := lockfile.New([]lockfile.Plugin{{File: "policy", Name: "policy", Version: "v1", HookedTypes: []string{"example.org/helm"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "plugins.lock")
+	if err := lock.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	config := writeFile(t, "host.yaml", "apiVersion: host.pergola.dev/v1alpha1\nkind: HostConfiguration\npluginVerification: {lockFile: "+path+"}\n")
+	out, err := pergola(t, "plugins", "list", "--plugin-dir", t.TempDir(), "--config", config)
+	if err != nil || !strings.Contains(out, "Missing") || !strings.Contains(out, `the plugin "policy"`) {
+		t.Errorf("list: expected that it is missing, but found %v, %s", err, out)
+	}
+	out, err = pergola(t, "plugins", "verify", t.TempDir(), "--config", config)
+	if err == nil || !strings.Contains(out, "policy: BAD. A host does not use it") || !strings.Contains(out, "the file is not in the plugin directory") {
+		t.Errorf("verify: expected that it is missing, but found %v, %s", err, out)
+	}
+	_, err = pergola(t, "plugins", "verify", "--attach", "unix:///nowhere", "--config", config)
+	if err == nil || strings.Contains(err.Error(), "policy") {
+		t.Errorf("verify: expected that nobody looks for it beside one that is attached, but found: %v", err)
 	}
 }
 

@@ -117,7 +117,7 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 		return nil, err
 	}
 	if v.attach != "" {
-		options.Attach = []string{v.attach}
+		options.Attach, options.Verification = []string{v.attach}, plugin.Verification{} // which is about files
 	} else if options.Dir, err = filepath.Abs(args[0]); err != nil {
 		return nil, fmt.Errorf("find the plugin directory: %w", err)
 	}
@@ -135,7 +135,7 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 	verdicts := make([]verdict, 0, len(found))
 	for _, s := range found {
 		verdict := verdictOf(s)
-		if s.State != plugin.Refused {
+		if s.State != plugin.Refused && s.State != plugin.Missing {
 			o := conformanceOptions(options, s, cases)
 			if v.local.verbose {
 				o.Output = stderr
@@ -263,7 +263,7 @@ func verdictsText(verdicts []verdict) string {
 		kept, broken, skipped := v.count(conformance.Passed), v.count(conformance.Broken), v.count(conformance.NotApplicable)
 		summary := fmt.Sprintf("Rules of the protocol: %d kept, %d broken, %d not applicable", kept, broken, skipped)
 		if len(v.Rules) == 0 {
-			summary = "A host refuses it, and so the rules of the protocol are not checked"
+			summary = "A host does not use it, and so the rules of the protocol are not checked"
 		}
 		word := "good"
 		if v.broken() {

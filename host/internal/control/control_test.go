@@ -113,7 +113,8 @@ func full() plugin.Detail {
 func TestPlugins(t *testing.T) {
 	t.Parallel()
 	refused := plugin.Detail{Status: plugin.Status{File: "twin", State: plugin.Refused, Problem: errors.New("is\nno plugin")}}
-	dir, _ := serve(t, &fakePlugins{details: []plugin.Detail{full(), refused}, detailsErr: errors.New("read plugin twin: it is gone")})
+	missing := plugin.Detail{Status: plugin.Status{File: "policy", State: plugin.Missing, Problem: errors.New("put it back")}}
+	dir, _ := serve(t, &fakePlugins{details: []plugin.Detail{full(), missing, refused}, detailsErr: errors.New("read plugin twin: it is gone")})
 	got, err := NewClient(dir).Plugins(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +127,7 @@ func TestPlugins(t *testing.T) {
 				HookedTypes: []string{"example.org/helm", "example.org/other"}, SHA256: strings.Repeat("ab", 32), State: "Running", Restarts: map[string]int{"exit": 2, "reload": 1}, StartSeconds: 0.25,
 				PID: 4711, Calls: 3, MemoryBytes: 64 << 20, Confinement: "landlock (ABI 7): files", DroppedLogLines: 9,
 			},
+			{File: "policy", State: "Missing", Problem: "put it back"},
 			{File: "twin", State: "Refused", Problem: "is\nno plugin"},
 		},
 		Problem: "read plugin twin: it is gone",

@@ -40,7 +40,7 @@ type Plugin struct {
 	HookedTypes []string `json:"hookedTypes,omitempty"`
 	// SHA256 of the program that was loaded, in hexadecimal digits; empty if none was.
 	SHA256 string `json:"sha256,omitempty"`
-	// State: Starting, Running, Backoff, CrashLoop, Refused or Stopped.
+	// State: Starting, Running, Backoff, CrashLoop, Refused, Missing or Stopped.
 	State string `json:"state"`
 	// Problem says what is wrong; empty if nothing is.
 	Problem string `json:"problem,omitempty"`

@@ -99,25 +99,29 @@ func parseURI(address v1alpha1.HookAddress) (*url.URL, error) {
 // error says what was expected and found, and holds no password.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	var cause *url.Error
-	switch {
-	case errors.As(err, &cause):
-		// It repeats the text, and with it what may be a password.
+	if err != nil { // which repeats the text, and with it what may be a password
 		return nil, errors.New("expected a URI of scheme http or https, but found one that cannot be read")
-	case err != nil:
+	}
+	if err := checkURL(u); err != nil {
 		return nil, err
-	case u.User != nil:
-		return nil, errors.New("expected a URI without user and password: put them into a secret, and name it in auth")
-	case u.Scheme != "" && u.Scheme != schemeHTTP && u.Scheme != schemeHTTPS:
-		return nil, fmt.Errorf("expected the scheme http or https, but found %s", quoted(u.Scheme))
-	case u.Opaque != "" || u.Path != "" && !strings.HasPrefix(u.Path, "/"):
-		return nil, fmt.Errorf("expected a path that begins with /, but found %s", quoted(cmp.Or(u.Opaque, u.Path)))
-	case !portIsValid(u.Port()):
-		return nil, fmt.Errorf("expected a port from 1 to 65535, but found %s", quoted(u.Port()))
-	case u.Fragment != "":
-		return nil, errors.New("expected a URI without a fragment, as none is sent: remove # and what follows")
 	}
 	return u, nil
+}
+
+func checkURL(u *url.URL) error {
+	switch {
+	case u.User != nil:
+		return errors.New("expected a URI without user and password: put them into a secret, and name it in auth")
+	case u.Scheme != "" && u.Scheme != schemeHTTP && u.Scheme != schemeHTTPS:
+		return fmt.Errorf("expected the scheme http or https, but found %s", quoted(u.Scheme))
+	case u.Opaque != "" || u.Path != "" && !strings.HasPrefix(u.Path, "/"):
+		return fmt.Errorf("expected a path that begins with /, but found %s", quoted(cmp.Or(u.Opaque, u.Path)))
+	case !portIsValid(u.Port()):
+		return fmt.Errorf("expected a port from 1 to 65535, but found %s", quoted(u.Port()))
+	case u.Fragment != "":
+		return errors.New("expected a URI without a fragment, as none is sent: remove # and what follows")
+	}
+	return nil
 }
 
 func portIsValid(port string) bool {
@@ -230,12 +234,25 @@ func publishedURL(object *unstructured.Unstructured, ref v1alpha1.HookReference)
 	case !found || text == "":
 		return nil, &AddressError{Field: "ref", Missing: true, Message: fmt.Sprintf("the %s has no .status.address.url yet, by which it would say where it is", described(ref))}
 	}
-	u, err := parseURL(text)
-	if err == nil && (u.Scheme == "" || u.Hostname() == "") {
-		err = fmt.Errorf("expected an absolute URL that names a host, but found %s", quoted(shown(u)))
-	}
+	u, err := parseAbsolute(text)
 	if err != nil {
 		return nil, &AddressError{Field: "ref", Message: fmt.Sprintf(".status.address.url of the %s: %s", described(ref), err)}
+	}
+	return u, nil
+}
+
+// parseAbsolute is parseURL for one that stands alone.
+func parseAbsolute(text string) (*url.URL, error) {
+	const expected = "expected an absolute URL that names a host, such as https://hooks.example.org/v1, but found "
+	u, err := url.Parse(text)
+	switch {
+	case err != nil: // which repeats the text, and with it what may be a password
+		return nil, errors.New(expected + "one that cannot be read")
+	case u.Scheme == "" || u.Hostname() == "":
+		return nil, errors.New(expected + quoted(shown(u)))
+	}
+	if err := checkURL(u); err != nil {
+		return nil, err
 	}
 	return u, nil
 }

@@ -66,6 +66,8 @@ func testResolve(t *testing.T, controlPlane *testenv.ControlPlane, admin client.
 		"WrongType":       {reason: "no text", ref: referenceTo(addressable, "Addressable", "number"), field: "ref", message: "a text"},
 		"StatusIsAText":   {reason: "no object", ref: referenceTo(addressable, "Addressable", "text"), field: "ref", message: "a text"},
 		"RelativeURL":     {reason: "nowhere to ask", ref: referenceTo(addressable, "Addressable", "relative"), field: "ref", message: "absolute"},
+		"GarbageURL":      {reason: "nowhere to ask", ref: referenceTo(addressable, "Addressable", "garbage"), field: "ref", message: `expected an absolute URL that names a host, such as https://hooks.example.org/v1, but found "garbage"`},
+		"UnreadableURL":   {reason: "nowhere to ask, and not to be shown", ref: referenceTo(addressable, "Addressable", "unreadable"), field: "ref", message: "absolute"},
 		"PasswordInside":  {reason: "somebody has put it there", ref: referenceTo(addressable, "Addressable", "password"), field: "ref", message: "without user"},
 		"NoNamespace":     {reason: "of which Service?", ref: &v1alpha1.HookReference{APIVersion: "v1", Kind: "Service", Name: "labels"}, field: "ref.namespace", message: "Service"},
 		"NoNamespaceToo":  {reason: "of which object?", ref: &v1alpha1.HookReference{APIVersion: addressable, Kind: "Addressable", Name: "informed"}, field: "ref.namespace", message: "Addressable"},
@@ -131,6 +133,8 @@ func createAddressables(t *testing.T, controlPlane *testenv.ControlPlane, admin 
 		object("Addressable", hooksNamespace, "number", at(int64(7))),
 		object("Addressable", hooksNamespace, "text", "fine"),
 		object("Addressable", hooksNamespace, "relative", at("/v1")),
+		object("Addressable", hooksNamespace, "garbage", at("garbage")),
+		object("Addressable", hooksNamespace, "unreadable", at("http://confidential%zz/")),
 		object("Addressable", hooksNamespace, "password", at("https://user:confidential@hooks.example.org")),
 		object("Everywhere", "", "informed", at("https://everywhere.example.org")),
 	} {

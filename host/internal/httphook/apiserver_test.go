@@ -133,8 +133,8 @@ func testAdmission(t *testing.T, _ *testenv.ControlPlane, admin client.Client) {
 		"Space":         {reason: "no URI", spec: hookSpec("address: {uri: 'https://hooks example.org/'}"), field: "spec.hook.address.uri"},
 		"PortZero":      {reason: "no port", spec: hookSpec("address: {uri: 'https://hooks.example.org:0/'}"), field: "spec.hook.address"},
 		"LastPort":      {reason: "still a port", spec: hookSpec("address: {uri: 'https://hooks.example.org:65535/'}")},
-		"PortTooLarge":  {reason: "one too many", spec: hookSpec("address: {uri: 'https://hooks.example.org:65536/'}"), field: "spec.hook.address"},
-		"Port":          {reason: "no port", spec: hookSpec("address: {uri: 'https://hooks.example.org:99999/'}"), field: "spec.hook.address"},
+		"PortTooLarge":  {reason: "one too many", spec: hookSpec("address: {uri: 'https://hooks.example.org:65536/'}"), field: "spec.hook.address.uri"},
+		"Port":          {reason: "no port", spec: hookSpec("address: {uri: 'https://hooks.example.org:99999/'}"), field: "spec.hook.address.uri"},
 		"PortIsAWord":   {reason: "no port", spec: hookSpec("address: {uri: 'https://hooks.example.org:http/'}"), field: "spec.hook.address"},
 		"TwoHosts":      {reason: "which one?", spec: hookSpec("address: {uri: 'https://hooks.example.org/v1', ref: {apiVersion: v1, kind: Service, namespace: hooks, name: labels}}"), field: "spec.hook.address"},
 		"NoNamespace":   {reason: "a Service has one", spec: hookSpec("address: {ref: {apiVersion: v1, kind: Service, name: labels}}"), field: "spec.hook.address.ref"},
@@ -178,6 +178,9 @@ func testAdmission(t *testing.T, _ *testenv.ControlPlane, admin client.Client) {
 			err := admin.Create(t.Context(), object, client.DryRunAll)
 			if tc.field == "" && err != nil || tc.field != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.field)) {
 				t.Errorf("%s: expected that the API server finds %q wrong, but found %v", tc.reason, tc.field, err)
+			}
+			if strings.HasSuffix(tc.field, ".uri") && !strings.Contains(err.Error(), "neither user, password nor fragment") {
+				t.Errorf("%s: expected words of what a URI has, but found %v", tc.reason, err)
 			}
 			if err != nil && strings.Contains(err.Error(), "rule evaluation") {
 				t.Errorf("%s: a rule fails instead of saying what is wrong: %v", tc.reason, err)

@@ -18,7 +18,7 @@ type Detail struct {
 func (s *Set) Details() ([]Detail, error) {
 	var list []Detail
 	var failed error
-	for _, p := range s.all() {
+	for _, p := range s.withMissing() {
 		d := Detail{Status: p.status()}
 		sum, err := p.source.sum()
 		if err != nil && failed == nil {

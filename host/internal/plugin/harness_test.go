@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -106,15 +107,17 @@ func (r *records) with(message string) []map[string]any {
 	return list
 }
 
-// listener records wake-ups.
+// listener counts changes and records wake-ups.
 type listener struct {
+	changes atomic.Int32
+
 	mu    sync.Mutex
 	woken []string
 }
 
 var _ Listener = (*listener)(nil)
 
-func (*listener) Changed() {}
+func (l *listener) Changed() { l.changes.Add(1) }
 
 func (l *listener) WakeUp(p *Plugin, namespace, name string) {
 	l.mu.Lock()

@@ -40,12 +40,15 @@ func (p *Plugin) RunHooks(ctx context.Context, hookType hook.Type, item *v1alpha
 	if info != nil && !slices.Contains(info.Capabilities.HookTypes, string(hookType)) {
 		return nil, nil
 	}
-	if proc == nil {
+	switch {
+	case proc != nil:
+		return proc.runHooks(ctx, hookType, item, target)
+	case p.unused != nil:
+		return nil, p.unused
+	default:
 		return nil, ErrNotRunning
 	}
-	return proc.runHooks(ctx, hookType, item, target)
 }
-
 func (p *process) runHooks(ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]HookOutcome, error) {
 	in, err := hooksRequest(hookType, item, target)
 	if err != nil {
@@ -120,23 +123,4 @@ func (s *Set) Hooking(itemType v1alpha1.DeployItemType) []*Plugin {
 	}
 	slices.SortFunc(hooking, func(a, b *Plugin) int { return cmp.Compare(a.Name(), b.Name()) })
 	return hooking
-}
-
-// lockedOnly returns, as plugins that do not run, those that the lock file says have hooks for items of others of a type and that are not
-// admitted. Which types of hooks they have is not known, so it may be any.
-func (s *Set) lockedOnly(itemType v1alpha1.DeployItemType) []*Plugin {
-	var absent []*Plugin
-	admitted := s.Admitted()
-	for _, entry := range s.settings.verification.entries() {
-		is := func(p *Plugin) bool { return p.Name() == entry.Name }
-		if !slices.Contains(entry.HookedTypes, string(itemType)) || slices.ContainsFunc(admitted, is) {
-			continue
-		}
-		info := &Info{Name: entry.Name, Version: entry.Version, HookedTypes: []v1alpha1.DeployItemType{itemType}}
-		for _, t := range hook.Types() {
-			info.Capabilities.HookTypes = append(info.Capabilities.HookTypes, string(t))
-		}
-		absent = append(absent, &Plugin{file: entry.File, info: info})
-	}
-	return absent
 }

@@ -106,7 +106,7 @@ func TestRunHooks(t *testing.T) {
 	}
 	seen := func(target string) HookOutcome {
 		return HookOutcome{Error: &Error{
-			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "RunHooks", Reason: "Seen",
+			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "BeforeReconcile", Reason: "Seen",
 			Message: `{"config":{"n":9007199254740993},"job":"job","status":{"kind":"Status"},"target":` + target + `}`,
 		}}
 	}
@@ -126,8 +126,8 @@ func TestRunHooks(t *testing.T) {
 		{"there is no function", hook.BeforeDelete, item, nil, nil},
 		{"a function that panics fails, and the next one runs", hook.BeforeReconcile, deployItem("panic"), nil, []HookOutcome{
 			{Error: &Error{
-				Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: "hook BeforeReconcile", Reason: sdk.ReasonPanic,
-				Message: `plugin "audit" v2 panicked; its log has the stack`,
+				Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: "BeforeReconcile", Reason: sdk.ReasonPanic,
+				Message: `plugin "audit" v2 panicked in its BeforeReconcile hook; its log has the stack`,
 			}}, {},
 		}},
 	} {
@@ -339,7 +339,8 @@ func TestLockedHooksOfARefusedPlugin(t *testing.T) {
 		t.Fatalf("hooking (-want +got):\n%s", diff)
 	}
 	for _, hookType := range hook.Types() {
-		if _, err := h.Hooking(echoType)[0].RunHooks(t.Context(), hookType, nil, nil); !errors.Is(err, ErrNotRunning) {
+		_, err := h.Hooking(echoType)[0].RunHooks(t.Context(), hookType, nil, nil)
+		if !errors.Is(err, ErrNotRunning) || !strings.HasSuffix(err.Error(), "but it is not in use: `pergola plugins list` says why") {
 			t.Errorf("%s: expected that it is not running, but found: %v", hookType, err)
 		}
 	}

@@ -14,6 +14,8 @@ type Plugin struct {
 	profile  Profile
 	source   source
 	log      *slog.Logger
+	// unused is why it is not in use, for one that stands for an entry of the lock file and is never started; nil for all others.
+	unused error
 
 	// reloads takes requests to start afresh; see reload. refusals takes why the plugin must not be used any more.
 	reloads  chan chan error

@@ -66,6 +66,8 @@ func (s *Set) Reload(ctx context.Context, files ...string) ([]Reloaded, error) {
 		all.Go(func() { s.reload(ctx, p, slices.Contains(files, p.file), done) })
 	}
 	all.Wait()
+	s.warnOfMissing()
+	s.changed() // a plugin that is missing, or no longer so, has no supervisor to tell it
 	return done.inOrder(), ctx.Err()
 }
 

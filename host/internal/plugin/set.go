@@ -160,6 +160,7 @@ func Open(o Options, listener Listener) (*Set, error) {
 		s.plugins = append(s.plugins, s.newAttached(address))
 	}
 	slices.SortFunc(s.plugins, inOrder)
+	s.warnOfMissing()
 	return s, nil
 }
 
@@ -336,17 +337,17 @@ func (s *Set) all() []*Plugin {
 	return slices.Clone(s.plugins)
 }
 
-// Status lists all plugins in order of their files.
+// Status lists all plugins in order of their files, the attached ones last. Those are among them that are Missing.
 func (s *Set) Status() []Status {
 	var list []Status
-	for _, p := range s.all() {
+	for _, p := range s.withMissing() {
 		list = append(list, p.status())
 	}
 	return list
 }
 
 // Ready is nil if there is a plugin and each is running, or will be again in a moment after its first crashes. Otherwise it names each
-// that is not, and why.
+// that is not, and why, also one that is Missing.
 func (s *Set) Ready() error {
 	all := s.Status()
 	if len(all) == 0 {

@@ -16,7 +16,7 @@ const (
 	ReasonInvalid = "Invalid"
 	// ReasonTypeTaken: an older registration has a hook for one of the types.
 	ReasonTypeTaken = "TypeTaken"
-	// ReasonAddressNotResolved: the object that the address refers to is not there, or says no URL.
+	// ReasonAddressNotResolved: the object that the address refers to is not there, or says no URL that can be used.
 	ReasonAddressNotResolved = "AddressNotResolved"
 	// ReasonSecretNotFound: a secret is not there.
 	ReasonSecretNotFound = "SecretNotFound"

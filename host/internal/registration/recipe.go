@@ -50,6 +50,8 @@ func (r *Registry) prepare(ctx context.Context, registration *v1alpha1.DeployerR
 	var err error
 	if made.url, err = httphook.Resolve(ctx, r.options.Client, spec.Address, r.options.ClusterDomain); err != nil {
 		faults = append(faults, addressFault(err))
+	} else if (spec.Auth != nil || spec.TLS != nil) && made.url.Scheme != "https" {
+		faults = append(faults, unencrypted(spec.Address, made.url))
 	}
 	if spec.TLS != nil && spec.TLS.SecretRef != nil {
 		var f *fault
@@ -130,7 +132,7 @@ func (r *Registry) secret(ctx context.Context, field string, ref v1alpha1.Namesp
 	if apierrors.IsNotFound(err) {
 		return nil, &fault{
 			reason: ReasonSecretNotFound, field: field,
-			err: fmt.Errorf("there is no secret %q in namespace %q; create it: %w", ref.Name, ref.Namespace, err),
+			err: fmt.Errorf("there is no secret %q in namespace %q; create it", ref.Name, ref.Namespace),
 		}
 	}
 	if err != nil {
@@ -163,6 +165,15 @@ func addressFault(err error) fault {
 		err = fmt.Errorf("spec.hook.address.%w", err)
 	}
 	return fault{reason: ReasonAddressNotResolved, field: field, err: err}
+}
+
+// unencrypted is the fault of an address that credentials are not sent to. As the spec alone is valid, it is the URL of the object that
+// is referred to.
+func unencrypted(address v1alpha1.HookAddress, found *url.URL) fault {
+	ref := address.Ref
+	return fault{reason: ReasonAddressNotResolved, field: "spec.hook.address.ref", err: fmt.Errorf(
+		"auth and tls need https, as credentials are not sent unencrypted, but .status.address.url of the %s %q in namespace %q has the scheme %q; "+
+			"have the object publish a URL of scheme https, or add uri: https://, if the server speaks it", ref.Kind, ref.Name, ref.Namespace, found.Scheme)}
 }
 
 func secretFault(field string, ref *v1alpha1.NamespacedSecretReference, err error) fault {

@@ -116,12 +116,12 @@ func TestUnresolvedHooks(t *testing.T) {
 				createBroker(t, "open", at("http://open.test"))
 				create(t, newSecret("open", map[string]string{"token": "t"}))
 			},
-			why: ReasonInvalid, texts: []string{"spec.hook: ", "https"},
+			why: ReasonAddressNotResolved, texts: []string{"spec.hook.address.ref: ", `"open"`, ".status.address.url", "scheme https"},
 			mend: func(t *testing.T) { say(t, "open", at("https://open.test")) }, url: "https://open.test",
 		},
 		"no token": {
 			reason: "a secret that is not there", hook: withAuth(uriHook(secure), "late-auth"),
-			why: ReasonSecretNotFound, texts: []string{"spec.hook.auth.secretRef: ", `"late-auth"`, `"default"`},
+			why: ReasonSecretNotFound, texts: []string{`spec.hook.auth.secretRef: there is no secret "late-auth" in namespace "default"; create it`},
 			mend: func(t *testing.T) {
 				create(t, newSecret("late-auth", map[string]string{"username": "u", "password": "p"}))
 			}, url: secure,

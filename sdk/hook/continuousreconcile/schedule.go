@@ -3,6 +3,8 @@ package continuousreconcile
 import (
 	"errors"
 	"fmt"
+	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -100,16 +102,22 @@ func newFieldError(field, value, expected string, cause error) *FieldError {
 	return &FieldError{Field: field, Value: value, Detail: fmt.Sprintf("%s; %v", expected, cause)}
 }
 
+// durationPattern is that of time.ParseDuration, which does not tell a duration that is too long from what is none.
+var durationPattern = regexp.MustCompile(`^[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
+
 func parseInterval(text string) (Schedule, error) {
 	if err := checkLength(text); err != nil {
 		return Schedule{}, err
 	}
 	interval, err := time.ParseDuration(text)
-	if err != nil {
+	fits := err == nil
+	switch {
+	case !fits && !durationPattern.MatchString(text):
 		return Schedule{}, errors.New("this is no duration")
-	}
-	if interval < minInterval {
-		return Schedule{}, errors.New("this is shorter")
+	case !fits && !strings.HasPrefix(text, "-"):
+		return Schedule{}, fmt.Errorf("this is longer than %dh", math.MaxInt64/time.Hour)
+	case !fits || interval < minInterval:
+		return Schedule{}, errors.New("this is shorter than one second")
 	}
 	return Schedule{next: func(after time.Time) time.Time { return after.Add(interval) }}, nil
 }
@@ -130,7 +138,11 @@ func parseCron(text string) (Schedule, error) {
 		fields = fields[1:]
 	}
 	if len(fields) == 2 && fields[0] == "@every" {
-		return parseInterval(fields[1])
+		interval, err := parseInterval(fields[1])
+		if err != nil {
+			return Schedule{}, fmt.Errorf("the interval of @every: %w", err)
+		}
+		return interval, nil
 	}
 	schedule, err := parseStandard(fields)
 	if err != nil {

@@ -125,7 +125,7 @@ type HookAddress struct {
 	// URI of scheme http or https, without user and password and without fragment.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:Pattern=`^((https?:)?//([^/?#@:\[\]\\\s]*|\[[0-9A-Fa-f:.]+\])(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?)?(/([^/?#\s][^?#\s]*)?)?(\?[^#\s]*)?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^((https?:)?//([^/?#@:\[\]\\\s]*|\[[0-9A-Fa-f:.]+\])(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?)?(/([^/?#\s][^?#\s]*)?)?(\?[^#\s]*)?$')`,message="the uri has the scheme http or https, a port from 1 to 65535 and a path that begins with /, each if it is there, and neither user, password nor fragment"
 	// +optional
 	URI string `json:"uri,omitempty"`
 	// Ref names a Service, or any object that has a URL in .status.address.url.
