@@ -76,7 +76,7 @@ fuzz: ## Fuzz each fuzz target for FUZZTIME (5m)
 
 .PHONY: bench
 bench: bin/pergola cluster-binaries ## Measure plugins' calls and starts, what more replicas bring, and the start with many items
-	go test -run '^$$' -bench 'Call|Start' -benchtime 500x ./host/internal/plugin
+	go test -run '^$$' -bench 'Call|Hooks|Start' -benchtime 500x ./host/internal/plugin
 	umask 022; go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bench/plugins/ ./test/plugins/counter
 	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go run ./test/bench -plugins bin/bench/plugins $(BENCH)
 
