@@ -171,11 +171,13 @@ func (w *world) waitUntil(what string, condition func() bool) {
 	w.waitAMoment(what, time.Hour, condition)
 }
 
-// waitAMoment lets no more than some time pass until it comes to something.
+// waitAMoment lets no more than some time pass until it comes to something. The less it may be the slower it passes, so that it is not over
+// before the API server has delivered what is waited for.
 func (w *world) waitAMoment(what string, most time.Duration, condition func() bool) {
 	w.t.Helper()
-	const step = 250 * time.Millisecond
-	for deadline := time.Now().Add(30 * time.Second); !condition(); {
+	const step, patience = 250 * time.Millisecond, 30 * time.Second
+	pause := max(5*time.Millisecond, patience/2/(most/step))
+	for deadline := time.Now().Add(patience); !condition(); {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("it never comes to this: %s", what)
 		}
@@ -183,7 +185,7 @@ func (w *world) waitAMoment(what string, most time.Duration, condition func() bo
 			w.clock.Step(step)
 			most -= step
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 
