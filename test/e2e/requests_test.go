@@ -91,56 +91,29 @@ func TestRequestsPerJob(t *testing.T) {
 	}
 	t.Logf("repeated job: %d requests\n%s", len(repeated), list(repeated))
 
-	// Its hook may want to know of changes of the metadata, such as of the annotation that suspends a schedule: each may cost one read.
-	for _, r := range requestsAboutChanges(t, item, func(name string) *v1alpha1.DeployItem {
-		return withTarget(newItem(namespace, name, manifestType, manifestConfig(configMap(namespace, name, "x"))), "my-target")
-	}) {
-		if r.Verb != "get" {
-			t.Errorf("expected nothing but reads for events on an idle item, but found: %s", r)
-		}
-	}
-
-	// The idle item is still watched.
-	carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
-}
-
-// changesOfMetadata is how often requestsAboutChanges changes an item.
-const changesOfMetadata = 3
-
-// requestsAboutChanges changes labels and annotations of an idle item, and returns the requests that come of it, at most one for each change.
-// A job of another item shows that the host has seen what came before.
-func requestsAboutChanges(t *testing.T, item *v1alpha1.DeployItem, other func(name string) *v1alpha1.DeployItem) []request {
-	t.Helper()
-	mark := auditMark(t)
-	for i := range changesOfMetadata {
+	// Events on the idle item: labels, annotations, owners, and the host's own last write.
+	mark = auditMark(t)
+	for i := range 3 {
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"touched":"%d"},"annotations":{"touched":"%d"}}}`, i, i)
 		if err := admin.Patch(t.Context(), item, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	carryOut(t, other("other"), v1alpha1.DeployItemPhaseSucceeded)
-	var requests []request
-	for _, r := range requestsSince(t, mark, item.Namespace) {
-		if r.ObjectRef.Resource == "deployitems" && r.ObjectRef.Name == item.Name {
-			requests = append(requests, r)
+	// A job of another item shows that the host has seen what came before.
+	other := withTarget(newItem(namespace, "other", manifestType, manifestConfig(configMap(namespace, "other", "x"))), "my-target")
+	carryOut(t, other, v1alpha1.DeployItemPhaseSucceeded)
+	var idle []request
+	for _, r := range requestsSince(t, mark, namespace) {
+		if r.ObjectRef.Resource == "deployitems" && r.ObjectRef.Name == "item" {
+			idle = append(idle, r)
 		}
 	}
-	if len(requests) > changesOfMetadata {
-		t.Errorf("%d changes have come to more requests:\n%s", changesOfMetadata, list(requests))
+	if len(idle) != 0 {
+		t.Errorf("expected no request for events on an idle item, but found:\n%s", list(idle))
 	}
-	return requests
-}
 
-// TestIdleItemsCostNoRequests: labels, annotations and the host's own last write are no reason to read an item that has nothing to do
-// and no hooks.
-func TestIdleItemsCostNoRequests(t *testing.T) {
-	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "probe")})
-	namespace, dir := newNamespace(t), t.TempDir()
-	probe := func(name string) *v1alpha1.DeployItem { return newItem(namespace, name, probeType, probeConfig(dir)) }
-	item := carryOut(t, probe("item"), v1alpha1.DeployItemPhaseSucceeded)
-	if requests := requestsAboutChanges(t, item, probe); len(requests) != 0 {
-		t.Errorf("expected no request for events on an idle item, but found:\n%s", list(requests))
-	}
+	// The idle item is still watched.
+	carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
 }
 
 func TestWaitingCostsNoRequests(t *testing.T) {

@@ -365,7 +365,7 @@ func (m *memory) advance(before, after *metav1.PartialObjectMetadata) bool {
 	if !newer(after.ResourceVersion, e.version) {
 		return true
 	}
-	if e.asked != "" { // an annotation may be of interest to hooks
+	if e.asked != "" && extensionsChanged(before, after) {
 		return false
 	}
 	if e.version != before.ResourceVersion || !onlyMetadataChanged(before, after) {

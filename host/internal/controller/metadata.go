@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -61,6 +62,19 @@ func wroteStatus(meta *metav1.PartialObjectMetadata) bool {
 	return slices.ContainsFunc(meta.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
 		return f.Subresource == "status" && f.Manager == UserAgent
 	})
+}
+
+// extensionDomain is the end of the domains of annotations that are for hooks: Landscaper's deployer extensions have theirs in it.
+const extensionDomain = ".extensions.landscaper.gardener.cloud/"
+
+// extensionsChanged tells whether an annotation has changed that is for hooks.
+func extensionsChanged(before, after *metav1.PartialObjectMetadata) bool {
+	extensions := func(annotations map[string]string) map[string]string {
+		annotations = maps.Clone(annotations)
+		maps.DeleteFunc(annotations, func(key, _ string) bool { return !strings.Contains(key, extensionDomain) })
+		return annotations
+	}
+	return !maps.Equal(extensions(before.Annotations), extensions(after.Annotations))
 }
 
 // onlyMetadataChanged tells whether the difference between two versions of an item is explained by a write to its metadata

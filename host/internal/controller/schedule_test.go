@@ -147,8 +147,13 @@ func TestHooksAreAskedWhenTheItemChanges(t *testing.T) {
 	b.expectPassed("it was asked, and nothing has changed")
 	before := b.metadata(t)
 	touch(t, b.item)
+	if !b.memory.advance(before, b.metadata(t)) {
+		t.Error("a label was taken for a change of the item")
+	}
+	before = b.metadata(t)
+	annotate(t, b.item, "example.extensions.landscaper.gardener.cloud/active", "false")
 	if b.memory.advance(before, b.metadata(t)) {
-		t.Error("the change was taken for one that is of no interest")
+		t.Error("an annotation for hooks was taken for a change that is of no interest")
 	}
 	b.results[sdkhook.ShouldReconcile] = &sdkhook.Result{}
 	b.look(t.Context())
@@ -159,6 +164,9 @@ func (b *bench) metadata(t *testing.T) *metav1.PartialObjectMetadata {
 	t.Helper()
 	meta := NewMetadata()
 	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(b.item), meta); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Slim(meta); err != nil { // as the cache does
 		t.Fatal(err)
 	}
 	return meta
