@@ -29,7 +29,8 @@ const (
 	// AfterResponsibilityCheck comes once the deployer is known to be responsible.
 	AfterResponsibilityCheck Type = "AfterResponsibilityCheck"
 	// ShouldReconcile decides about an item that needs no job: AbortReconcile false enforces a job of its own for it. One that is
-	// needed cannot be stopped; true then has no effect.
+	// needed cannot be stopped; true then has no effect. An item that rests is asked about once, and again when a result requeues, when
+	// its spec or status changes, and when an annotation does whose domain ends in ".extensions.landscaper.gardener.cloud".
 	ShouldReconcile Type = "ShouldReconcile"
 	// BeforeAnyReconcile comes before each of the operations below. Where a Before type aborts, the operation is not carried out and
 	// the job stays unfinished. It is tried again when the result requeues and when something changes; otherwise the job ends by its

@@ -378,7 +378,7 @@ func TestDeletionsThatWaitForTheirHooks(t *testing.T) {
 	}
 	item := newItemAs(t, namespace, "other", "", ofType)
 	setJob(t, item, time.Now())
-	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		fresh := &v1alpha1.DeployItem{}
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(item), fresh); err != nil {
 			t.Fatal(err)

@@ -66,7 +66,7 @@ func newHookedByHTTP(t *testing.T, answer answer, capabilities ...v1alpha1.HookC
 		t.Fatal(err)
 	}
 	b.hook, err = httphook.New(httphook.Options{
-		Registration: "labels", URL: address, Capabilities: capabilities, Timeout: 20 * time.Second, Conditions: []v1alpha1.ConditionType{"Labelled"},
+		Registration: "labels", URL: address, Capabilities: capabilities, Timeout: 5 * time.Minute, Conditions: []v1alpha1.ConditionType{"Labelled"},
 		Metrics: httphook.NewMetrics(),
 	})
 	if err != nil {
