@@ -38,7 +38,7 @@ func serveAttachable(ctx context.Context, stdout io.Writer, log *slog.Logger, p 
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	server := grpc.NewServer(messageSize()...)
+	server := grpc.NewServer(serverOptions()...)
 	deployerv1.RegisterDeployerServiceServer(server, newServer(p, log))
 	healthServer := health.NewServer()
 	healthServer.SetServingStatus(goplugin.GRPCServiceName, grpc_health_v1.HealthCheckResponse_SERVING)

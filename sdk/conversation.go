@@ -44,14 +44,16 @@ func newWire[In, Out any](
 // conversation is what host and plugin say to each other during one call.
 type conversation struct {
 	wire wire
+	// resolvesTargets and resolvesCredentials: the host answers questions for Targets, and for the credentials of a Secret.
+	resolvesTargets, resolvesCredentials bool
 
 	sending sync.Mutex // a gRPC stream takes one sender at a time
 	over    bool       // guarded by sending: the result was sent, and nothing may follow it
 
 	mu       sync.Mutex
 	sequence uint64
-	waiting  map[uint64]chan error
-	broken   error // why no acknowledgement will come any more
+	waiting  map[question]chan *deployerv1.HostMessage
+	broken   error // why no answer will come any more
 
 	stop     chan struct{}
 	stopOnce sync.Once
@@ -62,13 +64,30 @@ type conversation struct {
 
 var _ reporter = (*conversation)(nil)
 
+// question is something that the host has to answer, with a message of the kind that belongs to it.
+type question struct {
+	sequence uint64
+	kind     questionKind
+}
+
+// questionKind tells what a question is for.
+type questionKind int
+
+const (
+	forSave questionKind = iota
+	forTarget
+	forCredentials
+)
+
 // openConversation starts to listen to the host and to send heartbeats, until finish is called.
-func openConversation(w wire) *conversation {
+func openConversation(w wire, start *deployerv1.Start) *conversation {
 	c := &conversation{
-		wire:     w,
-		waiting:  map[uint64]chan error{},
-		stop:     make(chan struct{}),
-		finished: make(chan struct{}),
+		wire:                w,
+		resolvesTargets:     start.GetResolvesTargets(),
+		resolvesCredentials: start.GetResolvesRegistryCredentials(),
+		waiting:             map[question]chan *deployerv1.HostMessage{},
+		stop:                make(chan struct{}),
+		finished:            make(chan struct{}),
 	}
 	// The listener ends with the stream, which gRPC ends when the handler returns: it cannot be waited for here.
 	go c.listen()
@@ -130,73 +149,153 @@ func (c *conversation) listen() {
 		}
 		switch content := m.GetContent().(type) {
 		case *deployerv1.HostMessage_Acknowledgement:
-			c.acknowledge(content.Acknowledgement)
+			c.answer(question{sequence: content.Acknowledgement.GetSequence(), kind: forSave}, m)
+		case *deployerv1.HostMessage_ResolvedTarget:
+			c.answer(question{sequence: content.ResolvedTarget.GetSequence(), kind: forTarget}, m)
+		case *deployerv1.HostMessage_ResolvedRegistryCredentials:
+			c.answer(question{sequence: content.ResolvedRegistryCredentials.GetSequence(), kind: forCredentials}, m)
 		case *deployerv1.HostMessage_Stop:
 			c.stopOnce.Do(func() { close(c.stop) })
 		}
 	}
 }
 
-func (c *conversation) acknowledge(ack *deployerv1.Acknowledgement) {
+// answer passes an answer on, unless nobody waits for it any more.
+func (c *conversation) answer(q question, m *deployerv1.HostMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	answer, ok := c.waiting[ack.GetSequence()]
-	if !ok {
-		return
+	if waiting, ok := c.waiting[q]; ok {
+		delete(c.waiting, q)
+		waiting <- m
 	}
-	delete(c.waiting, ack.GetSequence())
-	if ack.GetError() != "" {
-		answer <- errors.New(ack.GetError())
-	}
-	close(answer)
 }
 
+// breakOff tells everybody who waits that no answer will come.
 func (c *conversation) breakOff(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.broken = err
-	for sequence, answer := range c.waiting {
-		answer <- err
-		close(answer)
-		delete(c.waiting, sequence)
+	for q, waiting := range c.waiting {
+		close(waiting)
+		delete(c.waiting, q)
 	}
 }
 
-// expectAnswer registers the next sequence number. The channel takes the one answer without blocking whoever gives it.
-func (c *conversation) expectAnswer() (uint64, <-chan error, error) {
+// expectAnswer registers a question with the next sequence number. The channel takes the one answer without blocking whoever gives it,
+// and is closed if none will come.
+func (c *conversation) expectAnswer(kind questionKind) (question, <-chan *deployerv1.HostMessage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.broken != nil {
-		return 0, nil, c.broken
+		return question{}, nil, c.broken
 	}
 	c.sequence++
-	answer := make(chan error, 1)
-	c.waiting[c.sequence] = answer
-	return c.sequence, answer, nil
+	q := question{sequence: c.sequence, kind: kind}
+	answer := make(chan *deployerv1.HostMessage, 1)
+	c.waiting[q] = answer
+	return q, answer, nil
+}
+
+// forget gives up on an answer that has not come.
+func (c *conversation) forget(q question) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, q)
+}
+
+// pose sends a question, whose message is made for its sequence number. Questions are sent in the order of their numbers.
+func (c *conversation) pose(
+	kind questionKind, message func(sequence uint64) *deployerv1.PluginMessage,
+) (question, <-chan *deployerv1.HostMessage, error) {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	if c.over {
+		return question{}, nil, errOver
+	}
+	q, answer, err := c.expectAnswer(kind)
+	if err != nil {
+		return question{}, nil, err
+	}
+	if err := c.wire.send(message(q.sequence)); err != nil {
+		c.forget(q)
+		return question{}, nil, err
+	}
+	return q, answer, nil
+}
+
+// ask poses a question and waits for the answer.
+func (c *conversation) ask(
+	ctx context.Context, kind questionKind, message func(sequence uint64) *deployerv1.PluginMessage,
+) (*deployerv1.HostMessage, error) {
+	q, answer, err := c.pose(kind, message)
+	if err != nil {
+		return nil, err
+	}
+	defer c.forget(q)
+	select {
+	case m, ok := <-answer:
+		if !ok {
+			return nil, c.brokenBy()
+		}
+		return m, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-c.wire.context().Done():
+		return nil, context.Cause(c.wire.context()) //nolint:contextcheck // the call's context, beside the deployer's own
+	}
+}
+
+func (c *conversation) brokenBy() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.broken
 }
 
 func (c *conversation) saveProviderStatus(ctx context.Context, document []byte) error {
-	sequence, answer, err := c.expectAnswer()
+	answer, err := c.ask(ctx, forSave, func(sequence uint64) *deployerv1.PluginMessage {
+		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ProviderStatus{
+			ProviderStatus: &deployerv1.ProviderStatus{Sequence: sequence, Document: document},
+		}}
+	})
+	if err == nil && answer.GetAcknowledgement().GetError() != "" {
+		err = errors.New(answer.GetAcknowledgement().GetError())
+	}
 	if err != nil {
 		return fmt.Errorf("save provider status: %w", err)
 	}
-	err = c.send(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ProviderStatus{
-		ProviderStatus: &deployerv1.ProviderStatus{Sequence: sequence, Document: document},
-	}})
+	return nil
+}
+
+func (c *conversation) resolveTarget(ctx context.Context, name string) (*Target, error) {
+	if !c.resolvesTargets {
+		return nil, hostTooOld(operationResolveTarget, "resolve Target %q: this version of the Pergola host knows no other Target than that of spec.target; update the host", name)
+	}
+	answer, err := c.ask(ctx, forTarget, func(sequence uint64) *deployerv1.PluginMessage {
+		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ResolveTarget{
+			ResolveTarget: &deployerv1.ResolveTarget{Sequence: sequence, Name: validText(name)},
+		}}
+	})
 	if err != nil {
-		return fmt.Errorf("save provider status: %w", err)
+		return nil, fmt.Errorf("resolve Target %q: %w", name, err)
 	}
-	select {
-	case err := <-answer:
-		if err != nil {
-			return fmt.Errorf("save provider status: %w", err)
-		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("save provider status: %w", context.Cause(ctx))
-	case <-c.wire.context().Done():
-		return fmt.Errorf("save provider status: %w", context.Cause(c.wire.context())) //nolint:contextcheck // the call's context, beside the deployer's own
+	return resolvedFromWire(name, answer.GetResolvedTarget())
+}
+
+func (c *conversation) resolveRegistryCredentials(ctx context.Context, namespace, name string) (*RegistryCredentials, error) {
+	if !c.resolvesCredentials {
+		return nil, hostTooOld(operationResolveCredentials, "resolve Secret %q: this version of the Pergola host reads no Secret for a plugin; update the host", name)
 	}
+	answer, err := c.ask(ctx, forCredentials, func(sequence uint64) *deployerv1.PluginMessage {
+		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ResolveRegistryCredentials{
+			ResolveRegistryCredentials: &deployerv1.ResolveRegistryCredentials{
+				Sequence: sequence, Namespace: validText(namespace), Name: validText(name),
+			},
+		}}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("resolve Secret %q: %w", name, err)
+	}
+	return resolvedCredentialsFromWire(name, answer.GetResolvedRegistryCredentials())
 }
 
 func (c *conversation) progress(step, message string) {

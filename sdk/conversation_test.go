@@ -68,7 +68,7 @@ func TestAcknowledgementsReachTheirSavers(t *testing.T) {
 		order := rapid.Permutation(indices(len(refused))).Draw(rt, "order")
 
 		f := newFakeWire(ctx)
-		c := openConversation(f.wire())
+		c := openConversation(f.wire(), &deployerv1.Start{ResolvesTargets: true})
 		answers := make([]error, len(refused))
 		var savers sync.WaitGroup
 		for i := range refused {
@@ -121,7 +121,7 @@ func TestNothingFollowsTheResult(t *testing.T) {
 		before := rapid.IntRange(1, 20).Draw(rt, "messages before the result")
 
 		f := newFakeWire(ctx)
-		c := openConversation(f.wire())
+		c := openConversation(f.wire(), &deployerv1.Start{ResolvesTargets: true})
 		talked, heard := make(chan struct{}), make(chan []*deployerv1.PluginMessage)
 		go func() {
 			var all []*deployerv1.PluginMessage
@@ -144,6 +144,7 @@ func TestNothingFollowsTheResult(t *testing.T) {
 				}
 			})
 			talking.Go(func() { _ = c.saveProviderStatus(ctx, []byte("{}")) })
+			talking.Go(func() { _, _ = c.resolveTarget(ctx, "other") })
 		}
 		<-talked
 		if err := c.finish(&deployerv1.Result{}); err != nil {
@@ -151,6 +152,9 @@ func TestNothingFollowsTheResult(t *testing.T) {
 		}
 		if err := c.saveProviderStatus(ctx, []byte("{}")); !errors.Is(err, errOver) {
 			rt.Errorf("expected %v from a save after the result, but found %v", errOver, err)
+		}
+		if _, err := c.resolveTarget(ctx, "other"); !errors.Is(err, errOver) {
+			rt.Errorf("expected %v from a question after the result, but found %v", errOver, err)
 		}
 		c.progress("late", "the very last")
 		cancel()
@@ -166,12 +170,12 @@ func TestNothingFollowsTheResult(t *testing.T) {
 	})
 }
 
-func TestSaveEnds(t *testing.T) {
+func TestWaitingForAnAnswerEnds(t *testing.T) {
 	t.Parallel()
 	why := errors.New("the reason")
-	tests := map[string]struct {
+	ends := map[string]struct {
 		reason string
-		end    func(f *fakeWire, cancelStream, cancelSave context.CancelCauseFunc)
+		end    func(f *fakeWire, cancelStream, cancelQuestion context.CancelCauseFunc)
 		want   error
 	}{
 		"StreamCancelled": {
@@ -179,9 +183,9 @@ func TestSaveEnds(t *testing.T) {
 			end:    func(_ *fakeWire, cancelStream, _ context.CancelCauseFunc) { cancelStream(why) },
 			want:   why,
 		},
-		"SaveCancelled": {
+		"QuestionCancelled": {
 			reason: "the deployer does not want to wait longer",
-			end:    func(_ *fakeWire, _, cancelSave context.CancelCauseFunc) { cancelSave(why) },
+			end:    func(_ *fakeWire, _, cancelQuestion context.CancelCauseFunc) { cancelQuestion(why) },
 			want:   why,
 		},
 		"HostStoppedTalking": {
@@ -190,33 +194,47 @@ func TestSaveEnds(t *testing.T) {
 			want:   io.EOF,
 		},
 	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			streamCtx, cancelStream := context.WithCancelCause(t.Context())
-			defer cancelStream(nil)
-			saveCtx, cancelSave := context.WithCancelCause(t.Context())
-			defer cancelSave(nil)
-			f := newFakeWire(streamCtx)
-			c := openConversation(f.wire())
-			saved := make(chan error, 1)
-			go func() { saved <- c.saveProviderStatus(saveCtx, []byte("{}")) }()
-			<-f.toHost
-			tc.end(f, cancelStream, cancelSave)
-			if err := <-saved; !errors.Is(err, tc.want) {
-				t.Errorf("%s: expected %v, but found %v", tc.reason, tc.want, err)
-			}
-			if err := c.finish(&deployerv1.Result{}); err != nil {
-				t.Fatal(err)
-			}
-		})
+	questions := map[string]func(context.Context, *conversation) error{
+		"Save": func(ctx context.Context, c *conversation) error { return c.saveProviderStatus(ctx, []byte("{}")) },
+		"Resolve": func(ctx context.Context, c *conversation) error {
+			_, err := c.resolveTarget(ctx, "other")
+			return err
+		},
+	}
+	for name, tc := range ends {
+		for question, ask := range questions {
+			t.Run(question+name, func(t *testing.T) {
+				t.Parallel()
+				streamCtx, cancelStream := context.WithCancelCause(t.Context())
+				defer cancelStream(nil)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				f := newFakeWire(streamCtx)
+				c := openConversation(f.wire(), &deployerv1.Start{ResolvesTargets: true})
+				answered := make(chan error, 1)
+				go func() { answered <- ask(ctx, c) }()
+				<-f.toHost
+				tc.end(f, cancelStream, cancel)
+				if err := <-answered; !errors.Is(err, tc.want) {
+					t.Errorf("%s: expected %v, but found %v", tc.reason, tc.want, err)
+				}
+				c.mu.Lock()
+				if len(c.waiting) != 0 {
+					t.Errorf("%s: the answer is still waited for", tc.reason)
+				}
+				c.mu.Unlock()
+				if err := c.finish(&deployerv1.Result{}); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
 	}
 }
 
 func TestStopIsHeard(t *testing.T) {
 	t.Parallel()
 	f := newFakeWire(t.Context())
-	c := openConversation(f.wire())
+	c := openConversation(f.wire(), &deployerv1.Start{ResolvesTargets: true})
 	select {
 	case <-c.stopping():
 		t.Fatal("stopping before anybody asked")
@@ -238,7 +256,7 @@ func TestHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		f := newFakeWire(ctx)
-		c := openConversation(f.wire())
+		c := openConversation(f.wire(), &deployerv1.Start{ResolvesTargets: true})
 		for range 3 {
 			before := time.Now()
 			if m := <-f.toHost; m.GetHeartbeat() == nil {

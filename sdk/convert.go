@@ -37,11 +37,13 @@ func (s *server) newRequest(operation string, start *deployerv1.Start) (*Request
 		}
 	}
 	return &Request{
-		DeployItem: item,
-		Target:     target,
-		Context:    lsContext,
-		JobID:      start.GetJobId(),
-		Children:   childrenFromWire(start.GetChildren()),
+		DeployItem:  item,
+		Target:      target,
+		Context:     lsContext,
+		JobID:       start.GetJobId(),
+		Children:    childrenFromWire(start.GetChildren()),
+		Credentials: credentialsFromWire(start.GetCredentials()),
+		HostCluster: hostClusterFromWire(start.GetHostCluster()),
 		Log: s.log.With(
 			"deployitem", item.Namespace+"/"+item.Name,
 			"jobID", start.GetJobId(),
@@ -58,6 +60,11 @@ func resultToWire(operation string, res *Response, err error) *deployerv1.Result
 		document, marshalErr := marshalProviderStatus(res.ProviderStatus)
 		err = errors.Join(err, internalProblem(marshalErr))
 		out.ProviderStatus = document
+	}
+	if res != nil && len(res.Conditions) > 0 {
+		conditions, conditionsErr := conditionsToWire(res.Conditions)
+		err = errors.Join(err, internalProblem(conditionsErr))
+		out.Conditions = conditions
 	}
 	if err != nil {
 		out.Outcome = &deployerv1.Result_Failed{Failed: failedToWire(operation, err)}

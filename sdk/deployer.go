@@ -20,10 +20,12 @@ import (
 //   - Aborter ends a job in its own way. Without it an abort only cancels the running call.
 //   - ForceReconciler does something else than Reconcile when a user insists. Without it Reconcile is called.
 //   - Renderer returns the desired objects without applying them, for HTTP hooks, dry runs and diffs.
+//   - Differ tells what Reconcile would change, for `pergola items diff`.
 //   - Validator checks a provider configuration without carrying it out.
 //   - Configurer takes a configuration document of its own.
 //   - Hooker has functions that run in the host's reconcile flow.
 //   - Watcher knows when an item may have moved on, so that nobody waits for the next poll.
+//   - Collector keeps something outside of its items' targets, and clears up after items that have gone without Delete.
 type Deployer interface {
 	// Reconcile brings what the deploy item describes into the world.
 	Reconcile(ctx context.Context, req *Request) (*Response, error)
@@ -58,6 +60,49 @@ type Child struct {
 	Name string
 	// Object as JSON.
 	Object json.RawMessage
+}
+
+// Differ is a Deployer that can tell what Reconcile would change.
+type Differ interface {
+	// Diff must not change anything. Request's reporting methods have no effect, and ResolveTarget and ResolveRegistryCredentials are errors.
+	Diff(ctx context.Context, req *Request) (*DiffResponse, error)
+}
+
+// DiffResponse holds what a job would change, in the order in which it would. What would stay as it is, is not in it.
+type DiffResponse struct {
+	Changes []Change
+}
+
+// Action is what a job would do to an object.
+type Action string
+
+// The actions.
+const (
+	ActionCreate Action = "create"
+	ActionUpdate Action = "update"
+	// ActionRecreate: the object would be deleted and created anew.
+	ActionRecreate Action = "recreate"
+	ActionDelete   Action = "delete"
+	// ActionKeep: the object would stay but not be managed any more.
+	ActionKeep Action = "keep"
+	// ActionFail: the job would fail over the object.
+	ActionFail Action = "fail"
+)
+
+// Change is what a job would do to one object. The sdk hides what Secrets hold, in both states, before it passes a change on; it shows
+// only which of their values differ. Nothing else is hidden. A state that is no JSON object, or an unknown action, fails the whole diff with
+// ERR_INTERNAL_PROBLEM.
+type Change struct {
+	// Object names what is changed, for people, such as "ConfigMap shop/settings". Required, and at most 1 KiB.
+	Object string
+	// Action is what would be done.
+	Action Action
+	// Before is the object as it is, as JSON; nil if there is none.
+	Before json.RawMessage
+	// After is the object as it would be, as JSON; nil if there would be none or that cannot be told.
+	After json.RawMessage
+	// Note is what else there is to say, such as why the job would fail; may be empty.
+	Note string
 }
 
 // Validator is a Deployer that checks a provider configuration without carrying it out.

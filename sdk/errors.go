@@ -1,10 +1,12 @@
 package sdk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -14,12 +16,18 @@ const (
 	ReasonConfigMissing = "ProviderConfigurationMissing"
 	// ReasonConfigInvalid: a provider configuration cannot be read.
 	ReasonConfigInvalid = "ParseProviderConfiguration"
+	// ReasonTargetMissing: a deploy item has no Target although its deployer needs one.
+	ReasonTargetMissing = "TargetMissing"
+	// ReasonTargetInvalid: a Target cannot be used.
+	ReasonTargetInvalid = "TargetInvalid"
 	// ReasonPanic: a deployer or a hook panicked.
 	ReasonPanic = "PluginPanic"
 	// ReasonError: a deployer returned an error without a reason of its own.
 	ReasonError = "DeployerError"
 	// ReasonHookFailed: a hook returned an error without a reason of its own.
 	ReasonHookFailed = "HookFailed"
+	// ReasonHostTooOld: the host does not know something that a deployer cannot do without.
+	ReasonHostTooOld = "HostTooOld"
 )
 
 // Error is an error of a deployer with what Landscaper wants to know of it. A deployer may return it wrapped in others or
@@ -60,6 +68,29 @@ func ConfigurationError(reason, format string, args ...any) *Error {
 		Reason: reason,
 		Err:    fmt.Errorf(format, args...),
 	}
+}
+
+// hostTooOld is the answer of a host that would not answer. It ends the job: the same host would say nothing the next time, either.
+func hostTooOld(operation, format string, args ...any) *Error {
+	return &Error{
+		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry},
+		Operation: operation,
+		Reason:    ReasonHostTooOld,
+		Err:       fmt.Errorf(format, args...),
+	}
+}
+
+// errorFromWire reads why the host has not given what was asked for; operation and message stand for what it does not say.
+func errorFromWire(operation, message string, in *deployerv1.Error) *Error {
+	out := &Error{
+		Operation: cmp.Or(in.GetOperation(), operation),
+		Reason:    in.GetReason(),
+		Err:       errors.New(cmp.Or(in.GetMessage(), message)),
+	}
+	for _, code := range in.GetCodes() {
+		out.Codes = append(out.Codes, v1alpha1.ErrorCode(code))
+	}
+	return out
 }
 
 // Codes returns the codes of all Errors in the tree of err, innermost first and each once.

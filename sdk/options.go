@@ -18,12 +18,14 @@ const Release = "0.1.0"
 type Option func(*options)
 
 type options struct {
-	name            string
-	version         string
-	types           []v1alpha1.DeployItemType
-	hookedTypes     []v1alpha1.DeployItemType
-	configSchema    []byte
-	providerSchemas map[string][]byte
+	name               string
+	version            string
+	types              []v1alpha1.DeployItemType
+	hookedTypes        []v1alpha1.DeployItemType
+	configSchema       []byte
+	providerSchemas    map[string][]byte
+	contextCredentials bool
+	hostCluster        bool
 }
 
 // Name sets the name of the plugin, a DNS label such as "helm". It prefixes the names of the plugin's locks and must stay the
@@ -100,6 +102,12 @@ func hooksPlugin(hooks hook.Hooks, opts []Option) (*plugin, error) {
 	}
 	if !p.hasHooks() {
 		errs = append(errs, errors.New("sdk.ServeHooks: register at least one function"))
+	}
+	if p.contextCredentials {
+		errs = append(errs, errors.New("sdk.ContextCredentials: hooks get no credentials; leave it out"))
+	}
+	if p.hostCluster {
+		errs = append(errs, errors.New("sdk.HostClusterAccess: hooks get no access to the host cluster; leave it out"))
 	}
 	return p, errors.Join(errs...)
 }

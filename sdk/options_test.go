@@ -99,6 +99,8 @@ func TestOptionsOfHooks(t *testing.T) {
 		{"everything that is missing is said at once", nil, nil, []string{"sdk.Name", "sdk.HookedTypes", "sdk.ServeHooks"}},
 		{"a type without a function has no hook", hook.Hooks{hook.End: nil}, []Option{name, hooked}, []string{"sdk.ServeHooks"}},
 		{"nobody would deploy them", hooksFor(hook.End), []Option{name, hooked, Types("a")}, []string{"sdk.Types"}},
+		{"there is no call that they would come with", hooksFor(hook.End), []Option{name, hooked, ContextCredentials()}, []string{"sdk.ContextCredentials"}},
+		{"nor would it come with that", hooksFor(hook.End), []Option{name, hooked, HostClusterAccess()}, []string{"sdk.HostClusterAccess"}},
 		{"types have names", hooksFor(hook.End), []Option{name, HookedTypes("")}, []string{"sdk.HookedTypes"}},
 		{"a misspelt type would never be passed", hooksFor("BeforeDeploy", hook.End), []Option{name, hooked}, []string{"hook.Hooks"}},
 		{"what is misspelt is not missing", hooksFor("BeforeDeploy"), []Option{name, hooked}, []string{"hook.Hooks"}},

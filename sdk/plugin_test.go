@@ -72,6 +72,10 @@ func (panicking) Render(context.Context, *sdk.Request) (*sdk.RenderResponse, err
 	panic("Render") //nolint:forbidigo // what is tested
 }
 
+func (panicking) Diff(context.Context, *sdk.Request) (*sdk.DiffResponse, error) {
+	panic("Diff") //nolint:forbidigo // what is tested
+}
+
 func (panicking) Validate(context.Context, *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
 	panic("Validate") //nolint:forbidigo // what is tested
 }
@@ -89,6 +93,15 @@ func (panicking) Hooks() hook.Hooks {
 func (panicking) Watch(_ context.Context, wake func(namespace, name string)) error {
 	wake("default", "item")
 	panic("Watch") //nolint:forbidigo // what is tested
+}
+
+func (panicking) Holdings(context.Context, *sdk.HoldingsRequest) (*sdk.HoldingsResponse, error) {
+	panic("Holdings") //nolint:forbidigo // what is tested
+}
+
+func (panicking) Collect(context.Context, *sdk.CollectRequest) error {
+	var none *sdk.Error
+	return none // an error that is not nil, but panics when it is asked for its text
 }
 
 type unmarshallable struct{}
@@ -121,6 +134,15 @@ func TestPanicsEndTheCallAndNotThePlugin(t *testing.T) {
 	var failed *sdktest.Failed
 	if _, err := plugin.Render(ctx, call); !errors.As(err, &failed) || !isPanic(failed.Errors[0]) {
 		t.Errorf("Render: expected reason %s, but found %v", sdk.ReasonPanic, err)
+	}
+	if _, err := plugin.Diff(ctx, call); !errors.As(err, &failed) || !isPanic(failed.Errors[0]) {
+		t.Errorf("Diff: expected reason %s, but found %v", sdk.ReasonPanic, err)
+	}
+	if _, err := plugin.Holdings(ctx, nil); !errors.As(err, &failed) || !isPanic(failed.Errors[0]) {
+		t.Errorf("Holdings: expected reason %s, but found %v", sdk.ReasonPanic, err)
+	}
+	if err := plugin.Collect(ctx, nil, nil); !errors.As(err, &failed) || !isPanic(failed.Errors[0]) {
+		t.Errorf("Collect: expected reason %s, but found %v", sdk.ReasonPanic, err)
 	}
 	if _, err := plugin.Validate(ctx, "example.org/test", nil); err == nil {
 		t.Error("Validate: expected an error")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -13,7 +14,8 @@ import (
 // Request is one call of a deployer for one deploy item. It is valid until the call returns.
 //
 // Its context ends when the job's time is up, when the job is aborted, interrupted or superseded, when this replica of the
-// host loses the item, and when the host stops.
+// host loses the item, and when the host stops. If the host traces the job it has the trace context, as OpenTelemetry's packages expect it, so that
+// spans which a deployer makes with it are part of the job's trace.
 type Request struct {
 	// DeployItem as it was read before the call, with the provider status that was saved last. Changes to it have no effect.
 	DeployItem *v1alpha1.DeployItem
@@ -21,6 +23,12 @@ type Request struct {
 	Target *Target
 	// Context of the item. It is never nil but may be empty.
 	Context *v1alpha1.Context
+	// Credentials that the Context names; nil unless the plugin has asked for them with ContextCredentials, or if the host is too old to
+	// hand them over.
+	Credentials *Credentials
+	// HostCluster is the access to the cluster that the host runs in; nil unless the plugin has asked for it with HostClusterAccess and the
+	// operator has granted it.
+	HostCluster *HostCluster
 	// JobID is the job that the call belongs to.
 	JobID string
 	// Children replace the desired objects that the deployer would render, if it is a Renderer; nil if nobody changed them.
@@ -36,30 +44,68 @@ type reporter interface {
 	progress(step, message string)
 	event(warning bool, reason, message string)
 	saveProviderStatus(ctx context.Context, document []byte) error
+	resolveTarget(ctx context.Context, name string) (*Target, error)
+	resolveRegistryCredentials(ctx context.Context, namespace, name string) (*RegistryCredentials, error)
 	stopping() <-chan struct{}
 }
 
 // DecodeConfig reads the provider configuration into a struct, strictly: an unknown field, a duplicate one, a wrong type and
 // a missing configuration are errors, each with the path of its field, in an *Error with the code ERR_CONFIGURATION_PROBLEM.
-// Unknown and duplicate fields are reported all at once, a wrong type alone and first.
+// All of them are reported at once.
 func (r *Request) DecodeConfig(into any) error {
+	unknown, wrong, err := r.DecodeConfigPartly(into)
+	if err != nil {
+		return err
+	}
+	return misread(wrong, unknown)
+}
+
+// DecodeConfigLeniently is DecodeConfig for a deployer whose users come from one that passes over what it does not know: unknown and
+// duplicate fields are no error. They are returned as texts that name the field with its path, such as `unknown field "manifest"`, so that
+// somebody can be told.
+func (r *Request) DecodeConfigLeniently(into any) (unknown []string, err error) {
+	unknown, wrong, err := r.DecodeConfigPartly(into)
+	if err != nil {
+		return nil, err
+	}
+	if len(wrong) > 0 {
+		return nil, misread(wrong, nil)
+	}
+	return unknown, nil
+}
+
+// DecodeConfigPartly is DecodeConfigLeniently for a deployer that has more to say about a configuration than its types, and says all at
+// once: values of a wrong type are no error either. They are returned, and the struct has all others, and empty values in their places.
+func (r *Request) DecodeConfigPartly(into any) (unknown []string, wrong []Problem, err error) {
 	if r.DeployItem.Spec.Config == nil || len(r.DeployItem.Spec.Config.Raw) == 0 {
-		return &Error{
-			Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
-			Operation: "DecodeConfig",
-			Reason:    ReasonConfigMissing,
-			Err:       errors.New("spec.config: the provider configuration is missing"),
-		}
+		return nil, nil, configError(ReasonConfigMissing, errors.New("spec.config: the provider configuration is missing"))
 	}
-	if err := decodeStrict(r.DeployItem.Spec.Config.Raw, into); err != nil {
-		return &Error{
-			Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
-			Operation: "DecodeConfig",
-			Reason:    ReasonConfigInvalid,
-			Err:       fmt.Errorf("spec.config: %w", err),
-		}
+	unknown, wrong, err = decode(r.DeployItem.Spec.Config.Raw, into)
+	if err != nil {
+		return nil, nil, configError(ReasonConfigInvalid, fmt.Errorf("spec.config: %w", err))
 	}
-	return nil
+	return unknown, wrong, nil
+}
+
+// misread is the error about a configuration of which some cannot be read; nil if there is nothing to say.
+func misread(wrong []Problem, unknown []string) error {
+	if len(wrong)+len(unknown) == 0 {
+		return nil
+	}
+	texts := make([]string, 0, len(wrong)+len(unknown))
+	for _, p := range wrong {
+		texts = append(texts, strings.TrimPrefix(p.Field+": "+p.Message, ": "))
+	}
+	return configError(ReasonConfigInvalid, errors.New("spec.config: "+strings.Join(append(texts, unknown...), "; ")))
+}
+
+func configError(reason string, err error) error {
+	return &Error{
+		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
+		Operation: "DecodeConfig",
+		Reason:    reason,
+		Err:       err,
+	}
 }
 
 // ConfigGroupVersionKind returns apiVersion and kind of the provider configuration; both are empty if it is missing.
@@ -95,6 +141,29 @@ func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
 		return nil
 	}
 	return r.reporter.saveProviderStatus(ctx, document)
+}
+
+// ResolveTarget returns another Target of the deploy item's namespace with its content, for a provider configuration that names one. What
+// is said of Request.Target goes for it, too. It blocks until the host has answered or ctx ends; several may be asked for at the same time.
+//
+// The error can be returned as it is. What the host finds wrong with the Target is an *Error that names the Target and has the codes that
+// belong to it. A host that is too old to be asked is an *Error with ReasonHostTooOld, at once. Render and Diff, and requests that did not
+// come from a host, have nobody to ask.
+func (r *Request) ResolveTarget(ctx context.Context, name string) (*Target, error) {
+	if r.reporter == nil {
+		return nil, fmt.Errorf("resolve Target %q: only Reconcile, Delete, Abort and ForceReconcile can ask the host for another Target", name)
+	}
+	return r.reporter.resolveTarget(ctx, name)
+}
+
+// ResolveRegistryCredentials returns the credentials for registries in a Secret that a provider configuration names. It must be of the deploy
+// item's namespace, for which an empty one stands, and of a type with Docker's configuration; what is wrong with it otherwise is told by
+// RegistryCredentials.Problem, which does not say what names the Secret. What is said of ResolveTarget goes for it, too.
+func (r *Request) ResolveRegistryCredentials(ctx context.Context, namespace, name string) (*RegistryCredentials, error) {
+	if r.reporter == nil {
+		return nil, fmt.Errorf("resolve Secret %q: only Reconcile, Delete, Abort and ForceReconcile can ask the host for credentials", name)
+	}
+	return r.reporter.resolveRegistryCredentials(ctx, namespace, name)
 }
 
 // Progress tells what the deployer is doing within a call: step is a short CamelCase name, such as ReadChart, message a sentence,

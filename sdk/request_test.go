@@ -105,6 +105,40 @@ func TestDecodeConfig(t *testing.T) {
 	}
 }
 
+func TestDecodeConfigLeniently(t *testing.T) {
+	t.Parallel()
+	type config struct {
+		Name string `json:"name"`
+	}
+	tests := map[string]struct {
+		reason, config string
+		want           config
+		wantUnknown    []string
+		wantErr        bool
+	}{
+		"Known":     {reason: "nothing to tell", config: `{"name":"a"}`, want: config{Name: "a"}},
+		"Unknown":   {reason: "what is known counts, the rest is told", config: `{"name":"a","b":1,"c":2}`, want: config{Name: "a"}, wantUnknown: []string{`unknown field "b"`, `unknown field "c"`}},
+		"WrongType": {reason: "the value is lost, which nobody wants to pass over", config: `{"name":1}`, wantErr: true},
+		"Missing":   {reason: "there is nothing to carry out", wantErr: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got config
+			unknown, err := requestWithConfig(tc.config).DecodeConfigLeniently(&got)
+			if (err != nil) != tc.wantErr {
+				t.Fatalf("%s: error %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s: config (-want +got):\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(tc.wantUnknown, unknown); diff != "" {
+				t.Errorf("%s: unknown fields (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
 func TestConfigGroupVersionKind(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -33,7 +33,8 @@ const (
 // with 2; when the host dies the process exits at once with 3, because nobody could save what the deployer goes on to do.
 //
 // Started by hand with AttachableArgument as its only argument, such as in a debugger, it serves to any host that attaches to the
-// address that it prints, until SIGINT or SIGTERM; a second one ends it at once. Logs are then text on standard error.
+// address that it prints, until SIGINT or SIGTERM; a second one ends it at once. Logs are then text on standard error. With
+// InstallArgument as the first one it copies itself into a plugin directory.
 //
 // While it serves a host that started it, SIGTERM and SIGINT are ignored: in a terminal or a pod they often reach the whole
 // process group, and the host, which gets them too, ends its plugins in order.
@@ -69,11 +70,20 @@ func serve(p *plugin, err error) {
 
 // serveByHand is for a process that no host has started.
 func serveByHand(p *plugin) {
-	if !isAttachable(os.Args[1:]) {
-		fmt.Fprintf(os.Stderr, "%s %s is a plugin for Pergola. It is not run by hand: put it into the host's plugin directory. "+
-			"To debug it, start it with the argument %s.\n", p.name, p.version, AttachableArgument)
+	switch args := os.Args[1:]; {
+	case isAttachable(args):
+		serveToDebug(p)
+	case isInstall(args):
+		os.Exit(install(os.Stdout, os.Stderr, p, args[1:]))
+	default:
+		fmt.Fprintf(os.Stderr, "%s %s is a plugin for Pergola. It is not run by hand: put it into the host's plugin directory, such as with %[3]s --to DIR. "+
+			"To debug it, start it with the argument %[4]s.\n", p.name, p.version, InstallArgument, AttachableArgument)
 		os.Exit(exitFailed)
 	}
+}
+
+// serveToDebug serves to hosts that attach, until somebody ends it.
+func serveToDebug(p *plugin) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	context.AfterFunc(ctx, stop) // a second signal ends a process that does not come to an end
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel(os.Getenv(handshake.LogLevelEnv), slog.LevelDebug)}))
@@ -131,21 +141,21 @@ func serveConfig(s *server, own ...grpc.ServerOption) *goplugin.ServeConfig {
 			handshake.ProtocolVersion: {handshake.PluginName: &grpcPlugin{server: s}},
 		},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			opts = append(opts, messageSize()...)
+			opts = append(opts, serverOptions()...)
 			return grpc.NewServer(append(opts, own...)...)
 		},
 		Logger: hclog.NewNullLogger(),
 	}
 }
 
-// messageSize lets a server take and send what the protocol allows.
-func messageSize() []grpc.ServerOption {
-	return []grpc.ServerOption{
+// serverOptions let a server take and send what the protocol allows, and continue the traces of hosts.
+func serverOptions() []grpc.ServerOption {
+	return append(traceContext(),
 		grpc.MaxRecvMsgSize(handshake.MaxMessageBytes),
 		grpc.MaxSendMsgSize(handshake.MaxMessageBytes),
 		grpc.InitialWindowSize(handshake.WindowBytes),
-		grpc.InitialConnWindowSize(4 * handshake.WindowBytes),
-	}
+		grpc.InitialConnWindowSize(4*handshake.WindowBytes),
+	)
 }
 
 // grpcPlugin registers the server with go-plugin. The client side is the host's.

@@ -83,7 +83,7 @@ func TestServeStartedByHand(t *testing.T) {
 	if code := exitCode(err); code != 1 {
 		t.Errorf("expected exit code 1, but found %d (%v)", code, err)
 	}
-	want := "test 1 is a plugin for Pergola. It is not run by hand: put it into the host's plugin directory. " +
+	want := "test 1 is a plugin for Pergola. It is not run by hand: put it into the host's plugin directory, such as with install --to DIR. " +
 		"To debug it, start it with the argument attachable.\n"
 	if diff := cmp.Diff(want, stderr.String()); diff != "" || len(out) > 0 {
 		t.Errorf("stdout %q, stderr (-want +got):\n%s", out, diff)

@@ -60,6 +60,10 @@ func (s *server) capabilities() *deployerv1.Capabilities {
 	_, c.Validate = s.deployer.(Validator)
 	_, c.Configure = s.deployer.(Configurer)
 	_, c.Watch = s.deployer.(Watcher)
+	_, c.Diff = s.deployer.(Differ)
+	_, c.Collect = s.deployer.(Collector)
+	c.ContextCredentials = s.contextCredentials
+	c.HostCluster = s.hostCluster
 	return c
 }
 
@@ -163,7 +167,7 @@ func (s *server) operate(name string, op operation, w wire) error {
 		return status.FromContextError(err).Err()
 	}
 	defer endTurn()
-	c := openConversation(w)
+	c := openConversation(w, first.GetStart())
 	req.reporter = c
 	return c.finish(s.invoke(w.context(), name, op, req))
 }
@@ -218,6 +222,26 @@ func (s *server) Render(ctx context.Context, in *deployerv1.RenderRequest) (*dep
 	}()
 	if err != nil {
 		return renderedToWire(nil, err), nil
+	}
+	return out, nil
+}
+
+func (s *server) Diff(ctx context.Context, in *deployerv1.DiffRequest) (*deployerv1.DiffResponse, error) {
+	differ, ok := s.deployer.(Differ)
+	if !ok {
+		return nil, status.Errorf(codes.Unimplemented, "plugin %q cannot diff", s.name)
+	}
+	req, err := s.newRequest("Diff", in.GetStart())
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "Diff: %v", err)
+	}
+	out, err := func() (out *deployerv1.DiffResponse, err error) {
+		defer s.recover("Diff", req.Log, &err)
+		res, err := differ.Diff(ctx, req)
+		return diffToWire(res, err), nil
+	}()
+	if err != nil {
+		return diffToWire(nil, err), nil
 	}
 	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -27,7 +28,7 @@ func (t *Target) Kubeconfig() ([]byte, error) {
 	if t == nil {
 		return nil, &Error{
 			Codes:  []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
-			Reason: "TargetMissing",
+			Reason: ReasonTargetMissing,
 			Err:    errors.New("spec.target: this deployer needs a Target of type " + string(v1alpha1.KubernetesClusterTargetType)),
 		}
 	}
@@ -35,19 +36,38 @@ func (t *Target) Kubeconfig() ([]byte, error) {
 		Kubeconfig string `json:"kubeconfig"`
 	}
 	if err := json.Unmarshal(t.Content, &content); err != nil || content.Kubeconfig == "" {
-		return nil, ConfigurationError("TargetInvalid", "Target %q of type %q holds no kubeconfig", t.Name, t.Type)
+		return nil, ConfigurationError(ReasonTargetInvalid, "Target %q of type %q holds no kubeconfig", t.Name, t.Type)
 	}
 	return []byte(content.Kubeconfig), nil
 }
 
-// targetFromWire reads a ResolvedTarget; empty bytes are an item without a target.
+// operationResolveTarget is what the host calls it, too.
+const operationResolveTarget = "ResolveTarget"
+
+// resolvedFromWire reads the host's answer to a question for a Target.
+func resolvedFromWire(name string, in *deployerv1.ResolvedTarget) (*Target, error) {
+	if in.GetError() != nil {
+		return nil, errorFromWire(operationResolveTarget, fmt.Sprintf("Target %q cannot be used; the host does not say why", name), in.GetError())
+	}
+	target, err := targetFromWire(in.GetTarget())
+	if err == nil && target == nil {
+		err = errors.New("the host has answered with neither a Target nor an error")
+	}
+	if err != nil {
+		return nil, internalProblem(fmt.Errorf("resolve Target %q: %w", name, err))
+	}
+	return target, nil
+}
+
+// targetFromWire reads a ResolvedTarget; empty bytes are an item without a target. The error holds nothing of the document, which has
+// credentials in it.
 func targetFromWire(document []byte) (*Target, error) {
 	if len(document) == 0 {
 		return nil, nil //nolint:nilnil // no target is an ordinary case and no error
 	}
 	var resolved v1alpha1.ResolvedTarget
-	if err := json.Unmarshal(document, &resolved); err != nil {
-		return nil, fmt.Errorf("decode target: %w", err)
+	if json.Unmarshal(document, &resolved) != nil {
+		return nil, errors.New("decode target: it is not the JSON of a resolved Target")
 	}
 	if resolved.Target == nil {
 		return nil, errors.New("decode target: the field target is missing")

@@ -3,8 +3,11 @@
 package main
 
 import (
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"context"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/tracing"
 	"github.com/pergola-deploy/pergola/plugins/manifest/internal/deployer"
+	"github.com/pergola-deploy/pergola/plugins/manifest/internal/settings"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
@@ -13,6 +16,7 @@ import (
 var version = "dev"
 
 func main() {
-	targets := targetclient.NewCache("pergola-manifest/" + version)
-	sdk.Serve(deployer.New(targets), sdk.Name("manifest"), sdk.Version(version), sdk.Types(v1alpha2.Type))
+	defer tracing.Start(context.Background(), "manifest", version)()
+	sdk.Serve(deployer.New("pergola-manifest/"+version), sdk.Name("manifest"), sdk.Version(version), sdk.Types(v1alpha2.Type),
+		sdk.ConfigSchema(settings.Schema), sdk.ProviderConfigSchema(v1alpha2.Type, deployer.Schema))
 }

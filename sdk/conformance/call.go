@@ -20,8 +20,20 @@ type Call struct {
 	DeployItem *v1alpha1.DeployItem
 	// Target of the item with its content; nil for none.
 	Target *sdk.Target
-	// Context of the item; nil for an empty one.
+	// Targets are the other Targets of the item's namespace, by name, which the deployer may ask for. One that is not there is an error
+	// with the reason NoTargetFound, as the host gives it. Target can be asked for, too.
+	Targets map[string]*sdk.Target
+	// Context of the item; nil for an empty one. The credentials that it names are not looked for.
 	Context *v1alpha1.Context
+	// Credentials of the Context, for a plugin with sdk.ContextCredentials; nil for none, as from a host that does not know them. What the
+	// plugin says in the call must not hold them.
+	Credentials *sdk.Credentials
+	// HostCluster is the access to the cluster that the host runs in, for a plugin with sdk.HostClusterAccess; nil for one that was not granted
+	// any. What the plugin says in the call must not hold its token.
+	HostCluster *sdk.HostCluster
+	// Secrets are those of the item's namespace, by name, whose credentials for registries the deployer may ask for. One that is not there is a
+	// problem of the credentials, as the host tells it, and so is one of another namespace.
+	Secrets map[string]*sdk.RegistryCredentials
 	// JobID defaults to the one in the item's status.
 	JobID string
 	// Children replace the desired objects that the deployer would render; nil leaves them.
@@ -39,6 +51,8 @@ type Call struct {
 	noise []*deployerv1.HostMessage
 	// separate sends provider configuration and provider status beside the deploy item.
 	separate bool
+	// fromThePast plays a host that resolves neither Targets nor Secrets, and knows neither credentials nor the access to the host cluster.
+	fromThePast bool
 	// fromTheFuture adds a field to the start message that this version of the protocol does not have.
 	fromTheFuture bool
 }
@@ -97,6 +111,11 @@ func (c *Call) start() (*deployerv1.Start, error) {
 
 		ProviderConfiguration: config,
 		ProviderStatus:        status,
+		ResolvesTargets:       !c.fromThePast,
+		Credentials:           credentialsToWire(c.Credentials),
+		HostCluster:           hostClusterToWire(c.HostCluster),
+
+		ResolvesRegistryCredentials: !c.fromThePast,
 	}
 	if c.fromTheFuture {
 		addUnknownField(start)
@@ -132,6 +151,40 @@ func (c *Call) status() json.RawMessage {
 		return nil
 	}
 	return c.DeployItem.Status.ProviderStatus.Raw
+}
+
+// resolve answers a question for a Target.
+func (c *Call) resolve(name string) *deployerv1.ResolvedTarget {
+	target, ok := c.Targets[name]
+	if !ok && c.Target != nil && c.Target.Name == name {
+		target = c.Target
+	}
+	if target == nil {
+		return &deployerv1.ResolvedTarget{Error: &deployerv1.Error{
+			Codes:     []string{string(v1alpha1.ErrorConfigurationProblem)},
+			Operation: "ResolveTarget",
+			Reason:    "NoTargetFound",
+			Message:   fmt.Sprintf("Target %q: there is none; create it, or name another one", c.DeployItem.Namespace+"/"+name),
+		}}
+	}
+	document, err := marshalTarget(c.DeployItem.Namespace, target)
+	if err != nil {
+		return &deployerv1.ResolvedTarget{Error: &deployerv1.Error{Operation: "ResolveTarget", Reason: "HostError", Message: err.Error()}}
+	}
+	return &deployerv1.ResolvedTarget{Target: document}
+}
+
+// credentials answers a question for the credentials of a Secret.
+func (c *Call) credentials(namespace, name string) *deployerv1.RegistryCredentials {
+	own := c.DeployItem.Namespace
+	switch found := c.Secrets[name]; {
+	case namespace != "" && namespace != own:
+		return &deployerv1.RegistryCredentials{Secret: name, Error: fmt.Sprintf("Secret %q: it is of another namespace than the deploy item, which is of %q", namespace+"/"+name, own)}
+	case found == nil:
+		return &deployerv1.RegistryCredentials{Secret: name, Error: fmt.Sprintf("there is no Secret %q; create it, or remove the entry", own+"/"+name)}
+	default:
+		return registryToWire(*found)
+	}
 }
 
 func marshalTarget(namespace string, target *sdk.Target) ([]byte, error) {

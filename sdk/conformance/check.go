@@ -130,6 +130,9 @@ var steps = []step{
 	{rule: RuleUnknownIgnored, unless: noUsualResult, check: (*examination).checkUnknownIgnored},
 	{rule: RuleStrayAcknowledgement, unless: noUsualResult, check: (*examination).checkStrayAcknowledgement},
 	{rule: RuleStop, unless: noUsualResult, check: (*examination).checkStop},
+	{rule: RuleContextCredentials, unless: noCredentials, check: (*examination).checkContextCredentials},
+	{rule: RuleHostCluster, unless: noHostCluster, check: (*examination).checkHostCluster},
+	{rule: RuleHoldings, unless: noCollector, check: (*examination).checkHoldings},
 	{rule: RuleLargeMessages, unless: noUsualResult, check: (*examination).checkLargeMessages},
 	{rule: RuleConcurrentCalls, unless: noUsualResult, check: (*examination).checkConcurrentCalls},
 	{rule: RuleAbortBeside, unless: noAbort, check: (*examination).checkAbortBeside},
@@ -137,6 +140,7 @@ var steps = []step{
 	{rule: RuleSeparateDocuments, unless: notSeparate, check: (*examination).checkSeparateDocuments},
 	{rule: RuleConfigStrict, unless: noCases, check: (*examination).checkConfigStrict},
 	{rule: RuleRenderChildren, unless: noRender, check: (*examination).checkRender},
+	{rule: RuleDiffChanges, unless: noDiff, check: (*examination).checkDiff},
 	{rule: RuleSaveRefused, unless: noCases, check: (*examination).checkCases},
 	{rule: RuleWatchStaysOpen, unless: noWatch, check: (*examination).checkWatchStaysOpen},
 	{rule: RuleInfoSame, check: (*examination).checkInfoSame},
@@ -149,7 +153,8 @@ var steps = []step{
 var comeAlong = map[Rule][]Rule{
 	RuleHandshakeLine:  {RuleHandshakeVersion, RuleHandshakeSocket, RuleMutualTLS},
 	RuleRenderChildren: {RuleRenderSame},
-	RuleSaveRefused:    {RuleReconcileSucceeds, RuleReconcileAgain, RuleRenderTakenBack, RuleDeleteSucceeds, RuleDeleteAgain},
+	RuleDiffChanges:    {RuleDiffSame},
+	RuleSaveRefused:    {RuleReconcileSucceeds, RuleReconcileAgain, RuleResolveTarget, RuleRenderTakenBack, RuleDeleteSucceeds, RuleDeleteAgain},
 }
 
 // take takes one step, and sees to it that the plugin that a check has cost its life is not asked for more.
@@ -242,12 +247,43 @@ func notSeparate(e *examination) string {
 	return noCases(e)
 }
 
+func noCredentials(e *examination) string {
+	if !e.info.GetCapabilities().GetContextCredentials() {
+		return "the plugin has no capability context_credentials"
+	}
+	return noUsualResult(e)
+}
+
+func noHostCluster(e *examination) string {
+	if !e.info.GetCapabilities().GetHostCluster() {
+		return "the plugin has no capability host_cluster"
+	}
+	return noUsualResult(e)
+}
+
+func noCollector(e *examination) string {
+	if !e.info.GetCapabilities().GetCollect() {
+		return "the plugin has no capability collect"
+	}
+	return ""
+}
+
 func noRender(e *examination) string {
 	if why := noCases(e); why != "" {
 		return why
 	}
 	if !e.info.GetCapabilities().GetRender() {
 		return "the plugin has no capability render"
+	}
+	return ""
+}
+
+func noDiff(e *examination) string {
+	if why := noCases(e); why != "" {
+		return why
+	}
+	if !e.info.GetCapabilities().GetDiff() {
+		return "the plugin has no capability diff"
 	}
 	return ""
 }

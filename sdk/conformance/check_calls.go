@@ -50,7 +50,7 @@ func (e *examination) newProbe(itemType v1alpha1.DeployItemType, purpose string)
 
 // call carries out one call and notes the rules that it breaks. where says which call it is.
 func (e *examination) call(ctx context.Context, where string, open opener, call Call) *Result {
-	call.separate = call.separate || e.separate
+	call = e.asHost(call)
 	result, found := converse(ctx, open, &call, e.limits.silence)
 	e.pass(found.checked...)
 	for _, broken := range found.broken {
@@ -225,14 +225,19 @@ func unknownMessage() *deployerv1.HostMessage {
 }
 
 func strayAcknowledgements() []*deployerv1.HostMessage {
-	return []*deployerv1.HostMessage{acknowledgement(strayReference, ""), acknowledgement(0, "nobody waits for this")}
+	return []*deployerv1.HostMessage{
+		acknowledgement(strayReference, ""),
+		acknowledgement(0, "nobody waits for this"),
+		resolvedTarget(&deployerv1.ResolvedTarget{Sequence: strayReference, Error: &deployerv1.Error{Message: "nobody waits for this"}}),
+		resolvedCredentials(&deployerv1.ResolvedRegistryCredentials{Sequence: strayReference, Error: &deployerv1.Error{Message: "nobody waits for this"}}),
+	}
 }
 
 func (e *examination) checkStrayAcknowledgement(ctx context.Context) {
 	e.pass(RuleStrayAcknowledgement)
 	call := e.newProbe(e.firstType(), "stray-acknowledgement")
 	call.noise = strayAcknowledgements()
-	e.expectUsual(RuleStrayAcknowledgement, "acknowledgements of what was not sent", e.probe(ctx, "stray acknowledgement", call))
+	e.expectUsual(RuleStrayAcknowledgement, "answers to what was not asked", e.probe(ctx, "stray acknowledgement", call))
 }
 
 func (e *examination) checkStop(ctx context.Context) {

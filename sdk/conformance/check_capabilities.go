@@ -30,6 +30,18 @@ func (e *examination) capabilities() []capability {
 			_, err := service.Render(ctx, &deployerv1.RenderRequest{})
 			return err
 		}},
+		{"diff", claimed.GetDiff(), func(ctx context.Context) error {
+			_, err := service.Diff(ctx, &deployerv1.DiffRequest{})
+			return err
+		}},
+		{"collect (Holdings)", claimed.GetCollect(), func(ctx context.Context) error {
+			_, err := service.Holdings(ctx, &deployerv1.HoldingsRequest{})
+			return err
+		}},
+		{"collect (Collect)", claimed.GetCollect(), func(ctx context.Context) error {
+			_, err := service.Collect(ctx, &deployerv1.CollectRequest{})
+			return err
+		}},
 		{"validate", claimed.GetValidate(), func(ctx context.Context) error {
 			_, err := service.Validate(ctx, &deployerv1.ValidateRequest{
 				DeployItemType: string(e.firstType()), ProviderConfiguration: []byte("{}"),

@@ -71,6 +71,8 @@ func (t *trial) run(ctx context.Context) {
 	if t.expectSuccess(RuleReconcileSucceeds, "Reconcile", result) {
 		status, ok := t.again(ctx, result.ProviderStatus)
 		if ok {
+			t.diffDeployed(ctx, status)
+			status = t.askedByOlderHost(ctx, status)
 			status = t.takeBack(ctx, status)
 		}
 		t.delete(ctx, status)
@@ -127,7 +129,7 @@ func (t *trial) again(ctx context.Context, status json.RawMessage) (last json.Ra
 	}{
 		{name: "Reconcile after success", rule: RuleReconcileAgain},
 		{name: "Reconcile with a message of an unknown kind", rule: RuleUnknownIgnored, noise: []*deployerv1.HostMessage{unknownMessage()}},
-		{name: "Reconcile with acknowledgements of what was not sent", rule: RuleStrayAcknowledgement, noise: strayAcknowledgements()},
+		{name: "Reconcile with answers to what was not asked", rule: RuleStrayAcknowledgement, noise: strayAcknowledgements()},
 	} {
 		call := t.c.Call.with(status)
 		call.noise = repetition.noise
@@ -138,6 +140,15 @@ func (t *trial) again(ctx context.Context, status json.RawMessage) (last json.Ra
 		status = result.ProviderStatus
 	}
 	return status, true
+}
+
+// askedByOlderHost reconciles a deployed item as a host that resolves neither Targets nor Secrets. A deployer that cannot do without may fail
+// there. It returns the provider status that the item then has.
+func (t *trial) askedByOlderHost(ctx context.Context, status json.RawMessage) json.RawMessage {
+	t.pass(RuleResolveTarget)
+	call := t.c.Call.with(status)
+	call.fromThePast = true
+	return t.job(ctx, "Reconcile for a host that resolves nothing", t.plugin.reconcile(), call).ProviderStatus
 }
 
 func (t *trial) delete(ctx context.Context, status json.RawMessage) {

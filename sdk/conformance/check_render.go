@@ -36,8 +36,7 @@ func (e *examination) checkRender(ctx context.Context) {
 func (e *examination) render(ctx context.Context, c *Case) ([]sdk.Child, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	call := c.Call.with(nil)
-	call.separate = e.separate
+	call := e.asHost(c.Call.with(nil))
 	return e.plugin.Render(ctx, call)
 }
 

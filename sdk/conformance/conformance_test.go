@@ -124,7 +124,7 @@ func TestHooksOnly(t *testing.T) {
 	noDeployer := status.Error(codes.Unimplemented, "no deployer")
 	s := &service{info: hooksOnly, watch: func(context.Context) error { return noDeployer }}
 	options := around(func(string, context.Context, func() error) error { return noDeployer })
-	for _, method := range []string{"Configure", "Validate", "Render"} {
+	for _, method := range []string{"Configure", "Validate", "Render", "Diff", "Holdings", "Collect"} {
 		options = append(options, unary(method, func(context.Context) (any, error) { return nil, noDeployer })...)
 	}
 	report, err := Attached(t.Context(), serveAttachable(t, s, options...), Options{Cases: []Case{rawCase()}})
@@ -158,8 +158,8 @@ func TestWithoutCasesAndProcess(t *testing.T) {
 		RuleHandshakeLine, RuleHandshakeVersion, RuleHandshakeSocket, RuleMutualTLS, RuleRefusesStrangers,
 		RuleSignalsIgnored, RuleEndsWhenTold, RuleEndsWithHost,
 		RuleConfigure, RuleConfigureStrict, RuleSeparateDocuments,
-		RuleHeartbeat, RuleStatusSequence, RuleStatusKind, RuleWaitingFor, RuleExportsObject,
-		RuleConfigStrict, RuleRenderChildren, RuleRenderSame, RuleRenderTakenBack, RuleSaveRefused, RuleReconcileSucceeds, RuleReconcileAgain, RuleDeleteSucceeds, RuleDeleteAgain,
+		RuleHeartbeat, RuleStatusSequence, RuleStatusKind, RuleResolveTarget, RuleWaitingFor, RuleExportsObject, RuleConditions,
+		RuleConfigStrict, RuleRenderChildren, RuleRenderSame, RuleRenderTakenBack, RuleDiffChanges, RuleDiffSame, RuleSaveRefused, RuleReconcileSucceeds, RuleReconcileAgain, RuleDeleteSucceeds, RuleDeleteAgain,
 	}
 	var got []Rule
 	for _, f := range report.Findings {

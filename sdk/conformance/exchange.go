@@ -63,6 +63,8 @@ type exchange struct {
 	result  *Result
 	found   observations
 	silence time.Duration // how long the plugin may say nothing
+	secrets [][]byte      // what the plugin must not say
+	tokens  [][]byte      // neither
 
 	sending  sync.Mutex // a gRPC stream takes one sender at a time
 	wire     wire
@@ -72,7 +74,7 @@ type exchange struct {
 
 // converse carries out one call: it sends the start message, answers what is to be answered, and listens until the end.
 func converse(ctx context.Context, open opener, call *Call, silence time.Duration) (*Result, observations) {
-	e := &exchange{call: call, result: &Result{}, silence: silence}
+	e := &exchange{call: call, result: &Result{}, silence: silence, secrets: secretsOf(call.Credentials), tokens: tokensOf(call.HostCluster)}
 	if call.DeployItem != nil && call.DeployItem.Status.ProviderStatus != nil {
 		e.result.ProviderStatus = call.DeployItem.Status.ProviderStatus.Raw
 	}
@@ -144,6 +146,14 @@ func acknowledgement(sequence uint64, problem string) *deployerv1.HostMessage {
 	}}
 }
 
+func resolvedTarget(answer *deployerv1.ResolvedTarget) *deployerv1.HostMessage {
+	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedTarget{ResolvedTarget: answer}}
+}
+
+func resolvedCredentials(answer *deployerv1.ResolvedRegistryCredentials) *deployerv1.HostMessage {
+	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{ResolvedRegistryCredentials: answer}}
+}
+
 func (e *exchange) send(m *deployerv1.HostMessage) error {
 	e.sending.Lock()
 	defer e.sending.Unlock()
@@ -185,6 +195,8 @@ func (e *exchange) listen() error {
 			e.found.breaks(RuleOneResult, "%T was sent after the result", m.GetContent())
 			continue
 		}
+		e.found.checkKept(RuleContextCredentials, "credentials", e.secrets, m)
+		e.found.checkKept(RuleHostCluster, "credentials of the host cluster", e.tokens, m)
 		if result := m.GetResult(); result != nil {
 			finished = true
 			e.finish(result)
@@ -210,6 +222,10 @@ func (e *exchange) hear(m *deployerv1.PluginMessage) error {
 		e.note(Message{Heartbeat: true})
 	case *deployerv1.PluginMessage_ProviderStatus:
 		return e.save(content.ProviderStatus)
+	case *deployerv1.PluginMessage_ResolveTarget:
+		return e.resolve(content.ResolveTarget)
+	case *deployerv1.PluginMessage_ResolveRegistryCredentials:
+		return e.resolveCredentials(content.ResolveRegistryCredentials)
 	}
 	return nil // a case of a later version of the protocol, which a receiver ignores
 }
@@ -225,11 +241,7 @@ func (e *exchange) note(m Message) {
 
 // save answers a provider status.
 func (e *exchange) save(status *deployerv1.ProviderStatus) error {
-	e.found.pass(RuleStatusSequence)
-	if status.GetSequence() <= e.sequence {
-		e.found.breaks(RuleStatusSequence, "sequence %d came after %d", status.GetSequence(), e.sequence)
-	}
-	e.sequence = status.GetSequence()
+	e.count(status.GetSequence())
 	e.found.checkStatus(status.GetDocument())
 	e.note(Message{ProviderStatus: status.GetDocument()})
 
@@ -239,8 +251,55 @@ func (e *exchange) save(status *deployerv1.ProviderStatus) error {
 	} else {
 		e.result.ProviderStatus = status.GetDocument()
 	}
-	err := e.send(acknowledgement(status.GetSequence(), problem))
-	if err != nil && !errors.Is(err, io.EOF) {
+	return e.reply(acknowledgement(status.GetSequence(), problem))
+}
+
+// resolve answers a question for a Target. A host that does not know such questions would say nothing, for ever.
+func (e *exchange) resolve(asked *deployerv1.ResolveTarget) error {
+	e.count(asked.GetSequence())
+	e.found.pass(RuleResolveTarget)
+	if e.call.fromThePast {
+		e.found.breaks(RuleResolveTarget, "the Target %s was asked for, although resolves_targets is false", quoted(asked.GetName()))
+		return errors.New("the plugin asked for a Target that the host does not resolve")
+	}
+	if asked.GetName() == "" {
+		e.found.breaks(RuleResolveTarget, "a Target without a name was asked for")
+	}
+	e.note(Message{ResolveTarget: asked.GetName()})
+	resolved := e.call.resolve(asked.GetName())
+	resolved.Sequence = asked.GetSequence()
+	return e.reply(resolvedTarget(resolved))
+}
+
+// resolveCredentials answers a question for the credentials of a Secret, as resolve does for a Target.
+func (e *exchange) resolveCredentials(asked *deployerv1.ResolveRegistryCredentials) error {
+	e.count(asked.GetSequence())
+	e.found.pass(RuleResolveTarget)
+	if e.call.fromThePast {
+		e.found.breaks(RuleResolveTarget, "the Secret %s was asked for, although resolves_registry_credentials is false", quoted(asked.GetName()))
+		return errors.New("the plugin asked for a Secret that the host does not resolve")
+	}
+	if asked.GetName() == "" {
+		e.found.breaks(RuleResolveTarget, "a Secret without a name was asked for")
+	}
+	e.note(Message{ResolveSecret: asked.GetNamespace() + "/" + asked.GetName()})
+	return e.reply(resolvedCredentials(&deployerv1.ResolvedRegistryCredentials{
+		Sequence: asked.GetSequence(), Credentials: e.call.credentials(asked.GetNamespace(), asked.GetName()),
+	}))
+}
+
+// count checks the number of what is to be answered.
+func (e *exchange) count(sequence uint64) {
+	e.found.pass(RuleStatusSequence)
+	if sequence <= e.sequence {
+		e.found.breaks(RuleStatusSequence, "sequence %d came after %d", sequence, e.sequence)
+	}
+	e.sequence = sequence
+}
+
+// reply answers something. io.EOF means that the plugin has ended the call, for a reason that receiving will tell.
+func (e *exchange) reply(m *deployerv1.HostMessage) error {
+	if err := e.send(m); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	return nil
@@ -260,6 +319,7 @@ func (e *exchange) finish(in *deployerv1.Result) {
 		e.found.checkStatus(in.GetProviderStatus())
 		e.result.ProviderStatus = in.GetProviderStatus()
 	}
+	e.result.Conditions = conditionsFromWire(in.GetConditions())
 	switch outcome := in.GetOutcome().(type) {
 	case *deployerv1.Result_Succeeded:
 		exports, err := decodeExports(outcome.Succeeded.GetExports())
@@ -306,4 +366,27 @@ func childrenFromWire(in *deployerv1.Children) []sdk.Child {
 		children = append(children, sdk.Child{Name: child.GetName(), Object: slices.Clone(child.GetObject())})
 	}
 	return children
+}
+
+func conditionsFromWire(in []*deployerv1.Condition) []sdk.Condition {
+	var conditions []sdk.Condition
+	for _, c := range in {
+		conditions = append(conditions, sdk.Condition{
+			Type:    v1alpha1.ConditionType(c.GetType()),
+			Status:  v1alpha1.ConditionStatus(c.GetStatus()),
+			Reason:  c.GetReason(),
+			Message: c.GetMessage(),
+		})
+	}
+	return conditions
+}
+
+func changesFromWire(in *deployerv1.Changes) []sdk.Change {
+	changes := make([]sdk.Change, 0, len(in.GetChanges()))
+	for _, c := range in.GetChanges() {
+		changes = append(changes, sdk.Change{
+			Object: c.GetObject(), Action: sdk.Action(c.GetAction()), Before: c.GetBefore(), After: c.GetAfter(), Note: c.GetNote(),
+		})
+	}
+	return changes
 }

@@ -137,6 +137,16 @@ var ofTheCalls = map[string]misbehaviour{
 			return nil
 		}),
 	},
+	"RefusesAnswer": {
+		reason: "an answer may come after the deployer has given up on it",
+		want:   []Rule{RuleStrayAcknowledgement},
+		service: hears("stray-acknowledgement", func(m *deployerv1.HostMessage) error {
+			if m.GetResolvedTarget() != nil {
+				return refused("answers to questions for Targets")
+			}
+			return nil
+		}),
+	},
 	"BreaksOffWhenStopped": {
 		reason: "a call that is stopped in order says how far it got",
 		want:   []Rule{RuleStop},

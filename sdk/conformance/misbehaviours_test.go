@@ -35,7 +35,9 @@ type misbehaviour struct {
 	noCase bool
 }
 
-var misbehaviours = merged(ofTheProcess, ofTheInfo, ofTheHooks, ofRender, ofTheCalls, ofWhatIsSaid, ofTheDeployer)
+var misbehaviours = merged(
+	ofTheProcess, ofTheInfo, ofTheHooks, ofRender, ofDiff, ofTheCalls, ofWhatIsSaid, ofConditions, ofQuestions, ofCredentials, ofTheHostCluster, ofTheDeployer,
+)
 
 func merged(groups ...map[string]misbehaviour) map[string]misbehaviour {
 	all := map[string]misbehaviour{}
@@ -310,6 +312,7 @@ var ofTheInfo = map[string]misbehaviour{
 		},
 	},
 	"ClaimsRender":    {reason: "the host relies on what is claimed", want: []Rule{RuleCapabilitiesTrue}, options: unary("Render", unimplemented)},
+	"ClaimsDiff":      {reason: "the host relies on what is claimed", want: []Rule{RuleCapabilitiesTrue}, options: unary("Diff", unimplemented)},
 	"ClaimsValidate":  {reason: "the host relies on what is claimed", want: []Rule{RuleCapabilitiesTrue}, options: unary("Validate", unimplemented)},
 	"ClaimsConfigure": {reason: "the host relies on what is claimed", want: []Rule{RuleCapabilitiesTrue}, options: unary("Configure", unimplemented)},
 	"ClaimsForceReconcile": {
@@ -335,6 +338,7 @@ var ofTheInfo = map[string]misbehaviour{
 		service: func(s *service) { s.onlyWhole = true },
 	},
 	"HidesAbort": {reason: "what is not claimed is not used", want: []Rule{RuleCapabilitiesClaimed}, service: withInfo(func(i *deployerv1.GetInfoResponse) { i.Capabilities.Abort = false })},
+	"HidesDiff":  {reason: "what is not claimed is not used", want: []Rule{RuleCapabilitiesClaimed}, service: withInfo(func(i *deployerv1.GetInfoResponse) { i.Capabilities.Diff = false })},
 	"HidesWatch": {
 		reason:  "what is not claimed is not used",
 		want:    []Rule{RuleCapabilitiesClaimed},

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -120,6 +121,7 @@ func (p *Plugin) Render(ctx context.Context, call Call) ([]sdk.Child, error) {
 	if err != nil {
 		return nil, err
 	}
+	start.ResolvesTargets, start.ResolvesRegistryCredentials = false, false // there is no conversation in which anything could be asked for
 	out, err := p.service.Render(ctx, &deployerv1.RenderRequest{Start: start})
 	if err != nil {
 		return nil, fmt.Errorf("render: %w", err)
@@ -128,6 +130,54 @@ func (p *Plugin) Render(ctx context.Context, call Call) ([]sdk.Child, error) {
 		return nil, failedFromWire(out.GetFailed())
 	}
 	return childrenFromWire(out.GetChildren()), nil
+}
+
+// Diff returns what a job would change. When the deployer returned an error, the error is a *Failed.
+func (p *Plugin) Diff(ctx context.Context, call Call) ([]sdk.Change, error) {
+	start, err := call.start()
+	if err != nil {
+		return nil, err
+	}
+	start.ResolvesTargets, start.ResolvesRegistryCredentials = false, false // there is no conversation in which anything could be asked for
+	out, err := p.service.Diff(ctx, &deployerv1.DiffRequest{Start: start})
+	if err != nil {
+		return nil, fmt.Errorf("diff: %w", err)
+	}
+	if out.GetFailed() != nil {
+		return nil, failedFromWire(out.GetFailed())
+	}
+	if out.GetChanges() == nil {
+		return nil, errors.New("diff: the answer has no outcome")
+	}
+	return changesFromWire(out.GetChanges()), nil
+}
+
+// Holdings returns what the deployer keeps. cluster is the access to the host cluster; nil for none. When the deployer returned an error, the
+// error is a *Failed.
+func (p *Plugin) Holdings(ctx context.Context, cluster *sdk.HostCluster) ([]sdk.Holding, error) {
+	out, err := p.service.Holdings(ctx, &deployerv1.HoldingsRequest{HostCluster: hostClusterToWire(cluster)})
+	if err != nil {
+		return nil, fmt.Errorf("holdings: %w", err)
+	}
+	if out.GetFailed() != nil {
+		return nil, failedFromWire(out.GetFailed())
+	}
+	if out.GetHeld() == nil {
+		return nil, errors.New("holdings: the answer has no outcome")
+	}
+	return holdingsFromWire(out.GetHeld().GetHoldings()), nil
+}
+
+// Collect tells the deployer what nobody needs any more. What is said of Holdings goes for it, too.
+func (p *Plugin) Collect(ctx context.Context, cluster *sdk.HostCluster, holdings []sdk.Holding) error {
+	out, err := p.service.Collect(ctx, &deployerv1.CollectRequest{HostCluster: hostClusterToWire(cluster), Holdings: holdingsToWire(holdings)})
+	if err != nil {
+		return fmt.Errorf("collect: %w", err)
+	}
+	if out.GetFailed() != nil {
+		return failedFromWire(out.GetFailed())
+	}
+	return nil
 }
 
 // HookOutcome is what one hook function returned. Both fields are nil if it had no opinion.

@@ -74,7 +74,13 @@ type Info struct {
 
 // Capabilities are the optional parts of the protocol that a plugin implements.
 type Capabilities struct {
-	Abort, ForceReconcile, Render, Validate, Configure, Watch bool
+	Abort, ForceReconcile, Render, Diff, Validate, Configure, Watch bool
+	// ContextCredentials come with its calls.
+	ContextCredentials bool
+	// HostCluster: the plugin asks for the access to the cluster that the host runs in.
+	HostCluster bool
+	// Collect: it tells what it keeps outside of its items' targets, and removes what nobody needs any more.
+	Collect bool
 	// Hooks are the types for which at least one function is registered.
 	Hooks []hook.Type
 }
@@ -104,9 +110,14 @@ func infoFromWire(in *deployerv1.GetInfoResponse) *Info {
 			Abort:          capabilities.GetAbort(),
 			ForceReconcile: capabilities.GetForceReconcile(),
 			Render:         capabilities.GetRender(),
+			Diff:           capabilities.GetDiff(),
 			Validate:       capabilities.GetValidate(),
 			Configure:      capabilities.GetConfigure(),
 			Watch:          capabilities.GetWatch(),
+
+			ContextCredentials: capabilities.GetContextCredentials(),
+			HostCluster:        capabilities.GetHostCluster(),
+			Collect:            capabilities.GetCollect(),
 		},
 		ConfigSchema:          in.GetConfigurationSchema(),
 		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{},

@@ -118,4 +118,6 @@ var unobserved = map[Rule]string{
 	RuleWaitingFor:     "no call said that the job is in progress",
 	RuleFailedSaysWhy:  "no call failed",
 	RuleExportsObject:  "nothing was exported",
+	RuleConditions:     "no condition was reported",
+	RuleResolveTarget:  "no job succeeded that could have been repeated, and neither a Target nor a Secret was asked for",
 }

@@ -26,6 +26,8 @@ type Result struct {
 	// ProviderStatus is what the deploy item holds after the call: the one of the result, or else the one that was saved last,
 	// or else the one that the item had before.
 	ProviderStatus json.RawMessage
+	// Conditions are those that the deployer reports with its result.
+	Conditions []sdk.Condition
 	// Messages are what the deployer said before the result, in order.
 	Messages []Message
 }
@@ -88,6 +90,10 @@ type Message struct {
 	ProviderStatus json.RawMessage
 	// Event is a Kubernetes event.
 	Event *Event
+	// ResolveTarget is the name of a Target that was asked for.
+	ResolveTarget string
+	// ResolveSecret is namespace/name of a Secret whose credentials were asked for.
+	ResolveSecret string
 	// Heartbeat says that the plugin is alive.
 	Heartbeat bool
 }

@@ -27,6 +27,9 @@ const (
 	RuleHookOutcomes        Rule = "hook-outcomes"
 	RuleWatchStaysOpen      Rule = "watch-stays-open"
 	RuleSeparateDocuments   Rule = "separate-documents"
+	RuleContextCredentials  Rule = "context-credentials"
+	RuleHostCluster         Rule = "host-cluster"
+	RuleHoldings            Rule = "holdings"
 
 	RuleStartFirst           Rule = "start-first"
 	RuleItemInvalid          Rule = "item-invalid"
@@ -41,9 +44,11 @@ const (
 	RuleHeartbeat      Rule = "heartbeat"
 	RuleStatusSequence Rule = "status-sequence"
 	RuleStatusKind     Rule = "status-kind"
+	RuleResolveTarget  Rule = "resolve-target"
 	RuleWaitingFor     Rule = "waiting-for"
 	RuleFailedSaysWhy  Rule = "failed-says-why"
 	RuleExportsObject  Rule = "exports-object"
+	RuleConditions     Rule = "conditions"
 	RuleCallEnds       Rule = "call-ends"
 
 	RuleConfigRequired    Rule = "config-required"
@@ -51,6 +56,8 @@ const (
 	RuleRenderChildren    Rule = "render-children"
 	RuleRenderSame        Rule = "render-same"
 	RuleRenderTakenBack   Rule = "render-taken-back"
+	RuleDiffChanges       Rule = "diff-changes"
+	RuleDiffSame          Rule = "diff-same"
 	RuleSaveRefused       Rule = "save-refused"
 	RuleReconcileSucceeds Rule = "reconcile-succeeds"
 	RuleReconcileAgain    Rule = "reconcile-again"
@@ -85,11 +92,14 @@ var rules = []struct {
 	{RuleHookOutcomes, "The outcome of a hook is none, a result without a negative time to requeue after, or an error with a reason and a message."},
 	{RuleWatchStaysOpen, "The stream of Watch stays open."},
 	{RuleSeparateDocuments, "With capability separate_documents, the provider configuration and the provider status are taken from beside the deploy item."},
+	{RuleContextCredentials, "With capability context_credentials, a call ends as usual whichever credentials come with it, and without any. Nothing that is said in a call holds them."},
+	{RuleHostCluster, "With capability host_cluster, a call ends as usual with the access to the host cluster and without it. Nothing that is said in a call holds its token."},
+	{RuleHoldings, "With capability collect, Holdings answers soon, without the access to the host cluster, too: with holdings that each name the namespace, the name and the UID of a deploy item, or with a failure that says why."},
 
 	{RuleStartFirst, "A call whose first message is not start ends with an error, and the plugin lives on."},
 	{RuleItemInvalid, "A deploy item that is no JSON ends the call with an error or a failure, and the plugin lives on."},
 	{RuleUnknownIgnored, "Fields and kinds of messages that the plugin does not know are ignored."},
-	{RuleStrayAcknowledgement, "An acknowledgement that nobody waits for is ignored."},
+	{RuleStrayAcknowledgement, "An acknowledgement, or an answer to a question, that nobody waits for is ignored."},
 	{RuleStop, "A call that is asked to stop still ends with a result."},
 	{RuleLargeMessages, "Messages of up to 64 MiB are accepted."},
 	{RuleConcurrentCalls, "Calls for different deploy items run at the same time."},
@@ -97,11 +107,13 @@ var rules = []struct {
 
 	{RuleOneResult, "A call sends exactly one result, with an outcome, and nothing after it."},
 	{RuleHeartbeat, "A call that has nothing else to say sends a heartbeat at least every 10 seconds."},
-	{RuleStatusSequence, "The sequence numbers of saved provider statuses rise within a call."},
+	{RuleStatusSequence, "The sequence numbers of saved provider statuses and of questions rise within a call."},
 	{RuleStatusKind, "A provider status is a JSON object with apiVersion and kind."},
+	{RuleResolveTarget, "A question for another Target, or for the credentials in a Secret, names it, and is asked only of a host that answers such questions."},
 	{RuleWaitingFor, "A result that the job is in progress says what is being waited for, and no negative poll interval."},
 	{RuleFailedSaysWhy, "A result that the call failed has at least one error; each has a reason and a message."},
 	{RuleExportsObject, "Exports are a JSON object."},
+	{RuleConditions, "A result has at most 8 conditions. Each has a type in CamelCase that is neither another one's nor the host's, a status that is True, False or Unknown, and a reason in CamelCase."},
 	{RuleCallEnds, "A call ends soon after it was cancelled, and the plugin takes the next one."},
 
 	{RuleConfigRequired, "An item without a provider configuration fails with ERR_CONFIGURATION_PROBLEM, and the message names spec.config."},
@@ -109,6 +121,8 @@ var rules = []struct {
 	{RuleRenderChildren, "Render of a valid item answers with desired objects: JSON objects with apiVersion and kind, each with a name that is not empty and no other one's."},
 	{RuleRenderSame, "Render answers the same each time."},
 	{RuleRenderTakenBack, "Reconcile takes the desired objects of Render unchanged, and succeeds with them."},
+	{RuleDiffChanges, "Diff of a valid item answers with changes, before it is deployed and afterwards. Each names its object and an action that there is, and its states are JSON objects or empty."},
+	{RuleDiffSame, "Diff of an item that is not deployed answers the same each time."},
 	{RuleSaveRefused, "A call whose provider status could not be saved does not succeed."},
 	{RuleReconcileSucceeds, "The job of a valid item succeeds, also after a call of it was cut short."},
 	{RuleReconcileAgain, "After success, the item with its saved provider status succeeds again."},

@@ -35,6 +35,10 @@ type service struct {
 	outcomes func(hookType string) []*deployerv1.HookOutcome
 	// renders replaces the desired objects.
 	renders func() (*deployerv1.RenderResponse, error)
+	// diffs replaces what a job would change.
+	diffs func(start *deployerv1.Start) (*deployerv1.DiffResponse, error)
+	// holds replaces what is kept.
+	holds func() (*deployerv1.HoldingsResponse, error)
 	// watch replaces what the stream of wake-ups waits for.
 	watch func(ctx context.Context) error
 	// withoutStart replaces the refusal of a call that begins with something else.
@@ -61,7 +65,8 @@ func (s *service) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deploye
 	out := &deployerv1.GetInfoResponse{
 		Name: "raw", Version: "1", DeployItemTypes: []string{rawType},
 		Capabilities: &deployerv1.Capabilities{
-			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, SeparateDocuments: true,
+			Abort: true, ForceReconcile: true, Render: true, Diff: true, Validate: true, Configure: true, Watch: true, SeparateDocuments: true,
+			ContextCredentials: true, HostCluster: true, Collect: true,
 			HookTypes: []string{"End", "Start"},
 		},
 		ConfigurationSchema:          []byte(`{"type":"object"}`),
@@ -98,6 +103,16 @@ func (s *service) Render(_ context.Context, in *deployerv1.RenderRequest) (*depl
 		return s.renders()
 	}
 	return rendered(&deployerv1.Child{Name: "a", Object: []byte(goodChild)}), nil
+}
+
+func (s *service) Diff(_ context.Context, in *deployerv1.DiffRequest) (*deployerv1.DiffResponse, error) {
+	if in.GetStart() == nil {
+		return nil, status.Error(codes.InvalidArgument, "no deploy item")
+	}
+	if s.diffs != nil {
+		return s.diffs(in.GetStart())
+	}
+	return differing(&deployerv1.Change{Object: "ConfigMap a", Action: "create", After: []byte(goodChild)}), nil
 }
 
 func (s *service) RunHooks(_ context.Context, in *deployerv1.RunHooksRequest) (*deployerv1.RunHooksResponse, error) {
@@ -244,7 +259,8 @@ func (c *conversation) listen() {
 		if err != nil {
 			return
 		}
-		if m.GetAcknowledgement().GetSequence() == 1 {
+		resolved := max(m.GetResolvedTarget().GetSequence(), m.GetResolvedRegistryCredentials().GetSequence())
+		if m.GetAcknowledgement().GetSequence() == 1 || resolved == 1 || resolved == 2 {
 			c.heard <- m
 			continue
 		}
@@ -287,10 +303,12 @@ func (s *service) reconcile(c *conversation) error {
 	return c.deploy()
 }
 
-// deploy saves a provider status before it goes on, and exports something.
+// deploy saves a provider status before it goes on, and exports and reports something.
 func (c *conversation) deploy() error {
 	if len(c.item.Status.ProviderStatus) > 0 {
-		return c.send(succeeded(`{"a":1}`))
+		r := success(`{"a":1}`)
+		r.Conditions = []*deployerv1.Condition{goodCondition()}
+		return c.send(result(r))
 	}
 	if problem, err := c.save(); err != nil || problem != "" {
 		if err != nil {
@@ -340,6 +358,14 @@ func refuse(config json.RawMessage) *deployerv1.Result {
 
 func rendered(children ...*deployerv1.Child) *deployerv1.RenderResponse {
 	return &deployerv1.RenderResponse{Outcome: &deployerv1.RenderResponse_Children{Children: &deployerv1.Children{Children: children}}}
+}
+
+func differing(changes ...*deployerv1.Change) *deployerv1.DiffResponse {
+	return &deployerv1.DiffResponse{Outcome: &deployerv1.DiffResponse_Changes{Changes: &deployerv1.Changes{Changes: changes}}}
+}
+
+func goodCondition() *deployerv1.Condition {
+	return &deployerv1.Condition{Type: "Raw", Status: "True", Reason: "AsItWas", Message: "it is raw"}
 }
 
 func noOpinion() *deployerv1.HookOutcome {

@@ -125,6 +125,13 @@ func (capable) Render(_ context.Context, req *sdk.Request) (*sdk.RenderResponse,
 	return &sdk.RenderResponse{Children: []sdk.Child{{Name: req.Target.Name, Object: json.RawMessage(req.Target.Content)}}}, nil
 }
 
+func (capable) Diff(_ context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
+	if req.Target == nil {
+		return nil, sdk.ConfigurationError("TargetMissing", "spec.target is missing")
+	}
+	return &sdk.DiffResponse{Changes: []sdk.Change{{Object: req.Target.Name, Action: sdk.ActionDelete, Before: json.RawMessage(`{}`), Note: "why not"}}}, nil
+}
+
 func (capable) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
 	return &sdk.ValidateResponse{Problems: []sdk.Problem{{Field: "greeting", Message: string(req.Config)}}}, nil
 }
@@ -165,7 +172,7 @@ func TestOptionalMethods(t *testing.T) {
 		Name: "greeter", Version: "1.2.3", SDKVersion: sdk.Release,
 		Types: []v1alpha1.DeployItemType{"example.org/greeter"},
 		Capabilities: Capabilities{
-			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true,
+			Abort: true, ForceReconcile: true, Render: true, Diff: true, Validate: true, Configure: true, Watch: true,
 			Hooks: []hook.Type{hook.Start, hook.End},
 		},
 		ConfigSchema:          []byte(`{}`),
@@ -203,6 +210,16 @@ func TestOptionalMethods(t *testing.T) {
 		t.Errorf("Render: error %v, children (-want +got):\n%s", err, diff)
 	}
 
+	changes, err := plugin.Diff(ctx, call)
+	wantChanges := []sdk.Change{{Object: "here", Action: sdk.ActionDelete, Before: json.RawMessage(`{}`), Note: "why not"}}
+	if diff := cmp.Diff(wantChanges, changes); diff != "" || err != nil {
+		t.Errorf("Diff: error %v, changes (-want +got):\n%s", err, diff)
+	}
+	call.Target = nil
+	if _, err := plugin.Diff(ctx, call); !errors.As(err, &refused) || refused.Errors[0].Reason != "TargetMissing" {
+		t.Errorf("Diff without a target: expected reason TargetMissing, but found %v", err)
+	}
+
 	outcomes, err := plugin.RunHooks(ctx, hook.Start, nil, nil)
 	want := []HookOutcome{{Result: &hook.Result{RequeueAfter: time.Minute}}, {}}
 	if diff := cmp.Diff(want, outcomes); diff != "" || err != nil {
@@ -238,6 +255,9 @@ func TestMethodsThatThePluginDoesNotHave(t *testing.T) {
 	}
 	if _, err := plugin.Render(t.Context(), greeterCall()); err == nil {
 		t.Error("Render: expected an error")
+	}
+	if _, err := plugin.Diff(t.Context(), greeterCall()); err == nil {
+		t.Error("Diff: expected an error")
 	}
 	if _, err := plugin.Validate(t.Context(), "example.org/greeter", nil); err == nil {
 		t.Error("Validate: expected an error")

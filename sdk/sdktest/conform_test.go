@@ -2,6 +2,7 @@ package sdktest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
 
@@ -23,6 +25,40 @@ func TestConformAcceptsConformingDeployers(t *testing.T) {
 		t.Parallel()
 		Conform(t, Start(t, testBinary(t), helperEnv+"=plugin"), Case{Name: "greets", Call: greeterCall()})
 	})
+}
+
+// traveller is a greeter that needs another Target, reports a condition and tells beforehand what it would change.
+type traveller struct{ *greeter }
+
+func (t *traveller) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	if err := req.DecodeConfig(&greeterConfig{}); err != nil {
+		return nil, err
+	}
+	if _, err := req.ResolveTarget(ctx, "abroad"); err != nil {
+		return nil, err
+	}
+	res, err := t.greeter.Reconcile(ctx, req)
+	if res != nil {
+		res.Conditions = []sdk.Condition{{Type: "Abroad", Status: v1alpha1.ConditionTrue, Reason: "Travelled"}}
+	}
+	return res, err
+}
+
+func (t *traveller) Diff(_ context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
+	if t.greets(req.DeployItem.Name) {
+		return nil, nil
+	}
+	return &sdk.DiffResponse{Changes: []sdk.Change{{
+		Object: req.DeployItem.Name, Action: sdk.ActionCreate, After: json.RawMessage(`{"kind":"Secret","data":{"greeting":"Z29vZCBtb3JuaW5n"}}`),
+	}}}, nil
+}
+
+// A deployer that cannot do without another Target fails where the host is too old, and keeps the rules.
+func TestConformAnswersQuestions(t *testing.T) {
+	t.Parallel()
+	call := greeterCall()
+	call.Targets = map[string]*sdk.Target{"abroad": {Name: "abroad"}}
+	Conform(t, New(t, &traveller{newGreeter()}, greeterOptions()...), Case{Name: "travels", Call: call})
 }
 
 func TestConformReportsBrokenRulesOfDeployers(t *testing.T) {
@@ -73,6 +109,17 @@ func TestConformReportsBrokenRulesOfDeployers(t *testing.T) {
 				}
 			}()},
 			want: []Rule{conformance.RuleReconcileAgain},
+		},
+		"TargetIsMissing": {
+			reason: "a case has to say which Targets there are",
+			deployer: &variant{reconcile: func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+				if err := req.DecodeConfig(&greeterConfig{}); err != nil {
+					return nil, err
+				}
+				_, err := req.ResolveTarget(ctx, "abroad")
+				return nil, err
+			}},
+			want: []Rule{conformance.RuleReconcileSucceeds},
 		},
 		"CannotDelete": {
 			reason: "what cannot be deleted blocks its namespace",

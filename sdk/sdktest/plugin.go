@@ -184,6 +184,15 @@ func (p *Plugin) Render(ctx context.Context, call Call) ([]sdk.Child, error) {
 	return p.plugin.Render(ctx, call)
 }
 
+// Diff returns what a job would change. When the deployer returned an error, the error is a *Failed.
+func (p *Plugin) Diff(ctx context.Context, call Call) ([]sdk.Change, error) {
+	p.t.Helper()
+	if call.DeployItem == nil {
+		p.t.Fatalf("sdktest: Diff: the call has no deploy item")
+	}
+	return p.plugin.Diff(ctx, call)
+}
+
 // RunHooks runs the hook functions of one type, in order of their registration. item and target are nil where the type says
 // so.
 func (p *Plugin) RunHooks(ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]HookOutcome, error) {
@@ -194,6 +203,17 @@ func (p *Plugin) RunHooks(ctx context.Context, hookType hook.Type, item *v1alpha
 // the plugin ends the stream.
 func (p *Plugin) Watch(ctx context.Context, woken func(namespace, name string)) error {
 	return p.plugin.Watch(ctx, woken)
+}
+
+// Holdings returns what the deployer keeps. cluster is the access to the host cluster; nil for none. When the deployer returned an error, the
+// error is a *Failed.
+func (p *Plugin) Holdings(ctx context.Context, cluster *sdk.HostCluster) ([]sdk.Holding, error) {
+	return p.plugin.Holdings(ctx, cluster)
+}
+
+// Collect tells the deployer what nobody needs any more. What is said of Holdings goes for it, too.
+func (p *Plugin) Collect(ctx context.Context, cluster *sdk.HostCluster, holdings []sdk.Holding) error {
+	return p.plugin.Collect(ctx, cluster, holdings)
 }
 
 // output passes what a plugin writes on to the test, until the test ends: testing panics on a write after that, and a plugin

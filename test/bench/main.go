@@ -1,5 +1,5 @@
-// Command bench measures what more replicas bring, and what many deploy items cost when a host starts, with hosts as processes of
-// their own on a real API server. It prints tables; docs/benchmarks.md says how to read them.
+// Command bench measures what one deploy item with many objects costs, what Helm releases cost, what more replicas bring, and what many deploy items cost when a
+// host starts, with hosts as processes of their own on a real API server. It prints tables; docs/benchmarks.md says how to read them.
 package main
 
 import (
@@ -25,6 +25,8 @@ func main() {
 	b := &bench{out: os.Stdout}
 	flag.StringVar(&b.binary, "binary", filepath.Join(testenv.Root(), "bin", "pergola"), "the pergola program")
 	flag.StringVar(&b.plugins, "plugins", "", "a directory with the plugin counter and nothing else; required")
+	flag.StringVar(&b.deployers, "deployers", filepath.Join(testenv.Root(), "bin", "plugins"), "a directory with the plugins manifest and helm; empty to leave out what it measures")
+	flag.IntVar(&b.releases, "releases", 100, "items of the plugin helm in deployers; 0 to leave them out")
 	flag.IntVar(&b.replicas, "replicas", 3, "up to how many replicas are measured; 0 to leave that out")
 	flag.IntVar(&b.jobs, "jobs", 300, "jobs that the replicas share")
 	flag.IntVar(&b.items, "items", 20_000, "finished items that are there when a host starts; 0 to leave that out")
@@ -40,9 +42,10 @@ func main() {
 
 // bench is what is measured, and where.
 type bench struct {
-	binary, plugins       string
-	replicas, jobs, items int
-	out                   io.Writer
+	binary, plugins, deployers string
+	releases                   int
+	replicas, jobs, items      int
+	out                        io.Writer
 
 	dir          string
 	controlPlane *testenv.ControlPlane
@@ -64,6 +67,16 @@ func (b *bench) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, b.controlPlane.Stop()) }()
 	if b.admin, err = b.controlPlane.Client(); err != nil {
 		return err
+	}
+	if b.deployers != "" {
+		if err := b.measureObjects(ctx); err != nil {
+			return err
+		}
+	}
+	if b.deployers != "" && b.releases > 0 {
+		if err := b.measureReleases(ctx); err != nil {
+			return err
+		}
 	}
 	if b.replicas > 0 {
 		if err := b.measureReplicas(ctx); err != nil {

@@ -29,11 +29,14 @@ const usage = `usage: cluster COMMAND [FLAG...]
 
   build                     build the programs, once per version, and print their directory
   path                      print the programs' directory
+  requirements              print what this machine lacks for a node; nothing if it lacks nothing
   up [--dir DIR] [--node]   start a cluster and write DIR/kubeconfig
   down [--dir DIR]          stop it and remove its data
   import [--dir DIR] TAR... load images into the node of a cluster
   image --out TAR --name NAME [--user USER] BINARY
                             make an image of a static binary
+  kill-kubelet [--dir DIR]  end the kubelet of a cluster's node as a crash does
+  start-kubelet [--dir DIR] start it again
 
 DIR is .cluster at the root of the repository unless given.
 `
@@ -43,10 +46,13 @@ DIR is .cluster at the root of the repository unless given.
 var commands = map[string]func(context.Context, []string) error{
 	"build":                runBuild,
 	"path":                 runPath,
+	"requirements":         runRequirements,
 	"up":                   runUp,
 	"down":                 runDown,
 	"import":               runImport,
 	"image":                runImage,
+	"kill-kubelet":         runKillKubelet,
+	"start-kubelet":        runStartKubelet,
 	cluster.ForwardCommand: runForward,
 }
 
@@ -91,6 +97,17 @@ func runPath(_ context.Context, args []string) error {
 	return nil
 }
 
+// runRequirements succeeds whatever is lacking, so that a failure is none of the machine's.
+func runRequirements(_ context.Context, args []string) error {
+	if err := parse(flag.NewFlagSet("requirements", flag.ContinueOnError), args, 0); err != nil {
+		return err
+	}
+	if lack := cluster.CheckNodeRequirements(); lack != nil {
+		fmt.Println(lack)
+	}
+	return nil
+}
+
 func runUp(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("up", flag.ContinueOnError)
 	dir := dirFlag(flags)
@@ -119,7 +136,20 @@ func runUp(ctx context.Context, args []string) error {
 }
 
 func runDown(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("down", flag.ContinueOnError)
+	return runOn(ctx, "down", args, (*cluster.Cluster).Down)
+}
+
+func runKillKubelet(ctx context.Context, args []string) error {
+	return runOn(ctx, "kill-kubelet", args, (*cluster.Cluster).KillKubelet)
+}
+
+func runStartKubelet(ctx context.Context, args []string) error {
+	return runOn(ctx, "start-kubelet", args, (*cluster.Cluster).StartKubelet)
+}
+
+// runOn does something with a cluster that needs no more arguments.
+func runOn(ctx context.Context, name string, args []string, do func(*cluster.Cluster, context.Context) error) error {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	dir := dirFlag(flags)
 	if err := parse(flags, args, 0); err != nil {
 		return err
@@ -128,7 +158,7 @@ func runDown(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return c.Down(ctx)
+	return do(c, ctx)
 }
 
 func runImport(_ context.Context, args []string) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,12 @@ import (
 // namespace is where the demo's objects live.
 const namespace = "pergola-demo"
 
+// The images of the container example, which nobody can pull.
+const (
+	helperImage = "localhost/pergola-container-helper:1"
+	stepImage   = "localhost/step:1"
+)
+
 // establishTimeout is how long the API server may take for new kinds.
 const establishTimeout = 30 * time.Second
 
@@ -32,7 +39,8 @@ type cluster struct {
 	client           client.Client
 	kubeconfig       string
 	targetKubeconfig []byte
-	controlPlane     *testenv.ControlPlane // nil for a cluster that was there before
+	controlPlane     *testenv.ControlPlane // nil for a cluster that was there before, and for one with a node
+	node             *testenv.Node         // nil for a cluster that cannot run Pods, or was there before
 }
 
 // openCluster starts a control plane, or takes the current cluster if the environment asks for it.
@@ -42,11 +50,19 @@ func openCluster(ctx context.Context, out io.Writer, dir string) (*cluster, erro
 		return currentCluster(ctx, out)
 	}
 	fmt.Fprintln(out, "Starting a control plane: kube-apiserver and etcd, built from source the first time.")
+	c, err := nodeCluster(ctx, dir)
+	if err == nil {
+		fmt.Fprintf(out, "Control plane and a node for Pods are up after %s.\n", time.Since(began).Round(100*time.Millisecond))
+	}
+	if !errors.Is(err, testenv.ErrNoNode) {
+		return c, err
+	}
+	fmt.Fprintf(out, "There will be no container item: %v\n", err)
 	controlPlane, err := testenv.StartControlPlane(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{kubeconfig: controlPlane.Kubeconfig, controlPlane: controlPlane}
+	c = &cluster{kubeconfig: controlPlane.Kubeconfig, controlPlane: controlPlane}
 	if err := c.prepare(ctx, controlPlane.Config); err != nil {
 		return nil, errors.Join(err, controlPlane.Stop())
 	}
@@ -61,6 +77,7 @@ func currentCluster(ctx context.Context, out io.Writer) (*cluster, error) {
 		return nil, fmt.Errorf("DEMO_CLUSTER=current: read the kubeconfig in $KUBECONFIG: %w", err)
 	}
 	fmt.Fprintf(out, "Using the cluster at %s. CustomResourceDefinitions that the demo creates stay there afterwards.\n", config.Host)
+	fmt.Fprintln(out, "There will be no container item: the demo's images are not on that cluster.")
 	return c, c.prepare(ctx, config)
 }
 
@@ -135,9 +152,56 @@ func (c *cluster) prepare(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
+// nodeCluster starts a cluster with a node, which has the images of the container example. The error is testenv.ErrNoNode on a machine that
+// cannot run one.
+func nodeCluster(ctx context.Context, dir string) (*cluster, error) {
+	files := filepath.Join(dir, "node")
+	if err := os.Mkdir(files, 0o700); err != nil {
+		return nil, fmt.Errorf("create directory of the node: %w", err)
+	}
+	node, err := testenv.StartNode(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{kubeconfig: filepath.Join(dir, "kubeconfig"), node: node}
+	err = c.prepare(ctx, node.Config)
+	if err == nil {
+		err = os.WriteFile(c.kubeconfig, c.targetKubeconfig, 0o600)
+	}
+	if err == nil {
+		err = c.prepareForContainers(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+// prepareForContainers has the images on the node, and creates what the documentation has an operator create.
+func (c *cluster) prepareForContainers(ctx context.Context) error {
+	for image, pkg := range map[string]string{helperImage: "./plugins/container/helper", stepImage: "./test/images/step"} {
+		if err := c.node.Image(ctx, image, pkg); err != nil {
+			return err
+		}
+	}
+	objects, err := testenv.Objects("docs/container-rights.yaml")
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := c.client.Create(ctx, object); err != nil {
+			return fmt.Errorf("create %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
 // close stops the control plane, or removes the demo's namespace from a cluster that goes on.
 func (c *cluster) close(ctx context.Context) error {
-	if c.controlPlane != nil {
+	switch {
+	case c.node != nil:
+		return c.node.Stop(ctx)
+	case c.controlPlane != nil:
 		return c.controlPlane.Stop()
 	}
 	err := c.client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})

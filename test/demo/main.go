@@ -47,7 +47,16 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 
-	host, err := startHost(ctx, out, c.kubeconfig, dir)
+	registry, err := startRegistry() //nolint:contextcheck // it serves until it is closed
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, registry.Close()) }()
+	config, err := writeHostConfig(dir, registry)
+	if err != nil {
+		return err
+	}
+	host, err := startHost(ctx, out, c.kubeconfig, dir, config)
 	if err != nil {
 		return err
 	}
@@ -57,12 +66,12 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		err = errors.Join(err, host.Stop(stopCtx))
 	}()
 
-	s := &story{client: c.client, out: out, table: newTable(out)}
+	s := &story{client: c.client, out: out, table: newTable(out), registry: registry, containers: c.node != nil}
 	return s.tell(ctx, c.targetKubeconfig)
 }
 
 // startHost starts a host with all plugins that are built, as a process of its own, and waits until it is ready.
-func startHost(ctx context.Context, out io.Writer, kubeconfig, dir string) (*testenv.Host, error) {
+func startHost(ctx context.Context, out io.Writer, kubeconfig, dir, config string) (*testenv.Host, error) {
 	log, err := os.Create(filepath.Join(dir, "host.log"))
 	if err != nil {
 		return nil, fmt.Errorf("create log of the host: %w", err)
@@ -76,6 +85,7 @@ func startHost(ctx context.Context, out io.Writer, kubeconfig, dir string) (*tes
 		Kubeconfig: kubeconfig,
 		PluginDir:  filepath.Join(binaries, "plugins"),
 		Standalone: true,
+		Config:     config,
 		Log:        log,
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/chartserver"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -30,6 +32,10 @@ type story struct {
 	client client.Client
 	out    io.Writer
 	table  *table
+	// registry has the chart of the helm example.
+	registry *chartserver.Registry
+	// containers: the cluster runs Pods.
+	containers bool
 }
 
 // tell has the examples carried out, updated and deleted, and shows what comes of them.
@@ -37,29 +43,37 @@ func (s *story) tell(ctx context.Context, targetKubeconfig []byte) error {
 	if err := s.createTarget(ctx, targetKubeconfig); err != nil {
 		return err
 	}
-	s.heading("Three DeployItems: test/examples/{mock,manifest,mistake}.yaml")
-	for _, file := range []string{"mock.yaml", "manifest.yaml", "mistake.yaml"} {
-		if err := s.apply(ctx, file); err != nil {
-			return err
-		}
-	}
-	if err := s.watch(ctx, finished, phases{"mock": succeeded, "manifest": succeeded, "mistake": failed}); err != nil {
+	if err := createContext(ctx, s.client, s.registry); err != nil {
 		return err
 	}
-	if err := s.showDeployed(ctx, "green", "3"); err != nil {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	if err := s.watch(ctx, finished, s.ends()); err != nil {
+		return err
+	}
+	if err := s.showDeployed(ctx, "green", "3", "good morning"); err != nil {
 		return err
 	}
 	if err := s.showMistake(ctx); err != nil {
 		return err
 	}
-	s.heading("An update: the ConfigMap's colour becomes red, the climbing rose is taken out of the item")
-	if err := s.update(ctx); err != nil {
+	s.heading("An update: the ConfigMap's colour becomes red, the climbing rose is taken out of its item, the shop greets in the evening")
+	if err := s.updateManifest(ctx); err != nil {
 		return err
 	}
-	if err := s.watch(ctx, finished, phases{"mock": succeeded, "manifest": succeeded, "mistake": failed}); err != nil {
+	if err := s.updateChart(ctx); err != nil {
 		return err
 	}
-	if err := s.showDeployed(ctx, "red", absent); err != nil {
+	if s.containers {
+		if err := s.updateContainer(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.watch(ctx, finished, s.ends()); err != nil {
+		return err
+	}
+	if err := s.showDeployed(ctx, "red", absent, "good evening"); err != nil {
 		return err
 	}
 	s.heading("A deletion: kubectl delete deployitems --all")
@@ -69,7 +83,31 @@ func (s *story) tell(ctx context.Context, targetKubeconfig []byte) error {
 	if err := s.watch(ctx, func(items []v1alpha1.DeployItem) bool { return len(items) == 0 }, phases{}); err != nil {
 		return err
 	}
-	return s.showDeployed(ctx, absent, absent)
+	return s.showDeployed(ctx, absent, absent, absent)
+}
+
+// ends are the phases that the items end with.
+func (s *story) ends() phases {
+	ends := phases{"mock": succeeded, "manifest": succeeded, "helm": succeeded, "mistake": failed}
+	if s.containers {
+		ends["container"] = succeeded
+	}
+	return ends
+}
+
+// begin creates the examples.
+func (s *story) begin(ctx context.Context) error {
+	names, count := []string{"mock", "manifest", "helm", "mistake"}, "Four"
+	if s.containers {
+		names, count = append(names, "container"), "Five"
+	}
+	s.heading(count + " DeployItems: test/examples/{" + strings.Join(names, ",") + "}.yaml")
+	for _, name := range names {
+		if err := s.apply(ctx, name+".yaml"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *story) heading(text string) {
@@ -99,6 +137,7 @@ func (s *story) apply(ctx context.Context, file string) error {
 	if err != nil {
 		return fmt.Errorf("read example: %w", err)
 	}
+	content = bytes.ReplaceAll(content, []byte(exampleRegistry), []byte(s.registry.Host()))
 	item := &v1alpha1.DeployItem{}
 	if err := yaml.UnmarshalStrict(content, item); err != nil {
 		return fmt.Errorf("read example %s: %w", file, err)
@@ -110,10 +149,43 @@ func (s *story) apply(ctx context.Context, file string) error {
 	return nil
 }
 
-// update changes the ConfigMap of the manifest example and leaves out its last manifest.
-func (s *story) update(ctx context.Context) error {
+// updateManifest changes the ConfigMap of the manifest example and leaves out its last manifest.
+func (s *story) updateManifest(ctx context.Context) error {
+	return s.update(ctx, "manifest", func(config map[string]any) error {
+		manifests, _, err := unstructured.NestedSlice(config, "manifests")
+		if err != nil || len(manifests) < 2 {
+			return errors.Join(errors.New("the example has fewer manifests than expected"), err)
+		}
+		first, ok := manifests[0].(map[string]any)
+		if !ok {
+			return errors.New("the example's first manifest is no object")
+		}
+		if err := unstructured.SetNestedField(first, "red", "manifest", "data", "colour"); err != nil {
+			return fmt.Errorf("change colour: %w", err)
+		}
+		config["manifests"] = manifests[:len(manifests)-1]
+		return nil
+	})
+}
+
+// updateChart changes a value of the helm example.
+func (s *story) updateChart(ctx context.Context) error {
+	return s.update(ctx, "helm", func(config map[string]any) error {
+		return unstructured.SetNestedField(config, "good evening", "values", "greeting")
+	})
+}
+
+// updateContainer changes an import value of the container example, so that it is run again.
+func (s *story) updateContainer(ctx context.Context) error {
+	return s.update(ctx, "container", func(config map[string]any) error {
+		return unstructured.SetNestedField(config, "good evening", "importValues", "greeting")
+	})
+}
+
+// update changes the provider configuration of an item.
+func (s *story) update(ctx context.Context, name string, change func(config map[string]any) error) error {
 	item := &v1alpha1.DeployItem{}
-	if err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "manifest"}, item); err != nil {
+	if err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, item); err != nil {
 		return fmt.Errorf("read deploy item: %w", err)
 	}
 	before := item.DeepCopy()
@@ -121,18 +193,10 @@ func (s *story) update(ctx context.Context) error {
 	if err := json.Unmarshal(item.Spec.Config.Raw, &config); err != nil {
 		return fmt.Errorf("read provider configuration: %w", err)
 	}
-	manifests, _, err := unstructured.NestedSlice(config, "manifests")
-	if err != nil || len(manifests) < 2 {
-		return errors.Join(errors.New("the example has fewer manifests than expected"), err)
+	if err := change(config); err != nil {
+		return err
 	}
-	first, ok := manifests[0].(map[string]any)
-	if !ok {
-		return errors.New("the example's first manifest is no object")
-	}
-	if err := unstructured.SetNestedField(first, "red", "manifest", "data", "colour"); err != nil {
-		return fmt.Errorf("change colour: %w", err)
-	}
-	config["manifests"] = manifests[:len(manifests)-1]
+	var err error
 	if item.Spec.Config.Raw, err = json.Marshal(config); err != nil {
 		return fmt.Errorf("write provider configuration: %w", err)
 	}
@@ -195,9 +259,9 @@ func finished(items []v1alpha1.DeployItem) bool {
 	})
 }
 
-// showDeployed shows what the manifest example has on the target, and what the items export, and checks the ConfigMap's colour
-// and the rose's height.
-func (s *story) showDeployed(ctx context.Context, colour, height string) error {
+// showDeployed shows what the examples have on the target, and what the items export, and checks the ConfigMap's colour, the rose's height
+// and the greeting of the chart.
+func (s *story) showDeployed(ctx context.Context, colour, height, greeting string) error {
 	fmt.Fprintln(s.out, "\nOn the target cluster:")
 	for _, object := range []struct {
 		group, version, kind, name string
@@ -206,6 +270,7 @@ func (s *story) showDeployed(ctx context.Context, colour, height string) error {
 	}{
 		{"", "v1", "ConfigMap", "settings", []string{"data", "colour"}, colour},
 		{"garden.example.org", "v1", "Rose", "climbing", []string{"spec", "height"}, height},
+		{"", "v1", "ConfigMap", "shop-plain-greeting", []string{"data", "greeting"}, greeting},
 	} {
 		found := &unstructured.Unstructured{}
 		found.SetGroupVersionKind(schema.GroupVersionKind{Group: object.group, Version: object.version, Kind: object.kind})
@@ -214,13 +279,13 @@ func (s *story) showDeployed(ctx context.Context, colour, height string) error {
 		got := absent
 		switch {
 		case gone(err):
-			fmt.Fprintf(s.out, "%-40s is not there\n", label)
+			fmt.Fprintf(s.out, "%-52s is not there\n", label)
 		case err != nil:
 			return fmt.Errorf("read %s: %w", object.kind, err)
 		default:
 			value, _, _ := unstructured.NestedFieldNoCopy(found.Object, object.path...)
 			got = fmt.Sprint(value)
-			fmt.Fprintf(s.out, "%-40s %s: %s\n", label, strings.Join(object.path, "."), got)
+			fmt.Fprintf(s.out, "%-52s %s: %s\n", label, strings.Join(object.path, "."), got)
 		}
 		if got != object.want {
 			return fmt.Errorf("%s %q was to have %q, but has %q", object.kind, object.name, object.want, got)

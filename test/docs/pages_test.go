@@ -51,7 +51,7 @@ func pages(t *testing.T) []string {
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found pages %v, error %v", found, err)
 	}
-	paths := []string{"README.md"}
+	paths := []string{"README.md", "SECURITY.md", "charts/pergola/README.md", "test/cluster/README.md"}
 	for _, path := range found {
 		paths = append(paths, filepath.Join("docs", filepath.Base(path)))
 	}
@@ -89,7 +89,9 @@ func TestObjects(t *testing.T) {
 // readObject reads an object strictly, and so the provider configuration of an item for the manifest deployer.
 func readObject(kind string, document []byte) error {
 	item := &v1alpha1.DeployItem{}
-	into, ok := map[string]any{"DeployItem": item, "DeployerRegistration": &v1alpha1.DeployerRegistration{}, "Target": &v1alpha1.Target{}}[kind]
+	into, ok := map[string]any{
+		"DeployItem": item, "DeployerRegistration": &v1alpha1.DeployerRegistration{}, "Target": &v1alpha1.Target{}, "Context": &v1alpha1.Context{},
+	}[kind]
 	if !ok {
 		return fmt.Errorf("expected a kind that this test knows")
 	}
@@ -141,6 +143,51 @@ func TestHookTypes(t *testing.T) {
 			t.Errorf("expected %s after the types before it, but found it at %d", hookType, found)
 		}
 		at = found
+	}
+}
+
+// TestIndex: each page is in the list of all pages, which the first page leads to.
+func TestIndex(t *testing.T) {
+	t.Parallel()
+	const index = "docs/README.md"
+	if !slices.Contains(linksOf(t, "README.md"), index) {
+		t.Errorf("README.md does not lead to %s", index)
+	}
+	listed := linksOf(t, index)
+	for _, path := range pages(t) {
+		if strings.HasPrefix(path, "docs/") && path != index && !slices.Contains(listed, path) {
+			t.Errorf("%s does not list %s", index, path)
+		}
+	}
+}
+
+// linksOf returns the files of the repository that a page links to.
+func linksOf(t *testing.T, from string) (files []string) {
+	t.Helper()
+	for _, found := range link.FindAllStringSubmatch(withoutBlocks(t, from), -1) {
+		files = append(files, filepath.Join(filepath.Dir(from), found[1]))
+	}
+	return files
+}
+
+// TestNamedTests: a test that a page names is in the file that the name links to.
+func TestNamedTests(t *testing.T) {
+	t.Parallel()
+	named := regexp.MustCompile(`\[((?:Test|Fuzz)\w+)\]\(([^)]+)\)`)
+	count := map[string]int{}
+	for _, from := range pages(t) {
+		for _, found := range named.FindAllStringSubmatch(page(t, from), -1) {
+			count[from]++
+			file := filepath.Join(filepath.Dir(from), found[2])
+			if !strings.Contains(page(t, file), "\nfunc "+found[1]+"(") {
+				t.Errorf("%s: there is no %s in %s", from, found[1], file)
+			}
+		}
+	}
+	for from, atLeast := range map[string]int{"SECURITY.md": 80, "docs/architecture.md": 20} {
+		if count[from] < atLeast {
+			t.Errorf("expected %s to name at least %d tests, but found %d", from, atLeast, count[from])
+		}
 	}
 }
 

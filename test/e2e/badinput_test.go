@@ -53,7 +53,7 @@ func TestBadInput(t *testing.T) {
 			reason:   "a value of the wrong type is an error that names its field",
 			item:     withTarget(newItem(namespace, "wrong-type", manifestType, strings.Replace(good, `"manage"`, `7`, 1)), "good"),
 			code:     v1alpha1.ErrorConfigurationProblem,
-			mentions: []string{"manifests[0].policy: expected a text, but found the number"},
+			mentions: []string{"manifests[0].policy: expected a text, but found a number"},
 		},
 		"missing-config": {
 			reason:   "an item without a configuration fails at once",

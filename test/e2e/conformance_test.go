@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"encoding/base64"
+	"fmt"
 	"path/filepath"
 	"testing"
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/test/charts"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -24,12 +27,22 @@ func TestBinariesConform(t *testing.T) {
 	for path, call := range map[string]sdktest.Call{
 		"plugins/mock":     {DeployItem: newItem(namespace, "mock", mockType, mockSucceeds)},
 		"plugins/manifest": {DeployItem: newItem(namespace, "manifest", manifestType, manifestConfig(configMap(namespace, "conform", "x"))), Target: target},
+		"plugins/helm":     {DeployItem: newItem(namespace, "helm", helmType, plainRelease(namespace, "conform")), Target: target},
 		"test/hello":       {DeployItem: newItem(namespace, "hello", "example.org/hello", `{"apiVersion":"example.org/v1","kind":"Hello","greeting":"hi"}`)},
 		"test/probe":       {DeployItem: newItem(namespace, "probe", probeType, probeConfig(t.TempDir()))},
 	} {
 		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
 			call.DeployItem.UID, call.JobID = "4f0c1c1e-0000-4000-8000-000000000000", "job"
 			sdktest.Conform(t, sdktest.Start(t, filepath.Join(binaries, path)), sdktest.Case{Name: "works", Call: call})
 		})
 	}
+}
+
+const helmType = "landscaper.gardener.cloud/helm"
+
+// plainRelease is a provider configuration of helm with the chart plain in it.
+func plainRelease(namespace, name string) string {
+	return fmt.Sprintf(`{"apiVersion":"helm.deployer.landscaper.gardener.cloud/v1alpha1","kind":"ProviderConfiguration",
+		"name":%q,"namespace":%q,"chart":{"archive":{"raw":%q}}}`, name, namespace, base64.StdEncoding.EncodeToString(charts.Pack("plain")))
 }

@@ -22,12 +22,20 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("the demo failed: %v\n%s", err, out)
 	}
 	for _, shown := range []string{
-		"data.colour: green", "spec.height: 3", `{"endpoint":"https://mock.example.org"}`,
+		"data.colour: green", "spec.height: 3", "data.greeting: good morning", `{"copies":1}`, `{"endpoint":"https://mock.example.org"}`,
 		`ERR_CONFIGURATION_PROBLEM`, `unknown field "manifest"`,
-		"data.colour: red", "is not there", "Done in",
+		"data.colour: red", "data.greeting: good evening", "is not there", "Done in",
 	} {
 		if !strings.Contains(out, shown) {
 			t.Errorf("the demo does not show %q:\n%s", shown, out)
+		}
+	}
+	// On a machine with a node there is a container item, which is run twice; else the demo says why not.
+	if !strings.Contains(out, "There will be no container item: ") {
+		for _, shown := range []string{`{"count":1}`, `{"count":2}`} {
+			if !strings.Contains(out, shown) {
+				t.Errorf("the demo does not show %q:\n%s", shown, out)
+			}
 		}
 	}
 }

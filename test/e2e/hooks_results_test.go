@@ -14,6 +14,9 @@ import (
 // soon lets a job that a hook asks for begin soon.
 const soon = "continuousReconcile: {minimumInterval: 1s}"
 
+// forHooks is an annotation whose change has the hooks of an item at rest asked again.
+const forHooks = "test.extensions.landscaper.gardener.cloud/look"
+
 // TestHookTimeout: a hook that hangs holds its own item back until it is over, and no others.
 func TestHookTimeout(t *testing.T) {
 	h := startTraced(t, []string{"tracer", "probe"}, "timeouts: {hook: 1s}")
@@ -239,13 +242,15 @@ func enforceJob(t *testing.T, h *traced) {
 	if err := os.WriteFile(file, []byte(first), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	annotate(t, item, "example.org/look", "again")
+	annotate(t, item, forHooks, "again")
 	item = waitFinishedAfter(t, item, first)
 
 	if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.JobID == "" {
 		t.Errorf("expected another job that succeeds, but found %s", describe(item))
 	}
-	annotate(t, item, "example.org/look", "once more")
+	asked := h.count(item, string(hook.ShouldReconcile))
+	annotate(t, item, forHooks, "once more")
+	h.waitCount(item, string(hook.ShouldReconcile), asked+1)
 	passTime(t, h.namespace)
 	if after := read(t, item); after.Status.JobID != item.Status.JobID || h.count(item, "Reconcile") != 2 {
 		t.Errorf("expected one job more, but found %d calls, %s", h.count(item, "Reconcile"), describe(after))

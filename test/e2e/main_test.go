@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,6 +19,8 @@ var (
 	controlPlane *testenv.ControlPlane
 	admin        client.Client
 	binaries     string
+	// hostKubeconfig is that of the hosts, which may do what the documentation and the chart allow them and nothing else.
+	hostKubeconfig string
 )
 
 // patience bounds how long a test waits for something that must happen.
@@ -30,7 +33,10 @@ func TestMain(m *testing.M) {
 		if binaries, err = testenv.Binaries(); err != nil {
 			return err
 		}
-		admin, err = c.Client()
+		if admin, err = c.Client(); err != nil {
+			return err
+		}
+		hostKubeconfig, err = c.HostKubeconfig(context.Background())
 		return err
 	}))
 }

@@ -82,6 +82,14 @@ func deployedBy(t *testing.T, mark int64, key client.ObjectKey) []string {
 	return slices.Compact(users)
 }
 
+// allowTokens lets hosts get tokens for the ServiceAccounts of a namespace.
+func allowTokens(t *testing.T, namespace string) {
+	t.Helper()
+	if err := controlPlane.AllowTokens(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestServiceAccountTargets: an item whose Target names a ServiceAccount is deployed, and deleted, by that ServiceAccount.
 func TestServiceAccountTargets(t *testing.T) {
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest")})
@@ -99,6 +107,7 @@ func TestServiceAccountTargets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace := newNamespace(t)
+			allowTokens(t, namespace)
 			createAccount(t, namespace, "deployer")
 			createInlineTarget(t, namespace, "my-target", content)
 			deployed := client.ObjectKey{Namespace: namespace, Name: "deployed"}
@@ -131,6 +140,7 @@ func TestServiceAccountTargets(t *testing.T) {
 func TestMissingServiceAccount(t *testing.T) {
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest")})
 	namespace := newNamespace(t)
+	allowTokens(t, namespace)
 	createInlineTarget(t, namespace, "my-target", map[string]any{
 		"selfConfig": map[string]any{"serviceAccount": map[string]any{"name": "deployer"}},
 	})

@@ -244,7 +244,7 @@ func TestLockedPlugins(t *testing.T) {
 	replacePlugin(t, dir, "mock")
 	pergola(t, "plugins", "verify", dir, "--config", config, "--run-dir", run).expect(t, 1,
 		"manifest: good", "mock: BAD", "its sha256 is", "it is not the file that was locked", "not checked")
-	pergola(t, "plugins", "list", "--plugin-dir", dir, "--config", config, "--run-dir", run).expect(t, 0, "Refused", "it is not the file that was locked")
+	pergola(t, "plugins", "list", "--plugin-dir", dir, "--config", config, "--run-dir", run).expect(t, 1, "Refused", "it is not the file that was locked", "1 of 2 plugins do not run: mock")
 	pergola(t, "plugins", "reload", "--run-dir", run).expect(t, 1, "mock: not reloaded", "it is not the file that was locked")
 	if p := listPlugins(t, run)["mock"]; p.State != "Running" || p.SHA256 != before.SHA256 {
 		t.Errorf("what was locked does not go on: %+v", p)
@@ -406,7 +406,7 @@ func TestAttach(t *testing.T) {
 	pergola(t, "plugins", "run", "--attach", address, "--run-dir", run, "--item", item).expect(t, 0, "succeeded")
 	pergola(t, "plugins", "verify", "--attach", address, "--run-dir", run, "--item", item).expect(t, 0, address+": good")
 	pergola(t, "plugins", "run", "--attach", "/no/address", "--run-dir", run, "--item", item).expect(t, 1, `unix:///`, `found "/no/address"`)
-	pergola(t, "plugins", "verify", "--attach", address, "dir").expect(t, 1, "found both")
+	pergola(t, "plugins", "verify", "--attach", address, "dir").expect(t, 2, "found both")
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "mock"), RunDir: run, Args: []string{"--attach", address}})
 	namespace := newNamespace(t)
 	carryOut(t, newItem(namespace, "hello", helloType, helloConfig), v1alpha1.DeployItemPhaseSucceeded)

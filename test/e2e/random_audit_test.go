@@ -206,7 +206,7 @@ func (h *history) between(earlier, later *write) *write {
 		return nil
 	}
 	for _, w := range h.refused {
-		if w.ResponseStatus.Code != gatewayTimeout || w.Verb != "patch" || requestedVersion(w) != earlier.after.ResourceVersion {
+		if !w.abandoned() || w.Verb != "patch" || requestedVersion(w) != earlier.after.ResourceVersion {
 			continue
 		}
 		result := document(earlier.ResponseObject)
@@ -227,8 +227,17 @@ func (h *history) between(earlier, later *write) *write {
 	return nil
 }
 
-// gatewayTimeout is what the audit log has for a request whose client has gone.
-const gatewayTimeout = 504
+// What the audit log has for a request whose client has gone: the first one, or the second one if the storage notices it before the server does.
+const (
+	gatewayTimeout = 504
+	internalError  = 500
+)
+
+// abandoned tells whether nobody has waited for the answer: the host was killed. Whether the write was carried out is not known.
+func (w *write) abandoned() bool {
+	return w.ResponseStatus.Code == gatewayTimeout ||
+		w.ResponseStatus.Code == internalError && strings.Contains(strings.ToLower(w.ResponseStatus.Message), "context canceled")
+}
 
 // requestedVersion is the version that a request is for, if it says so.
 func requestedVersion(w *write) string {

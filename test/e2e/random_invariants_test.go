@@ -76,12 +76,15 @@ func checkCondition(w *write, report report) {
 
 // checkRefused: a write of the host is refused because somebody else was faster, or has no answer because the host was killed.
 func (h *history) checkRefused(w *write, report report) {
+	if len(w.RequestObject) == 0 && w.ResponseStatus.Code == internalError {
+		return // the host was killed in the middle of sending it
+	}
 	var body v1alpha1.DeployItem
 	if err := json.Unmarshal(w.RequestObject, &body); err != nil || body.ResourceVersion == "" {
 		report(w, "the refused write is not conditional: %s", w.RequestObject)
 	}
-	if code := w.ResponseStatus.Code; code != 409 && code != 404 && code != gatewayTimeout {
-		report(w, "the write was refused with code %d", code)
+	if code := w.ResponseStatus.Code; code != 409 && code != 404 && !w.abandoned() {
+		report(w, "the write was refused with code %d: %s", code, w.ResponseStatus.Message)
 	}
 }
 

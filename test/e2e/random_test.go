@@ -2,10 +2,13 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -47,16 +50,19 @@ func TestRandomInterleavings(t *testing.T) {
 	calls := readTrace(t, d.trace)
 	d.checkForeignItems(log)
 	histories := newHistories(log, d.names, calls)
-	violations := 0
 	for _, h := range histories {
 		if found := h.check(); len(found) > 0 {
-			violations += len(found)
+			d.violations = append(d.violations, found...)
 			t.Errorf("deploy item %s:\n%s", h.name, h.describe(found))
 		}
 	}
 	d.reportCoverage(histories, calls)
-	if violations > 0 {
-		t.Errorf("%d violations with -random.seed=%d", violations, d.seed)
+}
+
+// conclude says at last what is wrong: the logs of all the hosts are long, and of long logs the end is what one gets to see.
+func (d *disorder) conclude() {
+	if d.t.Failed() {
+		d.t.Logf("with -random.seed=%d: done %v, last waited for: %s, violations: %s", d.seed, d.done, d.awaited, strings.Join(d.violations, "\n"))
 	}
 }
 
@@ -74,6 +80,8 @@ type disorder struct {
 	mark                  int64
 	jobs                  int            // that were set
 	done                  map[string]int // actions by their names
+	awaited               string         // what the test waits for, and what it has seen of it last
+	violations            []string
 }
 
 func newDisorder(t *testing.T) *disorder {
@@ -99,6 +107,7 @@ func newDisorder(t *testing.T) *disorder {
 	for _, how := range []string{"annotated", "plain", "lying"} {
 		d.foreign = append(d.foreign, fmt.Sprintf("%s-foreign-%s", run, how))
 	}
+	t.Cleanup(d.conclude) // before any host is started, and so after all have told their logs
 	d.createNamespace()
 	return d
 }
@@ -173,15 +182,19 @@ func (d *disorder) stopHost() {
 	}
 }
 
-// killPlugin kills the plugin if it runs.
+// killPlugin kills the plugin if it runs. It crashes by itself, too, and may have done so since.
 func (d *disorder) killPlugin(string) {
 	children, err := d.host.Children()
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	for _, child := range children["chaos"] {
-		kill(d.t, child)
-		d.did("kill plugin")
+		switch err := syscall.Kill(child, syscall.SIGKILL); {
+		case err == nil:
+			d.did("kill plugin")
+		case !errors.Is(err, syscall.ESRCH):
+			d.t.Fatal(err)
+		}
 	}
 }
 
@@ -189,13 +202,17 @@ func (d *disorder) killPlugin(string) {
 // only sees deletions through.
 func (d *disorder) comeToRest() {
 	touch(d.t, filepath.Join(d.dir, "calm"))
+	calm := time.Now()
 	d.ensureContext()
 	triggered := map[string]bool{}
 	for _, name := range d.names {
 		eventually(d.t, "deploy item "+name+" to come to rest", func(ctx context.Context) (string, error) {
-			return d.unrest(ctx, name, triggered)
+			what, err := d.unrest(ctx, name, triggered)
+			d.awaited = fmt.Sprintf("rest of deploy item %s: %s %v", name, what, err)
+			return what, err
 		})
 	}
+	d.t.Logf("at rest after %s", time.Since(calm))
 }
 
 // reportCoverage fails a test in which hardly anything has happened.

@@ -22,7 +22,10 @@ import (
 type request struct {
 	Verb, RequestURI, UserAgent string
 	ObjectRef                   struct{ Resource, Subresource, Namespace, Name string }
-	ResponseStatus              struct{ Code int }
+	ResponseStatus              struct {
+		Code    int
+		Message string
+	}
 }
 
 func (r request) String() string {

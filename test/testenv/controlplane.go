@@ -1,11 +1,16 @@
 package testenv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,6 +43,9 @@ rules:
 - level: Metadata
 `
 
+// startTimeout is how long an API server or its etcd may take to start, on a machine that is busy with something else.
+const startTimeout = 2 * time.Minute
+
 // ControlPlane is a kube-apiserver with its etcd, on loopback, with Pergola's CustomResourceDefinitions.
 type ControlPlane struct {
 	// Config of its administrator.
@@ -50,8 +58,18 @@ type ControlPlane struct {
 	env *envtest.Environment
 }
 
+// ControlPlaneOption changes a control plane before it is started.
+type ControlPlaneOption func(*envtest.Environment)
+
+// WithoutAuditLog keeps no audit log, which grows with each request.
+func WithoutAuditLog() ControlPlaneOption {
+	return func(env *envtest.Environment) {
+		env.ControlPlane.GetAPIServer().Configure().Disable("audit-policy-file").Disable("audit-log-path").Disable("audit-log-mode")
+	}
+}
+
 // StartControlPlane starts a control plane that keeps its files in dir. It must be stopped.
-func StartControlPlane(ctx context.Context, dir string) (*ControlPlane, error) {
+func StartControlPlane(ctx context.Context, dir string, options ...ControlPlaneOption) (*ControlPlane, error) {
 	assets, err := Assets(ctx)
 	if err != nil {
 		return nil, err
@@ -68,9 +86,10 @@ func StartControlPlane(ctx context.Context, dir string) (*ControlPlane, error) {
 		AuditLog:   filepath.Join(dir, "audit.log"),
 		Kubeconfig: filepath.Join(dir, "kubeconfig"),
 		env: &envtest.Environment{
-			BinaryAssetsDirectory: assets,
-			CRDs:                  definitions,
-			ErrorIfCRDPathMissing: true,
+			BinaryAssetsDirectory:    assets,
+			ControlPlaneStartTimeout: startTimeout,
+			CRDs:                     definitions,
+			ErrorIfCRDPathMissing:    true,
 		},
 	}
 	server := c.env.ControlPlane.GetAPIServer()
@@ -78,6 +97,14 @@ func StartControlPlane(ctx context.Context, dir string) (*ControlPlane, error) {
 		Append("audit-policy-file", policy).
 		Append("audit-log-path", c.AuditLog).
 		Append("audit-log-mode", "blocking-strict")
+	// Its own directory, so that it is the same server with the same certificates after a restart.
+	server.CertDir = filepath.Join(dir, "apiserver")
+	if err := os.Mkdir(server.CertDir, 0o700); err != nil {
+		return nil, fmt.Errorf("create directory of the API server: %w", err)
+	}
+	for _, option := range options {
+		option(c.env)
+	}
 	c.env.ControlPlane.Etcd = &envtest.Etcd{}
 	c.env.ControlPlane.Etcd.Configure().Append("unsafe-no-fsync", "true")
 	if c.Config, err = c.env.Start(); err != nil {
@@ -98,6 +125,29 @@ func (c *ControlPlane) Stop() error {
 	return nil
 }
 
+// RestartAPIServer kills the API server and starts it again at the same address, with all that it knows. It returns once the API server works.
+func (c *ControlPlane) RestartAPIServer() error {
+	server := c.env.ControlPlane.GetAPIServer()
+	children, err := Children(os.Getpid())
+	if err != nil {
+		return fmt.Errorf("restart the API server: %w", err)
+	}
+	for _, pid := range slices.Concat(slices.Collect(maps.Values(children))...) { // its program may be one of several names
+		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err != nil || !bytes.Contains(command, []byte("--cert-dir="+server.CertDir)) {
+			continue
+		}
+		// Asked to end, it waits for its watches for longer than anybody wants to wait for it.
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("kill the API server: %w", err)
+		}
+	}
+	if err := errors.Join(server.Stop(), server.Start()); err != nil {
+		return fmt.Errorf("restart the API server: %w", err)
+	}
+	return nil
+}
+
 // Client returns a client of the administrator that knows Kubernetes' own types and Landscaper's.
 func (c *ControlPlane) Client() (client.WithWatch, error) {
 	scheme, err := Scheme()
@@ -111,9 +161,9 @@ func (c *ControlPlane) Client() (client.WithWatch, error) {
 	return cl, nil
 }
 
-// addUser makes a user of the cluster who may do everything, and returns the user's kubeconfig.
-func (c *ControlPlane) addUser(name string) ([]byte, error) {
-	user, err := c.env.AddUser(envtest.User{Name: name, Groups: []string{"system:masters"}}, nil)
+// addUser makes a user of the cluster, and returns the user's kubeconfig.
+func (c *ControlPlane) addUser(name string, groups ...string) ([]byte, error) {
+	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("add user %s: %w", name, err)
 	}

@@ -190,7 +190,10 @@ func (h *Host) Kill() error {
 func (h *Host) Pid() int { return h.cmd.Process.Pid }
 
 // Children are the process ids of the host's children, by the base name of their program.
-func (h *Host) Children() (map[string][]int, error) {
+func (h *Host) Children() (map[string][]int, error) { return Children(h.Pid()) }
+
+// Children are the process ids of a process's children, by the base name of their program.
+func Children(of int) (map[string][]int, error) {
 	children := map[string][]int{}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -204,7 +207,7 @@ func (h *Host) Children() (map[string][]int, error) {
 		var pid, parent int
 		var state string
 		rest := string(content[strings.LastIndexByte(string(content), ')')+1:])
-		if _, err := fmt.Sscanf(rest, "%s %d", &state, &parent); err != nil || parent != h.Pid() || state == "Z" {
+		if _, err := fmt.Sscanf(rest, "%s %d", &state, &parent); err != nil || parent != of || state == "Z" {
 			continue
 		}
 		if _, err := fmt.Sscanf(filepath.Base(filepath.Dir(path)), "%d", &pid); err != nil {
@@ -229,11 +232,19 @@ type logTail struct {
 	found bool
 }
 
+// maxLog is how much of a log is kept, give or take half: a host may run for hours.
+const maxLog = 64 << 20
+
 var listenAddress = regexp.MustCompile(`"listenAddress":"([^"]+)"`)
 
 func (l *logTail) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.lines.Len() > maxLog {
+		latest := l.lines.String()[maxLog/2:]
+		l.lines.Reset()
+		l.lines.WriteString(latest)
+	}
 	l.lines.Write(p)
 	if !l.found {
 		scanner := bufio.NewScanner(strings.NewReader(l.lines.String()))

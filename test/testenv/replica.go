@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -19,7 +18,7 @@ import (
 const endPoll = 10 * time.Millisecond
 
 // Replica is a host that takes itself for a pod. The Pod is an object and nothing else: no kubelet runs it, and its phase stays
-// Pending. The replica is a user of its own, who has the pod's name, so that the audit log tells replicas apart.
+// Pending.
 type Replica struct {
 	*Host
 	// Pod that the replica takes itself for.
@@ -28,31 +27,38 @@ type Replica struct {
 	client client.Client
 }
 
-// NewPod returns a Pod that is there, and that nobody runs.
+// NewPod returns a Pod that is there, and that nobody runs, even where there is a node.
 func NewPod(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "pergola", Image: "none"}}},
+		Spec: corev1.PodSpec{
+			Containers:      []corev1.Container{{Name: "pergola", Image: "none"}},
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: "test.pergola.dev/never"}},
+		},
 	}
 }
 
-// StartReplica creates the Pod that o names, which must not be there, and starts a host in its name; o.Kubeconfig is not used. It
-// returns as soon as the host listens for health checks, before it is ready. The host must be stopped; the Pod is not deleted with it.
+// StartReplica is StartReplicaWith as a user of its own who has the pod's name, so that the audit log tells replicas apart, and may do what
+// HostRights allow; o.Kubeconfig is not used.
 func StartReplica(ctx context.Context, c *ControlPlane, o HostOptions) (*Replica, error) {
 	cl, err := c.Client()
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, err := c.addUser(o.PodName)
-	if err != nil {
+	if err := c.AllowReplicas(ctx, o.PodNamespace); err != nil {
 		return nil, err
 	}
-	o.Kubeconfig = filepath.Join(filepath.Dir(c.Kubeconfig), "kubeconfig-"+o.PodName)
-	if err := os.WriteFile(o.Kubeconfig, kubeconfig, 0o600); err != nil {
-		return nil, fmt.Errorf("write kubeconfig of replica %s: %w", o.PodName, err)
+	if o.Kubeconfig, err = c.kubeconfigOf(o.PodName); err != nil {
+		return nil, err
 	}
-	r := &Replica{Pod: NewPod(o.PodNamespace, o.PodName), client: cl}
-	if err := cl.Create(ctx, r.Pod); err != nil {
+	return StartReplicaWith(ctx, cl, o)
+}
+
+// StartReplicaWith creates the Pod that o names, which must not be there, with an administrator's client, and starts a host in its name. It
+// returns as soon as the host listens for health checks, before it is ready. The host must be stopped; the Pod is not deleted with it.
+func StartReplicaWith(ctx context.Context, admin client.Client, o HostOptions) (_ *Replica, err error) {
+	r := &Replica{Pod: NewPod(o.PodNamespace, o.PodName), client: admin}
+	if err := admin.Create(ctx, r.Pod); err != nil {
 		return nil, fmt.Errorf("create pod of replica %s: %w", o.PodName, err)
 	}
 	if r.Host, err = StartHost(ctx, o); err != nil {

@@ -24,6 +24,10 @@ func TestReadItem(t *testing.T) {
 	if item.Namespace != "default" || item.UID == "" || item.Generation != 1 {
 		t.Errorf("expected what an item has in a cluster, but found %+v", item.ObjectMeta)
 	}
+	item, err = readItem(writeFile(t, "item.yaml", "# a comment\n---\n"+itemHead+"metadata: {name: a}\nspec: {type: t}\n---\n"))
+	if err != nil || item.Name != "a" {
+		t.Errorf("expected empty documents to be passed over, but found %+v (%v)", item, err)
+	}
 	item, err = readItem(writeFile(t, "item.yaml", itemHead+"metadata: {name: a, namespace: b, uid: c, generation: 4}\nspec: {type: t}\n"))
 	if err != nil || item.Namespace != "b" || item.UID != "c" || item.Generation != 4 {
 		t.Errorf("expected what the item says, but found %+v (%v)", item.ObjectMeta, err)
@@ -35,6 +39,7 @@ func TestReadItem(t *testing.T) {
 		itemHead + "metadata: {name: a}\n":       "spec.type is missing",
 		itemHead + "metadata: {name: a}\nx: y\n": `unknown field "x"`,
 		"{":                                      "read ",
+		itemHead + "metadata: {name: a}\nspec: {type: t}\n---\n" + itemHead: "expected one object, but found several",
 	} {
 		path := writeFile(t, "item.yaml", text)
 		if _, err := readItem(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
@@ -104,6 +109,41 @@ func TestTarget(t *testing.T) {
 	}
 	if strings.Contains(content["kubeconfig"], "other-secret") {
 		t.Error("the plugin gets the credentials of another context")
+	}
+}
+
+func TestOtherTargets(t *testing.T) {
+	t.Parallel()
+	path := kubeconfig(t, "token: secret")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "ca"), []byte("authority"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	targets, err := (&callFlags{others: []string{"a=" + path, "b=" + path}}).otherTargets("ns")
+	if err != nil || len(targets) != 2 {
+		t.Fatalf("expected two Targets, but found %v (%v)", targets, err)
+	}
+	for name, target := range targets {
+		if target.Target.Name != name || target.Target.Namespace != "ns" || !strings.Contains(target.Content, "secret") {
+			t.Errorf("%s: found %+v", name, target)
+		}
+	}
+	for want, others := range map[string][]string{
+		`expected NAME=FILE, but found "a"`:      {"a"},
+		`expected NAME=FILE, but found "=file"`:  {"=file"},
+		`expected NAME=FILE, but found "a="`:     {"a="},
+		`the Target "a" is there twice`:          {"a=" + path, "a=" + path},
+		"--other-target b: open /no/where":       {"b=/no/where"},
+		"fetches its credentials, which no Targ": {"c=" + kubeconfig(t, "exec: {apiVersion: client.authentication.k8s.io/v1, command: rm, interactiveMode: Never}")},
+	} {
+		if strings.HasPrefix(want, "fetches") {
+			dir := filepath.Dir(strings.TrimPrefix(others[0], "c="))
+			if err := os.WriteFile(filepath.Join(dir, "ca"), []byte("authority"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := (&callFlags{others: others}).otherTargets("ns"); got != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("expected an error with %q, but found %v: %v", want, got, err)
+		}
 	}
 }
 

@@ -11,8 +11,14 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/credentials"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/terminal"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // defaultPoll is when a plugin is called again that names no time, as in a host.
@@ -23,8 +29,12 @@ type enactment struct {
 	plugin *plugin.Plugin
 	op     plugin.Operation
 	call   plugin.Call
-	state  *stateFile
-	say    *narrator
+	// others are the Targets beside that of the call, by their names.
+	others map[string]*v1alpha1.ResolvedTarget
+	// secrets are those that the plugin may ask for, and that the Context names.
+	secrets fileSecrets
+	state   *stateFile
+	say     *narrator
 	// woken tells of items that may have moved on.
 	woken <-chan [2]string
 	// again calls the plugin as long as the job is in progress.
@@ -60,6 +70,9 @@ func (e *enactment) carryOut(ctx context.Context) error {
 
 // check tells what is wrong with an outcome that a host would not take.
 func check(outcome *plugin.Outcome) error {
+	if err := contract.CheckReported(outcome.Conditions); err != nil {
+		return err
+	}
 	if outcome.Succeeded == nil || outcome.Succeeded.Exports == nil {
 		return nil
 	}
@@ -132,6 +145,25 @@ func (e *enactment) SaveProviderStatus(_ context.Context, document []byte) error
 	return nil
 }
 
+// ResolveTarget implements plugin.Observer.
+func (e *enactment) ResolveTarget(_ context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
+	if target := e.others[name]; target != nil {
+		return target, nil
+	}
+	if own := e.call.Target; own != nil && own.Target.Name == name {
+		return own, nil
+	}
+	return nil, plugin.Error{
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "ResolveOtherTarget", Reason: contract.ReasonTargetNotFound,
+		Message: fmt.Sprintf("Target %q: there is no such Target; give the kubeconfig of its cluster with --other-target %[1]s=FILE", name),
+	}
+}
+
+// ResolveRegistryCredentials implements plugin.Observer.
+func (e *enactment) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
+	return credentials.Named(ctx, e.secrets, e.call.DeployItem.Namespace, secret)
+}
+
 // Event implements plugin.Observer.
 func (e *enactment) Event(warning bool, reason, message string) {
 	e.say.event(warning, reason, message)
@@ -151,7 +183,7 @@ func (n *narrator) tell(kind, text string, value any) {
 	if n.json {
 		line, err = json.Marshal(map[string]any{kind: value})
 	} else {
-		line = fmt.Appendf(nil, "%-15s %s", kind, printable(text))
+		line = fmt.Appendf(nil, "%-15s %s", kind, terminal.Printable(text))
 	}
 	if err == nil {
 		_, err = n.out.Write(append(line, '\n'))
@@ -179,6 +211,10 @@ func (n *narrator) saved(document []byte) {
 func (n *narrator) outcome(o *plugin.Outcome) error {
 	if o.ProviderStatus != nil {
 		n.saved(o.ProviderStatus)
+	}
+	for _, c := range o.Conditions {
+		n.tell("condition", fmt.Sprintf("%s is %s: %s: %s", c.Type, c.Status, c.Reason, c.Message),
+			map[string]string{"type": string(c.Type), "status": string(c.Status), "reason": c.Reason, "message": c.Message})
 	}
 	switch {
 	case o.Succeeded != nil:

@@ -12,9 +12,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -127,6 +130,54 @@ func TestSaveIsForTheNextCall(t *testing.T) {
 	}
 }
 
+// A plugin gets what --other-target names, and the item's own Target by its name, too.
+func TestResolveOtherTarget(t *testing.T) {
+	t.Parallel()
+	e := newEnactment(t, plugin.Reconcile)
+	target := func(name string) *v1alpha1.ResolvedTarget {
+		return &v1alpha1.ResolvedTarget{Target: &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Name: name}}}
+	}
+	other, own := target("other"), target("own")
+	e.others, e.call.Target = map[string]*v1alpha1.ResolvedTarget{"other": other}, own
+	for name, want := range map[string]*v1alpha1.ResolvedTarget{"other": other, "own": own} {
+		if got, err := e.ResolveTarget(t.Context(), name); got != want || err != nil {
+			t.Errorf("%s: found %v (%v)", name, got, err)
+		}
+	}
+	e.call.Target = nil
+	_, err := e.ResolveTarget(t.Context(), "own")
+	var problem plugin.Error
+	if !errors.As(err, &problem) || problem.Reason != "NoTargetFound" || len(problem.Codes) != 1 || !strings.Contains(problem.Message, "--other-target own=FILE") {
+		t.Errorf("expected to hear what to do, but found: %v", err)
+	}
+}
+
+// A plugin gets the credentials of what --secret names, as from a host.
+func TestResolveRegistryCredentials(t *testing.T) {
+	t.Parallel()
+	const config = `{"auths":{"r.example.org":{"auth":"bWU6c2VjcmV0"}}}`
+	flags := &callFlags{secrets: []string{writeFile(t, "secret.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: pull}, stringData: {.dockerconfigjson: '"+config+"'}}")}}
+	secrets, err := flags.readSecrets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEnactment(t, plugin.Reconcile)
+	e.call.DeployItem.Namespace, e.secrets = "shop", secrets
+	want := &sdk.RegistryCredentials{Secret: "pull", DockerConfig: []byte(config)}
+	got, err := e.ResolveRegistryCredentials(t.Context(), types.NamespacedName{Namespace: "shop", Name: "pull"})
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("credentials: %v (-want +got):\n%s", err, diff)
+	}
+	all, err := flags.registries(t.Context(), "shop")
+	if diff := cmp.Diff(map[string]*sdk.RegistryCredentials{"pull": want}, all); diff != "" || err != nil {
+		t.Errorf("all credentials: %v (-want +got):\n%s", err, diff)
+	}
+	gone, err := e.ResolveRegistryCredentials(t.Context(), types.NamespacedName{Name: "gone"})
+	if err != nil || !strings.Contains(gone.Problem, `there is no Secret "shop/gone"`) {
+		t.Errorf("expected to hear what is missing, but found %v, %v", gone, err)
+	}
+}
+
 func TestWait(t *testing.T) {
 	t.Parallel()
 	woken := make(chan [2]string)
@@ -162,6 +213,10 @@ func TestCheck(t *testing.T) {
 			t.Errorf("exports %s: %v", exports, err)
 		}
 	}
+	reserved := &plugin.Outcome{Succeeded: &plugin.Succeeded{}, Conditions: []sdk.Condition{{Type: "Ready", Status: v1alpha1.ConditionTrue, Reason: "R"}}}
+	if err := check(reserved); err == nil || !strings.Contains(err.Error(), "Ready") {
+		t.Errorf("a condition of the host's: expected it to be refused, but found: %v", err)
+	}
 	for _, outcome := range []*plugin.Outcome{{Succeeded: &plugin.Succeeded{}}, {InProgress: &plugin.InProgress{}}, {Errors: []plugin.Error{{}}}} {
 		if err := check(outcome); err != nil {
 			t.Errorf("%+v: %v", outcome, err)
@@ -180,7 +235,7 @@ func narrate(t *testing.T, asJSON bool) string {
 	n.saved([]byte(`{"kind":"Status"}`))
 	for _, o := range []*plugin.Outcome{
 		{Succeeded: &plugin.Succeeded{Exports: []byte(`{"a":1}`)}, ProviderStatus: []byte(`{"kind":"Last"}`)},
-		{Succeeded: &plugin.Succeeded{}},
+		{Succeeded: &plugin.Succeeded{}, Conditions: []sdk.Condition{{Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired", Message: "spec.replicas\x1b[31m"}}},
 		{InProgress: &plugin.InProgress{WaitingFor: "Deployment a", PollAfter: 90 * time.Second}},
 		{InProgress: &plugin.InProgress{}},
 		{Errors: []plugin.Error{

@@ -28,16 +28,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/pergola-deploy/pergola/host/internal/collect"
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/control"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/job"
+	"github.com/pergola-deploy/pergola/host/internal/journal"
+	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/registration"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/rundir"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/host/internal/tracing"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -102,7 +106,10 @@ func runHost(ctx context.Context, flags *hostFlags, settings *config.HostConfigu
 	if err != nil {
 		return err
 	}
-	h := &host{flags: flags, settings: settings, replicas: replicas, log: log, level: level, hangUps: hangUps}
+	h := &host{
+		flags: flags, settings: settings, replicas: replicas, log: log, level: level, hangUps: hangUps,
+		journal: journal.New(journal.Limits{}), jobMetrics: telemetry.NewJobMetrics(),
+	}
 	if err := h.setUp(ctx, cluster, podCluster); err != nil {
 		return errors.Join(err, h.discard(ctx))
 	}
@@ -125,7 +132,11 @@ type host struct {
 	// registrations have the HTTP hooks.
 	registrations *registration.Registry
 	jobs          *job.Setter // nil if the host sets no jobs
+	leftovers     *collect.Collector
 	control       *control.Server
+	journal       *journal.Journal
+	jobMetrics    *telemetry.JobMetrics
+	tracer        *tracing.Tracer // nil without traces
 }
 
 // setUp makes everything that the host consists of, and starts nothing.
@@ -141,22 +152,28 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	if err := h.registerHTTPHooks(cluster); err != nil {
 		return err
 	}
+	if err := h.trace(ctx); err != nil {
+		return err
+	}
 	h.deployItems = controller.New(h.manager, controller.Options{
-		Identity:        h.settings.Identity,
-		Workers:         h.settings.Workers,
-		PluginWorkers:   pluginWorkers(h.settings),
-		AbortTimeout:    h.settings.Timeouts.Abort.Duration,
-		MaxCrashes:      h.settings.MaxPluginCrashes,
-		HookTimeout:     h.settings.Timeouts.Hook.Duration,
-		MinimumInterval: h.settings.ContinuousReconcile.MinimumInterval.Duration,
-		Jitter:          h.settings.ContinuousReconcile.Jitter.Duration,
-		HTTPHooks:       h.registrations,
-		Selectors:       selectors,
-		DefaultContext:  h.flags.standalone,
-		Log:             h.log,
+		Identity:             h.settings.Identity,
+		Workers:              h.settings.Workers,
+		PluginWorkers:        pluginWorkers(h.settings),
+		AbortTimeout:         h.settings.Timeouts.Abort.Duration,
+		MaxCrashes:           h.settings.MaxPluginCrashes,
+		HookTimeout:          h.settings.Timeouts.Hook.Duration,
+		MinimumInterval:      h.settings.ContinuousReconcile.MinimumInterval.Duration,
+		Jitter:               h.settings.ContinuousReconcile.Jitter.Duration,
+		HTTPHooks:            h.registrations,
+		Selectors:            selectors,
+		DefaultContext:       h.flags.standalone,
+		TargetServiceAccount: h.settings.TargetServiceAccount,
+		JobEnded:             func(plugin string) { h.leftovers.JobEnded(plugin) },
+		Observed:             h.observers(),
+		Log:                  h.log,
 	})
 	h.deployItems.OnServe(h.served)
-	if err := h.openPlugins(ctx); err != nil {
+	if err := h.openPlugins(ctx, podCluster); err != nil {
 		return err
 	}
 	h.deployItems.SetPlugins(h.plugins)
@@ -167,6 +184,9 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 		if err := h.setJobs(); err != nil {
 			return err
 		}
+	}
+	if err := h.collectLeftovers(); err != nil {
+		return err
 	}
 	if err := h.manager.Add(h.deployItems); err != nil {
 		return fmt.Errorf("set up the host: %w", err)
@@ -183,6 +203,7 @@ func (h *host) discard(ctx context.Context) error {
 	if h.runDir != nil {
 		errs = append(errs, h.runDir.Close())
 	}
+	h.endTraces(ctx)
 	return errors.Join(errs...)
 }
 
@@ -213,7 +234,9 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 	err := errors.Join(
 		h.replicas.measureAutoscalers(h.manager, podCluster, ownPod()),
 		metrics.Registry.Register(telemetry.NewPluginCollector(h.plugins.Status)),
-		metrics.Registry.Register(telemetry.NewWorkerCollector(h.deployItems.Workers)))
+		metrics.Registry.Register(telemetry.NewWorkerCollector(h.deployItems.Workers)),
+		metrics.Registry.Register(h.jobMetrics),
+		h.measureMemory(ctx))
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
 	}
@@ -227,7 +250,7 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 	if err := h.manager.Add(endpoints); err != nil {
 		return fmt.Errorf("set up the host: %w", err)
 	}
-	return nil
+	return errors.Join(h.serveProfiles(ctx), h.serveStatusPage(ctx))
 }
 
 // run starts everything and stops it in reverse: the plugins outlive those who call them, and the sign of life of this replica, without
@@ -248,6 +271,7 @@ func (h *host) run(ctx context.Context) error {
 	endPlugins()
 	err = errors.Join(err, <-pluginsEnded)
 	endReplicas()
+	h.endTraces(ctx)
 	return errors.Join(err, <-replicasEnded, h.runDir.Close())
 }
 
@@ -285,21 +309,35 @@ func newLogger(settings config.Log) (*slog.Logger, slog.Level, error) {
 }
 
 func clusterConfig(kubeconfig string, limits config.Client) (*rest.Config, error) {
+	cluster, err := findCluster(kubeconfigLoader(kubeconfig, nil))
+	if err != nil {
+		return nil, err
+	}
+	cluster.UserAgent = controller.UserAgent + "/" + version
+	cluster.WarningHandler = rest.NoWarnings{} // such as the one about Landscaper's finalizer, with each job
+	cluster.Wrap(observe.Transport)
+	cluster.QPS = -1 // no limit
+	if limits.Limited() {
+		// Shared: from QPS and Burst each client of one kind of object would make a limit of its own.
+		cluster.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(float32(limits.QPS), limits.Burst)
+	}
+	return cluster, nil
+}
+
+// kubeconfigLoader finds a kubeconfig as kubectl does: the one that is named, or those of $KUBECONFIG, or the one in the home directory.
+func kubeconfigLoader(named string, overrides *clientcmd.ConfigOverrides) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	cluster, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	rules.ExplicitPath = named
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+}
+
+func findCluster(loader clientcmd.ClientConfig) (*rest.Config, error) {
+	cluster, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, errors.New("find the cluster: there is no kubeconfig; name one with --kubeconfig or $KUBECONFIG")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster: %w", err)
-	}
-	cluster.UserAgent = controller.UserAgent + "/" + version
-	cluster.WarningHandler = rest.NoWarnings{} // such as the one about Landscaper's finalizer, with each job
-	cluster.QPS = -1                           // no limit
-	if limits.Limited() {
-		// Shared: from QPS and Burst each client of one kind of object would make a limit of its own.
-		cluster.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(float32(limits.QPS), limits.Burst)
 	}
 	return cluster, nil
 }

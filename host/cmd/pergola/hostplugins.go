@@ -3,16 +3,23 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"sync"
 
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/pergola-deploy/pergola/host/internal/collect"
 	"github.com/pergola-deploy/pergola/host/internal/control"
+	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/reaper"
 	"github.com/pergola-deploy/pergola/host/internal/rundir"
 )
 
 // openPlugins makes what the host has on its machine: the run directory, its plugins and the socket to control them.
-func (h *host) openPlugins(ctx context.Context) error {
+func (h *host) openPlugins(ctx context.Context, podCluster *rest.Config) error {
 	var err error
 	if h.runDir, err = rundir.Make(ctx, h.flags.runDir); err != nil {
 		return err
@@ -24,12 +31,40 @@ func (h *host) openPlugins(ctx context.Context) error {
 	if options.Orphans, err = reaper.New(h.log); err != nil {
 		return err
 	}
-	options.Dir, options.Attach, options.RunDir = h.flags.pluginDir, h.flags.attach, h.runDir.Path()
+	if options.HostClusters, err = h.hostClusters(podCluster); err != nil {
+		return err
+	}
+	options.Dir, options.Files, options.Attach, options.RunDir = h.flags.pluginDir, h.settings.PluginFiles, h.flags.attach, h.runDir.Path()
 	if h.plugins, err = plugin.Open(options, h.deployItems); err != nil {
 		return err
 	}
-	h.control, err = control.Listen(ctx, h.runDir.Path(), h.plugins, h.log)
+	h.control, err = control.Listen(ctx, h.runDir.Path(), h.plugins, h.journal, h.log)
 	return err
+}
+
+// collectLeftovers has plugins remove what they keep and nobody needs any more.
+func (h *host) collectLeftovers() error {
+	h.leftovers = collect.New(collect.Options{
+		Cache: h.manager.GetCache(), Live: h.manager.GetAPIReader(), NewMetadata: controller.NewMetadata,
+		Plugins: h.collectors, Elected: h.replicas.electedFor,
+		Interval: h.settings.CollectInterval.Duration, Clock: clock.RealClock{}, Random: rand.Float64, Log: h.log,
+	})
+	h.replicas.onElection(h.leftovers.LookAgain)
+	if err := h.manager.Add(h.leftovers); err != nil {
+		return fmt.Errorf("set up the removal of what is left behind: %w", err)
+	}
+	return nil
+}
+
+// collectors are the plugins that can tell what they keep.
+func (h *host) collectors() []collect.Plugin {
+	var collectors []collect.Plugin
+	for _, p := range h.plugins.Serving() {
+		if p.Info().Capabilities.Collect {
+			collectors = append(collectors, p)
+		}
+	}
+	return collectors
 }
 
 // runPlugins runs the plugins, and lets an operator see and reload them, until ctx ends.

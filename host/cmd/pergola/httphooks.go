@@ -58,6 +58,7 @@ func (h *host) deployer(t v1alpha1.DeployItemType) (plugin, version string, repl
 // served hears of the types of a plugin that begins to be served.
 func (h *host) served(ctx context.Context, types []v1alpha1.DeployItemType) error {
 	h.registrations.LookAgain()
+	h.leftovers.LookAgain()
 	if h.jobs == nil {
 		return nil
 	}

@@ -4,9 +4,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -18,29 +18,81 @@ var version = "0.0.0-dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := newCommand().ExecuteContext(ctx)
+	err := newCommand(displayName(os.Args[0])).ExecuteContext(ctx)
 	stop()
-	if err != nil {
-		report(os.Stderr, err)
-		os.Exit(1)
-	}
+	os.Exit(conclude(os.Stderr, err))
 }
 
-// report prints an error, or each of several that were joined.
-func report(out io.Writer, err error) {
-	for line := range strings.Lines(err.Error()) {
-		_, _ = fmt.Fprintln(out, "error:", strings.TrimSuffix(line, "\n")) // there is nobody else to tell
+// ownName is what the command is called, unless it is a plugin of kubectl.
+const ownName = "pergola"
+
+// displayName is how people call the program of this name.
+func displayName(program string) string {
+	if strings.TrimSuffix(filepath.Base(program), ".exe") == "kubectl-"+ownName {
+		return "kubectl " + ownName
 	}
+	return ownName
 }
 
-func newCommand() *cobra.Command {
+func newCommand(name string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:           "pergola",
+		Use:           ownName,
 		Short:         "Deploy things through Kubernetes with deployers that anyone can plug in",
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 	}
-	cmd.AddCommand(newHostCommand(), newPluginsCommand(), newCRDsCommand())
+	cmd.AddCommand(newHostCommand(), newPluginsCommand(), newItemsCommand(), newCRDsCommand(), newConfigCommand())
+	cmd.InitDefaultHelpCmd()
+	cmd.InitDefaultCompletionCmd()
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return failing(err) })
+	finish(cmd, name)
 	return cmd
+}
+
+// arguments wants so many arguments, and calls them what the usage of the command does.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		_, expected, _ := strings.Cut(cmd.Use, " ")
+		switch {
+		case len(args) < least:
+			return fmt.Errorf("expected %s, but found nothing; see %q", expected, cmd.CommandPath()+" --help")
+		case len(args) > most:
+			return fmt.Errorf("expected %s, but found %d arguments: %q", expected, len(args), args)
+		default:
+			return nil
+		}
+	}
+}
+
+// finish gives a command and those below it what all have in common: nonsense is refused, and the examples are for the name that the program
+// was called by.
+func finish(cmd *cobra.Command, name string) {
+	cmd.Example = strings.ReplaceAll(cmd.Example, "  "+ownName+" ", "  "+name+" ")
+	if !cmd.HasSubCommands() {
+		addCompletion(cmd)
+		if check := cmd.Args; check != nil {
+			cmd.Args = func(cmd *cobra.Command, args []string) error { return failing(check(cmd, args)) }
+		}
+		return
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.Args = noSuchCommand
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	for _, below := range cmd.Commands() {
+		finish(below, name)
+	}
+}
+
+// noSuchCommand refuses what is none of the commands below one.
+func noSuchCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	advice := "--help lists those that there are"
+	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+		advice = "did you mean " + strings.Join(similar, " or ") + "?"
+	}
+	return failing(fmt.Errorf("there is no command %q; %s", cmd.CommandPath()+" "+args[0], advice))
 }

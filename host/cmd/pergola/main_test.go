@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,7 +25,18 @@ import (
 // bare is the kubeconfig of an API server without our CustomResourceDefinitions.
 var bare []byte
 
+// shared starts a control plane with them for all tests that keep to a namespace of their own, when it is called for the first time.
+var (
+	shared     func() (*testenv.ControlPlane, error)
+	stopShared = func() error { return nil }
+)
+
+// The test binary is also the plugins of these tests: the name of the file says which.
 func TestMain(m *testing.M) {
+	if serve, ok := testPlugins()[filepath.Base(os.Args[0])]; ok {
+		serve()
+		return
+	}
 	code, err := runTests(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -57,6 +69,18 @@ func runTests(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	bare = env.KubeConfig
+	shared = sync.OnceValues(func() (*testenv.ControlPlane, error) {
+		dir, err := os.MkdirTemp("", "shared")
+		if err != nil {
+			return nil, err
+		}
+		controlPlane, err := testenv.StartControlPlane(context.Background(), dir)
+		if err == nil {
+			stopShared = controlPlane.Stop
+		}
+		return controlPlane, err
+	})
+	defer func() { err = errors.Join(err, stopShared()) }()
 	return m.Run(), nil
 }
 
@@ -64,7 +88,7 @@ func runTests(m *testing.M) (code int, err error) {
 func pergola(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := newCommand()
+	cmd := newCommand(ownName)
 	cmd.SetArgs(args)
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
@@ -156,6 +180,89 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNonsenseIsRefused: what the command does not know is an error, with a code of its own, and never the help and success.
+func TestNonsenseIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		reason string
+		args   []string
+		want   []string
+	}{
+		{reason: "no such command", args: []string{"nonsense"}, want: []string{`there is no command "pergola nonsense"`, "--help"}},
+		{reason: "a slip of the pen", args: []string{"item"}, want: []string{`"pergola item"`, "did you mean items?"}},
+		{reason: "no such command for items", args: []string{"items", "nonsense"}, want: []string{`"pergola items nonsense"`, "--help"}},
+		{reason: "a slip of the pen below items", args: []string{"items", "dif", "a"}, want: []string{"did you mean diff?"}},
+		{reason: "no such command for plugins", args: []string{"plugins", "nonsense"}, want: []string{`"pergola plugins nonsense"`}},
+		{reason: "no such shell", args: []string{"completion", "nonsense"}, want: []string{`"pergola completion nonsense"`}},
+		{reason: "no such flag", args: []string{"plugins", "list", "--nonsense"}, want: []string{"--nonsense"}},
+		{reason: "no such flag before a command", args: []string{"--nonsense"}, want: []string{"--nonsense"}},
+		{reason: "no such format", args: []string{"plugins", "list", "-o", "nonsense"}, want: []string{"-o, --output", "text, json, wide or yaml"}},
+		{reason: "an argument too many", args: []string{"crds", "nonsense"}, want: []string{"nonsense"}},
+		{reason: "no item", args: []string{"items", "show"}, want: []string{"expected ITEM, but found nothing", "pergola items show --help"}},
+		{reason: "no file", args: []string{"config", "check"}, want: []string{"expected FILE, but found nothing"}},
+		{reason: "two files", args: []string{"config", "check", "a", "b"}, want: []string{`expected FILE, but found 2 arguments: ["a" "b"]`}},
+		{reason: "no directory", args: []string{"plugins", "lock"}, want: []string{"expected DIR, but found nothing"}},
+		{reason: "no file or type", args: []string{"plugins", "schema"}, want: []string{"expected FILE [TYPE], but found nothing"}},
+	} {
+		out, err := pergola(t, tc.args...)
+		if code := codeOf(err); code != exitFailure || out != "" {
+			t.Errorf("%s: expected the code %d and no output, but found %d, %q", tc.reason, exitFailure, code, out)
+		}
+		for _, text := range tc.want {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: expected %q in: %v", tc.reason, text, err)
+			}
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"/usr/bin/pergola": "pergola", "kubectl-pergola": "kubectl pergola", "/home/me/bin/kubectl-pergola.exe": "kubectl pergola", "kubectl-pergola2": "pergola",
+	} {
+		if got := displayName(name); got != want {
+			t.Errorf("%s: expected %q, but found %q", name, want, got)
+		}
+	}
+	for _, args := range [][]string{{}, {"items"}, {"plugins"}, {"items", "diff", "--help"}} {
+		var out bytes.Buffer
+		cmd := newCommand("kubectl pergola")
+		cmd.SetArgs(args)
+		cmd.SetOut(&out)
+		if err := cmd.ExecuteContext(t.Context()); err != nil {
+			t.Errorf("%v: expected help, but found: %v", args, err)
+		}
+		if usage := strings.Join(append([]string{"kubectl pergola"}, args[:max(0, len(args)-1)]...), " "); !strings.Contains(out.String(), usage) {
+			t.Errorf("%v: expected %q in %s", args, usage, out.String())
+		}
+		if strings.Contains(out.String(), "\n  pergola ") {
+			t.Errorf("%v: expected no other name of the command in %s", args, out.String())
+		}
+	}
+}
+
+func TestConclude(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		reason string
+		err    error
+		code   int
+		told   string
+	}{
+		{reason: "all is well"},
+		{reason: "an error is 1", err: errors.New("no"), code: 1, told: "error: no\n"},
+		{reason: "several are told one by one", err: errors.Join(errors.New("no"), errors.New("never")), code: 1, told: "error: no\nerror: never\n"},
+		{reason: "another code", err: fmt.Errorf("diff: %w", &exitError{code: 2, err: errors.New("no")}), code: 2, told: "error: diff: no\n"},
+		{reason: "a code says it all", err: &exitError{code: 1}, code: 1},
+	} {
+		var out bytes.Buffer
+		if code := conclude(&out, tc.err); code != tc.code || out.String() != tc.told {
+			t.Errorf("%s: expected %d and %q, but found %d and %q", tc.reason, tc.code, tc.told, code, out.String())
+		}
 	}
 }
 

@@ -7,19 +7,22 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pergola-deploy/pergola/host/internal/terminal"
 )
 
 func newPluginsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugins",
-		Short: "See, reload, lock, check and try the plugins of a host",
-		Long: `See, reload, lock, check and try the plugins of a host.
+		Short: "See, install, reload, lock, check and try the plugins of a host",
+		Long: `See, install, reload, lock, check and try the plugins of a host.
 
-list and reload talk to a host that runs on this machine, as the same user: in its container, say. lock, verify
-and run need neither a host nor a cluster; they start plugins themselves, as a host does, and end them.`,
-		Args: cobra.NoArgs,
+list and reload talk to a host that runs on this machine, as the same user: in its container, say. The others
+need neither a host nor a cluster: install copies files; lock, verify, run and schema start plugins themselves, as a
+host does, and end them.`,
 	}
-	cmd.AddCommand(newPluginsListCommand(), newPluginsReloadCommand(), newPluginsLockCommand(), newPluginsVerifyCommand(), newPluginsRunCommand())
+	cmd.AddCommand(newPluginsListCommand(), newPluginsReloadCommand(), newPluginsLockCommand(), newPluginsVerifyCommand(),
+		newPluginsRunCommand(), newPluginsSchemaCommand(), newPluginsInstallCommand())
 	return cmd
 }
 
@@ -31,6 +34,8 @@ const (
 	formatText format = "text"
 	formatWide format = "wide"
 	formatJSON format = "json"
+	formatYAML format = "yaml"
+	formatName format = "name"
 )
 
 // outputFlag is the flag for a format.
@@ -88,6 +93,13 @@ func printJSON(out io.Writer, value any) error {
 		return fmt.Errorf("print: %w", err)
 	}
 	return nil
+}
+
+// addColour adds the flag that says when to paint.
+func addColour(flags *pflag.FlagSet) *terminal.When {
+	when := terminal.Auto
+	flags.Var(&when, "color", "when to paint: auto (on a terminal), always or never")
+	return &when
 }
 
 // printText prints a text as a whole.

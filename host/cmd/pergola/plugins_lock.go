@@ -16,6 +16,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
+	"github.com/pergola-deploy/pergola/host/internal/terminal"
 )
 
 // locker writes a lock file.
@@ -38,7 +39,7 @@ look at it before you sign or commit the file.
 A host checks the plugins if its HostConfiguration names the file in pluginVerification.lockFile.`,
 		Example: `  pergola plugins lock bin/plugins
   minisign -Sm bin/plugins/plugins.lock`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 	}
 	output := addOutput(cmd.Flags())
 	l.local.addTo(cmd.Flags())
@@ -257,19 +258,19 @@ func orNone(value string) string {
 func lockText(r *lockResult) string {
 	var out strings.Builder
 	if r.Unreadable != "" {
-		out.WriteString("The lock file before cannot be read, so everything in the new one counts as added:\n" + indented(r.Unreadable))
+		out.WriteString("The lock file before cannot be read, so everything in the new one counts as added:\n" + terminal.Indented(r.Unreadable))
 	}
 	for _, change := range r.Changes {
-		out.WriteString(change.Change + " " + printable(change.File) + "\n" + indented(change.What...))
+		out.WriteString(change.Change + " " + terminal.Printable(change.File) + "\n" + terminal.Indented(change.What...))
 	}
 	if len(r.Changes) == 0 && r.Unreadable == "" {
-		fmt.Fprintf(&out, "%s is up to date; plugins in it: %d.\n", printable(r.LockFile), r.Plugins)
+		fmt.Fprintf(&out, "%s is up to date; plugins in it: %d.\n", terminal.Printable(r.LockFile), r.Plugins)
 		return out.String()
 	}
-	fmt.Fprintf(&out, "%s is written; plugins in it: %d.\n", printable(r.LockFile), r.Plugins)
+	fmt.Fprintf(&out, "%s is written; plugins in it: %d.\n", terminal.Printable(r.LockFile), r.Plugins)
 	if r.SignatureIsStale {
 		fmt.Fprintf(&out, "Its signature %s is that of the text before. Sign it anew: minisign -Sm %s\n",
-			printable(r.LockFile+signatureSuffix), printable(r.LockFile))
+			terminal.Printable(r.LockFile+signatureSuffix), terminal.Printable(r.LockFile))
 	}
 	return out.String()
 }

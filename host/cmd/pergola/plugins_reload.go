@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pergola-deploy/pergola/host/internal/control"
+	"github.com/pergola-deploy/pergola/host/internal/terminal"
 )
 
 func newPluginsReloadCommand() *cobra.Command {
@@ -61,13 +62,13 @@ func reloadText(result *control.ReloadResult) string {
 		did := map[string]string{"add": "added", "restart": "restarted", "remove": "removed", "refuse": "refused"}[r.Action]
 		switch {
 		case r.Error == "" && did == "":
-			text += printable(r.File) + ": " + printable(r.Action) + "\n" // an action of a later version
+			text += terminal.Printable(r.File) + ": " + terminal.Printable(r.Action) + "\n" // an action of a later version
 		case r.Error == "":
-			text += printable(r.File) + ": " + did + "\n"
+			text += terminal.Printable(r.File) + ": " + did + "\n"
 		case did == "refused":
-			text += printable(r.File) + ": refused\n" + indented(r.Error)
+			text += terminal.Printable(r.File) + ": refused\n" + terminal.Indented(r.Error)
 		default:
-			text += printable(r.File) + ": not reloaded\n" + indented(r.Error)
+			text += terminal.Printable(r.File) + ": not reloaded\n" + terminal.Indented(r.Error)
 		}
 	}
 	return text

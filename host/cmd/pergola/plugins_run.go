@@ -53,6 +53,8 @@ the argument "attachable", and it prints its address.
 The exit code is 1 if the job has failed.`,
 		Example: `  pergola plugins run bin/plugins/mock --item test/examples/mock.yaml
   pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --state state.json --until-done
+  pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --other-target backend=other-kubeconfig
+  pergola plugins run bin/plugins/helm --item item.yaml --target kubeconfig --context context.yaml --secret pull-secret.yaml
   pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --state state.json --operation delete --until-done`,
 		Args: func(cmd *cobra.Command, args []string) error { return oneOfFileAndAttach(args, t.attach) },
 	}
@@ -60,6 +62,7 @@ The exit code is 1 if the job has failed.`,
 	output := addOutput(flags)
 	t.local.addTo(flags)
 	t.call.addTo(flags)
+	t.call.addOthersTo(flags)
 	addRunDir(flags, &t.runDir)
 	flags.StringVar(&t.item, "item", "", "file with the DeployItem")
 	flags.StringVar(&t.operation, "operation", "reconcile", "what to call the plugin for: reconcile, delete, abort or force-reconcile")
@@ -86,7 +89,15 @@ func (t *trial) run(ctx context.Context, files []string, say *narrator, stderr i
 	if err != nil {
 		return err
 	}
-	call, state, err := t.prepare(op)
+	call, state, err := t.prepare(ctx, op)
+	if err != nil {
+		return err
+	}
+	others, err := t.call.otherTargets(call.DeployItem.Namespace)
+	if err != nil {
+		return err
+	}
+	secrets, err := t.call.readSecrets()
 	if err != nil {
 		return err
 	}
@@ -102,7 +113,9 @@ func (t *trial) run(ctx context.Context, files []string, say *narrator, stderr i
 	if err != nil {
 		return err
 	}
-	e := &enactment{plugin: p, op: op, call: *call, state: state, say: say, woken: plugins.woken, again: t.untilDone}
+	e := &enactment{
+		plugin: p, op: op, call: *call, others: others, secrets: secrets, state: state, say: say, woken: plugins.woken, again: t.untilDone,
+	}
 	return e.carryOut(ctx)
 }
 
@@ -122,7 +135,7 @@ func (t *trial) options(files []string, stderr io.Writer) (plugin.Options, error
 }
 
 // prepare reads what the plugin is to be called with.
-func (t *trial) prepare(op plugin.Operation) (*plugin.Call, *stateFile, error) {
+func (t *trial) prepare(ctx context.Context, op plugin.Operation) (*plugin.Call, *stateFile, error) {
 	item, err := readItem(t.item)
 	if err != nil {
 		return nil, nil, err
@@ -132,6 +145,10 @@ func (t *trial) prepare(op plugin.Operation) (*plugin.Call, *stateFile, error) {
 		return nil, nil, err
 	}
 	itemContext, err := t.call.readContext(item.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	given, err := t.call.credentialsOf(ctx, itemContext)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -150,13 +167,15 @@ func (t *trial) prepare(op plugin.Operation) (*plugin.Call, *stateFile, error) {
 		now := metav1.Now()
 		item.DeletionTimestamp = &now
 	}
-	return &plugin.Call{DeployItem: item, Target: target, Context: itemContext, Deadline: time.Now().Add(t.timeout)}, state, nil
+	return &plugin.Call{
+		DeployItem: item, Target: target, Context: itemContext, Credentials: given, Deadline: time.Now().Add(t.timeout),
+	}, state, nil
 }
 
 // theOne returns the one plugin, if it serves the item.
 func theOne(plugins *plugin.Set, item *v1alpha1.DeployItem) (*plugin.Plugin, error) {
 	all := plugins.Status()
-	if len(all) == 0 {
+	if len(all) == 0 || all[0].State == plugin.Missing {
 		return nil, errors.New("there is no such plugin; expected a file that is not hidden")
 	}
 	if err := all[0].Problem; err != nil {

@@ -6,10 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/control"
@@ -70,31 +68,6 @@ func TestListText(t *testing.T) {
 	t.Parallel()
 	expectGolden(t, "list.golden.txt", listText(somePlugins(), false))
 	expectGolden(t, "list-wide.golden.txt", listText(somePlugins(), true))
-}
-
-// Whatever plugins say of themselves, the terminal gets nothing but text, and each plugin has its line.
-func TestTableIsOnlyText(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		cells := rapid.SliceOfN(rapid.String(), 1, 5).Draw(t, "cells")
-		raw := rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) })
-		notes := rapid.SliceOfN(raw, 0, 3).Draw(t, "notes")
-		text := table([]string{"HEADER"}, []row{{cells: cells, notes: notes}, {cells: []string{"last"}}})
-		for _, r := range text {
-			if r != '\n' && !unicode.IsPrint(r) {
-				t.Fatalf("%q is in %q", r, text)
-			}
-		}
-		rows := 0
-		for line := range strings.Lines(text) {
-			if !strings.HasPrefix(line, "    ") {
-				rows++
-			}
-		}
-		if rows != 3 && !strings.HasPrefix(cells[0], "    ") {
-			t.Fatalf("expected a line for the header and each row, but found %q", text)
-		}
-	})
 }
 
 func TestInMemory(t *testing.T) {
@@ -169,11 +142,11 @@ func TestPluginsErrorsSayWhatToDo(t *testing.T) {
 	}{
 		{reason: "there is another way", args: []string{"list", "--run-dir", base}, want: []string{base, "--run-dir", "--plugin-dir DIR"}},
 		{reason: "there is none", args: []string{"reload", "--run-dir", base}, want: []string{base, "--run-dir"}},
-		{reason: "names the values", args: []string{"list", "-o", "yaml"}, want: []string{"--output", "text, json or wide", "yaml"}},
+		{reason: "names the values", args: []string{"list", "-o", "xml"}, want: []string{"--output", "text, json, wide or yaml", "xml"}},
 		{reason: "wide is for lists", args: []string{"reload", "-o", "wide"}, want: []string{"text or json"}},
 		{reason: "no such directory", args: []string{"list", "--plugin-dir", "/no/where"}, want: []string{"read plugin directory", "/no/where"}},
 		{reason: "a file with errors", args: []string{"list", "--plugin-dir", "/", "--config", writeFile(t, "host.yaml", "typo: 1")}, want: []string{"host.yaml: typo"}},
-		{reason: "which directory?", args: []string{"lock"}, want: []string{"1 arg"}},
+		{reason: "which directory?", args: []string{"lock"}, want: []string{"expected DIR"}},
 		{reason: "nothing to lock", args: []string{"lock", t.TempDir()}, want: []string{"there are no plugins in"}},
 		{reason: "nothing to verify", args: []string{"verify", t.TempDir()}, want: []string{"there are no plugins in"}},
 		{reason: "which one?", args: []string{"verify"}, want: []string{"expected one plugin, or --attach"}},
@@ -209,8 +182,12 @@ func TestMissingPlugin(t *testing.T) {
 	}
 	config := writeFile(t, "host.yaml", "apiVersion: host.pergola.dev/v1alpha1\nkind: HostConfiguration\npluginVerification: {lockFile: "+path+"}\n")
 	out, err := pergola(t, "plugins", "list", "--plugin-dir", t.TempDir(), "--config", config)
-	if err != nil || !strings.Contains(out, "Missing") || !strings.Contains(out, `the plugin "policy"`) {
+	if codeOf(err) != exitNo || !strings.Contains(out, "Missing") || !strings.Contains(out, `the plugin "policy"`) {
 		t.Errorf("list: expected that it is missing, but found %v, %s", err, out)
+	}
+	out, err = pergola(t, "plugins", "list", "--plugin-dir", t.TempDir(), "--config", config, "-o", "yaml")
+	if codeOf(err) != exitNo || !strings.Contains(err.Error(), "1 of 1 plugins do not run") || !strings.Contains(out, "state: Missing\n") {
+		t.Errorf("list: expected the same in YAML, but found %v, %s", err, out)
 	}
 	out, err = pergola(t, "plugins", "verify", t.TempDir(), "--config", config)
 	if err == nil || !strings.Contains(out, "policy: BAD. A host does not use it") || !strings.Contains(out, "the file is not in the plugin directory") {

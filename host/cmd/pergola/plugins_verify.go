@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pergola-deploy/pergola/host/internal/credentials"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
@@ -121,7 +123,7 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 	} else if options.Dir, err = filepath.Abs(args[0]); err != nil {
 		return nil, fmt.Errorf("find the plugin directory: %w", err)
 	}
-	cases, err := v.cases()
+	cases, err := v.cases(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +187,7 @@ func (v *verifier) checkRules(ctx context.Context, dir, file string, o conforman
 }
 
 // cases are those for the items.
-func (v *verifier) cases() ([]conformance.Case, error) {
+func (v *verifier) cases(ctx context.Context) ([]conformance.Case, error) {
 	var cases []conformance.Case
 	for _, path := range v.items {
 		item, err := readItem(path)
@@ -200,10 +202,18 @@ func (v *verifier) cases() ([]conformance.Case, error) {
 		if err != nil {
 			return nil, err
 		}
+		given, err := v.call.credentialsOf(ctx, itemContext)
+		if err != nil {
+			return nil, err
+		}
+		named, err := v.call.registries(ctx, item.Namespace)
+		if err != nil {
+			return nil, err
+		}
 		if item.Status.JobID == "" {
 			item.Status.JobID = "verify"
 		}
-		call := conformance.Call{DeployItem: item, Context: itemContext}
+		call := conformance.Call{DeployItem: item, Context: credentials.Without(itemContext), Credentials: given, Secrets: named}
 		if resolved != nil {
 			call.Target = &sdk.Target{Name: resolved.Target.Name, Type: resolved.Target.Spec.Type, Content: []byte(resolved.Content)}
 		}
@@ -269,13 +279,13 @@ func verdictsText(verdicts []verdict) string {
 		if v.broken() {
 			word = "BAD"
 		}
-		out.WriteString(printable(v.File) + ": " + word + ". " + summary + "\n")
-		out.WriteString(indented(v.Problem))
+		out.WriteString(terminal.Printable(v.File) + ": " + word + ". " + summary + "\n")
+		out.WriteString(terminal.Indented(v.Problem))
 		for _, f := range v.Rules {
 			if f.Verdict == string(conformance.Broken) {
 				out.WriteString("    " + f.Rule + ": " + f.Text + "\n")
 				for _, message := range f.Messages {
-					out.WriteString(deeper(indented(message)))
+					out.WriteString(deeper(terminal.Indented(message)))
 				}
 			}
 		}

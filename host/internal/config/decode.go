@@ -92,6 +92,9 @@ func (d *decoder) value(node *yaml.Node, into reflect.Value, path *field.Path) {
 		d.duration(node, into, path)
 	case into.Type() == bytesType:
 		d.bytes(node, into, path)
+	case into.Kind() == reflect.Pointer:
+		into.Set(reflect.New(into.Type().Elem()))
+		d.value(node, into.Elem(), path)
 	case into.Kind() == reflect.Struct:
 		d.object(node, into, path)
 	case into.Kind() == reflect.Map:
@@ -168,6 +171,13 @@ func (d *decoder) scalar(node *yaml.Node, into reflect.Value, path *field.Path) 
 			return
 		}
 		into.SetString(node.Value)
+	case reflect.Bool:
+		truth, err := strconv.ParseBool(strings.ToLower(node.Value))
+		if node.Kind != yaml.ScalarNode || node.ShortTag() != tagBool || err != nil {
+			d.at(path, "expected true or false, but found %s", describe(node))
+			return
+		}
+		into.SetBool(truth)
 	case reflect.Int:
 		n, err := strconv.ParseInt(number(node), 10, strconv.IntSize)
 		if err != nil {

@@ -27,8 +27,10 @@ func Default(identity string) *HostConfiguration {
 		},
 		ContinuousReconcile: ContinuousReconcile{MinimumInterval: metav1.Duration{Duration: 10 * time.Second}},
 		MaxPluginCrashes:    3,
+		CollectInterval:     metav1.Duration{Duration: time.Hour},
 		ClusterDomain:       "cluster.local",
 		ListenAddress:       ":8080",
+		Tracing:             Tracing{SampleRatio: 1},
 		Log:                 Log{Level: "info", Format: "json"},
 	}
 }

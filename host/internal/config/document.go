@@ -167,6 +167,14 @@ func describe(node *yaml.Node) string {
 	}
 }
 
+// describeWhole says what a whole document is, and nothing of what it holds: one that is no object may be any file, such as that of a token.
+func describeWhole(root *yaml.Node) string {
+	if root.Kind == yaml.ScalarNode {
+		return "a single value"
+	}
+	return describe(root)
+}
+
 func describeScalar(node *yaml.Node) string {
 	if isOldBool(node) {
 		return node.Value

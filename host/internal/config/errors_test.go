@@ -17,7 +17,7 @@ func TestErrors(t *testing.T) {
 	const (
 		noVersion = `apiVersion: is missing; expected "host.pergola.dev/v1alpha1"`
 		noKind    = `kind: is missing; expected "HostConfiguration"`
-		rootNames = "apiVersion, kind, identity, targetSelectors, workers, locking, lockPrefix, timeouts, continuousReconcile, maxPluginCrashes, client, clusterDomain, listenAddress, log, pluginVerification, plugins"
+		rootNames = "apiVersion, kind, identity, targetSelectors, targetServiceAccount, workers, locking, lockPrefix, timeouts, continuousReconcile, maxPluginCrashes, collectInterval, client, clusterDomain, listenAddress, pprofAddress, tracing, statusPage, log, pluginVerification, pluginFiles, plugins"
 	)
 	cases := map[string]struct {
 		reason string
@@ -39,8 +39,9 @@ func TestErrors(t *testing.T) {
 			want: []string{`apiVersion: expected "host.pergola.dev/v1alpha1", but found "v1"`, `kind: expected "HostConfiguration", but found "Config"`},
 		},
 		"list":        {reason: "no object", text: "- a", want: []string{"expected an object, but found a list"}},
-		"text":        {reason: "no object", text: "a", want: []string{`expected an object, but found the text "a"`}},
-		"JSON number": {reason: "no object", text: "5", want: []string{"expected an object, but found the number 5"}},
+		"text":        {reason: "no object", text: "a", want: []string{"expected an object, but found a single value"}},
+		"token":       {reason: "what a file holds that is something else is nobody's business", text: "eyJhbGciOiJSUzI1NiJ9.e30.c2VjcmV0", want: []string{"expected an object, but found a single value"}},
+		"JSON number": {reason: "no object", text: "5", want: []string{"expected an object, but found a single value"}},
 		"documents":   {reason: "which one is meant?", text: head + "---\n" + head, want: []string{"holds several YAML documents; expected one"}},
 		"syntax":      {reason: "the line", text: head + "workers: [", want: []string{"is no valid YAML: line 3: did not find expected node content"}},
 		"broken second document": {
@@ -58,7 +59,7 @@ func TestErrors(t *testing.T) {
 			want: []string{
 				"worker: unknown field; expected one of " + rootNames, "Workers: unknown field; expected one of " + rootNames,
 				"timeouts.pickUp: unknown field; expected one of pickup, progressing, abort, pluginStart, pluginStop, pluginSilence, hook, shutdown, lease",
-				"plugins.helm.conf: unknown field; expected one of file, args, environment, workers, memory, openFiles, confinement, config",
+				"plugins.helm.conf: unknown field; expected one of file, args, environment, workers, memory, openFiles, confinement, hostCluster, config",
 				"targetSelectors[1].labels[0].value: unknown field; expected one of key, operator, values",
 				`"a b": unknown field; expected one of ` + rootNames,
 			},
@@ -73,6 +74,7 @@ func TestErrors(t *testing.T) {
 			text: head + `
 identity: 5
 targetSelectors: {}
+targetServiceAccount: {name: deployer}
 workers: many
 locking: {}
 lockPrefix: 5
@@ -82,12 +84,16 @@ maxPluginCrashes: few
 client: {qps: fast, burst: 1.5}
 clusterDomain: 5
 listenAddress: [a]
+pprofAddress: 6060
+tracing: {endpoint: {}, insecure: "yes", sampleRatio: all}
+statusPage: {listenAddress: 9080, hostNames: localhost}
 log: {level: true, format: 7}
 plugins: {a: 5, b: {workers: "3", config: text}}
 `,
 			want: []string{
 				"identity: expected a text, but found the number 5 (quotes make it a text)",
 				"targetSelectors: expected a list, but found an object",
+				"targetServiceAccount: expected a text, but found an object",
 				`workers: expected a whole number, but found the text "many"`,
 				"locking: expected a text, but found an object",
 				"lockPrefix: expected a text, but found the number 5 (quotes make it a text)",
@@ -107,6 +113,12 @@ plugins: {a: 5, b: {workers: "3", config: text}}
 				"client.burst: expected a whole number, but found the number 1.5",
 				"clusterDomain: expected a text, but found the number 5 (quotes make it a text)",
 				"listenAddress: expected a text, but found a list",
+				"pprofAddress: expected a text, but found the number 6060 (quotes make it a text)",
+				"tracing.endpoint: expected a text, but found an object",
+				`tracing.insecure: expected true or false, but found the text "yes"`,
+				`tracing.sampleRatio: expected a number, but found the text "all"`,
+				"statusPage.listenAddress: expected a text, but found the number 9080 (quotes make it a text)",
+				"statusPage.hostNames: expected a list, but found the text \"localhost\"",
 				"log.level: expected a text, but found true (quotes make it a text)",
 				"log.format: expected a text, but found the number 7 (quotes make it a text)",
 				"plugins.a: expected an object, but found the number 5",
@@ -121,6 +133,7 @@ identity: ""
 targetSelectors:
 - labels: [{key: a, operator: is}]
 - targets: [{namespace: n}]
+targetServiceAccount: ../other/admin
 workers: 1001
 locking: always
 lockPrefix: Prod_
@@ -130,6 +143,9 @@ maxPluginCrashes: 0
 client: {burst: 5}
 clusterDomain: .local
 listenAddress: "8080"
+pprofAddress: 0.0.0.0:6060
+tracing: {endpoint: "https://collector:4317", sampleRatio: 0}
+statusPage: {listenAddress: localhost, hostNames: [status.example.org, "*.example.org", status.example.org]}
 log: {level: loud, format: xml}
 plugins: {Helm_3: {workers: -1}}
 typo: 1
@@ -139,6 +155,7 @@ typo: 1
 				"identity: expected a name for this installation, but it is empty",
 				`targetSelectors[0].labels[0].operator: expected one of =, ==, !=, in, notin, exists, !, gt, lt, but found "is"`,
 				"targetSelectors[1].targets[0].name: expected the name of a Target, but it is empty",
+				`targetServiceAccount: expected the name of a ServiceAccount, such as deployer, but found "../other/admin"`,
 				"workers: expected a number from 1 to 1000, but found 1001",
 				`locking: expected auto, on or off, but found "always"`,
 				`lockPrefix: expected at most 40 of a-z, 0-9 and -, without - at the beginning, but found "Prod_"`,
@@ -157,11 +174,33 @@ typo: 1
 				"client.qps: is missing; set it together with burst, or neither for no limit",
 				`clusterDomain: expected a DNS name such as cluster.local, but found ".local"`,
 				`listenAddress: expected host and port such as :8080 or 127.0.0.1:8080, but found "8080"`,
+				`pprofAddress: expected a loopback address such as 127.0.0.1:6060, because profiles are not for others to see, but found "0.0.0.0:6060"`,
+				`tracing.endpoint: expected host and port of a collector, such as collector:4317, but found "https://collector:4317"`,
+				"tracing.sampleRatio: expected a number above 0 and up to 1, but found 0; leave the endpoint out for no traces",
+				`statusPage.hostNames[1]: expected a DNS name such as status.example.org, but found "*.example.org"`,
+				"statusPage.hostNames[2]: appears twice; leave one of them",
+				`statusPage.listenAddress: expected host and port such as :8080 or 127.0.0.1:8080, but found "localhost"`,
 				`log.level: expected debug, info, warn or error, but found "loud"`,
 				`log.format: expected json or text, but found "xml"`,
 				"plugins.Helm_3: expected the name that a plugin gives itself, a DNS label such as helm",
 				"plugins.Helm_3.workers: expected a number from 0 to 1000, but found -1",
 			},
+		},
+		"profiles for all": {
+			reason: "all addresses, a name that may be anything, and no address", text: head + "pprofAddress: :6060\ntracing: {endpoint: ':4317', sampleRatio: 1.1}",
+			want: []string{
+				`pprofAddress: expected a loopback address such as 127.0.0.1:6060, because profiles are not for others to see, but found ":6060"`,
+				`tracing.endpoint: expected host and port of a collector, such as collector:4317, but found ":4317"`,
+				"tracing.sampleRatio: expected a number above 0 and up to 1, but found 1.1; leave the endpoint out for no traces",
+			},
+		},
+		"profiles for a name": {
+			reason: "it may be any address", text: head + "pprofAddress: example.org:6060",
+			want: []string{`pprofAddress: expected a loopback address such as 127.0.0.1:6060, because profiles are not for others to see, but found "example.org:6060"`},
+		},
+		"profiles without a port": {
+			reason: "as with the other address", text: head + "pprofAddress: 127.0.0.1",
+			want: []string{`pprofAddress: expected host and port such as :8080 or 127.0.0.1:8080, but found "127.0.0.1"`},
 		},
 		"rates": {
 			reason: "numbers that make no limit", text: head + "client: {qps: 1e300, burst: -1}",
@@ -194,8 +233,9 @@ typo: 1
 			want: []string{`lockPrefix: expected at most 40 of a-z, 0-9 and -, without - at the beginning, but found "-a"`},
 		},
 		"long silence": {
-			reason: "a wedged plugin must be noticed, and a job that ends it must fail", text: head + "timeouts: {pluginSilence: 1h1s}\nmaxPluginCrashes: 101",
-			want: []string{"timeouts.pluginSilence: expected a duration from 15s to 1h, but found 1h0m1s", "maxPluginCrashes: expected a number from 1 to 100, but found 101"},
+			reason: "a wedged plugin must be noticed, and a job that ends it must fail", text: head + "timeouts: {pluginSilence: 1h1s}\nmaxPluginCrashes: 101\ncollectInterval: 25h",
+			want: []string{"timeouts.pluginSilence: expected a duration from 15s to 1h, but found 1h0m1s", "maxPluginCrashes: expected a number from 1 to 100, but found 101",
+				"collectInterval: expected a duration from 1m to 24h, but found 25h0m0s"},
 		},
 		"long hooks": {
 			reason: "a job waits for its hooks, and nobody wants a day between what is due and its job", text: head + "timeouts: {hook: 301s}\ncontinuousReconcile: {minimumInterval: 24h1s, jitter: 24h1s}",

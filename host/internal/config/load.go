@@ -57,7 +57,7 @@ func parse(text []byte, config *HostConfiguration, found *problems) {
 		return
 	}
 	if root != nil && root.Kind != yaml.MappingNode {
-		found.at(nil, "expected an object, but found %s", describe(root))
+		found.at(nil, "expected an object, but found %s", describeWhole(root))
 		return
 	}
 	if root != nil { // an empty document lacks what every document must say

@@ -82,15 +82,21 @@ targetSelectors:
   labels: [{key: e, operator: exists}]
 workers: 7
 locking: off
+targetServiceAccount: deployer
 lockPrefix: pergola-
 timeouts: {pickup: none, progressing: 90s, abort: 1m, pluginStart: 2m, pluginStop: 3m, pluginSilence: 15s, hook: 5m, shutdown: 1h30m, lease: 1h}
 continuousReconcile: {minimumInterval: 24h, jitter: 5m}
 maxPluginCrashes: 100
+collectInterval: 24h
 client: {qps: 12.5, burst: 30}
 clusterDomain: c.example.org
 listenAddress: 127.0.0.1:0
+pprofAddress: "[::1]:6060"
+tracing: {endpoint: collector.example.org:4317, insecure: true, sampleRatio: 0.25}
+statusPage: {listenAddress: ":9080", hostNames: [status.example.org]}
 log: {level: debug, format: text}
 pluginVerification: {mode: warn, lockFile: etc/plugins.lock, publicKeys: [RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f]}
+pluginFiles: [helm-deployer, manifest]
 plugins:
   helm:
     file: helm-deployer
@@ -100,10 +106,13 @@ plugins:
     memory: 1.5Gi
     openFiles: 64
     confinement: {mode: required, read: [/etc/helm], write: [/var/cache/helm, /srv]}
+    hostCluster: {serviceAccount: {namespace: pods, name: helm.runner}}
     config: {a: 1}
 `,
 			want: &config.HostConfiguration{
-				APIVersion: config.APIVersion, Kind: config.Kind, Identity: "me", Workers: 7, Locking: config.LockingOff, LockPrefix: "pergola-", ListenAddress: "127.0.0.1:0",
+				APIVersion: config.APIVersion, Kind: config.Kind, Identity: "me", TargetServiceAccount: "deployer", Workers: 7, Locking: config.LockingOff, LockPrefix: "pergola-", ListenAddress: "127.0.0.1:0",
+				StatusPage:   config.StatusPage{ListenAddress: ":9080", HostNames: []string{"status.example.org"}},
+				PprofAddress: "[::1]:6060", Tracing: config.Tracing{Endpoint: "collector.example.org:4317", Insecure: true, SampleRatio: 0.25},
 				TargetSelectors: []v1alpha1.TargetSelector{{
 					Targets:     []v1alpha1.ObjectReference{{Name: "a"}, {Name: "b", Namespace: "c"}},
 					Annotations: []v1alpha1.Requirement{{Key: "d", Operator: "=", Values: []string{"two words"}}},
@@ -116,16 +125,18 @@ plugins:
 					Shutdown: metav1.Duration{Duration: 90 * time.Minute}, Lease: metav1.Duration{Duration: time.Hour},
 				},
 				Client: config.Client{QPS: 12.5, Burst: 30}, Log: config.Log{Level: "debug", Format: "text"},
-				MaxPluginCrashes: 100, ClusterDomain: "c.example.org",
+				MaxPluginCrashes: 100, CollectInterval: metav1.Duration{Duration: 24 * time.Hour}, ClusterDomain: "c.example.org",
 				ContinuousReconcile: config.ContinuousReconcile{
 					MinimumInterval: metav1.Duration{Duration: 24 * time.Hour}, Jitter: metav1.Duration{Duration: 5 * time.Minute},
 				},
 				PluginVerification: config.PluginVerification{
 					Mode: config.VerificationWarn, LockFile: "etc/plugins.lock", PublicKeys: []string{"RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f"},
 				},
+				PluginFiles: []string{"helm-deployer", "manifest"},
 				Plugins: map[string]config.Plugin{"helm": {
 					File: "helm-deployer", Args: []string{"--verbose", ""}, Environment: []string{"KUBECONFIG", "_a1"}, Workers: 3, Memory: 1536 << 20, OpenFiles: 64,
 					Confinement: config.Confinement{Mode: config.ConfinementRequired, Read: []string{"/etc/helm"}, Write: []string{"/var/cache/helm", "/srv"}},
+					HostCluster: &config.HostCluster{ServiceAccount: config.ServiceAccount{Namespace: "pods", Name: "helm.runner"}},
 					Config:      json.RawMessage(`{"a":1}`),
 				}},
 			},
@@ -141,12 +152,16 @@ plugins:
 				c.LockPrefix, c.Timeouts.Lease.Duration = strings.Repeat("9", 39)+"-", 3*time.Second
 			}),
 		},
-		"shortest hook and interval": {
-			reason: "bounds are allowed", text: head + "timeouts: {hook: 1s}\ncontinuousReconcile: {minimumInterval: 1s, jitter: 24h}",
+		"shortest hook and intervals": {
+			reason: "bounds are allowed", text: head + "timeouts: {hook: 1s}\ncontinuousReconcile: {minimumInterval: 1s, jitter: 24h}\ncollectInterval: 1m",
 			want: with(func(c *config.HostConfiguration) {
 				c.Timeouts.Hook.Duration, c.ContinuousReconcile.MinimumInterval.Duration = time.Second, time.Second
-				c.ContinuousReconcile.Jitter.Duration = 24 * time.Hour
+				c.ContinuousReconcile.Jitter.Duration, c.CollectInterval.Duration = 24*time.Hour, time.Minute
 			}),
+		},
+		"a name of this machine": {
+			reason: "which is no other one", text: head + "pprofAddress: localhost:6060\ntracing: {sampleRatio: 1}",
+			want: with(func(c *config.HostConfiguration) { c.PprofAddress = "localhost:6060" }),
 		},
 		"no jitter": {
 			reason: "nothing is no jitter", text: head + "continuousReconcile: {jitter: 0s}", want: config.Default("host"),
@@ -271,8 +286,8 @@ func TestDocumentation(t *testing.T) {
 	}
 	_, rest, found := strings.Cut(string(page), "```yaml\n")
 	example, _, ended := strings.Cut(rest, "```\n")
-	if !found || !ended || strings.Contains(rest, "```yaml") {
-		t.Fatal("expected one block of YAML")
+	if !found || !ended || strings.Count(string(page), "kind: HostConfiguration") != 1 {
+		t.Fatal("expected the first block of YAML, and no other, to be a HostConfiguration")
 	}
 	if _, err := config.Parse("docs/host-configuration.md", []byte(example), "host"); err != nil {
 		t.Fatal(err)
@@ -307,6 +322,8 @@ func typePaths(of reflect.Type, path string) map[string]bool {
 	switch {
 	case of == reflect.TypeFor[metav1.Duration]():
 		all[path] = true
+	case of.Kind() == reflect.Pointer:
+		return typePaths(of.Elem(), path)
 	case of.Kind() == reflect.Struct:
 		for field := range of.Fields() {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

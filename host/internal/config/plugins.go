@@ -66,6 +66,8 @@ type Plugin struct {
 	OpenFiles int `json:"openFiles"`
 	// Confinement of the plugin. By default it is confined to what every plugin needs, where the kernel offers that.
 	Confinement Confinement `json:"confinement"`
+	// HostCluster grants the plugin access to the cluster that the host runs in. Nil, the default, if it is to have none.
+	HostCluster *HostCluster `json:"hostCluster,omitempty"`
 	// Config is the configuration document of the plugin itself, an object, as JSON: fields and digits are those of the
 	// HostConfiguration, in the same order. Nil, the default, if there is none.
 	Config json.RawMessage `json:"config,omitempty"`
@@ -77,6 +79,18 @@ func (p Plugin) EffectiveFile(name string) string {
 		return p.File
 	}
 	return name
+}
+
+// HostCluster says whom a plugin is in the cluster that the host runs in.
+type HostCluster struct {
+	// ServiceAccount of that cluster. The plugin has its rights and none of the host's own. Required.
+	ServiceAccount ServiceAccount `json:"serviceAccount"`
+}
+
+// ServiceAccount names one. Both fields are required.
+type ServiceAccount struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
 }
 
 // Confinement says which files a plugin can reach. The zero value confines it to what every plugin needs, where the kernel offers

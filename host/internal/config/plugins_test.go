@@ -58,6 +58,7 @@ func TestPluginErrors(t *testing.T) {
 		badRoot   = `expected a part of the file system, but found "/", which leaves nothing to confine; use mode off for that`
 		tooMany   = "expected at most 100 entries, but found 101"
 		twice     = "appears twice; leave one of them"
+		noAccount = "is missing; the ServiceAccount is named by its namespace and its name"
 	)
 	cases := map[string]struct {
 		reason string
@@ -83,6 +84,13 @@ plugins: {helm: {file: {}, args: x, environment: {A: b}, memory: 512, openFiles:
 				"plugins.helm.confinement.mode: expected a text, but found the number 5 (quotes make it a text)",
 				`plugins.helm.confinement.read: expected a list, but found the text "/a"`,
 				"plugins.helm.confinement.write[0]: expected a text, but found the number 5 (quotes make it a text)",
+			},
+		},
+		"plugin files": {
+			reason: "a file that can be in the plugin directory, once", text: document(t, "pluginFiles", []string{"a/b", "", "helm", "helm"}),
+			want: []string{
+				"pluginFiles[0]: " + badFile + `"a/b"`, "pluginFiles[1]: expected the name of a file in the plugin directory, but it is empty",
+				"pluginFiles[3]: appears twice; leave one of them",
 			},
 		},
 		"lock file is missing":   {reason: "there is nothing to compare with", text: verification(object{"mode": "require"}), want: []string{"pluginVerification.lockFile: is missing; mode require compares the plugins with it"}},
@@ -179,6 +187,19 @@ plugins: {helm: {file: {}, args: x, environment: {A: b}, memory: 512, openFiles:
 			text:   plugin(object{"confinement": object{"mode": "off", "read": []string{"/a"}, "write": []string{"b"}}}),
 			want:   []string{"plugins.helm.confinement.read: " + noEffect, "plugins.helm.confinement.write: " + noEffect, "plugins.helm.confinement.write[0]: " + badPath + `"b"`},
 		},
+		"no account":        {reason: "a grant says to whom", text: plugin(object{"hostCluster": object{}}), want: []string{"plugins.helm.hostCluster.serviceAccount.namespace: " + noAccount, "plugins.helm.hostCluster.serviceAccount.name: " + noAccount}},
+		"no account's name": {reason: "nothing is guessed", text: plugin(object{"hostCluster": object{"serviceAccount": object{"namespace": "pods"}}}), want: []string{"plugins.helm.hostCluster.serviceAccount.name: " + noAccount}},
+		"account": {
+			reason: "there can be none of this name", text: plugin(object{"hostCluster": object{"serviceAccount": object{"namespace": "a.b", "name": "A"}}}),
+			want: []string{
+				`plugins.helm.hostCluster.serviceAccount.namespace: expected the name of a namespace, but found "a.b"`,
+				`plugins.helm.hostCluster.serviceAccount.name: expected the name of a ServiceAccount, but found "A"`,
+			},
+		},
+		"account's type": {
+			reason: "path, expected and found", text: plugin(object{"hostCluster": object{"serviceAccount": "pods/runner"}}),
+			want: []string{`plugins.helm.hostCluster.serviceAccount: expected an object, but found the text "pods/runner"`},
+		},
 		"confined on": {reason: "off has no opposite here", text: head + "plugins: {helm: {confinement: {mode: on}}}", want: []string{`plugins.helm.confinement.mode: expected auto, required or off, but found "on"`}},
 		"long lists": {
 			reason: "each has an end",
@@ -215,7 +236,7 @@ func TestPlugins(t *testing.T) {
 		want   config.Plugin
 	}{
 		"zero":          {reason: "zero is no limit", text: `{memory: "0", openFiles: 0}`},
-		"nulls":         {reason: "null leaves the default", text: "{file: , args: , environment: , memory: , openFiles: , confinement: }"},
+		"nulls":         {reason: "null leaves the default", text: "{file: , args: , environment: , memory: , openFiles: , confinement: , hostCluster: }"},
 		"least":         {reason: "bounds are allowed", text: "{memory: 64Mi, openFiles: 64}", want: config.Plugin{Memory: 64 << 20, OpenFiles: 64}},
 		"most":          {reason: "bounds are allowed", text: "{memory: 1Ti, openFiles: 1048576}", want: config.Plugin{Memory: 1 << 40, OpenFiles: 1 << 20}},
 		"decimal units": {reason: "as Kubernetes has them", text: "{memory: 1.5G}", want: config.Plugin{Memory: 1_500_000_000}},

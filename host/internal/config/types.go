@@ -25,6 +25,9 @@ type HostConfiguration struct {
 	// TargetSelectors select by their Targets the DeployItems that are carried out here: those that one of the selectors
 	// matches, and those without a target. Empty, which is the default, for all.
 	TargetSelectors []v1alpha1.TargetSelector `json:"targetSelectors,omitempty"`
+	// TargetServiceAccount is the ServiceAccount as which each Target with a selfConfig acts, in the Target's own namespace. A Target may leave it
+	// out then, and one that names another one is refused. Empty, which is the default, if each names its own.
+	TargetServiceAccount string `json:"targetServiceAccount"`
 	// Workers is how many calls of one plugin are made at the same time. Defaults to 20.
 	Workers int `json:"workers"`
 	// Locking says whether a DeployItem is worked on under a lock, so that replicas share the work. Defaults to LockingAuto.
@@ -39,6 +42,9 @@ type HostConfiguration struct {
 	// MaxPluginCrashes is how often a plugin may die in calls for one job before the job fails, 1 to 100, so that the plugin stays
 	// there for other items. Defaults to 3.
 	MaxPluginCrashes int `json:"maxPluginCrashes"`
+	// CollectInterval is how often plugins that keep something outside of their DeployItems' targets are asked what of it nobody needs any
+	// more, 1m to 24h, give or take a tenth. They are asked soon after a DeployItem has gone, too. Defaults to 1h.
+	CollectInterval metav1.Duration `json:"collectInterval"`
 	// Client of the API server.
 	Client Client `json:"client"`
 	// ClusterDomain is the domain in which the Services of the cluster with the DeployItems have names, as in
@@ -46,10 +52,20 @@ type HostConfiguration struct {
 	ClusterDomain string `json:"clusterDomain"`
 	// ListenAddress is where /healthz, /readyz and /metrics are served. Defaults to ":8080".
 	ListenAddress string `json:"listenAddress"`
+	// PprofAddress is where profiles of the host are served, such as "127.0.0.1:6060"; a loopback address, because profiles say more than
+	// anybody else may know. Empty, which is the default, for nowhere.
+	PprofAddress string `json:"pprofAddress"`
+	// Tracing of jobs.
+	Tracing Tracing `json:"tracing"`
+	// StatusPage is for people who want to look into the host with a browser.
+	StatusPage StatusPage `json:"statusPage"`
 	// Log of the host and its plugins.
 	Log Log `json:"log"`
 	// PluginVerification says which programs in the plugin directory are run. Defaults to all that can be.
 	PluginVerification PluginVerification `json:"pluginVerification"`
+	// PluginFiles are the names of the only files of the plugin directory that are used, at most 100. Empty, which is the default, for
+	// all of them. One that is not there keeps the host from being ready.
+	PluginFiles []string `json:"pluginFiles,omitempty"`
 	// Plugins by the names that they give themselves. A plugin without an entry works with defaults.
 	Plugins map[string]Plugin `json:"plugins,omitempty"`
 }
@@ -115,6 +131,25 @@ type Client struct {
 
 // Limited tells whether there is a limit.
 func (c Client) Limited() bool { return c.QPS != 0 || c.Burst != 0 }
+
+// Tracing sends a trace of each job to a collector, by OpenTelemetry's protocol over gRPC.
+type Tracing struct {
+	// Endpoint of the collector, "<host>:<port>". Empty, which is the default, for no traces.
+	Endpoint string `json:"endpoint"`
+	// Insecure sends them without TLS.
+	Insecure bool `json:"insecure"`
+	// SampleRatio is the part of the jobs that is traced, above 0 and up to 1. Defaults to 1.
+	SampleRatio float64 `json:"sampleRatio"`
+}
+
+// StatusPage shows the host to whoever reaches it: there is no login.
+type StatusPage struct {
+	// ListenAddress is where it is served, such as ":9080". Empty, which is the default, for nowhere.
+	ListenAddress string `json:"listenAddress"`
+	// HostNames are DNS names under which it may be asked, besides IP addresses, localhost, the name of the pod and those of Services in
+	// ClusterDomain. Others are refused, so that nobody can read the page with the browser of somebody else.
+	HostNames []string `json:"hostNames,omitempty"`
+}
 
 // Log of the host and its plugins.
 type Log struct {

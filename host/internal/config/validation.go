@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -40,6 +41,10 @@ const (
 	// minInterval keeps hooks from filling the queue with one item; maxInterval is as long as anybody may want to bound them.
 	minInterval = time.Second
 	maxInterval = 24 * time.Hour
+	// minCollectInterval keeps the looks for what is left behind from being work of their own.
+	minCollectInterval = time.Minute
+	// maxEndpoint bounds the address of a collector: a DNS name and a port.
+	maxEndpoint = 253 + 1 + 5
 	// maxCrashes bounds how often one job may end a plugin.
 	maxCrashes = 100
 )
@@ -65,18 +70,24 @@ func Validate(c *HostConfiguration) field.ErrorList {
 	add(validateIdentity(field.NewPath("identity"), c.Identity))
 	_, selectorErrs := responsibility.Compile(c.TargetSelectors, field.NewPath("targetSelectors"))
 	errs = append(errs, selectorErrs...)
+	add(validateTargetServiceAccount(field.NewPath("targetServiceAccount"), c.TargetServiceAccount))
 	add(between(field.NewPath("workers"), c.Workers, 1, maxWorkers))
 	add(oneOf(field.NewPath("locking"), lockings, string(c.Locking)))
 	add(validateLockPrefix(field.NewPath("lockPrefix"), c.LockPrefix))
 	errs = append(errs, validateTimeouts(field.NewPath("timeouts"), c.Timeouts)...)
 	add(between(field.NewPath("maxPluginCrashes"), c.MaxPluginCrashes, 1, maxCrashes))
+	errs = append(errs, lasts(field.NewPath("collectInterval"), c.CollectInterval, minCollectInterval, maxInterval, "1m to 24h")...)
 	errs = append(errs, validateContinuousReconcile(field.NewPath("continuousReconcile"), c.ContinuousReconcile)...)
 	errs = append(errs, validateClient(field.NewPath("client"), c.Client)...)
 	add(validateClusterDomain(field.NewPath("clusterDomain"), c.ClusterDomain))
 	add(validateAddress(field.NewPath("listenAddress"), c.ListenAddress))
+	add(validatePprofAddress(field.NewPath("pprofAddress"), c.PprofAddress))
+	errs = append(errs, validateTracing(field.NewPath("tracing"), c.Tracing)...)
+	errs = append(errs, validateStatusPage(field.NewPath("statusPage"), c.StatusPage)...)
 	add(oneOf(field.NewPath("log", "level"), logLevels, c.Log.Level))
 	add(oneOf(field.NewPath("log", "format"), logFormats, c.Log.Format))
 	errs = append(errs, validateVerification(field.NewPath("pluginVerification"), c.PluginVerification)...)
+	errs = append(errs, validateSet(field.NewPath("pluginFiles"), c.PluginFiles, validatePluginFile)...)
 	errs = append(errs, validatePlugins(field.NewPath("plugins"), c.Plugins)...)
 	return errs
 }
@@ -98,6 +109,13 @@ func validateIdentity(path *field.Path, identity string) *field.Error {
 	}
 	if len(identity) > maxIdentity || strings.ContainsFunc(identity, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return invalid(path, "expected at most %d printable characters, but found %s", maxIdentity, quote(identity))
+	}
+	return nil
+}
+
+func validateTargetServiceAccount(path *field.Path, name string) *field.Error {
+	if name != "" && len(apivalidation.ValidateServiceAccountName(name, false)) > 0 {
+		return invalid(path, "expected the name of a ServiceAccount, such as deployer, but found %s", quote(name))
 	}
 	return nil
 }
@@ -190,6 +208,50 @@ func validateAddress(path *field.Path, address string) *field.Error {
 		return invalid(path, "expected host and port such as :8080 or 127.0.0.1:8080, but found %s", quote(address))
 	}
 	return nil
+}
+
+func validatePprofAddress(path *field.Path, address string) *field.Error {
+	if address == "" {
+		return nil
+	}
+	if err := validateAddress(path, address); err != nil {
+		return err
+	}
+	host, _, _ := net.SplitHostPort(address) // it was split before
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return invalid(path, "expected a loopback address such as 127.0.0.1:6060, because profiles are not for others to see, but found %s", quote(address))
+	}
+	return nil
+}
+
+func validateTracing(path *field.Path, t Tracing) field.ErrorList {
+	var errs field.ErrorList
+	if t.Endpoint != "" {
+		host, port, err := net.SplitHostPort(t.Endpoint)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil || host == "" || len(t.Endpoint) > maxEndpoint || strings.ContainsAny(host, "/@") {
+			errs = append(errs, invalid(path.Child("endpoint"), "expected host and port of a collector, such as collector:4317, but found %s", quote(t.Endpoint)))
+		}
+	}
+	if !(t.SampleRatio > 0 && t.SampleRatio <= 1) { // also for what is no number
+		errs = append(errs, invalid(path.Child("sampleRatio"), "expected a number above 0 and up to 1, but found %g; leave the endpoint out for no traces", t.SampleRatio))
+	}
+	return errs
+}
+
+func validateStatusPage(path *field.Path, p StatusPage) field.ErrorList {
+	errs := validateSet(path.Child("hostNames"), p.HostNames, func(path *field.Path, name string) *field.Error {
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return invalid(path, "expected a DNS name such as status.example.org, but found %s", quote(name))
+		}
+		return nil
+	})
+	if p.ListenAddress == "" {
+		return errs
+	}
+	return append(errs, present(validateAddress(path.Child("listenAddress"), p.ListenAddress))...)
 }
 
 func oneOf(path *field.Path, values []string, found string) *field.Error {

@@ -92,7 +92,16 @@ func validatePlugin(at *field.Path, p Plugin) field.ErrorList {
 			validateMemory(at.Child("memory"), p.Memory),
 			validateOpenFiles(at.Child("openFiles"), p.OpenFiles),
 		),
-		validateConfinement(at.Child("confinement"), p.Confinement))
+		validateConfinement(at.Child("confinement"), p.Confinement),
+		validateHostCluster(at.Child("hostCluster", "serviceAccount"), p.HostCluster))
+}
+
+// validatePluginFile is validateFile, and there must be a name.
+func validatePluginFile(at *field.Path, file string) *field.Error {
+	if file == "" {
+		return field.Required(at, "expected the name of a file in the plugin directory, but it is empty")
+	}
+	return validateFile(at, file)
 }
 
 func validateFile(at *field.Path, file string) *field.Error {
@@ -156,6 +165,28 @@ func validateConfinement(at *field.Path, c Confinement) field.ErrorList {
 		errs = append(errs, validateList(inner, list.paths, validateReach)...)
 	}
 	return errs
+}
+
+// validateHostCluster checks the ServiceAccount of a grant, if there is one.
+func validateHostCluster(at *field.Path, granted *HostCluster) field.ErrorList {
+	if granted == nil {
+		return nil
+	}
+	account := granted.ServiceAccount
+	return present(
+		validateAccountPart(at.Child("namespace"), account.Namespace, "a namespace", validation.IsDNS1123Label),
+		validateAccountPart(at.Child("name"), account.Name, "a ServiceAccount", validation.IsDNS1123Subdomain))
+}
+
+func validateAccountPart(at *field.Path, found, of string, problems func(string) []string) *field.Error {
+	switch {
+	case found == "":
+		return field.Required(at, "is missing; the ServiceAccount is named by its namespace and its name")
+	case len(problems(found)) > 0:
+		return invalid(at, "expected the name of %s, but found %s", of, quote(found))
+	default:
+		return nil
+	}
 }
 
 // validateReach checks a path that a confined plugin can reach.

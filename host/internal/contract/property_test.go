@@ -321,7 +321,7 @@ func (w *world) checkErrors(t *rapid.T, before, after v1alpha1.DeployItemStatus,
 	}
 }
 
-// TestContractHoldsInAnyOrder: invariants 1 and 2 of the design, and what the functions promise. Package controller has the like
+// TestContractHoldsInAnyOrder: invariants 1 and 2 of docs/architecture.md, and what the functions promise. Package controller has the like
 // for what depends on more than the item.
 func TestContractHoldsInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

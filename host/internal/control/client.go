@@ -42,6 +42,23 @@ func (c *Client) Plugins(ctx context.Context) (*PluginList, error) {
 	return list, nil
 }
 
+// Jobs lists what the host remembers of jobs, newest first: of all items, or of those of a namespace and with a name, as far as these are not
+// empty.
+func (c *Client) Jobs(ctx context.Context, namespace, name string) (*JobList, error) {
+	query := url.Values{}
+	if namespace != "" {
+		query.Set(queryNamespace, namespace)
+	}
+	if name != "" {
+		query.Set(queryName, name)
+	}
+	list := &JobList{}
+	if err := c.ask(ctx, http.MethodGet, jobsPath+"?"+query.Encode(), nil, list); err != nil {
+		return nil, fmt.Errorf("ask the host for its jobs: %w", err)
+	}
+	return list, nil
+}
+
 // Reload has the plugins reloaded that have changed, and those with these files in any case, and waits until that is done. That something
 // was not done is no error but in the result.
 func (c *Client) Reload(ctx context.Context, files ...string) (*ReloadResult, error) {

@@ -54,8 +54,14 @@ func shortDir(t *testing.T) string {
 // serve runs a Server until the end of the test, or until the function that it returns has returned.
 func serve(t *testing.T, plugins Plugins) (dir string, end func()) {
 	t.Helper()
+	return serveJobs(t, plugins, noJobs)
+}
+
+// serveJobs is serve for a host with jobs.
+func serveJobs(t *testing.T, plugins Plugins, jobs Jobs) (dir string, end func()) {
+	t.Helper()
 	dir = shortDir(t)
-	server, err := Listen(t.Context(), dir, plugins, slog.New(slog.DiscardHandler))
+	server, err := Listen(t.Context(), dir, plugins, jobs, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +107,8 @@ func full() plugin.Detail {
 				Name: "helm", Version: "v1.2.3", SDKVersion: "v0.4.0", Types: []v1alpha1.DeployItemType{"example.org/chart", "example.org/helm"},
 				HookedTypes: []v1alpha1.DeployItemType{"example.org/helm", "example.org/other"},
 				Capabilities: plugin.Capabilities{
-					Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, HookTypes: []string{"a", "b"},
+					Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true, ContextCredentials: true,
+					HostCluster: true, Collect: true, HookTypes: []string{"a", "b"},
 				},
 			},
 			Restarts: map[plugin.Reason]int{plugin.ReasonExit: 2, plugin.ReasonReload: 1}, StartTook: 250 * time.Millisecond, Pid: 4711, Calls: 3, DroppedLines: 9,
@@ -123,7 +130,7 @@ func TestPlugins(t *testing.T) {
 		Plugins: []Plugin{
 			{
 				File: "helm-deployer", Name: "helm", Version: "v1.2.3", SDKVersion: "v0.4.0", Types: []string{"example.org/chart", "example.org/helm"},
-				Capabilities: []string{"abort", "forceReconcile", "render", "validate", "configure", "watch", "hooks"}, HookTypes: []string{"a", "b"},
+				Capabilities: []string{"abort", "forceReconcile", "render", "validate", "configure", "watch", "diff", "contextCredentials", "hostCluster", "collect", "hooks"}, HookTypes: []string{"a", "b"},
 				HookedTypes: []string{"example.org/helm", "example.org/other"}, SHA256: strings.Repeat("ab", 32), State: "Running", Restarts: map[string]int{"exit": 2, "reload": 1}, StartSeconds: 0.25,
 				PID: 4711, Calls: 3, MemoryBytes: 64 << 20, Confinement: "landlock (ABI 7): files", DroppedLogLines: 9,
 			},
@@ -350,7 +357,7 @@ func TestFilesArePrivate(t *testing.T) {
 
 func TestListenErrors(t *testing.T) {
 	t.Parallel()
-	if _, err := Listen(t.Context(), filepath.Join(t.TempDir(), "no", "where"), &fakePlugins{}, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := Listen(t.Context(), filepath.Join(t.TempDir(), "no", "where"), &fakePlugins{}, noJobs, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("expected an error where there is no directory")
 	}
 	dir := shortDir(t)
@@ -358,13 +365,13 @@ func TestListenErrors(t *testing.T) {
 	if err := os.Mkdir(taken, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(t.Context(), dir, &fakePlugins{}, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := Listen(t.Context(), dir, &fakePlugins{}, noJobs, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("expected an error where something else has the name of the socket")
 	}
 	if err := os.Remove(taken); err != nil {
 		t.Fatal(err)
 	}
-	server, err := Listen(t.Context(), dir, &fakePlugins{}, slog.New(slog.DiscardHandler)) // no token is left in its way
+	server, err := Listen(t.Context(), dir, &fakePlugins{}, noJobs, slog.New(slog.DiscardHandler)) // no token is left in its way
 	if err != nil {
 		t.Fatal(err)
 	}

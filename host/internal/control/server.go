@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/pergola-deploy/pergola/host/internal/journal"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 )
 
@@ -34,17 +35,25 @@ type Plugins interface {
 
 var _ Plugins = (*plugin.Set)(nil)
 
+// Jobs are the jobs that a Server lets be seen. *journal.Journal is one.
+type Jobs interface {
+	Jobs(namespace, name string) []journal.Job
+}
+
+var _ Jobs = (*journal.Journal)(nil)
+
 // Server answers an operator.
 type Server struct {
 	dir, token string
 	plugins    Plugins
+	jobs       Jobs
 	log        *slog.Logger
 	listener   net.Listener
 	listing    chan struct{} // has room for who is looking at the plugins
 }
 
 // Listen makes the token and then the socket in a directory that only the host's user can enter. Run answers; until then clients wait.
-func Listen(ctx context.Context, dir string, plugins Plugins, log *slog.Logger) (_ *Server, err error) {
+func Listen(ctx context.Context, dir string, plugins Plugins, jobs Jobs, log *slog.Logger) (_ *Server, err error) {
 	token, err := createToken(dir)
 	if err != nil {
 		return nil, err
@@ -62,13 +71,14 @@ func Listen(ctx context.Context, dir string, plugins Plugins, log *slog.Logger) 
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for control: %w", err), listener.Close())
 	}
-	return &Server{dir: dir, token: token, plugins: plugins, log: log, listener: listener, listing: make(chan struct{}, 1)}, nil
+	return &Server{dir: dir, token: token, plugins: plugins, jobs: jobs, log: log, listener: listener, listing: make(chan struct{}, 1)}, nil
 }
 
 // Run answers until ctx ends, and then removes the socket and the token. A reload under way ends with ctx, and not with the client that has asked for
 // it: calls must not be cut short because somebody does not want to wait for them. It is called once.
 func (s *Server) Run(ctx context.Context) error {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+jobsPath, s.listJobs)
 	mux.HandleFunc("GET "+pluginsPath, s.list)
 	mux.HandleFunc("POST "+reloadPath, func(w http.ResponseWriter, r *http.Request) { s.reload(ctx, w, r) })
 	mux.HandleFunc("/", s.unknown)
@@ -123,6 +133,17 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		return ListOf(s.plugins.Details())
 	}()
 	s.answer(w, http.StatusOK, list)
+}
+
+func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	for name := range query {
+		if name != queryNamespace && name != queryName {
+			s.answer(w, http.StatusBadRequest, &Failure{Error: fmt.Sprintf("expected %s and %s as parameters, but found %.200q", queryNamespace, queryName, name)})
+			return
+		}
+	}
+	s.answer(w, http.StatusOK, JobsOf(s.jobs.Jobs(query.Get(queryNamespace), query.Get(queryName))))
 }
 
 func (s *Server) reload(ctx context.Context, w http.ResponseWriter, r *http.Request) {

@@ -46,7 +46,7 @@ func TestNothingWithoutToken(t *testing.T) {
 		{reason: "other digits", value: bearer + strings.Repeat("0", len(token))},
 		{reason: "another host's", value: bearer + mustToken(t, otherDir)},
 	}
-	for _, path := range []string{pluginsPath, reloadPath, "/", "/v2/plugins", "//v1/plugins", "/v1/../v1/plugins", "*"} {
+	for _, path := range []string{jobsPath, pluginsPath, reloadPath, "/", "/v2/plugins", "//v1/plugins", "/v1/../v1/plugins", "*"} {
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace} {
 			for _, header := range headers {
 				status, failure := ask(t, dir, method, path, header.value)
@@ -109,7 +109,7 @@ func TestTokenIsNew(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, tokenName), []byte("known"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(t.Context(), dir, &fakePlugins{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), tokenName) {
+	if _, err := Listen(t.Context(), dir, &fakePlugins{}, noJobs, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), tokenName) {
 		t.Errorf("expected that there is a token already, but found: %v", err)
 	}
 }

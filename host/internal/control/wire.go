@@ -11,6 +11,7 @@ import (
 const (
 	// SocketName is the name of the socket in the run directory of a host.
 	SocketName  = "control.sock"
+	jobsPath    = "/v1/jobs"
 	pluginsPath = "/v1/plugins"
 	reloadPath  = pluginsPath + "/reload"
 )
@@ -32,7 +33,8 @@ type Plugin struct {
 	Version    string   `json:"version,omitempty"`
 	SDKVersion string   `json:"sdkVersion,omitempty"`
 	Types      []string `json:"types,omitempty"`
-	// Capabilities beyond reconciling and deleting: abort, forceReconcile, render, validate, configure, watch, hooks.
+	// Capabilities beyond reconciling and deleting: abort, forceReconcile, render, validate, configure, watch, diff,
+	// contextCredentials, hostCluster, collect, hooks.
 	Capabilities []string `json:"capabilities,omitempty"`
 	// HookTypes for which the plugin has functions.
 	HookTypes []string `json:"hookTypes,omitempty"`
@@ -158,6 +160,10 @@ func capabilitiesOf(c plugin.Capabilities) []string {
 		{"validate", c.Validate},
 		{"configure", c.Configure},
 		{"watch", c.Watch},
+		{"diff", c.Diff},
+		{"contextCredentials", c.ContextCredentials},
+		{"hostCluster", c.HostCluster},
+		{"collect", c.Collect},
 		{"hooks", len(c.HookTypes) > 0},
 	} {
 		if capability.has {

@@ -13,10 +13,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/credentials"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -26,6 +30,10 @@ const (
 	// maxEvents is how many events a plugin can have in one call.
 	maxEvents = 20
 )
+
+// operationResolveOther is the operation of errors that concern a Target for which the plugin has asked. It is not that of the item's own,
+// whose return lets a deletion begin anew.
+const operationResolveOther = "ResolveOtherTarget"
 
 // call calls the plugin, and the item's HTTP hook before it. The error is errOutdated if the call was cancelled because nobody wants it
 // any more.
@@ -48,7 +56,7 @@ func (j *job) attended(ctx context.Context, work func(context.Context, *observer
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	attending, endAttendance := context.WithCancel(ctx)
-	o := &observer{job: j}
+	o := &observer{job: j, steps: steps{tell: func(e observe.Event) { observe.Tell(ctx, e) }, now: j.clock.Now}}
 	signals, unsubscribe := j.memory.subscribe(keyOf(j.item))
 	defer unsubscribe()
 	var attendance sync.WaitGroup
@@ -90,7 +98,8 @@ func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 
 // observer hears what a plugin says about a job while it works on it.
 type observer struct {
-	job *job
+	job   *job
+	steps steps
 
 	mu sync.Mutex
 	// step and message are what the plugin said last about its progress; empty once that was written.
@@ -150,6 +159,7 @@ func (o *observer) Progress(step, message string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.step, o.message = step, message
+	o.steps.add(step, message)
 }
 
 func (o *observer) takeStep() (step, message string) {
@@ -206,6 +216,32 @@ func checkExports(s *plugin.Succeeded) error {
 		return errors.New("exports: expected a JSON object in UTF-8")
 	}
 	return nil
+}
+
+// namespace of the item, while somebody else may be at it.
+func (j *job) namespace() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.item.Namespace
+}
+
+// ResolveTarget resolves as for the item's own Target, by the same rules.
+func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
+	resolved, err := o.job.targets.Named(ctx, o.job.namespace(), name)
+	if err == nil {
+		return resolved, nil
+	}
+	e := asError(operationResolveOther, err)
+	if e.Terminal && len(e.Codes) == 0 {
+		// The protocol has no other word for what ends a job.
+		e.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}
+	}
+	return nil, plugin.Error{Codes: e.Codes, Operation: operationResolveOther, Reason: e.Reason, Message: e.Message}
+}
+
+// ResolveRegistryCredentials reads as for the item's Context, by the same rules. An error is worth another try.
+func (o *observer) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
+	return credentials.Named(ctx, o.job.targets, o.job.namespace(), secret)
 }
 
 // Event becomes an event of the deploy item, unless the plugin has had too many: they flood neither the API server nor the host's log.

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -62,6 +63,13 @@ type Options struct {
 	Selectors responsibility.Selectors
 	// DefaultContext lets a missing Context of the default name count as an empty one: without a Landscaper nobody creates it.
 	DefaultContext bool
+	// TargetServiceAccount is the ServiceAccount of its namespace as which each Target of the cluster itself acts; empty if each names its own.
+	TargetServiceAccount string
+	// JobEnded is told the plugin of each job that has ended without a word of it, such as one whose time was up. It must not block. Nil for
+	// nobody.
+	JobEnded func(plugin string)
+	// Observed passes on what happens to jobs; nil for nobody to hear of it.
+	Observed *observe.Stream
 	// Log is required.
 	Log *slog.Logger
 }
@@ -106,7 +114,10 @@ func New(mgr manager.Manager, options Options) *Controller {
 		slots:   map[string]*slots{},
 	}
 	c.router = newRouter(c.memory, c.clock.Now)
-	targetOptions := []target.Option{target.WithTokens(&target.ClientTokenRequester{Client: mgr.GetClient()}, mgr.GetConfig())}
+	targetOptions := []target.Option{
+		target.WithTokens(&target.ClientTokenRequester{Client: mgr.GetClient()}, mgr.GetConfig()),
+		target.WithServiceAccount(options.TargetServiceAccount),
+	}
 	if options.DefaultContext {
 		targetOptions = append(targetOptions, target.WithDefaultContext())
 	}
@@ -162,18 +173,25 @@ func (c *Controller) HTTPHooksChanged(types []v1alpha1.DeployItemType) { c.route
 func (c *Controller) Freed(key lock.Key) { c.router.Freed(key) }
 
 // Lost implements lock.Listener.
-func (c *Controller) Lost(key lock.Key) { c.router.Lost(key) }
+func (c *Controller) Lost(key lock.Key) {
+	c.options.Observed.Tell(observe.Job{Plugin: key.Plugin, Item: key.Item, UID: key.UID}, observe.Left{Why: "the lock was lost"})
+	c.router.Lost(key)
+}
 
-// Workers tells for each plugin how many calls are under way, and how many there may be.
+// Workers tells for each plugin how many calls are under way, how many there may be, and how many items are in line for one.
 func (c *Controller) Workers() []telemetry.Workers {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []telemetry.Workers
 	for _, name := range slices.Sorted(maps.Keys(c.slots)) {
-		all = append(all, telemetry.Workers{Plugin: name, Used: c.slots[name].used(), Max: c.slots[name].size})
+		s := c.slots[name]
+		all = append(all, telemetry.Workers{Plugin: name, Used: s.used(), Max: s.size, Queued: s.waiting()})
 	}
 	return all
 }
+
+// Remembered is of how many deploy items something is remembered.
+func (c *Controller) Remembered() int { return c.memory.size() }
 
 // Ready is why the Controller has not begun to work; nil once it knows the deploy items that are there.
 func (c *Controller) Ready() error {
@@ -335,6 +353,8 @@ func (c *Controller) addPlugin(name string) error {
 		clock:        c.clock,
 		random:       defaultRandom,
 		newJobID:     uuid.NewString,
+		jobEnded:     c.options.JobEnded,
+		observed:     c.options.Observed,
 		log:          c.options.Log.With("plugin", name),
 	}
 	return c.add("plugin-"+name, calls+pickUpWorkers, r, func(ctx context.Context, q queue) error {

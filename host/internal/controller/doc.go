@@ -1,5 +1,5 @@
 // Package controller carries out deploy items: it hears of them, finds the plugin that serves them, follows the deployer
-// contract and calls the plugin. Its Reconciler reads from top to bottom like the way of a DeployItem in the design.
+// contract and calls the plugin. Its Reconciler reads from top to bottom like the way of a DeployItem in docs/architecture.md.
 //
 // # Hearing of items
 //
@@ -47,7 +47,7 @@
 // # Hooks
 //
 // A look that is not over before it has begun, because nothing has changed and nothing is due, is a reconcile as hooks see it (see pass): its hooks
-// run in the order of the design. An item with hooks of its type is read in full before the first of them; nothing of it is
+// run in the order that is there. An item with hooks of its type is read in full before the first of them; nothing of it is
 // written before they agree. What only notes that a job has ended goes past them, so that no hook keeps a job from its end.
 //
 // Hooks of type ShouldReconcile are asked about each item that has nothing to do, once: memory, and the note on its lock, say which
@@ -56,6 +56,11 @@
 // the write that picks it up; whoever has set another one meanwhile wins, because that write is conditional.
 //
 // HTTP hooks belong to the call of the plugin: they are called under the same attendance, and what ends the call ends them.
+//
+// # Being seen
+//
+// What happens to a job is told in few places, most of them in observed.go, and goes with the context (package observe): metrics, traces and the
+// journal are made of it elsewhere.
 //
 // # Waiting
 //

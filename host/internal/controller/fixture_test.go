@@ -216,7 +216,21 @@ func create(t *testing.T, object client.Object) {
 
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	name := "controller-" + uuid.NewString()[:8]
+	return createNamespace(t, "controller-"+uuid.NewString()[:8])
+}
+
+// newLastNamespace creates one whose items come after all others in a list: its name has the time in it.
+func newLastNamespace(t *testing.T) string {
+	t.Helper()
+	id, err := uuid.NewV7()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return createNamespace(t, "last-"+id.String())
+}
+
+func createNamespace(t *testing.T, name string) string {
+	t.Helper()
 	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	create(t, &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultContextName, Namespace: name}})
 	return name

@@ -42,7 +42,7 @@ func (j *job) httpHook(operation string) (*httphook.Hook, error) {
 	if j.httpHooks == nil {
 		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error
 	}
-	found, err := j.httpHooks.For(j.item.Spec.Type)
+	found, err := j.httpHooks.For(j.itemType())
 	var notReady interface {
 		Concerns(phase v1alpha1.HookCapability) bool
 	}
@@ -75,7 +75,7 @@ func (j *job) withHTTPHook(ctx context.Context, operation plugin.Operation, c pl
 	if c.DeployItem = j.snapshot(); c.DeployItem.Generation != generation { // the children are those of another spec
 		return nil, errOutdated
 	}
-	return j.plugin.Call(ctx, operation, c, o)
+	return j.callPlugin(ctx, operation, c, o)
 }
 
 // preReconcile has the HTTP hook look at the desired objects before the plugin applies them. It returns those that it wants instead; nil if
@@ -90,14 +90,16 @@ func (j *job) preReconcile(ctx context.Context, c plugin.Call) (children []sdk.C
 	c.DeployItem = j.snapshot()
 	rendered := &plugin.Rendered{}
 	if j.plugin.Info().Capabilities.Render {
-		if rendered, err = j.plugin.Render(ctx, c); err != nil {
+		if rendered, err = j.render(ctx, c); err != nil {
 			return nil, nil, notCalled(ctx, err)
 		}
 	}
 	if len(rendered.Errors) > 0 {
 		return nil, &plugin.Outcome{Errors: rendered.Errors}, nil
 	}
-	answer, err := found.PreReconcile(ctx, j.name, c.DeployItem, rendered.Children)
+	hookCtx, end := beginHTTPHook(ctx, found, v1alpha1.HookPreReconcile)
+	answer, err := found.PreReconcile(hookCtx, j.name, c.DeployItem, rendered.Children)
+	end(err)
 	if errors.Is(err, httphook.ErrChildren) {
 		return nil, nil, fmt.Errorf("%w: %w", plugin.ErrProtocol, err)
 	}
@@ -124,7 +126,10 @@ func (j *job) finalize(ctx context.Context, deadline time.Time) error {
 	}
 	ctx, cancel := untilDeadline(ctx, deadline)
 	defer cancel()
-	if err := found.Finalize(ctx, j.name, item); err != nil {
+	hookCtx, end := beginHTTPHook(ctx, found, v1alpha1.HookFinalize)
+	err = found.Finalize(hookCtx, j.name, item)
+	end(err)
+	if err != nil {
 		if err := j.unanswered(ctx, operationFinalize, err); err != nil {
 			return err
 		}
@@ -175,6 +180,13 @@ func (j *job) unanswered(ctx context.Context, operation string, err error) error
 	j.log.Warn("HTTP hook failed and wants the job to go on", "registration", e.Registration, "error", problem.Message)
 	j.event(j.snapshot(), corev1.EventTypeWarning, problem.Reason, problem.Message+"; the job goes on, as the hook says")
 	return j.writeStatus(ctx, note)
+}
+
+// itemType is the type of the item, also while somebody reads the item again.
+func (j *job) itemType() v1alpha1.DeployItemType {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.item.Spec.Type
 }
 
 // snapshot returns the item as it is, while somebody else may be at it.

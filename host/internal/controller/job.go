@@ -14,6 +14,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -43,6 +44,7 @@ type job struct {
 	lock       *lock.Lock // nil before it is taken
 	log        *slog.Logger
 	gone       bool // the item is, or will be without our doing
+	reported   bool // the plugin has said how its call ended
 	// step and message are what the plugin said last about its progress, as far as that is not in the status.
 	step, message string
 
@@ -66,12 +68,15 @@ func (j *job) run(ctx context.Context) error {
 	}
 
 	// 7
-	var err error
-	if j.lock, err = j.locks.Acquire(ctx, j.lockKey(j.item)); err != nil {
+	if j.decision.Action != contract.Start { // else the job is not yet there
+		j.observe(ctx)
+	}
+	if err := j.takeLock(ctx); err != nil {
 		return err
 	}
 
 	// 8, and what ends a job without its deployer.
+	var err error
 	switch j.decision.Action {
 	case contract.Skip:
 		return j.skip(ctx)
@@ -82,7 +87,7 @@ func (j *job) run(ctx context.Context) error {
 	case contract.Repair:
 		return j.repair(ctx)
 	case contract.Settle:
-		return j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.SettleConditions(item, j.clock.Now()) })
+		return j.settle(ctx)
 	case contract.Continue, contract.Abort:
 		err = j.takeOver(ctx)
 	default:
@@ -218,6 +223,7 @@ type begin func(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.Depl
 // pickUp claims the job with one conditional write, which for a job of our own also sets it. It is also the fence: nobody calls
 // a plugin before it has succeeded.
 func (j *job) pickUp(ctx context.Context, begin begin) error {
+	since := j.inLineSince()
 	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
 		now := j.clock.Now()
 		if j.decision.Action == contract.Start {
@@ -235,6 +241,7 @@ func (j *job) pickUp(ctx context.Context, begin begin) error {
 	j.decision.Action, j.decision.JobID = contract.Continue, ""
 	j.log = j.reconciler.log.With("deployitem", j.item.Namespace+"/"+j.item.Name, "jobID", j.item.Status.JobID)
 	j.log.Info("picked up job", "deletion", j.decision.Deletion, "force", j.decision.Force, "queued", contract.IsQueued(j.item))
+	j.tellPickedUp(ctx, since)
 	if !contract.IsQueued(j.item) {
 		info := j.plugin.Info()
 		j.event(j.item, corev1.EventTypeNormal, "PickedUp", "the deployer "+info.Name+" "+info.Version+" has picked up the job "+j.item.Status.JobID)
@@ -257,6 +264,7 @@ func (j *job) takeOver(ctx context.Context) error {
 	}
 	j.lock.SetFenced()
 	j.log.Info("took job over", "before", before)
+	observe.Tell(ctx, observe.TakenOver{From: before})
 	return nil
 }
 
@@ -280,24 +288,15 @@ func (j *job) waitForTurn(ctx context.Context) error {
 		j.due = j.clock.Now().Add(j.pollInterval(turnPoll))
 		return nil
 	}
-	if contract.IsQueued(j.item) && j.decision.Action == contract.PickUp {
+	if j.inLine() {
 		return nil
 	}
 	return j.pickUp(ctx, contract.Enqueue)
 }
 
-// prepare resolves what the plugin needs to know. Errors are those of package target, contract.Error, or of the API server.
-func (j *job) prepare(ctx context.Context) (plugin.Call, error) {
-	deadline, err := contract.Deadline(j.item)
-	if err != nil {
-		return plugin.Call{}, err
-	}
-	lsContext, contextErr := j.targets.Context(ctx, j.item)
-	resolved, targetErr := j.targets.Target(ctx, j.item)
-	if err := errors.Join(targetErr, contextErr); err != nil {
-		return plugin.Call{}, err
-	}
-	return plugin.Call{Target: resolved, Context: lsContext, Deadline: deadline}, nil
+// inLine tells whether the job was picked up to wait for its turn, and its turn has not come.
+func (j *job) inLine() bool {
+	return contract.IsQueued(j.item) && j.decision.Action == contract.PickUp
 }
 
 // pollInterval is when to call the plugin again; never later than the job's deadline, so that a timeout is noticed in time.

@@ -30,6 +30,8 @@ type entry struct {
 	// item is the content of a job under way, or of one that has just ended; nil for an item that has nothing to do, whose content nobody
 	// needs.
 	item *v1alpha1.DeployItem
+	// ended: the item's job has just ended, and hooks are to say whether it is to be reconciled again.
+	ended bool
 	// asked is the hook.Hooks.Build of the hooks that have said of an item that has nothing to do whether it is to be reconciled;
 	// empty if there are none.
 	asked string
@@ -53,6 +55,8 @@ type entry struct {
 	pluginName string
 	// worked is when the job under way was worked on last.
 	worked time.Time
+	// queued is when this replica has picked the job up to wait for its turn, and began when it has begun to work on it; zero if it was another one.
+	queued, began time.Time
 	// due is when the job under way is to be looked at again; ignored for an item that has nothing to do.
 	due time.Time
 	// retries counts the failures in a row of the job under way, conflicts those of looks that came to nothing because the item had
@@ -99,8 +103,12 @@ func (m *memory) previous(key types.NamespacedName, uid types.UID) entry {
 func (m *memory) idle(e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entries[keyOf(e.item)] = &entry{
-		uid: e.item.UID, version: e.item.ResourceVersion, reported: e.reported, asked: e.asked, again: e.again, begins: e.begins, raised: e.raised,
+	key, version := keyOf(e.item), e.item.ResourceVersion
+	if before, ok := m.entries[key]; ok && before.ended && before.uid == e.item.UID && before.version != "" && newer(before.version, version) {
+		version = before.version // advance has seen what has happened since
+	}
+	m.entries[key] = &entry{
+		uid: e.item.UID, version: version, reported: e.reported, asked: e.asked, again: e.again, begins: e.begins, raised: e.raised,
 	}
 }
 
@@ -109,7 +117,7 @@ func (m *memory) ended(e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entries[keyOf(e.item)] = &entry{
-		uid: e.item.UID, version: e.item.ResourceVersion, reported: e.reported, again: e.again, raised: e.raised, item: e.item,
+		uid: e.item.UID, version: e.item.ResourceVersion, reported: e.reported, again: e.again, raised: e.raised, item: e.item, ended: true,
 	}
 }
 
@@ -163,7 +171,7 @@ func (m *memory) begin(e entry, pluginName string) entry {
 	defer m.mu.Unlock()
 	e.uid, e.version, e.pluginName = e.item.UID, e.item.ResourceVersion, pluginName
 	e.waitsForPlugin, e.woken, e.pluginRan = false, false, false
-	e.turn, e.missed, e.itemType = false, false, e.item.Spec.Type
+	e.turn, e.missed, e.ended, e.itemType = false, false, false, e.item.Spec.Type
 	e.targetName, e.contextName = "", cmp.Or(e.item.Spec.Context, v1alpha1.DefaultContextName)
 	if e.item.Spec.Target != nil {
 		e.targetName = e.item.Spec.Target.Name
@@ -185,7 +193,7 @@ func (m *memory) underWay(e entry, now time.Time) time.Time {
 	if begun, ok := m.entries[key]; ok && begun.turn {
 		e.due = now
 	}
-	e.uid, e.version, e.worked, e.conflicts = e.item.UID, e.item.ResourceVersion, now, 0
+	e.uid, e.version, e.worked, e.conflicts, e.ended = e.item.UID, e.item.ResourceVersion, now, 0, false
 	m.entries[key] = &e
 	return e.due
 }
@@ -346,6 +354,13 @@ func (m *memory) hookCrashed(item *v1alpha1.DeployItem, limit int, until time.Ti
 	return true
 }
 
+// size is of how many items something is remembered.
+func (m *memory) size() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.entries)
+}
+
 // forget drops what is remembered of an item.
 func (m *memory) forget(key types.NamespacedName) {
 	m.mu.Lock()
@@ -359,13 +374,13 @@ func (m *memory) advance(before, after *metav1.PartialObjectMetadata) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.entries[types.NamespacedName{Namespace: after.Namespace, Name: after.Name}]
-	if !ok || e.item != nil || e.uid != after.UID {
+	if !ok || e.item != nil && !e.ended || e.uid != after.UID {
 		return false
 	}
 	if !newer(after.ResourceVersion, e.version) {
 		return true
 	}
-	if e.asked != "" && extensionsChanged(before, after) {
+	if (e.asked != "" || e.ended) && extensionsChanged(before, after) {
 		return false
 	}
 	if e.version != before.ResourceVersion || !onlyMetadataChanged(before, after) {

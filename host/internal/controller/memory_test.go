@@ -188,7 +188,7 @@ func TestNoJobIsSwallowed(t *testing.T) {
 				})
 				h.status = append(h.status, version(h.last()))
 			},
-			"own write": func(*rapid.T) {
+			"own write": func(t *rapid.T) {
 				if read != version(h.last()) {
 					return // it would meet a conflict
 				}
@@ -197,7 +197,16 @@ func TestNoJobIsSwallowed(t *testing.T) {
 				})
 				h.status = append(h.status, version(h.last()))
 				read = version(h.last())
+				if rapid.Bool().Draw(t, "hooks are to be asked") {
+					m.ended(entry{item: itemAt("a", h.last().ResourceVersion)})
+					return
+				}
 				m.idle(entry{item: itemAt("a", h.last().ResourceVersion)})
+			},
+			"hooks have answered": func(*rapid.T) {
+				if known := m.previous(itemKey, "a"); known.ended {
+					m.idle(known)
+				}
 			},
 			"event": func(*rapid.T) {
 				if next := version(shown); next < len(h.versions) {
@@ -236,19 +245,32 @@ func TestAdvance(t *testing.T) {
 	}
 	recreated := labelled("6")
 	recreated.UID = "b"
+	extended := func(version string) *metav1.PartialObjectMetadata {
+		meta := itemMetadata(version)
+		meta.Annotations = map[string]string{"test.extensions.landscaper.gardener.cloud/a": "b"}
+		return meta
+	}
 	idle := func(m *memory) { m.idle(entry{item: itemAt("a", "5")}) }
+	ended := func(m *memory) { m.ended(entry{item: itemAt("a", "5")}) }
 	cases := map[string]struct {
 		reason        string
 		known         func(*memory)
 		before, after *metav1.PartialObjectMetadata
 		want          bool
 	}{
-		"label":       {reason: "asks for nothing", known: idle, before: itemMetadata("5"), after: labelled("6"), want: true},
-		"status":      {reason: "nothing is visible, so it is the status", known: idle, before: itemMetadata("5"), after: itemMetadata("6")},
-		"echo":        {reason: "the event of a write of our own", known: idle, before: itemMetadata("4"), after: itemMetadata("5"), want: true},
-		"gap":         {reason: "something happened in between", known: idle, before: labelled("4"), after: labelled("6")},
-		"recreated":   {reason: "nothing is known of the new one", known: idle, before: itemMetadata("5"), after: recreated},
-		"unknown":     {reason: "nothing is known at all", known: func(*memory) {}, before: itemMetadata("5"), after: labelled("6")},
+		"label":     {reason: "asks for nothing", known: idle, before: itemMetadata("5"), after: labelled("6"), want: true},
+		"status":    {reason: "nothing is visible, so it is the status", known: idle, before: itemMetadata("5"), after: itemMetadata("6")},
+		"echo":      {reason: "the event of a write of our own", known: idle, before: itemMetadata("4"), after: itemMetadata("5"), want: true},
+		"gap":       {reason: "something happened in between", known: idle, before: labelled("4"), after: labelled("6")},
+		"recreated": {reason: "nothing is known of the new one", known: idle, before: itemMetadata("5"), after: recreated},
+		"unknown":   {reason: "nothing is known at all", known: func(*memory) {}, before: itemMetadata("5"), after: labelled("6")},
+		"job ended": {
+			reason: "hooks are to say whether there is more to do, and a label does not change that",
+			known:  ended, before: itemMetadata("5"), after: labelled("6"), want: true,
+		},
+		"job ended, for hooks": {
+			reason: "they are to see it", known: ended, before: itemMetadata("5"), after: extended("6"),
+		},
 		"job running": {reason: "a job hears of each change", known: func(m *memory) { m.underWay(entry{item: itemAt("a", "5")}, noon) }, before: itemMetadata("5"), after: labelled("6")},
 	}
 	for name, tc := range cases {
@@ -259,5 +281,30 @@ func TestAdvance(t *testing.T) {
 				t.Errorf("%s: expected %t, but found %t", tc.reason, tc.want, got)
 			}
 		})
+	}
+}
+
+// TestLabelWhileHooksAreAsked: what advance has seen while hooks were asked about an item whose job has ended stays seen.
+func TestLabelWhileHooksAreAsked(t *testing.T) {
+	labelled := itemMetadata("6")
+	labelled.Labels = map[string]string{"a": "b"}
+	again := itemMetadata("7")
+	again.Labels = map[string]string{"a": "c"}
+	m := newMemory()
+	m.ended(entry{item: itemAt("a", "5")})
+	known, ok := m.recall(keyOf(itemAt("a", "5")), "a", "5")
+	if !ok || !m.advance(itemMetadata("5"), labelled) {
+		t.Fatalf("expected the item to be known and the label to pass, but found %+v, %t", known, ok)
+	}
+	known.asked = "hooks"
+	m.idle(known)
+	if known, ok = m.recall(keyOf(itemAt("a", "5")), "a", "6"); !ok || !known.rests("hooks", noon) {
+		t.Errorf("expected an item that rests at the version with the label, but found %+v, %t", known, ok)
+	}
+	if !m.advance(labelled, again) {
+		t.Error("expected another label to pass, too")
+	}
+	if _, ok = m.recall(keyOf(itemAt("a", "5")), "a", "8"); ok {
+		t.Error("expected a version that nobody has seen to be unknown")
 	}
 }

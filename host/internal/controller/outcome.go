@@ -15,6 +15,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -34,11 +35,14 @@ var errAbandoned = errors.New("the plugin's call was abandoned")
 func (j *job) handleCallError(ctx context.Context, err error) error {
 	var problem contract.Error
 	var unanswered *unansweredError
+	var withheld plugin.Error
 	switch {
 	case errors.As(err, &unanswered):
 		return j.handleError(ctx, unanswered.problem, unanswered.note)
 	case errors.As(err, &problem):
 		return j.handleError(ctx, problem)
+	case errors.As(err, &withheld):
+		return j.handleError(ctx, joinErrors([]plugin.Error{withheld}))
 	case errors.Is(err, errNotCalled) && ctx.Err() != nil:
 		return ctx.Err()
 	case ctx.Err() != nil && (errors.Is(err, plugin.ErrNotRunning) || errors.Is(err, plugin.ErrCrashed)):
@@ -65,20 +69,22 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 		}
 		return j.wait(ctx, fmt.Sprintf("the plugin %q to run again", j.name))
 	case errors.Is(err, plugin.ErrProtocol):
-		return j.handleError(ctx, contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()})
+		return j.handleError(ctx, protocolError(err))
 	default:
 		return fmt.Errorf("call plugin: %w", err)
 	}
 }
 
+func protocolError(err error) contract.Error {
+	return contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()}
+}
+
 // handleOutcome writes down what the plugin has reached. What cannot be written is the plugin's error: without it the job would
 // be tried again for ever and nobody would know why.
 func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error {
+	j.reported = true
 	if err := checkProviderStatus(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
-		return j.handleError(ctx, contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()})
-	}
-	if err := checkExports(outcome.Succeeded); err != nil {
-		return j.handleError(ctx, contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()})
+		return j.handleError(ctx, protocolError(err))
 	}
 	err := j.writeOutcome(ctx, outcome)
 	if errors.Is(err, errOutdated) {
@@ -96,7 +102,10 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 }
 
 func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
-	status := withProviderStatus(outcome.ProviderStatus)
+	if err := errors.Join(checkExports(outcome.Succeeded), contract.CheckReported(outcome.Conditions)); err != nil {
+		return j.handleError(ctx, protocolError(err), withProviderStatus(outcome.ProviderStatus)) // which is good, and names what is deployed
+	}
+	status := j.withReported(outcome)
 	switch {
 	case outcome.Succeeded != nil && j.decision.Action == contract.Abort:
 		return j.fail(ctx, contract.AbortedError(""), status)
@@ -128,14 +137,26 @@ func withProviderStatus(document []byte) change {
 	}
 }
 
+// withReported is what a plugin reports with an outcome, whatever that is.
+func (j *job) withReported(outcome *plugin.Outcome) change {
+	return func(item *v1alpha1.DeployItem) {
+		withProviderStatus(outcome.ProviderStatus)(item)
+		contract.SetReported(item, outcome.Conditions, j.clock.Now())
+	}
+}
+
 // wait writes that the job is under way and what it waits for, if that is not yet there to see.
 func (j *job) wait(ctx context.Context, waitingFor string, changes ...change) error {
-	return j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
+	err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
 		contract.Wait(item, waitingFor, j.clock.Now())
 		for _, c := range changes {
 			c(item)
 		}
 	})
+	if err == nil {
+		observe.Tell(ctx, observe.Waits{For: waitingFor, Until: j.due})
+	}
+	return err
 }
 
 // skip ends a job that the item wants only after a change.
@@ -145,6 +166,8 @@ func (j *job) skip(ctx context.Context) error {
 	})
 	if err == nil {
 		j.log.Info("job skipped: nothing has changed since the last success")
+		j.tellPickedUp(ctx, time.Time{})
+		j.tellEnded(ctx, j.item.Status.Phase)
 	}
 	return err
 }
@@ -155,9 +178,28 @@ func (j *job) repair(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	j.endedUnreported()
+	j.tellEnded(ctx, j.item.Status.Phase)
 	j.log.Warn("job was replaced by one that is finished", "error", j.item.Status.LastError.Message)
 	j.event(j.item, corev1.EventTypeWarning, j.item.Status.LastError.Reason, j.item.Status.LastError.Message)
 	return nil
+}
+
+// settle brings the conditions up to date after somebody else has ended a job that was picked up here.
+func (j *job) settle(ctx context.Context) error {
+	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.SettleConditions(item, j.clock.Now()) })
+	if err == nil {
+		j.endedUnreported()
+		j.tellEnded(ctx, j.item.Status.Phase)
+	}
+	return err
+}
+
+// endedUnreported tells that a job has ended without a word of the plugin, which may have left something behind.
+func (j *job) endedUnreported() {
+	if j.jobEnded != nil && !j.reported {
+		j.jobEnded(j.name)
+	}
 }
 
 // succeed ends a job that is done: first its exports, then phase and jobIDFinished in one write.
@@ -170,10 +212,10 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 		return errOutdated
 	}
 	if err != nil {
-		return j.handleError(ctx, asError("WriteExports", err), withProviderStatus(outcome.ProviderStatus))
+		return j.handleError(ctx, asError("WriteExports", err), j.withReported(outcome))
 	}
 	err = j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
-		withProviderStatus(outcome.ProviderStatus)(item)
+		j.withReported(outcome)(item)
 		if ref != nil {
 			item.Status.ExportReference = ref
 		}
@@ -182,6 +224,7 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 	if err != nil {
 		return err
 	}
+	j.tellEnded(ctx, j.item.Status.Phase)
 	j.log.Info("job succeeded")
 	j.event(j.item, corev1.EventTypeNormal, "Succeeded", "the job "+j.item.Status.JobID+" succeeded")
 	return nil
@@ -204,6 +247,7 @@ func (j *job) finishDeletion(ctx context.Context, changes ...change) error {
 			return err
 		}
 	}
+	j.tellEnded(ctx, v1alpha1.DeployItemPhaseSucceeded)
 	j.log.Info("deletion succeeded")
 	j.event(j.item, corev1.EventTypeNormal, "Deleted", "the deletion succeeded")
 	return nil
@@ -233,10 +277,14 @@ func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration, 
 		}
 		changed = contract.Retry(item, e, j.clock.Now())
 	})
-	if err == nil && changed {
+	if err != nil {
+		return err
+	}
+	observe.Tell(ctx, observe.Retries{Error: observe.Error{Codes: e.Codes, Reason: e.Reason, Text: e.Message}, Until: j.due})
+	if changed {
 		j.event(j.item, eventType(e), e.Reason, e.Message)
 	}
-	return err
+	return nil
 }
 
 // fail gives the job up.
@@ -261,6 +309,8 @@ func (j *job) end(ctx context.Context, e contract.Error, change change) error {
 	if err := j.writeStatus(ctx, change); err != nil {
 		return err
 	}
+	j.endedUnreported()
+	j.tellEnded(ctx, j.item.Status.Phase)
 	j.log.Log(ctx, level(e), "job failed", "reason", e.Reason, "error", j.item.Status.LastError.Message)
 	j.event(j.item, eventType(e), e.Reason, j.item.Status.LastError.Message)
 	return nil

@@ -296,7 +296,7 @@ func (c *chaos) addForeign() {
 	}
 }
 
-// TestInvariantsHoldInAnyOrder: invariants 1, 2, 4 and 5 of the design.
+// TestInvariantsHoldInAnyOrder: invariants 1, 2, 4 and 5 of docs/architecture.md.
 func TestInvariantsHoldInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		// Most of what happens with a deletion happens to an item that was deployed before.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -55,14 +56,18 @@ type reconciler struct {
 	clock     clock.WithTicker
 	random    func() float64
 	newJobID  func() string
+	jobEnded  func(plugin string) // nil for nobody
+	observed  *observe.Stream
 	log       *slog.Logger
 }
 
 var _ reconcile.Reconciler = (*reconciler)(nil)
 
-// Reconcile takes one look at a deploy item and does what is to be done with it. The numbers are those of the design's "way of
-// a DeployItem".
+// Reconcile takes one look at a deploy item and does what is to be done with it. The numbers are those of "The way of
+// a DeployItem" in docs/architecture.md.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	ctx, over := r.observed.Look(ctx, observe.Job{Plugin: r.name, Item: req.NamespacedName})
+	defer over()
 	turn := r.slots.hasTurn(req.NamespacedName)
 	defer func() { r.router.turn(r.name, r.slots.settle(req.NamespacedName, turn)) }()
 	result, err := r.look(ctx, req, turn)

@@ -166,6 +166,13 @@ func (s *slots) used() int {
 	return s.size - s.free
 }
 
+// waiting is how many items are in line.
+func (s *slots) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.inLine)
+}
+
 // settle ends the look at an item, and returns the items whose turn it is now. If it was the item's own turn when the look began,
 // and it has made no use of it, the turn is over; one that has come meanwhile is for the next look.
 func (s *slots) settle(key types.NamespacedName, turn bool) []types.NamespacedName {

@@ -177,8 +177,8 @@ func TestSurveyThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRouted(t, true)
 			r.plugins = &fakePlugins{serving: []*fakeDeployer{{name: "one", itemType: testType}}}
-			namespace := newNamespace(t)
-			for i := range 2 * smallPage { // at the end of the list
+			namespace := newLastNamespace(t)
+			for i := range 2 * smallPage {
 				newItemAs(t, namespace, fmt.Sprint("item-", i), finished)
 			}
 			last := client.ObjectKey{Namespace: namespace, Name: fmt.Sprint("item-", 2*smallPage-1)}
@@ -322,8 +322,8 @@ func TestSurveyHasAWitness(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := newRouted(t, true)
-			namespace := newNamespace(t)
-			for i := range 2 * smallPage { // at the end of the list
+			namespace := newLastNamespace(t)
+			for i := range 2 * smallPage {
 				newItemAs(t, namespace, fmt.Sprint("item-", i), []string{finished, newJob}[i%2])
 			}
 			ctx, stop := context.WithCancel(t.Context())

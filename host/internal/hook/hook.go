@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
@@ -77,7 +78,7 @@ func (h Hooks) Run(
 		for _, outcome := range outcomes {
 			results = append(results, outcome.Result)
 		}
-		if slices.ContainsFunc(outcomes, func(o plugin.HookOutcome) bool { return o.Result != nil && o.Result.AbortReconcile }) {
+		if slices.ContainsFunc(outcomes, aborts) {
 			aborting = append(aborting, p.Name())
 		}
 	}
@@ -91,7 +92,9 @@ func (h Hooks) call(ctx context.Context, p Plugin, t hook.Type, item *v1alpha1.D
 		bounded, cancel = context.WithTimeout(ctx, h.timeout)
 		defer cancel()
 	}
+	bounded, end := observe.Begin(bounded, observe.Work{Of: observe.KindHook, Name: string(t), By: p.Name()})
 	outcomes, err := p.RunHooks(bounded, t, item, target)
+	end(resultOf(ctx, outcomes, err))
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -107,6 +110,22 @@ func (h Hooks) call(ctx context.Context, p Plugin, t hook.Type, item *v1alpha1.D
 	}
 	return outcomes, nil
 }
+
+// resultOf is what has come of a call, in a word.
+func resultOf(ctx context.Context, outcomes []plugin.HookOutcome, err error) string {
+	switch {
+	case err == nil && slices.ContainsFunc(outcomes, func(o plugin.HookOutcome) bool { return o.Error != nil }):
+		return observe.ResultFailed
+	case err == nil && slices.ContainsFunc(outcomes, aborts):
+		return observe.ResultAbort
+	case err == nil:
+		return observe.ResultDone
+	default:
+		return plugin.ResultOf(ctx, err)
+	}
+}
+
+func aborts(o plugin.HookOutcome) bool { return o.Result != nil && o.Result.AbortReconcile }
 
 func has(p Plugin, t hook.Type) bool {
 	return slices.Contains(p.Info().Capabilities.HookTypes, string(t))

@@ -216,7 +216,7 @@ func notRead(ref v1alpha1.HookReference, err error) error {
 	case apierrors.IsNotFound(err):
 		return missing("ref.name", fmt.Sprintf("there is no %s: create it, or correct the ref", described(ref)))
 	case apierrors.IsForbidden(err):
-		return missing("ref", fmt.Sprintf("the host may not read the %s: allow its service account to get, list and watch the kind", described(ref)))
+		return missing("ref", fmt.Sprintf("the host may not read the %s: allow its service account to get and watch the kind", described(ref)))
 	}
 	return fmt.Errorf("read %s of a hook's address: %w", described(ref), err)
 }

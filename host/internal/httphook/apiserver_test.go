@@ -27,19 +27,7 @@ import (
 
 // TestWithAPIServer holds the tests that need one.
 func TestWithAPIServer(t *testing.T) {
-	controlPlane, err := testenv.StartControlPlane(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := controlPlane.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	admin, err := controlPlane.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
+	controlPlane, admin := testenv.StartForTest(t)
 	for name, test := range map[string]func(*testing.T, *testenv.ControlPlane, client.Client){
 		"Admission": testAdmission, "ReservedConditions": testReservedConditions, "InstallationTemplate": testInstallationTemplate,
 		"Resolve": testResolve, "ResolveForbidden": testResolveForbidden,

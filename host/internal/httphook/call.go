@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -90,6 +92,7 @@ func (h *Hook) post(ctx context.Context, phase v1alpha1.HookCapability, body []b
 	request.Header.Set("Content-Type", "application/json; charset=UTF-8")
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", h.userAgent)
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
 	if h.authorization != "" {
 		request.Header.Set("Authorization", h.authorization)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -71,12 +71,6 @@ func validateAddress(hook *v1alpha1.Hook, path *field.Path) field.ErrorList {
 	return all
 }
 
-// reserved are the conditions that the host sets itself.
-var reserved = []v1alpha1.ConditionType{
-	contract.ConditionReady, contract.ConditionReconciling, contract.ConditionStalled, contract.ConditionPickedUp, contract.ConditionStarted,
-	contract.ConditionPluginCrashes, contract.ConditionHookAnswered, contract.ConditionFinalized,
-}
-
 // conditionPattern is that of the CRD.
 var conditionPattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`)
 
@@ -91,7 +85,7 @@ func validateConditions(conditions []v1alpha1.HookCondition, path *field.Path) f
 		switch {
 		case !conditionPattern.MatchString(string(condition.Type)):
 			all = append(all, field.Invalid(at, condition.Type, "expected a name in CamelCase, of at most 63 letters and digits"))
-		case slices.Contains(reserved, condition.Type):
+		case slices.Contains(sdk.HostConditions(), condition.Type):
 			all = append(all, field.Invalid(at, condition.Type, "the host sets this condition itself; choose another name"))
 		case slices.Contains(conditions[:i], condition):
 			all = append(all, field.Duplicate(at, condition.Type))

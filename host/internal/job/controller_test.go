@@ -127,18 +127,21 @@ func TestLooksAgain(t *testing.T) {
 	}
 	own := waitFor(t, item, "ended: own job, not picked up", finished("", "PickupTimeout")).Status.JobID
 
-	foreign := func(before, jobID string) string {
-		for <-atRest != before { // until the look after the job before, so that there is none to come
+	awaitRest := func(jobID string) { // until the look after that job, so that there is none to come
+		for <-atRest != jobID {
 			continue
 		}
-		return fmt.Sprintf(`"jobID":%q,"jobIDGenerationTime":%q,"transitionTimes":{"initTime":null}`, jobID, time.Now().UTC().Format(time.RFC3339))
 	}
-	patchStatus(t, item, `{`+foreign(own, "x")+`}`)
+	awaitRest(own)
+	at := time.Now().UTC().Format(time.RFC3339)
+	patchStatus(t, item, fmt.Sprintf(`{"jobID":"x","jobIDGenerationTime":%q,"transitionTimes":{"initTime":null}}`, at))
 	waitFor(t, item, "ended: foreign job, not picked up", finished("x", "PickupTimeout"))
 
-	at := time.Now().UTC().Format(time.RFC3339)
-	patchStatus(t, item, `{`+foreign("x", "y")+`}`)
-	patchStatus(t, item, fmt.Sprintf(`{"phase":"Progressing","lastReconcileTime":%q,"transitionTimes":{"initTime":%[1]q}}`, at))
+	awaitRest("x")
+	at = time.Now().UTC().Format(time.RFC3339)
+	// At once: a second later nobody would have picked it up.
+	patchStatus(t, item, fmt.Sprintf(
+		`{"jobID":"y","jobIDGenerationTime":%q,"phase":"Progressing","lastReconcileTime":%[1]q,"transitionTimes":{"initTime":%[1]q}}`, at))
 	waitFor(t, item, "ended: picked up, deployer dead", finished("y", "ProgressingTimeout"))
 }
 

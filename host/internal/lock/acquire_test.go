@@ -23,6 +23,7 @@ var noon = time.Date(2024, time.March, 14, 12, 0, 0, 0, time.UTC)
 func TestOneLock(t *testing.T) {
 	here, there, key := newBench(t, "here"), newBench(t, "there"), newKey(t)
 	here.expectView("nobody has asked for it", key, "5", Free)
+	begun := time.Now()
 	lock := here.acquire(key)
 	object := readLock(t, "", key)
 	want := v1alpha1.SyncObjectSpec{
@@ -39,7 +40,14 @@ func TestOneLock(t *testing.T) {
 	}
 	here.expectView("it is held", key, "5", Ours)
 
+	if held := here.Held(); len(held) != 1 || held[0].Key != key || held[0].Since.Before(begun) || held[0].Since.After(time.Now()) {
+		t.Errorf("expected that %v is held since a moment ago, but found %v", key, held)
+	}
+
 	there.acquireInVain("it does not know of the lock yet", key)
+	if held := there.Held(); len(held) != 0 {
+		t.Errorf("expected that nothing is held there, but found %v", held)
+	}
 	there.see(key)
 	there.expectView("it knows by now", key, "5", Elsewhere)
 	there.acquireInVain("it knows by now", key)

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -12,6 +13,7 @@ type Lock struct {
 	locker *Locker // nil for one of Off
 	key    Key
 	name   types.NamespacedName
+	since  time.Time
 	// lost is closed when the lock is not held any more, for whatever reason.
 	lost chan struct{}
 

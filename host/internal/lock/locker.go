@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -259,7 +260,7 @@ func (l *Locker) hold(name types.NamespacedName, key Key) *Lock {
 	}
 	delete(l.waiting, name)
 	delete(l.stale, key.owner())
-	lock := &Lock{locker: l, key: key, name: name, inUse: true, lost: make(chan struct{})}
+	lock := &Lock{locker: l, key: key, name: name, since: l.api.clock.Now(), inUse: true, lost: make(chan struct{})}
 	l.held[key.owner()] = lock
 	return lock
 }
@@ -334,5 +335,23 @@ func (l *Locker) Stats() []Stats {
 		all = append(all, s)
 	}
 	slices.SortFunc(all, comparePlugin)
+	return all
+}
+
+// Held is a lock that is held here.
+type Held struct {
+	Key Key
+	// Since is when it was taken.
+	Since time.Time
+}
+
+// Held returns the locks that are held, in no order.
+func (l *Locker) Held() []Held {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]Held, 0, len(l.held))
+	for _, lock := range l.held {
+		all = append(all, Held{Key: lock.key, Since: lock.since})
+	}
 	return all
 }

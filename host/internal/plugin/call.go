@@ -5,14 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/host/internal/credentials"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -53,8 +54,11 @@ type Call struct {
 	DeployItem *v1alpha1.DeployItem
 	// Target of the item; nil for an item without one.
 	Target *v1alpha1.ResolvedTarget
-	// Context of the item.
+	// Context of the item. A plugin gets it without what credentials.Without takes away.
 	Context *v1alpha1.Context
+	// Credentials that the Context names, possibly none. They go only to a plugin with the capability ContextCredentials, which is not called
+	// without them; nil for others.
+	Credentials *sdk.Credentials
 	// Deadline of the call; zero for none.
 	Deadline time.Time
 	// Children replace the desired objects that the plugin would render; nil if nobody changed them.
@@ -67,45 +71,15 @@ type Observer interface {
 	Progress(step, message string)
 	// SaveProviderStatus saves a provider status for good before it returns. The plugin waits for it.
 	SaveProviderStatus(ctx context.Context, document []byte) error
+	// ResolveTarget returns a Target of the deploy item's namespace by its name, which may be any text. The plugin waits for it, and gets an
+	// error as it is if it is an Error.
+	ResolveTarget(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error)
+	// ResolveRegistryCredentials returns the credentials for registries in a Secret by its namespace and its name, which may be any text. What
+	// is wrong with the Secret is in them. The plugin waits for it, and gets an error as it is if it is an Error.
+	ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error)
 	// Event is to become an event of the deploy item.
 	Event(warning bool, reason, message string)
 }
-
-// Outcome is how a call ended. Exactly one of Succeeded, InProgress and Errors is set.
-type Outcome struct {
-	Succeeded  *Succeeded
-	InProgress *InProgress
-	Errors     []Error
-	// ProviderStatus to save together with the outcome; nil leaves what was saved last.
-	ProviderStatus []byte
-}
-
-// Succeeded says that the job is done.
-type Succeeded struct {
-	// Exports as a JSON object; nil if there are none.
-	Exports []byte
-}
-
-// InProgress says that the job goes on.
-type InProgress struct {
-	// PollAfter is when the plugin wants to be called again at the latest; zero leaves it to the host.
-	PollAfter time.Duration
-	// WaitingFor is a sentence for the user.
-	WaitingFor string
-}
-
-// Error is one reason why a call failed.
-type Error struct {
-	Codes                      []v1alpha1.ErrorCode
-	Operation, Reason, Message string
-}
-
-const (
-	// maxMessage bounds the texts of a plugin that end up in the status of an object.
-	maxMessage = 8 << 10
-	// maxErrors bounds the errors of an outcome, and the codes of each, for the same reason.
-	maxErrors = 16
-)
 
 // stream is one call on the wire, whichever RPC it is.
 type stream struct {
@@ -163,10 +137,11 @@ func (p *process) open(ctx context.Context, op Operation) (stream, error) {
 // call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to stop;
 // grace later the call is cancelled.
 func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Duration, observer Observer) (*Outcome, error) {
-	start, err := startOf(c, p.separate)
+	start, err := p.startOf(ctx, c)
 	if err != nil {
 		return nil, err
 	}
+	start.ResolvesTargets, start.ResolvesRegistryCredentials = true, true
 	conversation := newConversation(observer, p.clock)
 	ctx, over, err := p.begin(ctx, conversation)
 	if err != nil {
@@ -205,7 +180,7 @@ func (p *process) begin(ctx context.Context, c *conversation) (_ context.Context
 		return nil, nil, ErrNotRunning // the call has nothing to do with it
 	default:
 	}
-	ctx, end := context.WithCancelCause(ctx)
+	ctx, end := context.WithCancelCause(withTrace(ctx))
 	if !p.calls.add(c, end) {
 		end(nil)
 		return nil, nil, ErrNotRunning
@@ -230,6 +205,28 @@ func ask[Answer any](ctx context.Context, p *process, question func(context.Cont
 		return nil, p.translate(ctx, conversation, err)
 	}
 	return answer, nil
+}
+
+// askAbout asks a plugin about a deploy item outside of an operation, until the deadline of the call.
+func askAbout[Answer any](
+	ctx context.Context, p *Plugin, c Call, question func(context.Context, deployerv1.DeployerServiceClient, *deployerv1.Start) (*Answer, error),
+) (*Answer, error) {
+	p.mu.Lock()
+	proc := p.process
+	p.mu.Unlock()
+	if proc == nil {
+		return nil, ErrNotRunning
+	}
+	if !c.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, c.Deadline)
+		defer cancel()
+	}
+	start, err := proc.startOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, proc, func(ctx context.Context) (*Answer, error) { return question(ctx, proc.client, start) })
 }
 
 // callContext outlives ctx, so that the plugin can be asked to stop before it is cancelled, but not the deadline.
@@ -284,15 +281,25 @@ func (p *process) translate(ctx context.Context, c *conversation, err error) err
 	return fmt.Errorf("%w: %s", ErrProtocol, bounded(status.Convert(err).Message()))
 }
 
-// startOf is what begins a call. The documents of the item's user and of the plugin go beside it if the plugin takes them separately.
-func startOf(c Call, separate bool) (*deployerv1.Start, error) {
+// startOf is what begins a call. The documents of the item's user and of the plugin go beside it if the plugin takes them separately. The
+// error is ErrNotRunning if the process came to take credentials after it was found out that there was no need for them, or that of access.
+func (p *process) startOf(ctx context.Context, c Call) (*deployerv1.Start, error) {
 	start := &deployerv1.Start{JobId: c.DeployItem.Status.JobID, Children: childrenToWire(c.Children)}
+	if p.capabilities.ContextCredentials {
+		if c.Credentials == nil {
+			return nil, fmt.Errorf("%w as it was: it takes credentials now, which were not read for this call", ErrNotRunning)
+		}
+		start.Credentials = credentialsToWire(c.Credentials)
+	}
+	var err error
+	if start.HostCluster, err = p.access(ctx); err != nil {
+		return nil, err
+	}
 	item := *c.DeployItem
-	if separate {
+	if p.capabilities.SeparateDocuments {
 		start.ProviderConfiguration, item.Spec.Config = documentOf(item.Spec.Config), nil
 		start.ProviderStatus, item.Status.ProviderStatus = documentOf(item.Status.ProviderStatus), nil
 	}
-	var err error
 	if start.DeployItem, err = json.Marshal(&item); err != nil {
 		return nil, fmt.Errorf("marshal deploy item: %w", err)
 	}
@@ -302,7 +309,7 @@ func startOf(c Call, separate bool) (*deployerv1.Start, error) {
 		}
 	}
 	if c.Context != nil {
-		if start.Context, err = json.Marshal(c.Context); err != nil {
+		if start.Context, err = json.Marshal(credentials.Without(c.Context)); err != nil {
 			return nil, fmt.Errorf("marshal context: %w", err)
 		}
 	}
@@ -311,6 +318,23 @@ func startOf(c Call, separate bool) (*deployerv1.Start, error) {
 
 func startMessage(start *deployerv1.Start) *deployerv1.HostMessage {
 	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{Start: start}}
+}
+
+func credentialsToWire(in *sdk.Credentials) *deployerv1.Credentials {
+	out := &deployerv1.Credentials{}
+	for _, r := range in.Registries {
+		out.Registries = append(out.Registries, registryToWire(r))
+	}
+	for _, r := range in.ChartRepositories {
+		out.ChartRepositories = append(out.ChartRepositories, &deployerv1.ChartRepositoryCredentials{
+			Url: r.URL, CaData: r.CAData, AuthHeader: r.AuthHeader, Error: r.Problem,
+		})
+	}
+	return out
+}
+
+func registryToWire(in sdk.RegistryCredentials) *deployerv1.RegistryCredentials {
+	return &deployerv1.RegistryCredentials{Secret: in.Secret, DockerConfig: in.DockerConfig, Error: in.Problem}
 }
 
 func documentOf(document *runtime.RawExtension) []byte {
@@ -322,61 +346,4 @@ func documentOf(document *runtime.RawExtension) []byte {
 
 func stopMessage(reason string) *deployerv1.HostMessage {
 	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Stop{Stop: &deployerv1.Stop{Reason: reason}}}
-}
-
-func outcomeFromWire(r *deployerv1.Result) (*Outcome, error) {
-	out := &Outcome{ProviderStatus: nilIfEmpty(r.GetProviderStatus())}
-	switch outcome := r.GetOutcome().(type) {
-	case *deployerv1.Result_Succeeded:
-		out.Succeeded = &Succeeded{Exports: nilIfEmpty(outcome.Succeeded.GetExports())}
-	case *deployerv1.Result_InProgress:
-		out.InProgress = &InProgress{
-			PollAfter:  outcome.InProgress.GetPollAfter().AsDuration(),
-			WaitingFor: bounded(outcome.InProgress.GetWaitingFor()),
-		}
-	case *deployerv1.Result_Failed:
-		out.Errors = errorsFromWire(outcome.Failed.GetErrors())
-	default:
-		return nil, fmt.Errorf("%w: its result says neither succeeded, failed nor in progress", ErrProtocol)
-	}
-	return out, nil
-}
-
-func errorsFromWire(in []*deployerv1.Error) []Error {
-	in = in[:min(len(in), maxErrors)]
-	out := make([]Error, 0, max(len(in), 1))
-	for _, e := range in {
-		converted := Error{
-			Operation: cut(e.GetOperation(), maxText),
-			Reason:    cut(e.GetReason(), maxText),
-			Message:   bounded(e.GetMessage()),
-		}
-		codes := e.GetCodes()
-		for _, code := range codes[:min(len(codes), maxErrors)] {
-			converted.Codes = append(converted.Codes, v1alpha1.ErrorCode(cut(code, maxText)))
-		}
-		out = append(out, converted)
-	}
-	if len(out) == 0 {
-		out = append(out, Error{Reason: "DeployerError", Message: "the deployer failed without saying why"})
-	}
-	return out
-}
-
-func nilIfEmpty(b []byte) []byte {
-	if len(b) == 0 {
-		return nil
-	}
-	return b
-}
-
-// bounded cuts a text that would make an object too large, and says so.
-func bounded(text string) string { return cut(text, maxMessage) }
-
-// cut returns valid UTF-8, as everything must be that goes to the API server.
-func cut(text string, size int) string {
-	if len(text) > size {
-		text = text[:size] + " … (cut)"
-	}
-	return strings.ToValidUTF8(text, "\uFFFD")
 }

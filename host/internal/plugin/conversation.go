@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
@@ -22,21 +23,29 @@ const (
 	// says more has to wait, which gRPC's flow control sees to.
 	messagesPerSecond = 200
 	messageBurst      = 1000
-	// savesPerSecond is how many of them may be provider statuses in the long run, and saveBurst how many at once: each is a write to
-	// the API server.
-	savesPerSecond = 10
-	saveBurst      = 100
+	// requestsPerSecond is how many of them may be provider statuses and questions in the long run, and requestBurst how many at once: each can
+	// be a request to the API server.
+	requestsPerSecond = 10
+	requestBurst      = 100
+	// maxTargets is how many Targets a plugin may ask for in one call, each as often as it likes, and maxSecrets how many Secrets.
+	maxTargets = 50
+	maxSecrets = 50
+	// resolveTimeout is how long it may take to resolve one: the plugin says nothing else meanwhile.
+	resolveTimeout = 15 * time.Second
 	// resultGrace is how long a call may go on after its result.
 	resultGrace = time.Second
 )
 
 // conversation is what host and plugin say to each other during one call.
 type conversation struct {
-	stream   stream
-	observer Observer
-	clock    clock.PassiveClock
-	pace     *rate.Limiter // of all messages
-	savePace *rate.Limiter // of provider statuses
+	stream      stream
+	observer    Observer
+	clock       clock.PassiveClock
+	pace        *rate.Limiter // of all messages
+	requestPace *rate.Limiter // of those that are requests to the API server
+	// targets and secrets are those that the plugin has asked for.
+	targets map[string]bool
+	secrets map[types.NamespacedName]bool
 
 	// listening is since when the host waits for the plugin to say something, or to take an answer to what it has said, in
 	// nanoseconds since an epoch of its own; zero while it does not.
@@ -49,8 +58,8 @@ type conversation struct {
 
 func newConversation(observer Observer, now clock.PassiveClock) *conversation {
 	return &conversation{
-		observer: observer, clock: now, epoch: now.Now().Add(-1),
-		pace: rate.NewLimiter(messagesPerSecond, messageBurst), savePace: rate.NewLimiter(savesPerSecond, saveBurst),
+		observer: observer, clock: now, epoch: now.Now().Add(-1), targets: map[string]bool{}, secrets: map[types.NamespacedName]bool{},
+		pace: rate.NewLimiter(messagesPerSecond, messageBurst), requestPace: rate.NewLimiter(requestsPerSecond, requestBurst),
 	}
 }
 
@@ -111,6 +120,14 @@ func (c *conversation) result(ctx context.Context) (*deployerv1.Result, error) {
 			if err := c.save(ctx, content.ProviderStatus); err != nil {
 				return nil, err
 			}
+		case *deployerv1.PluginMessage_ResolveTarget:
+			if err := c.resolve(ctx, content.ResolveTarget); err != nil {
+				return nil, err
+			}
+		case *deployerv1.PluginMessage_ResolveRegistryCredentials:
+			if err := c.resolveCredentials(ctx, content.ResolveRegistryCredentials); err != nil {
+				return nil, err
+			}
 		case *deployerv1.PluginMessage_Progress:
 			c.observer.Progress(bounded(content.Progress.GetStep()), bounded(content.Progress.GetMessage()))
 		case *deployerv1.PluginMessage_Event:
@@ -141,7 +158,7 @@ func (c *conversation) ends(cancel context.CancelFunc) bool {
 
 // save saves a provider status and tells the plugin how that went. A plugin that does not take the answer is silent.
 func (c *conversation) save(ctx context.Context, in *deployerv1.ProviderStatus) error {
-	if err := waitForTurn(ctx, c.savePace); err != nil {
+	if err := waitForTurn(ctx, c.requestPace); err != nil {
 		return err
 	}
 	ack := &deployerv1.Acknowledgement{Sequence: in.GetSequence()}

@@ -70,7 +70,7 @@ func TestEndlessSaves(t *testing.T) {
 	if _, err := c.result(ctx); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("expected that the deadline has passed, but found: %v", err)
 	}
-	if most := saveBurst + int(time.Since(began).Seconds()*savesPerSecond) + 1; saves < 1 || saves > most {
+	if most := requestBurst + int(time.Since(began).Seconds()*requestsPerSecond) + 1; saves < 1 || saves > most {
 		t.Errorf("expected %d saves at most, but found %d", most, saves)
 	}
 }

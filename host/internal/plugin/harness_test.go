@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,7 +18,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -306,6 +309,8 @@ func alive(id int) bool {
 type observer struct {
 	progress func(step, message string)
 	save     func(ctx context.Context, document []byte) error
+	resolve  func(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error)
+	secret   func(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error)
 	event    func(warning bool, reason, message string)
 }
 
@@ -322,6 +327,20 @@ func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) erro
 		return nil
 	}
 	return o.save(ctx, document)
+}
+
+func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
+	if o.resolve == nil {
+		return nil, errors.New("nobody resolves " + name)
+	}
+	return o.resolve(ctx, name)
+}
+
+func (o *observer) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
+	if o.secret == nil {
+		return nil, errors.New("nobody resolves " + secret.String())
+	}
+	return o.secret(ctx, secret)
 }
 
 func (o *observer) Event(warning bool, reason, message string) {

@@ -223,7 +223,8 @@ func hazardVersions(t *testing.T) {
 // The plugin is built with the sdk, whose side of the connection has a limit of its own.
 func hazardMessageSize(t *testing.T) {
 	t.Parallel()
-	h := start(t, "echo")
+	// Under the race detector, on a busy machine, a message of that size takes its time.
+	h := runHost(t, pluginDir(t, "echo"), func(o *Options) { o.Silence = 5 * time.Minute })
 	for _, size := range []int{5 << 20, 60 << 20} {
 		large := strings.Repeat("x", size)
 		item := deployItem("large")

@@ -44,9 +44,15 @@ func (i Info) LockEntry(file string) lockfile.Plugin {
 
 // Capabilities are the optional parts of the protocol that a plugin implements.
 type Capabilities struct {
-	Abort, ForceReconcile, Render, Validate, Configure, Watch bool
+	Abort, ForceReconcile, Render, Validate, Configure, Watch, Diff bool
 	// SeparateDocuments: it takes provider configuration and provider status beside the deploy item.
 	SeparateDocuments bool
+	// ContextCredentials: it gets the credentials that the Context of an item names.
+	ContextCredentials bool
+	// HostCluster: it gets the access to the cluster that the host runs in, if the operator grants it.
+	HostCluster bool
+	// Collect: it tells what it keeps outside of its items' targets, and removes what nobody needs any more.
+	Collect bool
 	// HookTypes for which it has at least one function, each once and in the order in which they are passed.
 	HookTypes []string
 }
@@ -83,8 +89,9 @@ func infoFromWire(in *deployerv1.GetInfoResponse) (Info, error) {
 		Name: in.GetName(), Version: in.GetVersion(), SDKVersion: in.GetSdkVersion(), Types: types, HookedTypes: hooked,
 		Capabilities: Capabilities{
 			Abort: c.GetAbort(), ForceReconcile: c.GetForceReconcile(), Render: c.GetRender(),
-			Validate: c.GetValidate(), Configure: c.GetConfigure(), Watch: c.GetWatch(),
-			HookTypes: hookTypes, SeparateDocuments: c.GetSeparateDocuments(),
+			Validate: c.GetValidate(), Configure: c.GetConfigure(), Watch: c.GetWatch(), Diff: c.GetDiff(),
+			HookTypes: hookTypes, SeparateDocuments: c.GetSeparateDocuments(), ContextCredentials: c.GetContextCredentials(),
+			HostCluster: c.GetHostCluster(), Collect: c.GetCollect(),
 		},
 	}, errors.Join(errs...)
 }

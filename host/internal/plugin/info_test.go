@@ -25,14 +25,16 @@ func TestInfoFromWire(t *testing.T) {
 	in := &deployerv1.GetInfoResponse{
 		Name: "helm", Version: "v1", SdkVersion: "0.1", DeployItemTypes: []string{"b", "c", "a", "b"},
 		Capabilities: &deployerv1.Capabilities{
-			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, HookTypes: []string{"End"},
+			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true, HookTypes: []string{"End"},
+			ContextCredentials: true, HostCluster: true, Collect: true,
 		},
 	}
 	want := Info{
 		Name: "helm", Version: "v1", SDKVersion: "0.1", Types: []v1alpha1.DeployItemType{"a", "b", "c"}, // each once, whatever their order
 		HookedTypes: []v1alpha1.DeployItemType{"a", "b", "c"}, // for want of others
 		Capabilities: Capabilities{
-			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, HookTypes: []string{"End"},
+			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true, HookTypes: []string{"End"},
+			ContextCredentials: true, HostCluster: true, Collect: true,
 		},
 	}
 	got, err := infoFromWire(in)

@@ -35,9 +35,15 @@ func TestMain(m *testing.M) {
 func programs() map[string]func() {
 	return map[string]func(){
 		// Programs that are plugins.
-		"echo":    func() { sdk.Serve(echo{}, sdk.Name("echo"), sdk.Version("v1"), sdk.Types(echoType)) },
-		"raw":     func() { serveRaw(claim()) },
-		"hooks":   serveTestHooks,
+		"echo":  func() { sdk.Serve(echo{}, sdk.Name("echo"), sdk.Version("v1"), sdk.Types(echoType)) },
+		"raw":   func() { serveRaw(claim()) },
+		"hooks": serveTestHooks,
+		"credited": func() {
+			sdk.Serve(credited{}, sdk.Name("credited"), sdk.Types(echoType), sdk.ContextCredentials())
+		},
+		"keeper": func() {
+			sdk.Serve(keeper{}, sdk.Name("keeper"), sdk.Types(echoType), sdk.HostClusterAccess())
+		},
 		"renders": func() { sdk.Serve(renderer{}, sdk.Name("renders"), sdk.Types(echoType)) },
 		"changeling": func() {
 			serveRaw(fmt.Sprintf("life%d", count()), string(echoType))
@@ -239,6 +245,25 @@ func (echo) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, err
 		os.Exit(7)
 	case "spy":
 		return spy(req.DeployItem.Spec.Config.Raw)
+	case "resolve":
+		other, err := req.ResolveTarget(ctx, "other")
+		if err != nil {
+			return nil, err
+		}
+		drifted := sdk.Condition{Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired", Message: string(other.Content)}
+		return &sdk.Response{Conditions: []sdk.Condition{drifted}}, nil
+	case "secret":
+		found, err := req.ResolveRegistryCredentials(ctx, "shop", "pull")
+		if err != nil {
+			return nil, err
+		}
+		return &sdk.Response{Exports: map[string]any{"secret": found.Secret, "config": string(found.DockerConfig), "problem": found.Problem}}, nil
+	case "secrets":
+		for i := range maxSecrets + 1 {
+			if _, err := req.ResolveRegistryCredentials(ctx, "shop", fmt.Sprint("pull-", i)); err != nil {
+				return nil, err
+			}
+		}
 	case "log":
 		req.Log.Warn("a record", "n", 9007199254740993, "msg", "an attribute")
 	}

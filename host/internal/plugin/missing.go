@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,7 +20,8 @@ func (s *Set) missing(plugins []*Plugin) []lockfile.Plugin {
 	})
 }
 
-// withMissing returns all plugins and, as ones that are never started, those that are missing.
+// withMissing returns all plugins and, as ones that are never started, those that are missing: by the lock file, or because they are to be
+// used.
 func (s *Set) withMissing() []*Plugin {
 	plugins := s.all()
 	for _, entry := range s.missing(plugins) {
@@ -28,6 +30,16 @@ func (s *Set) withMissing() []*Plugin {
 		p.problem = fmt.Errorf("the file is not in the plugin directory, but the lock file says that it is the plugin %q, whose hooks run for "+
 			"deploy items of type %s: these wait; put the file back, or take it out of the lock file, and reload the plugins",
 			entry.Name, quoted(entry.HookedTypes))
+		plugins = append(plugins, p)
+	}
+	for _, file := range s.only {
+		if slices.ContainsFunc(plugins, func(p *Plugin) bool { return p.file == file }) {
+			continue
+		}
+		p := s.newPlugin(file)
+		p.lifecycle.state = Missing
+		p.problem = fmt.Errorf("the file is not in the plugin directory %s, but it is one of those that are to be used: put it there and reload the plugins, "+
+			"or take it out of pluginFiles in the host configuration and restart the host", s.dir)
 		plugins = append(plugins, p)
 	}
 	slices.SortFunc(plugins, inOrder)
@@ -40,6 +52,21 @@ func (s *Set) warnOfMissing() {
 		if status := p.status(); status.State == Missing {
 			p.log.Warn("plugin is missing", "error", status.Problem.Error())
 		}
+	}
+}
+
+// warnOfUnusedConfigs tells of configuration for plugins that are not there, such as one whose name is mistyped.
+func (s *Set) warnOfUnusedConfigs() {
+	unused := maps.Clone(s.settings.configs)
+	var names []string
+	for _, p := range s.all() {
+		if name := p.Name(); name != "" {
+			delete(unused, name)
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(unused)) {
+		s.log.Warn("there is configuration for a plugin that is not there, or has not started so far", "name", name, "plugins", names)
 	}
 }
 

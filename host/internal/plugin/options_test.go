@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,15 +24,20 @@ func TestDefaultProfile(t *testing.T) {
 	}
 }
 
-// Files that are not to be used are as if they were not there, for a reload as well.
+// Files that are not to be used are as if they were not there, for a reload as well. Those that are to be used and are not there are missed.
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	h := openHost(t, pluginDir(t, "echo", "crash"), func(o *Options) { o.Files = []string{"echo", "missing"} }).run()
+	h := openHost(t, pluginDir(t, "echo", "crash"), func(o *Options) { o.Files = []string{"echo", "later"} }).run()
 	h.waitFor("echo", Running)
 	if _, err := h.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if all := h.Status(); len(all) != 1 || all[0].File != "echo" {
-		t.Errorf("expected echo and nothing else, but found %+v", all)
+	all := h.Status()
+	if len(all) != 2 || all[0].File != "echo" || all[1].File != "later" || all[1].State != Missing {
+		t.Errorf("expected echo, and that later is missing, but found %+v", all)
+	}
+	const wants = "one of those that are to be used: put it there and reload the plugins, or take it out of pluginFiles"
+	if err := h.Ready(); err == nil || !strings.HasPrefix(err.Error(), "plugin later: the file is not in the plugin directory ") || !strings.Contains(err.Error(), wants) {
+		t.Errorf("expected that the host is not ready and says why, but found: %v", err)
 	}
 }

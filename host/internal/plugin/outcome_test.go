@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -34,6 +35,26 @@ func TestOutcomeFromWire(t *testing.T) {
 				ProviderStatus: []byte(`{}`),
 			},
 			want: &Outcome{Succeeded: &Succeeded{Exports: []byte(`{"a":1}`)}, ProviderStatus: []byte(`{}`)},
+		},
+		"conditions": {
+			reason: "they are passed on with any outcome; what is too long of them is cut",
+			in: &deployerv1.Result{
+				Outcome: &deployerv1.Result_Failed{}, Conditions: []*deployerv1.Condition{
+					{Type: "Drifted", Status: "True", Reason: "Repaired", Message: "spec.replicas"},
+					{Type: long, Status: long, Reason: long, Message: long}, nil,
+				},
+			},
+			want: &Outcome{
+				Errors: []Error{{Reason: "DeployerError", Message: "the deployer failed without saying why"}},
+				Conditions: []sdk.Condition{
+					{Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired", Message: "spec.replicas"},
+					{
+						Type: v1alpha1.ConditionType(cut(long, maxText)), Status: v1alpha1.ConditionStatus(cut(long, maxText)),
+						Reason: cut(long, maxConditionReason), Message: cut(long, maxMessage),
+					},
+					{},
+				},
+			},
 		},
 		"succeeded without exports": {
 			reason: "empty bytes mean none",

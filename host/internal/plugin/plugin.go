@@ -156,8 +156,9 @@ func (p *Plugin) hasSettled() bool {
 // Call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to stop
 // and, if it does not, cancelled a moment later; when the deadline of the call passes it is cancelled at once.
 //
-// The error is ErrNotRunning, ErrCrashed, ErrProtocol, the cause of ctx, or context.DeadlineExceeded, possibly wrapped. What
-// goes wrong within the deployer is no error but an Outcome.
+// The error is ErrNotRunning, ErrCrashed, ErrProtocol, the cause of ctx, context.DeadlineExceeded, or an Error that says why the plugin, which
+// has not been called, cannot have its access to the host cluster; possibly wrapped. What goes wrong within the deployer is no error but an
+// Outcome.
 func (p *Plugin) Call(ctx context.Context, op Operation, c Call, observer Observer) (*Outcome, error) {
 	p.mu.Lock()
 	proc := p.process

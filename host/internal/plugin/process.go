@@ -24,7 +24,10 @@ type process struct {
 	clock       clock.PassiveClock
 	log         *slog.Logger
 	confinement string // for people
-	separate    bool   // it takes the documents of an item beside it
+	// capabilities are those that it has told of, set before it takes calls.
+	capabilities Capabilities
+	// hostCluster gives the access to the host cluster, set with them; nil for none.
+	hostCluster HostCluster
 
 	mu        sync.Mutex
 	condemned *condemnation

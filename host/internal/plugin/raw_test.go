@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -74,6 +75,7 @@ func (r *raw) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.
 		out.Capabilities.HookTypes = []string{"End", "Start"}
 		out.HookedDeployItemTypes = append([]string{string(echoType)}, r.types...)
 	}
+	out.Capabilities.Diff = r.name == "differ"
 	out.Capabilities.Configure = r.name == "choosy" || r.name == "easygoing"
 	return out, nil
 }
@@ -144,6 +146,10 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequ
 		<-stream.Context().Done()
 		leave("lingered", "yes")
 		return err
+	case "credentials":
+		return send(succeeded(fmt.Appendf(nil, `{"given":%t,"context":%q}`, first.GetMessage().GetStart().GetCredentials() != nil, first.GetMessage().GetStart().GetContext())))
+	case "resolve":
+		return resolveAndTell(stream, first.GetMessage().GetStart(), send)
 	case "endless":
 		for {
 			if err := send(progress("step", "message")); err != nil {
@@ -179,6 +185,42 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequ
 	return send(succeeded(nil))
 }
 
+// resolveAndTell asks for the Targets that the configuration lists, all at once, and exports the answers.
+func resolveAndTell(
+	stream grpc.BidiStreamingServer[deployerv1.ReconcileRequest, deployerv1.ReconcileResponse],
+	start *deployerv1.Start, send func(*deployerv1.PluginMessage) error,
+) error {
+	var item struct{ Spec struct{ Config []string } }
+	if err := json.Unmarshal(start.GetDeployItem(), &item); err != nil {
+		return err
+	}
+	if !start.GetResolvesTargets() {
+		return send(failed())
+	}
+	for i, name := range item.Spec.Config {
+		if err := send(resolveTarget(uint64(i)+7, name)); err != nil {
+			return err
+		}
+	}
+	var answers []map[string]any
+	for range item.Spec.Config {
+		m, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		answer := m.GetMessage().GetResolvedTarget()
+		answers = append(answers, map[string]any{
+			"sequence": answer.GetSequence(), "target": string(answer.GetTarget()),
+			"codes": answer.GetError().GetCodes(), "reason": answer.GetError().GetReason(), "message": answer.GetError().GetMessage(),
+		})
+	}
+	exports, err := json.Marshal(map[string]any{"answers": answers})
+	if err != nil {
+		return err
+	}
+	return send(succeeded(exports))
+}
+
 func result(r *deployerv1.Result) *deployerv1.PluginMessage {
 	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Result{Result: r}}
 }
@@ -198,6 +240,12 @@ func succeeded(exports []byte) *deployerv1.PluginMessage {
 func progress(step, message string) *deployerv1.PluginMessage {
 	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Progress{
 		Progress: &deployerv1.Progress{Step: step, Message: message},
+	}}
+}
+
+func resolveTarget(sequence uint64, name string) *deployerv1.PluginMessage {
+	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ResolveTarget{
+		ResolveTarget: &deployerv1.ResolveTarget{Sequence: sequence, Name: name},
 	}}
 }
 

@@ -20,29 +20,10 @@ type Rendered struct {
 }
 
 // Render asks for the desired objects without applying them. It blocks until the plugin has answered, ctx has ended, or the deadline of the
-// call has passed. The error is ErrNotRunning, ErrCrashed, ErrProtocol, or that of ctx, possibly wrapped.
+// call has passed. The error is as with Call.
 func (p *Plugin) Render(ctx context.Context, c Call) (*Rendered, error) {
-	p.mu.Lock()
-	proc := p.process
-	p.mu.Unlock()
-	if proc == nil {
-		return nil, ErrNotRunning
-	}
-	return proc.render(ctx, c)
-}
-
-func (p *process) render(ctx context.Context, c Call) (*Rendered, error) {
-	start, err := startOf(c, p.separate)
-	if err != nil {
-		return nil, err
-	}
-	if !c.Deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, c.Deadline)
-		defer cancel()
-	}
-	out, err := ask(ctx, p, func(ctx context.Context) (*deployerv1.RenderResponse, error) {
-		return p.client.Render(ctx, &deployerv1.RenderRequest{Start: start})
+	out, err := askAbout(ctx, p, c, func(ctx context.Context, client deployerv1.DeployerServiceClient, start *deployerv1.Start) (*deployerv1.RenderResponse, error) {
+		return client.Render(ctx, &deployerv1.RenderRequest{Start: start})
 	})
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -21,8 +20,8 @@ import (
 )
 
 // settleTime is how long plugins are waited for before the others begin to be served. A plugin takes a tenth of a second to
-// start; a slow machine may need ten times that.
-const settleTime = 3 * time.Second
+// start; one that is busy, or a pod whose cpu is limited, may need a hundred times that.
+const settleTime = 10 * time.Second
 
 // maxRunDir leaves room for the names that go-plugin makes up: the path of a Unix socket holds 107 bytes.
 const maxRunDir = 60
@@ -31,7 +30,7 @@ const maxRunDir = 60
 type Options struct {
 	// Dir is the plugin directory. Required unless there is something to attach to.
 	Dir string
-	// Files are the only files of Dir that are used; empty for all. One that is not there is passed over.
+	// Files are the only files of Dir that are used; empty for all. One that is not there is Missing.
 	Files []string
 	// Attach are the addresses of plugins that somebody else has started, such as unix:///tmp/plugin.sock.
 	Attach []string
@@ -58,12 +57,15 @@ type Options struct {
 	// Profiles say how plugins are run, by the names of their files. A plugin without one is run by DefaultProfile, whose Plugin is empty.
 	Profiles       map[string]Profile
 	DefaultProfile Profile
+	// HostClusters give plugins, by the names that they give themselves, the access to the cluster that the host runs in. A plugin that is
+	// not among them, or does not ask for it, does not get it.
+	HostClusters map[string]HostCluster
 	// Verification says which programs may be run. Defaults to all.
 	Verification Verification
 	// Orphans ends what plugins leave behind when they end; nil leaves it alone.
 	Orphans *reaper.Reaper
 	// Clock and Random default to the real ones. Random returns numbers from [0, 1).
-	Clock  clock.WithTicker
+	Clock  clock.WithTickerAndDelayedExecution
 	Random func() float64
 }
 
@@ -88,9 +90,10 @@ type settings struct {
 	configs      map[string][]byte
 	profiles     profiles
 	fallback     Profile // of files without one
+	hostClusters map[string]HostCluster
 	verification *verification
 	orphans      *reaper.Reaper
-	clock        clock.WithTicker
+	clock        clock.WithTickerAndDelayedExecution
 	random       func() float64
 	listener     Listener
 	changed      func()
@@ -135,6 +138,7 @@ func Open(o Options, listener Listener) (*Set, error) {
 		configs:      o.Configs,
 		profiles:     o.Profiles,
 		fallback:     o.DefaultProfile,
+		hostClusters: o.HostClusters,
 		verification: newVerification(o.Verification),
 		orphans:      o.Orphans,
 		clock:        o.Clock,
@@ -314,21 +318,6 @@ func (s *Set) claim(p *Plugin, info *Info) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.claims.make(p, info)
-}
-
-// warnOfUnusedConfigs tells of configuration for plugins that are not there, such as one whose name is mistyped.
-func (s *Set) warnOfUnusedConfigs() {
-	unused := maps.Clone(s.settings.configs)
-	var names []string
-	for _, p := range s.all() {
-		if name := p.Name(); name != "" {
-			delete(unused, name)
-			names = append(names, name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(unused)) {
-		s.log.Warn("there is configuration for a plugin that is not there, or has not started so far", "name", name, "plugins", names)
-	}
 }
 
 func (s *Set) all() []*Plugin {

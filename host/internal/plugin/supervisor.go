@@ -73,7 +73,7 @@ func (p *Plugin) bringUp(ctx context.Context, next *life) error {
 		proc.logLastWords(p.log)
 		return err
 	}
-	proc.separate = next.info.Capabilities.SeparateDocuments
+	proc.capabilities, proc.hostCluster = next.info.Capabilities, p.hostClusterFor(next.info)
 	next.process, next.took = proc, p.settings.clock.Since(began)
 	return nil
 }

@@ -111,6 +111,26 @@ func (v *View) ElectedFor(plugin string) bool {
 // numbers for a moment.
 func (v *View) Servers(plugin string) int { return len(v.members.Load().servers[plugin]) }
 
+// Member is a replica that is alive.
+type Member struct {
+	PodName string
+	// Self tells whether it is this one, and Leaving whether it is about to stop.
+	Self, Leaving bool
+	// Plugins that it serves, in order of their names.
+	Plugins []string
+}
+
+// Members are the replicas of this one's group that are alive, this one included, in order of their names. Different replicas may see different
+// ones for a moment.
+func (v *View) Members() []Member {
+	m := v.members.Load()
+	all := make([]Member, 0, len(m.all))
+	for _, one := range m.all {
+		all = append(all, Member{PodName: one.podName, Self: one == m.self, Leaving: one.leaving, Plugins: splitPlugins(one.plugins)})
+	}
+	return all
+}
+
 // toSay is what the own Lease is to say.
 func (v *View) toSay() (leaving bool, plugins string) {
 	v.mu.Lock()

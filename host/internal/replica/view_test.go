@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
@@ -31,7 +32,7 @@ func TestMembers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			tc.world(w)
-			if got := len(w.members.Load().all); got != tc.want {
+			if got := len(w.Members()); got != tc.want {
 				t.Errorf("%s: expected %d members, but found %d", tc.reason, tc.want, got)
 			}
 		})
@@ -128,6 +129,18 @@ func TestServers(t *testing.T) {
 		if got := w.Servers(plugin); got != tc.want {
 			t.Errorf("%s: expected %d, but found %d", tc.reason, tc.want, got)
 		}
+	}
+}
+
+func TestMembersTellWhatTheyServe(t *testing.T) {
+	w := newWorld()
+	w.feed.Serving([]string{"b", "a"})
+	w.replica("another", func(l *coordinationv1.Lease) {
+		l.Annotations[AnnotationPlugins], l.Annotations[annotationLeaving] = "c", "true"
+	})
+	want := []Member{{PodName: "another", Leaving: true, Plugins: []string{"c"}}, {PodName: w.PodName(), Self: true, Plugins: []string{"a", "b"}}}
+	if diff := cmp.Diff(want, w.Members()); diff != "" {
+		t.Errorf("members (-want +got):\n%s", diff)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -19,9 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,19 +35,7 @@ type cluster struct {
 
 // TestRealTokens resolves Targets with an API server that really issues tokens, and logs in with what comes out.
 func TestRealTokens(t *testing.T) {
-	controlPlane, err := testenv.StartControlPlane(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := controlPlane.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	admin, err := controlPlane.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
+	controlPlane, admin := testenv.StartForTest(t)
 	for name, test := range map[string]func(*testing.T, *cluster){
 		"login": testRealLogin, "replaced": testRealReplacement, "no account": testRealNoAccount,
 		"forbidden": testRealForbidden, "namespace goes": testRealTermination,
@@ -135,25 +120,14 @@ func (c *cluster) whoAmI(t *testing.T, content string) (string, error) {
 	if err := json.Unmarshal([]byte(content), &document); err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(document.Kubeconfig))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(config.CertData) > 0 || config.Username != "" || config.Password != "" {
-		t.Error("the kubeconfig has credentials besides the token")
-	}
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	review, err := clientset.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	clients, user, err := testenv.LogIn(t.Context(), []byte(document.Kubeconfig))
 	if err != nil {
 		return "", err
 	}
-	if _, err := clientset.CoreV1().Secrets(c.namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
+	if _, err := clients.CoreV1().Secrets(c.namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("use the rights of the ServiceAccount: %v", err)
 	}
-	return review.Status.UserInfo.Username, nil
+	return user, nil
 }
 
 func (c *cluster) resolve(t *testing.T, r *Resolver, item *v1alpha1.DeployItem) string {
@@ -185,6 +159,14 @@ func testRealLogin(t *testing.T, c *cluster) {
 		if got, err := c.whoAmI(t, content); err != nil || got != c.user("deployer") {
 			t.Errorf("%s: want to be logged in as %s, but am %s: %v", name, c.user("deployer"), got, err)
 		}
+	}
+
+	named, err := c.resolver(t, c.config).Named(t.Context(), c.namespace, "self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.whoAmI(t, named.Content); err != nil || got != c.user("deployer") {
+		t.Errorf("by its name: want to be logged in as %s, but am %s: %v", c.user("deployer"), got, err)
 	}
 
 	// This API server shows that the audience arrives by refusing a token that is for somebody else.

@@ -22,7 +22,7 @@ type outcome struct {
 }
 
 func sanitized(targetType v1alpha1.TargetType, raw string) (outcome, Reason) {
-	text, login, problems := sanitize(targetType, []byte(raw))
+	text, login, problems := sanitize(targetType, []byte(raw), "")
 	got := outcome{content: text, login: login}
 	for _, problem := range problems {
 		got.problems = append(got.problems, problem.String())

@@ -40,7 +40,10 @@
 // The field kubeconfig counts before the others, as in Landscaper. Both oidcConfig and selfConfig, or one of them beside a
 // kubeconfig that is the content itself, are an error: nobody guesses which cluster is meant. So is a field that is not known.
 //
-// Who may write Targets in a namespace can thus act as each of its ServiceAccounts, like who may create pods there.
+// With WithServiceAccount the operator says as which ServiceAccount of its namespace each selfConfig acts. It may be left out then, and a
+// Target that names another one is refused.
+//
+// Otherwise who may write Targets in a namespace can act as each of its ServiceAccounts, like who may create pods there.
 //
 // A token belongs to one version of a Target and its secret. It is handed out for a fifth of its life, at most for ten minutes,
 // so that who gets it can rely on the rest. All items that need a new token at the same time share one request. A ServiceAccount

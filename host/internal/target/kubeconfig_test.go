@@ -151,7 +151,7 @@ func TestAllowedFieldsSurvive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, _, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(text))
+	got, _, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(text), "")
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -291,7 +291,7 @@ func TestNothingForbiddenGetsThrough(t *testing.T) {
 	passed := 0
 	rapid.Check(t, func(t *rapid.T) {
 		raw := genContent(t)
-		content, _, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(raw))
+		content, _, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(raw), "")
 		for _, problem := range problems {
 			if text := problem.String(); strings.Contains(text, "t0ps3cret") || strings.Contains(text, "dDBwczNjcmV0") {
 				t.Fatalf("the problem holds a secret: %s", text)
@@ -320,13 +320,13 @@ func FuzzContent(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if content, login, problems := sanitize(v1alpha1.KubernetesClusterTargetType, raw); len(problems) == 0 {
+		if content, login, problems := sanitize(v1alpha1.KubernetesClusterTargetType, raw, ""); len(problems) == 0 {
 			checkHarmless(t, loggedIn(t, content, login))
 		}
 		if _, problems := wholeSecret(map[string][]byte{"a": raw}); len(problems) > 0 {
 			t.Fatalf("as a whole secret: %v", problems)
 		}
-		content, _, problems := sanitize(foreignType, raw)
+		content, _, problems := sanitize(foreignType, raw, "")
 		if len(problems) > 0 || content == string(raw) && !holdsKubeconfig(raw) {
 			return
 		}
@@ -334,7 +334,7 @@ func FuzzContent(f *testing.F) {
 		if config := load(t, content); config.Contexts[config.CurrentContext] == nil {
 			t.Fatalf("content of another type has no current context: %s", content)
 		}
-		if again, _, problems := sanitize(foreignType, []byte(content)); again != content {
+		if again, _, problems := sanitize(foreignType, []byte(content), ""); again != content {
 			t.Fatalf("sanitizing twice: %v\nonce:  %s\ntwice: %s", problems, content, again)
 		}
 	})

@@ -43,8 +43,9 @@ type login struct {
 	cluster *clientcmdv1.Cluster
 }
 
-// readLogin reads an oidcConfig or a selfConfig. It is strict: a misspelt field would otherwise silently mean a default.
-func readLogin(node *yaml.Node, field string) (*login, []Problem) {
+// readLogin reads an oidcConfig or a selfConfig. It is strict: a misspelt field would otherwise silently mean a default. selfAccount is the
+// ServiceAccount of each selfConfig; empty if each names its own.
+func readLogin(node *yaml.Node, field, selfAccount string) (*login, []Problem) {
 	if node.Kind != yaml.MappingNode {
 		return nil, []Problem{invalid(field, "expected an object, found %s", kindOf(node))}
 	}
@@ -57,10 +58,11 @@ func readLogin(node *yaml.Node, field string) (*login, []Problem) {
 			CertificateAuthorityData: r.certificates(node, field, "caData"),
 		}
 		l.audiences = r.texts(node, field, "audience")
+		l.serviceAccount = r.serviceAccount(node, field, "")
 	} else {
 		r.only(node, field, "serviceAccount", "expirationSeconds")
+		l.serviceAccount = r.serviceAccount(node, field, selfAccount)
 	}
-	l.serviceAccount = r.serviceAccount(node, field)
 	l.expiration = r.expiration(node, field)
 	return l, r.problems
 }
@@ -133,8 +135,12 @@ func (r *reader) texts(object *yaml.Node, field, name string) []string {
 	return texts
 }
 
-func (r *reader) serviceAccount(object *yaml.Node, field string) string {
+// serviceAccount returns the name of a ServiceAccount: the only one that is allowed, if that is not empty, be it named or not.
+func (r *reader) serviceAccount(object *yaml.Node, field, only string) string {
 	account := lookup(object, "serviceAccount")
+	if account == nil && only != "" {
+		return only
+	}
 	field = join(field, "serviceAccount")
 	if account != nil && account.Kind != yaml.MappingNode {
 		r.note(invalid(field, "expected an object with the field name, found %s", kindOf(account)))
@@ -144,6 +150,8 @@ func (r *reader) serviceAccount(object *yaml.Node, field string) string {
 	name := r.required(account, field, "name")
 	if name != "" && len(validation.ValidateServiceAccountName(name, false)) > 0 {
 		r.note(invalid(join(field, "name"), "is no name that a ServiceAccount can have: lower case letters, digits, '-' and '.'"))
+	} else if name != "" && only != "" && name != only {
+		r.note(invalid(join(field, "name"), "is not %q, the only ServiceAccount of the namespace that the operator of the host allows; leave serviceAccount out", only))
 	}
 	return name
 }
@@ -167,14 +175,15 @@ func (r *reader) expiration(object *yaml.Node, field string) int64 {
 	return seconds
 }
 
-// ownCluster returns how to reach the cluster of a client configuration, without any of its credentials. A file with the
-// certificates of the authority is read, each time as it may be replaced: no plugin can be told to read it.
-func ownCluster(config *rest.Config) (*clientcmdv1.Cluster, error) {
+// OwnCluster returns how to reach the cluster of a client configuration, without any of its credentials. A file with the
+// certificates of the authority is read, each time as it may be replaced: no plugin can be told to read it. The error is about the configuration,
+// or that file.
+func OwnCluster(config *rest.Config) (*clientcmdv1.Cluster, error) {
 	tls := config.TLSClientConfig
 	encrypted := tls.Insecure || len(tls.CAData) > 0 || tls.CAFile != "" || len(tls.CertData) > 0 || tls.CertFile != ""
 	server, _, err := rest.DefaultServerURL(config.Host, config.APIPath, schema.GroupVersion{}, encrypted)
 	if err != nil {
-		return nil, fmt.Errorf("read the address of the Landscaper cluster: %w", err)
+		return nil, fmt.Errorf("read the address of the API server: %w", err)
 	}
 	server.User = nil
 	cluster := &clientcmdv1.Cluster{Server: server.String(), TLSServerName: tls.ServerName, InsecureSkipTLSVerify: tls.Insecure}
@@ -184,7 +193,7 @@ func ownCluster(config *rest.Config) (*clientcmdv1.Cluster, error) {
 	cluster.CertificateAuthorityData = tls.CAData
 	if len(tls.CAData) == 0 && tls.CAFile != "" {
 		if cluster.CertificateAuthorityData, err = os.ReadFile(tls.CAFile); err != nil {
-			return nil, fmt.Errorf("read the certificate authority of the Landscaper cluster: %w", err)
+			return nil, fmt.Errorf("read the certificate authority of the API server: %w", err)
 		}
 	}
 	return cluster, nil

@@ -55,6 +55,33 @@ func oidcContent(fields ...string) string {
 	return strings.Join(lines, "\n")
 }
 
+// TestServiceAccountOfTheOperator: whoever writes a Target acts as nobody else than the operator says.
+func TestServiceAccountOfTheOperator(t *testing.T) {
+	t.Parallel()
+	const only = "deployer"
+	refused := `is not "deployer", the only ServiceAccount of the namespace that the operator of the host allows; leave serviceAccount out`
+	for _, tc := range []struct{ reason, content, account, problem string }{
+		{"it need not be named", `{"selfConfig":{}}`, only, ""},
+		{"it may be named", `{"selfConfig":{"serviceAccount":{"name":"deployer"}}}`, only, ""},
+		{"no other one may", `{"selfConfig":{"serviceAccount":{"name":"admin"}}}`, "", "selfConfig.serviceAccount.name: " + refused},
+		{"an empty one is none", `{"selfConfig":{"serviceAccount":{}}}`, only, ""},
+		{"another cluster is none of its business", oidcContent(`serviceAccount: {"name":"admin"}`), "admin", ""},
+		{"nor is who is there to be left out", oidcContent(`serviceAccount: null`), "", "oidcConfig.serviceAccount.name: is missing"},
+	} {
+		_, login, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(tc.content), only)
+		var found string
+		for _, problem := range problems {
+			found += problem.Field + ": " + problem.Message
+		}
+		if found != tc.problem {
+			t.Errorf("%s: expected %q, but found %q", tc.reason, tc.problem, found)
+		}
+		if tc.problem == "" && (login == nil || login.serviceAccount != tc.account) {
+			t.Errorf("%s: expected ServiceAccount %q, but found %+v", tc.reason, tc.account, login)
+		}
+	}
+}
+
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	cluster := &clientcmdv1.Cluster{Server: "https://example.org:6443", CertificateAuthorityData: authority()}
@@ -247,7 +274,7 @@ func TestOwnCluster(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := ownCluster(tc.config)
+			got, err := OwnCluster(tc.config)
 			if diff := cmp.Diff(tc.want, got); diff != "" || (err != nil) != tc.wantErr {
 				t.Errorf("%s\nownCluster(): %v (-want +got):\n%s", tc.reason, err, diff)
 			}
@@ -294,7 +321,7 @@ func FuzzKubeconfig(f *testing.F) {
 		}
 		for _, raw := range []string{asText, "kubeconfig:\n" + indent(string(text)), string(text)} {
 			for _, targetType := range []v1alpha1.TargetType{v1alpha1.KubernetesClusterTargetType, foreignType} {
-				content, login, problems := sanitize(targetType, []byte(raw))
+				content, login, problems := sanitize(targetType, []byte(raw), "")
 				if len(problems) > 0 || content == raw && !holdsKubeconfig([]byte(raw)) {
 					continue
 				}

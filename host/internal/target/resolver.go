@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
@@ -30,6 +31,7 @@ type Resolver struct {
 	adding         sync.Mutex // held while one is added to contents
 	issuer         *issuer    // nil if there are no tokens
 	defaultContext bool
+	selfAccount    string
 }
 
 // Option changes a setting of a Resolver.
@@ -41,6 +43,7 @@ type options struct {
 	own            *rest.Config
 	clock          clock.PassiveClock
 	defaultContext bool
+	selfAccount    string
 }
 
 // WithCacheSize bounds the secrets, and the contents of Targets, that are remembered; those that were not used for longest go
@@ -61,6 +64,12 @@ func WithDefaultContext() Option {
 // not change any more. Defaults to no tokens: such Targets are a configuration problem.
 func WithTokens(requester TokenRequester, config *rest.Config) Option {
 	return func(o *options) { o.tokens, o.own = requester, config }
+}
+
+// WithServiceAccount has each Target with a selfConfig act as the ServiceAccount of this name in its namespace. A Target may leave it out then, and
+// one that names another one is a configuration problem. Defaults to none: each Target names its own.
+func WithServiceAccount(name string) Option {
+	return func(o *options) { o.selfAccount = name }
 }
 
 // WithClock sets the clock that tells when a token is replaced. Defaults to the real one.
@@ -87,6 +96,7 @@ func NewResolver(cached, live client.Reader, opts ...Option) *Resolver {
 		secrets:        &secrets{cached: cached, live: live, byVersion: lru.New(settings.cacheSize)},
 		contents:       lru.New(settings.cacheSize),
 		defaultContext: settings.defaultContext,
+		selfAccount:    settings.selfAccount,
 	}
 	if settings.tokens != nil {
 		r.issuer = &issuer{requester: settings.tokens, own: settings.own, clock: settings.clock}
@@ -100,61 +110,94 @@ func NewResolver(cached, live client.Reader, opts ...Option) *Resolver {
 // What is wrong with the Target is returned as an *Error, after it was confirmed with live objects. A failure of the readers, or
 // of a request for a token, is returned wrapped and says nothing about the Target. Target blocks on API requests until ctx ends.
 func (r *Resolver) Target(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.ResolvedTarget, error) {
-	if item.Spec.Target == nil {
+	ref := item.Spec.Target
+	if ref == nil {
 		return nil, nil //nolint:nilnil // no target is an ordinary case and no error
 	}
-	if item.Spec.Target.Name == "" {
-		return nil, targetError(item, nil, Problem{
+	w := wanted{
+		NamespacedName: types.NamespacedName{Namespace: item.Namespace, Name: ref.Name},
+		advice:         "create it, or correct spec.target.name of the deploy item",
+	}
+	if ref.Name == "" {
+		return nil, w.error(nil, Problem{
 			Reason: ReasonTargetNotFound, Field: "spec.target.name", Message: "is empty in the deploy item; name a Target, or remove spec.target",
 		})
 	}
-	resolved, err := r.resolve(ctx, item, r.cached, false)
+	if ref.Namespace != "" && ref.Namespace != item.Namespace {
+		w.advice += fmt.Sprintf(" (a Target is read from the namespace of its item; spec.target.namespace %q has no effect)", ref.Namespace)
+	}
+	return r.confirmed(ctx, w)
+}
+
+// Named returns a Target by its name, which may be any text, for an item of that namespace that names it elsewhere than in spec.target. What
+// is said of Target goes for it, too, but that there may be none.
+func (r *Resolver) Named(ctx context.Context, namespace, name string) (*v1alpha1.ResolvedTarget, error) {
+	w := wanted{
+		NamespacedName: types.NamespacedName{Namespace: namespace, Name: name},
+		advice:         "create it, or correct what names it in the deploy item",
+	}
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, w.error(nil, Problem{Reason: ReasonTargetNotFound, Message: "no Target can have this name; correct what names it in the deploy item"})
+	}
+	return r.confirmed(ctx, w)
+}
+
+// wanted is the Target that somebody wants, and what to do if it is not there.
+type wanted struct {
+	types.NamespacedName
+	advice string
+}
+
+func (w wanted) error(cause error, problems ...Problem) *Error {
+	return &Error{Reason: reasonOf(problems), Kind: "Target", Namespace: w.Namespace, Name: w.Name, Problems: problems, Err: cause}
+}
+
+// confirmed resolves a Target, and looks with live objects at what seems wrong: the cache may not know yet what somebody has just created
+// or mended.
+func (r *Resolver) confirmed(ctx context.Context, w wanted) (*v1alpha1.ResolvedTarget, error) {
+	resolved, err := r.resolve(ctx, w, r.cached, false)
 	var problem *Error
 	if !errors.As(err, &problem) {
 		return resolved, err
 	}
-	// The cache may not know yet what somebody has just created or mended.
-	return r.resolve(ctx, item, r.live, true)
+	return r.resolve(ctx, w, r.live, true)
 }
 
 // resolve reads the Target from reader, and its secret live if fresh is true.
-func (r *Resolver) resolve(
-	ctx context.Context, item *v1alpha1.DeployItem, reader client.Reader, fresh bool,
-) (*v1alpha1.ResolvedTarget, error) {
-	name := types.NamespacedName{Namespace: item.Namespace, Name: item.Spec.Target.Name}
+func (r *Resolver) resolve(ctx context.Context, w wanted, reader client.Reader, fresh bool) (*v1alpha1.ResolvedTarget, error) {
 	target := &v1alpha1.Target{}
-	err := reader.Get(ctx, name, target)
+	err := reader.Get(ctx, w.NamespacedName, target)
 	if apierrors.IsNotFound(err) {
-		return nil, targetError(item, err, targetNotFound(item))
+		return nil, w.error(err, Problem{Reason: ReasonTargetNotFound, Message: "there is no such Target; " + w.advice})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get Target %q: %w", name, err)
+		return nil, fmt.Errorf("get Target %q: %w", w, err)
 	}
 	if problems := checkSpec(&target.Spec); len(problems) > 0 {
-		return nil, targetError(item, nil, problems...)
+		return nil, w.error(nil, problems...)
 	}
 
 	var data *secret
 	if ref := target.Spec.SecretRef; ref != nil {
-		secretName := types.NamespacedName{Namespace: item.Namespace, Name: ref.Name}
+		secretName := types.NamespacedName{Namespace: w.Namespace, Name: ref.Name}
 		data, err = r.secrets.get(ctx, secretName, fresh)
 		if apierrors.IsNotFound(err) {
-			return nil, targetError(item, err, Problem{
+			return nil, w.error(err, Problem{
 				Reason: ReasonSecretNotFound, Field: "spec.secretRef.name", Message: fmt.Sprintf("there is no Secret %q; create it", secretName),
 			})
 		}
 		if err != nil {
-			return nil, fmt.Errorf("resolve Target %q: %w", name, err)
+			return nil, fmt.Errorf("resolve Target %q: %w", w, err)
 		}
 	}
 
 	content := r.content(target, data)
 	if len(content.problems) > 0 {
-		return nil, targetError(item, nil, content.problems...)
+		return nil, w.error(nil, content.problems...)
 	}
 	text := content.text
 	if content.account != nil {
-		if text, err = r.logIn(ctx, item, content.account); err != nil {
+		if text, err = r.logIn(ctx, w, content.account); err != nil {
 			return nil, err
 		}
 	}
@@ -162,16 +205,16 @@ func (r *Resolver) resolve(
 }
 
 // logIn returns the content of a Target that names a ServiceAccount.
-func (r *Resolver) logIn(ctx context.Context, item *v1alpha1.DeployItem, a *account) (string, error) {
+func (r *Resolver) logIn(ctx context.Context, w wanted, a *account) (string, error) {
 	if r.issuer == nil {
-		return "", targetError(item, nil, noTokens(a.login))
+		return "", w.error(nil, noTokens(a.login))
 	}
 	text, err := r.issuer.content(ctx, a)
 	if problem, ok := a.problem(err); ok {
-		return "", targetError(item, err, problem)
+		return "", w.error(err, problem)
 	}
 	if err != nil {
-		return "", fmt.Errorf("resolve Target %q: %w", item.Namespace+"/"+item.Spec.Target.Name, err)
+		return "", fmt.Errorf("resolve Target %q: %w", w, err)
 	}
 	return text, nil
 }
@@ -199,7 +242,7 @@ func (r *Resolver) content(target *v1alpha1.Target, data *secret) *content {
 	if known, ok := r.contents.Get(key); ok {
 		return known.(*content) //nolint:forcetypeassert // nothing else is in there
 	}
-	made := newContent(target, data)
+	made := newContent(target, data, r.selfAccount)
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	if known, ok := r.contents.Get(key); ok { // all must share one account, or each would request its own token
@@ -209,12 +252,12 @@ func (r *Resolver) content(target *v1alpha1.Target, data *secret) *content {
 	return made
 }
 
-func newContent(target *v1alpha1.Target, data *secret) *content {
+func newContent(target *v1alpha1.Target, data *secret, selfAccount string) *content {
 	raw, problems := rawContent(&target.Spec, data)
 	if len(problems) > 0 {
 		return &content{problems: problems}
 	}
-	text, login, problems := sanitize(target.Spec.Type, raw)
+	text, login, problems := sanitize(target.Spec.Type, raw, selfAccount)
 	if len(problems) > maxProblems {
 		problems = slices.Clone(problems[:maxProblems]) // the rest is not kept in memory
 	}
@@ -258,18 +301,15 @@ func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1a
 	}
 }
 
-func targetError(item *v1alpha1.DeployItem, cause error, problems ...Problem) *Error {
-	return &Error{
-		Reason: reasonOf(problems), Kind: "Target", Namespace: item.Namespace, Name: item.Spec.Target.Name, Problems: problems, Err: cause,
+// Secret returns a Secret, of which only Type and Data are there; both are shared and read only. It costs no request if the version that the
+// cache knows of is remembered, and one if fresh is true, or for a Secret that the cache does not know of. The error wraps that of the
+// readers, so that what is missing was looked for with a live read.
+func (r *Resolver) Secret(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
+	found, err := r.secrets.get(ctx, name, fresh)
+	if err != nil {
+		return nil, err
 	}
-}
-
-func targetNotFound(item *v1alpha1.DeployItem) Problem {
-	message := "there is no such Target; create it, or correct spec.target.name of the deploy item"
-	if elsewhere := item.Spec.Target.Namespace; elsewhere != "" && elsewhere != item.Namespace {
-		message += fmt.Sprintf(" (a Target is read from the namespace of its item; spec.target.namespace %q has no effect)", elsewhere)
-	}
-	return Problem{Reason: ReasonTargetNotFound, Message: message}
+	return &corev1.Secret{Type: found.secretType, Data: found.data}, nil
 }
 
 // withoutContent returns a copy of a Target without the fields that hold its content, or may hold it once more.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -344,11 +345,11 @@ func TestConcurrent(t *testing.T) {
 func TestManyProblems(t *testing.T) {
 	t.Parallel()
 	lines := strings.Repeat("- {name: x, user: {exec: {command: t0ps3cret}}}\n", 500)
-	made := newContent(inlineTarget("1", marshal(t, map[string]any{"kubeconfig": kubeconfig("{}") + lines})), nil)
+	made := newContent(inlineTarget("1", marshal(t, map[string]any{"kubeconfig": kubeconfig("{}") + lines})), nil, "")
 	if len(made.problems) != maxProblems {
 		t.Errorf("want %d problems, got %d", maxProblems, len(made.problems))
 	}
-	err := targetError(newItem("my-target"), nil, made.problems...)
+	err := wanted{NamespacedName: types.NamespacedName{Namespace: "foo", Name: "my-target"}}.error(nil, made.problems...)
 	if text := err.Error(); len(text) > 2000 || !strings.HasSuffix(text, ", and 90 more]") || strings.Contains(text, "t0ps3cret") {
 		t.Errorf("the text of the error is %q", text)
 	}

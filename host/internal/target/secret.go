@@ -30,8 +30,9 @@ func versionOf(object metav1.Object) version {
 
 // secret is one version of a secret. Its data is shared and read only.
 type secret struct {
-	version version
-	data    map[string][]byte
+	version    version
+	secretType corev1.SecretType
+	data       map[string][]byte
 }
 
 // secrets reads secrets and remembers their data by version.
@@ -66,7 +67,7 @@ func (s *secrets) read(ctx context.Context, name types.NamespacedName) (*secret,
 	if err := s.live.Get(ctx, name, object); err != nil {
 		return nil, fmt.Errorf("get Secret %q: %w", name, err)
 	}
-	read := &secret{version: versionOf(object), data: object.Data}
+	read := &secret{version: versionOf(object), secretType: object.Type, data: object.Data}
 	s.byVersion.Add(read.version, read)
 	return read, nil
 }

@@ -28,7 +28,7 @@ const (
 	tokenTimeout = 30 * time.Second
 )
 
-// TokenRequester has tokens issued for ServiceAccounts of the Landscaper cluster.
+// TokenRequester has tokens issued for ServiceAccounts of a cluster: for Targets, of the Landscaper cluster.
 type TokenRequester interface {
 	// RequestToken returns a token for a ServiceAccount. An error is that of the API server, such as NotFound. It is called
 	// concurrently for different Targets.
@@ -86,7 +86,7 @@ type token struct {
 func (i *issuer) content(ctx context.Context, a *account) (string, error) {
 	cluster := a.login.cluster
 	if cluster == nil {
-		own, err := ownCluster(i.own)
+		own, err := OwnCluster(i.own)
 		if err != nil {
 			return "", err
 		}

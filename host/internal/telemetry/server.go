@@ -19,23 +19,20 @@ const (
 	shutdownTimeout = 2 * time.Second
 )
 
-// Server answers /healthz, /readyz and /metrics.
-//
-//   - /healthz answers 200 as long as the process answers at all.
-//   - /readyz answers 200 once the host can work, else 503 with a line for each reason.
-//   - /metrics has the metrics in Prometheus' format.
+// Server answers requests over HTTP, at an address of its own. See Listen and ListenForProfiles for which.
 type Server struct {
+	what     string
 	listener net.Listener
 	server   *http.Server
 }
 
-// Listen opens the address, such as ":8080", and returns a Server that Start lets answer. ready returns why the host cannot
-// work, nil if it can.
+// Listen opens the address, such as ":8080", and returns a Server that Start lets answer /healthz, /readyz and /metrics. ready returns why the host
+// cannot work, nil if it can.
+//
+//   - /healthz answers 200 as long as the process answers at all.
+//   - /readyz answers 200 once the host can work, else 503 with a line for each reason.
+//   - /metrics has the metrics in Prometheus' format.
 func Listen(ctx context.Context, address string, ready func() error, metrics prometheus.Gatherer) (*Server, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("listen for health and metrics: %w", err)
-	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, "ok")
@@ -48,10 +45,15 @@ func Listen(ctx context.Context, address string, ready func() error, metrics pro
 		answer(w, http.StatusOK, "ok")
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	return &Server{
-		listener: listener,
-		server:   &http.Server{Handler: mux, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout},
-	}, nil
+	return listen(ctx, "health and metrics", address, &http.Server{Handler: mux, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout})
+}
+
+func listen(ctx context.Context, what, address string, server *http.Server) (*Server, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s: %w", what, err)
+	}
+	return &Server{what: what, listener: listener, server: server}, nil
 }
 
 func answer(w http.ResponseWriter, status int, text string) {
@@ -69,13 +71,13 @@ func (s *Server) Start(ctx context.Context) error {
 	go func() { ended <- s.server.Serve(s.listener) }()
 	select {
 	case err := <-ended:
-		return fmt.Errorf("serve health and metrics: %w", err)
+		return fmt.Errorf("serve %s: %w", s.what, err)
 	case <-ctx.Done():
 	}
 	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := s.server.Shutdown(shutdownCtx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("stop serving health and metrics: %w", err)
+		return fmt.Errorf("stop serving %s: %w", s.what, err)
 	}
 	return nil
 }

@@ -15,6 +15,8 @@ type Workers struct {
 	Plugin string
 	// Used is how many are working now, and Max how many there are.
 	Used, Max int
+	// Queued is how many deploy items are in line for one.
+	Queued int
 }
 
 // LogWorkers logs how many workers of a plugin are in use, out of how many there are, if these are more than 70 percent. It is
@@ -29,12 +31,12 @@ func LogWorkers(log *slog.Logger, plugin string, used, limit int) {
 type workerCollector struct {
 	workers func() []Workers
 
-	used, limit *prometheus.Desc
+	used, limit, queued *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*workerCollector)(nil)
 
-// NewWorkerCollector returns a collector of the metrics pergola_worker_threads_used and pergola_worker_threads_max. workers
+// NewWorkerCollector returns a collector of the metrics pergola_worker_threads_used, pergola_worker_threads_max and pergola_queue_depth. workers
 // returns each plugin once; it may be called at any time, by several at once.
 func NewWorkerCollector(workers func() []Workers) prometheus.Collector {
 	return &workerCollector{
@@ -43,12 +45,15 @@ func NewWorkerCollector(workers func() []Workers) prometheus.Collector {
 			"How many calls of the plugin are under way. An item that waits for something counts for none.", []string{"plugin"}, nil),
 		limit: prometheus.NewDesc("pergola_worker_threads_max",
 			"How many calls of the plugin may be under way at the same time.", []string{"plugin"}, nil),
+		queued: prometheus.NewDesc("pergola_queue_depth",
+			"How many DeployItems of the plugin are in line for a call of it. With several replicas one can be in line at each.", []string{"plugin"}, nil),
 	}
 }
 
 func (c *workerCollector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- c.used
 	descs <- c.limit
+	descs <- c.queued
 }
 
 func (c *workerCollector) Collect(metrics chan<- prometheus.Metric) {
@@ -56,5 +61,6 @@ func (c *workerCollector) Collect(metrics chan<- prometheus.Metric) {
 		plugin := label(w.Plugin)
 		metrics <- prometheus.MustNewConstMetric(c.used, prometheus.GaugeValue, float64(w.Used), plugin)
 		metrics <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(w.Max), plugin)
+		metrics <- prometheus.MustNewConstMetric(c.queued, prometheus.GaugeValue, float64(w.Queued), plugin)
 	}
 }

@@ -17,8 +17,10 @@ func TestWorkerCollector(t *testing.T) {
 	if got := samples(t, url); got != nil {
 		t.Errorf("expected no metrics without plugins, but found %v", got)
 	}
-	workers = []telemetry.Workers{{Plugin: "helm", Used: 3, Max: 20}, {Plugin: "mock", Max: 5}}
+	workers = []telemetry.Workers{{Plugin: "helm", Used: 3, Max: 20, Queued: 7}, {Plugin: "mock", Max: 5}}
 	want := []string{
+		`pergola_queue_depth{plugin="helm"} 7`,
+		`pergola_queue_depth{plugin="mock"} 0`,
 		`pergola_worker_threads_max{plugin="helm"} 20`,
 		`pergola_worker_threads_max{plugin="mock"} 5`,
 		`pergola_worker_threads_used{plugin="helm"} 3`,

@@ -4,14 +4,49 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// memo returns what the ledger keeps about an object after it was written; see the package comment.
+// A memo is what the ledger keeps about an object after it was written, see the package comment: the digest of the manifest, that of the
+// fields that it names, and, once patchAfterDeployment was made, that of the fields that the patch names; with slashes in between.
+
+// memo returns the memo of an object that was just written.
 func memo(i *Item, live *unstructured.Unstructured) string {
-	return i.manifestDigest + "/" + digest(named(i.Desired, live))
+	template := namedIn(i.Desired)
+	return i.manifestDigest + "/" + digest(withoutForeign(template, project(template, live.Object)))
+}
+
+// memoOfPatched returns the memo of an object whose patch was made.
+func memoOfPatched(i *Item, live *unstructured.Unstructured) string {
+	return memo(i, live) + "/" + digest(project(i.PatchAfterDeployment, live.Object))
+}
+
+// isMeant tells whether a patch has met the object that it was made for: the named fields that it leaves alone are as they were. If not,
+// somebody has changed them right before, and the object gets no memo, so that the next job compares it. Those that it sets may be spelt
+// differently in the answer. Requests that hold all named fields, or the resourceVersion, need not ask.
+func isMeant(i *Item, patch map[string]any, before, written *unstructured.Unstructured) bool {
+	return sameBeside(patch, named(i.Desired, before), named(i.Desired, written))
+}
+
+// sameBeside tells whether two values differ at most in what a JSON merge patch sets or removes.
+func sameBeside(patch map[string]any, before, after any) bool {
+	a, _ := before.(map[string]any)
+	b, _ := after.(map[string]any)
+	for _, fields := range []map[string]any{a, b} {
+		for key := range fields {
+			change, patched := patch[key]
+			inner, isMap := change.(map[string]any)
+			if isMap && !sameBeside(inner, a[key], b[key]) || !patched && !reflect.DeepEqual(a[key], b[key]) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // madeFrom tells whether a memo was made with a manifest of the given digest.
@@ -20,9 +55,31 @@ func madeFrom(memo, manifestDigest string) bool {
 	return ok && made == manifestDigest
 }
 
-// named returns those fields of the live object that the manifest names. The status belongs to others, and of the metadata
-// apart from labels, annotations, finalizers and owners there is nothing to compare.
+// fits tells whether a memo was made with the item's manifest, and the object still looks as it did then.
+func fits(applied string, i *Item, live *unstructured.Unstructured) bool {
+	now := memo(i, live)
+	return applied == now || strings.HasPrefix(applied, now+"/")
+}
+
+// wasPatched tells whether a memo was made after patchAfterDeployment.
+func wasPatched(applied string) bool { return strings.Count(applied, "/") == 2 }
+
+// digestOfManifest covers what a write depends on, apart from the object as it is. The values of annotateBeforeCreate do not matter to an
+// object that exists; a key that goes away does, because its annotation goes with the next write.
+func (i *Item) digestOfManifest() string {
+	return digest([]any{
+		i.Desired.Object, i.Strategy, slices.Sorted(maps.Keys(i.AnnotateBeforeCreate)), i.PatchAfterDeployment,
+	})
+}
+
+// named returns those fields of the live object that the manifest names.
 func named(manifest, live *unstructured.Unstructured) any {
+	return project(namedIn(manifest), live.Object)
+}
+
+// namedIn returns the fields that a manifest names. The status belongs to others, and of the metadata apart from labels, annotations,
+// finalizers and owners there is nothing to compare.
+func namedIn(manifest *unstructured.Unstructured) map[string]any {
 	fields := map[string]any{}
 	for key, value := range manifest.Object {
 		if key == "status" || key == "metadata" {
@@ -38,7 +95,7 @@ func named(manifest, live *unstructured.Unstructured) any {
 		}
 	}
 	fields["metadata"] = wanted
-	return project(fields, live.Object)
+	return fields
 }
 
 // project returns the parts of value that template has too. Of a list every element is kept in its place, so that one more or
@@ -52,9 +109,11 @@ func project(template, value any) any {
 		}
 		out := map[string]any{}
 		for key, inner := range t {
-			if field, ok := v[key]; ok {
-				out[key] = project(inner, field)
+			field, ok := v[key]
+			if !ok {
+				continue
 			}
+			out[key] = project(inner, field)
 		}
 		return out
 	case []any:
@@ -70,6 +129,30 @@ func project(template, value any) any {
 	default:
 		return value
 	}
+}
+
+// withoutForeign returns what project has returned without the maps in which it has found nothing: whether such a map is there at all is up to
+// those who have put something else into it.
+func withoutForeign(template, projected any) any {
+	t, isMap := template.(map[string]any)
+	p, wasMap := projected.(map[string]any)
+	if !isMap || !wasMap {
+		return projected
+	}
+	out := map[string]any{}
+	for key, value := range p {
+		value = withoutForeign(t[key], value)
+		if isEmpty(value) && !isEmpty(t[key]) {
+			continue
+		}
+		out[key] = value
+	}
+	return out
+}
+
+func isEmpty(value any) bool {
+	m, isMap := value.(map[string]any)
+	return isMap && len(m) == 0
 }
 
 // digest returns a short text that is the same for equal JSON and differs for different JSON. It stands in the status of a

@@ -6,11 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// content draws JSON as the decoder makes it.
-func content(depth int) *rapid.Generator[any] {
+// jsonValue draws JSON as the decoder makes it.
+func jsonValue(depth int) *rapid.Generator[any] {
 	scalar := rapid.OneOf(
 		rapid.Map(rapid.StringMatching(`[a-z]{0,3}`), func(s string) any { return s }),
 		rapid.Map(rapid.Int64Range(0, 9), func(n int64) any { return n }),
@@ -21,8 +24,8 @@ func content(depth int) *rapid.Generator[any] {
 	}
 	return rapid.OneOf(
 		scalar,
-		rapid.Map(rapid.SliceOfN(content(depth-1), 0, 3), func(l []any) any { return l }),
-		rapid.Map(rapid.MapOfN(rapid.StringMatching(`[a-d]`), content(depth-1), 0, 3), func(m map[string]any) any { return m }),
+		rapid.Map(rapid.SliceOfN(jsonValue(depth-1), 0, 3), func(l []any) any { return l }),
+		rapid.Map(rapid.MapOfN(rapid.StringMatching(`[a-d]`), jsonValue(depth-1), 0, 3), func(m map[string]any) any { return m }),
 	)
 }
 
@@ -30,6 +33,11 @@ func thing(spec any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Thing", "metadata": map[string]any{"name": "a"}, "spec": spec,
 	}}
+}
+
+// itemOf returns an item with default settings.
+func itemOf(o *unstructured.Unstructured) *Item {
+	return newItem(Manifest{Manifest: object.Manifest{Object: o}}, targetclient.Mapping{}, false, owner.Owner{Namespace: "ns", Name: "item"})
 }
 
 // grow adds fields that a manifest with the same content does not name, as defaulting does.
@@ -41,7 +49,7 @@ func grow(t *rapid.T, value any) any {
 			out[key] = grow(t, inner)
 		}
 		if rapid.Bool().Draw(t, "grow") {
-			out["default"] = content(1).Draw(t, "default")
+			out["default"] = jsonValue(1).Draw(t, "default")
 		}
 		return out
 	case []any:
@@ -86,13 +94,13 @@ func change(value any, n *int) any {
 func TestMemo(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		spec := content(3).Draw(t, "spec")
-		item := newItem(thing(spec), targetclient.Mapping{}, false, nil)
+		spec := jsonValue(3).Draw(t, "spec")
+		item := itemOf(thing(spec))
 		written := memo(item, item.Desired)
 
 		grown := item.Desired.DeepCopy()
 		grown.Object["spec"] = grow(t, spec)
-		grown.Object["status"] = content(2).Draw(t, "status")
+		grown.Object["status"] = jsonValue(2).Draw(t, "status")
 		grown.SetResourceVersion("7")
 		if memo(item, grown) != written {
 			t.Fatalf("fields that the manifest does not name make a difference: %v and %v", spec, grown.Object["spec"])
@@ -106,7 +114,7 @@ func TestMemo(t *testing.T) {
 			t.Fatalf("a changed value makes no difference: %v and %v", spec, drifted.Object["spec"])
 		}
 
-		other := newItem(thing(content(3).Draw(t, "other")), targetclient.Mapping{}, false, nil)
+		other := itemOf(thing(jsonValue(3).Draw(t, "other")))
 		if digest(other.Desired.Object["spec"]) != digest(spec) && !other.Stale(written) {
 			t.Fatalf("another manifest is taken for the one that was written")
 		}
@@ -118,8 +126,62 @@ func TestMemo(t *testing.T) {
 
 func TestMemoSeesListsGrow(t *testing.T) {
 	t.Parallel()
-	item := newItem(thing([]any{"a"}), targetclient.Mapping{}, false, nil)
-	if memo(item, item.Desired) == memo(item, thing([]any{"a", "b"})) {
+	item := itemOf(thing([]any{"a"}))
+	longer := item.Desired.DeepCopy()
+	longer.Object["spec"] = []any{"a", "b"}
+	if memo(item, item.Desired) == memo(item, longer) {
 		t.Error("one more element makes no difference")
+	}
+}
+
+// TestDigestOfManifest says which settings make an object be written again.
+func TestDigestOfManifest(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason string
+		change func(*Manifest)
+		stale  bool
+	}{
+		"nothing":     {reason: "the same settings", change: func(*Manifest) {}},
+		"policy":      {reason: "a policy says whether, not what to write", change: func(m *Manifest) { m.Policy = managedresource.PolicyKeep }},
+		"default":     {reason: "the default strategy is update", change: func(m *Manifest) { m.Strategy = managedresource.UpdateStrategyUpdate }},
+		"recreate":    {reason: "nothing is written other than without it", change: func(m *Manifest) { m.Recreate, m.Force = true, true }},
+		"strategy":    {reason: "update removes what merge has left", change: func(m *Manifest) { m.Strategy = managedresource.UpdateStrategyMerge }, stale: true},
+		"annotations": {reason: "those of before stay as they are", change: func(m *Manifest) { m.AnnotateBeforeCreate = map[string]string{"a": "other"} }},
+		"fewer annotations": {
+			reason: "an annotation that is no longer kept goes", change: func(m *Manifest) { m.AnnotateBeforeCreate = nil }, stale: true,
+		},
+		"patch": {
+			reason: "fields of the patch before have to go", stale: true,
+			change: func(m *Manifest) { m.PatchAfterDeployment = map[string]any{"spec": "patched"} },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := Manifest{Manifest: object.Manifest{Object: thing("x")}, AnnotateBeforeCreate: map[string]string{"a": "b"}}
+			before := newItem(m, targetclient.Mapping{}, false, owner.Owner{})
+			c.change(&m)
+			after := newItem(m, targetclient.Mapping{}, false, owner.Owner{})
+			if got := after.Stale(memo(before, before.Desired)); got != c.stale {
+				t.Errorf("%s: expected that the object is to be written: %t, but found %t", c.reason, c.stale, got)
+			}
+		})
+	}
+}
+
+// TestMapOfOthers: the API server leaves out a map that has become empty. When somebody else puts a field into it, that is no change of what
+// the manifest names.
+func TestMapOfOthers(t *testing.T) {
+	t.Parallel()
+	item := itemOf(thing(map[string]any{"data": map[string]any{"a": ""}, "empty": map[string]any{}}))
+	without := memo(item, thing(map[string]any{"empty": map[string]any{}}))
+	if got := memo(item, thing(map[string]any{"data": map[string]any{"b": "theirs"}, "empty": map[string]any{}})); got != without {
+		t.Error("a field of others in a map makes a difference")
+	}
+	if got := memo(item, thing(map[string]any{"data": map[string]any{"a": ""}, "empty": map[string]any{}})); got == without {
+		t.Error("a named field makes none")
+	}
+	if got := memo(item, thing(map[string]any{})); got == without {
+		t.Error("a map that the manifest wants empty makes none")
 	}
 }

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,29 +9,81 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// DefaultNamespace is where a namespaced object without a namespace goes, as with kubectl.
+// DefaultNamespace is where a namespaced object without a namespace goes, as with kubectl, unless its Manifest says otherwise.
 const DefaultNamespace = "default"
 
-// Item is one object of a plan.
+// ReasonDuplicate is given to the error about an object that is in a plan twice.
+const ReasonDuplicate = "DuplicateObject"
+
+// Manifest is one object to apply, and how.
+type Manifest struct {
+	object.Manifest
+
+	// DefaultNamespace is where the object goes if it names no namespace and is of a kind that has them, such as the namespace of a Helm
+	// release; empty for the DefaultNamespace of kubectl.
+	DefaultNamespace string
+	// Settings is the path of the entry of the configuration that has Recreate and Force, for messages; nil if it has none.
+	Settings *field.Path
+	// Policy says what may be done with the object; empty for manage.
+	Policy managedresource.Policy
+	// Strategy says how an existing object is changed; empty for update.
+	Strategy managedresource.UpdateStrategy
+	// AnnotateBeforeCreate are annotations that the object gets when it is created. Later writes leave them as they are.
+	AnnotateBeforeCreate map[string]string
+	// PatchAfterDeployment is a JSON merge patch for Patch; nil for none. Integers are int64.
+	PatchAfterDeployment map[string]any
+	// Recreate replaces the object when a change cannot be made to it as it is. It deletes what depends on it, too, and so the resources of
+	// a CustomResourceDefinition and what is in a Namespace.
+	Recreate bool
+	// Force, with the strategy apply, takes fields over from other field managers.
+	Force bool
+
+	// AnnotateBeforeDelete and PatchBeforeDelete are only noted on the ledger.
+	AnnotateBeforeDelete map[string]string
+	PatchBeforeDelete    *runtime.RawExtension
+}
+
+// Item is one object of a plan, with its settings. Policy and Strategy are not empty.
 type Item struct {
+	Manifest
+
 	Key object.Key
-	// Desired is the object as it is to be.
+	// Desired is the object as it is to be, with the labels of its owner, if it has one.
 	Desired *unstructured.Unstructured
 	Mapping targetclient.Mapping
 
+	owner owner.Owner
 	// definedHere says that a CustomResourceDefinition of the same plan defines the kind.
 	definedHere    bool
 	manifestDigest string
+}
+
+// labels are those of the owner; none for an object without one.
+func (i *Item) labels() map[string]string {
+	if i.owner == (owner.Owner{}) {
+		return nil
+	}
+	return i.owner.Labels()
+}
+
+// relation tells to whom an object belongs, as the item's owner sees it. Who is nobody has no claim on it, nor anybody to fear.
+func (i *Item) relation(live *unstructured.Unstructured) owner.Relation {
+	if i.owner == (owner.Owner{}) {
+		return owner.Nobodys
+	}
+	return i.owner.Of(live)
 }
 
 // Reference returns a reference to the object, without uid.
@@ -43,90 +96,155 @@ func (i *Item) Reference() managedresource.ObjectReference {
 	}
 }
 
-// Stale tells whether a digest on the ledger was made from another manifest than the item's.
+// Entry returns what the ledger notes before the object is applied.
+func (i *Item) Entry() managedresource.ManagedResourceStatus {
+	entry := managedresource.ManagedResourceStatus{Policy: i.Policy, Resource: i.Reference(), PatchBeforeDelete: i.PatchBeforeDelete}
+	if len(i.AnnotateBeforeDelete) > 0 { // as it is when it is read again
+		entry.AnnotateBeforeDelete = i.AnnotateBeforeDelete
+	}
+	return entry
+}
+
+// Stale tells whether a memo on the ledger was made from another manifest than the item's, or with other settings.
 func (i *Item) Stale(applied string) bool { return !madeFrom(applied, i.manifestDigest) }
 
 // Plan is a set of objects in the order in which they are applied.
 type Plan struct {
 	stages [][]*Item
+	// unknown are the objects of unknown kinds.
+	unknown []unknownKind
+	skipped []Skipped
+	// keys are those of all objects, also of those that are not in the stages.
+	keys map[object.Key]*field.Path
 }
 
-// NewPlan finds out where the target serves each of the objects and sorts them. labels are added to each object. The error
-// names all objects of a kind that neither the target nor a CustomResourceDefinition among the objects defines, and all that
-// occur twice; asOf is for Client.Mapping.
-func NewPlan(
-	ctx context.Context, client *targetclient.Client, manifests []object.Manifest, labels map[string]string, asOf time.Time,
-) (*Plan, error) {
+// NewPlan finds out where the target serves each of the objects and sorts them. They are labelled for the owner; without one, which is its
+// zero value, they stay as they are, for Observe, and for Diff with objects that somebody else writes. The error names all objects that
+// occur twice; those of a kind that neither the target nor a CustomResourceDefinition among the objects defines are errors of
+// Run. asOf is for Client.Mapping.
+func NewPlan(ctx context.Context, client *targetclient.Client, manifests []Manifest, by owner.Owner, asOf time.Time) (*Plan, error) {
 	defined := map[schema.GroupVersionKind]targetclient.Mapping{}
 	for _, m := range manifests {
 		addDefined(defined, m.Object)
 	}
-	plan := &Plan{stages: make([][]*Item, 3)}
-	paths := map[object.Key]*field.Path{}
-	var errs []error
+	find := func(gvk schema.GroupVersionKind) (mapping targetclient.Mapping, definedHere bool, err error) {
+		if mapping, ok := defined[gvk]; ok {
+			return mapping, true, nil
+		}
+		mapping, err = client.Mapping(ctx, gvk, asOf)
+		return mapping, false, err
+	}
+	plan := &Plan{stages: make([][]*Item, 3), keys: map[object.Key]*field.Path{}}
+	var duplicates []error
 	for _, m := range manifests {
-		gvk := m.Object.GroupVersionKind()
-		mapping, definedHere := defined[gvk]
-		if !definedHere {
-			var err error
-			mapping, err = client.Mapping(ctx, gvk, asOf)
-			if meta.IsNoMatchError(err) {
-				errs = append(errs, unknownKind(m, client.Host))
-				continue
-			}
-			if err != nil {
-				return nil, targeterror.Explain(client.Host, err)
-			}
+		mapping, definedHere, err := find(m.Object.GroupVersionKind())
+		ignored := m.Policy == managedresource.PolicyIgnore
+		if err != nil && !ignored && !meta.IsNoMatchError(err) {
+			return nil, targeterror.Explain(client.Host, err)
 		}
-		item := newItem(m.Object, mapping, definedHere, labels)
-		if first, duplicate := paths[item.Key]; duplicate {
-			errs = append(errs, sdk.ConfigurationError(ReasonDuplicate, "%s: %s is already in %s", m.Path, item.Key, first))
+		item := newItem(m, mapping, definedHere, by)
+		if err != nil {
+			item.Key = keyOfUnknown(ctx, client, m, asOf)
+		}
+		first, duplicate := plan.keys[item.Key]
+		switch {
+		case duplicate:
+			duplicates = append(duplicates, sdk.ConfigurationError(ReasonDuplicate, "%s: %s is already in %s", m.Path, item.Key, first))
 			continue
+		case ignored:
+			plan.skipped = append(plan.skipped, Skipped{Key: item.Key, Why: "its policy is ignore"})
+		case err != nil:
+			plan.unknown = append(plan.unknown, unknownKind{Item: item, host: client.Host})
+		default:
+			stage := stageOf(item)
+			plan.stages[stage] = append(plan.stages[stage], item)
 		}
-		paths[item.Key] = m.Path
-		stage := stageOf(item)
-		plan.stages[stage] = append(plan.stages[stage], item)
+		plan.keys[item.Key] = m.Path
 	}
-	return plan, targeterror.Collect(errs)
+	return plan, targeterror.Collect(duplicates)
 }
 
-// unknownKind has no code: another deploy item or an operator may define the kind while the job has time.
-func unknownKind(m object.Manifest, host string) error {
-	gvk := m.Object.GroupVersionKind()
-	return &sdk.Error{
-		Reason: targeterror.ReasonUnknownKind,
-		Err: fmt.Errorf("%s: %s: target cluster %s serves no kind %s in %s, and no CustomResourceDefinition of the deploy item defines it",
-			m.Path, object.KeyOf(m.Object), host, gvk.Kind, gvk.GroupVersion()),
+// keyOfUnknown returns the key of an object that is not served in its version. Another version tells whether the kind has namespaces; without
+// one, the key is as the manifest is written.
+func keyOfUnknown(ctx context.Context, client *targetclient.Client, m Manifest, asOf time.Time) object.Key {
+	key := object.KeyOf(m.Object)
+	mapping, err := client.MappingInAnyVersion(ctx, m.Object.GroupVersionKind(), asOf)
+	switch {
+	case err != nil:
+	case !mapping.Namespaced:
+		key.Namespace = ""
+	case key.Namespace == "":
+		key.Namespace = m.defaultNamespace()
 	}
+	return key
 }
 
-// ReasonDuplicate is given to the error about an object that is in a plan twice.
-const ReasonDuplicate = "DuplicateObject"
+// unknownKind is an object that cannot be applied yet.
+type unknownKind struct {
+	*Item
 
-func newItem(o *unstructured.Unstructured, mapping targetclient.Mapping, definedHere bool, labels map[string]string) *Item {
-	desired := o.DeepCopy()
+	host string
+}
+
+// problem has no code: another deploy item or an operator may define the kind while the job has time.
+func (u unknownKind) problem() error {
+	gvk := u.Object.GroupVersionKind()
+	return &sdk.Error{Reason: targeterror.ReasonUnknownKind, Err: fmt.Errorf(
+		"target cluster %s serves no kind %s in %s, and no CustomResourceDefinition of the deploy item defines it",
+		u.host, gvk.Kind, gvk.GroupVersion())}
+}
+
+// problems returns the errors about all objects of unknown kinds.
+func (p *Plan) problems() []error {
+	errs := make([]error, 0, len(p.unknown))
+	for _, u := range p.unknown {
+		errs = append(errs, about("apply", u.Path, u.Key, u.problem()))
+	}
+	return errs
+}
+
+func newItem(m Manifest, mapping targetclient.Mapping, definedHere bool, by owner.Owner) *Item {
+	if m.Policy == "" {
+		m.Policy = managedresource.PolicyManage
+	}
+	if m.Strategy == "" {
+		m.Strategy = managedresource.UpdateStrategyUpdate
+	}
+	desired := m.Object.DeepCopy()
 	switch {
 	case !mapping.Namespaced:
 		// As the API server does with a namespace where none belongs.
 		desired.SetNamespace("")
 	case desired.GetNamespace() == "":
-		desired.SetNamespace(DefaultNamespace)
+		desired.SetNamespace(m.defaultNamespace())
 	}
-	all := desired.GetLabels()
-	if all == nil {
-		all = map[string]string{}
+	item := &Item{
+		Manifest:    m,
+		Key:         object.KeyOf(desired),
+		Desired:     desired,
+		Mapping:     mapping,
+		owner:       by,
+		definedHere: definedHere,
 	}
-	for key, value := range labels {
-		all[key] = value
+	setLabels(desired, item.labels())
+	item.manifestDigest = item.digestOfManifest()
+	return item
+}
+
+func (m *Manifest) defaultNamespace() string { return cmp.Or(m.DefaultNamespace, DefaultNamespace) }
+
+func setLabels(o *unstructured.Unstructured, more map[string]string) {
+	if len(more) == 0 {
+		return
 	}
-	desired.SetLabels(all)
-	return &Item{
-		Key:            object.KeyOf(desired),
-		Desired:        desired,
-		Mapping:        mapping,
-		definedHere:    definedHere,
-		manifestDigest: digest(desired.Object),
+	labels := o.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
 	}
+	for key, value := range more {
+		labels[key] = value
+	}
+	o.SetLabels(labels)
 }
 
 func stageOf(i *Item) int {
@@ -140,51 +258,15 @@ func stageOf(i *Item) int {
 	}
 }
 
-// addDefined adds the kinds that a CustomResourceDefinition defines; other objects define none. One that lacks a field is
-// left to the API server, which says what is wrong with it.
-func addDefined(defined map[schema.GroupVersionKind]targetclient.Mapping, o *unstructured.Unstructured) {
-	if gvk := o.GroupVersionKind(); !object.IsCRD(gvk.Group, gvk.Kind) {
-		return
-	}
-	text := func(fields ...string) string {
-		value, _, _ := unstructured.NestedString(o.Object, fields...)
-		return value
-	}
-	group, kind, plural := text("spec", "group"), text("spec", "names", "kind"), text("spec", "names", "plural")
-	if group == "" || kind == "" || plural == "" {
-		return
-	}
-	versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
-	for _, v := range versions {
-		version, ok := v.(map[string]any)
-		if !ok || version["served"] != true {
-			continue
-		}
-		name, _ := version["name"].(string)
-		gv := schema.GroupVersion{Group: group, Version: name}
-		defined[gv.WithKind(kind)] = targetclient.Mapping{
-			Resource:   gv.WithResource(plural),
-			Namespaced: text("spec", "scope") == "Namespaced",
-		}
-	}
-}
-
-// Items returns all objects in the order of the stages.
+// Items returns all objects that Run may apply, in the order of the stages. Those with the policy ignore and those of unknown kinds are not
+// among them.
 func (p *Plan) Items() []*Item { return slices.Concat(p.stages...) }
 
-// Keys returns the keys of all objects.
+// Keys returns the keys of all objects. The keys of objects of kinds that are not served in any version are as their manifests are written.
 func (p *Plan) Keys() map[object.Key]bool {
-	keys := map[object.Key]bool{}
-	for _, i := range p.Items() {
-		keys[i.Key] = true
+	keys := make(map[object.Key]bool, len(p.keys))
+	for key := range p.keys {
+		keys[key] = true
 	}
 	return keys
-}
-
-// String says how many objects there are.
-func (p *Plan) String() string {
-	if n := len(p.Items()); n != 1 {
-		return fmt.Sprintf("%d objects", n)
-	}
-	return "1 object"
 }

@@ -4,19 +4,19 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // carried are fields that the API server or a controller fills in once and that must not be missing or different in an update.
 // They are taken from the live object where the manifest does not have them.
-var carried = []struct {
-	group, kind string
-	path        []string
-}{
-	{"batch", "Job", []string{"spec", "selector"}},
-	{"", "ServiceAccount", []string{"secrets"}},
-	{"", "PersistentVolumeClaim", []string{"spec", "volumeName"}},
-	{"", "PersistentVolumeClaim", []string{"spec", "storageClassName"}},
-	{"", "PersistentVolume", []string{"spec", "claimRef"}},
+//
+// Not among them are fields that the API server itself carries over, such as the node ports of a Service and the finalizers of a
+// Namespace, and those that a controller fills in again with the same value.
+var carried = map[schema.GroupKind][][]string{
+	{Group: "batch", Kind: "Job"}:   {{"spec", "selector"}},
+	{Kind: "ServiceAccount"}:        {{"secrets"}},
+	{Kind: "PersistentVolumeClaim"}: {{"spec", "volumeName"}, {"spec", "storageClassName"}},
+	{Kind: "PersistentVolume"}:      {{"spec", "claimRef"}},
 }
 
 // replacement returns the object to write over live so that it becomes what the manifest says. It holds the live object's
@@ -30,20 +30,12 @@ func replacement(manifest, live *unstructured.Unstructured) *unstructured.Unstru
 	keepFinalizers(out, live)
 	keepOwners(out, live)
 
-	gvk := out.GroupVersionKind()
-	for _, c := range carried {
-		if c.group == gvk.Group && c.kind == gvk.Kind {
-			carryOver(out, live, c.path...)
-		}
+	kind := out.GroupVersionKind().GroupKind()
+	for _, path := range carried[kind] {
+		carryOver(out, live, path...)
 	}
-	switch {
-	case gvk.Group == "batch" && gvk.Kind == "Job":
-		keepTemplateLabels(out, live)
-	case gvk.Group == "" && gvk.Kind == "Service":
-		keepClusterIP(out, live)
-	case gvk.Group == "rbac.authorization.k8s.io" && gvk.Kind == "ClusterRole" && out.Object["aggregationRule"] != nil:
-		// A controller fills in the rules of an aggregated role. In any other role no rules are no permissions.
-		carryOver(out, live, "rules")
+	if keep, ok := keepers[kind]; ok {
+		keep(out, live)
 	}
 	return out
 }
@@ -92,24 +84,4 @@ func keepOwners(out, live *unstructured.Unstructured) {
 	if len(owners) > 0 {
 		out.SetOwnerReferences(owners)
 	}
-}
-
-// keepTemplateLabels keeps the labels by which a Job finds its pods.
-func keepTemplateLabels(out, live *unstructured.Unstructured) {
-	path := []string{"spec", "template", "metadata", "labels"}
-	set, _, _ := unstructured.NestedStringMap(live.Object, path...)
-	for key := range set {
-		carryOver(out, live, append(path, key)...)
-	}
-}
-
-// keepClusterIP keeps the addresses of a Service, unless it is to have none or the manifest chooses one.
-func keepClusterIP(out, live *unstructured.Unstructured) {
-	serviceType, _, _ := unstructured.NestedString(out.Object, "spec", "type")
-	_, chosen, _ := unstructured.NestedFieldNoCopy(out.Object, "spec", "clusterIP")
-	if serviceType == "ExternalName" || chosen {
-		return
-	}
-	carryOver(out, live, "spec", "clusterIP")
-	carryOver(out, live, "spec", "clusterIPs")
 }

@@ -5,9 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 )
 
 type fields = map[string]any
@@ -111,6 +108,105 @@ func TestReplacement(t *testing.T) {
 				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "aggregationRule": fields{}, "rules": []any{fields{"verbs": []any{"get"}}},
 			}),
 		},
+		"token": {
+			reason:   "a service account keeps its token",
+			manifest: of("v1", "Secret", fields{"type": "kubernetes.io/service-account-token"}),
+			live: of("v1", "Secret", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u", "annotations": fields{"kubernetes.io/service-account.uid": "s", "a": "b"}},
+				"type":     "kubernetes.io/service-account-token", "data": fields{"token": "t"},
+			}),
+			want: of("v1", "Secret", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u", "annotations": fields{"kubernetes.io/service-account.uid": "s"}},
+				"type":     "kubernetes.io/service-account-token", "data": fields{"token": "t"},
+			}),
+		},
+		"secret": {
+			reason:   "data that is no longer in the manifest goes",
+			manifest: of("v1", "Secret", nil),
+			live:     of("v1", "Secret", fields{"metadata": fields{"resourceVersion": "7", "uid": "u"}, "data": fields{"token": "t"}}),
+			want:     of("v1", "Secret", fields{"metadata": fields{"resourceVersion": "7", "uid": "u"}}),
+		},
+		"webhooks": {
+			reason: "a CA bundle that was put in by others stays with the server that it was made for",
+			manifest: of("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", fields{"webhooks": []any{
+				fields{"name": "same", "clientConfig": fields{"service": fields{"namespace": "n", "name": "s", "port": "2"}}},
+				fields{"name": "moved", "clientConfig": fields{"service": fields{"namespace": "n", "name": "other"}}},
+				fields{"name": "given", "clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "mine"}},
+				fields{"name": "url", "clientConfig": fields{"url": "https://u"}},
+				fields{"name": "new", "clientConfig": fields{"url": "https://u"}}, fields{"name": "nonsense", "clientConfig": "x"}, "nonsense",
+			}}),
+			live: of("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "webhooks": []any{
+					fields{"name": "same", "clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"}},
+					fields{"name": "moved", "clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"}},
+					fields{"name": "given", "clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"}},
+					fields{"name": "url", "clientConfig": fields{"url": "https://u", "caBundle": "a"}},
+				},
+			}),
+			want: of("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "webhooks": []any{
+					fields{"name": "same", "clientConfig": fields{"service": fields{"namespace": "n", "name": "s", "port": "2"}, "caBundle": "a"}},
+					fields{"name": "moved", "clientConfig": fields{"service": fields{"namespace": "n", "name": "other"}}},
+					fields{"name": "given", "clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "mine"}},
+					fields{"name": "url", "clientConfig": fields{"url": "https://u", "caBundle": "a"}},
+					fields{"name": "new", "clientConfig": fields{"url": "https://u"}}, fields{"name": "nonsense", "clientConfig": "x"}, "nonsense",
+				},
+			}),
+		},
+		"conversion": {
+			reason: "so does that of a conversion webhook",
+			manifest: of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{"spec": fields{"conversion": fields{"webhook": fields{
+				"clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}},
+			}}}}),
+			live: of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{"conversion": fields{"webhook": fields{
+					"clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"},
+				}}},
+			}),
+			want: of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{"conversion": fields{"webhook": fields{
+					"clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"},
+				}}},
+			}),
+		},
+		"no conversion": {
+			reason:   "a definition without conversion gets none",
+			manifest: of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{"spec": fields{}}),
+			live: of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{"conversion": fields{"webhook": fields{
+					"clientConfig": fields{"url": "https://u", "caBundle": "a"},
+				}}},
+			}),
+			want: of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{},
+			}),
+		},
+		"api service": {
+			reason:   "and that of an API service",
+			manifest: of("apiregistration.k8s.io/v1", "APIService", fields{"spec": fields{"service": fields{"namespace": "n", "name": "s"}}}),
+			live: of("apiregistration.k8s.io/v1", "APIService", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u"},
+				"spec":     fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"},
+			}),
+			want: of("apiregistration.k8s.io/v1", "APIService", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u"},
+				"spec":     fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"},
+			}),
+		},
+		"insecure api service": {
+			reason: "which must have none if it is not verified",
+			manifest: of("apiregistration.k8s.io/v1", "APIService", fields{
+				"spec": fields{"service": fields{"namespace": "n", "name": "s"}, "insecureSkipTLSVerify": true},
+			}),
+			live: of("apiregistration.k8s.io/v1", "APIService", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u"},
+				"spec":     fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"},
+			}),
+			want: of("apiregistration.k8s.io/v1", "APIService", fields{
+				"metadata": fields{"resourceVersion": "7", "uid": "u"},
+				"spec":     fields{"service": fields{"namespace": "n", "name": "s"}, "insecureSkipTLSVerify": true},
+			}),
+		},
 		"volume claim": {
 			reason:   "a claim stays bound",
 			manifest: of("v1", "PersistentVolumeClaim", fields{"spec": fields{"storageClassName": "fast"}}),
@@ -132,53 +228,5 @@ func TestReplacement(t *testing.T) {
 				t.Errorf("the manifest was changed: -want +got:\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestNewItem(t *testing.T) {
-	t.Parallel()
-	labels := map[string]string{"item": "x"}
-	named := func(namespace string) *unstructured.Unstructured {
-		return of("v1", "A", fields{"metadata": fields{"name": "a", "namespace": namespace}})
-	}
-	for name, c := range map[string]struct {
-		reason     string
-		namespace  string
-		namespaced bool
-		want       string
-	}{
-		"given":          {reason: "a namespace counts", namespace: "shop", namespaced: true, want: "A shop/a"},
-		"none":           {reason: "the default is kubectl's", namespaced: true, want: "A default/a"},
-		"cluster-scoped": {reason: "a namespace is dropped where none belongs, as the API server does", namespace: "shop", want: "A a"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			item := newItem(named(c.namespace), targetclient.Mapping{Namespaced: c.namespaced}, false, labels)
-			if got := item.Key.String(); got != c.want {
-				t.Errorf("%s: expected %q, but found %q", c.reason, c.want, got)
-			}
-			if diff := cmp.Diff(labels, item.Desired.GetLabels()); diff != "" {
-				t.Errorf("labels: -want +got:\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestAddDefined(t *testing.T) {
-	t.Parallel()
-	defined := map[schema.GroupVersionKind]targetclient.Mapping{}
-	addDefined(defined, of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{"spec": fields{
-		"group": "example.org", "scope": "Namespaced", "names": fields{"kind": "Widget", "plural": "widgets"},
-		"versions": []any{fields{"name": "v1", "served": true}, fields{"name": "v0", "served": false}, "nonsense"},
-	}}))
-	addDefined(defined, of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{"spec": "nonsense"}))
-	addDefined(defined, of("v1", "ConfigMap", nil))
-	want := map[schema.GroupVersionKind]targetclient.Mapping{
-		{Group: "example.org", Version: "v1", Kind: "Widget"}: {
-			Resource: schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "widgets"}, Namespaced: true,
-		},
-	}
-	if diff := cmp.Diff(want, defined); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
 	}
 }

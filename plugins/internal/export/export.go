@@ -1,4 +1,4 @@
-// Package export reads values from objects on a target cluster.
+// Package export reads values from objects on target clusters.
 package export
 
 import (
@@ -7,65 +7,86 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
-	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/jsonpath"
+	"github.com/pergola-deploy/pergola/plugins/internal/reader"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/watch"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// Value is one value to export.
+// ReasonInvalid is given to the error about a value that is there but cannot be exported.
+const ReasonInvalid = "ExportInvalid"
+
+// Value is one value to export; see Parse.
 type Value struct {
-	Key  string
-	Path Path
+	// Key under which the value is exported. Dots make nested maps.
+	Key string
+	// Path of the value in the object, or of the reference to another one.
+	Path jsonpath.Path
+	// From names the object.
 	From managedresource.TypedObjectReference
+	// FromObject says how to read the value from the object that is referred to; nil if the value is in the first one.
+	FromObject *Reference
+	// TargetName names the Target of all of this; empty for the deploy item's own.
+	TargetName string
+}
+
+// Reference says of what kind an object is that another one refers to, and where the value is in it.
+type Reference struct {
+	APIVersion, Kind string
+	Path             jsonpath.Path
 }
 
 // Result is what was read.
 type Result struct {
-	// Exports are the values by their keys, nested at the dots.
+	// Exports are the values by their keys, nested at the dots. They share memory with the objects.
 	Exports map[string]any
 	// Waiting says which values are not there yet. Exports are incomplete then.
 	Waiting []string
+	// Seen are the objects to watch for what is waited for, without those at hand.
+	Seen []watch.Seen
 }
 
-// Read reads all values. Objects that are at hand are not read again from the target. What is not there yet is no error: it is
-// in Result.Waiting. asOf is for Client.Mapping.
-//
-// No two keys may be equal or lead through one another; see Overlap.
+// Read reads all values, from the Target of client if they name no other. Objects that are at hand are of that Target, and are not read
+// again. No other object is read twice. What is not there yet is no error: it is in Result.Waiting. A value that is there but cannot be
+// exported is an error that is worth another try: the object may change. All errors are returned at once, each with its key, and the
+// result is of what could be read. lookup is only asked for other Targets. asOf is for Client.Mapping.
 func Read(
-	ctx context.Context, client *targetclient.Client, values []Value, atHand []*unstructured.Unstructured, asOf time.Time,
+	ctx context.Context, client *targetclient.Client, values []Value, atHand []*unstructured.Unstructured, lookup targetclient.Lookup,
+	asOf time.Time,
 ) (Result, error) {
-	r := reader{client: client, asOf: asOf, known: map[object.Key]*unstructured.Unstructured{}}
-	for _, o := range atHand {
-		r.known[object.KeyOf(o)] = o
+	find := func(ctx context.Context, targetName string) (*targetclient.Client, error) {
+		if targetName == "" {
+			return client, nil
+		}
+		return lookup(ctx, targetName)
 	}
-	result := Result{}
+	r := reader.New(find, atHand, asOf)
+	var result Result
+	var errs []error
 	for _, v := range values {
-		value, missing, err := r.read(ctx, v)
+		if err := ctx.Err(); err != nil {
+			return result, err
+		}
+		found, err := read(ctx, r, v)
 		switch {
 		case err != nil:
-			return result, fmt.Errorf("export %q: %w", v.Key, targeterror.Explain(client.Host, err))
-		case missing != "":
-			result.Waiting = append(result.Waiting, fmt.Sprintf("export %q: %s", v.Key, missing))
+			errs = append(errs, fmt.Errorf("export %q: %w", v.Key, err))
+		case found.missing != "":
+			result.Waiting = append(result.Waiting, fmt.Sprintf("export %q: %s", v.Key, found.missing))
+			result.Seen = append(result.Seen, found.seen...)
 		default:
 			if result.Exports == nil {
 				result.Exports = map[string]any{}
 			}
-			insert(result.Exports, strings.Split(v.Key, "."), value)
+			insert(result.Exports, strings.Split(v.Key, "."), found.value)
 		}
 	}
-	return result, nil
-}
-
-// Overlap tells whether two keys cannot both be exported, because they are equal or one is a map on the way to the other.
-func Overlap(a, b string) bool {
-	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
+	return result, targeterror.Collect(errs)
 }
 
 func insert(into map[string]any, path []string, value any) {
@@ -80,63 +101,82 @@ func insert(into map[string]any, path []string, value any) {
 	into[path[len(path)-1]] = value
 }
 
-// reader reads each object at most once.
-type reader struct {
-	client *targetclient.Client
-	asOf   time.Time
-	known  map[object.Key]*unstructured.Unstructured
+// outcome is a value, or what is missing for it, and the objects on the way.
+type outcome struct {
+	value   any
+	missing string
+	seen    []watch.Seen
 }
 
-// read returns one value, or says what is missing for it.
-func (r *reader) read(ctx context.Context, v Value) (value any, missing string, err error) {
-	gvk := object.GVK(v.From.APIVersion, v.From.Kind)
-	key := object.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: v.From.Namespace, Name: v.From.Name}
-	o, ok := r.known[key]
-	if !ok {
-		mapping, err := r.client.Mapping(ctx, gvk, r.asOf)
-		if meta.IsNoMatchError(err) {
-			return nil, fmt.Sprintf("%s: the target does not serve this kind in %s yet", key, gvk.GroupVersion()), nil
-		}
-		if err != nil {
-			return nil, "", err
-		}
-		key.Namespace = namespaceOf(key.Namespace, mapping)
-		if o, err = r.get(ctx, key, mapping); err != nil {
-			return nil, "", fmt.Errorf("read %s: %w", key, err)
-		}
+func read(ctx context.Context, r *reader.Reader, v Value) (outcome, error) {
+	first, o, err := readFrom(ctx, r, v.TargetName, v.From, v.Path)
+	if err != nil || first.missing != "" || v.FromObject == nil {
+		return first, err
 	}
-	if o == nil {
-		return nil, fmt.Sprintf("%s does not exist yet", key), nil
-	}
-	value, found := v.Path.find(o.Object)
-	if !found {
-		return nil, fmt.Sprintf("%s has no value at %s yet", key, v.Path), nil
-	}
-	return value, "", nil
-}
-
-func namespaceOf(namespace string, mapping targetclient.Mapping) string {
+	ref, missing, err := refer(first.value, v.FromObject)
 	switch {
-	case !mapping.Namespaced:
-		return ""
-	case namespace == "":
-		return apply.DefaultNamespace
-	default:
-		return namespace
+	case err != nil:
+		return outcome{}, &sdk.Error{Reason: ReasonInvalid, Err: fmt.Errorf("%s at %s: %w", o.Name, v.Path, err)}
+	case missing != "":
+		first.missing = fmt.Sprintf("%s at %s: %s", o.Name, v.Path, missing)
+		return first, nil
+	case ref.Namespace == "":
+		ref.Namespace = o.Live.GetNamespace()
 	}
+	second, _, err := readFrom(ctx, r, v.TargetName, ref, v.FromObject.Path)
+	second.seen = append(second.seen, first.seen...)
+	return second, err
 }
 
-// get returns an object, or nil if there is none.
-func (r *reader) get(ctx context.Context, key object.Key, mapping targetclient.Mapping) (*unstructured.Unstructured, error) {
-	if o, ok := r.known[key]; ok {
-		return o, nil
+// readFrom reads the value at a path in an object, which it returns, too.
+func readFrom(
+	ctx context.Context, r *reader.Reader, targetName string, ref managedresource.TypedObjectReference, path jsonpath.Path,
+) (outcome, reader.Object, error) {
+	o, err := r.Get(ctx, targetName, ref)
+	if err != nil {
+		return outcome{}, o, err
 	}
-	o, err := r.client.Objects(mapping, key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		o, err = nil, nil
+	var out outcome
+	if o.Seen != nil {
+		out.seen = []watch.Seen{*o.Seen}
 	}
-	if err == nil {
-		r.known[key] = o
+	if o.Live == nil {
+		out.missing = o.Missing
+		return out, o, nil
 	}
-	return o, err
+	value, found, err := path.Value(o.Live.Object)
+	switch {
+	case err != nil:
+		return outcome{}, o, &sdk.Error{Reason: ReasonInvalid, Err: fmt.Errorf("%s at %s: %w", o.Name, path, err)}
+	case !found:
+		out.missing = fmt.Sprintf("%s has no value at %s yet", o.Name, path)
+	default:
+		out.value = value
+	}
+	return out, o, nil
+}
+
+// refer reads a value as a reference. One without a name is not complete yet. The error says of what type the value is, and no more.
+func refer(value any, to *Reference) (ref managedresource.TypedObjectReference, missing string, err error) {
+	ref = managedresource.TypedObjectReference{APIVersion: to.APIVersion, Kind: to.Kind}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return ref, "", fmt.Errorf("expected a map with the name of an object of kind %s, but found a %s", to.Kind, jsonpath.TypeOf(value))
+	}
+	for _, part := range []struct {
+		name string
+		into *string
+	}{{"name", &ref.Name}, {"namespace", &ref.Namespace}} {
+		inner := object[part.name]
+		if inner == nil {
+			continue
+		}
+		if *part.into, ok = inner.(string); !ok {
+			return ref, "", fmt.Errorf("expected the %s of an object of kind %s, but found a %s", part.name, to.Kind, jsonpath.TypeOf(inner))
+		}
+	}
+	if ref.Name == "" {
+		return ref, fmt.Sprintf("there is no name of an object of kind %s yet", to.Kind), nil
+	}
+	return ref, "", nil
 }

@@ -44,13 +44,12 @@ func (l *Ledger) Get(key object.Key) (e managedresource.ManagedResourceStatus, o
 	return l.entries[i], true
 }
 
-// Expect notes that the object of a reference is about to be applied. Of what was noted before, the uid is kept, and what was
+// Expect notes that the object of an entry is about to be applied. Of what was noted before, the uid is kept, and what was
 // applied unless stale says that it is not what will be applied now: then nobody can know for sure, until the object was
 // applied, what it looks like.
-func (l *Ledger) Expect(r managedresource.ObjectReference, policy managedresource.Policy, stale func(applied string) bool) {
-	before, _ := l.Get(object.KeyOfReference(r))
-	r.UID = before.Resource.UID
-	e := managedresource.ManagedResourceStatus{Policy: policy, Resource: r}
+func (l *Ledger) Expect(e managedresource.ManagedResourceStatus, stale func(applied string) bool) {
+	before, _ := l.Get(object.KeyOfReference(e.Resource))
+	e.Resource.UID, e.Applied = before.Resource.UID, ""
 	if !stale(before.Applied) {
 		e.Applied = before.Applied
 	}

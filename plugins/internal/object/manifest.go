@@ -2,8 +2,11 @@ package object
 
 import (
 	"encoding/base64"
+	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 )
@@ -94,6 +97,11 @@ func checkIdentity(fields map[string]any, path *field.Path) field.ErrorList {
 	}
 	require(fields, path, "apiVersion")
 	require(fields, path, "kind")
+	if apiVersion, _ := fields["apiVersion"].(string); apiVersion != "" {
+		if _, err := schema.ParseGroupVersion(apiVersion); err != nil {
+			problems = append(problems, field.Invalid(path.Child("apiVersion"), apiVersion, `expected a form like "v1" or "apps/v1"`))
+		}
+	}
 	metadata, ok := fields["metadata"].(map[string]any)
 	if !ok {
 		return append(problems, field.Required(path.Child("metadata", "name"), ""))
@@ -103,7 +111,36 @@ func checkIdentity(fields map[string]any, path *field.Path) field.ErrorList {
 		problems = append(problems, field.Invalid(path.Child("metadata", "namespace"), field.OmitValueType{}, "expected a string"))
 	}
 	problems = append(problems, checkStringMap(metadata["labels"], path.Child("metadata", "labels"))...)
-	return append(problems, checkStringMap(metadata["annotations"], path.Child("metadata", "annotations"))...)
+	problems = append(problems, checkStringMap(metadata["annotations"], path.Child("metadata", "annotations"))...)
+	if fields["apiVersion"] == "v1" && fields["kind"] == "Secret" {
+		problems = append(problems, checkSecret(fields, path)...)
+	}
+	return problems
+}
+
+// checkSecret reports values that the API server would refuse. It quotes them, so that its words cannot be passed on; here the key is named.
+func checkSecret(secret map[string]any, path *field.Path) field.ErrorList {
+	problems := checkStringMap(withoutNulls(secret["stringData"]), path.Child("stringData"))
+	problems = append(problems, checkStringMap(withoutNulls(secret["data"]), path.Child("data"))...)
+	data, _ := secret["data"].(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		text, ok := data[key].(string)
+		if _, err := base64.StdEncoding.DecodeString(text); ok && err != nil {
+			problems = append(problems, field.Invalid(path.Child("data").Key(key), field.OmitValueType{}, "expected base64; plain text goes into stringData"))
+		}
+	}
+	return problems
+}
+
+// withoutNulls leaves out the entries that the API server takes for empty ones.
+func withoutNulls(value any) any {
+	entries, ok := value.(map[string]any)
+	if !ok {
+		return value
+	}
+	entries = maps.Clone(entries)
+	maps.DeleteFunc(entries, func(_ string, entry any) bool { return entry == nil })
+	return entries
 }
 
 func checkStringMap(value any, path *field.Path) field.ErrorList {
@@ -115,8 +152,8 @@ func checkStringMap(value any, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, "expected a map of strings")}
 	}
 	var problems field.ErrorList
-	for key, entry := range entries {
-		if _, ok := entry.(string); !ok {
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		if _, ok := entries[key].(string); !ok {
 			problems = append(problems, field.Invalid(path.Key(key), field.OmitValueType{}, "expected a string; numbers and booleans need quotes"))
 		}
 	}

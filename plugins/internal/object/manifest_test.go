@@ -88,6 +88,23 @@ func TestParse(t *testing.T) {
 				"data": map[string]any{"a": "YQ==", "b": "Yg=="},
 			}},
 		},
+		"values of a Secret": {
+			reason: "wrong ones are reported by their keys, and not quoted",
+			raw: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"},"data":{"a":"hunter2!","b":424242,"c":"YQ==","d":null},
+				"stringData":{"e":true,"f":"f"}}`,
+			problems: []string{
+				"m.stringData[e]: Invalid value: expected a string; numbers and booleans need quotes",
+				"m.data[b]: Invalid value: expected a string; numbers and booleans need quotes",
+				"m.data[a]: Invalid value: expected base64; plain text goes into stringData",
+			},
+		},
+		"data of another kind": {
+			reason: "only a Secret of the API server itself is one",
+			raw:    `{"apiVersion":"example.org/v1","kind":"Secret","metadata":{"name":"a"},"data":{"a":1}}`,
+			want: []map[string]any{{
+				"apiVersion": "example.org/v1", "kind": "Secret", "metadata": map[string]any{"name": "a"}, "data": map[string]any{"a": int64(1)},
+			}},
+		},
 		"aggregated role": {
 			reason: "the rules of an aggregated role belong to its controller",
 			raw: `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"a"},"rules":[],
@@ -96,6 +113,11 @@ func TestParse(t *testing.T) {
 				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": "a"},
 				"aggregationRule": map[string]any{"clusterRoleSelectors": []any{}},
 			}},
+		},
+		"null among labels": {
+			reason:   "nothing else of the labels could be read",
+			raw:      `{"apiVersion":"v1","kind":"A","metadata":{"name":"a","labels":{"x":null,"y":"z"}}}`,
+			problems: []string{"m.metadata.labels[x]: Invalid value: expected a string; numbers and booleans need quotes"},
 		},
 		"identity": {
 			reason:   "everything that is missing is reported at once",

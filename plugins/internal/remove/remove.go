@@ -1,184 +1,128 @@
-// Package remove deletes objects from a target cluster, step by step and without waiting.
+// Package remove deletes objects from a target cluster, group by group and without waiting.
+//
+// # Groups
+//
+// A deletion is done in groups, one after the other: the next one begins when nothing is left of the one before. The first group that an
+// object fits in takes it; an object that fits in none is not deleted. Without groups, namespaced objects come first, then cluster-scoped
+// ones, then CustomResourceDefinitions. So what a controller needs to finish its objects is there until they are finished, as long as it
+// is in a later group than they are.
+//
+// # What is deleted
+//
+// An object is deleted if it is the very one that the entry is about: the one with its uid, or, as long as that is not known, one with the
+// label of the deploy item; or one that the deploy item has made anew without having noted its uid. What another deploy item has taken over
+// is its own affair. The deletion is sent with the uid and the resourceVersion of the object that was looked at as preconditions; so nothing
+// is deleted that was exchanged, taken over or changed in between, such as by somebody who withdraws an annotation that the deletion needs.
+// What depends on an object is deleted in the background.
+//
+// # Requests
+//
+// An object costs a GET, a DELETE and a GET; one that is being deleted already costs one GET per look. The first GET cannot be saved: only
+// the object itself tells to whom it belongs by now. But where there are more than a few objects of a kind in a namespace, a list of their
+// metadata takes the place of the first GETs, and all their looks while they are being deleted cost one list.
 package remove
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// concurrency bounds how many objects are worked on at once, per call.
-const concurrency = 8
+const (
+	// fieldManager is the name under which objects are changed before they are deleted.
+	fieldManager = "pergola"
+	// concurrency bounds how many objects are worked on at once, per call.
+	concurrency = 8
+)
 
-// Ours tells whether an object was applied by the deploy item that deletes it. It is asked only about objects whose uid is not
-// known, because the job that noted them never came to create them or never learned of it: what carries the name then may be
-// somebody else's.
-type Ours func(*unstructured.Unstructured) bool
-
-// Result is what came of a deletion.
-type Result struct {
-	// Gone are the objects that do not exist any more, or never did.
-	Gone []object.Key
-	// Waiting names the objects that still exist, and what keeps them. Empty if all are gone or the deletion failed.
-	Waiting []string
+// Deletion is what is to be deleted.
+type Deletion struct {
+	// Groups say what is deleted, and in which order.
+	Groups Groups
+	// Entries are the managed objects that are to go: all of a deploy item that is deleted, the orphans of one that is updated.
+	Entries []managedresource.ManagedResourceStatus
+	// Spare are objects on the deploy item's own target that a group with deleteAllResources must not delete: what the deploy item
+	// still wants when it is updated. May be nil.
+	Spare map[object.Key]bool
+	// Owner is the deploy item.
+	Owner owner.Owner
+	// Lookup finds the Targets that groups name. It may be nil if they name none.
+	Lookup targetclient.Lookup
+	// AsOf is when the call began; see targetclient.Client.Mapping.
+	AsOf time.Time
 }
 
-// Run deletes objects: namespaced ones first, then cluster-scoped ones, then CustomResourceDefinitions, each step when nothing
-// is left of the one before. It sends the deletions and looks what is left; when something is, it ends with Result.Waiting and
-// is to be called again.
+// Result is what came of a deletion. It holds each entry at most once.
+type Result struct {
+	// Gone are the objects that are not managed any more because they do not exist, or because there is another one under the name now.
+	Gone []object.Key
+	// Left are the objects that are not managed any more but stay on the target. They are managed until the deletion is complete: until
+	// then the user may change what decides on them.
+	Left []Left
+	// Waiting names what still exists, and what keeps it. Empty if the deletion is complete.
+	Waiting []string
+	// Seen are the objects that are waited for, as they were seen; of very many only some.
+	Seen []watch.Seen
+}
+
+// Left is an object that stays on the target and is not managed any more.
+type Left struct {
+	Key object.Key
+	// Why it stays, for people.
+	Why string
+}
+
+// Run does what can be done now: it sends the deletions of the first group that is not finished and looks what is left; when nothing is,
+// it goes on with the next. Otherwise it ends with Result.Waiting and is to be called again with the entries that are neither gone nor
+// left. It does not wait.
 //
-// An object whose kind is not served any more counts as gone, and so does one that was replaced by another with its name. What
-// depends on an object is deleted in the background.
+// Without entries it does nothing, whatever the groups say: deleteAllResources is for deploy items that have deployed something. So that
+// the caller comes again as long as such a group is not finished, one entry is reported as gone only then.
 //
-// The error holds those of all objects of a step; what is gone is in the result all the same. asOf is for Client.Mapping.
-func Run(
-	ctx context.Context, client *targetclient.Client, entries []managedresource.ManagedResourceStatus, ours Ours, asOf time.Time,
-) (Result, error) {
-	var result Result
-	steps, gone, err := sortIntoSteps(ctx, client, entries, asOf)
-	if err != nil {
-		return result, err
+// The error of one object stops neither the others of its group nor those that were decided on already, only the groups that come later.
+// The errors of all are returned together, each with its object, if nothing is on its way or trying again would not help (one of them has
+// a code); then the job cannot do better than to fail, or to be retried as errors are. Otherwise the caller will look again soon anyway,
+// and Run will try those objects again, too: they are in Result.Waiting with their errors, and there is no error. What is in the result is
+// true in any case.
+func Run(ctx context.Context, client *targetclient.Client, d Deletion) (Result, error) {
+	if len(d.Entries) == 0 {
+		return Result{}, nil
 	}
-	result.Gone = gone
-	for _, step := range steps {
-		var errs []error
-		for i, o := range removeAll(ctx, client, step, ours) {
-			switch {
-			case o.err != nil:
-				errs = append(errs, fmt.Errorf("delete %s: %w", step[i].key, targeterror.Explain(client.Host, o.err)))
-			case o.left != "":
-				result.Waiting = append(result.Waiting, o.left)
-			default:
-				result.Gone = append(result.Gone, step[i].key)
-			}
+	sorted, err := d.sort(ctx, client)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Gone: sorted.gone, Left: sorted.left}
+	for i, s := range sorted.steps {
+		err := s.run(ctx, client, d, &result)
+		if err == nil && len(result.Waiting) == 0 {
+			continue
 		}
-		if err := targeterror.Collect(errs); err != nil || len(result.Waiting) > 0 {
-			return result, err
+		result.Left = nil
+		if len(result.Gone) == len(d.Entries) && anyDeletesAll(sorted.steps[i:]) {
+			result.Gone = result.Gone[1:]
 		}
+		return result, err
 	}
 	return result, nil
 }
 
-// item is one object to delete.
-type item struct {
-	key     object.Key
-	mapping targetclient.Mapping
-	entry   managedresource.ManagedResourceStatus
-}
-
-func sortIntoSteps(
-	ctx context.Context, client *targetclient.Client, entries []managedresource.ManagedResourceStatus, asOf time.Time,
-) (steps [][]item, gone []object.Key, err error) {
-	steps = make([][]item, 3)
-	for _, entry := range entries {
-		key := object.KeyOfReference(entry.Resource)
-		mapping, err := client.MappingInAnyVersion(ctx, object.GVK(entry.Resource.APIVersion, entry.Resource.Kind), asOf)
-		if meta.IsNoMatchError(err) {
-			gone = append(gone, key)
-			continue
-		}
-		if err != nil {
-			return nil, nil, targeterror.Explain(client.Host, err)
-		}
-		step := 1
-		switch {
-		case mapping.Namespaced:
-			step = 0
-		case object.IsCRD(key.Group, key.Kind):
-			step = 2
-		}
-		steps[step] = append(steps[step], item{key: key, mapping: mapping, entry: entry})
-	}
-	return steps, gone, nil
-}
-
-// outcome is what came of one object; the zero value means that it is gone.
-type outcome struct {
-	left string
-	err  error
-}
-
-func removeAll(ctx context.Context, client *targetclient.Client, step []item, ours Ours) []outcome {
-	outcomes := make([]outcome, len(step))
+// each does work for the numbers below n, several at once, and returns when all is done.
+func each(n int, work func(i int)) {
 	var workers errgroup.Group
 	workers.SetLimit(concurrency)
-	for i, it := range step {
+	for i := range n {
 		workers.Go(func() error {
-			outcomes[i] = removeOne(ctx, client.Objects(it.mapping, it.key.Namespace), it, ours)
+			work(i)
 			return nil
 		})
 	}
-	_ = workers.Wait() // the errors are in the outcomes
-	return outcomes
-}
-
-// removeOne sends a deletion and looks what is left. A deletion that was refused with a conflict is judged by what is left
-// too: the name may belong to another object by now, or a namespace may be going already.
-func removeOne(ctx context.Context, objects dynamic.ResourceInterface, it item, ours Ours) outcome {
-	uid := it.entry.Resource.UID
-	if uid == "" {
-		live, err := objects.Get(ctx, it.key.Name, metav1.GetOptions{})
-		if err != nil {
-			return outcome{err: ignoreNotFound(err)}
-		}
-		if !ours(live) {
-			return outcome{}
-		}
-		uid = live.GetUID()
-	}
-	background := metav1.DeletePropagationBackground
-	refusal := objects.Delete(ctx, it.key.Name, metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: &uid},
-		PropagationPolicy: &background,
-	})
-	if refusal != nil && !apierrors.IsConflict(refusal) {
-		return outcome{err: ignoreNotFound(refusal)}
-	}
-	live, err := objects.Get(ctx, it.key.Name, metav1.GetOptions{})
-	if err != nil {
-		return outcome{err: ignoreNotFound(err)}
-	}
-	switch {
-	case live.GetUID() != uid:
-		return outcome{}
-	case refusal != nil && live.GetDeletionTimestamp() == nil:
-		return outcome{err: refusal}
-	default:
-		return outcome{left: describe(it.key, live)}
-	}
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// describe names an object that is being deleted and says since when and by which finalizers it is kept.
-func describe(key object.Key, live *unstructured.Unstructured) string {
-	var details []string
-	if since := live.GetDeletionTimestamp(); since != nil {
-		details = append(details, "being deleted since "+since.UTC().Format(time.RFC3339))
-	}
-	if finalizers := live.GetFinalizers(); len(finalizers) > 0 {
-		details = append(details, "finalizers "+strings.Join(finalizers, ", "))
-	}
-	if len(details) == 0 {
-		return key.String()
-	}
-	return fmt.Sprintf("%s (%s)", key, strings.Join(details, "; "))
+	_ = workers.Wait() // work has no error
 }

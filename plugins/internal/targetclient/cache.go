@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 const (
@@ -18,9 +20,7 @@ const (
 // unused ones when there are too many; this happens when a client is asked for, so no goroutine belongs to a Cache. It is safe
 // for concurrent use.
 type Cache struct {
-	userAgent string
-	wrap      func(http.RoundTripper) http.RoundTripper
-	now       func() time.Time
+	settings settings
 
 	mu      sync.Mutex
 	entries map[[sha256.Size]byte]*entry
@@ -31,19 +31,44 @@ type entry struct {
 	lastUsed time.Time
 }
 
-// Option sets up a Cache.
-type Option func(*Cache)
+// settings are what all clients of a Cache have in common.
+type settings struct {
+	userAgent string
+	wrap      func(http.RoundTripper) http.RoundTripper
+	perSecond float64
+	burst     int
+	clock     clock.WithDelayedExecution
+}
 
-// WrapTransport puts a round tripper around the transport of each client, below authentication.
+// Option sets up a Cache.
+type Option func(*settings)
+
+// WrapTransport puts a round tripper around the transport of each client, below authentication and the rate limit. It does not see the
+// probes of targets that do not answer.
 func WrapTransport(wrap func(http.RoundTripper) http.RoundTripper) Option {
-	return func(c *Cache) { c.wrap = wrap }
+	return func(s *settings) { s.wrap = wrap }
+}
+
+// RateLimit bounds the requests that each client sends: so many per second in the long run, and at most burst of them at once. The
+// defaults are DefaultRequestsPerSecond and DefaultBurst. Without a positive rate there is no limit. Requests of all sorts count, each
+// attempt of a request that is repeated by itself; a watch counts once, when it begins. See ForCall for who comes first.
+func RateLimit(perSecond float64, burst int) Option {
+	return func(s *settings) { s.perSecond, s.burst = perSecond, burst }
+}
+
+// WithClock replaces the clock of timeouts, the rate limit and the time that unused clients are kept.
+func WithClock(clk clock.WithDelayedExecution) Option {
+	return func(s *settings) { s.clock = clk }
 }
 
 // NewCache returns an empty cache. userAgent is how its clients introduce themselves to API servers.
 func NewCache(userAgent string, opts ...Option) *Cache {
-	c := &Cache{userAgent: userAgent, now: time.Now, entries: map[[sha256.Size]byte]*entry{}}
+	c := &Cache{
+		settings: settings{userAgent: userAgent, perSecond: DefaultRequestsPerSecond, burst: DefaultBurst, clock: clock.RealClock{}},
+		entries:  map[[sha256.Size]byte]*entry{},
+	}
 	for _, opt := range opts {
-		opt(c)
+		opt(&c.settings)
 	}
 	return c
 }
@@ -54,13 +79,13 @@ func (c *Cache) Get(kubeconfig []byte) (*Client, error) {
 	key := sha256.Sum256(kubeconfig)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.now()
+	now := c.settings.clock.Now()
 	c.dropUnused(now)
 	if e, ok := c.entries[key]; ok {
 		e.lastUsed = now
 		return e.client, nil
 	}
-	client, err := newClient(kubeconfig, c.userAgent, c.wrap)
+	client, err := newClient(kubeconfig, c.settings)
 	if err != nil {
 		return nil, err
 	}

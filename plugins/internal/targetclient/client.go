@@ -1,5 +1,10 @@
 // Package targetclient gives access to target clusters. A Client is made from a kubeconfig; a Cache keeps Clients by the
 // content of their kubeconfigs, so that connections and discovery are shared by all jobs on a target.
+//
+// A Client limits the rate of its requests and lets the calls that use it take turns, see ForCall. Nobody waits for a target that does not
+// answer: when it has left all requests unanswered for five seconds and does not answer the question for its version for another five, all
+// requests end with a *NoAnswerError, and new ones fail at once until the target answers that question. So the workers of the host, which
+// all targets share, are free after ten seconds.
 package targetclient
 
 import (
@@ -15,13 +20,14 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	rbacv1client "k8s.io/client-go/kubernetes/typed/rbac/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-)
 
-// requestTimeout bounds a single request, so that a target that hangs is reported long before the time of a job is up. It is
-// the time that an API server itself allows.
-const requestTimeout = time.Minute
+	"github.com/pergola-deploy/pergola/plugins/internal/tracing"
+)
 
 // ErrKubeconfig says that a kubeconfig cannot be used. It does not say why: the reasons quote the kubeconfig.
 var ErrKubeconfig = errors.New("the kubeconfig cannot be read")
@@ -31,8 +37,14 @@ type Client struct {
 	// Host of the API server, for messages. It holds no credentials.
 	Host string
 
+	// server is the address of the API server, whose path tells clusters behind one host apart.
+	server    string
 	dynamic   dynamic.Interface
+	metadata  metadata.Interface
+	core      corev1client.CoreV1Interface
+	rbac      rbacv1client.RbacV1Interface
 	discovery discovery.DiscoveryInterfaceWithContext
+	guard     *guard
 	transport *http.Transport
 
 	// turn is held by who reads or replaces kinds. It is a channel, because who waits for it must not outwait his context.
@@ -41,17 +53,17 @@ type Client struct {
 }
 
 // newClient returns a client for a kubeconfig, without talking to its cluster.
-func newClient(kubeconfig []byte, userAgent string, wrap func(http.RoundTripper) http.RoundTripper) (*Client, error) {
+func newClient(kubeconfig []byte, s settings) (*Client, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		return nil, ErrKubeconfig
 	}
-	host, err := url.Parse(config.Host)
+	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, ErrKubeconfig
 	}
-	config.UserAgent = userAgent
-	config.QPS = -1
+	config.UserAgent = s.userAgent
+	config.QPS = -1 // the limiter of client-go is not fair
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 
 	// The transport is made here and not by client-go, which would keep it in a cache of its own for ever.
@@ -64,32 +76,70 @@ func newClient(kubeconfig []byte, userAgent string, wrap func(http.RoundTripper)
 		Proxy:               config.Proxy,
 		MaxIdleConnsPerHost: 25,
 	})
-	var tripper http.RoundTripper = transport
-	if wrap != nil {
-		tripper = wrap(tripper)
-	}
-	tripper, err = rest.HTTPWrappersForConfig(config, tripper)
+	c := &Client{Host: server.Host, server: server.Host + server.Path, guard: newGuard(transport, server, s), transport: transport, turn: make(chan struct{}, 1)}
+	tripper, err := rest.HTTPWrappersForConfig(config, tracing.Transport(c.guard))
 	if err != nil {
 		return nil, ErrKubeconfig
 	}
-	httpClient := &http.Client{Transport: tripper, Timeout: requestTimeout}
-
-	dynamicClient, err := dynamic.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		return nil, ErrKubeconfig
-	}
-	discoveryClient, err := discovery.NewDiscoveryClientForConfigAndClient(config, httpClient)
-	if err != nil {
-		return nil, ErrKubeconfig
-	}
-	return &Client{
-		Host:      host.Host,
-		dynamic:   dynamicClient,
-		discovery: discoveryClient,
-		transport: transport,
-		turn:      make(chan struct{}, 1),
-	}, nil
+	return c, c.connect(config, &http.Client{Transport: tripper})
 }
+
+// newGuard returns what stands between the authentication and the transport.
+func newGuard(transport *http.Transport, server *url.URL, s settings) *guard {
+	var next http.RoundTripper = transport
+	if s.wrap != nil {
+		next = s.wrap(next)
+	}
+	return &guard{
+		clock:   s.clock,
+		limiter: newLimiter(s.clock, s.perSecond, s.burst),
+		pulse: newPulse(s.clock, func(ctx context.Context, reconnect bool) error {
+			if reconnect {
+				transport.CloseIdleConnections()
+			}
+			return askVersion(ctx, transport, server)
+		}),
+		next: next,
+	}
+}
+
+// askVersion returns nil if there is any answer. It needs no credentials: a refusal is an answer.
+func askVersion(ctx context.Context, transport http.RoundTripper, server *url.URL) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.JoinPath("version").String(), http.NoBody)
+	if err != nil {
+		return fmt.Errorf("probe the target: %w", err)
+	}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	// The rest of the answer is of no use.
+	_ = res.Body.Close()
+	return nil
+}
+
+// connect makes the clients of client-go.
+func (c *Client) connect(config *rest.Config, httpClient *http.Client) (err error) {
+	if c.dynamic, err = dynamic.NewForConfigAndClient(config, httpClient); err != nil {
+		return ErrKubeconfig
+	}
+	if c.metadata, err = metadata.NewForConfigAndClient(config, httpClient); err != nil {
+		return ErrKubeconfig
+	}
+	if c.core, err = corev1client.NewForConfigAndClient(config, httpClient); err != nil {
+		return ErrKubeconfig
+	}
+	if c.rbac, err = rbacv1client.NewForConfigAndClient(config, httpClient); err != nil {
+		return ErrKubeconfig
+	}
+	if c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, httpClient); err != nil {
+		return ErrKubeconfig
+	}
+	return nil
+}
+
+// SameServer tells whether two clients talk to the same API server, be it with other credentials.
+func (c *Client) SameServer(other *Client) bool { return c.server == other.server }
 
 // Mapping tells where the API server serves the objects of a kind.
 type Mapping struct {
@@ -104,6 +154,20 @@ func (c *Client) Objects(m Mapping, namespace string) dynamic.ResourceInterface 
 	}
 	return c.dynamic.Resource(m.Resource)
 }
+
+// Metadata is like Objects but gives access to nothing but the metadata of the objects.
+func (c *Client) Metadata(m Mapping, namespace string) metadata.ResourceInterface {
+	if m.Namespaced {
+		return c.metadata.Resource(m.Resource).Namespace(namespace)
+	}
+	return c.metadata.Resource(m.Resource)
+}
+
+// Core returns access to the objects of Kubernetes' core group with their types.
+func (c *Client) Core() corev1client.CoreV1Interface { return c.core }
+
+// RBAC is like Core for the group of roles.
+func (c *Client) RBAC() rbacv1client.RbacV1Interface { return c.rbac }
 
 // Mapping looks a kind up. What is known is kept; an unknown kind makes the client ask the API server again, unless it has
 // asked since asOf, which is the time that the caller began to work: older knowledge may lack a kind that was defined just
@@ -120,6 +184,21 @@ func (c *Client) Mapping(ctx context.Context, gvk schema.GroupVersionKind, asOf 
 func (c *Client) MappingInAnyVersion(ctx context.Context, gvk schema.GroupVersionKind, asOf time.Time) (Mapping, error) {
 	return c.find(ctx, gvk, asOf, func(k *kinds) (Mapping, bool) { return k.inAnyVersion(gvk) })
 }
+
+// MappingByName is like MappingInAnyVersion but takes any name of the kind, whatever its case: "ConfigMap", "configmaps" and "configmap"
+// are the same. It returns the kind with its own name, in the version of the mapping.
+func (c *Client) MappingByName(ctx context.Context, gvk schema.GroupVersionKind, asOf time.Time) (schema.GroupVersionKind, Mapping, error) {
+	var found schema.GroupVersionKind
+	mapping, err := c.find(ctx, gvk, asOf, func(k *kinds) (m Mapping, ok bool) {
+		found, m, ok = k.named(gvk)
+		return m, ok
+	})
+	return found, mapping, err
+}
+
+// Lookup returns the client of another Target that a provider configuration names; the empty name stands for the deploy item's own. It may
+// be called from several goroutines. Its error says what is wrong with the Target.
+type Lookup func(ctx context.Context, targetName string) (*Client, error)
 
 func (c *Client) find(
 	ctx context.Context, gvk schema.GroupVersionKind, asOf time.Time, lookUp func(*kinds) (Mapping, bool),
@@ -161,5 +240,6 @@ func (c *Client) Forget(ctx context.Context) {
 	}
 }
 
-// close gives unused connections back. Requests under way are not affected.
+// close gives unused connections back. Requests under way are not affected; their connections are closed when they have not been used for
+// a while. There is nothing else to end: only requests have goroutines.
 func (c *Client) close() { c.transport.CloseIdleConnections() }

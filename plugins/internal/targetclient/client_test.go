@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // apiServer answers discovery requests. A group version whose resources are nil cannot be told anything about.
@@ -153,9 +154,8 @@ func TestWaitingForDiscoveryEndsWithTheContext(t *testing.T) {
 
 func TestCache(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
-	cache := NewCache("test")
-	cache.now = func() time.Time { return now }
+	clock := clocktesting.NewFakeClock(time.Now())
+	cache := NewCache("test", WithClock(clock))
 	get := func(server string) *Client {
 		t.Helper()
 		client, err := cache.Get(kubeconfigFor(server))
@@ -168,23 +168,23 @@ func TestCache(t *testing.T) {
 	if first.Host != "one:6443" {
 		t.Errorf("expected the host, but found %q", first.Host)
 	}
-	now = now.Add(9 * time.Minute)
+	clock.Step(9 * time.Minute)
 	if get("https://one:6443") != first {
 		t.Error("expected the same client for the same content")
 	}
 	if get("https://two:6443") == first {
 		t.Error("expected another client for other content")
 	}
-	now = now.Add(9 * time.Minute)
+	clock.Step(9 * time.Minute)
 	if get("https://one:6443") != first {
 		t.Error("a client that is used every nine minutes must stay")
 	}
-	now = now.Add(11 * time.Minute)
+	clock.Step(11 * time.Minute)
 	if get("https://one:6443") == first || len(cache.entries) != 1 {
 		t.Error("expected unused clients to be dropped")
 	}
 	for i := range maxClients + 10 {
-		now = now.Add(time.Millisecond)
+		clock.Step(time.Millisecond)
 		get(fmt.Sprintf("https://many-%d:6443", i))
 	}
 	if len(cache.entries) != maxClients {

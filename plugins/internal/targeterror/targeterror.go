@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -68,6 +69,19 @@ func Explain(host string, err error) error {
 	default:
 		return &sdk.Error{Reason: ReasonTarget, Err: err}
 	}
+}
+
+// WithWaysOut adds to an error about deleting what can be done when it does not go away by itself, such as after the target cluster was
+// deleted; nil for nil. Errors that are about single objects stay as they are.
+func WithWaysOut(err error) error {
+	ofTargets := []string{ReasonUnauthorized, ReasonUnreachable, sdk.ReasonTargetMissing, sdk.ReasonTargetInvalid}
+	var known *sdk.Error
+	if !errors.As(err, &known) || !slices.Contains(ofTargets, known.Reason) {
+		return err
+	}
+	return &sdk.Error{Operation: known.Operation, Reason: known.Reason, Err: fmt.Errorf(
+		"%w; mend the Target, or, if its cluster is gone for good, annotate the deploy item with %s: %q, and it goes without what it has deployed",
+		err, v1alpha1.DeleteWithoutUninstallAnnotation, "true")}
 }
 
 // rejected goes by the reason and not by the HTTP status: a webhook that denies an object without a reason of its own is

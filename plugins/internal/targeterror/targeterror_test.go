@@ -91,3 +91,40 @@ func TestCollect(t *testing.T) {
 		t.Error("the codes of errors that are not listed must count")
 	}
 }
+
+func TestWithWaysOut(t *testing.T) {
+	t.Parallel()
+	const wayOut = `annotate the deploy item with landscaper.gardener.cloud/delete-without-uninstall: "true"`
+	unreachable := targeterror.Explain("host:1", &url.Error{Op: "Get", URL: "https://host:1", Err: errors.New("connection refused")})
+	for name, c := range map[string]struct {
+		reason string
+		err    error
+		want   bool
+	}{
+		"unreachable":  {reason: "the cluster may be gone for good", err: fmt.Errorf("delete ConfigMap a/b: %w", unreachable), want: true},
+		"unauthorized": {reason: "the credentials may be gone for good", err: targeterror.Explain("host:1", apierrors.NewUnauthorized("no")), want: true},
+		"no target":    {reason: "the Target may be gone for good", err: &sdk.Error{Reason: sdk.ReasonTargetMissing, Err: errors.New("missing")}, want: true},
+		"one object": {
+			reason: "a target that refuses one object is there",
+			err:    targeterror.Explain("host:1", apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New("no"))),
+		},
+		"another error": {reason: "what it means is not known here", err: context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := targeterror.WithWaysOut(c.err)
+			if strings.Contains(got.Error(), wayOut) != c.want {
+				t.Errorf("%s: got %q", c.reason, got)
+			}
+			if !errors.Is(got, c.err) {
+				t.Errorf("%s: the cause is lost", c.reason)
+			}
+			if diff := cmp.Diff(sdk.Codes(c.err), sdk.Codes(got)); diff != "" {
+				t.Errorf("%s: codes: -want +got:\n%s", c.reason, diff)
+			}
+		})
+	}
+	if targeterror.WithWaysOut(nil) != nil {
+		t.Error("no error must stay none")
+	}
+}

@@ -40,11 +40,16 @@ const (
 	UpdateStrategyMerge UpdateStrategy = "merge"
 	// UpdateStrategyMergeOverwrite: fields of the manifest overwrite those of the object, others stay.
 	UpdateStrategyMergeOverwrite UpdateStrategy = "mergeOverwrite"
+	// UpdateStrategyApply: server-side apply. The manifest says what is to become of the fields that it names, those that it named
+	// before are removed, and all others belong to others. Pergola's own; Landscaper does not know it.
+	UpdateStrategyApply UpdateStrategy = "apply"
 )
 
 // UpdateStrategies returns all update strategies.
 func UpdateStrategies() []UpdateStrategy {
-	return []UpdateStrategy{UpdateStrategyUpdate, UpdateStrategyPatch, UpdateStrategyMerge, UpdateStrategyMergeOverwrite}
+	return []UpdateStrategy{
+		UpdateStrategyUpdate, UpdateStrategyPatch, UpdateStrategyMerge, UpdateStrategyMergeOverwrite, UpdateStrategyApply,
+	}
 }
 
 // Manifest is an object to deploy.
@@ -61,6 +66,12 @@ type Manifest struct {
 	PatchAfterDeployment *runtime.RawExtension `json:"patchAfterDeployment,omitempty"`
 	// PatchBeforeDelete is merged into the object before it is deleted.
 	PatchBeforeDelete *runtime.RawExtension `json:"patchBeforeDelete,omitempty"`
+	// Recreate says that the object is deleted and created anew when a change of the manifest cannot be made to it as it is, because a
+	// field is immutable. Pergola's own; Landscaper does not know it.
+	Recreate bool `json:"recreate,omitempty"`
+	// Force, with the update strategy apply, takes over the fields that others have applied with other values; without it they are a
+	// conflict, which is an error. Pergola's own; Landscaper does not know it.
+	Force bool `json:"force,omitempty"`
 }
 
 // ManagedResourceStatus is what a deployer keeps about one object that it manages.

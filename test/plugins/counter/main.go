@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 )
 
 // config is the provider configuration.
@@ -32,14 +35,31 @@ type config struct {
 	Polls int `json:"polls,omitempty"`
 	// PollMillis is the pause between these calls.
 	PollMillis int `json:"pollMillis,omitempty"`
+	// ContinuousReconcile is the schedule. It counts only with the argument schedules.
+	ContinuousReconcile *managedresource.ContinuousReconcile `json:"continuousReconcile,omitempty"`
 }
 
 type counter struct{}
 
-var _ sdk.Deployer = counter{}
+// scheduler is a counter with schedules. Without them the plugin has no hooks, which would cost those who measure something else.
+type scheduler struct{ counter }
+
+var (
+	_ sdk.Deployer = counter{}
+	_ sdk.Hooker   = scheduler{}
+)
 
 func main() {
-	sdk.Serve(counter{}, sdk.Name("counter"), sdk.Version("v1"), sdk.Types("test.pergola.dev/counter"))
+	var deployer sdk.Deployer = counter{}
+	if len(os.Args) > 1 && os.Args[1] == "schedules" {
+		deployer = scheduler{}
+	}
+	sdk.Serve(deployer, sdk.Name("counter"), sdk.Version("v1"), sdk.Types("test.pergola.dev/counter"))
+}
+
+// Hooks are the schedule.
+func (scheduler) Hooks() hook.Hooks {
+	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(continuousreconcile.ReadSpec)))
 }
 
 // Reconcile counts.
@@ -77,7 +97,10 @@ func count(ctx context.Context, operation string, req *sdk.Request) (response *s
 	if err := e.write(before + 1); err != nil {
 		return nil, err
 	}
-	begun, err := e.begun()
+	begun, err := 1, error(nil)
+	if c.Polls > 0 { // the log of an item that is reconciled for hours is long
+		begun, err = e.begun()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// floodBytes is how much a flood writes.
-const floodBytes = 100 << 20
+// floodBytes is how much a flood writes: a million and a half lines. The plugin serves no earlier than the host has read them.
+const floodBytes = 24 << 20
 
 // starts are what modes do before they serve, if they ever do.
 func starts() map[string]func() {

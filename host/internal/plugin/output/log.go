@@ -14,7 +14,7 @@
 // # What is dropped
 //
 // A plugin has a budget of lines and bytes, for all of its streams. Beyond it lines are dropped and counted, and the log says so
-// every few seconds. A tenth of the budget is set aside for lines with the word "error" at their beginning, and as much for crash
+// a few seconds after the first of them, whether the plugin goes on to write or falls silent, and when a stream ends. A tenth of the budget is set aside for lines with the word "error" at their beginning, and as much for crash
 // reports, so that a flood does not hide what went wrong. The report that a stream ends with is always logged.
 package output
 
@@ -39,10 +39,8 @@ const (
 	// reserve is the share of the budget that is set aside for errors, and again for crash reports.
 	reserve = 0.1
 
-	// dropsEvery is the time between two records about dropped lines while a flood goes on, and calm is how long no line must be
-	// dropped for the flood to have ended.
+	// dropsEvery is the time between two records about dropped lines while a flood goes on.
 	dropsEvery = 5 * time.Second
-	calm       = time.Second
 )
 
 // Options are the settings of a Log.
@@ -56,22 +54,22 @@ type Options struct {
 	// 500 and 1 MiB, are more than a plugin needs that logs each step of 64 jobs at level debug.
 	LinesPerSecond, BytesPerSecond int
 	// Clock defaults to the real one.
-	Clock clock.PassiveClock
+	Clock clock.WithDelayedExecution
 }
 
 // Log is what one process of a plugin says. Its streams share a budget. It is safe for concurrent use and needs no closing.
 type Log struct {
 	log      *slog.Logger
-	clock    clock.PassiveClock
+	clock    clock.WithDelayedExecution
 	reserved keys
 
 	droppedLines, droppedBytes atomic.Uint64
 
-	mu                       sync.Mutex // guards what follows, and the state of each stream
-	budget, errors, reports  budget
-	tail                     tail
-	toldLines, toldBytes     uint64 // dropped, and the log has said so
-	firstUntold, lastDropped time.Time
+	mu                      sync.Mutex // guards what follows, and the state of each stream
+	budget, errors, reports budget
+	tail                    tail
+	toldLines, toldBytes    uint64 // dropped, and the log has said so
+	telling                 bool   // a timer is set that lets the log say so
 }
 
 // New returns a Log whose budget is full.
@@ -131,7 +129,6 @@ func (l *Log) admit(now time.Time, line line) bool {
 	if !admitted {
 		l.drop(now, 1, line.size)
 	}
-	l.sayDropped(now)
 	return admitted
 }
 
@@ -141,38 +138,33 @@ func (l *Log) admitReport(now time.Time, r *report) bool {
 	if !admitted {
 		l.drop(now, r.lines, r.size)
 	}
-	l.sayDropped(now)
 	return admitted
 }
 
+// drop counts lines, and has the log say so in a while.
 func (l *Log) drop(now time.Time, lines, bytes int) {
-	if lines, _ := l.untold(); lines == 0 {
-		l.firstUntold = now
-	}
-	l.lastDropped = now
 	l.droppedLines.Add(uint64(lines)) //nolint:gosec // a length
 	l.droppedBytes.Add(uint64(bytes)) //nolint:gosec // a length
-}
-
-// untold returns what was dropped without the log saying so.
-func (l *Log) untold() (lines, bytes uint64) {
-	lines, bytes = l.Dropped()
-	return lines - l.toldLines, bytes - l.toldBytes
-}
-
-// sayDropped logs how much was dropped if it is time: now and then while it goes on, and when it has ended.
-func (l *Log) sayDropped(now time.Time) {
-	if now.Sub(l.firstUntold) >= dropsEvery || now.Sub(l.lastDropped) >= calm {
-		l.flushDropped(now)
+	if l.telling {
+		return
 	}
+	l.telling = true
+	l.clock.AfterFunc(dropsEvery, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.telling = false
+		l.sayDropped(now.Add(dropsEvery))
+	})
 }
 
-func (l *Log) flushDropped(now time.Time) {
-	lines, bytes := l.untold()
+// sayDropped logs how much was dropped since the log has last said so.
+func (l *Log) sayDropped(now time.Time) {
+	allLines, allBytes := l.Dropped()
+	lines, bytes := allLines-l.toldLines, allBytes-l.toldBytes
 	if lines == 0 {
 		return
 	}
-	l.toldLines, l.toldBytes = l.toldLines+lines, l.toldBytes+bytes
+	l.toldLines, l.toldBytes = allLines, allBytes
 	r := slog.NewRecord(now, slog.LevelWarn, "plugin logs too much; lines were dropped", 0)
 	r.AddAttrs(slog.Uint64("lines", lines), slog.Uint64("bytes", bytes))
 	handle(l.log.Handler(), r)

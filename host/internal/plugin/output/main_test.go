@@ -31,14 +31,14 @@ type fixture struct {
 	*Log
 
 	t     testing.TB
-	clock *clocktesting.FakePassiveClock
+	clock *clocktesting.FakeClock
 	out   bytes.Buffer
 }
 
 // newFixture returns one whose budget is as large as it comes by default, or as the options say.
 func newFixture(t testing.TB, modify ...func(*Options)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, clock: clocktesting.NewFakePassiveClock(noon)}
+	f := &fixture{t: t, clock: clocktesting.NewFakeClock(noon)}
 	handler := slog.NewJSONHandler(&f.out, &slog.HandlerOptions{Level: slog.LevelDebug - 4})
 	o := Options{Log: slog.New(handler).With("plugin", "mine"), Clock: f.clock}
 	for _, m := range modify {
@@ -55,7 +55,7 @@ func limited(lines, bytes int) func(*Options) {
 	return func(o *Options) { o.LinesPerSecond, o.BytesPerSecond = lines, bytes }
 }
 
-func (f *fixture) pass(d time.Duration) { f.clock.SetTime(f.clock.Now().Add(d)) }
+func (f *fixture) pass(d time.Duration) { f.clock.Step(d) }
 
 // records returns the records so far, each with the host's own attributes checked and taken out.
 func (f *fixture) records() []map[string]any {

@@ -70,7 +70,7 @@ func (w *writer) Close() error {
 		w.flush(now)
 	}
 	w.endReport(now, true)
-	w.out.flushDropped(now)
+	w.out.sayDropped(now)
 	w.pending = nil
 	return nil
 }

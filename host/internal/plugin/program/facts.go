@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -58,7 +59,8 @@ func (f facts) refusal(path string, self int) error {
 	case f.mode&execute == 0:
 		return fmt.Errorf("is not executable (mode %04o); chmod 0755 %s if it is a plugin, else move it away", f.mode, path)
 	case f.noExec:
-		return errors.New("lies on a file system that is mounted noexec, where nothing can be run; mount it without that option")
+		return fmt.Errorf("lies on a file system that is mounted noexec, where nothing can be run; mount %s without that option, "+
+			"or have the plugin copied to where it can be run, by itself: install --to DIR", filepath.Dir(path))
 	default:
 		return nil
 	}

@@ -86,5 +86,5 @@ func TestNoExecMount(t *testing.T) {
 	})
 	path := filepath.Join(dir, "helm")
 	write(t, path, script, 0o755)
-	refused(t, path, "mounted noexec")
+	refused(t, path, "mounted noexec, where nothing can be run; mount "+dir+" without that option")
 }

@@ -21,7 +21,7 @@ func TestRefusal(t *testing.T) {
 		"capabilities": {"rights by another way", facts{regular: true, mode: 0o755, capabilities: true}, []string{"has file capabilities", "setcap -r /plugins/helm"}},
 		"writable":     {"in octal digits, like chmod", facts{regular: true, mode: 0o020}, []string{"(mode 0020)", "chmod 0755 /plugins/helm"}},
 		"mode":         {"nobody may execute it", facts{regular: true, mode: 0o444}, []string{"is not executable (mode 0444)", "chmod 0755 /plugins/helm"}},
-		"noexec":       {"no mode helps", facts{regular: true, mode: 0o755, noExec: true}, []string{"mounted noexec"}},
+		"noexec":       {"no mode helps", facts{regular: true, mode: 0o755, noExec: true}, []string{"mounted noexec", "mount /plugins without", "install --to DIR"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -5,13 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
-	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
+	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -19,75 +21,89 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
-const (
-	// reasonInvalid is given to the error about a provider configuration that does not make sense. It is Landscaper's.
-	reasonInvalid = "ValidateProviderConfiguration"
-	// reasonUnsupported is given to the error about something that this version cannot do.
-	reasonUnsupported = "NotSupported"
-)
-
 // config is what a provider configuration asks for, in the terms of the packages that do it.
 type config struct {
-	manifests      []object.Manifest
-	checkReadiness bool
-	exports        []export.Value
+	manifests            []apply.Manifest
+	checks               readiness.Checks
+	exports              []export.Value
+	deletionDuringUpdate remove.Groups
+	// unknown are the fields that were passed over, as texts for people.
+	unknown []string
 }
 
 // readConfig reads and validates the provider configuration in any of its versions. Its objects are those of the request's children, if
 // there are any.
-func readConfig(req *sdk.Request) (*config, error) {
-	document, err := decodeConfig(req)
+func (d *Deployer) readConfig(req *sdk.Request) (*config, error) {
+	document, unknown, misread, err := d.decodeConfig(req)
 	if err != nil {
 		return nil, err
 	}
 	c, problems := validate(document, formOf(req))
-	if len(problems) > 0 {
-		return nil, sdk.ConfigurationError(reasonInvalid, "spec.config: %s", describe(problems))
+	if err := misread.Error(problems); err != nil {
+		return nil, err
 	}
+	c.unknown = unknown
 	if req.Children == nil {
 		return c, nil
 	}
-	if c.manifests, problems = replace(c.manifests, req.Children); len(problems) > 0 {
-		return nil, sdk.ConfigurationError(reasonChildren, "changed objects do not fit spec.config: %s", describe(problems))
+	if c.manifests, problems = rollout.Replace(c.manifests, req.Children); len(problems) > 0 {
+		return nil, sdk.ConfigurationError(rollout.ReasonChildren, "changed objects do not fit spec.config: %s", rollout.Describe(problems))
 	}
 	return c, nil
 }
 
-func describe(problems field.ErrorList) string {
-	texts := make([]string, 0, len(problems))
-	for _, p := range problems {
-		texts = append(texts, p.Error())
-	}
-	return strings.Join(texts, "; ")
-}
-
-// decodeConfig returns the provider configuration in its newest version.
-func decodeConfig(req *sdk.Request) (*v1alpha2.ProviderConfiguration, error) {
+// decodeConfig returns what can be read of the provider configuration, in its newest version, and the unknown fields in it that were passed
+// over.
+func (d *Deployer) decodeConfig(req *sdk.Request) (
+	document *v1alpha2.ProviderConfiguration, unknown []string, misread rollout.Misread, err error,
+) {
 	apiVersion, kind := req.ConfigGroupVersionKind()
-	list := exportsAreList(req.DeployItem.Spec.Config)
-	switch {
-	case kind == v1alpha2.ProviderConfigurationKind && apiVersion == v1alpha2.GroupVersion.String():
-		if list {
-			return decodeWithList(req, &v1alpha2WithList{})
-		}
-		document := &v1alpha2.ProviderConfiguration{}
-		return document, req.DecodeConfig(document)
-	case kind == v1alpha2.ProviderConfigurationKind && apiVersion == v1alpha1.GroupVersion.String():
-		if list {
-			return decodeWithList(req, &v1alpha1WithList{})
-		}
-		document := &v1alpha1.ProviderConfiguration{}
-		err := req.DecodeConfig(document)
-		return document.ToV1alpha2(), err
-	case apiVersion == "" && kind == "":
+	if apiVersion == "" && kind == "" {
 		// Says that there is no configuration, or what makes it unreadable.
 		if err := req.DecodeConfig(&v1alpha2.ProviderConfiguration{}); err != nil {
-			return nil, err
+			return nil, nil, misread, err
 		}
 	}
-	return nil, sdk.ConfigurationError(sdk.ReasonConfigInvalid,
-		"spec.config: expected kind %s of apiVersion %s or %s, but found kind %q of apiVersion %q",
-		v1alpha2.ProviderConfigurationKind, v1alpha2.GroupVersion, v1alpha1.GroupVersion, kind, apiVersion)
+	into := versionOf(apiVersion, kind, exportsAreList(req.DeployItem.Spec.Config))
+	if into == nil {
+		return nil, nil, misread, sdk.ConfigurationError(sdk.ReasonConfigInvalid,
+			"spec.config: expected kind %s of apiVersion %s or %s, but found kind %q of apiVersion %q",
+			v1alpha2.ProviderConfigurationKind, v1alpha2.GroupVersion, v1alpha1.GroupVersion, kind, apiVersion)
+	}
+	unknown, misread, err = rollout.Decode(req, into, d.settings.Strict)
+	return into.document(), unknown, misread, err
+}
+
+// version is a provider configuration in one of the forms in which it can be written.
+type version interface {
+	// document returns it in its newest version.
+	document() *v1alpha2.ProviderConfiguration
+}
+
+// versionOf returns what a provider configuration is decoded into; nil if there is nothing for it.
+func versionOf(apiVersion, kind string, exportsAreList bool) version {
+	switch {
+	case kind != v1alpha2.ProviderConfigurationKind:
+		return nil
+	case apiVersion == v1alpha2.GroupVersion.String() && exportsAreList:
+		return &v1alpha2WithList{}
+	case apiVersion == v1alpha2.GroupVersion.String():
+		return &v1alpha2Plain{}
+	case apiVersion == v1alpha1.GroupVersion.String() && exportsAreList:
+		return &v1alpha1WithList{}
+	case apiVersion == v1alpha1.GroupVersion.String():
+		return &v1alpha1Plain{}
+	default:
+		return nil
+	}
+}
+
+type v1alpha2Plain struct {
+	v1alpha2.ProviderConfiguration `json:",inline"`
+}
+
+type v1alpha1Plain struct {
+	v1alpha1.ProviderConfiguration `json:",inline"`
 }
 
 // v1alpha2WithList and v1alpha1WithList read a configuration whose exports are a list and not a map with a list in it. Being
@@ -102,21 +118,18 @@ type v1alpha1WithList struct {
 	Exports                        []managedresource.Export `json:"exports,omitempty"`
 }
 
-func (l *v1alpha2WithList) document() *v1alpha2.ProviderConfiguration {
-	l.ProviderConfiguration.Exports = &managedresource.Exports{Exports: l.Exports}
-	return &l.ProviderConfiguration
+func (v *v1alpha2Plain) document() *v1alpha2.ProviderConfiguration { return &v.ProviderConfiguration }
+
+func (v *v1alpha1Plain) document() *v1alpha2.ProviderConfiguration { return v.ToV1alpha2() }
+
+func (v *v1alpha2WithList) document() *v1alpha2.ProviderConfiguration {
+	v.ProviderConfiguration.Exports = &managedresource.Exports{Exports: v.Exports}
+	return &v.ProviderConfiguration
 }
 
-func (l *v1alpha1WithList) document() *v1alpha2.ProviderConfiguration {
-	l.ProviderConfiguration.Exports = &managedresource.Exports{Exports: l.Exports}
-	return l.ToV1alpha2()
-}
-
-func decodeWithList(req *sdk.Request, into interface {
-	document() *v1alpha2.ProviderConfiguration
-}) (*v1alpha2.ProviderConfiguration, error) {
-	err := req.DecodeConfig(into)
-	return into.document(), err
+func (v *v1alpha1WithList) document() *v1alpha2.ProviderConfiguration {
+	v.ProviderConfiguration.Exports = &managedresource.Exports{Exports: v.Exports}
+	return v.ToV1alpha2()
 }
 
 func exportsAreList(config *runtime.RawExtension) bool {
@@ -152,6 +165,14 @@ func (f form) manifest(entry *field.Path) *field.Path {
 	return entry.Child("manifest")
 }
 
+// settings returns the path of what is said about an object beside it; nil where nothing can be.
+func (f form) settings(entry *field.Path) *field.Path {
+	if f.bareManifests {
+		return nil
+	}
+	return entry
+}
+
 func (f form) exports() *field.Path {
 	if f.listedExports {
 		return field.NewPath("exports")
@@ -164,7 +185,7 @@ func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.V
 	item := &landscaper.DeployItem{}
 	item.Spec.Config = &runtime.RawExtension{Raw: req.Config}
 	request := &sdk.Request{DeployItem: item}
-	document, err := decodeConfig(request)
+	document, _, misread, err := d.decodeConfig(request)
 	if err != nil {
 		var known *sdk.Error
 		if errors.As(err, &known) {
@@ -172,10 +193,6 @@ func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.V
 		}
 		return nil, err
 	}
-	res := &sdk.ValidateResponse{}
 	_, problems := validate(document, formOf(request))
-	for _, p := range problems {
-		res.Problems = append(res.Problems, sdk.Problem{Field: p.Field, Message: p.ErrorBody()})
-	}
-	return res, nil
+	return &sdk.ValidateResponse{Problems: misread.With(problems)}, nil
 }

@@ -41,6 +41,13 @@ func TestBadConfigurations(t *testing.T) {
 			config: with(one(object{"manifest": good, "polici": "manage"}), "upDateStrategy", "update"),
 			want:   []string{`unknown field "manifests[0].polici"`, `unknown field "upDateStrategy"`},
 		},
+		"types": {
+			reason: "all of them come at once, with unknown fields and bad values",
+			config: with(one(object{"manifest": good, "policy": 5, "polici": "manage"}), "updateStrategy", "never"),
+			want: []string{
+				"manifests[0].policy: expected a text, but found a number", `unknown field "manifests[0].polici"`, "updateStrategy: Unsupported value",
+			},
+		},
 		"unknown field of a listed export": {
 			reason: "the other form of exports is decoded strictly, too",
 			config: with(config(good), "exports", []any{object{"key": "a", "path": ".x"}}),
@@ -74,30 +81,22 @@ func TestBadConfigurations(t *testing.T) {
 			config: with(config(good), "updateStrategy", "replace"),
 			want:   []string{`updateStrategy: Unsupported value: "replace"`, `"mergeOverwrite"`},
 		},
-		"unsupported": {
-			reason: "nothing that this version does not do is passed over in silence",
+		"everything else": {
+			reason: "what other packages read is reported with the rest",
 			config: object{
 				"apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha2", "kind": "ProviderConfiguration",
-				"updateStrategy":             "patch",
 				"readinessChecks":            object{"custom": []any{object{"name": "x", "requirements": []any{}}}},
 				"deletionGroups":             []any{object{}},
 				"deletionGroupsDuringUpdate": []any{object{}},
-				"manifests": []any{object{
-					"policy": "keep", "manifest": good,
-					"annotateBeforeCreate": object{"a": "b"}, "annotateBeforeDelete": object{"a": "b"},
-					"patchAfterDeployment": object{"a": "b"}, "patchBeforeDelete": object{"a": "b"},
-				}},
-				"exports": object{"exports": []any{object{
-					"key": "a", "jsonPath": ".a", "targetName": "t",
-					"fromResource":  object{"apiVersion": "v1", "kind": "A", "name": "a"},
-					"fromObjectRef": object{"apiVersion": "v1", "kind": "A", "jsonPath": ".a"},
-				}}},
+				"manifests": []any{
+					object{"manifest": good, "force": true, "patchAfterDeployment": "a", "patchBeforeDelete": []any{}},
+				},
+				"exports": object{"defaultTimeout": "soon"},
 			},
 			want: []string{
-				`updateStrategy: Forbidden: this version of the deployer does not support "patch"`, "readinessChecks.custom[0]: Forbidden",
-				"deletionGroups: Forbidden", "deletionGroupsDuringUpdate: Forbidden", `manifests[0].policy: Forbidden`,
-				"manifests[0].annotateBeforeCreate", "manifests[0].annotateBeforeDelete", "manifests[0].patchAfterDeployment",
-				"manifests[0].patchBeforeDelete", "exports.exports[0].targetName", "exports.exports[0].fromObjectRef",
+				"readinessChecks.custom[0]", "deletionGroups[0]", "deletionGroupsDuringUpdate[0]",
+				`manifests[0].force: Forbidden: has a meaning only with updateStrategy "apply"`,
+				"manifests[0].patchAfterDeployment: Invalid", "manifests[0].patchBeforeDelete: Invalid", "exports.defaultTimeout: Invalid",
 			},
 		},
 		"exports": {
@@ -181,12 +180,14 @@ func TestBadTargets(t *testing.T) {
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	item := w.item(with(config(w.configMap("a", nil)), "updateStrategy", "patch"))
+	item := w.item(with(config(w.configMap("a", nil)), "updateStrategy", "replace"))
 	problems, err := w.plugin.Validate(t.Context(), item.Spec.Type, item.Spec.Config.Raw)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []sdk.Problem{{Field: "updateStrategy", Message: `Forbidden: this version of the deployer does not support "patch", only "update"`}}
+	want := []sdk.Problem{{
+		Field: "updateStrategy", Message: `Unsupported value: "replace": supported values: "update", "patch", "merge", "mergeOverwrite", "apply"`,
+	}}
 	if diff := cmp.Diff(want, problems); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -95,15 +95,50 @@ func TestDeleteWithoutProviderStatus(t *testing.T) {
 	}
 }
 
-func TestDeleteRefusesDeletionGroups(t *testing.T) {
+func TestObjectsOfNoDeletionGroupStay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(config(w.configMap("a", nil)))
 	w.mustSucceed(item)
 	w.setConfig(item, with(config(), "deletionGroups", []any{object{"predefinedResourceGroup": object{"type": "empty"}}}))
-	w.mustFail(w.delete(item), configurationProblem, "deletionGroups")
+	result := w.delete(item)
+	if result.Succeeded == nil {
+		t.Fatalf("expected the deletion to succeed, but found: %s", result)
+	}
 	if w.get(configMaps, "a") == nil {
 		t.Error("the object must stay")
+	}
+	if got := eventsOf(result); len(got) != 1 || !strings.Contains(got[0], "LeftOnTarget: ConfigMap "+w.namespace+"/a stays on the target") {
+		t.Errorf("expected an event about the object that stays, but found %q", got)
+	}
+}
+
+func TestMistakesDuringADeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		reason, key string
+		value       any
+		want        string // empty: the deletion succeeds
+	}{
+		"groups":         {reason: "they may say that objects stay", key: "deletionGroups", value: []any{object{}}, want: "deletionGroups[0]"},
+		"type of groups": {reason: "they may say that objects stay", key: "deletionGroups", value: "all", want: "deletionGroups"},
+		"anything else":  {reason: "a mistake must not prevent a deletion", key: "manifests", value: "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			item := w.item(config(w.configMap("a", nil)))
+			w.mustSucceed(item)
+			w.setConfig(item, with(config(), c.key, c.value))
+			result := w.plugin.DeleteUntilDone(t.Context(), sdktest.Call{DeployItem: item, Target: w.target})
+			if c.want != "" {
+				w.mustFail(result, configurationProblem, c.want)
+			} else if result.Succeeded == nil {
+				t.Errorf("%s: expected success, but found: %s", c.reason, result)
+			}
+			if (w.get(configMaps, "a") != nil) != (c.want != "") {
+				t.Errorf("%s: the object is there: %t", c.reason, c.want == "")
+			}
+		})
 	}
 }
 

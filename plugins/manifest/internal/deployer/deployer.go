@@ -4,118 +4,175 @@ package deployer
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/watch"
+	"github.com/pergola-deploy/pergola/plugins/manifest/internal/settings"
 	"github.com/pergola-deploy/pergola/sdk"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
-// reasonTarget is given to the error about a Target that cannot be used.
-const reasonTarget = "TargetInvalid"
-
-// Deployer deploys plain Kubernetes manifests. It keeps nothing between calls but clients.
+// Deployer deploys plain Kubernetes manifests. Between calls it keeps clients of targets, and watches what deploy items wait for; both are
+// for speed alone.
 type Deployer struct {
-	targets *targetclient.Cache
+	settings settings.Settings
+	newCache func(settings.Settings) *targetclient.Cache
+	targets  *targetclient.Cache
+	watches  *watch.Set
 }
 
 var (
-	_ sdk.Deployer  = (*Deployer)(nil)
-	_ sdk.Renderer  = (*Deployer)(nil)
-	_ sdk.Validator = (*Deployer)(nil)
-	_ sdk.Hooker    = (*Deployer)(nil)
+	_ sdk.Deployer   = (*Deployer)(nil)
+	_ sdk.Configurer = (*Deployer)(nil)
+	_ sdk.Differ     = (*Deployer)(nil)
+	_ sdk.Hooker     = (*Deployer)(nil)
+	_ sdk.Renderer   = (*Deployer)(nil)
+	_ sdk.Validator  = (*Deployer)(nil)
+	_ sdk.Watcher    = (*Deployer)(nil)
 )
 
-// New returns a deployer that gets its clients from targets.
-func New(targets *targetclient.Cache) *Deployer { return &Deployer{targets: targets} }
+// New returns a deployer. userAgent is how it introduces itself to API servers; options are for its clients.
+func New(userAgent string, options ...targetclient.Option) *Deployer {
+	d := &Deployer{
+		newCache: func(s settings.Settings) *targetclient.Cache {
+			return targetclient.NewCache(userAgent, append(options, targetclient.RateLimit(s.RequestsPerSecond, s.Burst))...)
+		},
+		watches: watch.New(),
+	}
+	d.use(settings.Default())
+	return d
+}
+
+func (d *Deployer) use(s settings.Settings) { d.settings, d.targets = s, d.newCache(s) }
+
+// Configure implements sdk.Configurer.
+func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk.ConfigureResponse, error) {
+	s, problems := settings.Load(req.Document)
+	if len(problems) == 0 {
+		d.use(s)
+	}
+	return &sdk.ConfigureResponse{Problems: problems}, nil
+}
+
+// Watch implements sdk.Watcher.
+func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string)) error {
+	return d.watches.Run(ctx, wake)
+}
 
 // Reconcile applies the manifests, deletes what was applied before and is no longer among them, and waits until all is ready
 // and the exports can be read.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	began := time.Now()
-	config, err := readConfig(req)
+	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
+	config, err := d.readConfig(req)
 	if err != nil {
 		return nil, err
 	}
-	account, err := readAccount(req)
+	j, err := d.begin(req)
 	if err != nil {
 		return nil, err
 	}
-	client, err := d.client(req.Target)
+	j.WarnOf(config.unknown)
+	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, ownerOf(req.DeployItem), j.Began)
 	if err != nil {
-		return nil, err
-	}
-	plan, err := apply.NewPlan(ctx, client, config.manifests, labelsFor(req.DeployItem.Name), began)
-	if err != nil {
-		return nil, during(stepApply, err)
+		return nil, rollout.During(rollout.StepApply, err)
 	}
 
-	j := &job{req: req, client: client, account: account, began: began}
-	live, res, err := j.apply(ctx, plan)
+	applied, res, err := j.Apply(ctx, plan)
 	if res != nil || err != nil {
 		return res, err
 	}
-	if res, err := j.cleanUp(ctx, plan); res != nil || err != nil {
+	if res, err := j.CleanUp(ctx, plan, applied, config.deletionDuringUpdate); res != nil || err != nil {
 		return res, err
 	}
-	if config.checkReadiness {
-		if res, err := j.checkReadiness(live); res != nil || err != nil {
-			return res, err
-		}
+	if res, err := j.CheckReadiness(ctx, config.checks, applied); res != nil || err != nil {
+		return res, err
 	}
-	exports, res, err := j.readExports(ctx, config.exports, live)
+	exports, res, err := j.ReadExports(ctx, config.exports, applied)
 	if res != nil || err != nil {
 		return res, err
 	}
-	return &sdk.Response{ProviderStatus: account.unsaved(), Exports: exports}, nil
+	if res, err := j.Patch(ctx, applied); res != nil || err != nil {
+		return res, err
+	}
+	return j.Done(exports), nil
 }
 
 // Delete deletes the managed objects and waits until they are gone.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	began := time.Now()
+	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
 	account, err := readAccount(req)
 	if err != nil {
 		return nil, err
 	}
-	entries := account.ledger.Entries()
+	entries := account.Ledger.Entries()
 	if len(entries) == 0 {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}
-	if err := checkDeletable(req); err != nil {
-		return nil, err
-	}
-	client, err := d.client(req.Target)
+	groups, err := rollout.ReadDeletionGroups(req, d.settings.Strict)
 	if err != nil {
 		return nil, err
 	}
-	j := &job{req: req, client: client, account: account, began: began}
-	if res, err := j.remove(ctx, stepDelete, entries); res != nil || err != nil {
-		return res, err
+	j, err := d.begin(req)
+	if err != nil {
+		return nil, targeterror.WithWaysOut(err)
 	}
-	return &sdk.Response{ProviderStatus: account.unsaved()}, nil
+	if res, err := j.Remove(ctx, rollout.StepDelete, remove.Deletion{Groups: groups, Entries: entries}); res != nil || err != nil {
+		return res, targeterror.WithWaysOut(err)
+	}
+	return j.Done(nil), nil
 }
 
-// client returns the client for a Target. No part of the Target's content gets into the error.
-func (d *Deployer) client(target *sdk.Target) (*targetclient.Client, error) {
-	kubeconfig, err := target.Kubeconfig()
+// Diff implements sdk.Differ.
+func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
+	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
+	config, err := d.readConfig(req)
 	if err != nil {
 		return nil, err
 	}
-	client, err := d.targets.Get(kubeconfig)
+	j, err := d.begin(req)
 	if err != nil {
-		return nil, sdk.ConfigurationError(reasonTarget, "Target %q: %w", target.Name, err)
+		return nil, err
 	}
-	return client, nil
+	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, ownerOf(req.DeployItem), j.Began)
+	if err != nil {
+		return nil, rollout.During(rollout.StepApply, err)
+	}
+	applied, err := apply.Diff(ctx, j.Client, plan, j.Account.Ledger.Get)
+	if err != nil {
+		return nil, rollout.During(rollout.StepApply, err)
+	}
+	wanted := plan.Keys()
+	removed, err := remove.Diff(ctx, j.Client, j.Deletion(remove.Deletion{
+		Groups: config.deletionDuringUpdate, Entries: j.Account.Ledger.Without(wanted), Spare: wanted,
+	}))
+	if err != nil {
+		return nil, rollout.During(rollout.StepCleanUp, err)
+	}
+	return &sdk.DiffResponse{Changes: append(applied, removed...)}, nil
 }
 
-// during adds the step of the job to an error, whose reason and codes stay.
-func during(step string, err error) error {
-	out := &sdk.Error{Operation: step, Reason: targeterror.ReasonTarget, Err: err}
-	var known *sdk.Error
-	if errors.As(err, &known) && known.Reason != "" {
-		out.Reason = known.Reason
+// begin returns what one call works with.
+func (d *Deployer) begin(req *sdk.Request) (*rollout.Job, error) {
+	account, err := readAccount(req)
+	if err != nil {
+		return nil, err
 	}
-	return out
+	client, lookup, err := rollout.Connect(req, d.targets)
+	if err != nil {
+		return nil, err
+	}
+	return &rollout.Job{
+		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Account: account, Owner: ownerOf(req.DeployItem), Began: time.Now(),
+	}, nil
+}
+
+func ownerOf(item *landscaper.DeployItem) owner.Owner {
+	return owner.Owner{Namespace: item.Namespace, Name: item.Name, UpstreamLabel: v1alpha2.DeployItemLabel}
 }

@@ -68,8 +68,11 @@ func TestCreateUpdateAndDrift(t *testing.T) {
 	if diff := cmp.Diff(object{"a": "1"}, repaired.Object["data"]); diff != "" {
 		t.Errorf("drift must be repaired: -want +got:\n%s", diff)
 	}
-	if len(repaired.GetLabels()) != 1 {
-		t.Errorf("expected the label to be back, but found %v", repaired.GetLabels())
+	labels := map[string]string{
+		"pergola.dev/deployitem": w.namespace + ".item", "manifest.deployer.landscaper.gardener.cloud/deployitem": "item",
+	}
+	if diff := cmp.Diff(labels, repaired.GetLabels()); diff != "" {
+		t.Errorf("the labels must be back: -want +got:\n%s", diff)
 	}
 
 	if err := w.objects(configMaps).Delete(t.Context(), "settings", metav1.DeleteOptions{}); err != nil {
@@ -264,6 +267,11 @@ func TestReadiness(t *testing.T) {
 	if diff := cmp.Diff([]string{"Deployment web"}, w.managed(item)); diff != "" {
 		t.Errorf("managed: -want +got:\n%s", diff)
 	}
+	for _, m := range w.reconcile(item).Messages {
+		if m.Progress != nil && m.Progress.Step != "Readiness" {
+			t.Errorf("a call that only looks again must not hide what is waited for, but it says %q", m.Progress.Message)
+		}
+	}
 	w.ready("web")
 	w.requests.take()
 	w.mustSucceed(item)
@@ -272,7 +280,8 @@ func TestReadiness(t *testing.T) {
 	}
 
 	w.patch(deployments, "web", `{"status":{"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded","message":"no"}]}}`, "status")
-	w.mustFail(w.reconcile(item), nil, "Readiness", "ObjectFailed", "Deployment "+w.namespace+"/web")
+	noRetry := []landscaper.ErrorCode{landscaper.ErrorNoRetry}
+	w.mustFail(w.reconcile(item), noRetry, "Readiness", "ObjectFailed", "Deployment "+w.namespace+"/web")
 
 	w.setConfig(item, with(config(w.deployment("web", "nginx")), "readinessChecks", object{"disableDefault": true}))
 	w.mustSucceed(item)

@@ -1,10 +1,6 @@
 package deployer
 
 import (
-	"errors"
-
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -31,20 +27,4 @@ func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconci
 	}
 	_, err = continuousreconcile.Parse(schedule.Every, schedule.Cron)
 	return schedule, err
-}
-
-func validateSchedule(schedule *managedresource.ContinuousReconcile, path *field.Path) field.ErrorList {
-	if schedule == nil {
-		return nil
-	}
-	_, err := continuousreconcile.Parse(schedule.Every, schedule.Cron)
-	var wrong *continuousreconcile.FieldError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &wrong) && wrong.Field != "":
-		return field.ErrorList{field.Invalid(path.Child(wrong.Field), wrong.Value, wrong.Detail)}
-	default:
-		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
-	}
 }

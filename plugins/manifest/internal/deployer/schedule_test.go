@@ -123,7 +123,9 @@ func TestJobWithSchedule(t *testing.T) {
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	got := newWorld(t).plugin.Info().Capabilities
-	want := sdktest.Capabilities{Render: true, Validate: true, Hooks: []hook.Type{hook.ShouldReconcile}}
+	want := sdktest.Capabilities{
+		Render: true, Diff: true, Validate: true, Configure: true, Watch: true, Hooks: []hook.Type{hook.ShouldReconcile},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

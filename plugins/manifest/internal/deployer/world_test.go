@@ -16,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
@@ -26,28 +24,14 @@ import (
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 // cluster is the API server that all tests of this package share.
 var cluster *rest.Config
 
 func TestMain(m *testing.M) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "these tests need etcd and kube-apiserver: run `make test`, which sets KUBEBUILDER_ASSETS")
-		os.Exit(1)
-	}
-	environment := &envtest.Environment{}
-	config, err := environment.Start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start the API server:", err)
-		os.Exit(1)
-	}
-	cluster = config
-	code := m.Run()
-	if err := environment.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the API server:", err)
-	}
-	os.Exit(code)
+	os.Exit(testenv.RunOnAPIServer(m, func(e *envtest.Environment) { cluster = e.Config }))
 }
 
 var (
@@ -92,22 +76,13 @@ func newWorld(t *testing.T) *world {
 
 // newPlugin returns a deployer that remembers nothing, like one that was just started.
 func (w *world) newPlugin() *sdktest.Plugin {
-	targets := targetclient.NewCache("pergola-manifest/test", targetclient.WrapTransport(w.requests.wrap))
-	return sdktest.New(w.T, deployer.New(targets), sdk.Name("manifest"), sdk.Version("test"), sdk.Types(v1alpha2.Type))
+	d := deployer.New("pergola-manifest/test", targetclient.WrapTransport(w.requests.wrap))
+	return sdktest.New(w.T, d, sdk.Name("manifest"), sdk.Version("test"), sdk.Types(v1alpha2.Type))
 }
 
 func targetOf(t *testing.T, config *rest.Config) *sdk.Target {
 	t.Helper()
-	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
-		CurrentContext: "test",
-		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "test"}},
-		Clusters: map[string]*clientcmdapi.Cluster{"test": {
-			Server: config.Host, CertificateAuthorityData: config.CAData,
-		}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{"test": {
-			ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken,
-		}},
-	})
+	kubeconfig, err := testenv.InlineKubeconfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,6 +129,9 @@ func (w *world) mustSucceed(item *landscaper.DeployItem) *sdktest.Result {
 	if result.Succeeded == nil {
 		w.Fatalf("expected success, but found: %s", result)
 	}
+	if err := fitsSchema(w.T, item.Spec.Config.Raw); err != nil {
+		w.Errorf("the published schema refuses a configuration that is good: %v", err)
+	}
 	return result
 }
 
@@ -174,6 +152,17 @@ func (w *world) mustWaitFor(result *sdktest.Result, parts ...string) {
 			w.Errorf("expected to wait for %q, but found %q", part, result.InProgress.WaitingFor)
 		}
 	}
+}
+
+// eventsOf returns the events of a call as "Reason: message".
+func eventsOf(result *sdktest.Result) []string {
+	var events []string
+	for _, m := range result.Messages {
+		if m.Event != nil {
+			events = append(events, m.Event.Reason+": "+m.Event.Message)
+		}
+	}
+	return events
 }
 
 func (w *world) mustFail(result *sdktest.Result, codes []landscaper.ErrorCode, parts ...string) {

@@ -197,8 +197,15 @@ type Capabilities struct {
 	HookTypes []string `protobuf:"bytes,7,rep,name=hook_types,json=hookTypes,proto3" json:"hook_types,omitempty"`
 	// The plugin takes provider configuration and provider status beside the deploy item; see Start.
 	SeparateDocuments bool `protobuf:"varint,8,opt,name=separate_documents,json=separateDocuments,proto3" json:"separate_documents,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	Diff              bool `protobuf:"varint,9,opt,name=diff,proto3" json:"diff,omitempty"`
+	// The plugin gets the credentials that the Context of a deploy item names; see Start.credentials.
+	ContextCredentials bool `protobuf:"varint,10,opt,name=context_credentials,json=contextCredentials,proto3" json:"context_credentials,omitempty"`
+	// The plugin wants the access to the cluster that the host runs in; see Start.host_cluster.
+	HostCluster bool `protobuf:"varint,11,opt,name=host_cluster,json=hostCluster,proto3" json:"host_cluster,omitempty"`
+	// The plugin serves Holdings and Collect.
+	Collect       bool `protobuf:"varint,12,opt,name=collect,proto3" json:"collect,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Capabilities) Reset() {
@@ -283,6 +290,34 @@ func (x *Capabilities) GetHookTypes() []string {
 func (x *Capabilities) GetSeparateDocuments() bool {
 	if x != nil {
 		return x.SeparateDocuments
+	}
+	return false
+}
+
+func (x *Capabilities) GetDiff() bool {
+	if x != nil {
+		return x.Diff
+	}
+	return false
+}
+
+func (x *Capabilities) GetContextCredentials() bool {
+	if x != nil {
+		return x.ContextCredentials
+	}
+	return false
+}
+
+func (x *Capabilities) GetHostCluster() bool {
+	if x != nil {
+		return x.HostCluster
+	}
+	return false
+}
+
+func (x *Capabilities) GetCollect() bool {
+	if x != nil {
+		return x.Collect
 	}
 	return false
 }
@@ -889,6 +924,8 @@ type HostMessage struct {
 	//	*HostMessage_Start
 	//	*HostMessage_Acknowledgement
 	//	*HostMessage_Stop
+	//	*HostMessage_ResolvedTarget
+	//	*HostMessage_ResolvedRegistryCredentials
 	Content       isHostMessage_Content `protobuf_oneof:"content"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -958,6 +995,24 @@ func (x *HostMessage) GetStop() *Stop {
 	return nil
 }
 
+func (x *HostMessage) GetResolvedTarget() *ResolvedTarget {
+	if x != nil {
+		if x, ok := x.Content.(*HostMessage_ResolvedTarget); ok {
+			return x.ResolvedTarget
+		}
+	}
+	return nil
+}
+
+func (x *HostMessage) GetResolvedRegistryCredentials() *ResolvedRegistryCredentials {
+	if x != nil {
+		if x, ok := x.Content.(*HostMessage_ResolvedRegistryCredentials); ok {
+			return x.ResolvedRegistryCredentials
+		}
+	}
+	return nil
+}
+
 type isHostMessage_Content interface {
 	isHostMessage_Content()
 }
@@ -974,11 +1029,23 @@ type HostMessage_Stop struct {
 	Stop *Stop `protobuf:"bytes,3,opt,name=stop,proto3,oneof"`
 }
 
+type HostMessage_ResolvedTarget struct {
+	ResolvedTarget *ResolvedTarget `protobuf:"bytes,4,opt,name=resolved_target,json=resolvedTarget,proto3,oneof"`
+}
+
+type HostMessage_ResolvedRegistryCredentials struct {
+	ResolvedRegistryCredentials *ResolvedRegistryCredentials `protobuf:"bytes,5,opt,name=resolved_registry_credentials,json=resolvedRegistryCredentials,proto3,oneof"`
+}
+
 func (*HostMessage_Start) isHostMessage_Content() {}
 
 func (*HostMessage_Acknowledgement) isHostMessage_Content() {}
 
 func (*HostMessage_Stop) isHostMessage_Content() {}
+
+func (*HostMessage_ResolvedTarget) isHostMessage_Content() {}
+
+func (*HostMessage_ResolvedRegistryCredentials) isHostMessage_Content() {}
 
 // Start begins an operation. Its deadline is that of the gRPC call.
 type Start struct {
@@ -988,7 +1055,7 @@ type Start struct {
 	DeployItem []byte `protobuf:"bytes,1,opt,name=deploy_item,json=deployItem,proto3" json:"deploy_item,omitempty"`
 	// The resolved Target as JSON {"target": …, "content": "…"}; empty if the item has none.
 	Target []byte `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
-	// The Context as JSON.
+	// The Context as JSON, without configurations.helmChartRepoCredentials; see credentials.
 	Context []byte `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
 	// The job that this call belongs to.
 	JobId string `protobuf:"bytes,4,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -998,8 +1065,19 @@ type Start struct {
 	ProviderConfiguration []byte `protobuf:"bytes,6,opt,name=provider_configuration,json=providerConfiguration,proto3" json:"provider_configuration,omitempty"`
 	// The provider status that was saved last, as JSON; empty if there is none, or without capability `separate_documents`.
 	ProviderStatus []byte `protobuf:"bytes,7,opt,name=provider_status,json=providerStatus,proto3" json:"provider_status,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The host answers ResolveTarget during this operation. Without it a plugin must not ask: a host that does not know the question never
+	// answers it.
+	ResolvesTargets bool `protobuf:"varint,8,opt,name=resolves_targets,json=resolvesTargets,proto3" json:"resolves_targets,omitempty"`
+	// The credentials that the Context names, possibly none. Unset for a plugin without capability `context_credentials`, and for one that is
+	// called by a host that does not know them.
+	Credentials *Credentials `protobuf:"bytes,9,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	// The access to the cluster that the host runs in. Unset for a plugin without capability `host_cluster`, for one that the operator has not
+	// granted it to, and for one that is called by a host that does not know it.
+	HostCluster *HostCluster `protobuf:"bytes,10,opt,name=host_cluster,json=hostCluster,proto3" json:"host_cluster,omitempty"`
+	// The host answers ResolveRegistryCredentials during this operation. Without it a plugin must not ask, as with resolves_targets.
+	ResolvesRegistryCredentials bool `protobuf:"varint,11,opt,name=resolves_registry_credentials,json=resolvesRegistryCredentials,proto3" json:"resolves_registry_credentials,omitempty"`
+	unknownFields               protoimpl.UnknownFields
+	sizeCache                   protoimpl.SizeCache
 }
 
 func (x *Start) Reset() {
@@ -1081,6 +1159,292 @@ func (x *Start) GetProviderStatus() []byte {
 	return nil
 }
 
+func (x *Start) GetResolvesTargets() bool {
+	if x != nil {
+		return x.ResolvesTargets
+	}
+	return false
+}
+
+func (x *Start) GetCredentials() *Credentials {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+func (x *Start) GetHostCluster() *HostCluster {
+	if x != nil {
+		return x.HostCluster
+	}
+	return nil
+}
+
+func (x *Start) GetResolvesRegistryCredentials() bool {
+	if x != nil {
+		return x.ResolvesRegistryCredentials
+	}
+	return false
+}
+
+// HostCluster is the access to the cluster that the host runs in, as a ServiceAccount that the operator has granted to the plugin.
+type HostCluster struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kubeconfig, with a token in it that the host replaces long before it ends. Equal as long as the token is the same.
+	Kubeconfig []byte `protobuf:"bytes,1,opt,name=kubeconfig,proto3" json:"kubeconfig,omitempty"`
+	// Namespace of the ServiceAccount.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Tells the deploy items of this host's cluster from those of others that use the same host cluster: the UID of the namespace kube-system
+	// of the cluster that the deploy items are in.
+	Installation  string `protobuf:"bytes,3,opt,name=installation,proto3" json:"installation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostCluster) Reset() {
+	*x = HostCluster{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostCluster) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostCluster) ProtoMessage() {}
+
+func (x *HostCluster) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostCluster.ProtoReflect.Descriptor instead.
+func (*HostCluster) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *HostCluster) GetKubeconfig() []byte {
+	if x != nil {
+		return x.Kubeconfig
+	}
+	return nil
+}
+
+func (x *HostCluster) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *HostCluster) GetInstallation() string {
+	if x != nil {
+		return x.Installation
+	}
+	return ""
+}
+
+// Credentials are what a Context has for registries and repositories. They are for the call that they come with. The host bounds how many it
+// reads; one entry with nothing but an error stands for the rest.
+type Credentials struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One entry for each of registryPullSecrets, in their order.
+	Registries []*RegistryCredentials `protobuf:"bytes,1,rep,name=registries,proto3" json:"registries,omitempty"`
+	// One entry for each of configurations.helmChartRepoCredentials.auths, in their order; one with an error if that cannot be read at all.
+	ChartRepositories []*ChartRepositoryCredentials `protobuf:"bytes,2,rep,name=chart_repositories,json=chartRepositories,proto3" json:"chart_repositories,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Credentials) Reset() {
+	*x = Credentials{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Credentials) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Credentials) ProtoMessage() {}
+
+func (x *Credentials) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Credentials.ProtoReflect.Descriptor instead.
+func (*Credentials) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Credentials) GetRegistries() []*RegistryCredentials {
+	if x != nil {
+		return x.Registries
+	}
+	return nil
+}
+
+func (x *Credentials) GetChartRepositories() []*ChartRepositoryCredentials {
+	if x != nil {
+		return x.ChartRepositories
+	}
+	return nil
+}
+
+// RegistryCredentials are those of one Secret.
+type RegistryCredentials struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the Secret, for messages.
+	Secret string `protobuf:"bytes,1,opt,name=secret,proto3" json:"secret,omitempty"`
+	// Docker's configuration, JSON {"auths": …} and nothing else; empty if there is an error.
+	DockerConfig []byte `protobuf:"bytes,2,opt,name=docker_config,json=dockerConfig,proto3" json:"docker_config,omitempty"`
+	// Why the credentials cannot be used; empty if they can. It holds no credentials.
+	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegistryCredentials) Reset() {
+	*x = RegistryCredentials{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegistryCredentials) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegistryCredentials) ProtoMessage() {}
+
+func (x *RegistryCredentials) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegistryCredentials.ProtoReflect.Descriptor instead.
+func (*RegistryCredentials) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RegistryCredentials) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *RegistryCredentials) GetDockerConfig() []byte {
+	if x != nil {
+		return x.DockerConfig
+	}
+	return nil
+}
+
+func (x *RegistryCredentials) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// ChartRepositoryCredentials are those for one chart repository.
+type ChartRepositoryCredentials struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Address of the repository; empty if it cannot be read.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// Certificates of the authorities that the repository's certificate may be from, PEM; empty for those of the system.
+	CaData []byte `protobuf:"bytes,2,opt,name=ca_data,json=caData,proto3" json:"ca_data,omitempty"`
+	// Value of the header Authorization; empty for none.
+	AuthHeader string `protobuf:"bytes,3,opt,name=auth_header,json=authHeader,proto3" json:"auth_header,omitempty"`
+	// Why the credentials cannot be used; empty if they can. It holds no credentials.
+	Error         string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChartRepositoryCredentials) Reset() {
+	*x = ChartRepositoryCredentials{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChartRepositoryCredentials) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChartRepositoryCredentials) ProtoMessage() {}
+
+func (x *ChartRepositoryCredentials) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChartRepositoryCredentials.ProtoReflect.Descriptor instead.
+func (*ChartRepositoryCredentials) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ChartRepositoryCredentials) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *ChartRepositoryCredentials) GetCaData() []byte {
+	if x != nil {
+		return x.CaData
+	}
+	return nil
+}
+
+func (x *ChartRepositoryCredentials) GetAuthHeader() string {
+	if x != nil {
+		return x.AuthHeader
+	}
+	return ""
+}
+
+func (x *ChartRepositoryCredentials) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // Acknowledgement answers one ProviderStatus.
 type Acknowledgement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1094,7 +1458,7 @@ type Acknowledgement struct {
 
 func (x *Acknowledgement) Reset() {
 	*x = Acknowledgement{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1470,7 @@ func (x *Acknowledgement) String() string {
 func (*Acknowledgement) ProtoMessage() {}
 
 func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1483,7 @@ func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledgement.ProtoReflect.Descriptor instead.
 func (*Acknowledgement) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{18}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Acknowledgement) GetSequence() uint64 {
@@ -1136,6 +1500,134 @@ func (x *Acknowledgement) GetError() string {
 	return ""
 }
 
+// ResolvedTarget answers one ResolveTarget.
+type ResolvedTarget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The `sequence` of the message that is answered.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// The resolved Target, as in Start; empty if there is an error.
+	Target []byte `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	// Why the Target cannot be used.
+	Error         *Error `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolvedTarget) Reset() {
+	*x = ResolvedTarget{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolvedTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolvedTarget) ProtoMessage() {}
+
+func (x *ResolvedTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolvedTarget.ProtoReflect.Descriptor instead.
+func (*ResolvedTarget) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ResolvedTarget) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *ResolvedTarget) GetTarget() []byte {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *ResolvedTarget) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// ResolvedRegistryCredentials answers one ResolveRegistryCredentials.
+type ResolvedRegistryCredentials struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The `sequence` of the message that is answered.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// The credentials, or what is wrong with the Secret; unset if there is an error.
+	Credentials *RegistryCredentials `protobuf:"bytes,2,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	// Why the Secret could not be read for now.
+	Error         *Error `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolvedRegistryCredentials) Reset() {
+	*x = ResolvedRegistryCredentials{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolvedRegistryCredentials) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolvedRegistryCredentials) ProtoMessage() {}
+
+func (x *ResolvedRegistryCredentials) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolvedRegistryCredentials.ProtoReflect.Descriptor instead.
+func (*ResolvedRegistryCredentials) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ResolvedRegistryCredentials) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *ResolvedRegistryCredentials) GetCredentials() *RegistryCredentials {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+func (x *ResolvedRegistryCredentials) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
 // Stop asks the plugin to end the operation soon and in order. The host cancels the call some time later.
 type Stop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1146,7 +1638,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1158,7 +1650,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1171,7 +1663,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{19}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Stop) GetReason() string {
@@ -1191,6 +1683,8 @@ type PluginMessage struct {
 	//	*PluginMessage_Event
 	//	*PluginMessage_Heartbeat
 	//	*PluginMessage_Result
+	//	*PluginMessage_ResolveTarget
+	//	*PluginMessage_ResolveRegistryCredentials
 	Content       isPluginMessage_Content `protobuf_oneof:"content"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1198,7 +1692,7 @@ type PluginMessage struct {
 
 func (x *PluginMessage) Reset() {
 	*x = PluginMessage{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1704,7 @@ func (x *PluginMessage) String() string {
 func (*PluginMessage) ProtoMessage() {}
 
 func (x *PluginMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1717,7 @@ func (x *PluginMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginMessage.ProtoReflect.Descriptor instead.
 func (*PluginMessage) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{20}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PluginMessage) GetContent() isPluginMessage_Content {
@@ -1278,6 +1772,24 @@ func (x *PluginMessage) GetResult() *Result {
 	return nil
 }
 
+func (x *PluginMessage) GetResolveTarget() *ResolveTarget {
+	if x != nil {
+		if x, ok := x.Content.(*PluginMessage_ResolveTarget); ok {
+			return x.ResolveTarget
+		}
+	}
+	return nil
+}
+
+func (x *PluginMessage) GetResolveRegistryCredentials() *ResolveRegistryCredentials {
+	if x != nil {
+		if x, ok := x.Content.(*PluginMessage_ResolveRegistryCredentials); ok {
+			return x.ResolveRegistryCredentials
+		}
+	}
+	return nil
+}
+
 type isPluginMessage_Content interface {
 	isPluginMessage_Content()
 }
@@ -1302,6 +1814,14 @@ type PluginMessage_Result struct {
 	Result *Result `protobuf:"bytes,5,opt,name=result,proto3,oneof"`
 }
 
+type PluginMessage_ResolveTarget struct {
+	ResolveTarget *ResolveTarget `protobuf:"bytes,6,opt,name=resolve_target,json=resolveTarget,proto3,oneof"`
+}
+
+type PluginMessage_ResolveRegistryCredentials struct {
+	ResolveRegistryCredentials *ResolveRegistryCredentials `protobuf:"bytes,7,opt,name=resolve_registry_credentials,json=resolveRegistryCredentials,proto3,oneof"`
+}
+
 func (*PluginMessage_Progress) isPluginMessage_Content() {}
 
 func (*PluginMessage_ProviderStatus) isPluginMessage_Content() {}
@@ -1311,6 +1831,10 @@ func (*PluginMessage_Event) isPluginMessage_Content() {}
 func (*PluginMessage_Heartbeat) isPluginMessage_Content() {}
 
 func (*PluginMessage_Result) isPluginMessage_Content() {}
+
+func (*PluginMessage_ResolveTarget) isPluginMessage_Content() {}
+
+func (*PluginMessage_ResolveRegistryCredentials) isPluginMessage_Content() {}
 
 // Progress says what the plugin is doing or waiting for.
 type Progress struct {
@@ -1325,7 +1849,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1861,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1874,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{21}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Progress) GetStep() string {
@@ -1380,7 +1904,7 @@ type ProviderStatus struct {
 
 func (x *ProviderStatus) Reset() {
 	*x = ProviderStatus{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1916,7 @@ func (x *ProviderStatus) String() string {
 func (*ProviderStatus) ProtoMessage() {}
 
 func (x *ProviderStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1929,7 @@ func (x *ProviderStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderStatus.ProtoReflect.Descriptor instead.
 func (*ProviderStatus) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{22}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ProviderStatus) GetSequence() uint64 {
@@ -1422,6 +1946,126 @@ func (x *ProviderStatus) GetDocument() []byte {
 	return nil
 }
 
+// ResolveTarget asks for another Target of the deploy item's namespace than its own. See Start.resolves_targets.
+type ResolveTarget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Set by the plugin, rising within one call and shared with ProviderStatus, echoed in the answer.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Name of the Target.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveTarget) Reset() {
+	*x = ResolveTarget{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveTarget) ProtoMessage() {}
+
+func (x *ResolveTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveTarget.ProtoReflect.Descriptor instead.
+func (*ResolveTarget) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ResolveTarget) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *ResolveTarget) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ResolveRegistryCredentials asks for the credentials for registries in a Secret that the provider configuration names. See
+// Start.resolves_registry_credentials.
+type ResolveRegistryCredentials struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Set by the plugin, rising within one call and shared with ProviderStatus, echoed in the answer.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Namespace of the Secret. The host reads none but those of the deploy item's namespace.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the Secret.
+	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveRegistryCredentials) Reset() {
+	*x = ResolveRegistryCredentials{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveRegistryCredentials) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveRegistryCredentials) ProtoMessage() {}
+
+func (x *ResolveRegistryCredentials) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveRegistryCredentials.ProtoReflect.Descriptor instead.
+func (*ResolveRegistryCredentials) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ResolveRegistryCredentials) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *ResolveRegistryCredentials) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ResolveRegistryCredentials) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // Event becomes a Kubernetes event of the deploy item. It must hold no secrets.
 type Event struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1435,7 +2079,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +2091,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +2104,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{23}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Event) GetWarning() bool {
@@ -1493,7 +2137,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +2149,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +2162,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{24}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{32}
 }
 
 // Result ends an operation.
@@ -1532,13 +2176,16 @@ type Result struct {
 	Outcome isResult_Outcome `protobuf_oneof:"outcome"`
 	// The provider status to save together with the result; empty leaves what was saved last.
 	ProviderStatus []byte `protobuf:"bytes,4,opt,name=provider_status,json=providerStatus,proto3" json:"provider_status,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Conditions to set in the deploy item's status together with the result. Those that are not named stay as they are. Types that belong
+	// to the host are refused.
+	Conditions    []*Condition `protobuf:"bytes,5,rep,name=conditions,proto3" json:"conditions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +2197,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +2210,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{25}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Result) GetOutcome() isResult_Outcome {
@@ -1607,6 +2254,13 @@ func (x *Result) GetProviderStatus() []byte {
 	return nil
 }
 
+func (x *Result) GetConditions() []*Condition {
+	if x != nil {
+		return x.Conditions
+	}
+	return nil
+}
+
 type isResult_Outcome interface {
 	isResult_Outcome()
 }
@@ -1629,6 +2283,79 @@ func (*Result_Failed) isResult_Outcome() {}
 
 func (*Result_InProgress) isResult_Outcome() {}
 
+// Condition is an observation about the deploy item that outlasts the job.
+type Condition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// CamelCase type.
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// True, False or Unknown.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// CamelCase reason.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// A sentence for the user. It must hold no secrets.
+	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Condition) Reset() {
+	*x = Condition{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Condition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Condition) ProtoMessage() {}
+
+func (x *Condition) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Condition.ProtoReflect.Descriptor instead.
+func (*Condition) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Condition) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Condition) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Condition) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Condition) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // Succeeded: the job is done.
 type Succeeded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1640,7 +2367,7 @@ type Succeeded struct {
 
 func (x *Succeeded) Reset() {
 	*x = Succeeded{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +2379,7 @@ func (x *Succeeded) String() string {
 func (*Succeeded) ProtoMessage() {}
 
 func (x *Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +2392,7 @@ func (x *Succeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succeeded.ProtoReflect.Descriptor instead.
 func (*Succeeded) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{26}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Succeeded) GetExports() []byte {
@@ -1685,7 +2412,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1697,7 +2424,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1710,7 +2437,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{27}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Failed) GetErrors() []*Error {
@@ -1737,7 +2464,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1749,7 +2476,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1762,7 +2489,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{28}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Error) GetCodes() []string {
@@ -1806,7 +2533,7 @@ type InProgress struct {
 
 func (x *InProgress) Reset() {
 	*x = InProgress{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +2545,7 @@ func (x *InProgress) String() string {
 func (*InProgress) ProtoMessage() {}
 
 func (x *InProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +2558,7 @@ func (x *InProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InProgress.ProtoReflect.Descriptor instead.
 func (*InProgress) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{29}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *InProgress) GetPollAfter() *durationpb.Duration {
@@ -1857,7 +2584,7 @@ type RenderRequest struct {
 
 func (x *RenderRequest) Reset() {
 	*x = RenderRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1869,7 +2596,7 @@ func (x *RenderRequest) String() string {
 func (*RenderRequest) ProtoMessage() {}
 
 func (x *RenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1882,7 +2609,7 @@ func (x *RenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderRequest.ProtoReflect.Descriptor instead.
 func (*RenderRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{30}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RenderRequest) GetStart() *Start {
@@ -1905,7 +2632,7 @@ type RenderResponse struct {
 
 func (x *RenderResponse) Reset() {
 	*x = RenderResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +2644,7 @@ func (x *RenderResponse) String() string {
 func (*RenderResponse) ProtoMessage() {}
 
 func (x *RenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +2657,7 @@ func (x *RenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderResponse.ProtoReflect.Descriptor instead.
 func (*RenderResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{31}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RenderResponse) GetOutcome() isRenderResponse_Outcome {
@@ -1984,7 +2711,7 @@ type Children struct {
 
 func (x *Children) Reset() {
 	*x = Children{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2723,7 @@ func (x *Children) String() string {
 func (*Children) ProtoMessage() {}
 
 func (x *Children) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2736,7 @@ func (x *Children) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Children.ProtoReflect.Descriptor instead.
 func (*Children) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{32}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Children) GetChildren() []*Child {
@@ -2031,7 +2758,7 @@ type Child struct {
 
 func (x *Child) Reset() {
 	*x = Child{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +2770,7 @@ func (x *Child) String() string {
 func (*Child) ProtoMessage() {}
 
 func (x *Child) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +2783,7 @@ func (x *Child) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Child.ProtoReflect.Descriptor instead.
 func (*Child) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{33}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Child) GetName() string {
@@ -2073,6 +2800,260 @@ func (x *Child) GetObject() []byte {
 	return nil
 }
 
+type DiffRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As for Reconcile; the provider status says what is deployed.
+	Start         *Start `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffRequest) Reset() {
+	*x = DiffRequest{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffRequest) ProtoMessage() {}
+
+func (x *DiffRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffRequest.ProtoReflect.Descriptor instead.
+func (*DiffRequest) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *DiffRequest) GetStart() *Start {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+type DiffResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*DiffResponse_Changes
+	//	*DiffResponse_Failed
+	Outcome       isDiffResponse_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffResponse) Reset() {
+	*x = DiffResponse{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffResponse) ProtoMessage() {}
+
+func (x *DiffResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffResponse.ProtoReflect.Descriptor instead.
+func (*DiffResponse) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *DiffResponse) GetOutcome() isDiffResponse_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *DiffResponse) GetChanges() *Changes {
+	if x != nil {
+		if x, ok := x.Outcome.(*DiffResponse_Changes); ok {
+			return x.Changes
+		}
+	}
+	return nil
+}
+
+func (x *DiffResponse) GetFailed() *Failed {
+	if x != nil {
+		if x, ok := x.Outcome.(*DiffResponse_Failed); ok {
+			return x.Failed
+		}
+	}
+	return nil
+}
+
+type isDiffResponse_Outcome interface {
+	isDiffResponse_Outcome()
+}
+
+type DiffResponse_Changes struct {
+	Changes *Changes `protobuf:"bytes,1,opt,name=changes,proto3,oneof"`
+}
+
+type DiffResponse_Failed struct {
+	Failed *Failed `protobuf:"bytes,2,opt,name=failed,proto3,oneof"`
+}
+
+func (*DiffResponse_Changes) isDiffResponse_Outcome() {}
+
+func (*DiffResponse_Failed) isDiffResponse_Outcome() {}
+
+// Changes are what a job would change, in the order in which it would.
+type Changes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Changes       []*Change              `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Changes) Reset() {
+	*x = Changes{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Changes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Changes) ProtoMessage() {}
+
+func (x *Changes) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Changes.ProtoReflect.Descriptor instead.
+func (*Changes) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *Changes) GetChanges() []*Change {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// Change is what a job would do to one object.
+type Change struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is changed, for people, such as `ConfigMap shop/settings`.
+	Object string `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
+	// What the job would do: `create`, `update`, `recreate`, `delete`, `keep` (it stays but is not managed any more) or `fail`.
+	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	// The object as it is, as JSON; empty if there is none. It must hold no secrets.
+	Before []byte `protobuf:"bytes,3,opt,name=before,proto3" json:"before,omitempty"`
+	// The object as it would be, as JSON; empty if there would be none or that cannot be told. It must hold no secrets.
+	After []byte `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
+	// What else there is to say, such as why the job would fail; may be empty.
+	Note          string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Change) Reset() {
+	*x = Change{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Change) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Change) ProtoMessage() {}
+
+func (x *Change) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Change.ProtoReflect.Descriptor instead.
+func (*Change) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *Change) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *Change) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *Change) GetBefore() []byte {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *Change) GetAfter() []byte {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *Change) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 type RunHooksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Type of the hook, such as `BeforeReconcile`.
@@ -2087,7 +3068,7 @@ type RunHooksRequest struct {
 
 func (x *RunHooksRequest) Reset() {
 	*x = RunHooksRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2099,7 +3080,7 @@ func (x *RunHooksRequest) String() string {
 func (*RunHooksRequest) ProtoMessage() {}
 
 func (x *RunHooksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2112,7 +3093,7 @@ func (x *RunHooksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHooksRequest.ProtoReflect.Descriptor instead.
 func (*RunHooksRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{34}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RunHooksRequest) GetHookType() string {
@@ -2146,7 +3127,7 @@ type RunHooksResponse struct {
 
 func (x *RunHooksResponse) Reset() {
 	*x = RunHooksResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +3139,7 @@ func (x *RunHooksResponse) String() string {
 func (*RunHooksResponse) ProtoMessage() {}
 
 func (x *RunHooksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +3152,7 @@ func (x *RunHooksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHooksResponse.ProtoReflect.Descriptor instead.
 func (*RunHooksResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{35}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RunHooksResponse) GetOutcomes() []*HookOutcome {
@@ -2196,7 +3177,7 @@ type HookOutcome struct {
 
 func (x *HookOutcome) Reset() {
 	*x = HookOutcome{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +3189,7 @@ func (x *HookOutcome) String() string {
 func (*HookOutcome) ProtoMessage() {}
 
 func (x *HookOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +3202,7 @@ func (x *HookOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookOutcome.ProtoReflect.Descriptor instead.
 func (*HookOutcome) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{36}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HookOutcome) GetOutcome() isHookOutcome_Outcome {
@@ -2289,7 +3270,7 @@ type NoResult struct {
 
 func (x *NoResult) Reset() {
 	*x = NoResult{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +3282,7 @@ func (x *NoResult) String() string {
 func (*NoResult) ProtoMessage() {}
 
 func (x *NoResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +3295,7 @@ func (x *NoResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoResult.ProtoReflect.Descriptor instead.
 func (*NoResult) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{37}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{50}
 }
 
 type HookResult struct {
@@ -2328,7 +3309,7 @@ type HookResult struct {
 
 func (x *HookResult) Reset() {
 	*x = HookResult{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2340,7 +3321,7 @@ func (x *HookResult) String() string {
 func (*HookResult) ProtoMessage() {}
 
 func (x *HookResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2353,7 +3334,7 @@ func (x *HookResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookResult.ProtoReflect.Descriptor instead.
 func (*HookResult) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{38}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *HookResult) GetRequeue() bool {
@@ -2385,7 +3366,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +3378,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +3391,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{39}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{52}
 }
 
 // WatchResponse names a deploy item that may have moved on.
@@ -2424,7 +3405,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2436,7 +3417,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2449,7 +3430,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{40}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WatchResponse) GetNamespace() string {
@@ -2464,6 +3445,350 @@ func (x *WatchResponse) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+type HoldingsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in Start.
+	HostCluster   *HostCluster `protobuf:"bytes,1,opt,name=host_cluster,json=hostCluster,proto3" json:"host_cluster,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldingsRequest) Reset() {
+	*x = HoldingsRequest{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldingsRequest) ProtoMessage() {}
+
+func (x *HoldingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldingsRequest.ProtoReflect.Descriptor instead.
+func (*HoldingsRequest) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *HoldingsRequest) GetHostCluster() *HostCluster {
+	if x != nil {
+		return x.HostCluster
+	}
+	return nil
+}
+
+type HoldingsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*HoldingsResponse_Held
+	//	*HoldingsResponse_Failed
+	Outcome       isHoldingsResponse_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldingsResponse) Reset() {
+	*x = HoldingsResponse{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldingsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldingsResponse) ProtoMessage() {}
+
+func (x *HoldingsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldingsResponse.ProtoReflect.Descriptor instead.
+func (*HoldingsResponse) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *HoldingsResponse) GetOutcome() isHoldingsResponse_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *HoldingsResponse) GetHeld() *HoldingList {
+	if x != nil {
+		if x, ok := x.Outcome.(*HoldingsResponse_Held); ok {
+			return x.Held
+		}
+	}
+	return nil
+}
+
+func (x *HoldingsResponse) GetFailed() *Failed {
+	if x != nil {
+		if x, ok := x.Outcome.(*HoldingsResponse_Failed); ok {
+			return x.Failed
+		}
+	}
+	return nil
+}
+
+type isHoldingsResponse_Outcome interface {
+	isHoldingsResponse_Outcome()
+}
+
+type HoldingsResponse_Held struct {
+	Held *HoldingList `protobuf:"bytes,1,opt,name=held,proto3,oneof"`
+}
+
+type HoldingsResponse_Failed struct {
+	Failed *Failed `protobuf:"bytes,2,opt,name=failed,proto3,oneof"`
+}
+
+func (*HoldingsResponse_Held) isHoldingsResponse_Outcome() {}
+
+func (*HoldingsResponse_Failed) isHoldingsResponse_Outcome() {}
+
+// HoldingList is all that a plugin keeps, possibly nothing.
+type HoldingList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Holdings      []*Holding             `protobuf:"bytes,1,rep,name=holdings,proto3" json:"holdings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldingList) Reset() {
+	*x = HoldingList{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldingList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldingList) ProtoMessage() {}
+
+func (x *HoldingList) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldingList.ProtoReflect.Descriptor instead.
+func (*HoldingList) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *HoldingList) GetHoldings() []*Holding {
+	if x != nil {
+		return x.Holdings
+	}
+	return nil
+}
+
+// Holding stands for what a plugin keeps for a deploy item, or for one job of it.
+type Holding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the deploy item.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the deploy item.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// UID of the deploy item.
+	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	// The job that it is kept for; empty for what is kept as long as the deploy item is there.
+	JobId         string `protobuf:"bytes,4,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Holding) Reset() {
+	*x = Holding{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Holding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Holding) ProtoMessage() {}
+
+func (x *Holding) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Holding.ProtoReflect.Descriptor instead.
+func (*Holding) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *Holding) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Holding) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Holding) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *Holding) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+type CollectRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What nobody needs any more.
+	Holdings []*Holding `protobuf:"bytes,1,rep,name=holdings,proto3" json:"holdings,omitempty"`
+	// As in Start.
+	HostCluster   *HostCluster `protobuf:"bytes,2,opt,name=host_cluster,json=hostCluster,proto3" json:"host_cluster,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CollectRequest) Reset() {
+	*x = CollectRequest{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CollectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CollectRequest) ProtoMessage() {}
+
+func (x *CollectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CollectRequest.ProtoReflect.Descriptor instead.
+func (*CollectRequest) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *CollectRequest) GetHoldings() []*Holding {
+	if x != nil {
+		return x.Holdings
+	}
+	return nil
+}
+
+func (x *CollectRequest) GetHostCluster() *HostCluster {
+	if x != nil {
+		return x.HostCluster
+	}
+	return nil
+}
+
+type CollectResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What could not be removed, and why; unset if everything was. What is still kept is told by Holdings and collected again.
+	Failed        *Failed `protobuf:"bytes,1,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CollectResponse) Reset() {
+	*x = CollectResponse{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CollectResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CollectResponse) ProtoMessage() {}
+
+func (x *CollectResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CollectResponse.ProtoReflect.Descriptor instead.
+func (*CollectResponse) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *CollectResponse) GetFailed() *Failed {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
 }
 
 var File_pergola_deployer_v1_deployer_proto protoreflect.FileDescriptor
@@ -2485,7 +3810,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x18hooked_deploy_item_types\x18\b \x03(\tR\x15hookedDeployItemTypes\x1aO\n" +
 	"!ProviderConfigurationSchemasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x83\x02\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x85\x03\n" +
 	"\fCapabilities\x12\x14\n" +
 	"\x05abort\x18\x01 \x01(\bR\x05abort\x12'\n" +
 	"\x0fforce_reconcile\x18\x02 \x01(\bR\x0eforceReconcile\x12\x16\n" +
@@ -2495,7 +3820,12 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x05watch\x18\x06 \x01(\bR\x05watch\x12\x1d\n" +
 	"\n" +
 	"hook_types\x18\a \x03(\tR\thookTypes\x12-\n" +
-	"\x12separate_documents\x18\b \x01(\bR\x11separateDocuments\".\n" +
+	"\x12separate_documents\x18\b \x01(\bR\x11separateDocuments\x12\x12\n" +
+	"\x04diff\x18\t \x01(\bR\x04diff\x12/\n" +
+	"\x13context_credentials\x18\n" +
+	" \x01(\bR\x12contextCredentials\x12!\n" +
+	"\fhost_cluster\x18\v \x01(\bR\vhostCluster\x12\x18\n" +
+	"\acollect\x18\f \x01(\bR\acollect\".\n" +
 	"\x10ConfigureRequest\x12\x1a\n" +
 	"\bdocument\x18\x01 \x01(\fR\bdocument\"M\n" +
 	"\x11ConfigureResponse\x128\n" +
@@ -2523,12 +3853,14 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x15ForceReconcileRequest\x12:\n" +
 	"\amessage\x18\x01 \x01(\v2 .pergola.deployer.v1.HostMessageR\amessage\"V\n" +
 	"\x16ForceReconcileResponse\x12<\n" +
-	"\amessage\x18\x01 \x01(\v2\".pergola.deployer.v1.PluginMessageR\amessage\"\xcf\x01\n" +
+	"\amessage\x18\x01 \x01(\v2\".pergola.deployer.v1.PluginMessageR\amessage\"\x97\x03\n" +
 	"\vHostMessage\x122\n" +
 	"\x05start\x18\x01 \x01(\v2\x1a.pergola.deployer.v1.StartH\x00R\x05start\x12P\n" +
 	"\x0facknowledgement\x18\x02 \x01(\v2$.pergola.deployer.v1.AcknowledgementH\x00R\x0facknowledgement\x12/\n" +
-	"\x04stop\x18\x03 \x01(\v2\x19.pergola.deployer.v1.StopH\x00R\x04stopB\t\n" +
-	"\acontent\"\x8c\x02\n" +
+	"\x04stop\x18\x03 \x01(\v2\x19.pergola.deployer.v1.StopH\x00R\x04stop\x12N\n" +
+	"\x0fresolved_target\x18\x04 \x01(\v2#.pergola.deployer.v1.ResolvedTargetH\x00R\x0eresolvedTarget\x12v\n" +
+	"\x1dresolved_registry_credentials\x18\x05 \x01(\v20.pergola.deployer.v1.ResolvedRegistryCredentialsH\x00R\x1bresolvedRegistryCredentialsB\t\n" +
+	"\acontent\"\x84\x04\n" +
 	"\x05Start\x12\x1f\n" +
 	"\vdeploy_item\x18\x01 \x01(\fR\n" +
 	"deployItem\x12\x16\n" +
@@ -2537,37 +3869,88 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x06job_id\x18\x04 \x01(\tR\x05jobId\x129\n" +
 	"\bchildren\x18\x05 \x01(\v2\x1d.pergola.deployer.v1.ChildrenR\bchildren\x125\n" +
 	"\x16provider_configuration\x18\x06 \x01(\fR\x15providerConfiguration\x12'\n" +
-	"\x0fprovider_status\x18\a \x01(\fR\x0eproviderStatus\"C\n" +
+	"\x0fprovider_status\x18\a \x01(\fR\x0eproviderStatus\x12)\n" +
+	"\x10resolves_targets\x18\b \x01(\bR\x0fresolvesTargets\x12B\n" +
+	"\vcredentials\x18\t \x01(\v2 .pergola.deployer.v1.CredentialsR\vcredentials\x12C\n" +
+	"\fhost_cluster\x18\n" +
+	" \x01(\v2 .pergola.deployer.v1.HostClusterR\vhostCluster\x12B\n" +
+	"\x1dresolves_registry_credentials\x18\v \x01(\bR\x1bresolvesRegistryCredentials\"o\n" +
+	"\vHostCluster\x12\x1e\n" +
+	"\n" +
+	"kubeconfig\x18\x01 \x01(\fR\n" +
+	"kubeconfig\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\"\n" +
+	"\finstallation\x18\x03 \x01(\tR\finstallation\"\xb7\x01\n" +
+	"\vCredentials\x12H\n" +
+	"\n" +
+	"registries\x18\x01 \x03(\v2(.pergola.deployer.v1.RegistryCredentialsR\n" +
+	"registries\x12^\n" +
+	"\x12chart_repositories\x18\x02 \x03(\v2/.pergola.deployer.v1.ChartRepositoryCredentialsR\x11chartRepositories\"h\n" +
+	"\x13RegistryCredentials\x12\x16\n" +
+	"\x06secret\x18\x01 \x01(\tR\x06secret\x12#\n" +
+	"\rdocker_config\x18\x02 \x01(\fR\fdockerConfig\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\"~\n" +
+	"\x1aChartRepositoryCredentials\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x17\n" +
+	"\aca_data\x18\x02 \x01(\fR\x06caData\x12\x1f\n" +
+	"\vauth_header\x18\x03 \x01(\tR\n" +
+	"authHeader\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"C\n" +
 	"\x0fAcknowledgement\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\x1e\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"v\n" +
+	"\x0eResolvedTarget\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\fR\x06target\x120\n" +
+	"\x05error\x18\x03 \x01(\v2\x1a.pergola.deployer.v1.ErrorR\x05error\"\xb7\x01\n" +
+	"\x1bResolvedRegistryCredentials\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12J\n" +
+	"\vcredentials\x18\x02 \x01(\v2(.pergola.deployer.v1.RegistryCredentialsR\vcredentials\x120\n" +
+	"\x05error\x18\x03 \x01(\v2\x1a.pergola.deployer.v1.ErrorR\x05error\"\x1e\n" +
 	"\x04Stop\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xd2\x02\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\x94\x04\n" +
 	"\rPluginMessage\x12;\n" +
 	"\bprogress\x18\x01 \x01(\v2\x1d.pergola.deployer.v1.ProgressH\x00R\bprogress\x12N\n" +
 	"\x0fprovider_status\x18\x02 \x01(\v2#.pergola.deployer.v1.ProviderStatusH\x00R\x0eproviderStatus\x122\n" +
 	"\x05event\x18\x03 \x01(\v2\x1a.pergola.deployer.v1.EventH\x00R\x05event\x12>\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x1e.pergola.deployer.v1.HeartbeatH\x00R\theartbeat\x125\n" +
-	"\x06result\x18\x05 \x01(\v2\x1b.pergola.deployer.v1.ResultH\x00R\x06resultB\t\n" +
+	"\x06result\x18\x05 \x01(\v2\x1b.pergola.deployer.v1.ResultH\x00R\x06result\x12K\n" +
+	"\x0eresolve_target\x18\x06 \x01(\v2\".pergola.deployer.v1.ResolveTargetH\x00R\rresolveTarget\x12s\n" +
+	"\x1cresolve_registry_credentials\x18\a \x01(\v2/.pergola.deployer.v1.ResolveRegistryCredentialsH\x00R\x1aresolveRegistryCredentialsB\t\n" +
 	"\acontent\"8\n" +
 	"\bProgress\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"H\n" +
 	"\x0eProviderStatus\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1a\n" +
-	"\bdocument\x18\x02 \x01(\fR\bdocument\"S\n" +
+	"\bdocument\x18\x02 \x01(\fR\bdocument\"?\n" +
+	"\rResolveTarget\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"j\n" +
+	"\x1aResolveRegistryCredentials\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"S\n" +
 	"\x05Event\x12\x18\n" +
 	"\awarning\x18\x01 \x01(\bR\awarning\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\"\v\n" +
-	"\tHeartbeat\"\xf7\x01\n" +
+	"\tHeartbeat\"\xb7\x02\n" +
 	"\x06Result\x12>\n" +
 	"\tsucceeded\x18\x01 \x01(\v2\x1e.pergola.deployer.v1.SucceededH\x00R\tsucceeded\x125\n" +
 	"\x06failed\x18\x02 \x01(\v2\x1b.pergola.deployer.v1.FailedH\x00R\x06failed\x12B\n" +
 	"\vin_progress\x18\x03 \x01(\v2\x1f.pergola.deployer.v1.InProgressH\x00R\n" +
 	"inProgress\x12'\n" +
-	"\x0fprovider_status\x18\x04 \x01(\fR\x0eproviderStatusB\t\n" +
-	"\aoutcome\"%\n" +
+	"\x0fprovider_status\x18\x04 \x01(\fR\x0eproviderStatus\x12>\n" +
+	"\n" +
+	"conditions\x18\x05 \x03(\v2\x1e.pergola.deployer.v1.ConditionR\n" +
+	"conditionsB\t\n" +
+	"\aoutcome\"i\n" +
+	"\tCondition\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"%\n" +
 	"\tSucceeded\x12\x18\n" +
 	"\aexports\x18\x01 \x01(\fR\aexports\"<\n" +
 	"\x06Failed\x122\n" +
@@ -2593,7 +3976,21 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\bchildren\x18\x01 \x03(\v2\x1a.pergola.deployer.v1.ChildR\bchildren\"3\n" +
 	"\x05Child\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06object\x18\x02 \x01(\fR\x06object\"g\n" +
+	"\x06object\x18\x02 \x01(\fR\x06object\"?\n" +
+	"\vDiffRequest\x120\n" +
+	"\x05start\x18\x01 \x01(\v2\x1a.pergola.deployer.v1.StartR\x05start\"\x8a\x01\n" +
+	"\fDiffResponse\x128\n" +
+	"\achanges\x18\x01 \x01(\v2\x1c.pergola.deployer.v1.ChangesH\x00R\achanges\x125\n" +
+	"\x06failed\x18\x02 \x01(\v2\x1b.pergola.deployer.v1.FailedH\x00R\x06failedB\t\n" +
+	"\aoutcome\"@\n" +
+	"\aChanges\x125\n" +
+	"\achanges\x18\x01 \x03(\v2\x1b.pergola.deployer.v1.ChangeR\achanges\"z\n" +
+	"\x06Change\x12\x16\n" +
+	"\x06object\x18\x01 \x01(\tR\x06object\x12\x16\n" +
+	"\x06action\x18\x02 \x01(\tR\x06action\x12\x16\n" +
+	"\x06before\x18\x03 \x01(\fR\x06before\x12\x14\n" +
+	"\x05after\x18\x04 \x01(\fR\x05after\x12\x12\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\"g\n" +
 	"\x0fRunHooksRequest\x12\x1b\n" +
 	"\thook_type\x18\x01 \x01(\tR\bhookType\x12\x1f\n" +
 	"\vdeploy_item\x18\x02 \x01(\fR\n" +
@@ -2616,7 +4013,25 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\fWatchRequest\"A\n" +
 	"\rWatchResponse\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name2\x94\a\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"V\n" +
+	"\x0fHoldingsRequest\x12C\n" +
+	"\fhost_cluster\x18\x01 \x01(\v2 .pergola.deployer.v1.HostClusterR\vhostCluster\"\x8c\x01\n" +
+	"\x10HoldingsResponse\x126\n" +
+	"\x04held\x18\x01 \x01(\v2 .pergola.deployer.v1.HoldingListH\x00R\x04held\x125\n" +
+	"\x06failed\x18\x02 \x01(\v2\x1b.pergola.deployer.v1.FailedH\x00R\x06failedB\t\n" +
+	"\aoutcome\"G\n" +
+	"\vHoldingList\x128\n" +
+	"\bholdings\x18\x01 \x03(\v2\x1c.pergola.deployer.v1.HoldingR\bholdings\"d\n" +
+	"\aHolding\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x15\n" +
+	"\x06job_id\x18\x04 \x01(\tR\x05jobId\"\x8f\x01\n" +
+	"\x0eCollectRequest\x128\n" +
+	"\bholdings\x18\x01 \x03(\v2\x1c.pergola.deployer.v1.HoldingR\bholdings\x12C\n" +
+	"\fhost_cluster\x18\x02 \x01(\v2 .pergola.deployer.v1.HostClusterR\vhostCluster\"F\n" +
+	"\x0fCollectResponse\x123\n" +
+	"\x06failed\x18\x01 \x01(\v2\x1b.pergola.deployer.v1.FailedR\x06failed2\x90\t\n" +
 	"\x0fDeployerService\x12T\n" +
 	"\aGetInfo\x12#.pergola.deployer.v1.GetInfoRequest\x1a$.pergola.deployer.v1.GetInfoResponse\x12Z\n" +
 	"\tConfigure\x12%.pergola.deployer.v1.ConfigureRequest\x1a&.pergola.deployer.v1.ConfigureResponse\x12W\n" +
@@ -2625,9 +4040,12 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x06Delete\x12\".pergola.deployer.v1.DeleteRequest\x1a#.pergola.deployer.v1.DeleteResponse(\x010\x01\x12R\n" +
 	"\x05Abort\x12!.pergola.deployer.v1.AbortRequest\x1a\".pergola.deployer.v1.AbortResponse(\x010\x01\x12m\n" +
 	"\x0eForceReconcile\x12*.pergola.deployer.v1.ForceReconcileRequest\x1a+.pergola.deployer.v1.ForceReconcileResponse(\x010\x01\x12Q\n" +
-	"\x06Render\x12\".pergola.deployer.v1.RenderRequest\x1a#.pergola.deployer.v1.RenderResponse\x12W\n" +
+	"\x06Render\x12\".pergola.deployer.v1.RenderRequest\x1a#.pergola.deployer.v1.RenderResponse\x12K\n" +
+	"\x04Diff\x12 .pergola.deployer.v1.DiffRequest\x1a!.pergola.deployer.v1.DiffResponse\x12W\n" +
 	"\bRunHooks\x12$.pergola.deployer.v1.RunHooksRequest\x1a%.pergola.deployer.v1.RunHooksResponse\x12P\n" +
-	"\x05Watch\x12!.pergola.deployer.v1.WatchRequest\x1a\".pergola.deployer.v1.WatchResponse0\x01BHZFgithub.com/pergola-deploy/pergola/proto/pergola/deployer/v1;deployerv1b\x06proto3"
+	"\x05Watch\x12!.pergola.deployer.v1.WatchRequest\x1a\".pergola.deployer.v1.WatchResponse0\x01\x12W\n" +
+	"\bHoldings\x12$.pergola.deployer.v1.HoldingsRequest\x1a%.pergola.deployer.v1.HoldingsResponse\x12T\n" +
+	"\aCollect\x12#.pergola.deployer.v1.CollectRequest\x1a$.pergola.deployer.v1.CollectResponseBHZFgithub.com/pergola-deploy/pergola/proto/pergola/deployer/v1;deployerv1b\x06proto3"
 
 var (
 	file_pergola_deployer_v1_deployer_proto_rawDescOnce sync.Once
@@ -2641,113 +4059,161 @@ func file_pergola_deployer_v1_deployer_proto_rawDescGZIP() []byte {
 	return file_pergola_deployer_v1_deployer_proto_rawDescData
 }
 
-var file_pergola_deployer_v1_deployer_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_pergola_deployer_v1_deployer_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_pergola_deployer_v1_deployer_proto_goTypes = []any{
-	(*GetInfoRequest)(nil),         // 0: pergola.deployer.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),        // 1: pergola.deployer.v1.GetInfoResponse
-	(*Capabilities)(nil),           // 2: pergola.deployer.v1.Capabilities
-	(*ConfigureRequest)(nil),       // 3: pergola.deployer.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),      // 4: pergola.deployer.v1.ConfigureResponse
-	(*ValidateRequest)(nil),        // 5: pergola.deployer.v1.ValidateRequest
-	(*ValidateResponse)(nil),       // 6: pergola.deployer.v1.ValidateResponse
-	(*Problem)(nil),                // 7: pergola.deployer.v1.Problem
-	(*ReconcileRequest)(nil),       // 8: pergola.deployer.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),      // 9: pergola.deployer.v1.ReconcileResponse
-	(*DeleteRequest)(nil),          // 10: pergola.deployer.v1.DeleteRequest
-	(*DeleteResponse)(nil),         // 11: pergola.deployer.v1.DeleteResponse
-	(*AbortRequest)(nil),           // 12: pergola.deployer.v1.AbortRequest
-	(*AbortResponse)(nil),          // 13: pergola.deployer.v1.AbortResponse
-	(*ForceReconcileRequest)(nil),  // 14: pergola.deployer.v1.ForceReconcileRequest
-	(*ForceReconcileResponse)(nil), // 15: pergola.deployer.v1.ForceReconcileResponse
-	(*HostMessage)(nil),            // 16: pergola.deployer.v1.HostMessage
-	(*Start)(nil),                  // 17: pergola.deployer.v1.Start
-	(*Acknowledgement)(nil),        // 18: pergola.deployer.v1.Acknowledgement
-	(*Stop)(nil),                   // 19: pergola.deployer.v1.Stop
-	(*PluginMessage)(nil),          // 20: pergola.deployer.v1.PluginMessage
-	(*Progress)(nil),               // 21: pergola.deployer.v1.Progress
-	(*ProviderStatus)(nil),         // 22: pergola.deployer.v1.ProviderStatus
-	(*Event)(nil),                  // 23: pergola.deployer.v1.Event
-	(*Heartbeat)(nil),              // 24: pergola.deployer.v1.Heartbeat
-	(*Result)(nil),                 // 25: pergola.deployer.v1.Result
-	(*Succeeded)(nil),              // 26: pergola.deployer.v1.Succeeded
-	(*Failed)(nil),                 // 27: pergola.deployer.v1.Failed
-	(*Error)(nil),                  // 28: pergola.deployer.v1.Error
-	(*InProgress)(nil),             // 29: pergola.deployer.v1.InProgress
-	(*RenderRequest)(nil),          // 30: pergola.deployer.v1.RenderRequest
-	(*RenderResponse)(nil),         // 31: pergola.deployer.v1.RenderResponse
-	(*Children)(nil),               // 32: pergola.deployer.v1.Children
-	(*Child)(nil),                  // 33: pergola.deployer.v1.Child
-	(*RunHooksRequest)(nil),        // 34: pergola.deployer.v1.RunHooksRequest
-	(*RunHooksResponse)(nil),       // 35: pergola.deployer.v1.RunHooksResponse
-	(*HookOutcome)(nil),            // 36: pergola.deployer.v1.HookOutcome
-	(*NoResult)(nil),               // 37: pergola.deployer.v1.NoResult
-	(*HookResult)(nil),             // 38: pergola.deployer.v1.HookResult
-	(*WatchRequest)(nil),           // 39: pergola.deployer.v1.WatchRequest
-	(*WatchResponse)(nil),          // 40: pergola.deployer.v1.WatchResponse
-	nil,                            // 41: pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
-	(*durationpb.Duration)(nil),    // 42: google.protobuf.Duration
+	(*GetInfoRequest)(nil),              // 0: pergola.deployer.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),             // 1: pergola.deployer.v1.GetInfoResponse
+	(*Capabilities)(nil),                // 2: pergola.deployer.v1.Capabilities
+	(*ConfigureRequest)(nil),            // 3: pergola.deployer.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),           // 4: pergola.deployer.v1.ConfigureResponse
+	(*ValidateRequest)(nil),             // 5: pergola.deployer.v1.ValidateRequest
+	(*ValidateResponse)(nil),            // 6: pergola.deployer.v1.ValidateResponse
+	(*Problem)(nil),                     // 7: pergola.deployer.v1.Problem
+	(*ReconcileRequest)(nil),            // 8: pergola.deployer.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),           // 9: pergola.deployer.v1.ReconcileResponse
+	(*DeleteRequest)(nil),               // 10: pergola.deployer.v1.DeleteRequest
+	(*DeleteResponse)(nil),              // 11: pergola.deployer.v1.DeleteResponse
+	(*AbortRequest)(nil),                // 12: pergola.deployer.v1.AbortRequest
+	(*AbortResponse)(nil),               // 13: pergola.deployer.v1.AbortResponse
+	(*ForceReconcileRequest)(nil),       // 14: pergola.deployer.v1.ForceReconcileRequest
+	(*ForceReconcileResponse)(nil),      // 15: pergola.deployer.v1.ForceReconcileResponse
+	(*HostMessage)(nil),                 // 16: pergola.deployer.v1.HostMessage
+	(*Start)(nil),                       // 17: pergola.deployer.v1.Start
+	(*HostCluster)(nil),                 // 18: pergola.deployer.v1.HostCluster
+	(*Credentials)(nil),                 // 19: pergola.deployer.v1.Credentials
+	(*RegistryCredentials)(nil),         // 20: pergola.deployer.v1.RegistryCredentials
+	(*ChartRepositoryCredentials)(nil),  // 21: pergola.deployer.v1.ChartRepositoryCredentials
+	(*Acknowledgement)(nil),             // 22: pergola.deployer.v1.Acknowledgement
+	(*ResolvedTarget)(nil),              // 23: pergola.deployer.v1.ResolvedTarget
+	(*ResolvedRegistryCredentials)(nil), // 24: pergola.deployer.v1.ResolvedRegistryCredentials
+	(*Stop)(nil),                        // 25: pergola.deployer.v1.Stop
+	(*PluginMessage)(nil),               // 26: pergola.deployer.v1.PluginMessage
+	(*Progress)(nil),                    // 27: pergola.deployer.v1.Progress
+	(*ProviderStatus)(nil),              // 28: pergola.deployer.v1.ProviderStatus
+	(*ResolveTarget)(nil),               // 29: pergola.deployer.v1.ResolveTarget
+	(*ResolveRegistryCredentials)(nil),  // 30: pergola.deployer.v1.ResolveRegistryCredentials
+	(*Event)(nil),                       // 31: pergola.deployer.v1.Event
+	(*Heartbeat)(nil),                   // 32: pergola.deployer.v1.Heartbeat
+	(*Result)(nil),                      // 33: pergola.deployer.v1.Result
+	(*Condition)(nil),                   // 34: pergola.deployer.v1.Condition
+	(*Succeeded)(nil),                   // 35: pergola.deployer.v1.Succeeded
+	(*Failed)(nil),                      // 36: pergola.deployer.v1.Failed
+	(*Error)(nil),                       // 37: pergola.deployer.v1.Error
+	(*InProgress)(nil),                  // 38: pergola.deployer.v1.InProgress
+	(*RenderRequest)(nil),               // 39: pergola.deployer.v1.RenderRequest
+	(*RenderResponse)(nil),              // 40: pergola.deployer.v1.RenderResponse
+	(*Children)(nil),                    // 41: pergola.deployer.v1.Children
+	(*Child)(nil),                       // 42: pergola.deployer.v1.Child
+	(*DiffRequest)(nil),                 // 43: pergola.deployer.v1.DiffRequest
+	(*DiffResponse)(nil),                // 44: pergola.deployer.v1.DiffResponse
+	(*Changes)(nil),                     // 45: pergola.deployer.v1.Changes
+	(*Change)(nil),                      // 46: pergola.deployer.v1.Change
+	(*RunHooksRequest)(nil),             // 47: pergola.deployer.v1.RunHooksRequest
+	(*RunHooksResponse)(nil),            // 48: pergola.deployer.v1.RunHooksResponse
+	(*HookOutcome)(nil),                 // 49: pergola.deployer.v1.HookOutcome
+	(*NoResult)(nil),                    // 50: pergola.deployer.v1.NoResult
+	(*HookResult)(nil),                  // 51: pergola.deployer.v1.HookResult
+	(*WatchRequest)(nil),                // 52: pergola.deployer.v1.WatchRequest
+	(*WatchResponse)(nil),               // 53: pergola.deployer.v1.WatchResponse
+	(*HoldingsRequest)(nil),             // 54: pergola.deployer.v1.HoldingsRequest
+	(*HoldingsResponse)(nil),            // 55: pergola.deployer.v1.HoldingsResponse
+	(*HoldingList)(nil),                 // 56: pergola.deployer.v1.HoldingList
+	(*Holding)(nil),                     // 57: pergola.deployer.v1.Holding
+	(*CollectRequest)(nil),              // 58: pergola.deployer.v1.CollectRequest
+	(*CollectResponse)(nil),             // 59: pergola.deployer.v1.CollectResponse
+	nil,                                 // 60: pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
+	(*durationpb.Duration)(nil),         // 61: google.protobuf.Duration
 }
 var file_pergola_deployer_v1_deployer_proto_depIdxs = []int32{
 	2,  // 0: pergola.deployer.v1.GetInfoResponse.capabilities:type_name -> pergola.deployer.v1.Capabilities
-	41, // 1: pergola.deployer.v1.GetInfoResponse.provider_configuration_schemas:type_name -> pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
+	60, // 1: pergola.deployer.v1.GetInfoResponse.provider_configuration_schemas:type_name -> pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
 	7,  // 2: pergola.deployer.v1.ConfigureResponse.problems:type_name -> pergola.deployer.v1.Problem
 	7,  // 3: pergola.deployer.v1.ValidateResponse.problems:type_name -> pergola.deployer.v1.Problem
 	16, // 4: pergola.deployer.v1.ReconcileRequest.message:type_name -> pergola.deployer.v1.HostMessage
-	20, // 5: pergola.deployer.v1.ReconcileResponse.message:type_name -> pergola.deployer.v1.PluginMessage
+	26, // 5: pergola.deployer.v1.ReconcileResponse.message:type_name -> pergola.deployer.v1.PluginMessage
 	16, // 6: pergola.deployer.v1.DeleteRequest.message:type_name -> pergola.deployer.v1.HostMessage
-	20, // 7: pergola.deployer.v1.DeleteResponse.message:type_name -> pergola.deployer.v1.PluginMessage
+	26, // 7: pergola.deployer.v1.DeleteResponse.message:type_name -> pergola.deployer.v1.PluginMessage
 	16, // 8: pergola.deployer.v1.AbortRequest.message:type_name -> pergola.deployer.v1.HostMessage
-	20, // 9: pergola.deployer.v1.AbortResponse.message:type_name -> pergola.deployer.v1.PluginMessage
+	26, // 9: pergola.deployer.v1.AbortResponse.message:type_name -> pergola.deployer.v1.PluginMessage
 	16, // 10: pergola.deployer.v1.ForceReconcileRequest.message:type_name -> pergola.deployer.v1.HostMessage
-	20, // 11: pergola.deployer.v1.ForceReconcileResponse.message:type_name -> pergola.deployer.v1.PluginMessage
+	26, // 11: pergola.deployer.v1.ForceReconcileResponse.message:type_name -> pergola.deployer.v1.PluginMessage
 	17, // 12: pergola.deployer.v1.HostMessage.start:type_name -> pergola.deployer.v1.Start
-	18, // 13: pergola.deployer.v1.HostMessage.acknowledgement:type_name -> pergola.deployer.v1.Acknowledgement
-	19, // 14: pergola.deployer.v1.HostMessage.stop:type_name -> pergola.deployer.v1.Stop
-	32, // 15: pergola.deployer.v1.Start.children:type_name -> pergola.deployer.v1.Children
-	21, // 16: pergola.deployer.v1.PluginMessage.progress:type_name -> pergola.deployer.v1.Progress
-	22, // 17: pergola.deployer.v1.PluginMessage.provider_status:type_name -> pergola.deployer.v1.ProviderStatus
-	23, // 18: pergola.deployer.v1.PluginMessage.event:type_name -> pergola.deployer.v1.Event
-	24, // 19: pergola.deployer.v1.PluginMessage.heartbeat:type_name -> pergola.deployer.v1.Heartbeat
-	25, // 20: pergola.deployer.v1.PluginMessage.result:type_name -> pergola.deployer.v1.Result
-	26, // 21: pergola.deployer.v1.Result.succeeded:type_name -> pergola.deployer.v1.Succeeded
-	27, // 22: pergola.deployer.v1.Result.failed:type_name -> pergola.deployer.v1.Failed
-	29, // 23: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
-	28, // 24: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
-	42, // 25: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
-	17, // 26: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
-	32, // 27: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
-	27, // 28: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
-	33, // 29: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
-	36, // 30: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
-	37, // 31: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
-	38, // 32: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
-	28, // 33: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
-	42, // 34: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
-	0,  // 35: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
-	3,  // 36: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
-	5,  // 37: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
-	8,  // 38: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.ReconcileRequest
-	10, // 39: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.DeleteRequest
-	12, // 40: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.AbortRequest
-	14, // 41: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.ForceReconcileRequest
-	30, // 42: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
-	34, // 43: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
-	39, // 44: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
-	1,  // 45: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
-	4,  // 46: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
-	6,  // 47: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
-	9,  // 48: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.ReconcileResponse
-	11, // 49: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.DeleteResponse
-	13, // 50: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.AbortResponse
-	15, // 51: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.ForceReconcileResponse
-	31, // 52: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
-	35, // 53: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
-	40, // 54: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
-	45, // [45:55] is the sub-list for method output_type
-	35, // [35:45] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	22, // 13: pergola.deployer.v1.HostMessage.acknowledgement:type_name -> pergola.deployer.v1.Acknowledgement
+	25, // 14: pergola.deployer.v1.HostMessage.stop:type_name -> pergola.deployer.v1.Stop
+	23, // 15: pergola.deployer.v1.HostMessage.resolved_target:type_name -> pergola.deployer.v1.ResolvedTarget
+	24, // 16: pergola.deployer.v1.HostMessage.resolved_registry_credentials:type_name -> pergola.deployer.v1.ResolvedRegistryCredentials
+	41, // 17: pergola.deployer.v1.Start.children:type_name -> pergola.deployer.v1.Children
+	19, // 18: pergola.deployer.v1.Start.credentials:type_name -> pergola.deployer.v1.Credentials
+	18, // 19: pergola.deployer.v1.Start.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	20, // 20: pergola.deployer.v1.Credentials.registries:type_name -> pergola.deployer.v1.RegistryCredentials
+	21, // 21: pergola.deployer.v1.Credentials.chart_repositories:type_name -> pergola.deployer.v1.ChartRepositoryCredentials
+	37, // 22: pergola.deployer.v1.ResolvedTarget.error:type_name -> pergola.deployer.v1.Error
+	20, // 23: pergola.deployer.v1.ResolvedRegistryCredentials.credentials:type_name -> pergola.deployer.v1.RegistryCredentials
+	37, // 24: pergola.deployer.v1.ResolvedRegistryCredentials.error:type_name -> pergola.deployer.v1.Error
+	27, // 25: pergola.deployer.v1.PluginMessage.progress:type_name -> pergola.deployer.v1.Progress
+	28, // 26: pergola.deployer.v1.PluginMessage.provider_status:type_name -> pergola.deployer.v1.ProviderStatus
+	31, // 27: pergola.deployer.v1.PluginMessage.event:type_name -> pergola.deployer.v1.Event
+	32, // 28: pergola.deployer.v1.PluginMessage.heartbeat:type_name -> pergola.deployer.v1.Heartbeat
+	33, // 29: pergola.deployer.v1.PluginMessage.result:type_name -> pergola.deployer.v1.Result
+	29, // 30: pergola.deployer.v1.PluginMessage.resolve_target:type_name -> pergola.deployer.v1.ResolveTarget
+	30, // 31: pergola.deployer.v1.PluginMessage.resolve_registry_credentials:type_name -> pergola.deployer.v1.ResolveRegistryCredentials
+	35, // 32: pergola.deployer.v1.Result.succeeded:type_name -> pergola.deployer.v1.Succeeded
+	36, // 33: pergola.deployer.v1.Result.failed:type_name -> pergola.deployer.v1.Failed
+	38, // 34: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
+	34, // 35: pergola.deployer.v1.Result.conditions:type_name -> pergola.deployer.v1.Condition
+	37, // 36: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
+	61, // 37: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
+	17, // 38: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
+	41, // 39: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
+	36, // 40: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
+	42, // 41: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
+	17, // 42: pergola.deployer.v1.DiffRequest.start:type_name -> pergola.deployer.v1.Start
+	45, // 43: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
+	36, // 44: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
+	46, // 45: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
+	49, // 46: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
+	50, // 47: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
+	51, // 48: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
+	37, // 49: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
+	61, // 50: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
+	18, // 51: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	56, // 52: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
+	36, // 53: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
+	57, // 54: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
+	57, // 55: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
+	18, // 56: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	36, // 57: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
+	0,  // 58: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
+	3,  // 59: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
+	5,  // 60: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
+	8,  // 61: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.ReconcileRequest
+	10, // 62: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.DeleteRequest
+	12, // 63: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.AbortRequest
+	14, // 64: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.ForceReconcileRequest
+	39, // 65: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
+	43, // 66: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
+	47, // 67: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
+	52, // 68: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
+	54, // 69: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
+	58, // 70: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
+	1,  // 71: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
+	4,  // 72: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
+	6,  // 73: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
+	9,  // 74: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.ReconcileResponse
+	11, // 75: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.DeleteResponse
+	13, // 76: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.AbortResponse
+	15, // 77: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.ForceReconcileResponse
+	40, // 78: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
+	44, // 79: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
+	48, // 80: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
+	53, // 81: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
+	55, // 82: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
+	59, // 83: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
+	71, // [71:84] is the sub-list for method output_type
+	58, // [58:71] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_pergola_deployer_v1_deployer_proto_init() }
@@ -2759,27 +4225,39 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 		(*HostMessage_Start)(nil),
 		(*HostMessage_Acknowledgement)(nil),
 		(*HostMessage_Stop)(nil),
+		(*HostMessage_ResolvedTarget)(nil),
+		(*HostMessage_ResolvedRegistryCredentials)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[20].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[26].OneofWrappers = []any{
 		(*PluginMessage_Progress)(nil),
 		(*PluginMessage_ProviderStatus)(nil),
 		(*PluginMessage_Event)(nil),
 		(*PluginMessage_Heartbeat)(nil),
 		(*PluginMessage_Result)(nil),
+		(*PluginMessage_ResolveTarget)(nil),
+		(*PluginMessage_ResolveRegistryCredentials)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[25].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[33].OneofWrappers = []any{
 		(*Result_Succeeded)(nil),
 		(*Result_Failed)(nil),
 		(*Result_InProgress)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[31].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[40].OneofWrappers = []any{
 		(*RenderResponse_Children)(nil),
 		(*RenderResponse_Failed)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[36].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[44].OneofWrappers = []any{
+		(*DiffResponse_Changes)(nil),
+		(*DiffResponse_Failed)(nil),
+	}
+	file_pergola_deployer_v1_deployer_proto_msgTypes[49].OneofWrappers = []any{
 		(*HookOutcome_None)(nil),
 		(*HookOutcome_Result)(nil),
 		(*HookOutcome_Error)(nil),
+	}
+	file_pergola_deployer_v1_deployer_proto_msgTypes[55].OneofWrappers = []any{
+		(*HoldingsResponse_Held)(nil),
+		(*HoldingsResponse_Failed)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2787,7 +4265,7 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pergola_deployer_v1_deployer_proto_rawDesc), len(file_pergola_deployer_v1_deployer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -36,8 +36,11 @@ const (
 	DeployerService_Abort_FullMethodName          = "/pergola.deployer.v1.DeployerService/Abort"
 	DeployerService_ForceReconcile_FullMethodName = "/pergola.deployer.v1.DeployerService/ForceReconcile"
 	DeployerService_Render_FullMethodName         = "/pergola.deployer.v1.DeployerService/Render"
+	DeployerService_Diff_FullMethodName           = "/pergola.deployer.v1.DeployerService/Diff"
 	DeployerService_RunHooks_FullMethodName       = "/pergola.deployer.v1.DeployerService/RunHooks"
 	DeployerService_Watch_FullMethodName          = "/pergola.deployer.v1.DeployerService/Watch"
+	DeployerService_Holdings_FullMethodName       = "/pergola.deployer.v1.DeployerService/Holdings"
+	DeployerService_Collect_FullMethodName        = "/pergola.deployer.v1.DeployerService/Collect"
 )
 
 // DeployerServiceClient is the client API for DeployerService service.
@@ -63,11 +66,18 @@ type DeployerServiceClient interface {
 	ForceReconcile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ForceReconcileRequest, ForceReconcileResponse], error)
 	// Render returns the desired objects without applying them. Needs capability `render`.
 	Render(ctx context.Context, in *RenderRequest, opts ...grpc.CallOption) (*RenderResponse, error)
+	// Diff tells what Reconcile would change, without changing it. Needs capability `diff`.
+	Diff(ctx context.Context, in *DiffRequest, opts ...grpc.CallOption) (*DiffResponse, error)
 	// RunHooks runs every hook function that is registered for the type and returns one result for each.
 	RunHooks(ctx context.Context, in *RunHooksRequest, opts ...grpc.CallOption) (*RunHooksResponse, error)
 	// Watch reports deploy items that may have moved on, so that the host calls again without waiting for a poll interval.
 	// Needs capability `watch`. The stream stays open for the life of the plugin.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
+	// Holdings tells what the plugin keeps outside of the targets of deploy items. Needs capability `collect`.
+	Holdings(ctx context.Context, in *HoldingsRequest, opts ...grpc.CallOption) (*HoldingsResponse, error)
+	// Collect removes what is kept for holdings that nobody needs any more. It may be called for the same holding again. Needs capability
+	// `collect`.
+	Collect(ctx context.Context, in *CollectRequest, opts ...grpc.CallOption) (*CollectResponse, error)
 }
 
 type deployerServiceClient struct {
@@ -170,6 +180,16 @@ func (c *deployerServiceClient) Render(ctx context.Context, in *RenderRequest, o
 	return out, nil
 }
 
+func (c *deployerServiceClient) Diff(ctx context.Context, in *DiffRequest, opts ...grpc.CallOption) (*DiffResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DiffResponse)
+	err := c.cc.Invoke(ctx, DeployerService_Diff_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *deployerServiceClient) RunHooks(ctx context.Context, in *RunHooksRequest, opts ...grpc.CallOption) (*RunHooksResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RunHooksResponse)
@@ -199,6 +219,26 @@ func (c *deployerServiceClient) Watch(ctx context.Context, in *WatchRequest, opt
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type DeployerService_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 
+func (c *deployerServiceClient) Holdings(ctx context.Context, in *HoldingsRequest, opts ...grpc.CallOption) (*HoldingsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HoldingsResponse)
+	err := c.cc.Invoke(ctx, DeployerService_Holdings_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *deployerServiceClient) Collect(ctx context.Context, in *CollectRequest, opts ...grpc.CallOption) (*CollectResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CollectResponse)
+	err := c.cc.Invoke(ctx, DeployerService_Collect_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // DeployerServiceServer is the server API for DeployerService service.
 // All implementations must embed UnimplementedDeployerServiceServer
 // for forward compatibility.
@@ -222,11 +262,18 @@ type DeployerServiceServer interface {
 	ForceReconcile(grpc.BidiStreamingServer[ForceReconcileRequest, ForceReconcileResponse]) error
 	// Render returns the desired objects without applying them. Needs capability `render`.
 	Render(context.Context, *RenderRequest) (*RenderResponse, error)
+	// Diff tells what Reconcile would change, without changing it. Needs capability `diff`.
+	Diff(context.Context, *DiffRequest) (*DiffResponse, error)
 	// RunHooks runs every hook function that is registered for the type and returns one result for each.
 	RunHooks(context.Context, *RunHooksRequest) (*RunHooksResponse, error)
 	// Watch reports deploy items that may have moved on, so that the host calls again without waiting for a poll interval.
 	// Needs capability `watch`. The stream stays open for the life of the plugin.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
+	// Holdings tells what the plugin keeps outside of the targets of deploy items. Needs capability `collect`.
+	Holdings(context.Context, *HoldingsRequest) (*HoldingsResponse, error)
+	// Collect removes what is kept for holdings that nobody needs any more. It may be called for the same holding again. Needs capability
+	// `collect`.
+	Collect(context.Context, *CollectRequest) (*CollectResponse, error)
 	mustEmbedUnimplementedDeployerServiceServer()
 }
 
@@ -261,11 +308,20 @@ func (UnimplementedDeployerServiceServer) ForceReconcile(grpc.BidiStreamingServe
 func (UnimplementedDeployerServiceServer) Render(context.Context, *RenderRequest) (*RenderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Render not implemented")
 }
+func (UnimplementedDeployerServiceServer) Diff(context.Context, *DiffRequest) (*DiffResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Diff not implemented")
+}
 func (UnimplementedDeployerServiceServer) RunHooks(context.Context, *RunHooksRequest) (*RunHooksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RunHooks not implemented")
 }
 func (UnimplementedDeployerServiceServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
+}
+func (UnimplementedDeployerServiceServer) Holdings(context.Context, *HoldingsRequest) (*HoldingsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Holdings not implemented")
+}
+func (UnimplementedDeployerServiceServer) Collect(context.Context, *CollectRequest) (*CollectResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Collect not implemented")
 }
 func (UnimplementedDeployerServiceServer) mustEmbedUnimplementedDeployerServiceServer() {}
 func (UnimplementedDeployerServiceServer) testEmbeddedByValue()                         {}
@@ -388,6 +444,24 @@ func _DeployerService_Render_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DeployerService_Diff_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DiffRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DeployerServiceServer).Diff(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DeployerService_Diff_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DeployerServiceServer).Diff(ctx, req.(*DiffRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _DeployerService_RunHooks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RunHooksRequest)
 	if err := dec(in); err != nil {
@@ -417,6 +491,42 @@ func _DeployerService_Watch_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type DeployerService_WatchServer = grpc.ServerStreamingServer[WatchResponse]
 
+func _DeployerService_Holdings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HoldingsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DeployerServiceServer).Holdings(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DeployerService_Holdings_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DeployerServiceServer).Holdings(ctx, req.(*HoldingsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DeployerService_Collect_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CollectRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DeployerServiceServer).Collect(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DeployerService_Collect_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DeployerServiceServer).Collect(ctx, req.(*CollectRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // DeployerService_ServiceDesc is the grpc.ServiceDesc for DeployerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -441,8 +551,20 @@ var DeployerService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _DeployerService_Render_Handler,
 		},
 		{
+			MethodName: "Diff",
+			Handler:    _DeployerService_Diff_Handler,
+		},
+		{
 			MethodName: "RunHooks",
 			Handler:    _DeployerService_RunHooks_Handler,
+		},
+		{
+			MethodName: "Holdings",
+			Handler:    _DeployerService_Holdings_Handler,
+		},
+		{
+			MethodName: "Collect",
+			Handler:    _DeployerService_Collect_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

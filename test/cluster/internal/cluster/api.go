@@ -8,9 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"time"
-
-	"github.com/pergola-deploy/pergola/test/cluster/internal/pki"
 )
 
 const (
@@ -25,15 +24,20 @@ type api struct {
 	client  *http.Client
 }
 
-func newAPI(address string, authority *pki.Authority, admin pki.Pair) (*api, error) {
-	certificate, err := tls.X509KeyPair(admin.Certificate, admin.Key)
+// access returns the API of a cluster whose credentials have been issued.
+func (c *Cluster) access(s state) (*api, error) {
+	certificate, err := tls.LoadX509KeyPair(c.path("pki", "admin.crt"), c.path("pki", "admin.key"))
 	if err != nil {
 		return nil, fmt.Errorf("load the administrator's certificate: %w", err)
 	}
+	authority, err := os.ReadFile(c.path("pki", "ca.crt"))
+	if err != nil {
+		return nil, fmt.Errorf("load the authority's certificate: %w", err)
+	}
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(authority.Pair().Certificate)
+	roots.AppendCertsFromPEM(authority)
 	return &api{
-		address: address,
+		address: s.API,
 		client: &http.Client{
 			Timeout: requestTimeout,
 			Transport: &http.Transport{TLSClientConfig: &tls.Config{

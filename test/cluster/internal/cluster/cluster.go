@@ -26,7 +26,7 @@ import (
 // The programs of a cluster, in the order they start in.
 var (
 	controlPlane = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
-	nodePrograms = []string{"containerd", "kubelet", "kube-proxy"}
+	nodePrograms = []string{"containerd", kubelet, "kube-proxy"}
 )
 
 // Cluster is a cluster's place, whether it is up or not.
@@ -129,17 +129,23 @@ func (c *Cluster) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(c.log, format+"\n", args...)
 }
 
-// Import loads images from docker-archive files into the cluster's node.
-func (c *Cluster) Import(archives []string) error {
+// node returns the state of a cluster that is up with a node, or should be.
+func (c *Cluster) node() (state, error) {
 	if err := c.identify(); err != nil {
-		return fmt.Errorf("import images to %s: %w", c.dir, err)
+		return state{}, err
 	}
 	s, err := c.load()
+	if err == nil && !s.Node {
+		err = errors.New("the cluster is up without a node")
+	}
+	return s, err
+}
+
+// Import loads images from docker-archive files into the cluster's node.
+func (c *Cluster) Import(archives []string) error {
+	s, err := c.node()
 	if err != nil {
 		return fmt.Errorf("import images to %s: %w", c.dir, err)
-	}
-	if !s.Node {
-		return fmt.Errorf("import images to %s: the cluster is up without a node", c.dir)
 	}
 	namespaces, err := c.namespaces(s)
 	if err != nil {

@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -93,6 +95,65 @@ func TestFailedUpLeavesOnlyTheLogs(t *testing.T) {
 	}
 	if _, err := os.Stat(c.table.Log("etcd")); err != nil {
 		t.Errorf("the log is gone after a failed Up: %v", err)
+	}
+}
+
+func TestKubeletNeedsANode(t *testing.T) {
+	for _, test := range []struct {
+		reason string
+		state  *state
+		want   string
+	}{
+		{reason: "there is no cluster", want: errNoCluster.Error()},
+		{reason: "the cluster has no node", state: &state{}, want: "without a node"},
+	} {
+		t.Run(test.reason, func(t *testing.T) {
+			c := at(t, t.TempDir())
+			if test.state != nil {
+				if err := errors.Join(c.claim(), c.save(*test.state)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for name, do := range map[string]func(context.Context) error{"kill": c.KillKubelet, "start": c.StartKubelet} {
+				if err := do(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("%s = %v, want %q", name, err, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestKillKubeletEndsNothingElse(t *testing.T) {
+	c := at(t, t.TempDir())
+	if err := errors.Join(c.claim(), c.save(state{Options: Options{Node: true}})); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{c.table.Records, c.table.Logs} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range nodePrograms {
+		id, err := c.table.Start(name, exec.Command("sleep", "3600"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			// The test's own context is over when it cleans up.
+			if err := id.Stop(context.WithoutCancel(t.Context()), 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, when := range []string{"running", "killed"} {
+		if err := c.KillKubelet(t.Context()); err != nil {
+			t.Fatalf("kill of a %s kubelet: %v", when, err)
+		}
+		for _, name := range nodePrograms {
+			if running := c.table.Check(name) == nil; running != (name != kubelet) {
+				t.Errorf("running is %t of %s after the kill of a %s kubelet", running, name, when)
+			}
+		}
 	}
 }
 

@@ -18,25 +18,24 @@ const (
 )
 
 // issueCredentials writes keys, certificates and kubeconfig files to the
-// directory pki, and the administrator's to the file kubeconfig, and returns
-// the API as the administrator sees it.
-func (c *Cluster) issueCredentials(s state) (*api, error) {
+// directory pki, and the administrator's to the file kubeconfig.
+func (c *Cluster) issueCredentials(s state) error {
 	authority, err := pki.NewAuthority("pergola-test-cluster")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	serviceAccountKey, err := pki.NewKey()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.write("pki/service-account.key", serviceAccountKey); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.writePair("ca", authority.Pair()); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.issueServers(authority); err != nil {
-		return nil, err
+		return err
 	}
 	for name, subject := range map[string]pki.Subject{
 		"kube-controller-manager": {CommonName: "system:kube-controller-manager"},
@@ -46,21 +45,21 @@ func (c *Cluster) issueCredentials(s state) (*api, error) {
 	} {
 		client, err := authority.IssueClient(subject)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		file := "pki/" + name + ".kubeconfig"
 		if err := c.write(file, authority.Kubeconfig("https://"+s.Server, client)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	admin, err := authority.IssueClient(pki.Subject{CommonName: "admin", Organizations: []string{"system:masters"}})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.write("kubeconfig", authority.Kubeconfig("https://"+s.API, admin)); err != nil {
-		return nil, err
+		return err
 	}
-	return newAPI(s.API, authority, admin)
+	return c.writePair("admin", admin)
 }
 
 // issueServers writes the certificates of the two servers, and the one by

@@ -51,35 +51,6 @@ const networkConfig = `{
 }
 `
 
-// The kubelet must accept the machine it is on: either version of cgroups, any
-// swap and nearly full disks.
-const kubeletFormat = `apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-address: %[1]s
-healthzBindAddress: 127.0.0.1
-tlsCertFile: %[2]s/kubelet.crt
-tlsPrivateKeyFile: %[2]s/kubelet.key
-authentication:
-  anonymous: {enabled: false}
-  webhook: {enabled: true}
-  x509: {clientCAFile: %[2]s/ca.crt}
-authorization: {mode: Webhook}
-containerRuntimeEndpoint: unix://%[3]s
-volumePluginDir: /var/lib/kubelet/volumeplugins
-cgroupDriver: cgroupfs
-cgroupRoot: /%[4]s
-enforceNodeAllocatable: []
-failCgroupV1: false
-failSwapOn: false
-makeIPTablesUtilChains: false
-evictionHard: {memory.available: 100Mi, nodefs.available: 1%%, imagefs.available: 1%%}
-imageGCHighThresholdPercent: 100
-nodeStatusUpdateFrequency: 5s
-syncFrequency: 10s
-clusterDomain: cluster.local
-clusterDNS: [%[5]s]
-`
-
 // containerdSocket is a path in the node's mount namespace. Being unique to
 // the cluster, it marks the processes that containerd leaves behind.
 func (c *Cluster) containerdSocket() string { return "/run/containerd/" + c.name + ".sock" }
@@ -91,21 +62,10 @@ func (c *Cluster) startNode(ctx context.Context, s state, namespaces namespaces,
 	if err := c.createCgroups(); err != nil {
 		return err
 	}
-	config := fmt.Appendf(nil, kubeletFormat, nodeIP, c.path("pki"), c.containerdSocket(), c.name, dnsIP)
-	if err := c.write("node/kubelet.yaml", config); err != nil {
+	if err := c.startKubelet(s, namespaces); err != nil {
 		return err
 	}
-	_, err := c.table.Start("kubelet", namespaces.command(filepath.Join(s.Programs, "kubelet"),
-		"--config="+c.path("node", "kubelet.yaml"),
-		"--kubeconfig="+c.path("pki", "kubelet.kubeconfig"),
-		"--cert-dir="+c.path("pki"),
-		"--hostname-override="+nodeName,
-		"--node-ip="+nodeIP,
-	))
-	if err != nil {
-		return err
-	}
-	_, err = c.table.Start("kube-proxy", namespaces.command(filepath.Join(s.Programs, "kube-proxy"),
+	_, err := c.table.Start("kube-proxy", namespaces.command(filepath.Join(s.Programs, "kube-proxy"),
 		"--kubeconfig="+c.path("pki", "kube-proxy.kubeconfig"),
 		"--hostname-override="+nodeName,
 		"--proxy-mode=nftables",
@@ -115,7 +75,7 @@ func (c *Cluster) startNode(ctx context.Context, s state, namespaces namespaces,
 	if err != nil {
 		return err
 	}
-	return c.await(ctx, "node", []string{"containerd", "kube-proxy", "kubelet"}, func(ctx context.Context) error {
+	return c.await(ctx, "node", []string{"containerd", "kube-proxy", kubelet}, func(ctx context.Context) error {
 		return access.nodeReady(ctx, nodeName)
 	})
 }

@@ -86,7 +86,10 @@ func (c *Cluster) startAll(ctx context.Context, options Options) error {
 	if err := c.save(s); err != nil {
 		return err
 	}
-	access, err := c.issueCredentials(s)
+	if err := c.issueCredentials(s); err != nil {
+		return err
+	}
+	access, err := c.access(s)
 	if err != nil {
 		return err
 	}

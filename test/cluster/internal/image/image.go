@@ -92,6 +92,7 @@ func config(image Image, layer []byte) ([]byte, error) {
 		User       string   `json:",omitempty"`
 		Env        []string `json:",omitempty"`
 		Entrypoint []string
+		Labels     map[string]string
 	}
 	type rootFS struct {
 		Type    string   `json:"type"`
@@ -109,6 +110,10 @@ func config(image Image, layer []byte) ([]byte, error) {
 			User:       image.User,
 			Env:        []string{"PATH=/"},
 			Entrypoint: []string{"/" + image.Command},
+			// To the kubelet, images with the same config are one image of
+			// two names. If one was pulled with credentials, no pod gets the
+			// other without them.
+			Labels: map[string]string{"org.opencontainers.image.ref.name": image.Name},
 		},
 		RootFS: rootFS{Type: "layers", DiffIDs: []string{"sha256:" + digest(layer)}},
 	})

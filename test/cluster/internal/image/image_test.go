@@ -57,6 +57,24 @@ func TestEqualImagesAreEqualBytes(t *testing.T) {
 	}
 }
 
+func TestImagesOfTwoNamesHaveTwoConfigs(t *testing.T) {
+	configs := map[string]bool{}
+	for _, name := range []string{"localhost/app:1", "localhost/app:2"} {
+		other := app
+		other.Name = name
+		var archive bytes.Buffer
+		if err := image.Write(&archive, other); err != nil {
+			t.Fatal(err)
+		}
+		var manifest []struct{ Config string }
+		unmarshal(t, read(t, archive.Bytes())["manifest.json"].content, &manifest)
+		configs[manifest[0].Config] = true
+	}
+	if len(configs) != 2 {
+		t.Errorf("configs = %v, want two", configs)
+	}
+}
+
 func write(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer

@@ -1,0 +1,167 @@
+package charts
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// block is a code block of a page.
+var block = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
+
+// The commands of the guide work one after the other, on an API server on which nobody runs Pods.
+func TestOperatorsGuide(t *testing.T) {
+	g := newGuide(t)
+	for _, found := range block.FindAllStringSubmatch(read(t, filepath.Join(testenv.Root(), "docs", "operators-guide.md")), -1) {
+		if found[1] == "yaml" {
+			name, isFile := strings.CutPrefix(strings.SplitN(found[2], "\n", 2)[0], "# ")
+			if !isFile {
+				t.Errorf("expected the name of a file in the first line of\n%s", found[2])
+			}
+			g.write(name, found[2])
+			continue
+		}
+		for command := range strings.Lines(found[2]) {
+			g.run(strings.Fields(command))
+		}
+	}
+	if g.commands < 8 {
+		t.Errorf("expected more commands than %d", g.commands)
+	}
+	for _, page := range []string{"README.md", "charts/pergola/README.md"} {
+		if first := strings.Join(g.first, " "); !strings.Contains(read(t, filepath.Join(testenv.Root(), page)), first+"\n") {
+			t.Errorf("expected %s to begin with %q, too", page, first)
+		}
+	}
+	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := g.admin.List(t.Context(), definitions); err != nil || len(definitions.Items) != 5 {
+		t.Errorf("expected the definitions to stay, but found %d, %v", len(definitions.Items), err)
+	}
+	deployments := &appsv1.DeploymentList{}
+	if err := g.admin.List(t.Context(), deployments, client.InNamespace(releaseNamespace)); err != nil || len(deployments.Items) != 0 {
+		t.Errorf("expected the Deployments to go, but found %d, %v", len(deployments.Items), err)
+	}
+	g.run(g.first) // and what has stayed is no obstacle
+}
+
+// A newcomer with a cluster comes to a host by the first commands of the page, and the host may act as what the page's Target wants.
+func TestGettingStarted(t *testing.T) {
+	g := newGuide(t)
+	_, part, _ := strings.Cut(read(t, filepath.Join(testenv.Root(), "docs", "getting-started.md")), "### In a cluster\n")
+	for command := range strings.Lines(block.FindStringSubmatch(part)[2]) {
+		g.run(strings.Fields(command))
+	}
+	bindings := &rbacv1.RoleBindingList{}
+	if err := g.admin.List(t.Context(), bindings, client.InNamespace("default")); err != nil || len(bindings.Items) != 1 {
+		t.Errorf("expected a role of the host in the namespace of the page's Target, but found %v, %v", bindings.Items, err)
+	}
+}
+
+// The values that the chart's README shows are some.
+func TestReadme(t *testing.T) {
+	for _, found := range block.FindAllStringSubmatch(read(t, filepath.Join(testenv.Root(), "charts", "pergola", "README.md")), -1) {
+		if found[1] == "yaml" {
+			mustRender(t, found[2], newest)
+		}
+	}
+}
+
+// guide is somebody who does what a page says.
+type guide struct {
+	*testing.T
+
+	dir, helm, kubeconfig string
+	admin                 client.Client
+	first                 []string // command
+	commands              int
+}
+
+// newGuide starts an API server on which there is nothing, and goes to a directory with the chart.
+func newGuide(t *testing.T) *guide {
+	t.Helper()
+	g := &guide{T: t, dir: t.TempDir(), helm: filepath.Join(testenv.Root(), "bin", "tools", "helm")}
+	if _, err := os.Stat(g.helm); err != nil {
+		t.Fatalf("run `make bin/tools/helm`: %v", err)
+	}
+	assets, err := testenv.Assets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &envtest.Environment{BinaryAssetsDirectory: assets}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	config, err := server.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme, err := testenv.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.admin, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	g.kubeconfig = g.write("kubeconfig", string(server.KubeConfig))
+	g.write("plugins.lock", "plugins: []\n")
+	if err := os.Symlink(filepath.Join(testenv.Root(), "charts"), filepath.Join(g.dir, "charts")); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func (g *guide) write(name, content string) (path string) {
+	g.Helper()
+	path = filepath.Join(g.dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		g.Fatal(err)
+	}
+	return path
+}
+
+// run runs a command of Helm. One of kubectl asks Pods, which are not there, but the Deployment that it names must be.
+func (g *guide) run(command []string) {
+	g.Helper()
+	if g.commands++; g.commands == 1 {
+		g.first = command
+	}
+	switch command[0] {
+	case "helm":
+		ctx, cancel := context.WithTimeout(g.Context(), patience)
+		defer cancel()
+		helm := exec.CommandContext(ctx, g.helm, command[1:]...)
+		helm.Dir, helm.Env = g.dir, append(os.Environ(), "KUBECONFIG="+g.kubeconfig, "HOME="+g.dir)
+		if out, err := helm.CombinedOutput(); err != nil {
+			g.Fatalf("%v: %v\n%s", command, err, out)
+		}
+	case "kubectl":
+		var key client.ObjectKey
+		for i, argument := range command {
+			if argument == "-n" {
+				key.Namespace = command[i+1]
+			}
+			if name, found := strings.CutPrefix(argument, "deployment/"); found {
+				key.Name = name
+			}
+		}
+		if err := g.admin.Get(g.Context(), key, &appsv1.Deployment{}); err != nil {
+			g.Errorf("%v: %v", command, err)
+		}
+	default:
+		g.Errorf("expected helm or kubectl, but found %v", command)
+	}
+}

@@ -1,0 +1,137 @@
+{{/* Refuses values that cannot be meant, as far as their schema cannot. */}}
+{{- define "pergola.checks" -}}
+{{- $root := . }}
+{{- $deployments := (include "pergola.deployments" . | fromJson).deployments }}
+{{- if not $deployments }}
+{{- fail "plugins: none is enabled, so that there is nothing to run; enable one, or name one in extraPlugins" }}
+{{- end }}
+{{- range $deployments }}
+{{- include "pergola.checkReplicas" (dict "root" $root "deployment" .) }}
+{{- include "pergola.checkMemory" (dict "root" $root "deployment" .) }}
+{{- end }}
+{{- include "pergola.checkExtraPlugins" . }}
+{{- include "pergola.checkAddresses" . }}
+{{- if and .Values.rbac.create (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
+{{- fail (printf "serviceAccount.name: is missing, so that the rights of the host, among them to read all Secrets, would be those of ServiceAccount default, and of each Pod of namespace %s that names none; name the one to use, or set serviceAccount.create to true, or rbac.create to false" .Release.Namespace) }}
+{{- end }}
+{{- with .Values.pluginLock }}
+{{- if and .existingConfigMap (or .lockFile .signature) }}
+{{- fail "pluginLock: existingConfigMap takes the place of lockFile and signature; leave it out, or these" }}
+{{- end }}
+{{- if and (not (include "pergola.hasLockFile" $root)) (or .signature .publicKeys) }}
+{{- fail "pluginLock: signature and publicKeys are for a lock file; set lockFile or existingConfigMap" }}
+{{- end }}
+{{- if and .lockFile .publicKeys (not .signature) }}
+{{- fail "pluginLock.signature: is missing, so that the publicKeys would refuse all plugins; sign the lock file with `minisign -Sm plugins.lock`" }}
+{{- end }}
+{{- end }}
+{{- if include "pergola.hasLandscaperCluster" . }}
+{{- with .Values.landscaperCluster }}
+{{- if and .kubeconfig .secretRef.name }}
+{{- fail "landscaperCluster: secretRef takes the place of kubeconfig; leave one of them out" }}
+{{- end }}
+{{- end }}
+{{- if or .Values.rbac.targetTokenNamespaces .Values.rbac.extraRules (eq (toString .Values.crds.install) "true") }}
+{{- fail "landscaperCluster: rbac.targetTokenNamespaces, rbac.extraRules and crds.install are about the cluster with the DeployItems, and the release is installed in another one; leave them out, and set these things up in that cluster" }}
+{{- end }}
+{{- end }}
+{{- if and .Values.statusPage.enabled (eq (int .Values.statusPage.port) (int .Values.metrics.port)) }}
+{{- fail (printf "statusPage.port: expected another port than metrics.port, but found %d for both; change one of them" (int .Values.statusPage.port)) }}
+{{- end }}
+{{- if and .Values.statusPage.enabled .Values.statusPage.ingressFrom (not .Values.networkPolicy.enabled) }}
+{{- fail "statusPage.ingressFrom: without networkPolicy.enabled nothing keeps others from the page, which has no login; set networkPolicy.enabled to true, or leave ingressFrom out" }}
+{{- end }}
+{{- if and .Values.statusPage.hostNames (not .Values.statusPage.ingressFrom) }}
+{{- fail "statusPage.hostNames: nobody reaches the page under these names; say in statusPage.ingressFrom who does, or leave them out" }}
+{{- end }}
+{{- with .Values.plugins.container }}
+{{- if and .enabled (eq (include "pergola.podsNamespace" $root) $root.Release.Namespace) }}
+{{- fail (printf "plugins.container.pods.namespace: expected a namespace with nothing else in it, but found %q, the one of the release, where containers could reach the secrets of the host; choose another one" $root.Release.Namespace) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Refuses sizes of a Deployment that do not go together: {root, deployment}. */}}
+{{- define "pergola.checkReplicas" -}}
+{{- $values := .root.Values }}
+{{- with .deployment }}
+{{- $most := include "pergola.mostReplicas" $ | int }}
+{{- if and (gt $most 1) (not $values.locking.enabled) }}
+{{- fail (printf "locking.enabled: is false, but Deployment %s may have %d replicas, which would work on the same DeployItems at the same time; set it to true, or %s to 1" .name $most (ternary "autoscaling.maxReplicas" "replicas" $values.autoscaling.enabled)) }}
+{{- end }}
+{{- if $values.autoscaling.enabled }}
+{{- if gt (int .minReplicas) (int .maxReplicas) }}
+{{- fail (printf "autoscaling: Deployment %s has %d minReplicas and %d maxReplicas; raise maxReplicas, or lower minReplicas" .name (int .minReplicas) (int .maxReplicas)) }}
+{{- end }}
+{{- $requests := default dict .resources.requests }}
+{{- range $resource := list "cpu" "memory" }}
+{{- if not (get $requests $resource) }}
+{{- fail (printf "resources.requests.%s: is missing; autoscaling measures the use in percent of it. Set it, or autoscaling.enabled to false" $resource) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Refuses a limit of memory that the plugins of a Deployment may use up by themselves: {root, deployment}. */}}
+{{- define "pergola.checkMemory" -}}
+{{- $all := include "pergola.plugins" .root | fromJson }}
+{{- $limit := get (default dict .deployment.resources.limits) "memory" }}
+{{- $sum := 0 }}
+{{- range .deployment.plugins }}
+{{- $sum = add $sum (include "pergola.bytes" (default "0" (get $all .).memory)) }}
+{{- end }}
+{{- if and $limit (ge $sum (include "pergola.bytes" $limit | int64)) }}
+{{- fail (printf "resources.limits.memory: expected more than the memory of the plugins %s, which is %d bytes together, because the host needs some, too, but found %v; raise it, or lower plugins.<name>.memory" (join ", " .deployment.plugins) $sum $limit) }}
+{{- end }}
+{{- end }}
+
+{{/* Refuses plugins of others that cannot be found, and sizes of plugins that have no Deployment of their own. */}}
+{{- define "pergola.checkExtraPlugins" -}}
+{{- $root := . }}
+{{- $plugins := include "pergola.plugins" . | fromJson }}
+{{- range $name, $plugin := $plugins }}
+{{- $own := default dict $plugin.deployment }}
+{{- if and (or $own.resources $own.minReplicas $own.maxReplicas) (or $plugin.everywhere (not $root.Values.deploymentPerPlugin)) }}
+{{- fail (printf "%s.%s.deployment: the plugin has no Deployment of its own; set deploymentPerPlugin to true and everywhere to false, or leave it out" (ternary "plugins" "extraPlugins" (hasKey $root.Values.plugins $name)) $name) }}
+{{- end }}
+{{- range $other, $its := $plugins }}
+{{- if and (hasKey $root.Values.extraPlugins $name) (ne $other $name) (eq $its.file $plugin.file) }}
+{{- fail (printf "extraPlugins.%s.file: %s is the file of plugin %s, too, and one would replace the other; choose another name" $name $plugin.file $other) }}
+{{- end }}
+{{- end }}
+{{- range $field, $modes := dict "image" (list "initContainer" "imageVolume") "command" (list "initContainer") "path" (list "imageVolume") }}
+{{- if and (get $plugin $field) (not (has $plugin.mode $modes)) }}
+{{- fail (printf "extraPlugins.%s.%s: has no effect with mode %s; leave it out, or choose mode %s" $name $field $plugin.mode (join " or " $modes)) }}
+{{- end }}
+{{- end }}
+{{- if ne $plugin.mode "inImage" }}
+{{- $image := default dict $plugin.image }}
+{{- if not (and $image.repository (or $image.tag $image.digest)) }}
+{{- fail (printf "extraPlugins.%s.image: expected repository, and tag or digest; set them, or mode to inImage if the plugin is in the image of the host" $name) }}
+{{- end }}
+{{- end }}
+{{- if and (eq $plugin.mode "imageVolume") (semverCompare "<1.33-0" $root.Capabilities.KubeVersion.Version) }}
+{{- fail (printf "extraPlugins.%s.mode: imageVolume needs Kubernetes 1.33, but this cluster has %s; use initContainer" $name $root.Capabilities.KubeVersion.Version) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Refuses addresses that the host would not start with. */}}
+{{- define "pergola.checkAddresses" -}}
+{{- with .Values.hostConfiguration.pprofAddress }}
+{{- if not (and (regexMatch "^(localhost|127(\\.[0-9]{1,3}){3}|\\[::1\\]):[0-9]{1,5}$" .) (include "pergola.hasPort" .)) }}
+{{- fail (printf "hostConfiguration.pprofAddress: expected a loopback address such as 127.0.0.1:6060, because profiles are not for others to see, but found %q" .) }}
+{{- end }}
+{{- end }}
+{{- with (default dict .Values.hostConfiguration.tracing).endpoint }}
+{{- if not (and (regexMatch "^([^]/@:[]+|\\[[^]/@[]+\\]):[0-9]{1,5}$" .) (include "pergola.hasPort" .)) }}
+{{- fail (printf "hostConfiguration.tracing.endpoint: expected host and port of a collector, such as collector:4317, but found %q" .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Not empty if an address ends in a number that a port can have. */}}
+{{- define "pergola.hasPort" -}}
+{{- if le (regexFind "[0-9]+$" . | float64) 65535.0 }}true{{ end }}
+{{- end }}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func newItemsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "items",
+		Short: "See DeployItems, what they wait for and what has become of them, and ask for something",
+		Long: `See DeployItems, what they wait for and what has become of them, and ask for something.
+
+The commands work with your own kubeconfig and your own rights, as kubectl does, and need no host.`,
+	}
+	cmd.AddCommand(newItemsListCommand(), newItemsShowCommand(), newItemsTreeCommand(), newItemsTraceCommand(), newItemsJournalCommand(),
+		newItemsWaitCommand(), newItemsTriggerCommand(), newItemsAbortCommand(), newItemsForceCommand(), newItemsDiffCommand())
+	return cmd
+}
+
+// asItems gives the errors of a command for items their exit code and what there is to say about rights and definitions.
+func asItems(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failing(withRights(withAdvice(err)))
+}
+
+// clusterFlags say which cluster the DeployItems are in, as the flags of kubectl do.
+type clusterFlags struct {
+	kubeconfig, context, namespace string
+	// targetAccount is the targetServiceAccount of the host, where a command looks at Targets.
+	targetAccount string
+}
+
+func (f *clusterFlags) addTo(flags *pflag.FlagSet) {
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster with the DeployItems; without it $KUBECONFIG, or ~/.kube/config")
+	flags.StringVar(&f.context, "context", "", "context of the kubeconfig to use; without it the current one")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the DeployItems; without it that of the context")
+}
+
+// addTargetsTo adds what a command needs that looks at Targets.
+func (f *clusterFlags) addTargetsTo(flags *pflag.FlagSet) {
+	flags.StringVar(&f.targetAccount, "target-service-account", "", "the targetServiceAccount in the configuration of the host, if it has one")
+}
+
+// userCluster is the cluster with the DeployItems as a user sees it, with the user's own rights.
+type userCluster struct {
+	client.WithWatch
+
+	config *rest.Config
+	// namespace is the one that the user has named, or that of the kubeconfig's context.
+	namespace string
+	// targetAccount is the targetServiceAccount of the host.
+	targetAccount string
+}
+
+// connect does not ask the cluster yet.
+func (f *clusterFlags) connect() (*userCluster, error) {
+	loader := kubeconfigLoader(f.kubeconfig, &clientcmd.ConfigOverrides{
+		CurrentContext: f.context, Context: clientcmdapi.Context{Namespace: f.namespace},
+	})
+	config, err := findCluster(loader)
+	if err != nil {
+		return nil, err
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("find the namespace: %w", err)
+	}
+	config.UserAgent = "pergola-items/" + version
+	config.WarningHandler, config.QPS = rest.NoWarnings{}, -1 // one command has not much to ask
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("register API types: %w", err)
+	}
+	reader, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return &userCluster{WithWatch: reader, config: config, namespace: namespace, targetAccount: f.targetAccount}, nil
+}

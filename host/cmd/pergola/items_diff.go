@@ -1,0 +1,313 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/pergola-deploy/pergola/host/internal/config"
+	"github.com/pergola-deploy/pergola/host/internal/credentials"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/terminal"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// itemDiff compares what a job of an item would deploy with what is there.
+type itemDiff struct {
+	cluster           clusterFlags
+	local             localFlags
+	file              string
+	pluginDir, attach string
+	runDir            string
+	timeout           time.Duration
+}
+
+func newItemsDiffCommand() *cobra.Command {
+	d := &itemDiff{}
+	cmd := &cobra.Command{
+		Use:   "diff (ITEM | -f FILE)",
+		Short: "Show what a job of a DeployItem would change on its target, without changing it",
+		Long: `Show what a job of a DeployItem would change on its target, without changing it.
+
+ITEM is the name of a DeployItem in the cluster. With -f the DeployItem of a file is compared instead, as if it were
+applied: what an item of that name has deployed so far is taken from the cluster. "-f -" reads standard input.
+
+The item, its Target with its secret and its Context are read with your own rights: you need "get" for them, and
+"create" for serviceaccounts/token where a Target names a ServiceAccount. So are the secrets with credentials that the
+Context names, if the plugin asks for them; it does without those that you may not read. The plugin that serves the type of the item
+is started here, as a host does it, and asked; use the plugins and the configuration of the host. It must be able to tell
+what it would change: "pergola plugins list" shows the capability "diff" then. HTTP hooks are not asked, so what they
+would change is not shown.
+
+Each change has a line of its own, and below it what differs:
+
+  + create     - delete     ~ update     ± recreate: delete and create anew
+  = keep: it stays, but is not managed any more     ! fail: the job would fail over it
+
+What Secrets hold is hidden by the plugin, if it was built with the sdk of Pergola. Long differences are cut; "-o yaml"
+and "-o json" have both states of each object as a whole.
+
+The exit code is 0 if nothing would change, 1 if something would, and 2 after an error, or if the job would fail.`,
+		Example: `  pergola items diff my-item -n my-namespace --plugin-dir bin/plugins
+  pergola items diff -f item.yaml --plugin-dir bin/plugins
+  pergola items diff my-item --attach unix:///tmp/hello/plugin.sock -o json`,
+		Args: func(_ *cobra.Command, args []string) error { return oneOfItemAndFile(args, d.file) },
+	}
+	flags := cmd.Flags()
+	output := addOutput(flags, formatYAML)
+	colour := addColour(flags)
+	d.cluster.addTo(flags)
+	d.cluster.addTargetsTo(flags)
+	d.local.addTo(flags)
+	addRunDir(flags, &d.runDir)
+	flags.StringVarP(&d.file, "filename", "f", "", "file with the DeployItem, in YAML or JSON; - for standard input")
+	flags.StringVar(&d.pluginDir, "plugin-dir", defaultPluginDir, "directory with the plugins of the host, which are started for this")
+	addAttach(flags, &d.attach)
+	flags.DurationVar(&d.timeout, "timeout", 5*time.Minute, "how long it may take")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			args = []string{""}
+		}
+		report, err := d.run(cmd, args[0])
+		if err != nil {
+			return failing(err)
+		}
+		if err := report.print(cmd.OutOrStdout(), output.format, colour.Palette(cmd.OutOrStdout())); err != nil {
+			return failing(err)
+		}
+		return report.verdict()
+	}
+	return cmd
+}
+
+// oneOfItemAndFile wants one argument, or -f.
+func oneOfItemAndFile(args []string, file string) error {
+	switch {
+	case file == "" && len(args) != 1:
+		return fmt.Errorf("expected the name of one DeployItem, or a file with -f, but found %d arguments", len(args))
+	case file != "" && len(args) > 0:
+		return fmt.Errorf("expected the name of a DeployItem or a file with -f, but found both %q and %q", args[0], file)
+	case file == "" && args[0] == "":
+		return errors.New("the name of the DeployItem is empty")
+	default:
+		return nil
+	}
+}
+
+// run asks the plugin.
+func (d *itemDiff) run(cmd *cobra.Command, name string) (_ *diffReport, err error) {
+	ctx, cancel := context.WithTimeoutCause(cmd.Context(), d.timeout, fmt.Errorf("it has taken longer than %s, which --timeout allows", d.timeout))
+	defer cancel()
+	defer func() {
+		if cause := context.Cause(ctx); errors.Is(err, context.DeadlineExceeded) && cause != nil {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
+	}()
+	cluster, err := d.cluster.connect()
+	if err != nil {
+		return nil, err
+	}
+	settings, err := d.local.settings()
+	if err != nil {
+		return nil, err
+	}
+	cluster.targetAccount = cmp.Or(cluster.targetAccount, settings.TargetServiceAccount)
+	options, err := d.options(settings, cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	item, err := d.item(ctx, cluster, name, cmd.InOrStdin())
+	if err != nil {
+		return nil, withRights(withAdvice(err))
+	}
+	resolver := cluster.resolver()
+	call, err := callFor(ctx, resolver, item)
+	if err != nil {
+		return nil, withRights(withAdvice(err))
+	}
+	plugins, err := startPlugins(ctx, d.runDir, options)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, plugins.close()) }()
+	if err := plugins.settled(ctx); err != nil {
+		return nil, err
+	}
+	p, err := theOneFor(plugins.Set, item.Spec.Type)
+	if err != nil {
+		return nil, err
+	}
+	if p.Info().Capabilities.ContextCredentials {
+		if call.Credentials, err = credentials.Resolve(ctx, resolver, call.Context); err != nil {
+			return nil, err
+		}
+	}
+	found, err := p.Diff(ctx, *call)
+	if err != nil {
+		return nil, fmt.Errorf("ask the plugin %q: %w", p.Name(), err)
+	}
+	if len(found.Errors) > 0 {
+		return nil, refusal(p.Name(), found.Errors)
+	}
+	return newDiffReport(item, found.Changes), nil
+}
+
+// withRights adds to a refusal of the API server whose rights are meant.
+func withRights(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w; this is done with your own rights, not with those of the host", err)
+	}
+	return err
+}
+
+// refusal is the error of a plugin that could not compare.
+func refusal(name string, reasons []plugin.Error) error {
+	errs := make([]error, 0, len(reasons))
+	for _, reason := range reasons {
+		errs = append(errs, fmt.Errorf("plugin %q: %s", name, terminal.Printable(failureText(reason))))
+	}
+	return errors.Join(errs...)
+}
+
+// options are those for the plugins.
+func (d *itemDiff) options(settings *config.HostConfiguration, stderr io.Writer) (plugin.Options, error) {
+	options, err := pluginOptions(settings, d.local.log(stderr), 0)
+	if d.attach != "" {
+		options.Attach, options.Verification = []string{d.attach}, plugin.Verification{} // which is about files
+		return options, err
+	}
+	if _, missing := os.Stat(d.pluginDir); missing != nil {
+		return plugin.Options{}, fmt.Errorf("find the plugins: %w; say with --plugin-dir where those of the host are", missing)
+	}
+	options.Dir = d.pluginDir
+	return options, err
+}
+
+// item returns the item to compare, as it is or would be in the cluster.
+func (d *itemDiff) item(ctx context.Context, cluster *userCluster, name string, stdin io.Reader) (*v1alpha1.DeployItem, error) {
+	if d.file == "" {
+		return cluster.stayingItem(ctx, name)
+	}
+	item, err := d.fromFile(stdin)
+	if err != nil {
+		return nil, err
+	}
+	if d.cluster.namespace != "" && item.Namespace != "" && item.Namespace != d.cluster.namespace {
+		return nil, fmt.Errorf("the DeployItem of the file is in the namespace %q, but -n says %q", item.Namespace, d.cluster.namespace)
+	}
+	cluster.namespace = cmp.Or(item.Namespace, cluster.namespace)
+	existing, err := cluster.stayingItem(ctx, item.Name)
+	if none := (*noItemError)(nil); errors.As(err, &none) {
+		item.Status = v1alpha1.DeployItemStatus{}
+		complete(item, cluster.namespace)
+		return item, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return applied(existing, item), nil
+}
+
+// applied is an item after another one was applied to it.
+func applied(existing, file *v1alpha1.DeployItem) *v1alpha1.DeployItem {
+	item := existing.DeepCopy()
+	item.Spec = file.Spec
+	item.Labels, item.Annotations = merged(item.Labels, file.Labels), merged(item.Annotations, file.Annotations)
+	return item
+}
+
+func merged(below, above map[string]string) map[string]string {
+	if len(above) == 0 {
+		return below
+	}
+	all := map[string]string{}
+	maps.Copy(all, below)
+	maps.Copy(all, above)
+	return all
+}
+
+func (d *itemDiff) fromFile(stdin io.Reader) (*v1alpha1.DeployItem, error) {
+	text, err := []byte(nil), error(nil)
+	path := d.file
+	if path == "-" {
+		path = "standard input"
+		text, err = io.ReadAll(stdin)
+	} else {
+		text, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read DeployItem: %w", err)
+	}
+	return decodeItem(path, text)
+}
+
+// stayingItem reads an item that is not being deleted.
+func (c *userCluster) stayingItem(ctx context.Context, name string) (*v1alpha1.DeployItem, error) {
+	item, err := c.deployItem(ctx, name)
+	if err == nil && item.DeletionTimestamp != nil {
+		return nil, fmt.Errorf("the DeployItem %q is being deleted, with what it has deployed; no job will change anything else", c.namespace+"/"+name)
+	}
+	return item, err
+}
+
+// resolver resolves with the user's own rights, and by the rules of a host. A missing Context "default" is an empty one: Landscaper would
+// create it, and a host without Landscaper does the same.
+func (c *userCluster) resolver() *target.Resolver {
+	return target.NewResolver(c, c, target.WithDefaultContext(), target.WithServiceAccount(c.targetAccount),
+		target.WithTokens(&target.ClientTokenRequester{Client: c}, c.config))
+}
+
+// callFor resolves what any plugin needs to know.
+func callFor(ctx context.Context, resolver *target.Resolver, item *v1alpha1.DeployItem) (*plugin.Call, error) {
+	resolved, targetErr := resolver.Target(ctx, item)
+	itemContext, contextErr := resolver.Context(ctx, item)
+	if err := errors.Join(targetErr, contextErr); err != nil {
+		return nil, err
+	}
+	item = item.DeepCopy()
+	item.Status.JobID = uuid.NewString() // that of the job which is not there yet
+	return &plugin.Call{DeployItem: item, Target: resolved, Context: itemContext}, nil
+}
+
+// theOneFor returns the plugin that serves a type, if it can compare.
+func theOneFor(plugins *plugin.Set, itemType v1alpha1.DeployItemType) (*plugin.Plugin, error) {
+	if p := plugins.For(itemType); p != nil {
+		if info := p.Info(); !info.Capabilities.Diff {
+			return nil, fmt.Errorf("the plugin %q %s serves the type %q, but cannot tell what a job would change: it lacks the capability diff", info.Name, info.Version, itemType)
+		}
+		return p, nil
+	}
+	errs := []error{fmt.Errorf("no plugin serves the type %q; say with --plugin-dir or --attach where the plugins of the host are", itemType)}
+	for _, s := range plugins.Status() {
+		if s.Problem != nil {
+			errs = append(errs, fmt.Errorf("plugin %s: %w", s.File, s.Problem))
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// print prints a report.
+func (r *diffReport) print(out io.Writer, as format, palette terminal.Palette) error {
+	switch as {
+	case formatJSON:
+		return printJSON(out, r)
+	case formatYAML:
+		return printYAML(out, r)
+	default:
+		text, err := r.text(palette)
+		if err != nil {
+			return err
+		}
+		return printText(out, text)
+	}
+}

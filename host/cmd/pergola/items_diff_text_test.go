@@ -1,0 +1,176 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/pergola-deploy/pergola/host/internal/terminal"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func reportOf(changes ...sdk.Change) *diffReport {
+	item := &v1alpha1.DeployItem{}
+	item.Namespace, item.Name = "shop", "web"
+	return newDiffReport(item, changes)
+}
+
+// everyAction has a change of each kind.
+func everyAction() *diffReport {
+	return reportOf(
+		sdk.Change{Object: "Namespace shop", Action: sdk.ActionCreate, After: json.RawMessage(`{"kind":"Namespace","metadata":{"name":"shop"}}`)},
+		sdk.Change{
+			Object: "ConfigMap shop/settings", Action: sdk.ActionUpdate,
+			Before: json.RawMessage(`{"apiVersion":"v1","data":{"a":"1","b":"2","c":"3","d":"4","colour":"green","n":9007199254740993,"text":"one\ntwo\n"},"kind":"ConfigMap"}`),
+			After:  json.RawMessage(`{"apiVersion":"v1","data":{"a":"0","b":"2","c":"3","d":"4","colour":"green","n":9007199254740995,"text":"one\nthree\n"},"kind":"ConfigMap"}`),
+		},
+		sdk.Change{
+			Object: "Job shop/migrate", Action: sdk.ActionRecreate, Note: "spec.template is immutable",
+			Before: json.RawMessage(`{"spec":{"template":1}}`), After: json.RawMessage(`{"spec":{"template":2}}`),
+		},
+		sdk.Change{Object: "Secret shop/old", Action: sdk.ActionDelete, Before: json.RawMessage(`{"data":{"password":"(hidden)"}}`)},
+		sdk.Change{Object: "PersistentVolumeClaim shop/data", Action: sdk.ActionKeep, Before: json.RawMessage(`{"a":1}`)},
+		sdk.Change{Object: "Deployment shop/web", Action: sdk.ActionFail, Note: "spec.selector: is immutable\nset recreate: true\x1b[31m"},
+		sdk.Change{Object: "Secret shop/same", Action: sdk.ActionUpdate, Note: "what differs is hidden", Before: json.RawMessage(`{"a":1}`), After: json.RawMessage(`{"a":1}`)},
+	)
+}
+
+func TestDiffText(t *testing.T) {
+	t.Parallel()
+	for name, colour := range map[string]terminal.When{"diff.golden.txt": terminal.Never, "diff-colour.golden.txt": terminal.Always} {
+		text, err := everyAction().text(colour.Palette(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		expectGolden(t, name, text)
+	}
+	for name, as := range map[string]format{"diff.golden.json": formatJSON, "diff.golden.yaml": formatYAML} {
+		var out strings.Builder
+		if err := everyAction().print(&out, as, terminal.Palette{}); err != nil {
+			t.Fatal(err)
+		}
+		expectGolden(t, name, out.String())
+	}
+}
+
+func TestDiffSummary(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		reason  string
+		changes []sdk.Change
+		want    string
+		code    int
+	}{
+		{reason: "nothing", want: "Nothing to change."},
+		{reason: "the usual ones are always told", changes: []sdk.Change{{Action: sdk.ActionUpdate}}, want: "0 to create, 1 to update, 0 to delete.", code: 1},
+		{reason: "what is kept is given up", changes: []sdk.Change{{Action: sdk.ActionKeep}}, want: "0 to create, 0 to update, 0 to delete, 1 to keep.", code: 1},
+		{
+			reason: "a job that fails is an error", changes: []sdk.Change{{Action: sdk.ActionCreate}, {Action: sdk.ActionFail}},
+			want: "1 to create, 0 to update, 0 to delete, 1 to fail.", code: 2,
+		},
+	} {
+		r := reportOf(tc.changes...)
+		if diff := cmp.Diff(tc.want, r.summary()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+		}
+		if got := codeOf(r.verdict()); got != tc.code {
+			t.Errorf("%s: expected the exit code %d, but found %d", tc.reason, tc.code, got)
+		}
+	}
+}
+
+func codeOf(err error) int {
+	var exit *exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.code
+	default:
+		return 1
+	}
+}
+
+func TestLongDiffs(t *testing.T) {
+	t.Parallel()
+	list := func(n int) json.RawMessage { return json.RawMessage(`{"a":[1` + strings.Repeat(",1", n-1) + `]}`) }
+	for _, tc := range []struct {
+		reason string
+		size   int
+		lines  int
+		want   string
+	}{
+		{"as long as is shown", maxDiffLines - 2, maxDiffLines + 2, "1 to create"},
+		{"longer", maxDiffLines + 8, maxDiffLines + 3, "… and 10 more lines; -o yaml has all of it"},
+		{"too large to compare", maxDiffBytes, 3, "too large to compare line by line, with 2097159 bytes; -o yaml has both states"},
+	} {
+		text, err := reportOf(sdk.Change{Object: "a", Action: sdk.ActionCreate, After: list(tc.size)}).text(terminal.Palette{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(text, "\n"); got != tc.lines || !strings.Contains(text, tc.want) {
+			t.Errorf("%s: expected %d lines with %q, but found %d: %.2000s", tc.reason, tc.lines, tc.want, got, text)
+		}
+	}
+}
+
+// Whatever the states of an object are, the lines of a diff are those of the one, and those of the other; and the terminal gets nothing
+// but text.
+func TestDiffIsOfBothStates(t *testing.T) {
+	t.Parallel()
+	state := rapid.Custom(func(t *rapid.T) json.RawMessage {
+		values := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g"}), rapid.String(), 0, 7).Draw(t, "values")
+		raw, err := json.Marshal(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		c := diffChange{Object: rapid.String().Draw(t, "object"), Action: sdk.ActionUpdate, Note: rapid.String().Draw(t, "note")}
+		c.Before, c.After = state.Draw(t, "before"), state.Draw(t, "after")
+		lines, err := c.lines()
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := yamlLines(c.Before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := yamlLines(c.After)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Join(before, "\n") == strings.Join(after, "\n") && len(lines) > 0 {
+			t.Fatalf("nothing differs, but found %q", lines)
+		}
+		if extra := count(lines, "+") - count(lines, "-"); extra != len(after)-len(before) {
+			t.Fatalf("%d lines have become %d, but the diff adds %d: %q", len(before), len(after), extra, lines)
+		}
+		text, err := (&diffReport{Changes: []diffChange{c}}).text(terminal.Palette{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range text {
+			if r != '\n' && !unicode.IsPrint(r) {
+				t.Fatalf("%q is in %q", r, text)
+			}
+		}
+	})
+}
+
+func count(lines []string, mark string) int {
+	n := 0
+	for _, line := range lines {
+		if strings.HasPrefix(line, mark) {
+			n++
+		}
+	}
+	return n
+}

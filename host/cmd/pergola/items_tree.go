@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/inspect"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// readers is how many objects are read at once.
+const readers = 8
+
+func newItemsTreeCommand() *cobra.Command {
+	cluster := &clusterFlags{}
+	cmd := &cobra.Command{
+		Use:   "tree ITEM",
+		Short: "Show what a DeployItem has deployed, how far each object is, and why",
+		Long: `Show what a DeployItem has deployed, how far each object is, and why.
+
+The objects are those that the deployer keeps in the status of the item: manifests, the objects of a chart, the Pod of
+a container. They are read from the Target of the item with its credentials, which you must be allowed to read, as for
+"pergola items diff". Below Deployments and the like are the ReplicaSets, Jobs and Pods that belong to them.
+
+An object is Ready, InProgress, Failed or Terminating by the rules of kstatus, or Missing, or Gone after it has done
+what it was for. What cannot be read is Unknown, with the reason. Of Secrets nothing but the metadata is read.`,
+		Example: `  pergola items tree my-item -n my-namespace
+  pergola items tree my-item --color always | less -R`,
+		Args: arguments(1, 1),
+	}
+	flags := cmd.Flags()
+	output := addOutput(flags, formatYAML)
+	colour := addColour(flags)
+	cluster.addTo(flags)
+	cluster.addTargetsTo(flags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := cluster.connect()
+		if err != nil {
+			return asItems(err)
+		}
+		item, err := c.deployItem(cmd.Context(), args[0])
+		if err != nil {
+			return asItems(err)
+		}
+		root := c.tree(cmd.Context(), item)
+		out := cmd.OutOrStdout()
+		switch output.format {
+		case formatJSON:
+			return asItems(printJSON(out, root))
+		case formatYAML:
+			return asItems(printYAML(out, root))
+		default:
+			return asItems(printText(out, root.Text(colour.Palette(out))))
+		}
+	}
+	return cmd
+}
+
+// tree reads the tree of an item. What cannot be read is in it, with the reason.
+func (c *userCluster) tree(ctx context.Context, item *v1alpha1.DeployItem) *inspect.Node {
+	objects, ok := inspect.ManagedObjects(item)
+	if !ok {
+		return inspect.Root(item, errors.New("its deployer keeps none in the status of the item"))
+	}
+	target, err := c.targetOf(ctx, item, objects)
+	if err != nil {
+		return inspect.Root(item, err)
+	}
+	root := inspect.Root(item, nil)
+	root.Children = make([]*inspect.Node, len(objects))
+	var group errgroup.Group
+	group.SetLimit(readers)
+	for i, m := range objects {
+		group.Go(func() error {
+			from := target
+			if m.OnHost {
+				from = c
+			}
+			root.Children[i] = readNode(ctx, from, m)
+			return nil
+		})
+	}
+	_ = group.Wait() // what goes wrong is in the nodes
+	return root
+}
+
+// targetOf returns a reader of the Target of an item; nil if none of its objects is there.
+func (c *userCluster) targetOf(ctx context.Context, item *v1alpha1.DeployItem, objects []inspect.ManagedObject) (client.Reader, error) {
+	there := false
+	for _, m := range objects {
+		there = there || !m.OnHost && m.Gone == ""
+	}
+	if !there {
+		return nil, nil //nolint:nilnil // nothing is to be read
+	}
+	target, err := c.resolver().Target(ctx, item)
+	if err != nil {
+		return nil, withRights(err)
+	}
+	if target == nil {
+		return nil, errors.New("the item has no Target, so that nobody knows where they are")
+	}
+	var content struct {
+		Kubeconfig string `json:"kubeconfig"`
+	}
+	if err := json.Unmarshal([]byte(target.Content), &content); err != nil || target.Target.Spec.Type != v1alpha1.KubernetesClusterTargetType {
+		return nil, fmt.Errorf("the Target %q is of type %s, and objects can be read from a %s only", target.Target.Name, target.Target.Spec.Type, v1alpha1.KubernetesClusterTargetType)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(content.Kubeconfig))
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig of the Target %q: %w", target.Target.Name, err)
+	}
+	config.QPS, config.UserAgent, config.WarningHandler = -1, c.config.UserAgent, rest.NoWarnings{}
+	reader, err := client.New(config, client.Options{Scheme: runtime.NewScheme()})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the Target %q: %w", target.Target.Name, err)
+	}
+	return reader, nil
+}
+
+// readNode reads an object and those below it.
+func readNode(ctx context.Context, from client.Reader, m inspect.ManagedObject) *inspect.Node {
+	if m.Gone != "" {
+		return inspect.NodeOf(m, nil, nil)
+	}
+	object, err := fetch(ctx, from, schema.FromAPIVersionAndKind(m.APIVersion, m.Kind), client.ObjectKey{Namespace: m.Namespace, Name: m.Name})
+	node := inspect.NodeOf(m, object, err)
+	if err == nil {
+		node.Children = readChildren(ctx, from, object)
+	}
+	return node
+}
+
+// fetch reads an object; of a Secret the metadata alone.
+func fetch(ctx context.Context, from client.Reader, kind schema.GroupVersionKind, key client.ObjectKey) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	if kind.GroupKind() != (schema.GroupKind{Kind: "Secret"}) {
+		return object, from.Get(ctx, key, object)
+	}
+	metadata := &metav1.PartialObjectMetadata{}
+	metadata.SetGroupVersionKind(kind)
+	if err := from.Get(ctx, key, metadata); err != nil {
+		return nil, err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(metadata)
+	if err != nil {
+		return nil, fmt.Errorf("read metadata: %w", err)
+	}
+	object.Object = content
+	object.SetGroupVersionKind(kind)
+	return object, nil
+}
+
+// readChildren reads what is below an object.
+func readChildren(ctx context.Context, from client.Reader, object *unstructured.Unstructured) []*inspect.Node {
+	kind, selector, ok := inspect.Below(object)
+	if !ok {
+		return nil
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err := from.List(ctx, list, client.InNamespace(object.GetNamespace()), client.MatchingLabelsSelector{Selector: selector})
+	if err != nil {
+		return []*inspect.Node{inspect.Unlisted(kind, err)}
+	}
+	var nodes []*inspect.Node
+	for _, child := range inspect.Children(object, list.Items) {
+		node := inspect.ChildOf(child)
+		node.Children = readChildren(ctx, from, child)
+		nodes = append(nodes, node)
+	}
+	return nodes
+}

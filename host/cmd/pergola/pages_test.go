@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// TestCommandsOfThePages: each command that a page shows is there, with its flags. What it does is tested elsewhere.
+func TestCommandsOfThePages(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(testenv.Root(), "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := regexp.MustCompile("(?ms)^```(?:sh|text)\n(.*?)^```$|`([^`\n]+)`")
+	command := regexp.MustCompile(`(?m)(?:^|[ /(])pergola ((?:host|items|plugins|crds|config|completion)\b[^|#>;)\n]*)`)
+	seen := 0
+	for _, path := range append(pages, filepath.Join(testenv.Root(), "README.md"), filepath.Join(testenv.Root(), "SECURITY.md")) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, shown := range code.FindAllStringSubmatch(string(text), -1) {
+			for _, found := range command.FindAllStringSubmatch(shown[1]+shown[2], -1) {
+				seen++
+				words := strings.Fields(strings.ReplaceAll(found[1], `"`, ""))
+				if problem := misspelt(words); problem != "" {
+					t.Errorf("%s: pergola %s: %s", filepath.Base(path), found[1], problem)
+				}
+			}
+		}
+	}
+	if seen < 100 {
+		t.Errorf("expected more commands than %d", seen)
+	}
+}
+
+// misspelt says what is wrong with the words of a command line before it does anything; "" if nothing is.
+func misspelt(words []string) string {
+	cmd, rest, err := newCommand(ownName).Find(words)
+	if err != nil {
+		return err.Error()
+	}
+	if cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && rest[0] != "…" {
+		return "there is no command " + rest[0]
+	}
+	// Prose may name a flag without its value.
+	if err := cmd.ParseFlags(append(rest, "…")); err != nil && !errors.Is(err, pflag.ErrHelp) {
+		return err.Error()
+	}
+	return ""
+}

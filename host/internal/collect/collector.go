@@ -1,0 +1,231 @@
+// Package collect has plugins remove what they keep for deploy items that are gone, and for jobs that are over.
+//
+// A plugin may keep something outside of the targets of its items, which Delete removes. An item can go without Delete, and a job can end
+// without a word of the plugin; then nobody else would ever remove it.
+//
+// Nothing is concluded from a cache, which may be behind: an item is gone when the API server says so, or has another one of its name. A UID
+// never comes back, so that this stays true. A job is over when the API server says of its item that no job is under way: the plugin cannot be
+// at work for one that the item had before. So nothing is taken from a job that is under way, nor from one that comes while the plugin is told,
+// which is another one.
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const (
+	// settleTime comes between what may have left something behind and the question: more of it often follows, and a call that was under way
+	// for an item comes to its end.
+	settleTime = time.Second
+	// minRetry and maxRetry bound the growing pause after a round that has failed, or has found something: what is removed may take its time.
+	minRetry = 2 * time.Second
+	maxRetry = 10 * time.Minute
+	// workers is how many plugins are asked at the same time.
+	workers = 4
+	// jitter is the part of the interval by which it is longer or shorter, so that many hosts of one cluster do not ask together.
+	jitter = 0.1
+)
+
+// Plugin is one that collects; see plugin.Plugin.
+type Plugin interface {
+	Name() string
+	Info() plugin.Info
+	Holdings(ctx context.Context) ([]sdk.Holding, error)
+	Collect(ctx context.Context, holdings []sdk.Holding) error
+}
+
+// Options are the settings of a Collector. All are required.
+type Options struct {
+	// Cache has the watch of the metadata of deploy items.
+	Cache cache.Cache
+	// Live reads deploy items without a cache.
+	Live client.Reader
+	// NewMetadata returns an empty object for metadata-only access to deploy items.
+	NewMetadata func() *metav1.PartialObjectMetadata
+	// Plugins are those that collect. Whether they are running at the moment is another matter.
+	Plugins func() []Plugin
+	// Elected tells whether this replica is the one that has a plugin collect.
+	Elected func(plugin string) bool
+	// Interval is how often each plugin is asked, whatever happens.
+	Interval time.Duration
+	Clock    clock.WithTicker
+	// Random returns numbers from [0, 1).
+	Random func() float64
+	Log    *slog.Logger
+}
+
+// Collector asks plugins what they keep, and tells them what of it nobody needs any more: soon after one of their items has gone or a job has
+// ended without them, and now and then. It may be used concurrently.
+type Collector struct {
+	Options
+
+	// due is signalled when there is something in asked.
+	due chan struct{}
+
+	mu    sync.Mutex
+	asked map[string]bool  // names of plugins
+	busy  map[string]items // by the names of plugins; see round
+}
+
+var (
+	_ manager.Runnable               = (*Collector)(nil)
+	_ manager.LeaderElectionRunnable = (*Collector)(nil)
+)
+
+// New returns a Collector, which does nothing before its Start.
+func New(o Options) *Collector {
+	return &Collector{Options: o, due: make(chan struct{}, 1), asked: map[string]bool{}, busy: map[string]items{}}
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: the election is for each plugin.
+func (c *Collector) NeedLeaderElection() bool { return false }
+
+// JobEnded tells that a job has ended without a word of its plugin, so that something may be left of it. It does not block.
+func (c *Collector) JobEnded(plugin string) { c.ask(plugin) }
+
+// LookAgain has all plugins asked soon: this replica may just have been elected, or there may be another plugin. It does not block.
+func (c *Collector) LookAgain() {
+	for _, p := range c.Plugins() {
+		c.ask(p.Name())
+	}
+}
+
+func (c *Collector) ask(plugin string) {
+	c.mu.Lock()
+	c.asked[plugin] = true
+	c.mu.Unlock()
+	select {
+	case c.due <- struct{}{}:
+	default: // it is signalled already
+	}
+}
+
+func (c *Collector) takeAsked() map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	asked := c.asked
+	c.asked = map[string]bool{}
+	return asked
+}
+
+type queue = workqueue.TypedRateLimitingInterface[string]
+
+// Start collects until ctx ends. It blocks until then.
+func (c *Collector) Start(ctx context.Context) error {
+	informer, err := c.Cache.GetInformer(ctx, c.NewMetadata())
+	if err != nil {
+		return fmt.Errorf("watch deploy items: %w", err)
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: c.deleted})
+	if err != nil {
+		return fmt.Errorf("watch deploy items: %w", err)
+	}
+	plugins := workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry), workqueue.TypedRateLimitingQueueConfig[string]{Clock: c.Clock})
+	var working sync.WaitGroup
+	for range workers {
+		working.Go(func() {
+			for c.next(ctx, plugins) {
+			}
+		})
+	}
+	c.schedule(ctx, plugins)
+	plugins.ShutDown()
+	working.Wait()
+	if err := informer.RemoveEventHandler(registration); err != nil {
+		return fmt.Errorf("end the watch of deploy items: %w", err)
+	}
+	return nil
+}
+
+// deleted asks those that may have served an item that is gone: all, if its metadata does not say of which type it was.
+func (c *Collector) deleted(object any) {
+	if unknown, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = unknown.Obj
+	}
+	meta, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return
+	}
+	itemType := v1alpha1.DeployItemType(meta.Annotations[v1alpha1.DeployerTypeAnnotation])
+	for _, p := range c.Plugins() {
+		if itemType == "" || slices.Contains(p.Info().Types, itemType) {
+			c.ask(p.Name())
+		}
+	}
+}
+
+// schedule puts plugins into the queue when it is time to ask them, until ctx ends.
+func (c *Collector) schedule(ctx context.Context, plugins queue) {
+	c.LookAgain()
+	timer := c.Clock.NewTimer(c.pause())
+	defer func() { timer.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.due:
+			for name := range c.takeAsked() {
+				plugins.AddAfter(name, settleTime)
+			}
+		case <-timer.C():
+			for _, p := range c.Plugins() {
+				plugins.Add(p.Name())
+			}
+			timer.Reset(c.pause())
+		}
+	}
+}
+
+// pause is the time until all are asked again.
+func (c *Collector) pause() time.Duration {
+	return time.Duration(float64(c.Interval) * (1 - jitter + 2*jitter*c.Random()))
+}
+
+// next asks the next plugin; false when the queue is shut down.
+func (c *Collector) next(ctx context.Context, plugins queue) bool {
+	name, shutdown := plugins.Get()
+	if shutdown {
+		return false
+	}
+	defer plugins.Done(name)
+	all := c.Plugins()
+	i := slices.IndexFunc(all, func(p Plugin) bool { return p.Name() == name })
+	if i < 0 || !c.Elected(name) {
+		c.remember(name, nil)
+		plugins.Forget(name)
+		return true
+	}
+	again, err := c.collect(ctx, all[i])
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case errors.Is(err, plugin.ErrNotRunning):
+		c.Log.Debug("a plugin that is not running is asked later what nobody needs any more", "plugin", name)
+	default:
+		c.Log.Warn("what a plugin keeps and nobody needs any more may still be there; it is tried again", "plugin", name, "error", err.Error())
+	}
+	if again || err != nil {
+		plugins.AddRateLimited(name)
+		return true
+	}
+	plugins.Forget(name)
+	return true
+}

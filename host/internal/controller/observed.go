@@ -1,0 +1,154 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/httphook"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/observe"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// observe says which job what is told from now on belongs to.
+func (j *job) observe(ctx context.Context) {
+	observe.SetJob(ctx, observe.Job{
+		Plugin: j.name, Item: keyOf(j.item), UID: j.item.UID, ID: j.item.Status.JobID, Operation: string(j.operation()),
+	})
+}
+
+// takeLock takes the item's lock.
+func (j *job) takeLock(ctx context.Context) (err error) {
+	key := j.lockKey(j.item)
+	if _, none := j.locks.(lock.Off); none || j.locks.Holds(key) { // it takes no time
+		j.lock, err = j.locks.Acquire(ctx, key)
+		return err
+	}
+	ctx, end := observe.Begin(ctx, observe.Work{Of: observe.KindLock})
+	j.lock, err = j.locks.Acquire(ctx, key)
+	switch {
+	case err == nil:
+		end(observe.ResultDone)
+	case errors.Is(err, lock.ErrHeld):
+		end(observe.ResultConflict)
+	default:
+		end(observe.ResultError)
+	}
+	return err
+}
+
+// inLineSince is since when the job, which was picked up for that, waits for its turn; zero if it does not.
+func (j *job) inLineSince() time.Time {
+	times := j.item.Status.TransitionTimes
+	switch {
+	case !j.inLine():
+		return time.Time{}
+	case j.queued.IsZero() && times != nil && times.InitTime != nil:
+		return times.InitTime.Time
+	default:
+		return j.queued
+	}
+}
+
+// tellPickedUp tells that the job was picked up, or that its turn has come if it was in line since a time.
+func (j *job) tellPickedUp(ctx context.Context, inLineSince time.Time) {
+	now, queued := j.clock.Now(), contract.IsQueued(j.item)
+	j.observe(ctx)
+	if inLineSince.IsZero() {
+		observe.Tell(ctx, observe.PickedUp{Triggered: triggered(j.item), Queued: queued})
+	} else {
+		observe.Tell(ctx, observe.Turn{Waited: max(0, now.Sub(inLineSince))})
+	}
+	j.queued, j.began = time.Time{}, now
+	if queued {
+		j.queued, j.began = now, time.Time{}
+	}
+}
+
+// tellEnded tells that the job has ended in a phase.
+func (j *job) tellEnded(ctx context.Context, phase v1alpha1.DeployItemPhase) {
+	e := observe.Ended{Phase: phase, Triggered: triggered(j.item), PickedUp: j.began}
+	if times := j.item.Status.TransitionTimes; e.PickedUp.IsZero() && times != nil && times.InitTime != nil {
+		e.PickedUp = times.InitTime.Time
+	}
+	if last := j.item.Status.LastError; last != nil && phase != v1alpha1.DeployItemPhaseSucceeded {
+		e.Error = &observe.Error{Codes: last.Codes, Reason: last.Reason, Text: last.Message}
+	}
+	observe.Tell(ctx, e)
+}
+
+// triggered is when an item's job was set; zero if nobody has said.
+func triggered(item *v1alpha1.DeployItem) time.Time {
+	if set := item.Status.JobIDGenerationTime; set != nil {
+		return set.Time
+	}
+	return time.Time{}
+}
+
+// callPlugin calls the plugin for an operation.
+func (j *job) callPlugin(ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+	ctx, end := observe.Begin(ctx, observe.Work{Of: observe.KindCall, Name: string(operation), By: j.name})
+	outcome, err := j.plugin.Call(ctx, operation, c, o)
+	switch {
+	case err != nil:
+		end(plugin.ResultOf(ctx, err))
+	case outcome.Succeeded != nil:
+		end(observe.ResultDone)
+	case outcome.InProgress != nil:
+		end(observe.ResultInProgress)
+	default:
+		end(observe.ResultFailed)
+	}
+	return outcome, err
+}
+
+// render asks the plugin for the desired objects.
+func (j *job) render(ctx context.Context, c plugin.Call) (*plugin.Rendered, error) {
+	ctx, end := observe.Begin(ctx, observe.Work{Of: observe.KindCall, Name: "Render", By: j.name})
+	rendered, err := j.plugin.Render(ctx, c)
+	switch {
+	case err != nil:
+		end(plugin.ResultOf(ctx, err))
+	case len(rendered.Errors) > 0:
+		end(observe.ResultFailed)
+	default:
+		end(observe.ResultDone)
+	}
+	return rendered, err
+}
+
+// beginHTTPHook begins a call of an HTTP hook.
+func beginHTTPHook(ctx context.Context, h *httphook.Hook, phase v1alpha1.HookCapability) (_ context.Context, end func(error)) {
+	ctx, done := observe.Begin(ctx, observe.Work{Of: observe.KindHTTPHook, Name: string(phase), By: h.Registration()})
+	return ctx, func(err error) {
+		switch {
+		case err == nil:
+			done(observe.ResultDone)
+		case ctx.Err() != nil:
+			done(observe.ResultCanceled)
+		default:
+			done(observe.ResultFailed)
+		}
+	}
+}
+
+// steps tells what a plugin says of its progress: each step, and what changes within one at most once in a stepInterval.
+type steps struct {
+	tell func(observe.Event)
+	now  func() time.Time
+
+	last observe.Progress
+	at   time.Time
+}
+
+func (s *steps) add(step, message string) {
+	now, progress := s.now(), observe.Progress{Step: step, Text: message}
+	if progress == s.last || step == s.last.Step && now.Sub(s.at) < stepInterval {
+		return
+	}
+	s.last, s.at = progress, now
+	s.tell(progress)
+}

@@ -1,0 +1,201 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func drifted(message string) []sdk.Condition {
+	return []sdk.Condition{{Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired", Message: message}}
+}
+
+func conditionNamed(item *v1alpha1.DeployItem, conditionType v1alpha1.ConditionType) *v1alpha1.Condition {
+	for _, c := range item.Status.Conditions {
+		if c.Type == conditionType {
+			return &c
+		}
+	}
+	return nil
+}
+
+// newClusterTarget creates a Target of a Kubernetes cluster with this content.
+func newClusterTarget(t *testing.T, namespace, name, content string) {
+	t.Helper()
+	create(t, &v1alpha1.Target{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Spec:       v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType, Configuration: &runtime.RawExtension{Raw: []byte(content)}},
+	})
+}
+
+// What a plugin reports is written together with the outcome, whatever that is, and in the same write.
+func TestConditionsWithEachOutcome(t *testing.T) {
+	for _, tc := range []struct {
+		name, reason string
+		outcome      plugin.Outcome
+		phase        v1alpha1.DeployItemPhase
+	}{
+		{"success", "the job is done", plugin.Outcome{Succeeded: &plugin.Succeeded{}}, v1alpha1.DeployItemPhaseSucceeded},
+		{
+			"final error", "the job has failed",
+			plugin.Outcome{Errors: []plugin.Error{{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Reason: "R", Message: "m"}}}, v1alpha1.DeployItemPhaseFailed,
+		},
+		{"error", "the job is tried again", plugin.Outcome{Errors: []plugin.Error{{Reason: "R", Message: "m"}}}, v1alpha1.DeployItemPhaseProgressing},
+		{"waiting", "the job goes on", plugin.Outcome{InProgress: &plugin.InProgress{WaitingFor: "a pod"}}, v1alpha1.DeployItemPhaseProgressing},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			writesOfCall := 0
+			var b *bench
+			b = newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
+				writesOfCall = b.n
+				outcome := tc.outcome
+				outcome.Conditions, outcome.ProviderStatus = drifted("spec.replicas"), []byte(providerStatus)
+				return &outcome, nil
+			})
+			b.setJob()
+			b.look(t.Context())
+			item := b.read()
+			c := conditionNamed(item, "Drifted")
+			if c == nil || c.Status != v1alpha1.ConditionTrue || c.Reason != "Repaired" || c.Message != "spec.replicas" || c.LastTransitionTime.IsZero() {
+				t.Errorf("%s: expected the condition, but found %+v", tc.reason, item.Status.Conditions)
+			}
+			if item.Status.Phase != tc.phase || rawStatus(item) != providerStatus || conditionNamed(item, contract.ConditionReady) == nil {
+				t.Errorf("%s: expected phase %s with everything else, but found %s", tc.reason, tc.phase, describe(item))
+			}
+			if writes := b.n - writesOfCall; writes != 1 {
+				t.Errorf("%s: expected one write, but found %d", tc.reason, writes)
+			}
+		})
+	}
+}
+
+// A condition belongs to the item: it outlasts the job and the next one, which need not repeat it, and the same again costs no write.
+func TestConditionsOutlastTheJob(t *testing.T) {
+	outcome := &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Second, WaitingFor: "a pod"}, Conditions: drifted("spec.replicas")}
+	b := newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return outcome, nil })
+	b.setJob()
+	b.clock.Step(b.look(t.Context()))
+	first := conditionNamed(b.read(), "Drifted")
+	if first == nil {
+		t.Fatal("there is no condition")
+	}
+	writes := b.n
+	b.clock.Step(b.look(t.Context()))
+	if b.n != writes {
+		t.Errorf("expected no write for what is there already, but found %d", b.n-writes)
+	}
+	outcome = &plugin.Outcome{Succeeded: &plugin.Succeeded{}}
+	for range 2 {
+		b.clock.Step(time.Minute)
+		item := b.drive()
+		if diff := cmp.Diff(first, conditionNamed(item, "Drifted")); diff != "" || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+			t.Errorf("%s, (-before +after):\n%s", describe(item), diff)
+		}
+		b.setJob()
+	}
+}
+
+func TestConditionsThatAreRefused(t *testing.T) {
+	b := newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
+		outcome := &plugin.Outcome{Succeeded: &plugin.Succeeded{}, ProviderStatus: []byte(providerStatus), Conditions: drifted("spec.replicas")}
+		outcome.Conditions = append(outcome.Conditions, sdk.Condition{Type: contract.ConditionReady, Status: v1alpha1.ConditionTrue, Reason: "R"})
+		return outcome, nil
+	})
+	b.setJob()
+	b.look(t.Context())
+	item := b.read()
+	last := item.Status.LastError
+	if last == nil || last.Reason != "PluginProtocolError" || !strings.Contains(last.Message, "conditions[1].type: Ready is a condition that the host sets itself") {
+		t.Errorf("expected the plugin to be told, but found %s", describe(item))
+	}
+	if conditionNamed(item, "Drifted") != nil || rawStatus(item) != providerStatus {
+		t.Errorf("expected none of the conditions, and the provider status, but found %+v and %q", item.Status.Conditions, rawStatus(item))
+	}
+}
+
+// A plugin gets other Targets of its item's namespace as it gets the item's own, and is refused what it would be refused there.
+func TestPluginResolvesTargets(t *testing.T) {
+	const secret = "t0ps3cret"
+	kubeconfig := func(user string) string {
+		return `{"kubeconfig": {"apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+			"clusters": [{"name": "c", "cluster": {"server": "https://example.org"}}], "users": [{"name": "u", "user": ` + user + `}]}}`
+	}
+	type answer struct {
+		Content string
+		Err     error
+	}
+	answers := map[string]answer{}
+	names := []string{"good", "own", "commands", "missing", "elsewhere", "../own"}
+	b := newBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		for _, name := range names {
+			resolved, err := o.ResolveTarget(ctx, name)
+			a := answer{Err: err}
+			if resolved != nil {
+				a.Content = resolved.Content
+			}
+			answers[name] = a
+		}
+		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+	}, func(item *v1alpha1.DeployItem) { item.Spec.Target = &v1alpha1.ObjectReference{Name: "own"} })
+	newClusterTarget(t, b.item.Namespace, "own", kubeconfig(`{"token": "`+secret+`-own"}`))
+	newClusterTarget(t, b.item.Namespace, "good", kubeconfig(`{"token": "`+secret+`-good"}`))
+	newClusterTarget(t, b.item.Namespace, "commands", kubeconfig(`{"exec": {"command": "`+secret+`"}}`))
+	newClusterTarget(t, newNamespace(t), "elsewhere", kubeconfig(`{"token": "`+secret+`"}`))
+	b.setJob()
+	b.drive()
+
+	for _, name := range []string{"good", "own"} {
+		if a := answers[name]; a.Err != nil || !strings.Contains(a.Content, secret+"-"+name) {
+			t.Errorf("%s: expected its content, but found %q (%v)", name, a.Content, a.Err)
+		}
+	}
+	where, wrong := b.item.Namespace+"/", []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}
+	for name, want := range map[string]plugin.Error{
+		"commands": {
+			Codes: wrong, Reason: "TargetForbidden",
+			Message: `Target "` + where + `commands": users["u"].exec: running commands is not allowed; use a token or client-certificate-data`,
+		},
+		"missing":   {Codes: wrong, Reason: "NoTargetFound", Message: `Target "` + where + `missing": there is no such Target; create it, or correct what names it in the deploy item`},
+		"elsewhere": {Codes: wrong, Reason: "NoTargetFound", Message: `Target "` + where + `elsewhere": there is no such Target; create it, or correct what names it in the deploy item`},
+		"../own":    {Codes: wrong, Reason: "NoTargetFound", Message: `Target "` + where + `../own": no Target can have this name; correct what names it in the deploy item`},
+	} {
+		var got plugin.Error
+		if a := answers[name]; a.Content != "" || !errors.As(a.Err, &got) {
+			t.Errorf("%s: expected a plugin.Error, but found %q (%v)", name, a.Content, a.Err)
+		}
+		want.Operation = operationResolveOther
+		if diff := cmp.Diff(want, got); diff != "" || strings.Contains(got.Message, secret) {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// A plugin that passes the error on ends no deletion for good: its return would let the deletion begin anew at once, again and again, if it
+// were taken for the item's own Target.
+func TestMissingOtherTargetIsNotTheItemsOwn(t *testing.T) {
+	b := newBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		_, err := o.ResolveTarget(ctx, "missing")
+		var problem plugin.Error
+		if !errors.As(err, &problem) {
+			return nil, err
+		}
+		return &plugin.Outcome{Errors: []plugin.Error{problem}}, nil
+	}, func(item *v1alpha1.DeployItem) { item.Finalizers = []string{v1alpha1.Finalizer} })
+	remove(t, b.item)
+	b.setJob()
+	item := b.drive()
+	if item == nil || item.Status.Phase != v1alpha1.DeployItemPhaseDeleteFailed || len(b.calls) != 1 {
+		t.Errorf("expected one call and a failure, but found %d, %s", len(b.calls), describe(item))
+	}
+}

@@ -1,0 +1,120 @@
+package credentials
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// password is part of every secret of these tests, and of nothing else.
+const password = "t0ps3cret"
+
+// secrets is a Reader of Secrets by name, and of errors by name. It counts how often it was asked, and for what is up to date.
+type secrets struct {
+	byName map[string]*corev1.Secret
+	errs   map[string]error
+	// stale are older versions of some, which it returns unless a fresh one is asked for.
+	stale map[string]*corev1.Secret
+
+	asked, fresh int
+}
+
+var _ Reader = (*secrets)(nil)
+
+func (s *secrets) Secret(_ context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
+	s.asked++
+	if fresh {
+		s.fresh++
+	}
+	if name.Namespace != "shop" {
+		return nil, fmt.Errorf("the namespace %q is none of the Context's", name.Namespace)
+	}
+	if err := s.errs[name.Name]; err != nil {
+		return nil, fmt.Errorf("get Secret %q: %w", name, err)
+	}
+	if stale, ok := s.stale[name.Name]; ok && !fresh {
+		return stale, nil
+	}
+	if secret, ok := s.byName[name.Name]; ok {
+		return secret, nil
+	}
+	return nil, fmt.Errorf("get Secret %q: %w", name, apierrors.NewNotFound(corev1.Resource("secrets"), name.Name))
+}
+
+func secretOf(secretType corev1.SecretType, data ...string) *corev1.Secret {
+	secret := &corev1.Secret{Type: secretType, Data: map[string][]byte{}}
+	for i := 0; i < len(data); i += 2 {
+		secret.Data[data[i]] = []byte(data[i+1])
+	}
+	return secret
+}
+
+func dockerSecret(config string) *corev1.Secret {
+	return secretOf(corev1.SecretTypeDockerConfigJson, corev1.DockerConfigJsonKey, config)
+}
+
+func opaque(data ...string) *corev1.Secret { return secretOf(corev1.SecretTypeOpaque, data...) }
+
+// newContext returns the Context shop/default with pull secrets of these names.
+func newContext(pullSecrets ...string) *v1alpha1.Context {
+	lsContext := &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "default"}}
+	for _, name := range pullSecrets {
+		lsContext.RegistryPullSecrets = append(lsContext.RegistryPullSecrets, v1alpha1.LocalObjectReference{Name: name})
+	}
+	return lsContext
+}
+
+// withRepositories adds the configuration of chart repositories.
+func withRepositories(lsContext *v1alpha1.Context, document string) *v1alpha1.Context {
+	lsContext.Configurations = map[string]runtime.RawExtension{ChartRepositoriesKey: {Raw: []byte(document)}, "other": {Raw: []byte(`{}`)}}
+	return lsContext
+}
+
+func marshal(t testing.TB, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// newAuthority returns the certificate of an authority and its key, in PEM.
+func newAuthority(t testing.TB) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := func(blockType string, content []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: content}))
+	}
+	return encode("CERTIFICATE", der), encode("PRIVATE KEY", keyDER)
+}
+
+func base64Of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }

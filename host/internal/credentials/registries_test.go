@@ -1,0 +1,193 @@
+package credentials
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+func TestDockerConfig(t *testing.T) {
+	t.Parallel()
+	const (
+		auth    = `{"username":"me","password":"` + password + `","auth":"` + password + `"}`
+		auths   = `{"r.example.org":` + auth + `}`
+		want    = `{"auths":` + auths + `}`
+		current = corev1.DockerConfigJsonKey
+		old     = corev1.DockerConfigKey
+	)
+	for name, tc := range map[string]struct {
+		reason  string
+		secret  *corev1.Secret
+		want    string
+		problem string
+	}{
+		"Usual":       {reason: "as kubectl makes it", secret: dockerSecret(want), want: want},
+		"Old":         {reason: "as Docker had it once", secret: secretOf(corev1.SecretTypeDockercfg, old, auths), want: want},
+		"Opaque":      {reason: "the key tells what it is", secret: opaque(current, want), want: want},
+		"OpaqueOld":   {reason: "the key tells what it is", secret: opaque(old, auths), want: want},
+		"Both":        {reason: "the newer one counts", secret: opaque(current, want, old, password), want: want},
+		"BothOfOld":   {reason: "the type says which is meant", secret: secretOf(corev1.SecretTypeDockercfg, current, password, old, auths), want: want},
+		"OldInType":   {reason: "the type alone is not enough", secret: secretOf(corev1.SecretTypeDockercfg, current, want), want: want},
+		"Beside":      {reason: "helpers and other settings are dropped", secret: dockerSecret(`{"credHelpers":{"a":"b"},"credsStore":"x","psFormat":"` + password + `","auths":` + auths + `}`), want: want},
+		"OtherFields": {reason: "what no tool reads is dropped", secret: dockerSecret(`{"auths":{"r.example.org":{"serveraddress":"x","username":"me","password":"` + password + `","auth":"` + password + `"}}}`), want: want},
+		"Tokens": {
+			reason: "some registries give tokens", secret: dockerSecret(`{"auths":{"a":{"identitytoken":"` + password + `"},"b":{"registrytoken":"<&>"}}}`),
+			want: `{"auths":{"a":{"identitytoken":"` + password + `"},"b":{"registrytoken":"\u003c\u0026\u003e"}}}`,
+		},
+		"EmptyEntry": {reason: "Docker leaves one where a helper has the rest", secret: dockerSecret(`{"auths":{"a":{},"b":null,"r.example.org":` + auth + `}}`), want: want},
+		"Nothing":    {reason: "no credentials are no mistake", secret: dockerSecret(`{}`), want: `{"auths":{}}`},
+		"OtherCase":  {reason: "other parsers ignore case", secret: dockerSecret(`{"Auths":` + auths + `}`), want: want},
+		"NotJSON": {
+			reason: "a parser would quote it", secret: dockerSecret(password),
+			problem: `.dockerconfigjson: expected JSON {"auths": {REGISTRY: …}}, but found no JSON; create it anew (kubectl create secret docker-registry)`,
+		},
+		"List": {
+			reason: "the kind is told", secret: dockerSecret(`["` + password + `"]`),
+			problem: `.dockerconfigjson: expected JSON {"auths": {REGISTRY: …}}, but found a list; create it anew (kubectl create secret docker-registry)`,
+		},
+		"AuthsText": {
+			reason: "the field is told", secret: dockerSecret(`{"auths":"` + password + `"}`),
+			problem: `.dockerconfigjson: expected JSON {"auths": {REGISTRY: …}}, but found a text in auths; create it anew (kubectl create secret docker-registry)`,
+		},
+		"EntryText": {
+			reason: "the registry is told", secret: dockerSecret(`{"auths":{"r.example.org":"` + password + `"}}`),
+			problem: `.dockerconfigjson: auths["r.example.org"]: expected an object, but found a text; correct it`,
+		},
+		"PasswordNumber": {
+			reason: "the number is a secret, too", secret: dockerSecret(`{"auths":{"r.example.org":{"password":31337}}}`),
+			problem: `.dockerconfigjson: auths["r.example.org"].password: expected a text, but found a number; correct it`,
+		},
+		"PasswordBool": {
+			reason: "YAML made it so", secret: dockerSecret(`{"auths":{"r.example.org":{"password":true}}}`),
+			problem: `.dockerconfigjson: auths["r.example.org"].password: expected a text, but found true or false; correct it`,
+		},
+		"Helper": {
+			reason: "no plugin runs it", secret: dockerSecret(`{"auths":{"r.example.org":{}},"credsStore":"desktop"}`),
+			problem: `.dockerconfigjson: leaves the credentials to a helper program (credsStore, credHelpers), which is not run; put them into auths (kubectl create secret docker-registry)`,
+		},
+		"OldNotJSON": {
+			reason: "a parser would quote it", secret: secretOf(corev1.SecretTypeDockercfg, old, `{"`+password),
+			problem: `.dockercfg: expected JSON {REGISTRY: …}, but found no JSON; create a Secret of type kubernetes.io/dockerconfigjson (kubectl create secret docker-registry)`,
+		},
+		"OldEntry": {
+			reason: "the registry is told", secret: opaque(old, `{"r.example.org":{"auth":{}}}`),
+			problem: `.dockercfg["r.example.org"].auth: expected a text, but found an object; correct it`,
+		},
+		"OCM": {
+			reason: "Landscaper's other form", secret: opaque(ocmConfigKey, password),
+			problem: `holds the key .ocmcredentialconfig, which is not supported; put the credentials into .dockerconfigjson (kubectl create secret docker-registry)`,
+		},
+		"NoKey": {
+			reason: "another Secret was named", secret: secretOf(corev1.SecretTypeBasicAuth, "password", password),
+			problem: `has the type "kubernetes.io/basic-auth" and not the key .dockerconfigjson; name one of type kubernetes.io/dockerconfigjson (kubectl create secret docker-registry)`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			problem := ""
+			if tc.problem != "" {
+				problem = `Context "shop/default": registryPullSecrets[0]: Secret "shop/pull": ` + tc.problem
+			}
+			reader := &secrets{byName: map[string]*corev1.Secret{"pull": tc.secret}}
+			got, err := Resolve(t.Context(), reader, newContext("pull"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := &sdk.Credentials{Registries: []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(tc.want), Problem: problem}}}
+			if tc.want == "" {
+				want.Registries[0].DockerConfig = nil
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			if strings.Contains(got.Registries[0].Problem, password) || strings.Contains(got.Registries[0].Problem, "31337") {
+				t.Errorf("%s: the problem tells the secret: %s", tc.reason, got.Registries[0].Problem)
+			}
+			if confirmed := reader.fresh > 0; confirmed != (problem != "") {
+				t.Errorf("%s: what is wrong, and nothing else, is confirmed with a live read; found %d", tc.reason, reader.fresh)
+			}
+		})
+	}
+}
+
+// Each name has an entry of its own, in order, and what is wrong with one spoils no other.
+func TestPullSecretsInOrder(t *testing.T) {
+	t.Parallel()
+	const config = `{"auths":{"a":{"password":"` + password + `"}}}`
+	long := strings.Repeat("ü", 127) // cut in the middle of a character, it could not be sent
+	reader := &secrets{byName: map[string]*corev1.Secret{"good": dockerSecret(config)}}
+	got, err := Resolve(t.Context(), reader, newContext("gone", "good", "", "a/b", "good", long))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const where = `Context "shop/default": registryPullSecrets`
+	want := []sdk.RegistryCredentials{
+		{Secret: "gone", Problem: where + `[0].name: there is no Secret "shop/gone"; create it, or remove the entry`},
+		{Secret: "good", DockerConfig: []byte(config)},
+		{Problem: where + `[2].name: no Secret can have the name ""; correct it`},
+		{Secret: "a/b", Problem: where + `[3].name: no Secret can have the name "a/b"; correct it`},
+		{Secret: "good", DockerConfig: []byte(config)},
+		{Secret: strings.Repeat("ü", 126) + "…", Problem: where + `[5].name: no Secret can have the name "` + strings.Repeat("ü", 126) + `…"; correct it`},
+	}
+	if diff := cmp.Diff(want, got.Registries); diff != "" {
+		t.Errorf("registries (-want +got):\n%s", diff)
+	}
+	if reader.asked != 3 {
+		t.Errorf("expected 3 reads, because what cannot be a name is not looked for; found %d", reader.asked)
+	}
+}
+
+func TestTooManyPullSecrets(t *testing.T) {
+	t.Parallel()
+	reader := &secrets{byName: map[string]*corev1.Secret{}}
+	var names []string
+	for i := range maxEntries + 2 {
+		names = append(names, fmt.Sprintf("pull-%d", i))
+		reader.byName[names[i]] = dockerSecret(`{}`)
+	}
+	got, err := Resolve(t.Context(), reader, newContext(names...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sdk.RegistryCredentials{Problem: `Context "shop/default": registryPullSecrets: has 52 entries, of which only the first 50 count; remove some`}
+	if len(got.Registries) != maxEntries+1 || reader.asked != maxEntries {
+		t.Fatalf("expected %d entries and %d reads, but found %d and %d", maxEntries+1, maxEntries, len(got.Registries), reader.asked)
+	}
+	if diff := cmp.Diff(want, got.Registries[maxEntries]); diff != "" {
+		t.Errorf("the last entry (-want +got):\n%s", diff)
+	}
+	if got, err = Resolve(t.Context(), reader, newContext(names[:maxEntries]...)); err != nil || len(got.Registries) != maxEntries || got.Registries[maxEntries-1].Problem != "" {
+		t.Errorf("expected that a bound is no mistake, but found %d entries, %v", len(got.Registries), err)
+	}
+}
+
+// What is handed over fits into a message, however large the Secrets are; the ones that fit are there.
+func TestTooLargePullSecrets(t *testing.T) {
+	t.Parallel()
+	large := dockerSecret(`{"auths":{"a":{"password":"` + strings.Repeat("x", 1<<20-100) + `"}}}`)
+	reader := &secrets{byName: map[string]*corev1.Secret{"large": large, "small": dockerSecret(`{"auths":{"b":{"auth":"eDp5"}}}`)}}
+	names := strings.Fields(strings.Repeat("large ", 9) + "small")
+	got, err := Resolve(t.Context(), reader, newContext(names...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for i, r := range got.Registries {
+		total += len(r.DockerConfig)
+		left := `Context "shop/default": registryPullSecrets[8]: is left out, because the Context names more than 8 MiB of credentials; remove some`
+		if i != 8 {
+			left = ""
+		}
+		if r.Problem != left || (r.DockerConfig == nil) != (left != "") {
+			t.Errorf("entry %d: expected the problem %q, but found %q and %d bytes", i, left, r.Problem, len(r.DockerConfig))
+		}
+	}
+	if total > maxBytes {
+		t.Errorf("expected at most %d bytes, but found %d", maxBytes, total)
+	}
+}

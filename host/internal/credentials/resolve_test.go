@@ -1,0 +1,205 @@
+package credentials
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"pgregory.net/rapid"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func TestNothingNamed(t *testing.T) {
+	t.Parallel()
+	reader := &secrets{}
+	got, err := Resolve(t.Context(), reader, newContext())
+	if diff := cmp.Diff(&sdk.Credentials{}, got); diff != "" || err != nil || reader.asked > 0 {
+		t.Errorf("expected credentials that are none, without any read, but found %d reads, %v (-want +got):\n%s", reader.asked, err, diff)
+	}
+}
+
+// What the API server cannot answer now is an error; what it says of the Secret is not.
+func TestErrorsOfTheReader(t *testing.T) {
+	t.Parallel()
+	secret := corev1.Resource("secrets")
+	for name, tc := range map[string]struct {
+		reason string
+		err    error
+		// problem begins after the path of the entry; empty for an error.
+		problem string
+	}{
+		"NotFound":  {"it may come", apierrors.NewNotFound(secret, "pull"), `.name: there is no Secret "shop/pull"; create it, or remove the entry`},
+		"Forbidden": {"a public chart needs none", apierrors.NewForbidden(secret, "pull", errors.New("RBAC")), `.name: the Secret "shop/pull" may not be read; allow "get" for secrets in the namespace "shop"`},
+		"Timeout":   {"again", apierrors.NewTimeoutError("busy", 1), ""},
+		"Internal":  {"again", apierrors.NewInternalError(errors.New("etcd")), ""},
+		"TooMany":   {"again", apierrors.NewTooManyRequests("slowly", 1), ""},
+		"Refused":   {"again", errors.New("connection refused"), ""},
+		"Cancelled": {"the host stops", context.Canceled, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reader := &secrets{errs: map[string]error{"pull": tc.err}}
+			for field, lsContext := range map[string]*v1alpha1.Context{
+				"registryPullSecrets[0]":                                     newContext("pull"),
+				"configurations.helmChartRepoCredentials.auths[0].secretRef": withRepositories(newContext(), `{"auths":[{"url":"https://a","secretRef":{"name":"pull"}}]}`),
+			} {
+				got, err := Resolve(t.Context(), reader, lsContext)
+				if tc.problem == "" {
+					if !errors.Is(err, tc.err) || got != nil || !strings.HasPrefix(err.Error(), `resolve credentials of Context "shop/default": get Secret "shop/pull": `) {
+						t.Errorf("%s: expected the error with its object, but found %v, %v", tc.reason, got, err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatalf("%s: %v", tc.reason, err)
+				}
+				var problems []string
+				for _, r := range got.Registries {
+					problems = append(problems, r.Problem)
+				}
+				for _, r := range got.ChartRepositories {
+					problems = append(problems, r.Problem)
+				}
+				if diff := cmp.Diff([]string{`Context "shop/default": ` + field + tc.problem}, problems); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+				}
+			}
+		})
+	}
+}
+
+// A Secret that was just mended is not reported as broken because the cache does not know yet.
+func TestMendedSecret(t *testing.T) {
+	t.Parallel()
+	const config = `{"auths":{"a":{"auth":"` + password + `"}}}`
+	reader := &secrets{
+		byName: map[string]*corev1.Secret{"pull": dockerSecret(config), "header": opaque("authHeader", password)},
+		stale:  map[string]*corev1.Secret{"pull": dockerSecret("{"), "header": opaque("authheader", password)},
+	}
+	got, err := Resolve(t.Context(), reader, withRepositories(newContext("pull"), `{"auths":[{"url":"https://a","secretRef":{"name":"header"}}]}`))
+	want := &sdk.Credentials{
+		Registries:        []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(config)}},
+		ChartRepositories: []sdk.ChartRepositoryCredentials{{URL: "https://a", AuthHeader: password}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// Whatever is in Secrets and Contexts: there is an entry for each, which has either a problem or can be used, no problem tells a secret, and
+// what comes out can be sent.
+func TestAnything(t *testing.T) {
+	t.Parallel()
+	fragments := []string{
+		password, `{"auths":{"` + "a" + `":{"password":"` + password + `"}}}`, `{"auths":{"a":` + `"` + password + `"}}`, `{"a":{"auth":"` + password + `"}}`,
+		"{", "[]", "null", "\xff" + password, "Bearer " + password + "\n", "",
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		reader := &secrets{byName: map[string]*corev1.Secret{}}
+		name := rapid.SampledFrom([]string{"a", "b", "c", "", "../d", "gone"})
+		for _, key := range []string{"a", "b", "c"} {
+			reader.byName[key] = secretOf(
+				rapid.SampledFrom([]corev1.SecretType{corev1.SecretTypeOpaque, corev1.SecretTypeDockercfg, corev1.SecretTypeDockerConfigJson}).Draw(rt, "type"),
+				rapid.SampledFrom([]string{corev1.DockerConfigJsonKey, corev1.DockerConfigKey, "authHeader"}).Draw(rt, "key"), rapid.SampledFrom(fragments).Draw(rt, "value"),
+			)
+		}
+		names := rapid.SliceOfN(name, 0, 4).Draw(rt, "names")
+		text := rapid.SampledFrom(append(fragments, "https://a", "https://me:"+password+"@a"))
+		var auths []map[string]any
+		for range rapid.IntRange(0, 4).Draw(rt, "repositories") {
+			auth := map[string]any{}
+			for _, field := range []string{"url", "authHeader", "customCAData"} {
+				if rapid.Bool().Draw(rt, field) {
+					auth[field] = text.Draw(rt, field)
+				}
+			}
+			if rapid.Bool().Draw(rt, "ref") {
+				auth["secretRef"] = map[string]any{"name": name.Draw(rt, "ref"), "key": rapid.SampledFrom([]string{"", "authHeader", "typo"}).Draw(rt, "ref key")}
+			}
+			auths = append(auths, auth)
+		}
+		got, err := Resolve(t.Context(), reader, withRepositories(newContext(names...), marshal(t, map[string]any{"auths": auths})))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if len(got.Registries) != len(names) || len(got.ChartRepositories) != len(auths) {
+			rt.Fatalf("expected %d and %d entries, but found %d and %d", len(names), len(auths), len(got.Registries), len(got.ChartRepositories))
+		}
+		for i, r := range got.Registries {
+			if r.Secret != names[i] || (r.Problem == "") != json.Valid(r.DockerConfig) || r.Problem != "" && len(r.DockerConfig) > 0 {
+				rt.Errorf("entry %d of %q: %v", i, names[i], r)
+			}
+			checkTold(rt, r.Problem, r.Secret)
+		}
+		for i, r := range got.ChartRepositories {
+			if r.Problem != "" && (r.AuthHeader != "" || len(r.CAData) > 0) || r.Problem == "" && r.URL == "" {
+				rt.Errorf("entry %d of %v: %v", i, auths[i], r)
+			}
+			if !utf8.ValidString(r.AuthHeader) || strings.ContainsAny(r.AuthHeader, "\r\n") {
+				rt.Errorf("entry %d cannot be sent: %v", i, r)
+			}
+			checkTold(rt, r.Problem, r.URL)
+		}
+	})
+}
+
+func checkTold(t *rapid.T, texts ...string) {
+	for _, text := range texts {
+		if strings.Contains(text, password) || !utf8.ValidString(text) {
+			t.Errorf("a text tells a secret, or cannot be sent: %q", text)
+		}
+	}
+}
+
+func FuzzDockerConfig(f *testing.F) {
+	f.Add([]byte(`{"auths":{"a":{"auth":"x"}},"credsStore":"y"}`), false)
+	f.Add([]byte(`{"a":{"password":1}}`), true)
+	f.Add([]byte("\xff"), false)
+	f.Fuzz(func(t *testing.T, document []byte, old bool) {
+		key := corev1.DockerConfigJsonKey
+		if old {
+			key = corev1.DockerConfigKey
+		}
+		config, problem := dockerConfig(opaque(key, string(document)))
+		if (problem == "") == (config == nil) {
+			t.Fatalf("expected either a configuration or a problem, but found %q and %q", config, problem)
+		}
+		if problem != "" {
+			return
+		}
+		again, problem := dockerConfig(dockerSecret(string(config)))
+		if problem != "" || string(again) != string(config) {
+			t.Errorf("what comes out does not go in: %q becomes %q, %s", config, again, problem)
+		}
+	})
+}
+
+func FuzzChartRepositories(f *testing.F) {
+	f.Add([]byte(`{"auths":[{"url":"https://a","authHeader":"b","customCAData":"Yw=="},{"secretRef":{"name":"header"}}]}`))
+	f.Add([]byte(`{"auths":[{"url":"https://me:you@a/%2f?x=y#z"}]}`))
+	f.Add([]byte(`[]`))
+	f.Fuzz(func(t *testing.T, document []byte) {
+		reader := &secrets{byName: map[string]*corev1.Secret{"header": opaque("authHeader", "Basic x")}}
+		got, err := Resolve(t.Context(), reader, withRepositories(newContext(), string(document)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range got.ChartRepositories {
+			if header, problem := checkHeader(r.AuthHeader); header != r.AuthHeader || problem != "" {
+				t.Errorf("a header that no server takes: %q", r.AuthHeader)
+			}
+			if !utf8.ValidString(fmt.Sprint(r.URL, r.Problem)) || len(got.ChartRepositories) > maxEntries+1 {
+				t.Errorf("an entry that cannot be sent: %v", r)
+			}
+		}
+	})
+}

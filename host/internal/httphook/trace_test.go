@@ -1,0 +1,30 @@
+package httphook_test
+
+import (
+	"net/http"
+	"testing"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/pergola-deploy/pergola/host/internal/httphook"
+)
+
+// TestTraceContext: a hook can continue the trace of a job that has one.
+func TestTraceContext(t *testing.T) {
+	t.Parallel()
+	var got string
+	h := newHook(t, httphook.Options{URL: serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Get("Traceparent")
+		w.WriteHeader(http.StatusNoContent)
+	}))})
+	ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled,
+	}))
+	const want = "00-01000000000000000000000000000000-0200000000000000-01"
+	if err := h.Finalize(ctx, "manifest", item()); err != nil || got != want {
+		t.Errorf("expected traceparent %s, but found %q (%v)", want, got, err)
+	}
+	if err := h.Finalize(t.Context(), "manifest", item()); err != nil || got != "" {
+		t.Errorf("expected no traceparent, but found %q (%v)", got, err)
+	}
+}

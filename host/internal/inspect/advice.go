@@ -1,0 +1,48 @@
+package inspect
+
+import (
+	"slices"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// adviceOf says what to do about the last error of an item, beside what its message says; empty if there is none.
+func adviceOf(item *v1alpha1.DeployItem) string {
+	last := item.Status.LastError
+	if last == nil || item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded {
+		return ""
+	}
+	if item.Status.JobID != item.Status.JobIDFinished {
+		return "nothing: the job goes on, and tries again until its time is up"
+	}
+	advice := adviceFor(last)
+	if item.DeletionTimestamp == nil {
+		return advice
+	}
+	if last.Operation == contract.OperationResolve {
+		return "create what is missing, and the deletion goes on by itself; or let the item go without what it has deployed: " + leaveBehind
+	}
+	return advice + "; or let the item go without what it has deployed: " + leaveBehind
+}
+
+const leaveBehind = "annotate it with " + v1alpha1.DeleteWithoutUninstallAnnotation + "=true"
+
+// adviceFor says what to do about an error that has ended a job.
+func adviceFor(e *v1alpha1.Error) string {
+	has := func(code v1alpha1.ErrorCode) bool { return slices.Contains(e.Codes, code) }
+	switch {
+	case e.Reason == contract.ReasonPluginCrashed:
+		return "look into the log of the host for the last words of the plugin; a new job tries it again"
+	case has(v1alpha1.ErrorConfigurationProblem):
+		return "correct what the message names; a change of the item brings a new job where Pergola or Landscaper sets them, and so does items trigger"
+	case has(v1alpha1.ErrorUnauthorized):
+		return "give the credentials of the Target the rights that the message names, then have a new job with items trigger"
+	case has(v1alpha1.ErrorTimeout):
+		return "look at what it was waiting for with items tree; if it only needs longer, raise spec.timeout; then have a new job with items trigger"
+	case has(v1alpha1.ErrorInternalProblem):
+		return "look into the log of the host; a new job, with items trigger, tries it again"
+	default:
+		return "mend what the message says, then have a new job with items trigger"
+	}
+}

@@ -1,0 +1,110 @@
+package inspect
+
+import (
+	"time"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// JobState is how far the job of an item has come.
+type JobState string
+
+// The states of a job.
+const (
+	// JobNone: there was never a job.
+	JobNone JobState = "none"
+	// JobSet: there is a job, and nobody has picked it up yet.
+	JobSet JobState = "set"
+	// JobQueued: the job was picked up and waits for a worker. Its time is not running.
+	JobQueued JobState = "queued"
+	// JobUnderWay: a deployer works on the job, or waits for something.
+	JobUnderWay JobState = "running"
+	// JobDone: the job is finished, with whatever result.
+	JobDone JobState = "done"
+)
+
+// Job is the job of an item that is under way, or the last one.
+type Job struct {
+	ID    string   `json:"id,omitempty"`
+	State JobState `json:"state"`
+	// Set is when somebody has set the job, PickedUp when a deployer has begun with it, and Finished when it came to its end. Deadline is
+	// when a job under way has to be finished. Each is nil if there is no such time, or nobody knows it.
+	Set      *v1alpha1.Time `json:"set,omitempty"`
+	PickedUp *v1alpha1.Time `json:"pickedUp,omitempty"`
+	Finished *v1alpha1.Time `json:"finished,omitempty"`
+	Deadline *v1alpha1.Time `json:"deadline,omitempty"`
+}
+
+// JobOf returns the job of an item.
+func JobOf(item *v1alpha1.DeployItem) Job {
+	status := &item.Status
+	job := Job{ID: status.JobID, State: stateOf(item)}
+	if job.State == JobNone {
+		return job
+	}
+	job.Set = status.JobIDGenerationTime
+	times := status.TransitionTimes
+	if times == nil {
+		return job
+	}
+	if job.Set.IsZero() {
+		job.Set = times.TriggerTime
+	}
+	if job.State != JobSet {
+		job.PickedUp = times.InitTime
+	}
+	switch job.State { //nolint:exhaustive // the others have no such time
+	case JobDone:
+		job.Finished = times.FinishedTime
+	case JobUnderWay:
+		if deadline, err := contract.Deadline(item); err == nil && !deadline.IsZero() {
+			at := v1alpha1.NewTime(deadline)
+			job.Deadline = &at
+		}
+	}
+	return job
+}
+
+func stateOf(item *v1alpha1.DeployItem) JobState {
+	status := &item.Status
+	switch {
+	case status.JobID == "":
+		return JobNone
+	case status.JobID == status.JobIDFinished:
+		return JobDone
+	case contract.IsQueued(item):
+		return JobQueued
+	case contract.IsUnderWay(item), heldByOther(status):
+		return JobUnderWay
+	default:
+		return JobSet
+	}
+}
+
+// heldByOther tells whether a deployer that is none of Pergola's works on the job: it names the job in no condition.
+func heldByOther(status *v1alpha1.DeployItemStatus) bool {
+	working := status.Phase != "" && !status.Phase.IsFinal()
+	return working && conditionOf(status, contract.ConditionPickedUp) == nil &&
+		!status.LastReconcileTime.IsZero() && !status.LastReconcileTime.Before(status.JobIDGenerationTime)
+}
+
+// Settled tells whether nothing is left to be done for an item, as long as nobody asks for it: its job is finished, nobody waits for
+// another one, and no deployer is about to begin one.
+func Settled(item *v1alpha1.DeployItem, now time.Time) bool {
+	if item.Status.JobID != item.Status.JobIDFinished || item.Annotations[v1alpha1.OperationAnnotation] != "" {
+		return false
+	}
+	action := contract.Decide(item, now).Action
+	return action == contract.Nothing || action == contract.Restart
+}
+
+// conditionOf returns a condition; nil if there is none of the type.
+func conditionOf(status *v1alpha1.DeployItemStatus, conditionType v1alpha1.ConditionType) *v1alpha1.Condition {
+	for i := range status.Conditions {
+		if status.Conditions[i].Type == conditionType {
+			return &status.Conditions[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package statuspage
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/pergola-deploy/pergola/host/internal/hostnames"
+	"github.com/pergola-deploy/pergola/host/internal/journal"
+)
+
+// serve serves a page on loopback until the test ends, and returns its URL.
+func serve(t *testing.T, sources Sources, hostNames ...string) string {
+	t.Helper()
+	names := hostnames.Names{ClusterDomain: "cluster.local", More: hostNames}
+	s, err := Listen(t.Context(), "127.0.0.1:0", names, sources, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + s.Address()
+}
+
+// answer is that to a request.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// get returns the answer to a request for a host of a name; the URL's own if it is empty.
+func get(t *testing.T, method, url, name string) answer {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = name
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return answer{status: response.StatusCode, header: response.Header, body: string(body)}
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	hostile := func(j *journal.Job) {
+		fails(j)
+		j.LastError.Message = `<script>alert("error")</script>`
+		j.Entries[0].Message = `"><img src=x onerror=alert(1)>`
+	}
+	url := serve(t, newSources(newJob("web", waits), newJob("bad", fails), newJob("hostile", hostile)))
+	for _, tc := range []struct {
+		reason, path string
+		want         []string
+	}{
+		{"the overview has everything", "/", []string{
+			"pergola-test", "pergola-0", "v1.2.3", "1d 2h", "shop/web", "Deployment shop/web to be available", "shop/bad", "NotReady", "ERR_TIMEOUT",
+			"has not become available", "Running", "0123456789ab", "50 MiB", "3 of 20", "Landscaper",
+		}},
+		{"an item has its jobs", "/items/shop/web", []string{"shop/web", "job-web", "in progress", "Waits for", "PickedUp", "11:59:00.000"}},
+		{"an item that nobody knows", "/items/shop/nobody", []string{"shop/nobody", "remembers no job"}},
+		{"nothing that is shown is taken for HTML", "/items/shop/hostile", []string{"&lt;script&gt;", "&lt;img"}},
+		{"one can have a page stand still", "/?still", []string{"As of"}},
+	} {
+		page := get(t, http.MethodGet, url+tc.path, "")
+		if page.status != http.StatusOK || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") {
+			t.Fatalf("%s: found %d", tc.reason, page.status)
+		}
+		for _, text := range tc.want {
+			if !strings.Contains(page.body, text) {
+				t.Errorf("%s: expected %q in\n%s", tc.reason, text, page.body)
+			}
+		}
+		if strings.Contains(page.body, `http-equiv="refresh"`) == strings.Contains(tc.path, "still") {
+			t.Errorf("%s: whether the browser looks again is wrong", tc.reason)
+		}
+		checkInert(t, tc.path, page.body)
+	}
+}
+
+// checkInert checks that a page runs nothing and loads nothing but its style.
+func checkInert(t *testing.T, path, body string) {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		if slices.Contains([]string{"script", "img", "iframe", "form", "object", "embed", "style"}, n.Data) {
+			t.Errorf("%s has a %s", path, n.Data)
+		}
+		for _, attribute := range n.Attr {
+			if strings.HasPrefix(attribute.Key, "on") || attribute.Key == "style" {
+				t.Errorf("%s has the attribute %s", path, attribute.Key)
+			}
+			if slices.Contains([]string{"href", "src"}, attribute.Key) && !strings.HasPrefix(attribute.Val, "/") && !strings.HasPrefix(attribute.Val, "?") {
+				t.Errorf("%s refers to %s", path, attribute.Val)
+			}
+		}
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	page := get(t, http.MethodGet, serve(t, newSources())+"/", "")
+	if policy := page.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "script-src") || strings.Contains(policy, "unsafe") {
+		t.Errorf("unexpected policy %q", policy)
+	}
+	if page.header.Get("Cache-Control") != "no-store" || page.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("unexpected headers %v", page.header)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	page := get(t, http.MethodGet, serve(t, newSources(newJob("web", waits)))+"/status.json", "")
+	if page.header.Get("Content-Type") != "application/json" {
+		t.Errorf("unexpected type %q", page.header.Get("Content-Type"))
+	}
+	decoder := json.NewDecoder(strings.NewReader(page.body))
+	decoder.DisallowUnknownFields()
+	status := &Status{}
+	if err := decoder.Decode(status); err != nil {
+		t.Fatal(err)
+	}
+	if status.Host.Identity != "pergola-test" || len(status.InProgress) != 1 || status.InProgress[0].WaitingFor == "" || status.Errors == nil {
+		t.Errorf("unexpected status %s", page.body)
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	url := serve(t, newSources())
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		for _, path := range []string{"/", "/status.json", "/items/a/b", "/style.css"} {
+			if page := get(t, method, url+path, ""); page.status != http.StatusMethodNotAllowed {
+				t.Errorf("%s %s: expected that it is not allowed, but found %d", method, path, page.status)
+			}
+		}
+	}
+	if page := get(t, http.MethodGet, url+"/healthz", ""); page.status != http.StatusNotFound {
+		t.Errorf("expected nothing else there, but found %d", page.status)
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	url := serve(t, newSources(), "status.example.org")
+	for _, tc := range []struct {
+		reason, name string
+		allowed      bool
+	}{
+		{"the own machine", "localhost", true},
+		{"a Service, in full", "pergola-status.pergola-system.svc.cluster.local:9080", true},
+		{"a name that the operator has added", "Status.example.org", true},
+		{"that of somebody else", "attacker.example.com:9080", false},
+		{"that of somebody else in the local network that looks like a Service's", "x.svc.attacker.local", false},
+	} {
+		for _, path := range []string{"/", "/items/shop/web", "/status.json", "/style.css"} {
+			page := get(t, http.MethodGet, url+path, tc.name)
+			if allowed := page.status == http.StatusOK; allowed != tc.allowed {
+				t.Errorf("%s: %s: found %d %s", tc.reason, path, page.status, page.body)
+			}
+			if !tc.allowed && !strings.Contains(page.body, "statusPage.hostNames") {
+				t.Errorf("%s: %s: expected what to do, but found %s", tc.reason, path, page.body)
+			}
+		}
+	}
+}

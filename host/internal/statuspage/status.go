@@ -1,0 +1,155 @@
+package statuspage
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/pergola-deploy/pergola/host/internal/control"
+	"github.com/pergola-deploy/pergola/host/internal/journal"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/replica"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+)
+
+const (
+	// maxInProgress is how many of the jobs under way are shown, and maxErrors how many of the last errors.
+	maxInProgress = 500
+	maxErrors     = 20
+)
+
+// Sources are where the page has its content from. All functions may be called at any time, by several at once, and do not block for long.
+type Sources struct {
+	// Host is what does not change: all fields of a Host but NotReady. Required.
+	Host Host
+	// Ready is why the host cannot work; nil if it can. Required.
+	Ready func() error
+	// Plugins of the host. Required.
+	Plugins func() *control.PluginList
+	// Workers of the plugins. Required.
+	Workers func() []telemetry.Workers
+	// Overview is all jobs that the replica remembers, without their timelines, and Jobs are those of a DeployItem; newest first, as journal.Journal has
+	// them. Both are required.
+	Overview func() []journal.Job
+	Jobs     func(namespace, name string) []journal.Job
+	// Locks that the replica holds; nil if the host works without.
+	Locks func() []lock.Held
+	// Replicas of the host; nil if it is the only one.
+	Replicas func() []replica.Member
+	// Clock is required.
+	Clock clock.PassiveClock
+}
+
+// Status is what a replica shows of itself.
+type Status struct {
+	// Time at which it was so.
+	Time time.Time `json:"time"`
+	Host Host      `json:"host"`
+	// Replicas of the host that are alive, in order of their names; left out if it works without locks.
+	Replicas []Replica `json:"replicas,omitempty"`
+	// Plugins of this replica.
+	Plugins *control.PluginList `json:"plugins"`
+	// Workers of each plugin.
+	Workers []Workers `json:"workers"`
+	// Locks that this replica holds, the oldest first; left out if it works without.
+	Locks []Lock `json:"locks,omitempty"`
+	// InProgress are the jobs under way in this replica, those first that began first, and MoreInProgress is how many there are besides. Errors are the
+	// last ones that have failed. All are without their timelines.
+	InProgress     []control.Job `json:"inProgress"`
+	MoreInProgress int           `json:"moreInProgress,omitempty"`
+	Errors         []control.Job `json:"errors"`
+}
+
+// Host says which replica it is.
+type Host struct {
+	// Identity of the installation, and Version of the program.
+	Identity string `json:"identity"`
+	Version  string `json:"version"`
+	// Pod that it runs in, with its namespace; empty outside of pods.
+	Pod       string `json:"pod,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	// Standalone tells whether it sets jobs itself.
+	Standalone bool `json:"standalone"`
+	// Started is when the process was.
+	Started time.Time `json:"started"`
+	// NotReady says why it cannot work; empty if it can.
+	NotReady string `json:"notReady,omitempty"`
+}
+
+// Replica of the host.
+type Replica struct {
+	Pod string `json:"pod"`
+	// Self tells whether it is the one that answers, and Leaving whether it is about to stop.
+	Self    bool `json:"self,omitempty"`
+	Leaving bool `json:"leaving,omitempty"`
+	// Plugins that it serves.
+	Plugins []string `json:"plugins,omitempty"`
+}
+
+// Workers of a plugin: how many are busy, how many there are, and how many DeployItems are in line for one.
+type Workers struct {
+	Plugin string `json:"plugin"`
+	Used   int    `json:"used"`
+	Max    int    `json:"max"`
+	Queued int    `json:"queued"`
+}
+
+// Lock of a DeployItem.
+type Lock struct {
+	Plugin    string    `json:"plugin"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	UID       string    `json:"uid"`
+	Since     time.Time `json:"since"`
+}
+
+// status gathers everything.
+func (s Sources) status() *Status {
+	status := &Status{
+		Time: s.Clock.Now().UTC(), Host: s.Host, Plugins: s.Plugins(), Workers: []Workers{}, InProgress: []control.Job{}, Errors: []control.Job{},
+	}
+	if err := s.Ready(); err != nil {
+		status.Host.NotReady = err.Error()
+	}
+	for _, w := range s.Workers() {
+		status.Workers = append(status.Workers, Workers{Plugin: w.Plugin, Used: w.Used, Max: w.Max, Queued: w.Queued})
+	}
+	if s.Replicas != nil {
+		for _, m := range s.Replicas() {
+			status.Replicas = append(status.Replicas, Replica{Pod: m.PodName, Self: m.Self, Leaving: m.Leaving, Plugins: m.Plugins})
+		}
+	}
+	held := s.locks(status)
+	for _, job := range control.JobsOf(s.Overview()).Jobs {
+		switch {
+		case job.Phase == "" && (s.Locks == nil || held[job.UID]):
+			status.InProgress = append(status.InProgress, job)
+		case job.Phase != "" && job.LastError != nil && len(status.Errors) < maxErrors:
+			status.Errors = append(status.Errors, job)
+		}
+	}
+	slices.Reverse(status.InProgress)
+	status.MoreInProgress = max(0, len(status.InProgress)-maxInProgress)
+	status.InProgress = status.InProgress[:len(status.InProgress)-status.MoreInProgress]
+	return status
+}
+
+// locks adds the locks, and returns the UIDs of their items: what was under way here and is locked no more goes on elsewhere.
+func (s Sources) locks(status *Status) map[string]bool {
+	if s.Locks == nil {
+		return nil
+	}
+	held := map[string]bool{}
+	for _, l := range s.Locks() {
+		held[string(l.Key.UID)] = true
+		status.Locks = append(status.Locks, Lock{
+			Plugin: l.Key.Plugin, Namespace: l.Key.Item.Namespace, Name: l.Key.Item.Name, UID: string(l.Key.UID), Since: l.Since.UTC(),
+		})
+	}
+	slices.SortFunc(status.Locks, func(a, b Lock) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return held
+}

@@ -1,0 +1,117 @@
+package telemetry
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pergola-deploy/pergola/host/internal/observe"
+)
+
+// JobMetrics are the metrics that are made of what happens to jobs. Their labels are names of plugins, and words of which there are few: nothing of
+// an item, so that there are no more series with more items. They may be used concurrently.
+type JobMetrics struct {
+	jobs, retries, takeovers, requests                     *prometheus.CounterVec
+	duration, pickupLatency, queueWait, callTime, hookTime *prometheus.HistogramVec
+}
+
+var (
+	_ observe.Observer     = (*JobMetrics)(nil)
+	_ prometheus.Collector = (*JobMetrics)(nil)
+)
+
+// NewJobMetrics returns JobMetrics without any series.
+func NewJobMetrics() *JobMetrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"plugin"}, labels...))
+	}
+	histogram := func(name, help string, least float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(least, 4, 8),
+		}, append([]string{"plugin"}, labels...))
+	}
+	return &JobMetrics{
+		jobs: counter("pergola_jobs_total", "How many jobs this replica has ended, by what they were for and the phase that they ended in.", "operation", "phase"),
+		retries: counter("pergola_job_retries_total",
+			"How often a job that has met an error is tried again. Waiting for something is no error."),
+		takeovers: counter("pergola_job_takeovers_total", "How many jobs under way this replica has taken over from another one, or another host."),
+		requests: counter("pergola_job_requests_total",
+			"How many requests to the API server this replica has made for jobs, by method, resource and HTTP status, or error without an answer.",
+			"method", "resource", "code"),
+		// Up to half an hour.
+		duration: histogram("pergola_job_duration_seconds", "How long jobs took from their pick-up, or their turn if they had to wait for it, to their end.",
+			0.1, "operation", "phase"),
+		pickupLatency: histogram("pergola_job_pickup_latency_seconds",
+			"How long after jobs were set they were picked up. The time at which they are set is in whole seconds, so that up to a second of it may not be real.", 0.1),
+		queueWait: histogram("pergola_job_queue_wait_seconds", "How long new jobs waited for a free worker after their pick-up.", 0.1),
+		callTime: histogram("pergola_call_duration_seconds", "How long calls of plugins took, by operation and by what came of them.",
+			0.01, "operation", "result"),
+		// Up to the longest timeout, and longer.
+		hookTime: histogram("pergola_hook_duration_seconds", "How long calls of plugins' hook functions took, by the type of the hooks and by what came of them.",
+			0.005, "type", "result"),
+	}
+}
+
+// Observe implements observe.Observer.
+func (m *JobMetrics) Observe(job observe.Job, at time.Time, event observe.Event) {
+	plugin := label(job.Plugin)
+	switch e := event.(type) {
+	case observe.PickedUp:
+		m.retries.WithLabelValues(plugin) // from zero on, so that the first one is an increase
+		m.takeovers.WithLabelValues(plugin)
+		if !e.Triggered.IsZero() {
+			m.pickupLatency.WithLabelValues(plugin).Observe(max(0, at.Sub(e.Triggered).Seconds()))
+		}
+		if !e.Queued {
+			m.queueWait.WithLabelValues(plugin).Observe(0)
+		}
+	case observe.Turn:
+		m.queueWait.WithLabelValues(plugin).Observe(e.Waited.Seconds())
+	case observe.TakenOver:
+		m.takeovers.WithLabelValues(plugin).Inc()
+	case observe.Retries:
+		m.retries.WithLabelValues(plugin).Inc()
+	case observe.Ended:
+		m.jobs.WithLabelValues(plugin, job.Operation, string(e.Phase)).Inc()
+		if !e.PickedUp.IsZero() {
+			m.duration.WithLabelValues(plugin, job.Operation, string(e.Phase)).Observe(max(0, at.Sub(e.PickedUp).Seconds()))
+		}
+	case observe.Done:
+		m.worked(job, plugin, e)
+	}
+}
+
+func (m *JobMetrics) worked(job observe.Job, plugin string, done observe.Done) {
+	switch done.Of {
+	case observe.KindCall:
+		m.callTime.WithLabelValues(plugin, done.Name, done.Result).Observe(done.Took.Seconds())
+	case observe.KindHook: // that of another plugin, possibly
+		m.hookTime.WithLabelValues(label(done.By), done.Name, done.Result).Observe(done.Took.Seconds())
+	case observe.KindRequest:
+		if method, resource, _ := strings.Cut(done.Name, " "); job.ID != "" {
+			m.requests.WithLabelValues(plugin, method, resource, done.Result).Inc()
+		}
+	default: // locks and HTTP hooks have metrics of their own
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *JobMetrics) Describe(descs chan<- *prometheus.Desc) {
+	for _, c := range m.all() {
+		c.Describe(descs)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *JobMetrics) Collect(metrics chan<- prometheus.Metric) {
+	for _, c := range m.all() {
+		c.Collect(metrics)
+	}
+}
+
+func (m *JobMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.jobs, m.retries, m.takeovers, m.requests, m.duration, m.pickupLatency, m.queueWait, m.callTime, m.hookTime,
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
+)
+
+var input = map[string]string{
+	"imports/import.json": `{"a":1}`, "content/blueprint/blueprint.yaml": "b", "component_descriptor.json": "{}", "targets/target.json": "{}",
+}
+
+func (p *place) prepare() *process {
+	p.Helper()
+	return p.start("init", "--base", p.base, "--termination-message", p.message)
+}
+
+// mustHave expects files, and the directories of the image.
+func (p *place) mustHave(files map[string]string) {
+	p.Helper()
+	for name, content := range files {
+		if got := p.read("shared/" + name); got != content {
+			p.Errorf("expected %q in %s, but found %q", content, name, got)
+		}
+	}
+	for _, dir := range []string{"imports", "exports", "targets", "content", "state"} {
+		if info, err := os.Stat(filepath.Join(p.base, "shared", dir)); err != nil || info.Mode() != fs.ModeDir|0o755 {
+			p.Errorf("there is no directory %s that all can read (%v)", dir, err)
+		}
+	}
+}
+
+func TestInit(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.mount(layout.Input, packed(t, input))
+	p.prepare().mustEnd()
+	p.mustHave(input)
+	if found, err := os.ReadDir(filepath.Join(p.base, layout.State)); err != nil || len(found) > 0 {
+		t.Errorf("found %v (%v)", found, err)
+	}
+}
+
+func TestInitWithoutImports(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.mount(layout.Input, packed(t, nil))
+	p.prepare().mustEnd()
+	p.mustHave(nil)
+}
+
+// The state is in chunks, the last of which Landscaper has filled up.
+func TestInitWithState(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	large := noise(3 * layout.ChunkBytes / 2)
+	state := archive.Split(packed(t, map[string]string{"terraform.tfstate": "{}", "dir/large": large}))
+	full := bytes.Clone(state[0])
+	copy(full, state[1])
+	p.mount(layout.Input, packed(t, input))
+	p.mount(layout.OldState, state[0], full)
+	p.prepare().mustEnd()
+	p.mustHave(input)
+	p.mustHave(map[string]string{"state/terraform.tfstate": "{}", "state/dir/large": large})
+
+	t.Log("another start makes the same")
+	p.prepare().mustEnd()
+	p.mustHave(map[string]string{"state/dir/large": large})
+}
+
+func TestInitFails(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason string
+		make   func(p *place)
+		want   []string
+	}{
+		"no input": {"it is never missing", func(*place) {}, []string{"unpack the input", "there is no file 0000"}},
+		"no archive": {
+			"it was damaged", func(p *place) { p.mount(layout.Input, []byte("hello hello")) },
+			[]string{"unpack the input", "the archive cannot be read"},
+		},
+		"missing chunk": {
+			"half a state is none", func(p *place) {
+				p.mount(layout.Input, packed(p.T, input))
+				p.mount(layout.OldState, archive.Split(packed(p.T, map[string]string{"a": noise(2 * layout.ChunkBytes)}))[0])
+			}, []string{"unpack the state of the last run", "the archive ends too early"},
+		},
+		"no chunk": {
+			"a directory cannot be read", func(p *place) { must(p.T, os.MkdirAll(filepath.Join(p.base, layout.Input, "0000"), 0o755)) },
+			[]string{"unpack the input", "read chunk"},
+		},
+		"no directory": {
+			"there is a file", func(p *place) { p.write(layout.Shared+"/state", "") }, []string{"make directory"},
+		},
+		"no volume": {"there is a file", func(p *place) { p.write(layout.Shared, "") }, []string{"make directory"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			c.make(p)
+			p.prepare().mustFail(append(c.want, "the directories of the image cannot be prepared: ")...)
+		})
+	}
+}
+
+func TestNoTerminationMessage(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	must(t, os.Remove(p.message))
+	if code, said := p.prepare().end(); code != 1 || bytes.Count([]byte(said), []byte("\n")) != 1 {
+		t.Errorf("found %d and %q", code, said)
+	}
+	if _, err := os.Stat(p.message); !os.IsNotExist(err) {
+		t.Errorf("a file was made that Kubernetes has not made (%v)", err)
+	}
+}
+
+func TestVariablesLeadToWhatIsPrepared(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.mount(layout.Input, packed(t, input))
+	p.prepare().mustEnd()
+	got := map[string]bool{}
+	for name, path := range layout.Variables(p.base) {
+		_, err := os.Stat(path)
+		got[name] = err == nil
+	}
+	want := map[string]bool{
+		"IMPORTS_PATH": true, "EXPORTS_PATH": false, "COMPONENT_DESCRIPTOR_PATH": true, "TARGET_PATH": true, "CONTENT_PATH": true, "STATE_PATH": true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what is there, -want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,176 @@
+package archive_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
+)
+
+// TestMain has the tests find the modes that are asked for.
+func TestMain(m *testing.M) {
+	syscall.Umask(0o022)
+	os.Exit(m.Run())
+}
+
+// generous is a limit that no good archive here comes near.
+const generous = 64 << 20
+
+// helper is what can fail a test: that of the testing package, or rapid's.
+type helper interface {
+	Helper()
+	Fatal(args ...any)
+	Cleanup(f func())
+}
+
+// newRoot returns a root with an empty directory "state", and its path.
+func newRoot(t helper) (*os.Root, string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "archive-")
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	must(t, os.Mkdir(filepath.Join(dir, "state"), 0o755))
+	root, err := os.OpenRoot(dir)
+	must(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	return root, dir
+}
+
+func must(t helper, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// content is a tree: the content of files, and directories with a slash at the end. Files whose name begins with "x" are executable.
+type content map[string]string
+
+func (c content) write(t helper, dir string) {
+	t.Helper()
+	for name, text := range c {
+		path := filepath.Join(dir, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		if strings.HasSuffix(name, "/") {
+			must(t, os.MkdirAll(path, 0o755))
+			continue
+		}
+		mode := fs.FileMode(0o644)
+		if strings.HasPrefix(filepath.Base(name), "x") {
+			mode = 0o755
+		}
+		must(t, os.WriteFile(path, []byte(text), mode))
+	}
+}
+
+// read reads a tree, with all of its directories. Modes are as Unpack makes them, or the test fails.
+func read(t helper, dir string) content {
+	t.Helper()
+	all := content{}
+	must(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(path, dir+"/")
+		if entry.IsDir() {
+			all[name+"/"] = ""
+			return expectMode(name, info.Mode(), fs.ModeDir|0o755)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		all[name] = string(text)
+		if strings.HasPrefix(entry.Name(), "x") {
+			return expectMode(name, info.Mode(), 0o755)
+		}
+		return expectMode(name, info.Mode(), 0o644)
+	}))
+	return all
+}
+
+func expectMode(name string, found, expected fs.FileMode) error {
+	if found != expected {
+		return errors.New(name + " has the mode " + found.String())
+	}
+	return nil
+}
+
+// entry is an entry of an archive; a file unless the header says otherwise.
+type entry struct {
+	name, content string
+	header        tar.Header
+}
+
+func special(header tar.Header) entry { return entry{name: header.Name, header: header} }
+
+// tarOf writes a tar archive.
+func tarOf(t helper, entries ...entry) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, e := range entries {
+		header := e.header
+		header.Name = e.name
+		if header.Typeflag == 0 {
+			header.Typeflag = tar.TypeReg
+		}
+		if header.Typeflag == tar.TypeReg {
+			header.Size = int64(len(e.content))
+		}
+		must(t, w.WriteHeader(&header))
+		_, err := w.Write([]byte(e.content))
+		must(t, err)
+	}
+	must(t, w.Close())
+	return b.Bytes()
+}
+
+// zip compresses, each argument to a member of its own.
+func zip(t helper, members ...[]byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	for _, member := range members {
+		w := gzip.NewWriter(&b)
+		_, err := w.Write(member)
+		must(t, err)
+		must(t, w.Close())
+	}
+	return b.Bytes()
+}
+
+func pack(t helper, entries ...entry) []byte {
+	t.Helper()
+	return zip(t, tarOf(t, entries...))
+}
+
+func unpack(raw []byte, root *os.Root) error {
+	return archive.Unpack(bytes.NewReader(raw), root, "state")
+}
+
+// refused fails the test unless err is a refusal of the kind for the path that says so.
+func refused(t *testing.T, err error, kind archive.Kind, path, says string) {
+	t.Helper()
+	refusal, ok := errors.AsType[*archive.Error](err)
+	if !ok {
+		t.Fatalf("expected a refusal, but found %v", err)
+	}
+	if refusal.Kind != kind || refusal.Path != path || !strings.Contains(refusal.Reason, says) {
+		t.Errorf("expected %s for %q with %q, but found %s for %q: %s", kind, path, says, refusal.Kind, refusal.Path, refusal.Reason)
+	}
+	if message := err.Error(); len(message) > 500 || strings.ContainsAny(message, "\x1b\n") {
+		t.Errorf("the message %q is not fit to be shown", message)
+	}
+}

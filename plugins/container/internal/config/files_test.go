@@ -1,0 +1,223 @@
+package config_test
+
+import (
+	"encoding/json"
+	"maps"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/settings"
+)
+
+func withFiles(filesystem any) object {
+	return document(object{"blueprint": object{"inline": object{"filesystem": filesystem}}})
+}
+
+// nested is a file system with as many directories in each other.
+func nested(directories int) any {
+	filesystem := object{"file": "text"}
+	for range directories {
+		filesystem = object{"d": filesystem}
+	}
+	return filesystem
+}
+
+// nestedLists is a list in as many others.
+func nestedLists(others int) any {
+	list := []any{}
+	for range others {
+		list = []any{list}
+	}
+	return list
+}
+
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason     string
+		filesystem any
+		want       map[string]string
+	}{
+		"empty": {reason: "a blueprint may have no files", filesystem: object{}, want: map[string]string{}},
+		"object": {
+			reason: "objects are directories", filesystem: object{"blueprint.yaml": "kind: Blueprint\n", "a": object{"b": object{"c": ""}, "d": "e"}, "empty": object{}},
+			want: map[string]string{"blueprint.yaml": "kind: Blueprint\n", "a/b/c": "", "a/d": "e"},
+		},
+		"text": {
+			reason: "Landscaper's users write it as YAML", filesystem: "blueprint.yaml: |\n  kind: Blueprint\na: {b: c}\n",
+			want: map[string]string{"blueprint.yaml": "kind: Blueprint\n", "a/b": "c"},
+		},
+		"JSON as text": {reason: "JSON is YAML", filesystem: `{"a": "b"}`, want: map[string]string{"a": "b"}},
+		"values": {
+			reason:     "anything else is the content of a YAML file",
+			filesystem: object{"number": 5, "list": []any{"a", object{"b": true}}, "truth": false, "nothing": nil, "float": 1.5},
+			want:       map[string]string{"number": "5\n", "list": "- a\n- b: true\n", "truth": "false\n", "nothing": "null\n", "float": "1.5\n"},
+		},
+		"long numbers": {
+			reason: "no digit is lost", filesystem: json.RawMessage(`{"number": 9007199254740993, "list": [-9223372036854775808]}`),
+			want: map[string]string{"number": "9007199254740993\n", "list": "- -9223372036854775808\n"},
+		},
+		"long numbers as text": {reason: "nor is one in YAML", filesystem: "number: 9007199254740993", want: map[string]string{"number": "9007199254740993\n"}},
+		"odd names": {
+			reason: "Linux takes them", filesystem: object{"...": "a", `\..\b`: "c", " ": "d", "ä\n": "e"},
+			want: map[string]string{"...": "a", `\..\b`: "c", " ": "d", "ä\n": "e"},
+		},
+		"aliases":     {reason: "people repeat little things by them", filesystem: "a: &a b\nc: *a\n", want: map[string]string{"a": "b", "c": "b"}},
+		"deep values": {reason: "there is room, too", filesystem: object{"a": []any{nestedLists(49)}}, want: map[string]string{"a": strings.Repeat("- ", 50) + "[]\n"}},
+		"deep":        {reason: "there is room for what people do", filesystem: nested(50), want: map[string]string{strings.Repeat("d/", 50) + "file": "text"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := map[string]string{}
+			for file, content := range mustRead(t, withFiles(c.filesystem)).Files {
+				found[file] = string(content)
+			}
+			if diff := cmp.Diff(c.want, found); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
+			}
+		})
+	}
+}
+
+func TestFilesAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason     string
+		filesystem any
+		want       string
+	}{
+		"empty name":   {reason: "a file has a name", filesystem: object{"": "a"}, want: `"" in "/" is no name`},
+		"dot":          {reason: "it is the directory itself", filesystem: object{".": "a"}, want: `"." in "/" is no name`},
+		"dots":         {reason: "it is another directory", filesystem: object{"a": object{"..": "b"}}, want: `".." in "/a" is no name`},
+		"path":         {reason: "it may be the name of another file", filesystem: object{"a/b": "c"}, want: `"a/b" in "/" is no name`},
+		"absolute":     {reason: "it is elsewhere", filesystem: object{"/etc": object{"passwd": ""}}, want: `"/etc" in "/" is no name`},
+		"end":          {reason: "Linux does not take it", filesystem: object{"a\x00b": "c"}, want: `is no name`},
+		"as text":      {reason: "YAML makes no difference", filesystem: "..: {a: b}", want: `".." in "/" is no name`},
+		"too deep":     {reason: "nobody needs it", filesystem: nested(51), want: "directories are nested more than 50 deep"},
+		"far too deep": {reason: "nor has anybody the memory", filesystem: nested(5000), want: "directories are nested more than 50 deep"},
+		"number":       {reason: "a number is no file system", filesystem: 5, want: "expected an object with files and directories"},
+		"nothing":      {reason: "nor is nothing", filesystem: json.RawMessage("null"), want: "expected an object with files and directories"},
+		"empty text":   {reason: "nor is an empty text", filesystem: "", want: "expected an object with files and directories"},
+		"list as text": {reason: "nor is a list", filesystem: "- a", want: "expected an object with files and directories"},
+		"twice":        {reason: "one of the two would be lost", filesystem: "a: b\na: c", want: "as a text with one in YAML"},
+		"aliases":      {reason: "YAML that unfolds is a trap", filesystem: bomb(), want: "its aliases stand for more than 4194304 bytes"},
+		"copies": {
+			reason: "so is that of few, but large values", filesystem: "a: &a " + strings.Repeat("x", 36<<10) + "\nb: [" + strings.Repeat("*a,", 9000) + "]\n",
+			want: "its aliases stand for more than 4194304 bytes",
+		},
+		"deep value": {
+			reason: "its lines would be indented by thousands of spaces", want: `what is in "/a/b" is nested more than 50 deep`,
+			filesystem: object{"a": object{"b": []any{nested(49)}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := problems(t, withFiles(c.filesystem), false)
+			if len(found) != 1 || !strings.HasPrefix(found[0], "blueprint.inline.filesystem: ") || !strings.Contains(found[0], c.want) {
+				t.Errorf("%s: expected one problem with %q, but found %q", c.reason, c.want, found)
+			}
+		})
+	}
+}
+
+// bomb is short YAML with a very long meaning.
+func bomb() string {
+	text := "a: &a [x, x, x, x, x, x, x, x, x]\n"
+	for c := 'b'; c < 'k'; c++ {
+		text += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+", ", 8) + "*" + string(c-1) + "]\n"
+	}
+	return text
+}
+
+// TestFilesSayWhatWasWritten: whatever a file system holds, each text is found where it stands, and nothing else; as YAML it means the same.
+func TestFilesSayWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	name := rapid.StringMatching(`[a-zA-Z0-9._ -]{1,8}`).Filter(func(s string) bool { return s != "." && s != ".." })
+	var filesystem func(depth int) *rapid.Generator[object]
+	filesystem = func(depth int) *rapid.Generator[object] {
+		return rapid.Custom(func(t *rapid.T) object {
+			entries := object{}
+			for _, n := range rapid.SliceOfNDistinct(name, 0, 4, rapid.ID).Draw(t, "names") {
+				if depth > 0 && rapid.Bool().Draw(t, "directory") {
+					entries[n] = filesystem(depth-1).Draw(t, n)
+				} else {
+					entries[n] = rapid.StringMatching(`[\t\n -~ä-ü]{0,20}`).Draw(t, n)
+				}
+			}
+			return entries
+		})
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		drawn := filesystem(3).Draw(r, "filesystem")
+		want := map[string]string{}
+		flatten(want, "", drawn)
+		text, err := yaml.Marshal(drawn)
+		if err != nil {
+			r.Fatal(err)
+		}
+		for form, raw := range map[string]any{"object": drawn, "text": string(text)} {
+			found := map[string]string{}
+			for file, content := range mustRead(t, withFiles(raw)).Files {
+				found[file] = string(content)
+			}
+			if !maps.Equal(want, found) {
+				r.Fatalf("as %s: -want +got:\n%s", form, cmp.Diff(want, found))
+			}
+		}
+	})
+}
+
+func flatten(into map[string]string, at string, entries object) {
+	for name, entry := range entries {
+		if directory, ok := entry.(object); ok {
+			flatten(into, path.Join(at, name), directory)
+			continue
+		}
+		into[path.Join(at, name)] = entry.(string)
+	}
+}
+
+// FuzzValidate: nothing that anybody can write breaks it, and it says the same of the same configuration. Files that are accepted stay below
+// their directory.
+func FuzzValidate(f *testing.F) {
+	for _, value := range []any{
+		document(nil), withFiles(object{"a": object{"b": 5}}), withFiles("a: b"), withFiles(object{"..": ""}), document(object{"image": 5}), []any{},
+		document(object{
+			"componentDescriptor": object{"inline": object{}}, "registryPullSecrets": []any{object{"name": "a"}}, "continuousReconcile": object{"every": "1h"},
+			"resources": object{"limits": object{"memory": "1Gi"}}, "serviceAccountName": "a", "runOnTarget": object{"namespace": "b"},
+		}),
+	} {
+		f.Add(string(marshal(f, value)), true)
+		f.Add(string(marshal(f, value)), false)
+	}
+	f.Fuzz(func(t *testing.T, raw string, resolves bool) {
+		s := settings.Default()
+		first, err := config.Validate([]byte(raw), &s, resolves)
+		if err != nil {
+			t.Fatalf("expected problems, but found the error %v", err)
+		}
+		again, err := config.Validate([]byte(raw), &s, resolves)
+		if diff := cmp.Diff(first, again); diff != "" || err != nil {
+			t.Fatalf("found %v and (-first +again):\n%s", err, diff)
+		}
+		if len(first) > 0 || resolves || !json.Valid([]byte(raw)) {
+			return
+		}
+		c := mustRead(t, json.RawMessage(raw))
+		for file := range c.Files {
+			if file == "" || path.Join("/", file) != "/"+file {
+				t.Fatalf("%q is no path of a file", file)
+			}
+		}
+		written := marshal(t, c.ProviderConfiguration)
+		if found := problems(t, json.RawMessage(written), false); len(found) > 0 {
+			t.Fatalf("what was accepted is not accepted again as %s: %s", written, strings.Join(found, "\n"))
+		}
+	})
+}

@@ -1,0 +1,199 @@
+// Package deployer is the deployer of containers: each job of a deploy item runs a Pod to its end. How a Pod looks, how it is judged and
+// what is created for it is in packages of their own; here is how they work together.
+//
+// A job has one run, whose name follows from the deploy item, the job and the operation. The run is noted in the provider status before
+// anything of it is created, and its outcome before anything of it is removed. So whoever is called next, after a crash or in another
+// replica, finds the Pod that there is, and never runs an image a second time that has run. A Pod has a finalizer until its outcome is noted:
+// one that was deleted by somebody is not taken for one that was never created.
+package deployer
+
+import (
+	"context"
+	"time"
+
+	"github.com/pergola-deploy/pergola/plugins/container/content"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/settings"
+	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/watch"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
+)
+
+// Options say what a Deployer is made of.
+type Options struct {
+	// UserAgent is how it introduces itself to API servers.
+	UserAgent string
+	// Resolver finds what references refer to; nil if they are a mistake.
+	Resolver content.Resolver
+	// Clients are options for its clients.
+	Clients []targetclient.Option
+	// Now is the clock; nil for that of the machine.
+	Now func() time.Time
+}
+
+// Deployer runs containers. Between calls it keeps clients of clusters, and watches what deploy items wait for; both are for speed alone.
+type Deployer struct {
+	options  Options
+	settings settings.Settings
+	clusters *targetclient.Cache
+	watches  *watch.Set
+}
+
+var (
+	_ sdk.Deployer   = (*Deployer)(nil)
+	_ sdk.Aborter    = (*Deployer)(nil)
+	_ sdk.Configurer = (*Deployer)(nil)
+	_ sdk.Validator  = (*Deployer)(nil)
+	_ sdk.Watcher    = (*Deployer)(nil)
+	_ sdk.Hooker     = (*Deployer)(nil)
+	_ sdk.Collector  = (*Deployer)(nil)
+)
+
+// wakePause is short, because a Pod and its result change seldom, and shortly after each other.
+const wakePause = 50 * time.Millisecond
+
+// New returns a deployer.
+func New(o Options) *Deployer {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	d := &Deployer{options: o, watches: watch.New(watch.Pause(wakePause))}
+	d.use(settings.Default())
+	return d
+}
+
+func (d *Deployer) use(s settings.Settings) {
+	d.settings = s
+	d.clusters = targetclient.NewCache(d.options.UserAgent, append(d.options.Clients, targetclient.RateLimit(s.RequestsPerSecond, s.Burst))...)
+}
+
+// Configure implements sdk.Configurer.
+func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk.ConfigureResponse, error) {
+	s, problems := settings.Load(req.Document)
+	if len(problems) == 0 {
+		d.use(s)
+	}
+	return &sdk.ConfigureResponse{Problems: problems}, nil
+}
+
+// Validate implements sdk.Validator.
+func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
+	problems, err := config.Validate(req.Config, &d.settings, d.options.Resolver != nil)
+	if err != nil {
+		return nil, err
+	}
+	return &sdk.ValidateResponse{Problems: problems}, nil
+}
+
+// Watch implements sdk.Watcher.
+func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string)) error {
+	return d.watches.Run(ctx, wake)
+}
+
+// Hooks implements sdk.Hooker: a finished item with a schedule gets a new job when it is due.
+func (d *Deployer) Hooks() hook.Hooks {
+	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(scheduleOf)))
+}
+
+// scheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil if it has none. A schedule that
+// is wrong is an error, which counts as none: the job has failed over it and said so.
+func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
+	schedule, err := continuousreconcile.ReadSpec(item)
+	if err != nil || schedule == nil {
+		return nil, err
+	}
+	_, err = continuousreconcile.Parse(schedule.Every, schedule.Cron)
+	return schedule, err
+}
+
+// Reconcile runs the image to its end, and reads its exports.
+func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
+	c, err := config.Read(req, &d.settings, d.options.Resolver != nil)
+	if err != nil {
+		return nil, err
+	}
+	j, err := d.begin(req, v1alpha1.OperationReconcile, placeOf(c))
+	if err != nil {
+		return nil, err
+	}
+	j.warnOf(c.Unknown)
+	if res, err := j.run(ctx, c); res != nil || err != nil {
+		return res, err
+	}
+	exports, err := j.exports(ctx)
+	if err != nil {
+		return j.end(), err
+	}
+	return &sdk.Response{ProviderStatus: j.status, Exports: exports}, nil
+}
+
+// Delete runs the image to its end once more, unless the user has said that it should not, and removes all that there is of the deploy item.
+func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
+	status, err := readStatus(req)
+	if err != nil || status.Run == nil && status.PodStatus == nil {
+		return nil, err // nothing was ever begun, by Landscaper neither
+	}
+	if cleansUpOnly(req.DeployItem) {
+		return d.cleanUp(ctx, req, status.Run)
+	}
+	c, err := config.Read(req, &d.settings, d.options.Resolver != nil)
+	if err != nil {
+		return nil, withWayOut(err)
+	}
+	j, err := d.begin(req, v1alpha1.OperationDelete, placeOf(c))
+	if err != nil {
+		return nil, err
+	}
+	if res, err := j.run(ctx, c); res != nil || err != nil {
+		return res, withWayOut(err)
+	}
+	return j.removeAll(ctx)
+}
+
+// cleanUp removes all that there is of the deploy item. last is its last run, nil if there was none.
+func (d *Deployer) cleanUp(ctx context.Context, req *sdk.Request, last *v1alpha1.Run) (*sdk.Response, error) {
+	if last == nil {
+		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
+	}
+	j, err := d.begin(req, v1alpha1.OperationDelete, &last.Place)
+	if err != nil {
+		return nil, err
+	}
+	return j.removeAll(ctx)
+}
+
+// Abort stops the Pod of the deploy item, if one runs, and waits until it has stopped.
+func (d *Deployer) Abort(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
+	status, err := readStatus(req)
+	if err != nil || status.Run == nil {
+		return nil, err
+	}
+	j, err := d.begin(req, status.Run.Operation, &status.Run.Place)
+	if err != nil {
+		return nil, err
+	}
+	if res, err := j.stopLast(ctx); res != nil || err != nil {
+		return res, err
+	}
+	return j.end(), nil
+}
+
+// placeOf is where a provider configuration has the Pod run; nil for where the plugin's settings say.
+func placeOf(c *config.Config) *v1alpha1.Place {
+	if c.RunOnTarget == nil {
+		return nil
+	}
+	return &v1alpha1.Place{Namespace: c.RunOnTarget.Namespace, OnTarget: true}
+}
+
+// ReasonUnknownField is given to the warning about a field of the provider configuration that is passed over.
+const reasonUnknownField = rollout.ReasonUnknownField

@@ -1,0 +1,187 @@
+package deployer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/plugins/container/internal/cluster"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/verdict"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// forceCleanup is the annotation of a deploy item that is to be deleted without its image being run.
+const forceCleanup = run.ForceCleanupAnnotation
+
+// mostListed bounds how many objects are named in a message.
+const mostListed = 5
+
+// keepState takes what the run has left as the state for the next one, if it has come to that.
+func (j *job) keepState(result *cluster.Result) {
+	report := result.Report
+	switch {
+	case report == nil, report.StateFailed:
+	case report.StateChunks == 0:
+		j.status.State = nil
+	default:
+		j.status.State = &v1alpha1.State{Place: j.status.Run.Place, ID: j.status.Run.Name, Chunks: report.StateChunks}
+	}
+}
+
+// clear removes what nobody needs of the run that was noted last, whose outcome is noted: all but its result, and the state for the next one.
+// It is by the names of this run, so that whoever comes late does no harm to another one.
+func (j *job) clear(ctx context.Context) error {
+	r := j.status.Run
+	if r.Cleared {
+		return nil
+	}
+	at, err := j.at(ctx, r.Place)
+	if err != nil {
+		return err
+	}
+	// At the same time: a user waits for it.
+	var removals errgroup.Group
+	removals.Go(func() error { return j.clearPod(ctx, at) })
+	removals.Go(func() error { return at.RemoveAccess(ctx, run.OfRun(j.identity.UID, r.Name)) })
+	removals.Go(func() error { return at.DiscardPods(ctx, run.KeptPods(j.identity.UID, r.Name)) })
+	for _, selector := range run.Obsolete(j.identity.UID, r, j.status.State) {
+		removals.Go(func() error { return at.RemoveSecrets(ctx, selector) })
+	}
+	if old := r.Restored; old != nil && old.Place != r.Place && old.ID != "" {
+		removals.Go(func() error { return j.removeState(ctx, old) })
+	}
+	if err := removals.Wait(); err != nil {
+		return j.explain(r.Place, stepRemove, err)
+	}
+	r.Cleared, r.RenewAccess = true, nil
+	return nil
+}
+
+// removeState removes a state that is kept elsewhere, which another one has replaced, or none.
+func (j *job) removeState(ctx context.Context, s *v1alpha1.State) error {
+	if j.status.State != nil && j.status.State.Place == s.Place {
+		return nil // there was no other
+	}
+	at, err := j.at(ctx, s.Place)
+	if err != nil {
+		return j.leftBehind(s.Place, err)
+	}
+	return at.RemoveSecrets(ctx, run.StateOf(j.identity.UID, s.ID))
+}
+
+// clearPod lets the Pod go, and removes it unless the operator wants to have a look at it.
+func (j *job) clearPod(ctx context.Context, at *cluster.Cluster) error {
+	pod, err := j.ownPod(ctx)
+	if err != nil || pod == nil {
+		return err
+	}
+	// One that has not stopped might still start.
+	if j.settings.KeepPod && pod.DeletionTimestamp == nil && verdict.Stopped(pod, j.options.Now()) {
+		return at.Keep(ctx, pod)
+	}
+	return at.Discard(ctx, pod)
+}
+
+// exports returns those of the run that was noted last, which has succeeded.
+func (j *job) exports(ctx context.Context) (map[string]any, error) {
+	if j.result == nil {
+		at, err := j.at(ctx, j.status.Run.Place)
+		if err != nil {
+			return nil, err
+		}
+		if j.result, err = at.Result(ctx, j.status.Run.Name); err != nil {
+			return nil, j.explain(j.status.Run.Place, stepExport, err)
+		}
+	}
+	if j.result.Report == nil {
+		return nil, &sdk.Error{
+			Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, Operation: stepExport, Reason: reasonExports, Err: fmt.Errorf(
+				"the exports of the Pod are not in Secret %s/%s any more; somebody has deleted it; start another job", j.status.Run.Namespace, j.result.Secret),
+		}
+	}
+	return readExports(j.result.Exports)
+}
+
+// removeAll removes all that there is of the deploy item, and waits until it is gone.
+func (j *job) removeAll(ctx context.Context) (*sdk.Response, error) {
+	places, err := j.places()
+	if err != nil {
+		return j.end(), err
+	}
+	all := run.OfItem(j.identity.UID)
+	for _, place := range places {
+		at, err := j.at(ctx, place)
+		if errors.Is(err, errElsewhere) {
+			_ = j.leftBehind(place, err)
+			continue
+		}
+		if err != nil {
+			return j.end(), err
+		}
+		left, err := removeAt(ctx, at, all)
+		if err == nil && len(left) == 0 {
+			// Landscaper, too, removes a state with its deploy item: the next one of that name must not begin with it.
+			err = at.RemoveSecrets(ctx, j.identity.LeftByUpstream())
+		}
+		if err != nil {
+			return j.end(), j.explain(place, stepRemove, err)
+		}
+		if names := left.Names(); len(names) > 0 {
+			j.watches.Follow(types.NamespacedName{Namespace: j.identity.Namespace, Name: j.identity.Name}, at.FollowPods(left))
+			res := sdk.WaitFor(object.Enumerate(names, ", ", mostListed)+" to be gone", removalPoll)
+			res.ProviderStatus = j.status
+			return res, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
+}
+
+// removeAt removes what a selector selects, and returns what is left. The rest goes with the last Pod, which may have gone meanwhile.
+func removeAt(ctx context.Context, at *cluster.Cluster, selector run.Selector) (left cluster.Remaining, err error) {
+	for range 2 {
+		if err := at.Remove(ctx, selector); err != nil {
+			return nil, err
+		}
+		if left, err = at.Remaining(ctx, selector); err != nil || len(left) == 0 || left.HasPods() {
+			return left, err
+		}
+	}
+	return left, nil
+}
+
+// places are those where there may be something of the deploy item.
+func (j *job) places() ([]v1alpha1.Place, error) {
+	var places []v1alpha1.Place
+	if r := j.status.Run; r != nil {
+		places = append(places, r.Place)
+	}
+	if s := j.status.State; s != nil {
+		places = append(places, s.Place)
+	}
+	if j.request.HostCluster != nil {
+		namespace, err := j.namespace(j.request.HostCluster)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, v1alpha1.Place{Namespace: namespace})
+	}
+	slices.SortFunc(places, func(a, b v1alpha1.Place) int {
+		onTarget := func(p v1alpha1.Place) int {
+			if p.OnTarget {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Or(onTarget(a)-onTarget(b), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Cluster, b.Cluster))
+	})
+	return slices.Compact(places), nil
+}

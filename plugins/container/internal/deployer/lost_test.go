@@ -1,0 +1,174 @@
+package deployer_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// TestPodGone: an image that has run is not run again, also when somebody has removed the Pod with force, so that nothing of it is there.
+func TestPodGone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason, args string
+		// forgets: the plugin has died before it could note that it has seen the Pod.
+		forgets bool
+	}{
+		"while it ran":     {reason: "it was seen", args: "hang"},
+		"after it had run": {reason: "its result tells of it", args: "count", forgets: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(c.args)
+			newJob(item)
+			w.call(item, w.plugin.Reconcile)
+			w.awaitRun(1)
+			if c.forgets {
+				w.eventually("main to end", func() bool { return w.pods()[0].Status.Phase == corev1.PodSucceeded })
+				w.change(item, func(s *v1alpha1.ProviderStatus) { s.Run.PodUID = "" })
+			}
+			w.removeByForce(&w.pods()[0])
+			result := w.finish(item, w.plugin.Reconcile)
+			if result.Failed == nil || result.Failed.Errors[0].Reason != "PodDeleted" || !strings.Contains(result.Failed.Error(), "start a new job") {
+				t.Errorf("%s: found %s", c.reason, result)
+			}
+			if runs := w.node.ranIn(); len(runs) != 1 {
+				t.Errorf("%s: expected one run, but found %s", c.reason, describe(runs))
+			}
+			w.discard(item, false)
+		})
+	}
+}
+
+// removeByForce removes a Pod, whoever wants to keep it.
+func (w *world) removeByForce(pod *corev1.Pod) {
+	w.Helper()
+	zero := int64(0)
+	pods := w.client.CoreV1().Pods(w.namespace)
+	w.eventually("the Pod to be gone", func() bool {
+		_, err := pods.Patch(w.Context(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		if err == nil {
+			err = pods.Delete(w.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero})
+		}
+		return apierrors.IsNotFound(err)
+	})
+}
+
+// change changes the provider status of an item.
+func (w *world) change(item *landscaper.DeployItem, how func(*v1alpha1.ProviderStatus)) {
+	w.Helper()
+	status := w.status(item)
+	how(status)
+	item.Status.ProviderStatus = &runtime.RawExtension{Raw: w.marshal(status)}
+}
+
+// TestTargetChanged: what was begun on one cluster is not begun once more on another one to which the Target leads meanwhile.
+func TestTargetChanged(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason, args string
+		newJob       bool
+	}{
+		"during a job":      {reason: "the Pod runs there", args: "hang"},
+		"before a new job":  {reason: "the Pod of the one before runs there", args: "hang", newJob: true},
+		"when it has ended": {reason: "the state is there", args: "count", newJob: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.target = &sdk.Target{Name: "edge", Type: landscaper.KubernetesClusterTargetType, Content: w.marshal(object{"kubeconfig": string(w.access.Kubeconfig)})}
+			item := w.item()
+			config := w.config(c.args)
+			config["runOnTarget"] = object{"namespace": w.namespace}
+			w.setConfig(item, config)
+			newJob(item)
+			w.call(item, w.plugin.Reconcile)
+			w.awaitRun(1)
+			if c.args == "count" {
+				w.finish(item, w.plugin.Reconcile)
+			}
+			here := w.status(item).Run.Cluster
+			lead := func(cluster types.UID) {
+				w.change(item, func(s *v1alpha1.ProviderStatus) {
+					s.Run.Cluster = cluster
+					if s.State != nil {
+						s.State.Cluster = cluster
+					}
+				})
+			}
+			lead("elsewhere")
+			if c.newJob {
+				newJob(item)
+			}
+			result := w.finish(item, w.plugin.Reconcile)
+			if result.Failed == nil || result.Failed.Errors[0].Reason != "TargetChanged" || !strings.Contains(result.Failed.Error(), `Target "edge"`) {
+				t.Errorf("%s: found %s", c.reason, result)
+			}
+			if runs := w.node.ranIn(); len(runs) != 1 {
+				t.Errorf("%s: expected one run, but found %s", c.reason, describe(runs))
+			}
+			gone := *item
+			gone.Annotations = map[string]string{"container.deployer.landscaper.gardener.cloud/force-cleanup": "true"}
+			if result := w.finish(&gone, w.plugin.Delete); result.Succeeded == nil || !slices.Contains(w.warnings, "LeftBehind") {
+				t.Errorf("%s: deletion: found %s and the warnings %v", c.reason, result, w.warnings)
+			}
+			lead(here)
+			w.discard(item, false)
+		})
+	}
+}
+
+// TestGivenUp: a Pod that will not start is stopped before its job fails.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.node.stop()
+	item := w.item("count")
+	newJob(item)
+	w.call(item, w.plugin.Reconcile)
+	pods := w.client.CoreV1().Pods(w.namespace)
+	err := pods.Bind(t.Context(), &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: w.pods()[0].Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.setPodStatus(func(s *corev1.PodStatus) {
+		waiting := &corev1.ContainerStateWaiting{Reason: "InvalidImageName", Message: "no such thing"}
+		s.ContainerStatuses = []corev1.ContainerStatus{{Name: layout.MainContainer, State: corev1.ContainerState{Waiting: waiting}}}
+	})
+	for range 2 {
+		if result := w.call(item, w.plugin.Reconcile); result.InProgress == nil || w.pods()[0].DeletionTimestamp == nil {
+			t.Fatalf("expected that it waits for the Pod to stop, but found %s", result)
+		}
+	}
+	w.setPodStatus(func(s *corev1.PodStatus) { s.Phase = corev1.PodFailed })
+	result := w.finish(item, w.plugin.Reconcile)
+	if result.Failed == nil || result.Failed.Errors[0].Reason != "ImagePullFailed" || !strings.Contains(result.Failed.Error(), "no such thing") {
+		t.Errorf("found %s", result)
+	}
+}
+
+// setPodStatus changes the status of the only Pod.
+func (w *world) setPodStatus(change func(*corev1.PodStatus)) {
+	w.Helper()
+	w.eventually("the status of the Pod to be written", func() bool {
+		pod := w.pods()[0]
+		change(&pod.Status)
+		_, err := w.client.CoreV1().Pods(w.namespace).UpdateStatus(context.WithoutCancel(w.Context()), &pod, metav1.UpdateOptions{})
+		return err == nil
+	})
+}

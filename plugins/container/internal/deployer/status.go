@@ -1,0 +1,164 @@
+package deployer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/pergola-deploy/pergola/plugins/container/internal/cluster"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/verdict"
+	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
+	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const (
+	// reasonAborted is that of a run that was stopped because somebody has ended its job, or there is a new one.
+	reasonAborted = "Aborted"
+	// reasonExports is given to the error about exports that cannot be read.
+	reasonExports = "ExportsInvalid"
+
+	// mostLines and mostBytes bound what is told of what a container has said.
+	mostLines = 10
+	mostBytes = 1500
+)
+
+// readStatus reads what was saved last. Landscaper's statuses have no run: for this deployer nothing was begun then.
+func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
+	status := &v1alpha1.ProviderStatus{}
+	if _, err := req.DecodeProviderStatus(status); err != nil {
+		return nil, err
+	}
+	status.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.ProviderStatusKind}
+	return status, nil
+}
+
+// podStatus is the state of a Pod and its containers. last is what was known before, nil if nothing.
+func podStatus(last *v1alpha1.PodStatus, pod *corev1.Pod, hidden *secrecy.Secrecy) *v1alpha1.PodStatus {
+	status := &v1alpha1.PodStatus{PodName: pod.Name, LastRun: &pod.CreationTimestamp}
+	if last != nil {
+		status.LastSuccessfulJobID = last.LastSuccessfulJobID
+	}
+	statuses := append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
+	for _, c := range statuses {
+		switch c.Name {
+		case layout.MainContainer:
+			status.ContainerStatus = containerStatus(c, hidden)
+		case layout.InitContainer:
+			status.InitContainerStatus = containerStatus(c, hidden)
+		case layout.WaitContainer:
+			status.WaitContainerStatus = containerStatus(c, hidden)
+		}
+	}
+	return status
+}
+
+func containerStatus(c corev1.ContainerStatus, hidden *secrecy.Secrecy) v1alpha1.ContainerStatus {
+	status := v1alpha1.ContainerStatus{State: c.State.DeepCopy(), Image: c.Image, ImageID: c.ImageID}
+	switch {
+	case status.State.Waiting != nil:
+		w := status.State.Waiting
+		w.Message = hidden.Hide(w.Message)
+		status.Reason, status.Message = w.Reason, w.Message
+	case status.State.Running != nil:
+		status.Reason = "Running"
+	case status.State.Terminated != nil:
+		t := status.State.Terminated
+		t.Message = lastLines(hidden.HideCut(t.Message))
+		status.Reason, status.Message, status.ExitCode = t.Reason, t.Message, &t.ExitCode
+	}
+	return status
+}
+
+// lastLines is the end of a text.
+func lastLines(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	text = strings.Join(lines[max(0, len(lines)-mostLines):], "\n")
+	if len(text) > mostBytes {
+		text = "…" + strings.ToValidUTF8(text[len(text)-mostBytes:], "")
+	}
+	return text
+}
+
+// outcome is how a run has ended, as its status has it.
+type outcome struct {
+	v1alpha1.Outcome
+
+	Reason, Message string
+	Codes           []landscaper.ErrorCode
+}
+
+// outcomeOf is the outcome of a run that is over. failure is why it has failed, nil if it has not.
+func outcomeOf(failure *verdict.Failure, result *cluster.Result, hidden *secrecy.Secrecy) outcome {
+	if failure == nil {
+		if _, err := readExports(result.Exports); err != nil {
+			return outcome{
+				Outcome: v1alpha1.OutcomeFailed, Reason: reasonExports, Message: err.Error(),
+				Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem},
+			}
+		}
+		return outcome{Outcome: v1alpha1.OutcomeSucceeded}
+	}
+	message := hidden.Hide(failure.Message)
+	if said := lastLines(hidden.HideCut(failure.Said)); said != "" {
+		message += "; it has said last:\n" + said
+	}
+	return outcome{Outcome: v1alpha1.OutcomeFailed, Reason: failure.Reason, Message: message, Codes: failure.Codes}
+}
+
+func aborted() outcome {
+	return outcome{
+		Outcome: v1alpha1.OutcomeAborted, Reason: reasonAborted, Message: "the Pod was stopped, because its job was ended",
+		Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry},
+	}
+}
+
+// errExports does not quote what was found, which may be secret; nor do the errors about YAML that are added to it.
+var errExports = fmt.Errorf("the file that %s names holds no object: expected one as JSON or YAML, with the names of exports as fields", layout.ExportsVariable)
+
+// readExports reads the file with the exports, JSON or YAML; nil for none.
+func readExports(file []byte) (map[string]any, error) {
+	if len(strings.TrimSpace(string(file))) == 0 {
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	var exports map[string]any
+	// Some JSON is no YAML for the library, such as "\/" and "\ud83d\ude00".
+	if twice, err := kjson.UnmarshalStrict(file, &exports); err == nil {
+		if len(twice) > 0 {
+			return nil, errExports
+		}
+		return exports, nil
+	}
+	content, err := boundedyaml.ToJSON(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w; %w", errExports, err)
+	}
+	exports = nil
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(content, &exports); err != nil {
+		return nil, errExports
+	}
+	return exports, nil
+}
+
+// cleansUpOnly tells whether a deploy item is to be deleted without its image being run. As in Landscaper any value of the annotation counts.
+func cleansUpOnly(item *landscaper.DeployItem) bool {
+	_, ok := item.Annotations[forceCleanup]
+	return ok
+}
+
+// withWayOut adds to an error about the last run of a deploy item how to do without that; nil for nil.
+func withWayOut(err error) error {
+	var known *sdk.Error
+	if err == nil || !errors.As(err, &known) || len(known.Codes) == 0 {
+		return err
+	}
+	return &sdk.Error{Codes: known.Codes, Operation: known.Operation, Reason: known.Reason, Err: fmt.Errorf(
+		"%w\nTo delete the deploy item without running its image, annotate it with %s: %q and start another job", err, forceCleanup, "true")}
+}

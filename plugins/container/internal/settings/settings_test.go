@@ -1,0 +1,232 @@
+package settings_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pergola-deploy/pergola/plugins/container/internal/settings"
+)
+
+const head = "apiVersion: container.pergola.dev/v1alpha1\nkind: ContainerConfiguration\n"
+
+// defaults returns the settings of an operator who says nothing, with changes.
+func defaults(changes ...func(*settings.Settings)) settings.Settings {
+	s := settings.Settings{
+		Strict: true, RequestsPerSecond: 500, Burst: 1000, ImagePullPatience: time.Minute, StateBytes: 10_485_760, ExportBytes: 524_288,
+	}
+	for _, change := range changes {
+		change(&s)
+	}
+	return s
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason, document string
+		want             settings.Settings
+	}{
+		"nothing": {reason: "an operator who says nothing gets the defaults", want: defaults()},
+		"head":    {reason: "a document may leave everything out", document: head, want: defaults()},
+		"everything": {
+			reason: "what is said counts",
+			document: head + `
+strict: false
+targets: {requestsPerSecond: 7.5, burst: 3}
+namespace: runs
+defaultImage: image:1
+initContainer: {image: "helper:1", command: [/helper], args: [init, -v], imagePullPolicy: Always}
+waitContainer: {image: "helper:2", command: [/wait], args: [wait], imagePullPolicy: Never}
+serviceAccounts: [a, b.c]
+resources: {limits: {memory: 1Gi}}
+podTemplate: {metadata: {labels: {a: b}, annotations: {c: d}}, spec: {nodeName: e}}
+debug: {keepPod: true}
+imagePullPatience: 1m30s
+limits: {state: 1M, exports: 1.5Ki}
+garbageCollection: {disable: true}
+`,
+			want: settings.Settings{
+				RequestsPerSecond: 7.5, Burst: 3, Namespace: "runs", DefaultImage: "image:1",
+				Init:            settings.HelperConfiguration{Image: "helper:1", Command: []string{"/helper"}, Args: []string{"init", "-v"}, ImagePullPolicy: corev1.PullAlways},
+				Wait:            settings.HelperConfiguration{Image: "helper:2", Command: []string{"/wait"}, Args: []string{"wait"}, ImagePullPolicy: corev1.PullNever},
+				ServiceAccounts: []string{"a", "b.c"},
+				Resources:       corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}},
+				PodTemplate:     json.RawMessage(`{"metadata":{"annotations":{"c":"d"},"labels":{"a":"b"}},"spec":{"nodeName":"e"}}`),
+				KeepPod:         true, ImagePullPatience: 90 * time.Second, StateBytes: 1_000_000, ExportBytes: 1536, NoGarbageCollection: true,
+			},
+		},
+		"one image": {
+			reason: "both containers are the same helper", document: head + "initContainer: {image: a, imagePullPolicy: Always}\n",
+			want: defaults(func(s *settings.Settings) {
+				s.Init = settings.HelperConfiguration{Image: "a", ImagePullPolicy: corev1.PullAlways}
+				s.Wait = settings.HelperConfiguration{Image: "a"}
+			}),
+		},
+		"other arguments": {
+			reason: "the image is that of the init container, whatever else is said", document: head + "initContainer: {image: a}\nwaitContainer: {args: [b]}\n",
+			want: defaults(func(s *settings.Settings) {
+				s.Init = settings.HelperConfiguration{Image: "a"}
+				s.Wait = settings.HelperConfiguration{Image: "a", Args: []string{"b"}}
+			}),
+		},
+		"least": {
+			reason: "the bounds themselves are allowed", document: head + "imagePullPatience: 0s\nlimits: {state: 1Ki, exports: 1Ki}\n",
+			want: defaults(func(s *settings.Settings) { s.ImagePullPatience, s.StateBytes, s.ExportBytes = 0, 1024, 1024 }),
+		},
+		"most": {
+			reason: "the upper ones are, too", document: head + "imagePullPatience: 1h\nlimits: {state: 100Mi, exports: 960Ki}\n",
+			want: defaults(func(s *settings.Settings) {
+				s.ImagePullPatience, s.StateBytes, s.ExportBytes = time.Hour, 104_857_600, 983_040
+			}),
+		},
+		"JSON": {
+			reason: "the host hands JSON over", document: `{"apiVersion":"container.pergola.dev/v1alpha1","kind":"ContainerConfiguration","namespace":"a"}`,
+			want: defaults(func(s *settings.Settings) { s.Namespace = "a" }),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, problems := settings.Load([]byte(c.document))
+			if c.document != "" {
+				if err := validate(t, c.document); err != nil {
+					t.Errorf("%s: the schema refuses it: %v", c.reason, err)
+				}
+			}
+			if len(problems) > 0 {
+				t.Errorf("%s: %v", c.reason, problems)
+			}
+			if diff := cmp.Diff(c.want, got, cmp.Transformer("text", func(m json.RawMessage) string { return string(m) })); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
+			}
+		})
+	}
+	if diff := cmp.Diff(defaults(), settings.Default()); diff != "" {
+		t.Errorf("defaults (-want +got):\n%s", diff)
+	}
+}
+
+// validate holds a document against the published schema.
+func validate(t *testing.T, document string) error {
+	t.Helper()
+	content, err := yaml.YAMLToJSON([]byte(document))
+	if err != nil {
+		return err
+	}
+	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(settings.Schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("schema.json", schema); err != nil {
+		t.Fatal(err)
+	}
+	return compiler.MustCompile("schema.json").Validate(instance)
+}
+
+func TestLoadReports(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason, document string
+		want             []string
+		// beyond says that a JSON schema cannot tell.
+		beyond bool
+	}{
+		"all at once": {
+			reason: "nobody wants to find one mistake after the other",
+			document: `
+kind: Configuration
+image: x
+targets: {requestsPerSecond: 0, burst: 0, qps: 1}
+namespace: a/b
+initContainer: {imagePullPolicy: Sometimes, tag: x}
+waitContainer: {imagePullPolicy: never}
+serviceAccounts: [a, B, "", a]
+podTemplate: {metadata: {name: a}, spec: {container: []}, status: {}}
+debug: {keepPods: true}
+imagePullPatience: 1 minute
+limits: {state: '1e3', exports: 1Mi, imports: 1}
+garbageCollection: {enable: true}
+`,
+			want: []string{
+				`: unknown field "debug.keepPods"`, `: unknown field "garbageCollection.enable"`, `: unknown field "image"`, `: unknown field "initContainer.tag"`,
+				`: unknown field "limits.imports"`, `: unknown field "targets.qps"`,
+				`apiVersion: expected container.pergola.dev/v1alpha1, but found ""`, `kind: expected ContainerConfiguration, but found "Configuration"`,
+				"targets.requestsPerSecond: expected a number above 0", "targets.burst: expected a number from 1",
+				`imagePullPatience: expected a time from 0s to 1h0m0s, such as 90s or 1h30m, but found "1 minute"`,
+				`limits.state: expected an amount from 1Ki to 100Mi, such as 20Mi, but found "1e3"`,
+				"limits.exports: expected an amount from 1Ki to 960Ki, such as 20Mi, but found 1Mi",
+				`namespace: expected the name of a namespace, but found "a/b"`,
+				`serviceAccounts[1]: expected the name of a ServiceAccount, but found "B"`, `serviceAccounts[2]: expected the name of a ServiceAccount, but found ""`,
+				`serviceAccounts[3]: "a" is there twice`,
+				`initContainer.imagePullPolicy: expected one of Always, IfNotPresent and Never, but found "Sometimes"`,
+				`waitContainer.imagePullPolicy: expected one of Always, IfNotPresent and Never, but found "never"`,
+				`podTemplate: unknown field "metadata.name"`, `podTemplate: unknown field "spec.container"`, `podTemplate: unknown field "status"`,
+			},
+		},
+		"namespace": {
+			reason: "a name with dots is no namespace", document: head + "namespace: a.b\n", want: []string{`namespace: expected the name of a namespace, but found "a.b"`}, beyond: true,
+		},
+		"patience": {
+			reason: "nobody waits for less than no time", document: head + "imagePullPatience: -1s\n", want: []string{"imagePullPatience: expected a time from 0s"}, beyond: true,
+		},
+		"exports": {
+			reason: "they share a Secret with the report", document: head + "limits: {exports: 961Ki}\n", want: []string{"limits.exports: expected an amount from 1Ki to 960Ki"}, beyond: true,
+		},
+		"type in the template": {
+			reason: "each Pod would be refused", document: head + "podTemplate: {spec: {containers: {}}}\n",
+			want: []string{"podTemplate.spec.containers: expected a list, but found object"}, beyond: true,
+		},
+		"labels in the template": {
+			reason: "labels are texts", document: head + "podTemplate: {metadata: {labels: {a: 5}}}\n",
+			want: []string{"podTemplate.metadata.labels: expected string, but found number"}, beyond: true,
+		},
+		"list as template": {reason: "a Pod is an object", document: head + "podTemplate: []\n", want: []string{"podTemplate: expected an object, but found array"}},
+		"text as template": {reason: "a text is none either", document: head + "podTemplate: 'spec: {}'\n", want: []string{"podTemplate: expected an object, but found string"}},
+		"resources":        {reason: "they are read with the types of Kubernetes", document: head + "resources: {limit: {}}\n", want: []string{`: unknown field "resources.limit"`}, beyond: true},
+		"wrong type":       {reason: "the field is named", document: head + "limits: {state: 20}\n", want: []string{"limits.state: expected string, but found number"}},
+		"twice":            {reason: "one of the two would be lost", document: "strict: true\nstrict: false\n", want: []string{": expected YAML or JSON"}},
+		"list":             {reason: "a list is no document", document: "[]", want: []string{": expected an object, but found array"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, problems := settings.Load([]byte(c.document))
+			if !c.beyond && validate(t, c.document) == nil {
+				t.Errorf("%s: the schema accepts it", c.reason)
+			}
+			var found []string
+			for _, p := range problems {
+				found = append(found, p.Field+": "+p.Message)
+			}
+			if len(found) != len(c.want) {
+				t.Fatalf("%s: expected %d problems, but found:\n%s", c.reason, len(c.want), strings.Join(found, "\n"))
+			}
+			for i, want := range c.want {
+				if !strings.HasPrefix(found[i], want) {
+					t.Errorf("%s: expected %q, but found %q", c.reason, want, found[i])
+				}
+			}
+		})
+	}
+}
+
+// TestNoTemplate: a field without a value is as good as none.
+func TestNoTemplate(t *testing.T) {
+	t.Parallel()
+	s, problems := settings.Load([]byte(head + "podTemplate:\nresources:\nserviceAccounts:\nlimits:\n"))
+	if diff := cmp.Diff(defaults(), s); diff != "" || len(problems) > 0 {
+		t.Errorf("found problems %v and settings (-want +got):\n%s", problems, diff)
+	}
+}

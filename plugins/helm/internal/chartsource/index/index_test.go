@@ -1,0 +1,267 @@
+package index_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/repo"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/index"
+)
+
+// usual is an index as Helm writes it.
+const usual = `apiVersion: v1
+entries:
+  # a comment
+  other:
+  - apiVersion: v2
+    description: |
+      other:
+      shop:
+        - version: 6.6.6
+    name: other
+    urls:
+    - other.tgz
+    version: 9.0.0
+  shop:
+  - apiVersion: v2
+    created: "2026-01-01T00:00:00Z"
+    dependencies:
+    - name: base
+      version: 7.7.7
+    digest: abc
+    name: shop
+    urls:
+    - shop-1.0.0.tgz
+
+    - https://example.org/shop-1.0.0.tgz
+    version: 1.0.0
+  - name: shop
+    urls: [shop-1.10.0.tgz]
+    version: 1.10.0
+  - name: shop
+    urls: [shop-1.9.0.tgz]
+    version: 1.9.0
+  - name: shop
+    version: 2.0.0-rc.1
+  - name: shop
+    version: one
+  shopping:
+  - version: 3.0.0
+generated: "2026-01-01T00:00:00Z"
+`
+
+func versions(vs index.Versions) []string {
+	var names []string
+	for _, v := range vs {
+		names = append(names, v.Version)
+	}
+	return names
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	usualWant := []string{"2.0.0-rc.1", "1.10.0", "1.9.0", "1.0.0"}
+	asJSON, err := yaml.YAMLToJSON([]byte(usual))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, asJSON, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	pad := "# " + strings.Repeat("x", 3<<20) + "\n"
+	tests := map[string]struct {
+		reason, document string
+		want             []string
+		err              error
+	}{
+		"Usual":        {reason: "as Helm writes it", document: usual, want: usualWant},
+		"CRLF":         {reason: "lines of Windows", document: strings.ReplaceAll(usual, "\n", "\r\n"), want: usualWant},
+		"Skewed":       {reason: "no YAML", document: strings.ReplaceAll(usual, "\n  - ", "\n    - "), want: nil, err: index.ErrNoIndex},
+		"Indented":     {reason: "other tools indent the versions", document: "entries:\n    shop:\n      - version: 1.0.0\n        urls:\n          - x\n      - version: 1.1.0\n", want: []string{"1.1.0", "1.0.0"}},
+		"Quoted":       {reason: "names in quotes", document: "\"entries\":\n  'other': []\n  \"shop\":\n  - version: \"1.0.0\"\n", want: []string{"1.0.0"}},
+		"Dash":         {reason: "a dash on a line of its own", document: "entries:\n  shop:\n  -\n    version: 1.0.0\n  -\n    version: 1.1.0\n", want: []string{"1.1.0", "1.0.0"}},
+		"Document":     {reason: "a beginning and an end", document: "%YAML 1.2\n---\nentries:\n  shop:\n  - version: 1.0.0\n...\n", want: []string{"1.0.0"}},
+		"Comments":     {reason: "comments anywhere", document: "#\nentries: # x\n# y\n  shop: # z\n#\n  - version: 1.0.0 # a\n# b\n    urls: []\n", want: []string{"1.0.0"}},
+		"Number":       {reason: "a version that looks like a number", document: "entries:\n  shop:\n  - version: 1.10\n", want: []string{"1.10"}},
+		"Large":        {reason: "there is no limit to what is not about the chart", document: pad + usual + pad, want: usualWant},
+		"JSON":         {reason: "some repositories are in JSON", document: string(asJSON), want: usualWant},
+		"IndentedJSON": {reason: "of any layout", document: indented.String(), want: usualWant},
+		"LargeJSON":    {reason: "of any size", document: `{"x": [[{"y": "` + strings.Repeat("x", 3<<20) + `"}]], ` + string(asJSON[1:]), want: usualWant},
+		"Flow":         {reason: "unusual, but small", document: "entries: {shop: [{version: 1.0.0}]}", want: []string{"1.0.0"}},
+		"FlowVersions": {reason: "unusual, but small", document: "entries:\n  shop: [{version: 1.0.0}]\n", want: []string{"1.0.0"}},
+		"Anchor":       {reason: "unusual, but small", document: "entries:\n  other:\n  - &a\n    version: 1.0.0\n  shop:\n  - *a\n", want: []string{"1.0.0"}},
+		"LargeFlow":    {reason: "unusual and large", document: pad + "entries: {shop: [{version: 1.0.0}]}", err: index.ErrLayout},
+		"NoChart":      {reason: "another chart", document: "entries:\n  shops:\n  - version: 1.0.0\n", err: index.ErrNoChart},
+		"NoVersions":   {reason: "no version", document: "entries:\n  shop: []\n", err: index.ErrNoChart},
+		"NoCharts":     {reason: "an empty repository", document: "apiVersion: v1\nentries: {}\n", err: index.ErrNoChart},
+		"NoChartsJSON": {reason: "an empty repository", document: `{"entries": {}}`, err: index.ErrNoChart},
+		"NoneAtAll":    {reason: "nothing below entries", document: "entries:\n", err: index.ErrNoChart},
+		"Empty":        {reason: "an empty file", err: index.ErrNoIndex},
+		"Page":         {reason: "a page", document: "<html>\n<body>entries:</body>\n</html>", err: index.ErrNoIndex},
+		"Manifest":     {reason: "another document", document: "kind: ConfigMap\ndata:\n  entries: x\n", err: index.ErrNoIndex},
+		"Tabs":         {reason: "no YAML", document: "entries:\n\tshop:\n", err: index.ErrNoIndex},
+		"TooMany":      {reason: "too many versions", document: "entries:\n  shop:\n" + strings.Repeat("  - version: 1.0.0\n", 5_001), err: index.ErrTooMuch},
+		"TooLong":      {reason: "a version that is too large", document: "entries:\n  shop:\n  - x: " + strings.Repeat("x", 1<<20), err: index.ErrTooMuch},
+		"TooLongJSON":  {reason: "a version that is too large", document: `{"entries": {"shop": [{"x": "` + strings.Repeat("x", 1<<20) + `"}]}}`, err: index.ErrTooMuch},
+		"Deep":         {reason: "a version that is nested too deep", document: "entries:\n  shop:\n  - x: " + strings.Repeat("[", 900_000) + "\n", err: index.ErrNoIndex},
+		"DeepJSON":     {reason: "nothing that matters is nested", document: `{"x": ` + strings.Repeat("[", 2_500_000), err: index.ErrLayout},
+		"CutJSON":      {reason: "the end is missing", document: `{"entries": {"shop": [{"version": "1.0.0"}`, err: index.ErrNoIndex},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := index.Find(strings.NewReader(test.document), "shop")
+			if diff := cmp.Diff(test.want, versions(got)); diff != "" || !errors.Is(err, test.err) {
+				t.Errorf("%s: expected the error %v, but found %v; -want +got:\n%s", test.reason, test.err, err, diff)
+			}
+		})
+	}
+}
+
+func TestFields(t *testing.T) {
+	t.Parallel()
+	got, err := index.Find(strings.NewReader(usual), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	oldest := got[len(got)-1]
+	want := []string{"shop-1.0.0.tgz", "https://example.org/shop-1.0.0.tgz"}
+	if diff := cmp.Diff(want, oldest.URLs); diff != "" || oldest.Digest != "abc" {
+		t.Errorf("expected all of %+v; -want +got:\n%s", oldest, diff)
+	}
+}
+
+func TestPick(t *testing.T) {
+	t.Parallel()
+	vs, err := index.Find(strings.NewReader(usual), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for wanted, want := range map[string]string{
+		"": "1.10.0", "*": "1.10.0", "1.0.0": "1.0.0", "v1.0.0": "1.0.0", "^1.0": "1.10.0", "~1.9": "1.9.0", ">1.0.0 <1.10.0": "1.9.0", "1.9.x": "1.9.0",
+		">0-0": "2.0.0-rc.1", "2.0.0-rc.1": "2.0.0-rc.1", ">=2": "", "3": "", "<1 || 1.9.0": "1.9.0",
+	} {
+		w, err := index.ParseWanted(wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if v := vs.Pick(w); v != nil {
+			got = v.Version
+		}
+		if got != want {
+			t.Errorf("%q: expected %q, but found %q", wanted, want, got)
+		}
+	}
+	for _, wanted := range []string{"one", "1..", "latest", strings.Repeat("1 || ", 100) + "1"} {
+		if w, err := index.ParseWanted(wanted); err == nil {
+			t.Errorf("%q: expected an error, but found %v", wanted, w)
+		}
+	}
+}
+
+// TestAgreesWithHelm compares with Helm's own reading of an index that it has written, and with what it picks.
+func TestAgreesWithHelm(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "index.yaml")
+	name := rapid.SampledFrom([]string{"shop", "a", "true", "1", "x: y", "entries", "s-h", "'", `"q"`, "- a"})
+	text := rapid.SampledFrom([]string{
+		"", "plain", "shop:", "- version: 6.6.6", "a\nshop:\n- version: 6.6.6\n", "# x", "\ttab", "  shop:\n  - b", "---\nentries:\n", strings.Repeat("long word ", 30), "ü\u2028x",
+	})
+	version := rapid.Custom(func(t *rapid.T) string {
+		n := rapid.IntRange(0, 3)
+		v := fmt.Sprintf("%d.%d.%d", n.Draw(t, "major"), n.Draw(t, "minor"), n.Draw(t, "patch"))
+		return v + rapid.SampledFrom([]string{"", "", "", "-rc.1", "+b1", "x"}).Draw(t, "suffix")
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		in := repo.NewIndexFile()
+		in.Generated = time.Unix(1e9, 0)
+		for range rapid.IntRange(0, 12).Draw(t, "versions") {
+			v := &repo.ChartVersion{
+				Metadata: &chart.Metadata{
+					APIVersion: "v2", Name: name.Draw(t, "name"), Version: version.Draw(t, "version"), Description: text.Draw(t, "description"),
+					Keywords: []string{text.Draw(t, "keyword")}, Annotations: map[string]string{"a": text.Draw(t, "annotation")},
+				},
+				URLs:    []string{rapid.SampledFrom([]string{"x.tgz", "https://example.org/y.tgz"}).Draw(t, "url")},
+				Created: time.Unix(1e9, 0), Digest: rapid.SampledFrom([]string{"", "abc"}).Draw(t, "digest"),
+			}
+			in.Entries[v.Name] = append(in.Entries[v.Name], v)
+		}
+		write := in.WriteFile
+		if rapid.Bool().Draw(t, "json") {
+			write = in.WriteJSONFile
+		}
+		if err := write(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		helms, err := repo.LoadIndexFile(path)
+		if err != nil {
+			t.Skip("Helm cannot read what it has written:", err)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range in.Entries {
+			ours, err := index.Find(bytes.NewReader(content), name)
+			if err != nil && !errors.Is(err, index.ErrNoChart) {
+				t.Fatalf("chart %q: %v in\n%s", name, err, content)
+			}
+			if len(ours) != len(helms.Entries[name]) {
+				t.Fatalf("chart %q: Helm finds %d versions, we find %v in\n%s", name, len(helms.Entries[name]), versions(ours), content)
+			}
+			for _, wanted := range []string{"", "1.0.0", "^1", ">=0-0", "2.x"} {
+				w, err := index.ParseWanted(wanted)
+				if err != nil {
+					t.Fatal(err)
+				}
+				helm, _ := helms.Get(name, wanted)
+				our := ours.Pick(w)
+				if (helm == nil) != (our == nil) || helm != nil && !sameVersion(helm.Version, our.Version) {
+					t.Fatalf("chart %q %q: Helm picks %+v, we pick %+v", name, wanted, helm, our)
+				}
+			}
+		}
+	})
+}
+
+// sameVersion passes over what is behind a plus: Helm takes any of those that differ in nothing else.
+func sameVersion(a, b string) bool {
+	a, _, _ = strings.Cut(a, "+")
+	b, _, _ = strings.Cut(b, "+")
+	return a == b
+}
+
+// FuzzFind: no file makes it panic or take long, and no error quotes the file.
+func FuzzFind(f *testing.F) {
+	f.Add([]byte(usual), "shop")
+	f.Add([]byte(`{"entries": {"shop": [{"version": "1.0.0", "urls": ["x"]}]}}`), "shop")
+	f.Add([]byte("entries:\n  a: &a\n  - &b [*a, *a]\n  shop: *a\n"), "shop")
+	f.Add([]byte("entries:\n  \"sh\\x6fp\":\n  -\n"), "shop")
+	f.Add([]byte("entries: [\n- : -\n\t"), "")
+	f.Fuzz(func(t *testing.T, document []byte, chart string) {
+		got, err := index.Find(bytes.NewReader(document), chart)
+		if (err == nil) != (len(got) > 0) {
+			t.Errorf("expected versions or an error, but found %v and %v", got, err)
+		}
+		for _, known := range []error{nil, index.ErrNoIndex, index.ErrLayout, index.ErrTooMuch, index.ErrNoChart} {
+			if err == known { //nolint:errorlint // nothing may be wrapped around it
+				return
+			}
+		}
+		t.Errorf("expected an error of the package, but found %v", err)
+	})
+}

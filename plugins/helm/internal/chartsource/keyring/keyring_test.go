@@ -1,0 +1,206 @@
+package keyring_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/keyring"
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+func secret(name, document string) sdk.RegistryCredentials {
+	return sdk.RegistryCredentials{Secret: name, DockerConfig: []byte(document)}
+}
+
+// auths is a docker configuration with an entry for each key, whose user is that key.
+func auths(keys ...string) string {
+	var entries []string
+	for _, key := range keys {
+		entries = append(entries, fmt.Sprintf(`%q: {"username": %q, "password": "p"}`, key, key))
+	}
+	return `{"auths": {` + strings.Join(entries, ", ") + `}}`
+}
+
+func TestForRegistry(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		reason               string
+		keys                 []string
+		registry, repository string
+		want                 []string
+	}{
+		"Host":       {"the usual entry", []string{"r.example.org"}, "r.example.org", "charts/shop", []string{"r.example.org"}},
+		"Others":     {"entries of others", []string{"s.example.org", "example.org", "r.example.org.evil.org", "r.example.orgx"}, "r.example.org", "shop", nil},
+		"Port":       {"a port is part of the name", []string{"r.example.org", "r.example.org:5000"}, "r.example.org:5000", "shop", []string{"r.example.org:5000"}},
+		"NoPort":     {"a port is part of the name", []string{"r.example.org:5000"}, "r.example.org", "shop", nil},
+		"UsualPort":  {"that of https is none", []string{"r.example.org:443"}, "r.example.org", "shop", []string{"r.example.org:443"}},
+		"Schemes":    {"they mean nothing", []string{"https://r.example.org/v2/", "http://r.example.org/v1"}, "r.example.org", "shop", []string{"http://r.example.org/v1", "https://r.example.org/v2/"}},
+		"Case":       {"names of hosts have no case", []string{"R.Example.org"}, "r.example.org", "shop", []string{"R.Example.org"}},
+		"Hub":        {"all its names are one", []string{"https://index.docker.io/v1/", "docker.io"}, "registry-1.docker.io", "a/b", []string{"docker.io", "https://index.docker.io/v1/"}},
+		"Path":       {"a path is for all below it", []string{"r.example.org/charts", "r.example.org/charts/shop", "r.example.org/other"}, "r.example.org", "charts/shop", []string{"r.example.org/charts/shop", "r.example.org/charts"}},
+		"PathEnds":   {"a path ends at a slash", []string{"r.example.org/charts/sho"}, "r.example.org", "charts/shop", nil},
+		"PathInside": {"v2 inside a path is a path", []string{"r.example.org/v2/charts", "r.example.org/v2x"}, "r.example.org", "charts/shop", []string{"r.example.org/v2/charts"}},
+		"Glob":       {"a star is a part of a name", []string{"*.example.org", "*.*.org", "r.example.org", "*.org", "*", "r*.example.org/charts"}, "r.example.org", "charts/shop", []string{"r.example.org", "r*.example.org/charts", "*.example.org", "*.*.org"}},
+		"BadGlob":    {"a pattern that is none", []string{"[*.example.org"}, "r.example.org", "shop", nil},
+		"User":       {"no user belongs there", []string{"me:secret@r.example.org"}, "r.example.org", "shop", []string{"me:secret@r.example.org"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			logins := keyring.ForRegistry([]sdk.RegistryCredentials{secret("a", auths(test.keys...))}, test.registry, test.repository)
+			var got []string
+			for _, login := range logins.Usable {
+				got = append(got, login.Username)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" || len(logins.Problems) > 0 {
+				t.Errorf("%s: -want +got:\n%s%v", test.reason, diff, logins.Problems)
+			}
+		})
+	}
+}
+
+func TestSecretsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	login := func(user string) string {
+		return fmt.Sprintf(`{"auths": {"r.example.org": {"username": %q, "password": "p"}}}`, user)
+	}
+	logins := keyring.ForRegistry([]sdk.RegistryCredentials{
+		secret("b", login("second-by-name")), secret("a", login("first-by-name")), secret("c", login("second-by-name")),
+	}, "r.example.org", "shop")
+	want := []keyring.Login{{Username: "second-by-name", Password: "p"}, {Username: "first-by-name", Password: "p"}}
+	if diff := cmp.Diff(want, logins.Usable); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestLoginsAndProblems(t *testing.T) {
+	t.Parallel()
+	encode := base64.StdEncoding.EncodeToString
+	tests := map[string]struct {
+		reason, document string
+		want             []keyring.Login
+		problem          string
+	}{
+		"Auth":        {reason: "user and password together", document: `{"auths": {"r": {"auth": "` + encode([]byte("u:p:q\x00\x00")) + `"}}}`, want: []keyring.Login{{Username: "u", Password: "p:q"}}},
+		"AuthWins":    {reason: "as with Docker", document: `{"auths": {"r": {"auth": "` + encode([]byte("u:p")) + `", "username": "x", "password": "y"}}}`, want: []keyring.Login{{Username: "u", Password: "p"}}},
+		"Unpadded":    {reason: "some leave the padding out", document: `{"auths": {"r": {"auth": "` + base64.RawStdEncoding.EncodeToString([]byte("u:pp")) + `"}}}`, want: []keyring.Login{{Username: "u", Password: "pp"}}},
+		"Tokens":      {reason: "tokens instead", document: `{"auths": {"r": {"identitytoken": "i", "registrytoken": "t"}}}`, want: []keyring.Login{{IdentityToken: "i", RegistryToken: "t"}}},
+		"Empty":       {reason: "nothing to log in with, such as with a helper of Docker", document: `{"auths": {"r": {}}, "credsStore": "x"}`},
+		"NoAuths":     {reason: "nothing at all", document: `{}`},
+		"NoJSON":      {reason: "something else", document: "secret", problem: `Secret "s": expected a docker configuration`},
+		"WrongType":   {reason: "something else", document: `{"auths": ["secret"]}`, problem: `Secret "s": expected a docker configuration`},
+		"BadAuth":     {reason: "no base64", document: `{"auths": {"r": {"auth": "secret!"}}}`, problem: `the entry "r" has a field auth`},
+		"NoColon":     {reason: "no password", document: `{"auths": {"r": {"auth": "` + encode([]byte("secret")) + `"}}}`, problem: `the entry "r" has a field auth`},
+		"OthersAuth":  {reason: "what is wrong with others does not matter", document: `{"auths": {"s": {"auth": "secret!"}}}`},
+		"UserProblem": {reason: "no user belongs there", document: `{"auths": {"me:secret@r": {"auth": "x!"}}}`, problem: `the entry "r" has`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := keyring.ForRegistry([]sdk.RegistryCredentials{secret("s", test.document)}, "r", "shop")
+			if diff := cmp.Diff(test.want, got.Usable); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", test.reason, diff)
+			}
+			problems := strings.Join(got.Problems, "; ")
+			if (test.problem == "") != (problems == "") || !strings.Contains(problems, test.problem) || strings.Contains(problems, "secret") {
+				t.Errorf("%s: expected the problem %q, but found %q", test.reason, test.problem, problems)
+			}
+		})
+	}
+	got := keyring.ForRegistry([]sdk.RegistryCredentials{{Secret: "s", Problem: "is missing"}}, "r", "shop")
+	if diff := cmp.Diff([]string{`Secret "s": is missing`}, got.Problems); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestForURL(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		reason  string
+		urls    []string
+		address string
+		want    int
+	}{
+		"Same":         {"the usual entry", []string{"https://c.example.org/charts"}, "https://c.example.org/charts/index.yaml", 0},
+		"Slash":        {"a slash at the end says nothing", []string{"https://c.example.org/charts/"}, "https://c.example.org/charts", 0},
+		"Port":         {"that of the scheme says nothing", []string{"https://C.example.org:443"}, "https://c.example.org/x", 0},
+		"OtherPort":    {"another server", []string{"https://c.example.org:8443"}, "https://c.example.org/x", -1},
+		"Scheme":       {"never by http what is for https", []string{"https://c.example.org"}, "http://c.example.org/x", -1},
+		"SchemePort":   {"nor by its port", []string{"https://c.example.org"}, "http://c.example.org:443/x", -1},
+		"Host":         {"another server", []string{"https://c.example.org.evil.org", "https://example.org"}, "https://c.example.org/x", -1},
+		"Longest":      {"the most specific", []string{"https://c.example.org", "https://c.example.org/a/b", "https://c.example.org/a"}, "https://c.example.org/a/b/c", 1},
+		"First":        {"of the same the first", []string{"https://c.example.org/a", "https://c.example.org/a/"}, "https://c.example.org/a/c", 0},
+		"Below":        {"a path ends at a slash", []string{"https://c.example.org/a"}, "https://c.example.org/ab", -1},
+		"Above":        {"nothing above it", []string{"https://c.example.org/a/b"}, "https://c.example.org/a", -1},
+		"Dots":         {"nothing beside it", []string{"https://c.example.org/a"}, "https://c.example.org/a/../b", -1},
+		"EncodedDots":  {"nothing beside it", []string{"https://c.example.org/a"}, "https://c.example.org/a/%2e%2e/b", -1},
+		"Invalid":      {"it is none", []string{"://", "", "c.example.org"}, "https://c.example.org/a", -1},
+		"UserIsNoHost": {"a user that looks like a host", []string{"https://c.example.org"}, "https://c.example.org@evil.org/", -1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var credentials []sdk.ChartRepositoryCredentials
+			for _, u := range test.urls {
+				credentials = append(credentials, sdk.ChartRepositoryCredentials{URL: u})
+			}
+			address, err := url.Parse(test.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want *sdk.ChartRepositoryCredentials
+			if test.want >= 0 {
+				want = &credentials[test.want]
+			}
+			if got := keyring.ForURL(credentials, address); got != want {
+				t.Errorf("%s: expected %v, but found %v", test.reason, want, got)
+			}
+		})
+	}
+}
+
+// TestHashesDiffer: no two lists of fields have the same hash because their texts are the same one after the other.
+func TestHashesDiffer(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.SliceOfN(rapid.StringOfN(rapid.RuneFrom([]rune("ab\x00")), 0, 3, -1), 0, 4)
+		a, b := texts.Draw(t, "a"), texts.Draw(t, "b")
+		sum := func(fields []string) string {
+			h := sha256.New()
+			keyring.HashFields(h, fields...)
+			return string(h.Sum(nil))
+		}
+		if equal := cmp.Equal(a, b) || len(a)+len(b) == 0; equal != (sum(a) == sum(b)) {
+			t.Fatalf("%q and %q: expected the hashes to be equal: %t", a, b, equal)
+		}
+	})
+}
+
+// FuzzForRegistry: no document makes it panic, what is found was in the document, and no problem quotes it.
+func FuzzForRegistry(f *testing.F) {
+	for _, document := range []string{
+		auths("r.example.org", "*.example.org/charts", "https://index.docker.io/v1/"), `{"auths": {"r.example.org": {"auth": "dTpw"}}}`, `{"auths": null}`, `[`,
+		`{"auths": {"": {"auth": "dTpw"}, "/": {"identitytoken": "x"}, "[": {"username": "x"}}}`,
+	} {
+		f.Add([]byte(document), "r.example.org", "charts/shop")
+	}
+	f.Fuzz(func(t *testing.T, document []byte, registry, repository string) {
+		logins := keyring.ForRegistry([]sdk.RegistryCredentials{{Secret: "s", DockerConfig: document}}, registry, repository)
+		for _, login := range logins.Usable {
+			if login == (keyring.Login{}) {
+				t.Errorf("%q: found a login without anything", document)
+			}
+		}
+		again := keyring.ForRegistry([]sdk.RegistryCredentials{{Secret: "s", DockerConfig: document}}, registry, repository)
+		if diff := cmp.Diff(logins, again); diff != "" {
+			t.Errorf("%q: found another time: -first +second:\n%s", document, diff)
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package chartsource_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/chartserver"
+)
+
+// stallAfter is long enough for a busy machine.
+const stallAfter = 3 * time.Second
+
+func TestRemoteArchive(t *testing.T) {
+	t.Parallel()
+	files := chartserver.StartFiles(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
+	chart := ofURL(files.Put("plain.tgz", plain) + "?signature=x")
+	w := newWorld(t)
+	credentials := accessTo(files.URL(), files.CA())
+	w.want(t, chart, credentials, plain)
+	wantRequests(t, files.Server, 1, "the first time")
+	w.want(t, chart, credentials, plain)
+	wantRequests(t, files.Server, 0, "just now")
+	w.later()
+	w.want(t, chart, credentials, plain)
+	if got := files.Requests(); len(got) != 1 || got[0].Status != http.StatusNotModified {
+		t.Errorf("expected it to be asked for whether it has changed, but found %v", got)
+	}
+	files.Forget()
+	files.Put("plain.tgz", other)
+	w.later()
+	w.want(t, chart, credentials, other)
+	w.wantError(t, chart, trustIn(files.URL(), files.CA()), chartsource.ReasonCredentialsMissing, v1alpha1.ErrorConfigurationProblem, "plain.tgz?…")
+	files.Remove("plain.tgz")
+	w.later()
+	w.wantError(t, chart, credentials, chartsource.ReasonNotFound, "", "404")
+}
+
+// TestRemoteArchiveWithoutValidators: what a server does not know again is downloaded again.
+func TestRemoteArchiveWithoutValidators(t *testing.T) {
+	t.Parallel()
+	files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
+	chart := ofURL(files.Put("plain.tgz", nil))
+	w := newWorld(t)
+	mend := files.Break(chartserver.Match{}, chartserver.Answer(plain))
+	w.want(t, chart, nil, plain)
+	w.later()
+	w.want(t, chart, nil, plain)
+	mend()
+	files.Break(chartserver.Match{}, chartserver.Answer(other))
+	w.later()
+	w.want(t, chart, nil, other)
+	wantRequests(t, files.Server, 3, "each time")
+}
+
+func TestRemoteArchiveRedirects(t *testing.T) {
+	t.Parallel()
+	authority, err := chartserver.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := chartserver.StartFiles(t, chartserver.Options{Authority: authority})
+	url := files.Put("a.tgz", plain)
+	files.Put("b.tgz", plain)
+	elsewhere := chartserver.StartFiles(t, chartserver.Options{Authority: authority})
+	back := elsewhere.Put("back.tgz", nil)
+	elsewhere.Break(chartserver.Match{}, chartserver.Redirect(http.StatusFound, files.URL()+"/b.tgz"))
+	files.Break(chartserver.Match{Path: "/a.tgz"}, chartserver.Redirect(http.StatusFound, back))
+	credentials := accessTo(files.URL(), authority.PEM())
+	credentials.ChartRepositories = append(credentials.ChartRepositories, trustIn(elsewhere.URL(), authority.PEM()).ChartRepositories...)
+	// The operator trusts the other server, because nothing but the address itself is matched with the credentials of the Context.
+	w := newWorld(t, elsewhere.Server)
+	w.want(t, ofURL(url+"?signature=x"), credentials, plain)
+	for _, r := range append(elsewhere.Requests(), files.Requests()...) {
+		if r.Path != "/a.tgz" && (r.HasCredentials() || r.Header.Get("Referer") != "") {
+			t.Errorf("expected no credentials after a redirect to another server, also not when it leads back, but found %v in %s", r.Header, r)
+		}
+	}
+}
+
+// TestRemoteArchiveElsewhereOnHost: another port of the same host is another server.
+func TestRemoteArchiveElsewhereOnHost(t *testing.T) {
+	t.Parallel()
+	files, same := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true}), chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
+	same.Put("plain.tgz", plain)
+	files.Break(chartserver.Match{}, chartserver.RedirectTo(same.Server))
+	w := newWorld(t)
+	w.want(t, ofURL(files.URL()+"/plain.tgz"), accessTo(files.URL(), nil), plain)
+	if len(same.WithCredentials()) > 0 || len(files.WithCredentials()) != 1 {
+		t.Errorf("expected credentials for one server only, but found %v and %v", files.WithCredentials(), same.WithCredentials())
+	}
+}
+
+// TestRemoteArchiveQuotesNothing: what an internal server says does not get into an error.
+func TestRemoteArchiveQuotesNothing(t *testing.T) {
+	t.Parallel()
+	files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
+	chart := ofURL(files.Put("secret.txt", []byte(password)))
+	w := newWorld(t)
+	w.wantError(t, chart, nil, chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "found text/plain")
+	for _, status := range []int{http.StatusTeapot, http.StatusForbidden, http.StatusFound} {
+		mend := files.Break(chartserver.Match{}, chartserver.Status(status, "X", password, "WWW-Authenticate", password, "Location", "http://127.0.0.1:1/?"+password))
+		if _, err := w.fetch(t, chart, nil); err == nil { // which looks for the secret
+			t.Errorf("expected status %d to be an error", status)
+		}
+		mend()
+	}
+}
+
+func TestRawArchive(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, chartsource.Config{ArchiveBytes: int64(len(plain))})
+	ofRaw := func(content []byte) helmv1alpha1.Chart {
+		return helmv1alpha1.Chart{Archive: &helmv1alpha1.Archive{Raw: base64.StdEncoding.EncodeToString(content)}}
+	}
+	w.want(t, ofRaw(plain), nil, plain)
+	w.want(t, ofRaw(plain), nil, plain)
+	w.wantError(t, ofRaw(append(plain[:len(plain):len(plain)], 0)), nil, chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "provider configuration")
+}
+
+// TestSpoiledArchive: a file that was changed on disk is downloaded again.
+func TestSpoiledArchive(t *testing.T) {
+	t.Parallel()
+	registry := chartserver.StartRegistry(t, chartserver.Options{})
+	digest := push(t, registry, "plain", "1.0.0", plain)
+	w := newWorld(t, registry.Server)
+	source := parse(t, ofRef(registry.Ref("plain", digest)))
+	archive, err := w.withContext(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(archive.Path, w.dir) {
+		t.Errorf("expected the archive below %s, but found %s", w.dir, archive.Path)
+	}
+	if err := os.WriteFile(archive.Path, []byte("spoiled"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.want(t, ofRef(registry.Ref("plain", digest)), nil, plain)
+	archive.Release()
+	archive.Release()
+	w.want(t, ofRef(registry.Ref("plain", digest)), nil, plain)
+}
+
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() == 0 {
+		t.Log("root writes to directories that are read-only, so only what is not a directory is tried")
+	} else {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := chartsource.New(chartsource.Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "can write to") {
+			t.Errorf("expected to be told about a directory that is read-only, but found %v", err)
+		}
+	}
+	file := t.TempDir() + "/file"
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chartsource.New(chartsource.Config{Dir: file}); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("expected to be told that the directory is none, but found %v", err)
+	}
+	w := newWorld(t)
+	if err := os.RemoveAll(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	raw := helmv1alpha1.Chart{Archive: &helmv1alpha1.Archive{Raw: base64.StdEncoding.EncodeToString(plain)}}
+	w.wantError(t, raw, nil, chartsource.ReasonCache, "", w.dir)
+}

@@ -1,0 +1,281 @@
+package chartsource_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/charts"
+	"github.com/pergola-deploy/pergola/test/chartserver"
+)
+
+func TestRepository(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		reason  string
+		options chartserver.Options
+		// ask makes the credentials for the address of the repository.
+		ask func(url string, ca []byte) *sdk.Credentials
+	}{
+		"Anybody":   {reason: "a public repository of a private authority", ask: trustIn},
+		"PlainHTTP": {reason: "an address may be of http", options: chartserver.Options{PlainHTTP: true}, ask: trustIn},
+		"Basic":     {reason: "user and password in a header", options: chartserver.Options{Auth: chartserver.Basic, User: user, Password: password}, ask: accessTo},
+		"Header": {
+			reason:  "a header of any kind",
+			options: chartserver.Options{Auth: chartserver.Header, Authorization: chartserver.BasicAuth(user, password)}, ask: accessTo,
+		},
+		"Path": {
+			reason:  "credentials are for all below their address",
+			options: chartserver.Options{Auth: chartserver.Basic, User: user, Password: password, Path: "/charts/stable"},
+			ask: func(url string, ca []byte) *sdk.Credentials {
+				c := accessTo(strings.TrimSuffix(url, "/stable"), ca)
+				c.ChartRepositories = append(c.ChartRepositories,
+					sdk.ChartRepositoryCredentials{URL: strings.TrimSuffix(url, "/charts/stable"), AuthHeader: "Basic wrong"},
+					sdk.ChartRepositoryCredentials{URL: url + "-not", AuthHeader: "Basic wrong", Problem: "broken"})
+				return c
+			},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			repository := chartserver.StartRepository(t, test.options)
+			add(t, repository, plain)
+			add(t, repository, other, repository.Absolute)
+			w := newWorld(t)
+			credentials := test.ask(repository.URL(), repository.CA())
+			for _, url := range []string{repository.URL(), repository.URL() + "/"} {
+				w.want(t, ofRepository(url, "plain", "<9"), credentials, plain)
+				w.want(t, ofRepository(url, "plain", ""), credentials, other)
+				w.want(t, ofRepository(url, "plain", "9.9.9"), credentials, other)
+			}
+			if t.Failed() {
+				t.Log(test.reason)
+			}
+		})
+	}
+}
+
+func TestRepositoryErrors(t *testing.T) {
+	t.Parallel()
+	repository := chartserver.StartRepository(t, chartserver.Options{})
+	add(t, repository, plain)
+	add(t, repository, charts.Pack("plain", charts.Name("wrong-digest")), func(e *chartserver.Entry) { e.Digest = strings.Repeat("0", 64) })
+	add(t, repository, charts.Pack("plain", charts.Name("odd-digest")), func(e *chartserver.Entry) { e.Digest = "md5" })
+	add(t, repository, charts.Pack("plain", charts.Name("missing")), chartserver.At("nowhere.tgz"))
+	add(t, repository, charts.Pack("plain", charts.Name("no-address")), chartserver.At())
+	add(t, repository, charts.Pack("plain", charts.Name("file-address")), chartserver.At("file:///etc/passwd"))
+	add(t, repository, charts.Pack("plain", charts.Name("user-address")), chartserver.At("https://user:"+password+"@127.0.0.1:1/x.tgz"))
+	add(t, repository, charts.Pack("plain", charts.Name("bad-oci")), chartserver.At("oci://nothing"))
+	add(t, repository, charts.Pack("plain", charts.Name("page")), chartserver.At(repository.Put("page", []byte("<html>"))), chartserver.WithoutDigest)
+	tests := map[string]struct {
+		reason, chart, version, want string
+		code                         v1alpha1.ErrorCode
+		text                         string
+	}{
+		"NoChart":     {"it may be published later", "nothing", "", chartsource.ReasonNotFound, "", "no chart of this name"},
+		"NoVersion":   {"it may be published later", "plain", ">99", chartsource.ReasonNotFound, "", "none that fits \">99\""},
+		"NoArchive":   {"it may be published later", "missing", "", chartsource.ReasonNotFound, "", "nowhere.tgz"},
+		"WrongDigest": {"the archive is not the one of the index", "wrong-digest", "", chartsource.ReasonDigestMismatch, v1alpha1.ErrorConfigurationProblem, "sha256:000"},
+		"OddDigest":   {"it is none", "odd-digest", "", chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "SHA-256"},
+		"NoAddress":   {"nothing to download", "no-address", "", chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "no address"},
+		"File":        {"no files of the plugin", "file-address", "", chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "http"},
+		"User":        {"secrets in addresses get into messages", "user-address", "", chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "without a user"},
+		"OCI":         {"it is none", "bad-oci", "", chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "no reference"},
+		"Page":        {"some servers answer with a page", "page", "", chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "found text/html"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newWorld(t).wantError(t, ofRepository(repository.URL(), test.chart, test.version), trustIn(repository.URL(), repository.CA()),
+				test.want, test.code, test.text, test.chart)
+			if t.Failed() {
+				t.Log(test.reason)
+			}
+		})
+	}
+}
+
+func TestRepositoryRefuses(t *testing.T) {
+	t.Parallel()
+	repository := chartserver.StartRepository(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
+	add(t, repository, plain)
+	chart := ofRepository(repository.URL(), "plain", "")
+	w := newWorld(t)
+	change := func(change func(*sdk.ChartRepositoryCredentials)) *sdk.Credentials {
+		c := accessTo(repository.URL(), repository.CA())
+		change(&c.ChartRepositories[0])
+		return c
+	}
+	w.wantError(t, chart, nil, chartsource.ReasonUnavailable, "", "not trusted", "customCAData")
+	w.wantError(t, chart, trustIn(repository.URL(), repository.CA()), chartsource.ReasonCredentialsMissing, v1alpha1.ErrorConfigurationProblem,
+		"helmChartRepoCredentials", repository.Host())
+	w.wantError(t, chart, change(func(c *sdk.ChartRepositoryCredentials) { c.AuthHeader = "Basic " + password }),
+		chartsource.ReasonUnauthorized, v1alpha1.ErrorUnauthorized)
+	w.wantError(t, chart, change(func(c *sdk.ChartRepositoryCredentials) { c.Problem = "Secret \"auth\": there is none" }),
+		chartsource.ReasonCredentialsInvalid, "", "Secret \"auth\": there is none")
+	w.wantError(t, chart, change(func(c *sdk.ChartRepositoryCredentials) { c.CAData = []byte("none") }),
+		chartsource.ReasonCredentialsInvalid, "", "certificates in PEM")
+	w.want(t, chart, change(func(*sdk.ChartRepositoryCredentials) {}), plain)
+}
+
+// TestRepositoryLeaksNothing: a repository that names archives of other servers does not have them told its credentials.
+func TestRepositoryLeaksNothing(t *testing.T) {
+	t.Parallel()
+	authority, err := chartserver.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository := chartserver.StartRepository(t, chartserver.Options{Authority: authority, Auth: chartserver.Basic, User: user, Password: password, Path: "/private"})
+	elsewhere := chartserver.StartFiles(t, chartserver.Options{Authority: authority})
+	url := elsewhere.Put("plain.tgz", plain)
+	add(t, repository, plain, chartserver.At(url+"?signature=x"))
+	add(t, repository, charts.Pack("plain", charts.Name("above")), chartserver.At("/plain.tgz"))
+	both := accessTo(repository.URL(), authority.PEM())
+	both.ChartRepositories = append(both.ChartRepositories, sdk.ChartRepositoryCredentials{URL: elsewhere.URL(), CAData: authority.PEM()})
+	chart := ofRepository(repository.URL(), "plain", "")
+
+	t.Run("Elsewhere", func(t *testing.T) {
+		elsewhere.Forget()
+		newWorld(t).want(t, chart, both, plain)
+		if got := elsewhere.WithCredentials(); len(got) > 0 || elsewhere.Count() != 1 {
+			t.Errorf("expected one request without credentials elsewhere, but found %v", elsewhere.Requests())
+		}
+	})
+	t.Run("AuthorityElsewhere", func(t *testing.T) {
+		newWorld(t).wantError(t, chart, accessTo(repository.URL(), authority.PEM()), chartsource.ReasonUnavailable, "", "not trusted", elsewhere.URL())
+	})
+	t.Run("ElsewhereWithItsOwn", func(t *testing.T) {
+		elsewhere.Forget()
+		own := accessTo(repository.URL(), authority.PEM())
+		own.ChartRepositories = append(own.ChartRepositories, sdk.ChartRepositoryCredentials{URL: elsewhere.URL(), CAData: authority.PEM(), AuthHeader: "Bearer own"})
+		newWorld(t).want(t, chart, own, plain)
+		for _, r := range elsewhere.Requests() {
+			if got := r.Header.Get("Authorization"); got != "Bearer own" {
+				t.Errorf("expected its own credentials elsewhere, but found %q", got)
+			}
+		}
+	})
+	t.Run("SameServer", func(t *testing.T) {
+		repository.Forget()
+		w := newWorld(t)
+		w.wantError(t, ofRepository(repository.URL(), "above", ""), both, chartsource.ReasonNotFound, "")
+		if got := repository.WithCredentials(); len(got) != 2 {
+			t.Errorf("expected credentials for a chart of the same server, but found %v", got)
+		}
+	})
+	t.Run("IndexRedirectedAway", func(t *testing.T) {
+		elsewhere.Forget()
+		defer repository.Break(chartserver.Match{Kind: chartserver.Index}, chartserver.RedirectTo(elsewhere.Server))()
+		newWorld(t).wantError(t, chart, both, chartsource.ReasonNotFound, "")
+		if len(elsewhere.WithCredentials()) > 0 || elsewhere.Count() == 0 {
+			t.Errorf("expected requests without credentials elsewhere, but found %v", elsewhere.Requests())
+		}
+	})
+}
+
+func TestRepositoryLooksUpIndexAgain(t *testing.T) {
+	t.Parallel()
+	repository := chartserver.StartRepository(t, chartserver.Options{})
+	add(t, repository, plain)
+	add(t, repository, charts.Pack("plain", charts.Name("loose")), chartserver.WithoutDigest)
+	credentials := trustIn(repository.URL(), repository.CA())
+	chart := ofRepository(repository.URL(), "plain", "")
+	w := newWorld(t)
+	w.want(t, chart, credentials, plain)
+	wantRequests(t, repository.Server, 2, "index and archive")
+	w.want(t, chart, credentials, plain)
+	wantRequests(t, repository.Server, 0, "an index that was looked up just now")
+	w.later()
+	w.want(t, chart, credentials, plain)
+	if got := repository.Requests(); len(got) != 1 || got[0].Status != http.StatusNotModified || got[0].Bytes != 0 {
+		t.Errorf("expected one request for an index that has not changed, but found %v", got)
+	}
+	repository.Forget()
+	loose := charts.Pack("plain", charts.Name("loose"))
+	w.want(t, ofRepository(repository.URL(), "loose", ""), credentials, loose)
+	wantRequests(t, repository.Server, 1, "another chart of the same index")
+	w.later()
+	w.want(t, ofRepository(repository.URL(), "loose", ""), credentials, loose)
+	for _, r := range repository.Requests() {
+		if r.Status != http.StatusNotModified {
+			t.Errorf("expected index and archive to be asked whether they have changed, but found %v", r)
+		}
+	}
+	wantRequests(t, repository.Server, 2, "a chart without a digest")
+	add(t, repository, other)
+	w.later()
+	w.want(t, chart, credentials, other)
+	wantRequests(t, repository.Server, 2, "a new version")
+}
+
+// TestRepositoryAddresses: the archive may be in a registry, and any of several addresses will do.
+func TestRepositoryAddresses(t *testing.T) {
+	t.Parallel()
+	repository := chartserver.StartRepository(t, chartserver.Options{})
+	registry := chartserver.StartRegistry(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
+	push(t, registry, "charts/plain", "1.0.0", plain)
+	push(t, registry, "charts/plain", "wrong", other)
+	credentials := trustIn(repository.URL(), repository.CA())
+	credentials.Registries = loginFor(registry.Host()).Registries
+	w := newWorld(t, registry.Server)
+	oci := "oci://" + registry.Ref("charts/plain", "1.0.0")
+	for name, urls := range map[string][]string{
+		"oci":     {oci},
+		"several": {"http://127.0.0.1:1/nobody.tgz", "nowhere.tgz", "ftp://x", oci},
+	} {
+		add(t, repository, plain, chartserver.At(urls...))
+		w.later()
+		t.Run(name, func(t *testing.T) { w.want(t, ofRepository(repository.URL(), "plain", ""), credentials, plain) })
+	}
+	add(t, repository, plain, chartserver.At("oci://"+registry.Ref("charts/plain", "wrong")))
+	w.later()
+	w.wantError(t, ofRepository(repository.URL(), "plain", ""), credentials, chartsource.ReasonDigestMismatch, v1alpha1.ErrorConfigurationProblem)
+	// What may change by itself decides, whatever else there is.
+	add(t, repository, plain, chartserver.At("ftp://x", "nowhere.tgz", "ftp://y"))
+	w.later()
+	w.wantError(t, ofRepository(repository.URL(), "plain", ""), credentials, chartsource.ReasonNotFound, "", "nowhere.tgz")
+}
+
+func TestRepositoryMisbehaves(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		reason string
+		kind   chartserver.Kind
+		fault  chartserver.Fault
+		want   string
+		code   v1alpha1.ErrorCode
+		text   string
+	}{
+		"Broken":       {"it is tried again", chartserver.Index, chartserver.Status(http.StatusInternalServerError), chartsource.ReasonUnavailable, "", "500"},
+		"Cut":          {"a connection can break", chartserver.File, chartserver.Cut(10), chartsource.ReasonUnavailable, "", "broken off"},
+		"Corrupt":      {"it is not what the index says", chartserver.File, chartserver.Corrupt(), chartsource.ReasonDigestMismatch, v1alpha1.ErrorConfigurationProblem, "digest"},
+		"Endless":      {"there is a limit", chartserver.File, chartserver.Endless(), chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "65536 bytes"},
+		"EndlessIndex": {"there is a limit", chartserver.Index, chartserver.Endless(), chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "65537 bytes"},
+		"Page":         {"it is no repository", chartserver.Index, chartserver.Answer([]byte("<html>hello</html>")), chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "helmChartRepoUrl"},
+		"NotModified":  {"an answer to what nobody asked", chartserver.Index, chartserver.Status(http.StatusNotModified), chartsource.ReasonUnavailable, "", "304"},
+		"Stall":        {"a server that hangs is given up", chartserver.File, chartserver.Stall(10), chartsource.ReasonUnavailable, "", "stopped sending"},
+		"Hang":         {"a server that hangs is given up", chartserver.Index, chartserver.Hang(), chartsource.ReasonUnavailable, "", "stopped sending"},
+		"Circle":       {"there is an end to redirects", chartserver.Index, chartserver.Redirect(http.StatusFound, "index.yaml"), chartsource.ReasonUnavailable, "", "redirected more than"},
+		"Downgrade":    {"nobody is led from https to http", chartserver.Index, chartserver.Redirect(http.StatusFound, "http://127.0.0.1:1/"), chartsource.ReasonUnavailable, "", "https to http"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			repository := chartserver.StartRepository(t, chartserver.Options{})
+			add(t, repository, plain)
+			mend := repository.Break(chartserver.Match{Kind: test.kind}, test.fault)
+			w := newWorldWith(t, chartsource.Config{StallAfter: stallAfter, ArchiveBytes: 1 << 16, IndexBytes: 1<<16 + 1})
+			credentials := accessTo(repository.URL(), repository.CA())
+			w.wantError(t, ofRepository(repository.URL(), "plain", ""), credentials, test.want, test.code, test.text)
+			mend()
+			w.want(t, ofRepository(repository.URL(), "plain", ""), credentials, plain)
+			if t.Failed() {
+				t.Log(test.reason)
+			}
+		})
+	}
+}

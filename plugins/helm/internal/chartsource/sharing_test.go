@@ -1,0 +1,188 @@
+package chartsource_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/charts"
+	"github.com/pergola-deploy/pergola/test/chartserver"
+)
+
+// TestManyItemsOneDownload: 100 items of one chart are one download, from a registry as from a repository.
+func TestManyItemsOneDownload(t *testing.T) {
+	t.Parallel()
+	registry := chartserver.StartRegistry(t, chartserver.Options{Auth: chartserver.Bearer, User: user, Password: password})
+	push(t, registry, "plain", "1.0.0", plain)
+	repository := chartserver.StartRepository(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
+	add(t, repository, plain)
+	credentials := accessTo(repository.URL(), repository.CA())
+	credentials.Registries = loginFor(registry.Host()).Registries
+	w := newWorld(t, registry.Server)
+	for round := range 2 {
+		var items sync.WaitGroup
+		for range 100 {
+			items.Go(func() {
+				w.want(t, ofRef(registry.Ref("plain", "1.0.0")), credentials, plain)
+				w.want(t, ofRepository(repository.URL(), "plain", "*"), credentials, plain)
+			})
+		}
+		items.Wait()
+		// A manifest is asked for twice, once without a token.
+		blobs, manifests := registry.Count(chartserver.Blob), registry.Count(chartserver.Manifest)
+		files, indexes := repository.Count(chartserver.File), repository.Count(chartserver.Index)
+		if blobs != 1 || manifests != 2+2*round || files != 1 || indexes != 1+round {
+			t.Errorf("round %d: expected one download, but found %v and %v", round, registry.Requests(), repository.Requests())
+		}
+		w.later()
+	}
+}
+
+// TestCallerGoesAway: a download goes on for the others, and ends with the last of them.
+func TestCallerGoesAway(t *testing.T) {
+	t.Parallel()
+	registry := chartserver.StartRegistry(t, chartserver.Options{})
+	push(t, registry, "plain", "1.0.0", plain)
+	release := make(chan struct{})
+	registry.Break(chartserver.Match{Kind: chartserver.Blob, Times: 1}, chartserver.Hold(release))
+	w := newWorld(t, registry.Server)
+	source := parse(t, ofRef(registry.Ref("plain", "1.0.0")))
+	first, cancel := context.WithCancelCause(t.Context())
+	var items sync.WaitGroup
+	items.Go(func() {
+		if _, err := w.withContext(first, source); !errors.Is(err, errAborted) {
+			t.Errorf("expected the first caller to leave, but found %v", err)
+		}
+	})
+	if err := registry.Await(t.Context(), chartserver.Blob, 1); err != nil {
+		t.Fatal(err)
+	}
+	second, cancelSecond := context.WithCancel(t.Context())
+	joined := make(chan struct{})
+	items.Go(func() {
+		defer cancelSecond()
+		archive, err := w.withContext(notify{second, joined}, source)
+		if err != nil {
+			t.Errorf("expected the second caller to get the archive, but found %v", err)
+			return
+		}
+		archive.Release()
+	})
+	<-joined
+	cancel(errAborted)
+	close(release)
+	items.Wait()
+	if got := registry.Count(chartserver.Blob); got != 1 {
+		t.Errorf("expected one download, but found %v", registry.Requests())
+	}
+}
+
+// notify tells when somebody begins to wait for its end.
+type notify struct {
+	context.Context //nolint:containedctx // it is one
+	waiting         chan struct{}
+}
+
+func (n notify) Done() <-chan struct{} {
+	select {
+	case <-n.waiting:
+	default:
+		close(n.waiting)
+	}
+	return n.Context.Done()
+}
+
+func TestAbortEndsDownload(t *testing.T) {
+	t.Parallel()
+	registry := chartserver.StartRegistry(t, chartserver.Options{})
+	push(t, registry, "plain", "1.0.0", plain)
+	mend := registry.Break(chartserver.Match{Kind: chartserver.Blob}, chartserver.Stall(3))
+	w := newWorld(t, registry.Server)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		if err := registry.Await(ctx, chartserver.Blob, 1); err != nil {
+			t.Error(err)
+		}
+		cancel(errAborted)
+	}()
+	if _, err := w.withContext(ctx, parse(t, ofRef(registry.Ref("plain", "1.0.0")))); !errors.Is(err, errAborted) {
+		t.Errorf("expected the cause of the context's end, but found %v", err)
+	}
+	mend()
+	w.want(t, ofRef(registry.Ref("plain", "1.0.0")), nil, plain)
+}
+
+// TestSmallCache: archives in use stay, however small the cache, and what was evicted is downloaded again.
+func TestSmallCache(t *testing.T) {
+	t.Parallel()
+	registry := chartserver.StartRegistry(t, chartserver.Options{})
+	w := newWorldWith(t, chartsource.Config{MaxBytes: 1, Registries: []chartsource.Registry{{Host: registry.Host(), CAData: registry.CA()}}})
+	var items sync.WaitGroup
+	for i := range 8 {
+		content := charts.Pack("plain", charts.Version(fmt.Sprintf("1.0.%d", i)))
+		chart := ofRef(registry.Ref("plain", push(t, registry, "plain", fmt.Sprint(i), content)))
+		for range 4 {
+			items.Go(func() { w.want(t, chart, nil, content) })
+		}
+	}
+	items.Wait()
+}
+
+// TestAuthorityDecidesWhoGets: what was downloaded from somebody whose certificate only one caller trusts is for that caller only.
+func TestAuthorityDecidesWhoGets(t *testing.T) {
+	t.Parallel()
+	files := chartserver.StartFiles(t, chartserver.Options{})
+	chart := ofURL(files.Put("plain.tgz", plain))
+	w := newWorld(t)
+	w.want(t, chart, trustIn(files.URL(), files.CA()), plain)
+	w.wantError(t, chart, nil, chartsource.ReasonUnavailable, "", "not trusted")
+}
+
+// TestDigestIsNoKey: who knows the digest of a chart, and can have an index say so, does not get it from the cache.
+func TestDigestIsNoKey(t *testing.T) {
+	t.Parallel()
+	private := chartserver.StartRepository(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
+	add(t, private, plain)
+	liar := chartserver.StartRepository(t, chartserver.Options{PlainHTTP: true})
+	add(t, liar, plain, chartserver.At("nothing.tgz"))
+	w := newWorld(t)
+	w.want(t, ofRepository(private.URL(), "plain", ""), accessTo(private.URL(), private.CA()), plain)
+	w.wantError(t, ofRepository(liar.URL(), "plain", ""), nil, chartsource.ReasonNotFound, "", "nothing.tgz")
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	for name, registries := range map[string][]chartsource.Registry{
+		"Twice":  {{Host: "docker.io"}, {Host: "index.docker.io"}},
+		"Nobody": {{}},
+		"CAData": {{Host: "r.example.org", CAData: []byte("none")}},
+	} {
+		if f, err := chartsource.New(chartsource.Config{Dir: t.TempDir(), Registries: registries}); err == nil {
+			t.Errorf("%s: expected an error, but found %v", name, f.Close())
+		}
+	}
+}
+
+// TestInsecureRegistry: the operator can have any certificate taken.
+func TestInsecureRegistry(t *testing.T) {
+	t.Parallel()
+	registry := chartserver.StartRegistry(t, chartserver.Options{})
+	push(t, registry, "plain", "1.0.0", plain)
+	w := newWorldWith(t, chartsource.Config{Registries: []chartsource.Registry{{Host: registry.Host(), InsecureSkipTLSVerify: true}}})
+	w.want(t, ofRef(registry.Ref("plain", "1.0.0")), nil, plain)
+	newWorld(t).wantError(t, ofRef(registry.Ref("plain", "1.0.0")), nil, chartsource.ReasonUnavailable, "", "not trusted")
+}
+
+func TestNoSource(t *testing.T) {
+	t.Parallel()
+	_, err := newWorld(t).Fetch(t.Context(), &chartsource.Request{Credentials: &sdk.Credentials{}})
+	isError(t, err, chartsource.ReasonSourceInvalid, v1alpha1.ErrorConfigurationProblem)
+	if got := (chartsource.Source{}).NeedsResolver(); got != "" {
+		t.Errorf("expected no resolver for no source, but found %q", got)
+	}
+}

@@ -1,0 +1,74 @@
+package config
+
+import (
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
+)
+
+// Deletion is what a provider configuration says about the end of its deploy item.
+type Deletion struct {
+	// HelmDeployment says whether there is to be a release. What there really is, the provider status says.
+	HelmDeployment bool
+	// Release is the one that the configuration names; the zero Release if it names none that there could be.
+	Release helm.Release
+	// Uninstall are the options for a release. A Timeout of zero stands for that of the deploy item.
+	Uninstall helm.Options
+	// Groups are the steps for objects without a release.
+	Groups remove.Groups
+}
+
+// ReadDeletion reads what a deletion needs to know, and nothing else of the provider configuration: a mistake anywhere else, or that there
+// is no configuration, must not prevent a deletion. A mistake in what it reads does, because more would be deleted than was wanted, or in
+// another way. strict says whether an unknown field of the deletion groups is one.
+func ReadDeletion(req *sdk.Request, strict bool) (*Deletion, error) {
+	groups, err := rollout.ReadDeletionGroups(req, strict)
+	if err != nil {
+		return nil, err
+	}
+	d := &Deletion{HelmDeployment: true, Groups: groups}
+	config := req.DeployItem.Spec.Config
+	if config == nil || !json.Valid(config.Raw) {
+		return d, nil
+	}
+	var fields struct {
+		Name                 json.RawMessage `json:"name"`
+		Namespace            json.RawMessage `json:"namespace"`
+		HelmDeployment       *bool           `json:"helmDeployment"`
+		HelmDeploymentConfig struct {
+			Uninstall *v1alpha1.HelmUninstallConfiguration `json:"uninstall"`
+		} `json:"helmDeploymentConfig"`
+	}
+	// All other fields are unknown here.
+	if _, err := req.DecodeConfigLeniently(&fields); err != nil {
+		return nil, err
+	}
+	if fields.HelmDeployment != nil {
+		d.HelmDeployment = *fields.HelmDeployment
+	}
+	if r := (helm.Release{Namespace: text(fields.Namespace), Name: text(fields.Name)}); len(validateRelease(r)) == 0 {
+		d.Release = r
+	}
+	var problems field.ErrorList
+	d.Uninstall, problems = readUninstall(fields.HelmDeploymentConfig.Uninstall, operationsOf(config).Uninstall,
+		field.NewPath("helmDeploymentConfig", "uninstall"))
+	if len(problems) > 0 {
+		return nil, sdk.ConfigurationError(rollout.ReasonInvalid, "spec.config: %s", rollout.Describe(problems))
+	}
+	return d, nil
+}
+
+// text returns a JSON text; empty for anything else.
+func text(document json.RawMessage) string {
+	var found string
+	if len(document) == 0 || json.Unmarshal(document, &found) != nil {
+		return ""
+	}
+	return found
+}

@@ -1,0 +1,153 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/export"
+	"github.com/pergola-deploy/pergola/plugins/internal/jsonpath"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// ValueExport is a value that is exported from those that the chart is rendered with.
+type ValueExport struct {
+	// Key under which the value is exported. Dots make nested maps.
+	Key string
+	// Path of the value in an object whose only field, Values, has the values.
+	Path jsonpath.Path
+}
+
+// setExports sets what is exported. listed says that the field exports is a list itself.
+func (c *Config) setExports(document *v1alpha1.ProviderConfiguration, listed bool) field.ErrorList {
+	path := field.NewPath("exports")
+	if !listed {
+		path = path.Child("exports")
+	}
+	problems := c.addExports(document.Exports, path)
+	keys := c.exportKeys()
+	path = field.NewPath("exportsFromManifests")
+	problems = append(problems, c.addExports(&managedresource.Exports{Exports: document.ExportsFromManifests}, path)...)
+	for i, e := range document.ExportsFromManifests {
+		for _, key := range keys {
+			if e.Key != "" && excludes(key, e.Key) {
+				problems = append(problems, field.Invalid(path.Index(i).Child("key"), e.Key, fmt.Sprintf("cannot be exported beside %q of exports", key)))
+			}
+		}
+	}
+	return problems
+}
+
+// addExports adds what a list exports. What names no object is read from the values.
+func (c *Config) addExports(exports *managedresource.Exports, path *field.Path) field.ErrorList {
+	if exports == nil {
+		return nil
+	}
+	// The rules for keys and paths are the same for all. A value needs no object, and for the time of the check it has one.
+	whole := *exports
+	whole.Exports = make([]managedresource.Export, 0, len(exports.Exports))
+	var problems field.ErrorList
+	for i, e := range exports.Exports {
+		if e.FromResource == nil {
+			problems = append(problems, checkValueExport(e, path.Index(i))...)
+			e.FromResource, e.FromObjectReference = &managedresource.TypedObjectReference{APIVersion: "v1", Kind: "Values", Name: "values"}, nil
+		}
+		whole.Exports = append(whole.Exports, e)
+	}
+	values, p := export.Parse(&whole, path)
+	for i, v := range values {
+		if exports.Exports[i].FromResource == nil {
+			c.ValueExports = append(c.ValueExports, ValueExport{Key: v.Key, Path: v.Path})
+			continue
+		}
+		c.Exports = append(c.Exports, v)
+	}
+	return append(problems, p...)
+}
+
+// checkValueExport refuses what only makes sense for an object: the value that is asked for would not be the one that is exported.
+func checkValueExport(e managedresource.Export, path *field.Path) field.ErrorList {
+	var problems field.ErrorList
+	const why = "needs fromResource; without it the value is one of the chart's values"
+	if e.FromObjectReference != nil {
+		problems = append(problems, field.Forbidden(path.Child("fromObjectRef"), why))
+	}
+	if e.TargetName != nil {
+		problems = append(problems, field.Forbidden(path.Child("targetName"), why))
+	}
+	return problems
+}
+
+func (c *Config) exportKeys() []string {
+	keys := make([]string, 0, len(c.Exports)+len(c.ValueExports))
+	for _, e := range c.Exports {
+		keys = append(keys, e.Key)
+	}
+	for _, e := range c.ValueExports {
+		keys = append(keys, e.Key)
+	}
+	return keys
+}
+
+// excludes tells whether two keys cannot both be exported, because they are equal or one is a map on the way to the other.
+func excludes(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
+}
+
+// ReasonExportMissing is given to the error about a value that the chart's values do not have. Another try would not find it either.
+const ReasonExportMissing = "ExportMissing"
+
+// ExportValues returns exports with values of the chart added, which it reads from a JSON object. exports is not changed. All values that are
+// not there are named in one error; no value is repeated.
+func ExportValues(wanted []ValueExport, values json.RawMessage, exports map[string]any) (map[string]any, error) {
+	if len(wanted) == 0 {
+		return exports, nil
+	}
+	var of map[string]any
+	if len(values) > 0 {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(values, &of); err != nil {
+			return nil, fmt.Errorf("read the values of the chart: %w", err)
+		}
+	}
+	all := maps.Clone(exports)
+	if all == nil {
+		all = map[string]any{}
+	}
+	var missing []string
+	for _, e := range wanted {
+		value, found, err := e.Path.Value(map[string]any{"Values": of})
+		switch {
+		case err != nil:
+			missing = append(missing, fmt.Sprintf("export %q: jsonPath %s: %v", e.Key, e.Path, err))
+		case !found:
+			missing = append(missing, fmt.Sprintf("export %q: the values of the chart have nothing at %s; paths begin with .Values", e.Key, e.Path))
+		default:
+			insert(all, strings.Split(e.Key, "."), value)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, sdk.ConfigurationError(ReasonExportMissing, "spec.config: %s", strings.Join(missing, "; "))
+	}
+	return all, nil
+}
+
+// insert puts a value into nested maps. Those on the way are copied, since they may be somebody else's.
+func insert(into map[string]any, path []string, value any) {
+	for _, name := range path[:len(path)-1] {
+		var inner map[string]any
+		if known, ok := into[name].(map[string]any); ok {
+			inner = maps.Clone(known)
+		} else {
+			inner = map[string]any{}
+		}
+		into[name] = inner
+		into = inner
+	}
+	into[path[len(path)-1]] = value
+}

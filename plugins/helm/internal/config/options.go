@@ -1,0 +1,131 @@
+package config
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+var (
+	// installOptions and uninstallOptions are the names of the options that there are.
+	installOptions   = []string{"atomic", "force", "skipSchemaValidation", "takeOwnership", "timeout", "wait"}
+	uninstallOptions = []string{"timeout", "wait"}
+)
+
+// operations are the options of the operations on a release as they are written.
+type operations struct {
+	Install   json.RawMessage `json:"install"`
+	Upgrade   json.RawMessage `json:"upgrade"`
+	Uninstall json.RawMessage `json:"uninstall"`
+}
+
+func operationsOf(written *runtime.RawExtension) operations {
+	var document struct {
+		HelmDeploymentConfig operations `json:"helmDeploymentConfig"`
+	}
+	if written == nil || kjson.UnmarshalCaseSensitivePreserveInts(written.Raw, &document) != nil {
+		return operations{} // what cannot be read has been reported by who has decoded the document
+	}
+	return document.HelmDeploymentConfig
+}
+
+// setOptions sets the options of the operations on the release.
+func (c *Config) setOptions(document *v1alpha1.HelmDeploymentConfiguration, written operations) field.ErrorList {
+	if document == nil {
+		return nil
+	}
+	path := field.NewPath("helmDeploymentConfig")
+	var problems, p field.ErrorList
+	c.Install, problems = readInstall(document.Install, written.Install, path.Child("install"))
+	c.Upgrade, p = readInstall(document.Upgrade, written.Upgrade, path.Child("upgrade"))
+	problems = append(problems, p...)
+	c.Uninstall, p = readUninstall(document.Uninstall, written.Uninstall, path.Child("uninstall"))
+	return append(problems, p...)
+}
+
+func readInstall(c *v1alpha1.HelmInstallConfiguration, written json.RawMessage, path *field.Path) (helm.Options, field.ErrorList) {
+	if c == nil {
+		return helm.Options{}, nil
+	}
+	timeout, problems := parseTimeout(c.Timeout, path.Child("timeout"))
+	return helm.Options{
+		Atomic: c.Atomic, Force: c.Force, SkipSchemaValidation: c.SkipSchemaValidation, TakeOwnership: c.TakeOwnership,
+		Wait: c.Wait || c.Atomic, Timeout: timeout,
+	}, append(problems, checkNames(written, installOptions, path)...)
+}
+
+func readUninstall(c *v1alpha1.HelmUninstallConfiguration, written json.RawMessage, path *field.Path) (helm.Options, field.ErrorList) {
+	if c == nil {
+		return helm.Options{}, nil
+	}
+	timeout, problems := parseTimeout(c.Timeout, path.Child("timeout"))
+	return helm.Options{Wait: c.Wait, Timeout: timeout}, append(problems, checkNames(written, uninstallOptions, path)...)
+}
+
+// checkNames reports options that there are not, however strict the reader is, as Landscaper does: they would be asked for in vain.
+func checkNames(written json.RawMessage, known []string, path *field.Path) field.ErrorList {
+	var found map[string]json.RawMessage
+	if len(written) == 0 || json.Unmarshal(written, &found) != nil {
+		return nil // see operationsOf
+	}
+	var problems field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if !slices.Contains(known, name) {
+			problems = append(problems, field.Forbidden(path.Child(name), "there is no such option; expected one of "+strings.Join(known, ", ")))
+		}
+	}
+	return problems
+}
+
+// parseTimeout returns zero for none: the timeout of the deploy item bounds the operation then.
+func parseTimeout(timeout *landscaper.Duration, path *field.Path) (time.Duration, field.ErrorList) {
+	if timeout == nil || *timeout == "" {
+		return 0, nil
+	}
+	span, _, err := timeout.Parse()
+	if err != nil {
+		return 0, field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
+	}
+	return span, nil
+}
+
+// ignored returns the fields that are set and have no effect.
+func (c *Config) ignored(document *v1alpha1.ProviderConfiguration) []string {
+	var fields []string
+	add := func(is bool, path ...string) {
+		if is {
+			fields = append(fields, strings.Join(path, "."))
+		}
+	}
+	if c.HelmDeployment {
+		add(document.UpdateStrategy != "" && document.UpdateStrategy != managedresource.UpdateStrategyUpdate, "updateStrategy")
+		add(len(document.DeletionGroups) > 0, "deletionGroups")
+		add(len(document.DeletionGroupsDuringUpdate) > 0, "deletionGroupsDuringUpdate")
+		return fields
+	}
+	for _, operation := range []struct {
+		name    string
+		options helm.Options
+	}{{"install", c.Install}, {"upgrade", c.Upgrade}, {"uninstall", c.Uninstall}} {
+		o := operation.options
+		add(o.Atomic, "helmDeploymentConfig", operation.name, "atomic")
+		add(o.Force, "helmDeploymentConfig", operation.name, "force")
+		// That of install counts for rendering, and to say the same of an upgrade is no mistake.
+		add(o.SkipSchemaValidation && !c.Install.SkipSchemaValidation, "helmDeploymentConfig", operation.name, "skipSchemaValidation")
+		add(o.TakeOwnership, "helmDeploymentConfig", operation.name, "takeOwnership")
+		add(o.Wait && !o.Atomic, "helmDeploymentConfig", operation.name, "wait")
+		add(o.Timeout > 0, "helmDeploymentConfig", operation.name, "timeout")
+	}
+	return fields
+}

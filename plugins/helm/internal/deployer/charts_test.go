@@ -1,0 +1,366 @@
+package deployer_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+// What a chart may consist of, with a release and without.
+
+// bothModes runs a test with a release and without.
+func bothModes(t *testing.T, test func(t *testing.T, mode object)) {
+	t.Helper()
+	for name, mode := range map[string]object{"with a release": {}, "without": withoutRelease} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, mode)
+		})
+	}
+}
+
+// definition is a CustomResourceDefinition of a group of its own, since all tests share one cluster.
+type definition struct {
+	group     string
+	resources schema.GroupVersionResource
+}
+
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+func (w *world) definition() definition {
+	group := w.namespace + ".example.org"
+	return definition{group: group, resources: schema.GroupVersionResource{Group: group, Version: "v1", Resource: "gadgets"}}
+}
+
+// chart returns a chart with the definition, of which the fields of spec are so many, and an object of its kind.
+func (d definition) chart(fields int, opts ...charts.Option) object {
+	properties := ""
+	for i := range fields {
+		properties += fmt.Sprintf("                field%d: {type: string}\n", i)
+	}
+	opts = append([]charts.Option{
+		charts.File("crds/gadgets.yaml", `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: gadgets.`+d.group+`
+spec:
+  group: `+d.group+`
+  scope: Namespaced
+  names: {kind: Gadget, listKind: GadgetList, plural: gadgets, singular: gadget}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec:
+              type: object
+              properties:
+                size: {type: integer}
+`+properties),
+		charts.File("templates/gadget.yaml", `apiVersion: `+d.group+`/v1
+kind: Gadget
+metadata:
+  name: {{ .Release.Name }}
+spec:
+  size: {{ .Values.gadget.size }}
+`),
+	}, opts...)
+	return chart("definitions", opts...)
+}
+
+// fields returns how many fields the definition on the target has in spec; zero if it is not there.
+func (d definition) fields(w *world) int {
+	w.Helper()
+	o, err := w.admin.Resource(definitions).Get(w.Context(), "gadgets."+d.group, metav1.GetOptions{})
+	if err != nil {
+		return 0
+	}
+	versions := o.Object["spec"].(object)["versions"].([]any)
+	spec := versions[0].(object)["schema"].(object)["openAPIV3Schema"].(object)["properties"].(object)["spec"].(object)
+	return len(spec["properties"].(object))
+}
+
+func (d definition) size(w *world) any {
+	w.Helper()
+	o := w.get(d.resources, "shop")
+	if o == nil {
+		return nil
+	}
+	return o.Object["spec"].(object)["size"]
+}
+
+// TestDefinitions: those of crds/ are Helm's affair with a release, which creates them and no more, and ordinary objects without.
+func TestDefinitions(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		d := w.definition()
+		_, ordinary := mode["helmDeployment"]
+		item := w.item(w.config(d.chart(0), nil, mode))
+		w.mustSucceed(item)
+		if d.fields(w) != 1 || d.size(w) != int64(3) {
+			t.Errorf("expected the definition and an object, but found %d fields and size %v", d.fields(w), d.size(w))
+		}
+
+		w.setConfig(item, w.config(d.chart(1), object{"gadget": object{"size": 4}}, mode))
+		w.mustSucceed(item)
+		want := map[bool]int{false: 1, true: 2}[ordinary]
+		if d.fields(w) != want || d.size(w) != int64(4) {
+			t.Errorf("after the upgrade: expected %d fields and size 4, but found %d and %v", want, d.fields(w), d.size(w))
+		}
+
+		// Custom resources are looked after as other objects are.
+		w.patch(d.resources, "shop", `{"spec":{"size":9}}`)
+		startJob(item)
+		w.mustTellDrift(w.mustSucceed(item), "Gadget "+w.namespace+"/shop: spec.size")
+		if d.size(w) != int64(4) {
+			t.Errorf("expected the drift to be repaired, but found %v", d.size(w))
+		}
+		w.destroy(d.resources, "shop")
+		startJob(item)
+		w.mustTellDrift(w.mustSucceed(item), "Gadget "+w.namespace+"/shop was missing")
+		if d.size(w) != int64(4) {
+			t.Errorf("expected the object again, but found %v", d.size(w))
+		}
+
+		w.mustDelete(item)
+		if stays := d.fields(w) > 0; stays == ordinary {
+			t.Errorf("after the deletion: expected the definition to stay: %t, but found %t", !ordinary, stays)
+		}
+		if d.size(w) != nil {
+			t.Error("after the deletion there is still the object")
+		}
+	})
+}
+
+// TestSubcharts: conditions, tags, aliases, global values, values for sub-charts and values from them.
+func TestSubcharts(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		data := func(name string) any {
+			if o := w.get(configMaps, name); o != nil {
+				return o.Object["data"]
+			}
+			return nil
+		}
+		item := w.item(w.config(chart("parent"), nil, mode))
+		w.mustSucceed(item)
+		want := object{
+			"shop-parent":   object{"zone": "north", "database": "database:5432"},
+			"shop-database": object{"zone": "north", "size": "5"}, "shop-cache": object{"zone": "north", "megabytes": "64"}, "shop-sessions": nil,
+		}
+		for name, content := range want {
+			if diff := cmp.Diff(content, data(name)); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", name, diff)
+			}
+		}
+		w.setConfig(item, w.config(chart("parent"), object{
+			"global": object{"zone": "south"}, "database": object{"enabled": false}, "tags": object{"speed": false},
+			"sessions": object{"enabled": true, "megabytes": 8},
+		}, mode))
+		w.mustSucceed(item)
+		want = object{
+			"shop-parent": object{"zone": "south"}, "shop-database": nil, "shop-cache": nil, "shop-sessions": object{"zone": "south", "megabytes": "8"},
+		}
+		for name, content := range want {
+			if diff := cmp.Diff(content, data(name)); diff != "" {
+				t.Errorf("%s, after the change: -want +got:\n%s", name, diff)
+			}
+		}
+		w.mustDelete(item)
+	})
+}
+
+// TestSchemaOfValues: the error names the chart and the paths, and repeats no value; skipSchemaValidation does without.
+func TestSchemaOfValues(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		wrong := object{"name": "Shop-7", "copies": 9, "password": "short-pass"}
+		item := w.item(w.config(chart("schema"), wrong, mode))
+		result := w.reconcile(item)
+		w.mustFail(result, configurationProblem, "schema of chart schema", ".name: must match the pattern ^[a-z]+$", ".copies: must be at most 5",
+			".password: minLength")
+		w.mustHide(result, "Shop-7", "short-pass")
+		if writes := writesIn(w.requests.take()); len(writes) > 0 {
+			t.Errorf("expected no write, but found %v", writes)
+		}
+		skip := object{"helmDeploymentConfig": object{"install": object{"skipSchemaValidation": true}}}
+		w.setConfig(item, w.config(chart("schema"), wrong, mode, skip))
+		w.mustSucceed(item)
+		if got := w.get(configMaps, "shop-shop").Object["data"].(object)["copies"]; got != "9" {
+			t.Errorf("expected the values as they are, but found %v", got)
+		}
+		w.mustDelete(item)
+	})
+}
+
+// mustHide checks that nothing that was said in a call holds a text.
+func (w *world) mustHide(result *sdktest.Result, texts ...string) {
+	w.Helper()
+	said := result.String()
+	for _, m := range result.Messages {
+		said += fmt.Sprintf("%+v %+v", m.Event, m.Progress)
+	}
+	for _, text := range texts {
+		if strings.Contains(said, text) {
+			w.Errorf("expected %q to be hidden, but found it in: %s", text, said)
+		}
+	}
+}
+
+// TestLargeValues: a megabyte of values comes to the target as it is, and is not deployed again.
+func TestLargeValues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	texts := object{}
+	for i := range 4 {
+		texts[fmt.Sprintf("t%d", i)] = strings.Repeat(fmt.Sprintf("%d. The quick brown fox jumps over the lazy dog. ", i), 256<<10/48)
+	}
+	item := w.item(w.config(chart("large"), object{"texts": texts, "objects": 0}))
+	w.mustSucceed(item)
+	for i := range 4 {
+		name := fmt.Sprintf("t%d", i)
+		if got := w.get(configMaps, "shop-text-"+name).Object["data"].(object)["text"]; got != texts[name] {
+			t.Errorf("%s is not what was given", name)
+		}
+	}
+	w.requests.take()
+	startJob(item)
+	w.mustSucceed(item)
+	if writes := writesIn(w.requests.take()); len(writes) > 0 {
+		t.Errorf("expected no write without a change, but found %v", writes)
+	}
+	w.mustDelete(item)
+	if got := w.names(configMaps); len(got) > 0 {
+		t.Errorf("after the deletion there is still %v", got)
+	}
+}
+
+// TestKeep: an object with helm.sh/resource-policy: keep stays, when the chart drops it and when the item is deleted.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		item := w.item(w.config(chart("keep"), nil, mode))
+		w.mustSucceed(item)
+		w.mustDelete(item)
+		if diff := cmp.Diff([]string{"shop-keep-archive"}, w.names(configMaps)); diff != "" {
+			t.Errorf("after the deletion: -want +got:\n%s", diff)
+		}
+		// What has stayed is taken into the next release of that name.
+		item = w.item(w.config(chart("keep"), object{"greeting": "again"}, mode))
+		w.mustSucceed(item)
+		if got := w.get(configMaps, "shop-keep-archive").Object["data"].(object)["greeting"]; got != "again" {
+			t.Errorf("expected that the object is deployed again, but found %v", got)
+		}
+		w.setConfig(item, w.config(chart("keep", charts.Without("templates/archive.yaml")), nil, mode))
+		w.mustSucceed(item)
+		if diff := cmp.Diff([]string{"shop-keep-archive", "shop-keep-greeting"}, w.names(configMaps)); diff != "" {
+			t.Errorf("after the chart has dropped it: -want +got:\n%s", diff)
+		}
+		w.mustDelete(item)
+		if diff := cmp.Diff([]string{"shop-keep-archive"}, w.names(configMaps)); diff != "" {
+			t.Errorf("what was dropped is nobody's: -want +got:\n%s", diff)
+		}
+	})
+}
+
+// TestLookup: a template finds what is on the target, so that a random password is made once.
+func TestLookup(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		item := w.item(w.config(chart("lookup"), nil, mode))
+		w.mustSucceed(item)
+		made := w.get(secrets, "shop-lookup").Object["data"].(object)["password"]
+		w.setConfig(item, w.config(chart("lookup", charts.File("templates/more.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n")), nil, mode))
+		w.mustSucceed(item)
+		if got := w.get(secrets, "shop-lookup").Object["data"].(object)["password"]; got != made || w.get(configMaps, "more") == nil {
+			t.Errorf("expected the same password and one more object, but found %t", got == made)
+		}
+		w.mustDelete(item)
+	})
+	t.Run("fails", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.requests.set(func(r *http.Request) error {
+			if strings.HasSuffix(r.URL.Path, "/secrets/shop-lookup") {
+				return errors.New("the network is gone")
+			}
+			return nil
+		}, nil)
+		item := w.item(w.config(chart("lookup"), nil))
+		w.mustFail(w.reconcile(item), nil, "lookup/templates/secret.yaml", "line 3", "the network is gone")
+		w.requests.set(nil, nil)
+		w.mustSucceed(item)
+		w.mustDelete(item)
+	})
+}
+
+// TestBrokenCharts: the error says where in the chart, and what, and hides values.
+func TestBrokenCharts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason string
+		chart  object
+		parts  []string
+	}{
+		"required": {reason: "the author's words", parts: []string{"line 9", "owner is required: say who owns the shop"}},
+		"fail":     {reason: "the author's words", parts: []string{"line 11", "the shop cannot be deployed like this"}},
+		"nil":      {reason: "the expression", parts: []string{"line 13", ".Values.shop.owner.name"}},
+		"function": {reason: "the function", parts: []string{"line 15", "index"}},
+		"include":  {reason: "the template that is missing", parts: []string{"line 17", "broken.missing"}},
+		"syntax": {
+			reason: "it cannot be parsed", chart: chart("broken", charts.SyntaxError()),
+			parts: []string{charts.SyntaxTemplate, fmt.Sprintf("line %d", charts.SyntaxLine)},
+		},
+		"yaml":      {reason: "it renders no YAML", parts: []string{"what it renders is no YAML"}},
+		"object":    {reason: "it renders no object", parts: []string{"no object of Kubernetes"}},
+		"duplicate": {reason: "one name twice", parts: []string{`ConfigMap "shop-broken"`, "has rendered already"}},
+		"unknown":   {reason: "no kind of this cluster", parts: []string{"Nothing"}},
+		"rejected":  {reason: "the API server's words", parts: []string{"shop-rejected", "a valid config key"}},
+	} {
+		for mode, fields := range map[string]object{"with a release": {}, "without": withoutRelease} {
+			t.Run(name+" "+mode, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				source, parts := chart("broken"), append(slices.Clone(c.parts), charts.BrokenTemplate)
+				if c.chart != nil {
+					source, parts = c.chart, c.parts
+				}
+				item := w.item(w.config(source, object{"failure": name, "password": "my-own-secret"}, fields))
+				result := w.reconcile(item)
+				if result.Failed == nil {
+					t.Fatalf("%s: expected a failure, but found: %s", c.reason, result)
+				}
+				for _, part := range parts {
+					if !strings.Contains(result.String(), part) {
+						t.Errorf("%s: expected %q, but found: %s", c.reason, part, result)
+					}
+				}
+				w.mustHide(result, "my-own-secret")
+				w.mustDelete(item)
+			})
+		}
+	}
+}

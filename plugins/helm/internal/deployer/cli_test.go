@@ -1,0 +1,145 @@
+package deployer_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+// helmCLI is the ordinary Helm, of the version that the deployer has, as `make bin/tools/helm` builds it.
+type helmCLI struct {
+	*world
+
+	binary, kubeconfig, home string
+}
+
+func newHelmCLI(w *world) *helmCLI {
+	w.Helper()
+	root, err := filepath.Abs("../../../..")
+	if err != nil {
+		w.Fatal(err)
+	}
+	h := &helmCLI{world: w, binary: filepath.Join(root, "bin", "tools", "helm"), home: w.TempDir()}
+	if _, err := os.Stat(h.binary); err != nil {
+		w.Fatalf("this test needs the Helm CLI: run `make bin/tools/helm`: %v", err)
+	}
+	h.kubeconfig = filepath.Join(h.home, "kubeconfig")
+	kubeconfig, err := w.target.Kubeconfig()
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := os.WriteFile(h.kubeconfig, kubeconfig, 0o600); err != nil {
+		w.Fatal(err)
+	}
+	return h
+}
+
+// run runs a command of Helm in the namespace of the test.
+func (h *helmCLI) run(args ...string) string {
+	h.Helper()
+	command := exec.CommandContext(h.Context(), h.binary, append(args, "--namespace", h.namespace, "--kubeconfig", h.kubeconfig)...)
+	command.Env = []string{"HOME=" + h.home, "PATH=" + os.Getenv("PATH")}
+	out, err := command.Output()
+	if err != nil {
+		stderr := ""
+		if exit, ok := err.(*exec.ExitError); ok { //nolint:errorlint // it is the error of Output itself
+			stderr = string(exit.Stderr)
+		}
+		h.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, stderr)
+	}
+	return string(out)
+}
+
+// chartFile writes a chart of the tests to a file.
+func (h *helmCLI) chartFile(name string) string {
+	h.Helper()
+	path := filepath.Join(h.TempDir(), name+".tgz")
+	if err := os.WriteFile(path, charts.Pack(name), 0o600); err != nil {
+		h.Fatal(err)
+	}
+	return path
+}
+
+func (w *world) greeting() any {
+	w.Helper()
+	o := w.get(configMaps, "shop-plain-greeting")
+	if o == nil {
+		return nil
+	}
+	return o.Object["data"].(object)["greeting"]
+}
+
+func (w *world) mustGreet(with any) {
+	w.Helper()
+	if got := w.greeting(); got != with {
+		w.Errorf("expected the greeting %v, but found %v", with, got)
+	}
+}
+
+// TestHelmCLI: what the deployer has made, people can work on with the ordinary Helm, and the deployer goes on from there.
+func TestHelmCLI(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h := newHelmCLI(w)
+	config := w.config(chart("plain"), object{"greeting": "one"})
+	item := w.item(config)
+	w.mustSucceed(item)
+
+	var listed []struct{ Name, Revision, Status, Chart string }
+	if err := json.Unmarshal([]byte(h.run("list", "-o", "json")), &listed); err != nil {
+		t.Fatal(err)
+	}
+	if len(listed) != 1 || listed[0].Name != "shop" || listed[0].Revision != "1" || listed[0].Status != "deployed" || listed[0].Chart != "plain-1.0.0" {
+		t.Errorf("expected Helm to list the release, but found %+v", listed)
+	}
+	if got := h.run("get", "values", "shop"); !strings.Contains(got, "greeting: one") {
+		t.Errorf("expected Helm to know the values, but found %q", got)
+	}
+
+	h.run("upgrade", "shop", h.chartFile("plain"), "--set", "greeting=two")
+	w.mustGreet("two")
+	startJob(item)
+	w.mustSucceed(item)
+	w.mustGreet("one")
+	w.mustHave("1 superseded", "2 superseded", "3 deployed")
+
+	w.setConfig(item, w.config(chart("plain"), object{"greeting": "four"}))
+	w.mustSucceed(item)
+	h.run("rollback", "shop", "3")
+	w.mustGreet("one")
+	startJob(item)
+	w.mustSucceed(item)
+	w.mustGreet("four")
+
+	h.run("uninstall", "shop")
+	w.mustGreet(nil)
+	startJob(item)
+	w.mustSucceed(item)
+	w.mustGreet("four")
+	w.mustHave("1 deployed")
+
+	h.run("uninstall", "shop")
+	w.mustDelete(item)
+	w.mustHave()
+}
+
+// TestReleaseOfTheCLI: a release that Helm has made belongs to the deploy item that names it.
+func TestReleaseOfTheCLI(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h := newHelmCLI(w)
+	h.run("install", "shop", h.chartFile("plain"), "--set", "greeting=one")
+	item := w.item(w.config(chart("plain"), object{"greeting": "two"}))
+	w.mustSucceed(item)
+	w.mustGreet("two")
+	w.mustHave("1 superseded", "2 deployed")
+	w.mustBeClean(item)
+	w.mustDelete(item)
+	w.mustHave()
+	w.mustGreet(nil)
+}

@@ -1,0 +1,328 @@
+package deployer_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+// What is known to go wrong in Landscaper's deployer, as far as the tests of the single features do not show it.
+
+// TestMistakesInTheConfiguration: all of them are told at once, with their fields, before anything is asked of anybody.
+func TestMistakesInTheConfiguration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	wrong := w.config(chart("plain"), nil, object{
+		"name": "Shop", "values": []any{}, "replicas": 2, "updateStrategy": "guess", "createNamespace": "yes",
+		"helmDeploymentConfig": object{"install": object{"atomic": true, "retries": 3}, "uninstall": object{"timeout": "soon"}},
+	})
+	item := w.item(wrong)
+	w.mustFail(w.reconcile(item), configurationProblem, "spec.config", `unknown field "replicas"`, "createNamespace: ", "name: ", "values: ", "updateStrategy: ",
+		"helmDeploymentConfig.install.retries: ", "helmDeploymentConfig.uninstall.timeout: ")
+	if requests := w.requests.take(); len(requests) > 0 {
+		t.Errorf("expected no request, but found %v", requests)
+	}
+	w.mustDelete(item)
+
+	w.configure(object{"strict": false})
+	item = w.item(w.config(chart("plain"), nil, object{"replicas": 2}))
+	if said := w.mustWarn(w.mustSucceed(item), "UnknownField"); !strings.Contains(said, `"replicas"`) {
+		t.Errorf("expected the field that was passed over, but found %q", said)
+	}
+	w.mustDelete(item)
+}
+
+// TestItemWithoutConfiguration: Landscaper's deployers end with it.
+func TestItemWithoutConfiguration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(nil)
+	item.Spec.Config = nil
+	w.mustFail(w.reconcile(item), configurationProblem, "spec.config")
+	w.requests.take()
+	w.mustDelete(item)
+	if requests := w.requests.take(); len(requests) > 0 {
+		t.Errorf("expected no request for an item that has deployed nothing, but found %v", requests)
+	}
+}
+
+// TestCustomChecks: they are looked at with a release, too, and the job says what it waits for, and ends when it comes.
+func TestCustomChecks(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		// A label is looked for in all namespaces, and all tests share one cluster.
+		own := object{"test": w.namespace}
+		item := w.item(w.config(chart("plain"), object{"labels": own}, mode, object{"readinessChecks": object{"custom": []any{object{
+			"name":          "approved",
+			"labelSelector": object{"apiVersion": "v1", "kind": "ConfigMap", "matchLabels": own},
+			"requirements":  []any{object{"jsonPath": ".metadata.annotations.approved", "operator": "==", "values": []any{object{"value": "yes"}}}},
+		}}}}))
+		for range 2 {
+			result := w.reconcile(item)
+			if result.InProgress == nil || !strings.Contains(result.InProgress.WaitingFor, "approved") ||
+				!strings.Contains(result.InProgress.WaitingFor, "shop-plain-settings") {
+				t.Fatalf("expected that the check of both objects is waited for, but found: %s", result)
+			}
+			w.patch(configMaps, "shop-plain-greeting", `{"metadata":{"annotations":{"approved":"yes"}}}`)
+		}
+		w.patch(configMaps, "shop-plain-settings", `{"metadata":{"annotations":{"approved":"yes"}}}`)
+		w.mustSucceed(item)
+		w.mustDelete(item)
+	})
+}
+
+// TestExportsThatAreNotThere: a job does not succeed without its exports. What may come is waited for, what cannot come is an error.
+func TestExportsThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		item := w.item(w.config(chart("plain"), nil, mode, object{"exports": object{"exports": []any{
+			object{"key": "a", "jsonPath": ".Values.nothing.at.all"}, object{"key": "b", "jsonPath": ".Chart.version"},
+		}}}))
+		w.mustFail(w.reconcile(item), configurationProblem, "ExportMissing", `export "a"`, ".Values.nothing.at.all", `export "b"`, "begin with .Values")
+
+		w.setConfig(item, w.config(chart("plain"), nil, mode, object{"exportsFromManifests": []any{object{
+			"key": "address", "jsonPath": ".data.address",
+			"fromResource": object{"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.namespace},
+		}}}))
+		if result := w.reconcile(item); result.InProgress == nil || !strings.Contains(result.InProgress.WaitingFor, "address") {
+			t.Fatalf("expected that the export is waited for, but found: %s", result)
+		}
+		w.patch(configMaps, "shop-plain-greeting", `{"data":{"address":"here"}}`)
+		if diff := cmp.Diff(map[string]any{"address": "here"}, w.mustSucceed(item).Succeeded.Exports); diff != "" {
+			t.Errorf("the exports: -want +got:\n%s", diff)
+		}
+		w.mustDelete(item)
+	})
+}
+
+// TestContinuousReconcile: the hook says when the item is due, and the job that it gets then repairs what has changed.
+func TestContinuousReconcile(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		d := w.definition()
+		item := w.item(w.config(d.chart(0), nil, mode, object{"continuousReconcile": object{"every": "1h"}}))
+		w.mustSucceed(item)
+		item.Status.JobIDFinished = item.Status.JobID
+		due := func(ago time.Duration) bool {
+			at := landscaper.NewTime(time.Now().Add(-ago))
+			item.Status.LastReconcileTime = &at
+			outcomes, err := w.plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
+			if err != nil || len(outcomes) != 1 || outcomes[0].Err != nil || outcomes[0].Result == nil {
+				t.Fatalf("expected one opinion, but found %+v, %v", outcomes, err)
+			}
+			return !outcomes[0].Result.AbortReconcile
+		}
+		if due(time.Minute) {
+			t.Error("expected that the item is not due after a minute")
+		}
+		if !due(2 * time.Hour) {
+			t.Error("expected that the item is due after two hours")
+		}
+		w.patch(d.resources, "shop", `{"spec":{"size":9}}`)
+		w.mustChange(item, "update Gadget %s/shop")
+		startJob(item)
+		w.mustTellDrift(w.mustSucceed(item), "Gadget "+w.namespace+"/shop: spec.size")
+		if got := d.size(w); got != int64(3) {
+			t.Errorf("expected the drift to be repaired, but found %v", got)
+		}
+		startJob(item)
+		w.requests.take()
+		w.mustSucceed(item)
+		if writes := writesIn(w.requests.take()); len(writes) > 0 {
+			t.Errorf("a job after the repair wrote %v", writes)
+		}
+		w.mustDelete(item)
+	})
+}
+
+// TestErrorsOfADeletionAreTold: Landscaper only logs them.
+func TestErrorsOfADeletionAreTold(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		item := w.item(w.config(chart("plain"), nil, mode))
+		w.mustSucceed(item)
+		w.requests.set(func(r *http.Request) error {
+			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/configmaps/shop-plain-greeting") {
+				return errors.New("the network is gone")
+			}
+			return nil
+		}, nil)
+		item.Status.Phase = landscaper.DeployItemPhaseInitDelete
+		result := keepStatus(item, w.plugin.Delete(t.Context(), w.call(item)))
+		w.mustFail(result, nil, "shop-plain-greeting", "the network is gone")
+		w.requests.set(nil, nil)
+		w.mustDelete(item)
+		w.mustHave()
+		if got := w.names(configMaps); len(got) > 0 {
+			t.Errorf("after the deletion there is still %v", got)
+		}
+	})
+}
+
+// TestTargetThatIsGone: the item says how to get rid of it, and forgets nothing until then.
+func TestTargetThatIsGone(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		item := w.item(w.config(chart("plain"), nil, mode))
+		w.mustSucceed(item)
+		target := w.target
+		for name, gone := range map[string]*rest.Config{
+			"cannot reach target cluster":     {Host: "https://127.0.0.1:1", BearerToken: "x"},
+			"does not accept the credentials": {Host: cluster.Host, BearerToken: "x", TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CAData}},
+		} {
+			w.target = targetOf(t, gone)
+			result := w.plugin.Delete(t.Context(), w.call(item))
+			if result.Failed == nil {
+				t.Fatalf("expected a failure, but found: %s", result)
+			}
+			w.mustFail(result, result.Failed.Codes(), name, landscaper.DeleteWithoutUninstallAnnotation)
+		}
+		w.target = target
+		w.mustDelete(item)
+		w.mustHave()
+	})
+}
+
+// TestNamespaceInTheChart: an item can be deleted although the namespace of its objects is one of them.
+func TestNamespaceInTheChart(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		own := charts.File("templates/own.yaml", `apiVersion: v1
+kind: Namespace
+metadata: {name: {{ .Release.Namespace }}-own}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: inner, namespace: {{ .Release.Namespace }}-own}
+`)
+		item := w.item(w.config(chart("plain", own), nil, mode))
+		w.mustSucceed(item)
+		// Nothing empties a namespace here, as a controller does that an API server alone does not have; it ends all the same.
+		item.Status.Phase = landscaper.DeployItemPhaseInitDelete
+		for range 3 {
+			result := keepStatus(item, w.plugin.Delete(t.Context(), w.call(item)))
+			if result.Failed != nil {
+				t.Fatalf("expected no failure, but found: %s", result)
+			}
+		}
+		if left := w.managed(item); slices.Contains(left, "ConfigMap inner") {
+			t.Errorf("expected the object in the namespace to be gone, but found %v", left)
+		}
+	})
+}
+
+// TestNamesOfItems: long ones fit into labels, and equal ones in two namespaces are told apart.
+func TestNamesOfItems(t *testing.T) {
+	t.Parallel()
+	begin := func(t *testing.T, mode object) (w *world, one, two *landscaper.DeployItem) {
+		t.Helper()
+		w = newWorld(t)
+		name := strings.Repeat("long-", 40) + "name"
+		one, two = w.itemOf(name, w.config(chart("plain"), object{"greeting": "one"}, mode)), w.itemOf(name, w.config(chart("plain"), object{"greeting": "two"}, mode))
+		two.Namespace, two.UID = w.namespace+"-two", "two"
+		w.mustSucceed(one)
+		return w, one, two
+	}
+	t.Run("with a release", func(t *testing.T) {
+		t.Parallel()
+		w, one, two := begin(t, object{})
+		w.mustFail(w.reconcile(two), configurationProblem, "ReleaseTaken")
+		w.mustDelete(two)
+		w.mustGreet("one")
+		w.mustDelete(one)
+	})
+	t.Run("without", func(t *testing.T) {
+		t.Parallel()
+		w, one, two := begin(t, withoutRelease)
+		// As with manifests, the last job wins, and says so.
+		w.mustWarn(w.mustSucceed(two), "TakenOver")
+		w.mustDelete(one)
+		w.mustGreet("two")
+		w.mustDelete(two)
+		w.mustGreet(nil)
+	})
+}
+
+// TestSteps: what a job does is told step by step, and not by one word for all.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mode object
+		want []string
+	}{
+		"with a release": {mode: object{}, want: []string{"ReadChart", "Install", "LoadChart", "Render", "CreateObjects", "Export"}},
+		"without":        {mode: withoutRelease, want: []string{"ReadChart", "Render", "LoadChart", "Render", "Apply", "Export"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(chart("plain"), nil, c.mode, object{"exports": object{"exports": []any{object{
+				"key": "copies", "jsonPath": ".data.copies",
+				"fromResource": object{"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.namespace},
+			}}}}))
+			var steps []string
+			for _, m := range w.mustSucceed(item).Messages {
+				if m.Progress != nil {
+					steps = append(steps, m.Progress.Step)
+				}
+			}
+			if diff := cmp.Diff(c.want, steps); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			w.mustDelete(item)
+		})
+	}
+}
+
+// TestCancelledWait: a wait of Helm ends with the call, and the next job goes on at once.
+func TestCancelledWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(w.config(chart("workload"), nil, options("install", object{"atomic": true})))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	call := w.call(item)
+	var saved json.RawMessage
+	call.OnMessage = func(m sdktest.Message) {
+		if m.ProviderStatus != nil {
+			saved = m.ProviderStatus
+		}
+		if m.Progress != nil && m.Progress.Step == "WaitForObjects" {
+			cancel()
+		}
+	}
+	if result := w.plugin.Reconcile(ctx, call); result.Succeeded != nil {
+		t.Fatalf("expected that the call is cut short, but found: %s", result)
+	}
+	item.Status.ProviderStatus = &runtime.RawExtension{Raw: saved}
+	w.setConfig(item, w.config(chart("plain"), nil))
+	w.mustSucceed(item)
+	w.mustBeClean(item)
+	w.mustDelete(item)
+}

@@ -1,0 +1,81 @@
+package deployer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+const (
+	reasonUninstalled = "Uninstalled"
+	// reasonLeft is given to the event about a release that stays on the target.
+	reasonLeft = "LeftOnTarget"
+)
+
+// delete removes everything that the deploy item has brought.
+func (j *job) delete(ctx context.Context, d *config.Deletion) (*sdk.Response, error) {
+	switch {
+	case j.release != nil:
+		return j.uninstall(ctx, releaseOf(j.release), d.Uninstall)
+	case j.fromLandscaper() && d.HelmDeployment:
+		return j.uninstall(ctx, d.Release, d.Uninstall)
+	}
+	return j.Remove(ctx, rollout.StepDelete, remove.Deletion{Groups: d.Groups, Entries: j.Account.Ledger.Entries()})
+}
+
+// uninstall removes a release with its objects, and waits until they are gone.
+func (j *job) uninstall(ctx context.Context, name helm.Release, options helm.Options) (*sdk.Response, error) {
+	history, err := release.History(ctx, j.Client, name)
+	if err != nil {
+		return j.End(), rollout.During(stepUninstall, err)
+	}
+	decision := release.DecideRemoval(history, release.Want{
+		Item: itemLabel(j.Owner), Claimed: j.release != nil && j.release.Revision > 0 || j.fromLandscaper(), Now: j.Began, Grace: pendingGrace,
+	})
+	switch decision.Action {
+	case release.Leave:
+		j.Request.Event(reasonLeft, fmt.Sprintf("release %s stays on the target: %s", nameOf(name), decision.Why))
+		for _, entry := range j.Account.Ledger.Entries() {
+			j.Account.Ledger.Gone(object.KeyOfReference(entry.Resource))
+		}
+		j.forgetRelease()
+		return nil, nil //nolint:nilnil // see job
+	case release.Wait:
+		return j.Wait(stepUninstall, "", []string{decision.Why}, nil), nil
+	case release.Uninstall:
+		if err := j.runUninstall(ctx, name, decision, len(history), options); err != nil {
+			return j.End(), err
+		}
+	default:
+	}
+	// What Helm has deleted may take its time, and what it could not delete, or has not noted before it was interrupted, is left to do.
+	res, err := j.Remove(ctx, stepUninstall, remove.Deletion{Entries: j.Account.Ledger.Entries()})
+	if res == nil && err == nil {
+		j.forgetRelease()
+	}
+	return res, err
+}
+
+func (j *job) runUninstall(ctx context.Context, name helm.Release, decision release.Decision, revisions int, options helm.Options) error {
+	j.warnOfInterrupted(name, decision)
+	j.Request.Progress(stepUninstall, fmt.Sprintf("uninstalling the release %s", nameOf(name)))
+	result, err := j.run(ctx, stepUninstall, &helm.Request{
+		Action: helm.Uninstall, Release: name, Interrupted: decision.Interrupted, Options: j.bounded(ctx, options),
+	}, &observer{})
+	if err != nil {
+		return err
+	}
+	message := fmt.Sprintf("release %s: uninstalled; revisions: %d", nameOf(name), revisions)
+	if result.Kept != "" {
+		message += "; kept: " + result.Kept
+	}
+	j.Request.Event(reasonUninstalled, message)
+	return nil
+}

@@ -1,0 +1,209 @@
+// Package deployer is the deployer of Helm charts, with releases of Helm or without. What it shares with other deployers lives in
+// plugins/internal; what is Helm's, in the packages beside it; here is how the parts work together.
+//
+// # A job with a release
+//
+// One request tells which revisions of the release there are, and whether the last one is what the job wants: a release carries a digest of
+// the chart, the values and what else decides on its objects. If it is, and the objects are as they were when Helm had written them, there is
+// nothing to do. Otherwise Helm installs or upgrades, in a process of its own, which hands its objects over before it creates any: they are
+// saved in the provider status first, and a HTTP hook may have changed them. Helm does not wait for them unless it has to, since it would
+// occupy a worker of the host; the job waits between its calls, as those of other deployers do.
+//
+// # A job without a release
+//
+// Helm renders the chart, and the objects are applied as those of the manifest deployer are.
+package deployer
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/chart"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/settings"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/watch"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
+)
+
+// Options are what a Deployer is made of.
+type Options struct {
+	// UserAgent is how it introduces itself to API servers, registries and repositories.
+	UserAgent string
+	// Helm returns what carries requests out, at most so many at once. Required.
+	Helm func(workers int, log *slog.Logger) helm.Helm
+	// CacheDir is the folder for charts. It belongs to the deployer alone. Required.
+	CacheDir string
+	// Resolvers are those of further chart sources, by the field of the provider configuration's chart.
+	Resolvers map[chart.Field]chart.Resolver
+	// Targets are options for the clients of targets.
+	Targets []targetclient.Option
+	// Log is for what concerns no deploy item.
+	Log *slog.Logger
+}
+
+// Deployer deploys Helm charts. Between calls it keeps clients of targets and charts, and watches what deploy items wait for; all of that is
+// for speed alone.
+type Deployer struct {
+	options  Options
+	settings settings.Settings
+	targets  *targetclient.Cache
+	charts   *chartsource.Fetcher
+	helm     helm.Helm
+	watches  *watch.Set
+}
+
+var (
+	_ sdk.Deployer        = (*Deployer)(nil)
+	_ sdk.Configurer      = (*Deployer)(nil)
+	_ sdk.Differ          = (*Deployer)(nil)
+	_ sdk.ForceReconciler = (*Deployer)(nil)
+	_ sdk.Hooker          = (*Deployer)(nil)
+	_ sdk.Renderer        = (*Deployer)(nil)
+	_ sdk.Validator       = (*Deployer)(nil)
+	_ sdk.Watcher         = (*Deployer)(nil)
+)
+
+// New returns a deployer with default settings. The error says that the folder for charts cannot be used.
+func New(options Options) (*Deployer, error) {
+	d := &Deployer{options: options, watches: watch.New()}
+	return d, d.use(settings.Default())
+}
+
+func (d *Deployer) use(s settings.Settings) error {
+	charts, err := chartsource.New(chartsource.Config{
+		Dir: d.options.CacheDir, MaxBytes: s.ChartCache.Bytes, MaxAge: s.ChartCache.MaxAge, ArchiveBytes: s.Limits.ArchiveBytes,
+		Registries: s.Registries, Resolvers: d.options.Resolvers, UserAgent: d.options.UserAgent,
+	})
+	if err != nil {
+		return err
+	}
+	if d.charts != nil {
+		// Nothing is under way yet: a plugin is configured before its first call.
+		err = d.charts.Close()
+	}
+	d.settings, d.charts = s, charts
+	d.targets = targetclient.NewCache(d.options.UserAgent, append(d.options.Targets, targetclient.RateLimit(s.RequestsPerSecond, s.Burst))...)
+	d.helm = d.options.Helm(s.Workers, d.options.Log)
+	return err
+}
+
+// Configure implements sdk.Configurer.
+func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk.ConfigureResponse, error) {
+	s, problems := settings.Load(req.Document)
+	if len(problems) > 0 {
+		return &sdk.ConfigureResponse{Problems: problems}, nil
+	}
+	return &sdk.ConfigureResponse{}, d.use(s)
+}
+
+// Watch implements sdk.Watcher.
+func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string)) error {
+	return d.watches.Run(ctx, wake)
+}
+
+// Hooks implements sdk.Hooker: a finished item with a schedule gets a new job when it is due.
+func (d *Deployer) Hooks() hook.Hooks {
+	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(config.ScheduleOf)))
+}
+
+// Validate implements sdk.Validator. It needs neither the chart nor a target, so it cannot tell whether the values fit the chart.
+func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
+	problems, err := config.Validate(req.Config, d.settings.Strict)
+	return &sdk.ValidateResponse{Problems: problems}, err
+}
+
+// Reconcile deploys the chart, and waits until all is ready and the exports can be read.
+func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	return d.reconcile(ctx, req, false)
+}
+
+// ForceReconcile is Reconcile, but makes a new revision of a release although nothing has changed.
+func (d *Deployer) ForceReconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	return d.reconcile(ctx, req, true)
+}
+
+func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) (*sdk.Response, error) {
+	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
+	c, err := config.Read(req, d.settings.Strict)
+	if err != nil {
+		return nil, err
+	}
+	j, err := d.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	j.warnOf(c)
+	if err := j.checkMode(ctx, c); err != nil {
+		return nil, err
+	}
+	archive, err := j.fetch(ctx, c.Source)
+	if err != nil {
+		return nil, err
+	}
+	defer archive.Release()
+	if c.HelmDeployment {
+		return j.reconcileRelease(ctx, c, archive, force)
+	}
+	return j.reconcileObjects(ctx, c, archive)
+}
+
+// Delete uninstalls the release, or deletes the objects of the chart, and waits until they are gone.
+func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
+	stored, err := readStatus(req)
+	if err != nil {
+		return nil, err
+	}
+	if stored.Release == nil && len(stored.ManagedResources) == 0 && !isOfLandscaper(stored) {
+		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
+	}
+	deletion, err := config.ReadDeletion(req, d.settings.Strict)
+	if err != nil {
+		return nil, err
+	}
+	j, err := d.begin(req)
+	if err != nil {
+		return nil, withWaysOut(err)
+	}
+	res, err := j.delete(ctx, deletion)
+	if res != nil || err != nil {
+		return res, withWaysOut(err)
+	}
+	return j.Done(nil), nil
+}
+
+// begin returns what one call works with.
+func (d *Deployer) begin(req *sdk.Request) (*job, error) {
+	stored, err := readStatus(req)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := req.Target.Kubeconfig()
+	if err != nil {
+		return nil, err
+	}
+	client, lookup, err := rollout.Connect(req, d.targets)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{deployer: d, kubeconfig: kubeconfig, stored: stored, release: stored.Release, chart: stored.Chart}
+	j.Job = &rollout.Job{
+		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Owner: ownerOf(req.DeployItem), Began: time.Now(),
+		Account: rollout.NewAccount(req, rollout.Status{ManagedResources: stored.ManagedResources, Drift: stored.Drift}, false, j.document),
+	}
+	return j, nil
+}
+
+func ownerOf(item *landscaper.DeployItem) owner.Owner {
+	return owner.Owner{Namespace: item.Namespace, Name: item.Name, UpstreamLabel: v1alpha1.DeployItemLabel}
+}

@@ -1,0 +1,256 @@
+package deployer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// Diff implements sdk.Differ. Without a release it is that of the manifest deployer. With one it compares the objects of the deployed
+// revision with those that the chart would be rendered to now: Helm decides only on the target what it makes of them.
+func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
+	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
+	c, err := config.Read(req, d.settings.Strict)
+	if err != nil {
+		return nil, err
+	}
+	j, err := d.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.checkMode(ctx, c); err != nil {
+		return nil, err
+	}
+	archive, err := j.fetch(ctx, c.Source)
+	if err != nil {
+		return nil, err
+	}
+	defer archive.Release()
+	diff := j.diffObjects
+	if c.HelmDeployment {
+		diff = j.diffRelease
+	}
+	changes, err := diff(ctx, c, archive)
+	return &sdk.DiffResponse{Changes: changes}, err
+}
+
+func (j *job) diffObjects(ctx context.Context, c *config.Config, archive *chartsource.Archive) ([]sdk.Change, error) {
+	rendered, err := j.render(ctx, c, archive, 0)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := j.diffRendered(ctx, c, rendered)
+	if err != nil {
+		return nil, secrecyOf(c, rendered).HideError(err)
+	}
+	return changes, nil
+}
+
+func (j *job) diffRendered(ctx context.Context, c *config.Config, rendered *helm.Result) ([]sdk.Change, error) {
+	plan, err := j.planOfObjects(ctx, c, rendered)
+	if err != nil {
+		return nil, rollout.During(rollout.StepApply, err)
+	}
+	applied, err := apply.Diff(ctx, j.Client, plan, j.Account.Ledger.Get)
+	if err != nil {
+		return nil, rollout.During(rollout.StepApply, err)
+	}
+	wanted := plan.Keys()
+	removed, err := remove.Diff(ctx, j.Client, j.Deletion(remove.Deletion{
+		Groups: c.DeletionDuringUpdate, Entries: j.Account.Ledger.Without(wanted), Spare: wanted,
+	}))
+	if err != nil {
+		return nil, rollout.During(rollout.StepCleanUp, err)
+	}
+	return append(applied, removed...), nil
+}
+
+// diffRelease begins with the end of another release that the deploy item has.
+func (j *job) diffRelease(ctx context.Context, c *config.Config, archive *chartsource.Archive) ([]sdk.Change, error) {
+	changes, err := j.diffNext(ctx, c, archive)
+	if err != nil || !j.leaves(c) || slices.ContainsFunc(changes, func(change sdk.Change) bool { return change.Action == sdk.ActionFail }) {
+		return changes, err
+	}
+	ended, err := remove.Diff(ctx, j.Client, j.Deletion(remove.Deletion{Entries: j.Account.Ledger.Entries()}))
+	if err != nil {
+		return nil, rollout.During(stepUninstall, err)
+	}
+	note := fmt.Sprintf("it is uninstalled before release %s is made", nameOf(c.Release))
+	ended = append([]sdk.Change{{Object: "Release " + nameOf(releaseOf(j.release)), Action: sdk.ActionDelete, Note: note}}, ended...)
+	return append(ended, changes...), nil
+}
+
+func (j *job) diffNext(ctx context.Context, c *config.Config, archive *chartsource.Archive) ([]sdk.Change, error) {
+	history, err := release.History(ctx, j.Client, c.Release)
+	if err != nil {
+		return nil, rollout.During(stepRelease, err)
+	}
+	want := j.want(c, archive)
+	// HTTP hooks are not asked, so what one has changed stays as it is as long as nothing else changes.
+	want.AnyChildren = true
+	decision := release.Decide(history, want)
+	switch decision.Action {
+	case release.Conflict:
+		return []sdk.Change{{Object: "Release " + nameOf(c.Release), Action: sdk.ActionFail, Note: decision.Why}}, nil
+	case release.Nothing:
+		found, err := j.look(ctx, c.Release, decision.Revision)
+		if err != nil {
+			return nil, rollout.During(stepRelease, err)
+		}
+		return repairs(found), nil
+	default:
+	}
+	before, err := j.deployed(ctx, c, history)
+	if err != nil {
+		return nil, err
+	}
+	after, err := j.wanted(ctx, c, archive, decision.RenderedAs())
+	if err != nil {
+		return nil, err
+	}
+	return compare(before, after), nil
+}
+
+// deployed returns the objects of the last revision that was deployed.
+func (j *job) deployed(ctx context.Context, c *config.Config, history []release.Revision) (map[object.Key]apply.Manifest, error) {
+	last := deployedRevision(history)
+	if last == 0 {
+		return nil, nil //nolint:nilnil // none
+	}
+	stored, err := release.Read(ctx, j.Client, c.Release, last)
+	if err != nil {
+		return nil, rollout.During(stepRelease, err)
+	}
+	return j.byKey(ctx, c, stored.Objects)
+}
+
+func deployedRevision(history []release.Revision) int {
+	for _, r := range slices.Backward(history) {
+		if r.Status == release.StatusDeployed {
+			return r.Version
+		}
+	}
+	return 0
+}
+
+// wanted returns the objects of the next revision.
+func (j *job) wanted(
+	ctx context.Context, c *config.Config, archive *chartsource.Archive, revision int,
+) (map[object.Key]apply.Manifest, error) {
+	rendered, err := j.render(ctx, c, archive, revision)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := replace(rendered.Objects, j.Request.Children)
+	if err != nil {
+		return nil, rollout.During(stepRender, err)
+	}
+	return j.byKey(ctx, c, objects)
+}
+
+// byKey returns objects by what identifies them on the target. A kind that it does not know, since the chart defines it, is taken for one
+// with namespaces, as most are.
+func (j *job) byKey(ctx context.Context, c *config.Config, objects []helm.Object) (map[object.Key]apply.Manifest, error) {
+	manifests, err := manifestsOf(objects, c.Release.Namespace)
+	if err != nil {
+		return nil, rollout.During(stepRender, err)
+	}
+	all := make(map[object.Key]apply.Manifest, len(manifests))
+	for _, m := range manifests {
+		key := object.KeyOf(m.Object)
+		mapping, err := j.Client.Mapping(ctx, m.Object.GroupVersionKind(), j.Began)
+		switch {
+		case err != nil && !meta.IsNoMatchError(err):
+			return nil, rollout.During(stepRelease, targeterror.Explain(j.Client.Host, err))
+		case err == nil && !mapping.Namespaced:
+			key.Namespace = ""
+		case key.Namespace == "":
+			key.Namespace = c.Release.Namespace
+		}
+		all[key] = m
+	}
+	return all, nil
+}
+
+// compare returns what a new revision changes, in the order of the names of the objects.
+func compare(before, after map[object.Key]apply.Manifest) []sdk.Change {
+	all := maps.Clone(after)
+	if all == nil {
+		all = map[object.Key]apply.Manifest{}
+	}
+	maps.Copy(all, before)
+	var changes []sdk.Change
+	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b object.Key) int { return strings.Compare(a.String(), b.String()) }) {
+		old, was := before[key]
+		wanted, is := after[key]
+		change := sdk.Change{Object: key.String(), Before: documentOf(old, was), After: documentOf(wanted, is)}
+		switch {
+		case !was:
+			change.Action = sdk.ActionCreate
+		case is && bytes.Equal(change.Before, change.After):
+			continue
+		case is:
+			change.Action, change.Note = sdk.ActionUpdate, fmt.Sprintf("as %s has it", wanted.Path)
+		case old.Policy == managedresource.PolicyKeep:
+			change.Action, change.After = sdk.ActionKeep, change.Before
+		default:
+			change.Action = sdk.ActionDelete
+		}
+		changes = append(changes, change)
+	}
+	return changes
+}
+
+// documentOf returns an object as JSON, whose fields are in order; nil without one.
+func documentOf(m apply.Manifest, ok bool) json.RawMessage {
+	if !ok {
+		return nil
+	}
+	document, err := json.Marshal(m.Object.Object)
+	if err != nil {
+		return nil // what was read from JSON can be written as JSON
+	}
+	return document
+}
+
+// repairs returns what an upgrade without a change of chart and values repairs.
+func repairs(found *releaseObjects) []sdk.Change {
+	changes := make([]sdk.Change, 0, len(found.drift))
+	for _, d := range found.drift {
+		change := sdk.Change{Object: d.Key.String(), Action: sdk.ActionUpdate, Note: "repairs " + strings.Join(d.Fields, ", ")}
+		for _, a := range found.applied {
+			if a.Key == d.Key {
+				change.Before = documentOf(apply.Manifest{Manifest: object.Manifest{Object: a.Live}}, true)
+			}
+		}
+		if d.Missing {
+			change.Action, change.Note = sdk.ActionCreate, "repairs that it is missing"
+		}
+		for _, item := range found.plan.Items() {
+			if item.Key == d.Key {
+				change.After = documentOf(item.Manifest, true)
+			}
+		}
+		changes = append(changes, change)
+	}
+	return changes
+}

@@ -1,0 +1,39 @@
+package deployer
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/sdk"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// explain returns an error of Helm with what it means for a job: what the deploy item, its chart or its values are to blame for would fail
+// again, everything else is tried again.
+func explain(step, host string, failure *helm.Error) error {
+	out := &sdk.Error{Operation: step, Reason: string(failure.Kind), Err: errors.New(describe(failure))}
+	switch failure.Kind {
+	case helm.ChartInvalid, helm.ValuesInvalid, helm.RenderFailed, helm.LimitExceeded, helm.Rejected, helm.OwnedByOthers:
+		out.Codes = []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}
+	case helm.HookFailed:
+		// Each try runs the hook anew, which helps nobody who has not mended it.
+		out.Codes = []landscaper.ErrorCode{landscaper.ErrorNoRetry}
+	case helm.Unauthorized:
+		out.Codes, out.Reason = []landscaper.ErrorCode{landscaper.ErrorUnauthorized}, targeterror.ReasonUnauthorized
+		out.Err = errors.New(host + ": " + describe(failure))
+	case helm.TimedOut:
+		out.Codes = []landscaper.ErrorCode{landscaper.ErrorTimeout}
+	case helm.Pending, helm.Refused, helm.ClusterFailed, helm.Crashed:
+	}
+	return out
+}
+
+// describe adds the lines of Helm's log to the message.
+func describe(failure *helm.Error) string {
+	if len(failure.Log) == 0 {
+		return failure.Message
+	}
+	return failure.Message + "; Helm's log: " + strings.Join(failure.Log, " | ")
+}

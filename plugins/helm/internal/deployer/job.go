@@ -1,0 +1,141 @@
+package deployer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
+)
+
+// The steps of a job beside those of package rollout, as users see them in its progress and its errors.
+const (
+	stepChart     = "ReadChart"
+	stepRender    = "Render"
+	stepInstall   = "Install"
+	stepUpgrade   = "Upgrade"
+	stepUninstall = "Uninstall"
+	stepRelease   = "ReadRelease"
+)
+
+// Reasons that are given to events and errors.
+const (
+	reasonIgnored     = "IgnoredField"
+	reasonModeChanged = "HelmDeploymentChanged"
+)
+
+// mostListed bounds how many things are named in a message.
+const mostListed = 5
+
+// job is one call of the deployer. Its methods are the steps, as those of rollout.Job.
+type job struct {
+	*rollout.Job
+
+	deployer   *Deployer
+	kubeconfig []byte
+	// stored is what was saved when the call began.
+	stored *v1alpha1.ProviderStatus
+	// release and chart are what is to be saved.
+	release *v1alpha1.ReleaseStatus
+	chart   *v1alpha1.ChartStatus
+}
+
+// warnOf tells which fields of the provider configuration have no effect.
+func (j *job) warnOf(c *config.Config) {
+	j.WarnOf(c.Unknown)
+	if len(c.Ignored) > 0 && j.First() {
+		j.Request.Warning(reasonIgnored, "spec.config: without effect: "+object.Enumerate(c.Ignored, "; ", mostListed))
+	}
+}
+
+// checkMode refuses to go from releases to objects or back, which would leave the one behind or take what belongs to the other.
+func (j *job) checkMode(ctx context.Context, c *config.Config) error {
+	if !c.HelmDeployment && j.release != nil {
+		history, err := release.History(ctx, j.Client, releaseOf(j.release))
+		if err != nil {
+			return rollout.During(stepRelease, err)
+		}
+		if release.Of(history, itemLabel(j.Owner)) != owner.Ours && j.release.Revision == 0 {
+			j.forgetRelease() // it was never made
+		}
+	}
+	switch {
+	case !c.HelmDeployment && j.release != nil:
+		return sdk.ConfigurationError(reasonModeChanged, "spec.config: helmDeployment: expected true, since the deploy item has made the release %s, "+
+			"but found false; delete the deploy item and create it anew", nameOf(releaseOf(j.release)))
+	case c.HelmDeployment && j.release == nil && len(j.stored.ManagedResources) > 0 && !j.fromLandscaper():
+		return sdk.ConfigurationError(reasonModeChanged, "spec.config: helmDeployment: expected false, since the deploy item has applied objects "+
+			"without a release of Helm, but found true; delete the deploy item and create it anew")
+	default:
+		return nil
+	}
+}
+
+// fromLandscaper tells whether the provider status was written by Landscaper's deployer, which does not say whether there is a release, and
+// of one whose objects are of no kind that it waits for notes nothing at all. Pergola always notes a release or a chart.
+func (j *job) fromLandscaper() bool { return isOfLandscaper(j.stored) }
+
+func isOfLandscaper(stored *v1alpha1.ProviderStatus) bool {
+	return stored.Kind != "" && stored.Release == nil && stored.Chart == nil
+}
+
+// forgetRelease notes that there is no release any more, in a way that nobody takes for Landscaper's.
+func (j *job) forgetRelease() {
+	j.release = nil
+	if j.chart == nil {
+		j.chart = &v1alpha1.ChartStatus{}
+	}
+}
+
+// fetch returns the chart.
+func (j *job) fetch(ctx context.Context, source chartsource.Source) (*chartsource.Archive, error) {
+	j.Request.Progress(stepChart, fmt.Sprintf("reading the chart: %s", source))
+	archive, err := j.deployer.charts.Fetch(ctx, &chartsource.Request{
+		Source: source, Credentials: j.Request.Credentials, DeployItem: j.Request.DeployItem, Context: j.Request.Context, Log: j.Request.Log,
+	})
+	if err != nil {
+		return nil, rollout.During(stepChart, err)
+	}
+	return archive, nil
+}
+
+// run has Helm carry a request out, for which it adds what is the same for all.
+func (j *job) run(ctx context.Context, step string, req *helm.Request, o *observer) (*helm.Result, error) {
+	limits := j.deployer.settings.Limits
+	req.Kubeconfig, req.MaxHistory = j.kubeconfig, j.deployer.settings.MaxHistory
+	req.Limits = helm.Limits{
+		UnpackedBytes: limits.UnpackedBytes, Files: limits.Files, Depth: limits.SubchartDepth,
+		RenderedBytes: limits.RenderedBytes, RenderTime: limits.RenderTime, MemoryBytes: limits.MemoryBytes,
+	}
+	o.job, o.step = j, step
+	result, err := j.deployer.helm.Run(ctx, req, o)
+	var failure *helm.Error
+	switch {
+	case err == nil:
+		return result, nil
+	case o.err != nil:
+		return nil, rollout.During(step, o.err)
+	case errors.As(err, &failure):
+		return nil, explain(step, j.Client.Host, failure)
+	default:
+		return nil, rollout.During(step, err)
+	}
+}
+
+// withWaysOut adds to an error about deleting what can be done when it does not go away by itself.
+func withWaysOut(err error) error { return targeterror.WithWaysOut(err) }
+
+func releaseOf(r *v1alpha1.ReleaseStatus) helm.Release {
+	return helm.Release{Namespace: r.Namespace, Name: r.Name}
+}
+
+func nameOf(r helm.Release) string { return fmt.Sprintf("%s/%s", r.Namespace, r.Name) }

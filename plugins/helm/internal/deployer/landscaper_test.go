@@ -1,0 +1,141 @@
+package deployer_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+)
+
+// What Landscaper's deployer has deployed goes on here.
+
+// leaveStatus gives the item a provider status as Landscaper writes it: without a release, and without uids for the objects of one.
+func (w *world) leaveStatus(item *landscaper.DeployItem, resources ...object) {
+	w.Helper()
+	all := make([]any, 0, len(resources))
+	for _, r := range resources {
+		all = append(all, r)
+	}
+	raw, err := json.Marshal(object{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.ProviderStatusKind, "managedResources": all,
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	item.Status.ProviderStatus = &runtime.RawExtension{Raw: raw}
+}
+
+func (w *world) resource(policy, kind, name string) object {
+	reference := object{"apiVersion": "v1", "kind": kind, "name": name}
+	if kind != "Namespace" {
+		reference["namespace"] = w.namespace
+	}
+	return object{"policy": policy, "resource": reference}
+}
+
+// TestReleaseOfLandscaper: its items know nothing of a release but that they have made one. It has the labels of none.
+func TestReleaseOfLandscaper(t *testing.T) {
+	t.Parallel()
+	begin := func(t *testing.T) (*world, *landscaper.DeployItem) {
+		t.Helper()
+		w := newWorld(t)
+		h := newHelmCLI(w)
+		h.run("install", "shop", h.chartFile("plain"), "--set", "greeting=one")
+		return w, w.item(w.config(chart("plain"), object{"greeting": "two"}))
+	}
+	t.Run("next job", func(t *testing.T) {
+		t.Parallel()
+		w, item := begin(t)
+		w.leaveStatus(item, w.resource("", "ConfigMap", "shop-plain-greeting"), w.resource("", "ConfigMap", "gone-long-ago"))
+		w.mustSucceed(item)
+		w.mustGreet("two")
+		w.mustHave("1 superseded", "2 deployed")
+		if diff := cmp.Diff([]string{"ConfigMap shop-plain-greeting", "ConfigMap shop-plain-settings"}, w.managed(item)); diff != "" {
+			t.Errorf("the provider status: -want +got:\n%s", diff)
+		}
+		w.mustBeClean(item)
+		w.mustDelete(item)
+		w.mustHave()
+	})
+	t.Run("deletion", func(t *testing.T) {
+		t.Parallel()
+		w, item := begin(t)
+		w.leaveStatus(item)
+		w.mustDelete(item)
+		w.mustHave()
+		w.mustGreet(nil)
+	})
+	t.Run("deletion after a crash in the first job here", func(t *testing.T) {
+		t.Parallel()
+		w, item := begin(t)
+		w.leaveStatus(item)
+		_, dead := w.killAt(1, false)
+		untilDead(item, dead, func(call sdktest.Call) *sdktest.Result { return w.plugin.Reconcile(t.Context(), call) }, w.call(item))
+		w.requests.set(nil, nil)
+		w.mustHave("1 deployed")
+		w.mustDelete(item)
+		w.mustHave()
+	})
+	t.Run("crash in the first job of another item", func(t *testing.T) {
+		t.Parallel()
+		w, item := begin(t)
+		_, dead := w.killAt(1, false)
+		untilDead(item, dead, func(call sdktest.Call) *sdktest.Result { return w.plugin.Reconcile(t.Context(), call) }, w.call(item))
+		w.requests.set(nil, nil)
+		w.mustDelete(item)
+		w.mustHave("1 deployed")
+		w.mustGreet("one")
+	})
+	t.Run("never deployed", func(t *testing.T) {
+		t.Parallel()
+		w, item := begin(t)
+		w.mustDelete(item)
+		w.mustHave("1 deployed")
+		w.mustGreet("one")
+	})
+}
+
+// TestObjectsOfLandscaper: those without a release are known by their label and the provider status, and what the chart does not have any
+// more goes.
+func TestObjectsOfLandscaper(t *testing.T) {
+	t.Parallel()
+	for name, job := range map[string]bool{"next job": true, "deletion": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for _, name := range []string{"shop-plain-greeting", "old"} {
+				o := &unstructured.Unstructured{Object: object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{
+					"name": name, "labels": object{v1alpha1.DeployItemLabel: "item"},
+				}}}
+				if _, err := w.admin.Resource(configMaps).Namespace(w.namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			item := w.item(w.config(chart("plain"), nil, withoutRelease, object{"createNamespace": true}))
+			w.leaveStatus(item, w.resource("manage", "ConfigMap", "shop-plain-greeting"), w.resource("manage", "ConfigMap", "old"),
+				w.resource("keep", "Namespace", w.namespace))
+			if job {
+				w.mustSucceed(item)
+				w.mustGreet("hello")
+				if diff := cmp.Diff([]string{"shop-plain-greeting", "shop-plain-settings"}, w.names(configMaps)); diff != "" {
+					t.Errorf("-want +got:\n%s", diff)
+				}
+			}
+			w.mustDelete(item)
+			if got := w.names(configMaps); len(got) > 0 {
+				t.Errorf("after the deletion there is still %v", got)
+			}
+			namespace, err := w.admin.Resource(namespaces).Get(t.Context(), w.namespace, metav1.GetOptions{})
+			if err != nil || namespace.GetDeletionTimestamp() != nil {
+				t.Errorf("expected the namespace to stay, but found %v, %v", namespace, err)
+			}
+		})
+	}
+}

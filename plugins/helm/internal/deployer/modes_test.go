@@ -1,0 +1,259 @@
+package deployer_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+var withoutRelease = object{"helmDeployment": false}
+
+// TestWithoutRelease takes a chart through its life whose objects are applied without a release.
+func TestWithoutRelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(w.config(chart("plain"), object{"greeting": "one"}, withoutRelease))
+	w.mustSucceed(item)
+	w.mustGreet("one")
+	w.mustHave()
+	if got := w.get(configMaps, "shop-plain-greeting").GetLabels()["helm.deployer.landscaper.gardener.cloud/deployitem"]; got != "item" {
+		t.Errorf("expected Landscaper's label with the name of the item, but found %q", got)
+	}
+
+	w.requests.take()
+	startJob(item)
+	w.mustSucceed(item)
+	if writes := writesIn(w.requests.take()); len(writes) > 0 {
+		t.Errorf("expected no write without a change, but found %v", writes)
+	}
+
+	w.setConfig(item, w.config(chart("plain", charts.Without("templates/settings.yaml")), object{"greeting": "two"}, withoutRelease))
+	w.mustSucceed(item)
+	w.mustGreet("two")
+	if diff := cmp.Diff([]string{"shop-plain-greeting"}, w.names(configMaps)); diff != "" {
+		t.Errorf("what the chart does not have any more is to go: -want +got:\n%s", diff)
+	}
+	w.mustDelete(item)
+	if got := w.names(configMaps); len(got) > 0 {
+		t.Errorf("after the deletion there is still %v", got)
+	}
+}
+
+// TestNamespaceIsKept: the namespace that the deployer has created stays when the item is deleted, with a release and without.
+func TestNamespaceIsKept(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]object{"with a release": {}, "without": withoutRelease} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			created := w.namespace + "-new"
+			item := w.item(w.config(chart("plain"), nil, mode, object{"namespace": created, "createNamespace": true}))
+			w.mustSucceed(item)
+			in := *w
+			in.namespace = created
+			in.mustGreet("hello")
+			w.mustDelete(item)
+			in.mustGreet(nil)
+			namespace, err := w.admin.Resource(namespaces).Get(t.Context(), created, metav1.GetOptions{})
+			if err != nil || namespace.GetDeletionTimestamp() != nil {
+				t.Errorf("expected the namespace to stay, but found %v, %v", namespace, err)
+			}
+		})
+	}
+}
+
+// TestHooks: with a release Helm runs the hooks of the chart. Without one those of an installation are ordinary objects, and others are not
+// created.
+func TestHooks(t *testing.T) {
+	t.Parallel()
+	t.Run("with a release", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		item := w.item(w.config(chart("hooks"), nil))
+		w.mustSucceed(item)
+		if diff := cmp.Diff([]string{"shop-hooks", "shop-hooks-announce", "shop-hooks-prepare"}, w.names(configMaps)); diff != "" {
+			t.Errorf("after the installation: -want +got:\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"ConfigMap shop-hooks"}, w.managed(item)); diff != "" {
+			t.Errorf("hooks are Helm's own affair: -want +got:\n%s", diff)
+		}
+		w.mustDelete(item)
+		w.mustHave()
+	})
+	t.Run("without", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		item := w.item(w.config(chart("hooks"), nil, withoutRelease))
+		w.mustSucceed(item)
+		want := []string{"shop-hooks", "shop-hooks-announce", "shop-hooks-migrate", "shop-hooks-prepare", "shop-hooks-refresh"}
+		if diff := cmp.Diff(want, w.names(configMaps)); diff != "" {
+			t.Errorf("the objects: -want +got:\n%s", diff)
+		}
+		w.mustDelete(item)
+		if got := w.names(configMaps); len(got) > 0 {
+			t.Errorf("after the deletion there is still %v", got)
+		}
+	})
+}
+
+// TestExports reads values of the chart and of an object.
+func TestExports(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]object{"with a release": {}, "without": withoutRelease} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(chart("plain"), object{"greeting": "one"}, mode, object{
+				"exports": object{"exports": []any{
+					object{"key": "own", "jsonPath": ".Values.greeting"},
+					object{"key": "of.the.chart", "jsonPath": ".Values.settings.colour"},
+					object{"key": "of.the.object", "jsonPath": ".data.copies", "fromResource": object{
+						"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.namespace,
+					}},
+				}},
+			}))
+			result := w.mustSucceed(item)
+			want := object{"of": object{"the": object{"chart": "blue", "object": "1"}}, "own": "one"}
+			if diff := cmp.Diff(want, result.Succeeded.Exports); diff != "" {
+				t.Errorf("the exports: -want +got:\n%s", diff)
+			}
+			w.mustDelete(item)
+		})
+	}
+}
+
+// TestChildren: objects that a HTTP hook has changed are deployed in the place of those of the chart.
+func TestChildren(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]object{"with a release": {}, "without": withoutRelease} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(chart("plain"), nil, mode))
+			children, err := w.plugin.Render(t.Context(), w.call(item))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for i, child := range children {
+				names = append(names, child.Name)
+				o := &unstructured.Unstructured{}
+				if err := json.Unmarshal(child.Object, o); err != nil {
+					t.Fatal(err)
+				}
+				o.SetAnnotations(map[string]string{"example.org/hooked": "yes"})
+				if children[i].Object, err = json.Marshal(o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff([]string{"ConfigMap shop-plain-greeting", "ConfigMap shop-plain-settings"}, names); diff != "" {
+				t.Errorf("the children: -want +got:\n%s", diff)
+			}
+			call := w.call(item)
+			call.Children = children
+			result := keepStatus(item, w.plugin.ReconcileUntilDone(t.Context(), call))
+			if result.Succeeded == nil {
+				t.Fatalf("expected success, but found: %s", result)
+			}
+			for _, name := range []string{"shop-plain-greeting", "shop-plain-settings"} {
+				if got := w.get(configMaps, name).GetAnnotations()["example.org/hooked"]; got != "yes" {
+					t.Errorf("expected %s as the hook has it, but found the annotation %q", name, got)
+				}
+			}
+			startJob(item)
+			call.Children = children[:1]
+			w.mustFail(w.plugin.ReconcileUntilDone(t.Context(), call), configurationProblem, "ConfigMap shop-plain-settings", "cannot be left out")
+			w.mustDelete(item)
+		})
+	}
+}
+
+// TestDiff tells what a job would do, and changes nothing.
+func TestDiff(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]object{"with a release": {}, "without": withoutRelease} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(chart("plain"), object{"greeting": "one"}, mode))
+			w.mustChange(item, "create ConfigMap %s/shop-plain-greeting", "create ConfigMap %s/shop-plain-settings")
+			w.mustGreet(nil)
+			w.mustSucceed(item)
+			w.mustChange(item)
+			w.setConfig(item, w.config(chart("plain", charts.Without("templates/settings.yaml")), object{"greeting": "two"}, mode))
+			w.mustChange(item, "delete ConfigMap %s/shop-plain-settings", "update ConfigMap %s/shop-plain-greeting")
+			w.mustGreet("one")
+			w.mustDelete(item)
+		})
+	}
+}
+
+func (w *world) mustChange(item *landscaper.DeployItem, want ...string) {
+	w.Helper()
+	changes, err := w.plugin.Diff(w.Context(), w.call(item))
+	if err != nil {
+		w.Fatal(err)
+	}
+	var got []string
+	for _, c := range changes {
+		got = append(got, strings.ReplaceAll(string(c.Action)+" "+c.Object, w.namespace, "%s"))
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("the changes: -want +got:\n%s", diff)
+	}
+}
+
+// TestModeIsKept: an item does not go from releases to objects or back.
+func TestModeIsKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(w.config(chart("plain"), nil))
+	w.mustSucceed(item)
+	w.setConfig(item, w.config(chart("plain"), nil, withoutRelease))
+	w.mustFail(w.reconcile(item), configurationProblem, "helmDeployment", "delete the deploy item")
+	w.mustDelete(item)
+
+	item = w.item(w.config(chart("plain"), nil, withoutRelease))
+	w.mustSucceed(item)
+	w.setConfig(item, w.config(chart("plain"), nil))
+	w.mustFail(w.reconcile(item), configurationProblem, "helmDeployment", "delete the deploy item")
+	w.mustDelete(item)
+}
+
+// TestOtherRelease: an item whose release gets another name leaves nothing of the one before.
+func TestOtherRelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(w.config(chart("plain"), nil))
+	w.mustSucceed(item)
+	w.setConfig(item, w.config(chart("plain"), nil, object{"name": "market"}))
+	w.mustSucceed(item)
+	w.mustHave()
+	if diff := cmp.Diff([]string{"market-plain-greeting", "market-plain-settings"}, w.names(configMaps)); diff != "" {
+		t.Errorf("the objects: -want +got:\n%s", diff)
+	}
+	w.mustDelete(item)
+}
+
+// TestReleaseOfAnotherItem: two items do not fight over one release.
+func TestReleaseOfAnotherItem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one := w.itemOf("one", w.config(chart("plain"), object{"greeting": "one"}))
+	w.mustSucceed(one)
+	two := w.itemOf("two", w.config(chart("plain"), object{"greeting": "two"}))
+	w.mustFail(w.reconcile(two), configurationProblem, "shop", w.namespace+".one")
+	w.mustGreet("one")
+	w.mustDelete(two)
+	w.mustGreet("one")
+	w.mustDelete(one)
+}

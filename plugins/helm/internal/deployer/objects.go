@@ -1,0 +1,243 @@
+package deployer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
+	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// helmSelector selects what Helm has created.
+var helmSelector = labels.Set{"app.kubernetes.io/managed-by": "Helm"}
+
+// namespaces is where every API server has Namespaces.
+var namespaces = targetclient.Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+
+// reasonRendered is given to the error about objects of a chart that make no sense.
+const reasonRendered = "RenderedInvalid"
+
+// reconcileObjects applies the objects of the chart, without a release.
+func (j *job) reconcileObjects(ctx context.Context, c *config.Config, archive *chartsource.Archive) (*sdk.Response, error) {
+	rendered, err := j.render(ctx, c, archive, 0)
+	if err != nil {
+		return nil, err
+	}
+	j.chart = chartStatus(rendered.Chart, archive)
+	res, err := j.deployObjects(ctx, c, archive, rendered)
+	if err != nil {
+		return res, secrecyOf(c, rendered).HideError(err)
+	}
+	return res, nil
+}
+
+// secrecyOf returns what keeps values out of errors that are not Helm's.
+func secrecyOf(c *config.Config, rendered *helm.Result) *secrecy.Secrecy {
+	s := secrecy.New(c.Values)
+	s.Publish(c.Release.Name, c.Release.Namespace)
+	for _, objects := range [][]helm.Object{rendered.Definitions, rendered.Objects} {
+		for _, o := range objects {
+			s.LearnObject(o.JSON)
+			s.Publish(o.Source)
+		}
+	}
+	return s
+}
+
+func (j *job) deployObjects(
+	ctx context.Context, c *config.Config, archive *chartsource.Archive, rendered *helm.Result,
+) (*sdk.Response, error) {
+	plan, err := j.planOfObjects(ctx, c, rendered)
+	if err != nil {
+		return nil, rollout.During(rollout.StepApply, err)
+	}
+	applied, res, err := j.Apply(ctx, plan)
+	if res != nil || err != nil {
+		return res, err
+	}
+	if res, err := j.CleanUp(ctx, plan, applied, c.DeletionDuringUpdate); res != nil || err != nil {
+		return res, err
+	}
+	return j.finish(ctx, c, archive, applied)
+}
+
+// finish waits for the objects and reads the exports.
+func (j *job) finish(ctx context.Context, c *config.Config, archive *chartsource.Archive, applied []apply.Applied) (*sdk.Response, error) {
+	if res, err := j.CheckReadiness(ctx, c.Checks, applied); res != nil || err != nil {
+		return res, err
+	}
+	exports, res, err := j.ReadExports(ctx, c.Exports, applied)
+	if res != nil || err != nil {
+		return res, err
+	}
+	exports, err = j.exportValues(ctx, c, archive, exports)
+	if err != nil {
+		return j.End(), err
+	}
+	return j.Done(exports), nil
+}
+
+// exportValues adds what is exported from the values that the chart is rendered with.
+func (j *job) exportValues(
+	ctx context.Context, c *config.Config, archive *chartsource.Archive, exports map[string]any,
+) (map[string]any, error) {
+	if len(c.ValueExports) == 0 {
+		return exports, nil
+	}
+	result, err := j.run(ctx, rollout.StepExport, &helm.Request{
+		Action: helm.Values, Release: c.Release, Chart: helm.Chart{Path: archive.Path}, Values: c.Values, Options: c.Install,
+	}, &observer{})
+	if err != nil {
+		return nil, err
+	}
+	exports, err = config.ExportValues(c.ValueExports, result.Values, exports)
+	if err != nil {
+		return nil, rollout.During(rollout.StepExport, err)
+	}
+	return exports, nil
+}
+
+// render has the objects of the chart rendered for a revision of the release, or for no release, with revision zero. Then those of its hooks
+// are ordinary objects.
+func (j *job) render(ctx context.Context, c *config.Config, archive *chartsource.Archive, revision int) (*helm.Result, error) {
+	j.Request.Progress(stepRender, "rendering the chart")
+	options := c.Install
+	if revision > 1 {
+		options = c.Upgrade
+	}
+	result, err := j.run(ctx, stepRender, &helm.Request{
+		Action: helm.Render, Release: c.Release, Chart: helm.Chart{Path: archive.Path}, Values: c.Values, Revision: revision, Options: options,
+	}, &observer{})
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range result.Hooks {
+		if !c.HelmDeployment && runsAtDeployment(h) {
+			result.Objects = append(result.Objects, h.Object)
+		}
+	}
+	return result, nil
+}
+
+// runsAtDeployment tells whether Helm would create the object of a hook when it installs or upgrades a release. One that is only for its end,
+// for a way back or for a test would do harm.
+func runsAtDeployment(h helm.Hook) bool {
+	return slices.ContainsFunc(h.Events, func(event string) bool {
+		return slices.Contains([]string{"pre-install", "post-install", "pre-upgrade", "post-upgrade"}, event)
+	})
+}
+
+// planOfObjects returns the plan for a chart without a release.
+func (j *job) planOfObjects(ctx context.Context, c *config.Config, rendered *helm.Result) (*apply.Plan, error) {
+	objects, err := replace(rendered.Objects, j.Request.Children)
+	if err != nil {
+		return nil, err
+	}
+	manifests, err := manifestsOf(append(rendered.Definitions[:len(rendered.Definitions):len(rendered.Definitions)], objects...), c.Release.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	for i := range manifests {
+		manifests[i].Strategy = c.UpdateStrategy
+	}
+	if c.CreateNamespace {
+		missing, err := j.makesNamespace(ctx, c.Release.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		if missing {
+			manifests = withNamespace(manifests, c.Release.Namespace)
+		}
+	}
+	return apply.NewPlan(ctx, j.Client, manifests, j.Owner, j.Began)
+}
+
+// planOf returns a plan of objects that Helm writes. It is for looking at them.
+func (j *job) planOf(ctx context.Context, name helm.Release, objects []helm.Object) (*apply.Plan, error) {
+	manifests, err := manifestsOf(objects, name.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return apply.NewPlan(ctx, j.Client, manifests, owner.Owner{}, j.Began)
+}
+
+// manifestsOf returns the objects of a chart as manifests. Those that name no namespace are in the release's, if their kind is namespaced.
+func manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, error) {
+	var all []apply.Manifest
+	var problems field.ErrorList
+	for _, o := range objects {
+		parsed, p := object.Parse(o.JSON, field.NewPath(o.Source))
+		problems = append(problems, p...)
+		for _, m := range parsed {
+			all = append(all, apply.Manifest{Manifest: m, DefaultNamespace: namespace, Policy: policyOf(m)})
+		}
+	}
+	if len(problems) > 0 {
+		return nil, sdk.ConfigurationError(reasonRendered, "%s", rollout.Describe(problems))
+	}
+	return all, nil
+}
+
+// policyOf returns the policy that an object of a chart asks for. Helm leaves it alone when it is not wanted any more.
+func policyOf(m object.Manifest) managedresource.Policy {
+	if m.Object.GetAnnotations()["helm.sh/resource-policy"] == "keep" {
+		return managedresource.PolicyKeep
+	}
+	return managedresource.PolicyManage
+}
+
+// withNamespace adds the namespace of the release, unless the chart has it. It is kept when the deploy item is deleted, as one that Helm has
+// created is.
+func withNamespace(manifests []apply.Manifest, name string) []apply.Manifest {
+	o := namespaceObject(name)
+	for _, m := range manifests {
+		if object.KeyOf(m.Object) == object.KeyOf(o) {
+			return manifests
+		}
+	}
+	return append([]apply.Manifest{{
+		Manifest: object.Manifest{Path: field.NewPath("createNamespace"), Object: o}, Policy: managedresource.PolicyKeep,
+		Strategy: managedresource.UpdateStrategyMerge, // what is there already stays as it is
+	}}, manifests...)
+}
+
+// makesNamespace tells whether the namespace of the release is the job's to create, or was: one that others have made, another deploy item of
+// the same namespace for example, is theirs.
+func (j *job) makesNamespace(ctx context.Context, name string) (bool, error) {
+	if _, known := j.Account.Ledger.Get(object.KeyOf(namespaceObject(name))); known {
+		return true, nil
+	}
+	_, err := j.Client.Metadata(namespaces, "").Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, targeterror.Explain(j.Client.Host, fmt.Errorf("get the namespace %s of the release: %w", name, err))
+	default:
+		return false, nil
+	}
+}
+
+func namespaceObject(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
+	}}
+}

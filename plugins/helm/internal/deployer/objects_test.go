@@ -1,0 +1,300 @@
+package deployer_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+var clusterRoles = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+
+// TestUpdateStrategies: without a release the item says how objects become what the chart says.
+func TestUpdateStrategies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	text := charts.File("templates/text.yaml", `apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}}
+data: {shared: ours, added: {{ .Values.greeting | quote }}}
+`)
+	for strategy, c := range map[string]struct {
+		reason string
+		want   object
+	}{
+		"update":         {reason: "the chart's object replaces the one that there is", want: object{"shared": "ours", "added": "two"}},
+		"patch":          {reason: "the same by a patch", want: object{"shared": "ours", "added": "two"}},
+		"merge":          {reason: "what is there stays", want: object{"shared": "theirs", "extra": "theirs", "added": "one"}},
+		"mergeOverwrite": {reason: "what the chart does not name stays", want: object{"shared": "ours", "extra": "theirs", "added": "two"}},
+		"apply":          {reason: "fields of others stay", want: object{"shared": "ours", "extra": "theirs", "added": "two"}},
+	} {
+		t.Run(strategy, func(t *testing.T) {
+			t.Parallel()
+			w := w.in(t)
+			name := strings.ToLower(strategy)
+			fields := object{"name": name, "updateStrategy": strategy}
+			item := w.itemOf(name, w.config(chart("plain", text), object{"greeting": "one"}, withoutRelease, fields))
+			w.mustSucceed(item)
+			patch := `{"data":{"shared":"theirs","extra":"theirs"}}`
+			if strategy == "apply" {
+				patch = `{"data":{"extra":"theirs"}}` // who takes a field over that is applied has to be told to give it back
+			}
+			w.patch(configMaps, name, patch)
+			w.setConfig(item, w.config(chart("plain", text), object{"greeting": "two"}, withoutRelease, fields))
+			w.mustSucceed(item)
+			if diff := cmp.Diff(c.want, w.get(configMaps, name).Object["data"]); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
+			}
+			w.requests.take()
+			w.mustDelete(item)
+		})
+	}
+}
+
+// TestIgnoredFields: what has no effect in a mode is told.
+func TestIgnoredFields(t *testing.T) {
+	t.Parallel()
+	groups := []any{object{"predefinedResourceGroup": object{"type": "namespaced-resources"}}}
+	for name, c := range map[string]struct {
+		reason string
+		fields object
+		want   []string
+	}{
+		"with a release": {
+			reason: "Helm decides how it updates and deletes",
+			fields: object{"updateStrategy": "apply", "deletionGroups": groups, "deletionGroupsDuringUpdate": groups},
+			want:   []string{"updateStrategy", "deletionGroups", "deletionGroupsDuringUpdate"},
+		},
+		"without": {
+			reason: "there is no operation on a release",
+			fields: object{"helmDeployment": false, "helmDeploymentConfig": object{"upgrade": object{"atomic": true}, "uninstall": object{"timeout": "1s"}}},
+			want:   []string{"helmDeploymentConfig.upgrade.atomic", "helmDeploymentConfig.uninstall.timeout"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(chart("plain"), nil, c.fields))
+			said := w.mustWarn(w.mustSucceed(item), "IgnoredField")
+			for _, field := range c.want {
+				if !strings.Contains(said, field) {
+					t.Errorf("%s: expected an event that names %s, but found %q", c.reason, field, said)
+				}
+			}
+			w.mustDelete(item)
+		})
+	}
+}
+
+// mustWarn returns the message of the event with the reason.
+func (w *world) mustWarn(result *sdktest.Result, reason string) string {
+	w.Helper()
+	for _, m := range result.Messages {
+		if m.Event != nil && m.Event.Reason == reason {
+			return m.Event.Message
+		}
+	}
+	w.Errorf("expected an event %s, but found %+v", reason, result.Messages)
+	return ""
+}
+
+// TestDeletionGroups: without a release they say what goes, and in which order; during an update as at the end.
+func TestDeletionGroups(t *testing.T) {
+	t.Parallel()
+	only := func(name string) []any {
+		return []any{object{"customResourceGroup": object{"resources": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "names": []any{name}}}}}}
+	}
+	for name, c := range map[string]struct {
+		reason string
+		fields object
+		// afterUpdate and afterwards are the objects that there are when the chart has dropped both, and when the item is gone.
+		afterUpdate, afterwards []string
+	}{
+		"none": {reason: "all goes", fields: object{}},
+		"during an update": {
+			reason:      "what no group has stays, and is not managed any more",
+			fields:      object{"deletionGroupsDuringUpdate": only("shop-plain-settings")},
+			afterUpdate: []string{"shop-plain-greeting"}, afterwards: []string{"shop-plain-greeting"},
+		},
+		"nothing during an update": {
+			reason:      "an empty group is a step in which nothing goes",
+			fields:      object{"deletionGroupsDuringUpdate": []any{object{"predefinedResourceGroup": object{"type": "empty"}}}},
+			afterUpdate: []string{"shop-plain-greeting", "shop-plain-settings"}, afterwards: []string{"shop-plain-greeting", "shop-plain-settings"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(chart("plain"), nil, withoutRelease, c.fields))
+			w.mustSucceed(item)
+			empty := chart("plain", charts.Without("templates/settings.yaml"), charts.Without("templates/greeting.yaml"))
+			w.setConfig(item, w.config(empty, nil, withoutRelease, c.fields))
+			w.mustSucceed(item)
+			if diff := cmp.Diff(c.afterUpdate, w.names(configMaps)); diff != "" {
+				t.Errorf("%s: after the update: -want +got:\n%s", c.reason, diff)
+			}
+			w.mustDelete(item)
+			if diff := cmp.Diff(c.afterwards, w.names(configMaps)); diff != "" {
+				t.Errorf("%s: afterwards: -want +got:\n%s", c.reason, diff)
+			}
+		})
+	}
+	t.Run("at the end", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		item := w.item(w.config(chart("plain"), nil, withoutRelease, object{"deletionGroups": only("shop-plain-greeting")}))
+		w.mustSucceed(item)
+		w.mustDelete(item)
+		if diff := cmp.Diff([]string{"shop-plain-settings"}, w.names(configMaps)); diff != "" {
+			t.Errorf("what no group has stays: -want +got:\n%s", diff)
+		}
+	})
+}
+
+// TestNamespacesOfObjects: an object that names no namespace is in that of the release, if its kind has namespaces; lists are their items,
+// and what renders to nothing is nothing.
+func TestNamespacesOfObjects(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w, other := newWorld(t), newWorld(t)
+		more := charts.File("templates/more.yaml", `# nothing but a comment
+---
+{{- if .Values.nothing }}
+nothing: at all
+{{- end }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: {{ .Release.Namespace }}}
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: own}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: elsewhere, namespace: `+other.namespace+`}}
+`)
+		item := w.item(w.config(chart("plain", more, charts.File("templates/NOTES.txt", "{{ .Release.Name }}: no object")), nil, mode))
+		w.mustSucceed(item)
+		if diff := cmp.Diff([]string{"own", "shop-plain-greeting", "shop-plain-settings"}, w.names(configMaps)); diff != "" {
+			t.Errorf("in the release's namespace: -want +got:\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"elsewhere"}, other.names(configMaps)); diff != "" {
+			t.Errorf("in another one: -want +got:\n%s", diff)
+		}
+		role, err := w.admin.Resource(clusterRoles).Get(t.Context(), w.namespace, metav1.GetOptions{})
+		if err != nil || role.GetNamespace() != "" {
+			t.Errorf("expected the cluster role, but found %v, %v", role, err)
+		}
+		managed := []string{
+			"ClusterRole " + w.namespace, "ConfigMap elsewhere", "ConfigMap own", "ConfigMap shop-plain-greeting", "ConfigMap shop-plain-settings",
+		}
+		if diff := cmp.Diff(managed, w.managed(item)); diff != "" {
+			t.Errorf("the provider status: -want +got:\n%s", diff)
+		}
+		w.requests.take()
+		startJob(item)
+		w.mustSucceed(item)
+		if writes := writesIn(w.requests.take()); len(writes) > 0 {
+			t.Errorf("expected no write without a change, but found %v", writes)
+		}
+		w.mustDelete(item)
+		if got := append(w.names(configMaps), other.names(configMaps)...); len(got) > 0 {
+			t.Errorf("after the deletion there is still %v", got)
+		}
+		if _, err := w.admin.Resource(clusterRoles).Get(t.Context(), w.namespace, metav1.GetOptions{}); err == nil {
+			t.Error("after the deletion there is still the cluster role")
+		}
+	})
+}
+
+// TestNamespaceOfTheRelease: it has to be there, unless it may be created; one that is there is left as it is, and one that the chart has
+// itself is one of its objects.
+func TestNamespaceOfTheRelease(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		missing := w.namespace + "-missing"
+		item := w.item(w.config(chart("plain"), nil, mode, object{"namespace": missing}))
+		w.mustFail(w.reconcile(item), nil, missing, "not found")
+		w.setConfig(item, w.config(chart("plain"), nil, mode, object{"namespace": missing, "createNamespace": true}))
+		w.mustSucceed(item)
+		w.mustDelete(item)
+
+		labelled := &unstructured.Unstructured{Object: object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{
+			"name": w.namespace + "-old", "labels": object{"team": "roses"},
+		}}}
+		if _, err := w.admin.Resource(namespaces).Create(t.Context(), labelled, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		item = w.item(w.config(chart("plain"), nil, mode, object{"namespace": labelled.GetName(), "createNamespace": true}))
+		w.mustSucceed(item)
+		after, err := w.admin.Resource(namespaces).Get(t.Context(), labelled.GetName(), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after.GetLabels()["team"] != "roses" || after.GetLabels()["pergola.dev/deployitem"] != "" {
+			t.Errorf("expected the namespace as it was, but found the labels %v", after.GetLabels())
+		}
+		w.mustDelete(item)
+	})
+}
+
+// TestItemsOfOneNamespace: several items may create their namespace. The first one does, and they leave each other alone.
+func TestItemsOfOneNamespace(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		of := func(name string) *landscaper.DeployItem {
+			return w.itemOf(name, w.config(chart("plain"), nil, mode, object{"name": name, "namespace": w.namespace + "-shared", "createNamespace": true}))
+		}
+		one, two := of("one"), of("two")
+		for range 2 {
+			for _, item := range []*landscaper.DeployItem{one, two} {
+				startJob(item)
+				for _, m := range w.mustSucceed(item).Messages {
+					if m.Event != nil && m.Event.Warning {
+						t.Errorf("expected that the items do not meet, but found %+v", m.Event)
+					}
+				}
+			}
+		}
+		w.mustDelete(one)
+		startJob(two)
+		w.mustSucceed(two)
+		w.mustDelete(two)
+	})
+}
+
+// TestFailedApplyForgetsNothing: what a failed job could not clean up goes when the chart is mended.
+func TestFailedApplyForgetsNothing(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		item := w.item(w.config(chart("plain"), nil, mode))
+		w.mustSucceed(item)
+		rejected := charts.File("templates/bad.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bad}\ndata: {the key: is not valid}\n")
+		short := charts.Without("templates/settings.yaml")
+		w.setConfig(item, w.config(chart("plain", short, rejected), nil, mode))
+		w.mustFail(w.reconcile(item), []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}, "bad", "plain/templates/bad.yaml")
+		w.setConfig(item, w.config(chart("plain", short), nil, mode))
+		w.mustSucceed(item)
+		if diff := cmp.Diff([]string{"shop-plain-greeting"}, w.names(configMaps)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		w.mustDelete(item)
+		if got := w.names(configMaps); len(got) > 0 {
+			t.Errorf("after the deletion there is still %v", got)
+		}
+	})
+}

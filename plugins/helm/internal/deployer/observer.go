@@ -1,0 +1,41 @@
+package deployer
+
+import (
+	"context"
+	"sync"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+)
+
+// observer hears what Helm does in one request of a job.
+type observer struct {
+	// rendered gets the objects before they are created; nil to take them as they are.
+	rendered func(ctx context.Context, objects []helm.Object) ([]helm.Object, error)
+
+	job  *job
+	step string
+	// err is why rendered has refused the objects.
+	err error
+
+	mu sync.Mutex
+}
+
+var _ helm.Observer = (*observer)(nil)
+
+// Rendered implements helm.Observer.
+func (o *observer) Rendered(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {
+	if o.rendered == nil {
+		return objects, nil
+	}
+	out, err := o.rendered(ctx, objects)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err = err
+	return out, err
+}
+
+// Progress implements helm.Observer.
+func (o *observer) Progress(step, message string) { o.job.Request.Progress(step, message) }
+
+// Log implements helm.Observer.
+func (o *observer) Log(line string) { o.job.Request.Log.Debug("helm: " + line) }

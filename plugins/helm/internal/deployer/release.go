@@ -1,0 +1,336 @@
+package deployer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
+)
+
+const (
+	reasonInstalled = "Installed"
+	reasonUpgraded  = "Upgraded"
+	reasonRecovered = "Recovered"
+	// reasonReleaseTaken is given to the error about a release that belongs to another deploy item.
+	reasonReleaseTaken = "ReleaseTaken"
+)
+
+// pendingGrace is how long somebody else's operation on the release is waited for before it counts as interrupted. It is Helm's own default
+// for how long an operation may take.
+const pendingGrace = 5 * time.Minute
+
+const (
+	// waitTimeout bounds each wait of Helm if nothing else does. It is Helm's own default.
+	waitTimeout = 5 * time.Minute
+	// undoShare of the time that is left, and at most undoTime, is kept for undoing an atomic operation that fails.
+	undoShare = 3
+	undoTime  = 5 * time.Minute
+)
+
+// reconcileRelease brings the release to what the provider configuration says.
+func (j *job) reconcileRelease(ctx context.Context, c *config.Config, archive *chartsource.Archive, force bool) (*sdk.Response, error) {
+	if res, err := j.leaveOtherRelease(ctx, c, archive); res != nil || err != nil {
+		return res, err
+	}
+	objects, res, err := j.deployRelease(ctx, c, archive, force && !j.isMade())
+	if res != nil || err != nil {
+		return res, err
+	}
+	// Helm has deleted what the chart does not have any more; what it could not delete, or what takes its time, is left to do.
+	if res, err := j.CleanUp(ctx, objects.plan, objects.applied, remove.Groups{}); res != nil || err != nil {
+		return res, err
+	}
+	return j.finish(ctx, c, archive, objects.applied)
+}
+
+// isMade tells whether an earlier call of the same job has made a revision, so that this one need not insist.
+func (j *job) isMade() bool { return j.release != nil && j.release.JobID == j.Request.JobID }
+
+// leaveOtherRelease uninstalls the release that the deploy item has had so far if it is to have another one, and can have it.
+func (j *job) leaveOtherRelease(ctx context.Context, c *config.Config, archive *chartsource.Archive) (*sdk.Response, error) {
+	if !j.leaves(c) {
+		return nil, nil //nolint:nilnil // see job
+	}
+	old := releaseOf(j.release)
+	history, err := release.History(ctx, j.Client, old)
+	if err != nil {
+		return nil, rollout.During(stepRelease, err)
+	}
+	if release.Exists(history) { // otherwise it is only waited for the end of its objects
+		if res, err := j.checkNext(ctx, c, archive); res != nil || err != nil {
+			return res, err
+		}
+	}
+	return j.uninstall(ctx, old, c.Uninstall)
+}
+
+// leaves tells whether the deploy item has a release and is to have another one.
+func (j *job) leaves(c *config.Config) bool {
+	return j.release != nil && releaseOf(j.release) != c.Release
+}
+
+// checkNext finds out, before anything is changed, whether the release can be made that is to take the place of another one.
+func (j *job) checkNext(ctx context.Context, c *config.Config, archive *chartsource.Archive) (*sdk.Response, error) {
+	history, err := release.History(ctx, j.Client, c.Release)
+	if err != nil {
+		return nil, rollout.During(stepRelease, err)
+	}
+	decision := release.Decide(history, j.want(c, archive))
+	if res, err := j.blocked(c, decision); res != nil || err != nil {
+		return res, err
+	}
+	if _, err := j.render(ctx, c, archive, decision.RenderedAs()); err != nil {
+		return j.End(), err
+	}
+	return nil, nil //nolint:nilnil // see job
+}
+
+// blocked tells why nothing can be done about a release, if so.
+func (j *job) blocked(c *config.Config, decision release.Decision) (*sdk.Response, error) {
+	switch decision.Action {
+	case release.Conflict:
+		return j.End(), rollout.During(stepRelease, sdk.ConfigurationError(reasonReleaseTaken, "release %s: %s", nameOf(c.Release), decision.Why))
+	case release.Wait:
+		return j.Wait(stepRelease, "", []string{decision.Why}, nil), nil
+	default:
+		return nil, nil //nolint:nilnil // see job
+	}
+}
+
+// deployRelease installs or upgrades the release, unless it is as it should be, and returns its objects.
+func (j *job) deployRelease(
+	ctx context.Context, c *config.Config, archive *chartsource.Archive, force bool,
+) (*releaseObjects, *sdk.Response, error) {
+	history, err := release.History(ctx, j.Client, c.Release)
+	if err != nil {
+		return nil, nil, rollout.During(stepRelease, err)
+	}
+	want := j.want(c, archive)
+	want.Force = force || j.goesOn(history)
+	// What is rendered anew for each call, as with random texts, must not lead to a revision for each.
+	want.AnyChildren = j.isMade()
+	decision := release.Decide(history, want)
+	if decision.Action == release.Nothing {
+		live, err := j.look(ctx, c.Release, decision.Revision)
+		if err != nil {
+			return nil, j.End(), rollout.During(stepRelease, err)
+		}
+		if len(live.drift) == 0 && len(live.missing) == 0 {
+			j.NoteApplied(live.applied)
+			return live, nil, nil
+		}
+		// What was never seen, and is missing, is no drift to tell, but to be made.
+		j.Account.NoteDrift(live.plan, live.drift)
+		j.TellDrift(live.plan, apply.Result{Drift: live.drift})
+		want.Drifted = true
+		decision = release.Decide(history, want)
+	}
+	if res := j.renderFirst(c, archive, history, decision); res != nil {
+		return nil, res, nil
+	}
+	return j.enact(ctx, c, archive, want, decision)
+}
+
+// renderFirst leaves a revision to the next call if an HTTP hook has changed objects that were rendered for another one: a chart may have
+// other objects for an upgrade than for an installation, and what the hook has made of those does not fit.
+func (j *job) renderFirst(c *config.Config, archive *chartsource.Archive, history []release.Revision, decision release.Decision) *sdk.Response {
+	if j.Request.Children == nil || decision.Action != release.Upgrade || j.renderedAs(c, archive, history) == decision.Revision {
+		return nil
+	}
+	next := v1alpha1.ReleaseStatus{Name: c.Release.Name, Namespace: c.Release.Namespace}
+	if j.release != nil {
+		next = *j.release
+	}
+	next.Next = decision.Revision
+	j.release = &next
+	return j.Wait(stepRender, "", []string{fmt.Sprintf("the HTTP hook, which is to see the objects of revision %d", decision.Revision)}, nil)
+}
+
+// renderedAs returns the revision that the objects are rendered for before the job sees what an HTTP hook makes of them.
+func (j *job) renderedAs(c *config.Config, archive *chartsource.Archive, history []release.Revision) int {
+	want := j.want(c, archive)
+	want.AnyChildren, want.Force = true, j.goesOn(history)
+	return release.Decide(history, want).RenderedAs()
+}
+
+// goesOn tells whether an earlier call has left a revision to this one, see renderFirst.
+func (j *job) goesOn(history []release.Revision) bool {
+	return j.release != nil && j.release.Next > 0 && len(history) > 0 && j.release.Next == history[len(history)-1].Version+1
+}
+
+// want says what the release is to be.
+func (j *job) want(c *config.Config, archive *chartsource.Archive) release.Want {
+	want := release.Want{
+		Item: itemLabel(j.Owner), Input: release.Input([]byte(archive.Digest), c.Values), Now: j.Began, Grace: pendingGrace,
+	}
+	if j.Request.Children != nil {
+		var parts [][]byte
+		for _, child := range j.Request.Children {
+			parts = append(parts, []byte(child.Name), child.Object)
+		}
+		want.Children = release.Input(parts...)
+	}
+	return want
+}
+
+// enact does what was decided.
+func (j *job) enact(
+	ctx context.Context, c *config.Config, archive *chartsource.Archive, want release.Want, decision release.Decision,
+) (*releaseObjects, *sdk.Response, error) {
+	if res, err := j.blocked(c, decision); res != nil || err != nil {
+		return nil, res, err
+	}
+	j.warnOfInterrupted(c.Release, decision)
+	step, action, options, reason := stepUpgrade, helm.Upgrade, c.Upgrade, reasonUpgraded
+	if decision.Action == release.Install {
+		step, action, options, reason = stepInstall, helm.Install, c.Install, reasonInstalled
+	}
+	j.Request.Progress(step, fmt.Sprintf("making revision %d of the release %s", decision.Revision, nameOf(c.Release)))
+	j.release = &v1alpha1.ReleaseStatus{Name: c.Release.Name, Namespace: c.Release.Namespace, Revision: j.deployedBefore(decision)}
+	result, err := j.run(ctx, step, &helm.Request{
+		Action: action, Release: c.Release, Chart: helm.Chart{Path: archive.Path}, Values: c.Values, CreateNamespace: c.CreateNamespace,
+		Labels:         want.Labels(decision.Revision),
+		RollbackLabels: release.Labels(want.Item, decision.Revision+1, release.RolledBack),
+		Interrupted:    decision.Interrupted, Options: j.bounded(ctx, options),
+	}, &observer{rendered: func(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {
+		return j.expect(ctx, c, objects)
+	}})
+	if err != nil {
+		return nil, j.End(), err
+	}
+	j.release = &v1alpha1.ReleaseStatus{
+		Name: c.Release.Name, Namespace: c.Release.Namespace, Revision: result.Revision, JobID: j.Request.JobID,
+	}
+	j.chart = chartStatus(result.Chart, archive)
+	j.Request.Event(reason, fmt.Sprintf("release %s: revision %d of chart %s %s", nameOf(c.Release), result.Revision, j.chart.Name, j.chart.Version))
+	return j.settle(ctx, c, result.Objects)
+}
+
+// deployedBefore returns the revision that the deploy item has deployed last by its own account. As long as no revision has its label, this is
+// all that tells that the release is the item's.
+func (j *job) deployedBefore(decision release.Decision) int {
+	switch {
+	case j.release != nil:
+		return j.release.Revision
+	case j.fromLandscaper():
+		return decision.Newest
+	default:
+		return 0
+	}
+}
+
+// warnOfInterrupted tells that an operation has ended before it was done.
+func (j *job) warnOfInterrupted(name helm.Release, decision release.Decision) {
+	if len(decision.Interrupted) > 0 {
+		j.Request.Warning(reasonRecovered, fmt.Sprintf("release %s: marked the revisions %v as failed, whose operations were interrupted",
+			nameOf(name), decision.Interrupted))
+	}
+}
+
+// expect notes the objects of the release and saves the note, before Helm creates any. Those of an HTTP hook take their places.
+func (j *job) expect(ctx context.Context, c *config.Config, objects []helm.Object) ([]helm.Object, error) {
+	objects, err := replace(objects, j.Request.Children)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := j.planOf(ctx, c.Release, objects)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range plan.Items() {
+		// What Helm will write is not known to be what was written: the memo is made anew.
+		j.Account.Ledger.Expect(item.Entry(), func(string) bool { return true })
+	}
+	return objects, j.Account.Save(ctx)
+}
+
+// settle notes the objects that Helm has written, as they are now.
+func (j *job) settle(ctx context.Context, c *config.Config, objects []helm.Object) (*releaseObjects, *sdk.Response, error) {
+	found, err := j.observe(ctx, c.Release, objects)
+	if err != nil {
+		return nil, j.End(), rollout.During(stepRelease, err)
+	}
+	j.NoteApplied(found.applied)
+	if len(found.missing) > 0 {
+		// Somebody has deleted them at once; the next call finds a drift.
+		return nil, j.Wait(stepRelease, "", found.missing, j.Seen(found.applied)), nil
+	}
+	return found, nil, nil
+}
+
+// look reads the objects of a revision.
+func (j *job) look(ctx context.Context, name helm.Release, revision int) (*releaseObjects, error) {
+	stored, err := release.Read(ctx, j.Client, name, revision)
+	if err != nil {
+		return nil, err
+	}
+	return j.observe(ctx, name, stored.Objects)
+}
+
+// releaseObjects are the objects of a release as they are on the target.
+type releaseObjects struct {
+	plan    *apply.Plan
+	applied []apply.Applied
+	// missing names those that do not exist.
+	missing []string
+	// drift is how they differ from what they were when they were noted last.
+	drift []apply.Drift
+}
+
+// observe reads objects that Helm has written.
+func (j *job) observe(ctx context.Context, name helm.Release, objects []helm.Object) (*releaseObjects, error) {
+	plan, err := j.planOf(ctx, name, objects)
+	if err != nil {
+		return nil, err
+	}
+	observed, err := apply.Observe(ctx, j.Client, plan, j.Account.Ledger.Get, helmSelector)
+	if err != nil {
+		return nil, err
+	}
+	found := &releaseObjects{plan: plan}
+	for _, o := range observed {
+		if o.Drift != nil {
+			found.drift = append(found.drift, *o.Drift)
+		}
+		if o.Live == nil {
+			found.missing = append(found.missing, o.Key.String())
+			continue
+		}
+		found.applied = append(found.applied, apply.Applied{Item: o.Item, Live: o.Live, Memo: o.Memo})
+	}
+	return found, nil
+}
+
+// bounded returns the options of an operation that ends before the job has to, and leaves time to undo it if it is atomic.
+func (j *job) bounded(ctx context.Context, options helm.Options) helm.Options {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		options.Timeout = cmp.Or(max(options.Timeout, 0), waitTimeout)
+		return options
+	}
+	left := max(time.Until(deadline), time.Second)
+	if options.Timeout <= 0 || options.Timeout > left {
+		options.Timeout = left
+	}
+	if options.Atomic {
+		options.Until = deadline.Add(-min(left/undoShare, undoTime))
+	}
+	return options
+}
+
+func chartStatus(chart helm.Metadata, archive *chartsource.Archive) *v1alpha1.ChartStatus {
+	return &v1alpha1.ChartStatus{Name: chart.Name, Version: chart.Version, AppVersion: chart.AppVersion, Digest: archive.Digest}
+}
+
+func itemLabel(o owner.Owner) string { return o.Labels()[owner.Label] }

@@ -1,0 +1,126 @@
+package deployer_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+)
+
+// TestRelease takes a release through its life.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(w.config(chart("plain"), object{"greeting": "good morning"}))
+
+	w.mustSucceed(item)
+	installed := w.requests.take()
+	if len(installed) > 15 {
+		t.Errorf("expected at most 15 requests to install two objects, but found %d: %v", len(installed), installed)
+	}
+	both := []string{"shop-plain-greeting", "shop-plain-settings"}
+	if diff := cmp.Diff(both, w.names(configMaps)); diff != "" {
+		t.Errorf("after the installation: -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"ConfigMap shop-plain-greeting", "ConfigMap shop-plain-settings"}, w.managed(item)); diff != "" {
+		t.Errorf("the provider status: -want +got:\n%s", diff)
+	}
+	w.mustHave("1 deployed")
+
+	startJob(item)
+	w.mustSucceed(item)
+	unchanged := w.requests.take()
+	if len(unchanged) > 6 {
+		t.Errorf("expected at most 6 requests of a job that finds nothing changed, but found %d: %v", len(unchanged), unchanged)
+	}
+	if writes := writesIn(unchanged); len(writes) > 0 {
+		t.Errorf("expected no write without a change, but found %v", writes)
+	}
+	w.mustHave("1 deployed")
+
+	w.setConfig(item, w.config(chart("plain"), object{"greeting": "good evening"}))
+	w.mustSucceed(item)
+	w.mustHave("1 superseded", "2 deployed")
+	if got := w.get(configMaps, both[0]).Object["data"].(object)["greeting"]; got != "good evening" {
+		t.Errorf("expected the new value on the target, but found %v", got)
+	}
+
+	startJob(item)
+	keepStatus(item, w.plugin.ForceReconcile(t.Context(), w.call(item)))
+	w.mustHave("1 superseded", "2 superseded", "3 deployed")
+	keepStatus(item, w.plugin.ForceReconcile(t.Context(), w.call(item)))
+	w.mustHave("1 superseded", "2 superseded", "3 deployed")
+
+	w.mustDelete(item)
+	w.mustHave()
+	if got := w.names(configMaps); len(got) > 0 {
+		t.Errorf("after the deletion there is still %v", got)
+	}
+}
+
+func (w *world) mustHave(revisions ...string) {
+	w.Helper()
+	if diff := cmp.Diff(revisions, w.revisions("shop")); diff != "" {
+		w.Errorf("the revisions: -want +got:\n%s", diff)
+	}
+}
+
+// TestDrift: what somebody has changed or deleted is repaired by a new revision, and told.
+func TestDrift(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason string
+		change func(w *world)
+	}{
+		"changed": {
+			reason: "a field that the chart sets", change: func(w *world) { w.patch(configMaps, "shop-plain-greeting", `{"data":{"greeting":"boo"}}`) },
+		},
+		"deleted": {
+			reason: "an object of the chart", change: func(w *world) { w.destroy(configMaps, "shop-plain-greeting") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(chart("plain"), nil))
+			w.mustSucceed(item)
+			c.change(w)
+			startJob(item)
+			result := w.mustSucceed(item)
+			w.mustHave("1 superseded", "2 deployed")
+			if got := w.get(configMaps, "shop-plain-greeting").Object["data"].(object)["greeting"]; got != "hello" {
+				t.Errorf("%s: expected it to be repaired, but found %v", c.reason, got)
+			}
+			w.mustTellDrift(result, "ConfigMap "+w.namespace+"/shop-plain-greeting")
+			startJob(item)
+			w.requests.take()
+			w.mustSucceed(item)
+			if writes := writesIn(w.requests.take()); len(writes) > 0 {
+				t.Errorf("%s: a job after the repair wrote %v", c.reason, writes)
+			}
+		})
+	}
+}
+
+// mustTellDrift checks that the condition Drifted is true and names what is expected.
+func (w *world) mustTellDrift(result *sdktest.Result, parts ...string) {
+	w.Helper()
+	i := slices.IndexFunc(result.Conditions, func(c sdk.Condition) bool {
+		return c.Type == managedresource.ConditionDrifted && c.Status == landscaper.ConditionTrue
+	})
+	if i < 0 {
+		w.Errorf("expected the condition Drifted, but found %v", result.Conditions)
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(result.Conditions[i].Message, part) {
+			w.Errorf("expected the condition to name %q, but found %q", part, result.Conditions[i].Message)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package deployer_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+// TestInstallationIsRepeated: an installation that has failed is made again as a whole. Nothing is reported as a success before the hooks for
+// the installation have done their work, and nothing is left of what only the failed attempt had.
+func TestInstallationIsRepeated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	hook := func(fails string) object {
+		return object{"hook": object{"events": "post-install", "fails": fails}}
+	}
+	first := chart("failinghook", charts.Version("1.0.0"),
+		charts.File("templates/field.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: both}\ndata: {kept: a, dropped: b}\n"),
+		charts.File("templates/object.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dropped}\n"))
+	second := chart("failinghook", charts.Version("2.0.0"),
+		charts.File("templates/field.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: both}\ndata: {kept: a}\n"))
+
+	item := w.item(w.config(first, hook("reject")))
+	for _, revisions := range [][]string{{"1 failed"}, {"1 failed", "2 failed"}} {
+		startJob(item)
+		w.mustFail(w.reconcile(item), configurationProblem, "post-install hook ConfigMap")
+		w.mustHave(revisions...)
+	}
+	w.setConfig(item, w.config(second, hook("none")))
+	w.mustSucceed(item)
+	w.mustHave("1 failed", "2 failed", "3 deployed")
+	if w.get(configMaps, "shop-failinghook-hook") == nil {
+		t.Error("the hook for the installation was not run")
+	}
+	if w.get(configMaps, "dropped") != nil {
+		t.Error("an object of the failed attempt alone is left")
+	}
+	if data := w.get(configMaps, "both").Object["data"].(object); data["dropped"] != nil {
+		t.Errorf("a field of the failed attempt alone is left: %v", data)
+	}
+
+	// From now on it is upgraded, whatever fails.
+	w.destroy(configMaps, "shop-failinghook-hook")
+	w.setConfig(item, w.config(second, hook("none"), object{"values": object{"greeting": "again", "hook": object{"events": "post-install", "fails": "none"}}}))
+	w.mustSucceed(item)
+	w.mustHave("1 failed", "2 failed", "3 superseded", "4 deployed")
+	if w.get(configMaps, "shop-failinghook-hook") != nil {
+		t.Error("the hook for the installation was run in an upgrade")
+	}
+	w.mustDelete(item)
+}
+
+// TestTimeToUndo: an atomic operation is undone although it has had all the time that it could have.
+func TestTimeToUndo(t *testing.T) {
+	t.Parallel()
+	atomic := object{"helmDeploymentConfig": object{"install": object{"atomic": true}, "upgrade": object{"atomic": true}}}
+	reconcile := func(w *world, item *landscaper.DeployItem) *sdktest.Result {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		return keepStatus(item, w.plugin.Reconcile(ctx, w.call(item)))
+	}
+	timeout := []landscaper.ErrorCode{landscaper.ErrorTimeout}
+	t.Run("install", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		item := w.item(w.config(chart("workload"), nil, atomic))
+		w.mustFail(reconcile(w, item), timeout, `Deployment "shop-workload" is not ready after`, "has been uninstalled, because atomic is set")
+		w.mustHave()
+		w.mustDelete(item)
+	})
+	t.Run("upgrade", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		item := w.item(w.config(chart("plain"), nil, atomic))
+		w.mustSucceed(item)
+		w.setConfig(item, w.config(chart("workload", charts.Name("plain")), nil, atomic))
+		w.mustFail(reconcile(w, item), timeout, "is not ready after", "has been rolled back, because atomic is set")
+		w.mustHave("1 superseded", "2 failed", "3 deployed")
+		if w.get(configMaps, "shop-plain-greeting") == nil {
+			t.Error("what was deployed before is not there again")
+		}
+		w.mustDelete(item)
+	})
+}
+
+// TestNoTimeAtAll: an item without a timeout gives Helm's waits Helm's own.
+func TestNoTimeAtAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(w.config(chart("plain"), nil, options("install", object{"timeout": "none"})))
+	w.mustSucceed(item)
+	if got := w.orders.take()[0].Options.Timeout; got != 5*time.Minute {
+		t.Errorf("expected five minutes for an installation, but found %s", got)
+	}
+	w.mustDelete(item)
+	if got := w.orders.take()[0].Options.Timeout; got != 5*time.Minute {
+		t.Errorf("expected five minutes for a deletion, but found %s", got)
+	}
+}
+
+// TestOtherReleaseCannotBeMade: a release stays as long as the one that is to take its place cannot be made.
+func TestOtherReleaseCannotBeMade(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason string
+		chart  object
+		values object
+		says   string
+	}{
+		"taken":   {reason: "another item has it", chart: chart("plain"), says: "it belongs to the deploy item"},
+		"render":  {reason: "a template fails", chart: chart("broken"), values: object{"failure": "fail"}, says: charts.BrokenTemplate},
+		"values":  {reason: "the schema refuses the values", chart: chart("schema"), says: "missing property 'name'"},
+		"archive": {reason: "it is no chart", chart: object{"archive": object{"raw": "bm90aGluZw=="}}, says: "archive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(chart("plain"), nil))
+			w.mustSucceed(item)
+			other := w.itemOf("other", w.config(chart("plain"), nil, object{"name": "stock"}))
+			if name == "taken" {
+				w.mustSucceed(other)
+			}
+			w.setConfig(item, w.config(c.chart, c.values, object{"name": "stock"}))
+			w.mustFail(w.reconcile(item), configurationProblem, c.says)
+			w.mustHave("1 deployed")
+			if w.get(configMaps, "shop-plain-greeting") == nil {
+				t.Errorf("%s: the objects of the release are gone", c.reason)
+			}
+			w.mustDelete(item)
+		})
+	}
+}
+
+// TestDiffOfAnotherRelease: that a release is uninstalled is the first thing that is told.
+func TestDiffOfAnotherRelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(w.config(chart("plain"), nil))
+	w.mustSucceed(item)
+	w.setConfig(item, w.config(chart("plain"), nil, object{"name": "stock"}))
+	w.mustChange(item, "create ConfigMap %s/stock-plain-greeting", "create ConfigMap %s/stock-plain-settings",
+		"delete ConfigMap %s/shop-plain-greeting", "delete ConfigMap %s/shop-plain-settings", "delete Release %s/shop")
+	w.mustDelete(item)
+}
+
+// TestModeOfAReleaseThatWasNeverMade: what has failed before there was a release does not bind the item to have one.
+func TestModeOfAReleaseThatWasNeverMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(w.config(chart("broken"), object{"failure": "fail"}))
+	w.mustFail(w.reconcile(item), configurationProblem, charts.BrokenTemplate)
+	w.mustHave()
+	w.setConfig(item, w.config(chart("plain"), nil, withoutRelease))
+	w.mustSucceed(item)
+	if o := w.get(configMaps, "shop-plain-greeting"); o == nil || o.GetLabels()[owner.Label] == "" {
+		t.Errorf("expected an object of the item, but found %v", o)
+	}
+	w.mustDelete(item)
+}

@@ -1,0 +1,312 @@
+package deployer_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/test/charts"
+	"github.com/pergola-deploy/pergola/test/chartserver"
+)
+
+const (
+	user     = "somebody"
+	password = "pass-word-1"
+)
+
+// push starts a registry that wants a token, and has the chart plain. others are servers that the plugin is to know besides.
+func (w *world) push(others ...any) *chartserver.Registry {
+	w.Helper()
+	registry := chartserver.StartRegistry(w, chartserver.Options{Auth: chartserver.Bearer, User: user, Password: password})
+	if _, err := registry.Push("charts/plain", "1.0.0", charts.Pack("plain")); err != nil {
+		w.Fatal(err)
+	}
+	registry.Forget()
+	w.configure(object{"registries": append(others, object{"host": registry.Host(), "caData": string(registry.CA())})})
+	return registry
+}
+
+func forRegistry(registry *chartserver.Registry) *sdk.Credentials {
+	return &sdk.Credentials{Registries: []sdk.RegistryCredentials{
+		{Secret: "registry", DockerConfig: chartserver.DockerConfig(registry.Host(), user, password)},
+	}}
+}
+
+// publish starts a repository with basic authentication and a certificate of a private authority, which has two versions of the chart plain.
+func (w *world) publish() *chartserver.Repository {
+	w.Helper()
+	repository := chartserver.StartRepository(w, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password, Path: "/stable"})
+	for _, version := range []string{"1.0.0", "1.2.3", "2.0.0"} {
+		if err := repository.Add(charts.Pack("plain", charts.Version(version))); err != nil {
+			w.Fatal(err)
+		}
+	}
+	return repository
+}
+
+func forAddress(url string, ca []byte) *sdk.Credentials {
+	return &sdk.Credentials{ChartRepositories: []sdk.ChartRepositoryCredentials{
+		{URL: url, CAData: ca, AuthHeader: chartserver.BasicAuth(user, password)},
+	}}
+}
+
+// TestSources deploys a chart from each place that there is.
+func TestSources(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason string
+		// source starts what has the chart, gives the world credentials for it, and returns chart and version.
+		source func(w *world) (chart object, version string)
+	}{
+		"archive.raw": {reason: "in the configuration", source: func(*world) (object, string) { return chart("plain"), "1.0.0" }},
+		"archive.remote": {reason: "at an address, with credentials and a private authority", source: func(w *world) (object, string) {
+			files := chartserver.StartFiles(w, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
+			url := files.Put("plain.tgz", charts.Pack("plain", charts.Version("1.1.0")))
+			w.credentials = forAddress(files.URL(), files.CA())
+			return object{"archive": object{"remote": object{"url": url}}}, "1.1.0"
+		}},
+		"ref with a tag": {reason: "in a registry", source: func(w *world) (object, string) {
+			registry := w.push()
+			w.credentials = forRegistry(registry)
+			return object{"ref": registry.Ref("charts/plain", "1.0.0")}, "1.0.0"
+		}},
+		"ref with a digest": {reason: "one that never changes", source: func(w *world) (object, string) {
+			registry := w.push()
+			digest, err := registry.Push("charts/plain", "2.0.0", charts.Pack("plain", charts.Version("2.0.0")))
+			if err != nil {
+				w.Fatal(err)
+			}
+			w.credentials = forRegistry(registry)
+			return object{"ref": "oci://" + registry.Ref("charts/plain", digest)}, "2.0.0"
+		}},
+		"helmChartRepo": {reason: "the version that is named", source: func(w *world) (object, string) {
+			repository := w.publish()
+			w.credentials = forAddress(repository.URL(), repository.CA())
+			return object{"helmChartRepo": object{
+				"helmChartRepoUrl": repository.URL(), "helmChartName": "plain", "helmChartVersion": "1.0.0",
+			}}, "1.0.0"
+		}},
+		"helmChartRepo with a range": {reason: "the newest one in it", source: func(w *world) (object, string) {
+			repository := w.publish()
+			w.credentials = forAddress(repository.URL(), repository.CA())
+			return object{"helmChartRepo": object{
+				"helmChartRepoUrl": repository.URL(), "helmChartName": "plain", "helmChartVersion": "^1.0",
+			}}, "1.2.3"
+		}},
+	} {
+		for mode, fields := range map[string]object{"with a release": {}, "without": withoutRelease} {
+			t.Run(name+" "+mode, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				source, version := c.source(w)
+				item := w.item(w.config(source, object{"greeting": "from " + name}, fields))
+				w.mustSucceed(item)
+				w.mustGreet("from " + name)
+				if got := w.status(item).Chart; got == nil || got.Name != "plain" || got.Version != version || !strings.HasPrefix(got.Digest, "sha256:") {
+					t.Errorf("%s: expected version %s in the status, but found %+v", c.reason, version, got)
+				}
+				// Nothing of the chart or of its place is needed to get rid of it.
+				w.credentials = nil
+				w.mustDelete(item)
+				w.mustGreet(nil)
+			})
+		}
+	}
+}
+
+// TestSourcesThatFail: the error says what is wrong, and is tried again if it may go away by itself.
+func TestSourcesThatFail(t *testing.T) {
+	t.Parallel()
+	retried := []landscaper.ErrorCode(nil)
+	repositoryOf := func(w *world, name string) object {
+		repository := w.publish()
+		w.credentials = forAddress(repository.URL(), repository.CA())
+		return object{"helmChartRepo": object{"helmChartRepoUrl": repository.URL(), "helmChartName": name, "helmChartVersion": "1.0.0"}}
+	}
+	for name, c := range map[string]struct {
+		reason string
+		source func(w *world) object
+		codes  []landscaper.ErrorCode
+		parts  []string
+	}{
+		"resourceRef": {
+			reason: "the component model needs a resolver", source: func(*world) object { return object{"resourceRef": "c2hvcA=="} },
+			codes: configurationProblem, parts: []string{"ChartResolverMissing", "chart.resourceRef"},
+		},
+		"fromResource": {
+			reason: "and so does what was there before it", source: func(*world) object { return object{"fromResource": object{"name": "shop"}} },
+			codes: configurationProblem, parts: []string{"ChartResolverMissing", "chart.fromResource"},
+		},
+		"several": {
+			reason: "the one that counts is a matter of guessing", source: func(*world) object {
+				return object{"ref": "registry.example.org/a:1", "archive": object{"raw": "H4sI"}}
+			},
+			codes: configurationProblem, parts: []string{"chart.ref and chart.archive are set"},
+		},
+		"none": {
+			reason: "there is nothing to deploy", source: func(*world) object { return object{} },
+			codes: configurationProblem, parts: []string{"chart", "set one of ref, helmChartRepo, archive.raw and archive.remote"},
+		},
+		"missing": {
+			reason: "it may be published later", source: func(w *world) object { return repositoryOf(w, "none") },
+			codes: retried, parts: []string{"ChartNotFound", "none"},
+		},
+		"no credentials": {
+			reason: "the Context has none", source: func(w *world) object { return object{"ref": w.push().Ref("charts/plain", "1.0.0")} },
+			codes: configurationProblem, parts: []string{"ChartCredentialsMissing", "registryPullSecrets"},
+		},
+		"wrong credentials": {
+			reason: "the server does not take them", source: func(w *world) object {
+				source := repositoryOf(w, "plain")
+				w.credentials.ChartRepositories[0].AuthHeader = chartserver.BasicAuth(user, "wrong")
+				return source
+			},
+			codes: []landscaper.ErrorCode{landscaper.ErrorUnauthorized}, parts: []string{"ChartUnauthorized", "helmChartRepoCredentials"},
+		},
+		"unusable credentials": {
+			reason: "the Secret may come", source: func(w *world) object {
+				source := repositoryOf(w, "plain")
+				url := w.credentials.ChartRepositories[0].URL
+				w.credentials.ChartRepositories = []sdk.ChartRepositoryCredentials{{URL: url, Problem: `Secret "login" does not exist`}}
+				return source
+			},
+			codes: retried, parts: []string{"ChartCredentialsInvalid", `Secret "login" does not exist`},
+		},
+		"unknown authority": {
+			reason: "nobody else is to be believed", source: func(w *world) object {
+				source := repositoryOf(w, "plain")
+				w.credentials.ChartRepositories[0].CAData = nil
+				return source
+			},
+			codes: retried, parts: []string{"ChartUnavailable", "certificate", "customCAData"},
+		},
+		"no archive": {
+			reason: "it is something else", source: func(w *world) object {
+				files := chartserver.StartFiles(w, chartserver.Options{PlainHTTP: true})
+				return object{"archive": object{"remote": object{"url": files.Put("plain.tgz", []byte("<html>"))}}}
+			},
+			codes: configurationProblem, parts: []string{"ChartArchiveInvalid"},
+		},
+		"unreachable": {
+			reason: "a server may come back", source: func(*world) object {
+				return object{"archive": object{"remote": object{"url": "http://127.0.0.1:1/plain.tgz"}}}
+			},
+			codes: retried, parts: []string{"ChartUnavailable", "127.0.0.1:1"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(c.source(w), nil))
+			result := w.reconcile(item)
+			if result.Failed == nil {
+				t.Fatalf("%s: expected a failure, but found: %s", c.reason, result)
+			}
+			w.mustFail(result, c.codes)
+			for _, part := range c.parts {
+				if text := result.String(); !strings.Contains(text, part) {
+					t.Errorf("%s: expected %q, but found: %s", c.reason, part, text)
+				}
+			}
+			if writes := writesIn(w.requests.take()); len(writes) > 0 {
+				t.Errorf("%s: expected no write, but found %v", c.reason, writes)
+			}
+			w.mustDelete(item)
+		})
+	}
+}
+
+// TestCredentialsAreForTheirServer: who answers with an address elsewhere does not get others to say who they are there.
+func TestCredentialsAreForTheirServer(t *testing.T) {
+	t.Parallel()
+	// trusting adds to credentials that the other server is to be believed.
+	trusting := func(c *sdk.Credentials, other *chartserver.Files) *sdk.Credentials {
+		c.ChartRepositories = append(c.ChartRepositories, sdk.ChartRepositoryCredentials{URL: other.URL(), CAData: other.CA()})
+		return c
+	}
+	for name, c := range map[string]struct {
+		reason string
+		source func(w *world, other *chartserver.Files) object
+	}{
+		"redirect of an archive": {reason: "the server sends on", source: func(w *world, other *chartserver.Files) object {
+			files := chartserver.StartFiles(w, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
+			files.Break(chartserver.Match{}, chartserver.Redirect(302, other.URL()+"/plain.tgz"))
+			w.credentials = trusting(forAddress(files.URL(), files.CA()), other)
+			return object{"archive": object{"remote": object{"url": files.URL() + "/plain.tgz"}}}
+		}},
+		"address in an index": {reason: "the repository has its charts elsewhere", source: func(w *world, other *chartserver.Files) object {
+			repository := chartserver.StartRepository(w, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
+			if err := repository.Add(charts.Pack("plain"), chartserver.At(other.URL()+"/plain.tgz")); err != nil {
+				w.Fatal(err)
+			}
+			w.credentials = trusting(forAddress(repository.URL(), repository.CA()), other)
+			return object{"helmChartRepo": object{"helmChartRepoUrl": repository.URL(), "helmChartName": "plain"}}
+		}},
+		"redirect of a blob": {reason: "large registries do so", source: func(w *world, other *chartserver.Files) object {
+			registry := w.push(object{"host": other.Host(), "caData": string(other.CA())})
+			registry.RedirectBlobs(other)
+			w.credentials = forRegistry(registry)
+			return object{"ref": registry.Ref("charts/plain", "1.0.0")}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			other := chartserver.StartFiles(w, chartserver.Options{Address: "127.0.0.2"})
+			other.Put("plain.tgz", charts.Pack("plain"))
+			w.mustSucceed(w.item(w.config(c.source(w, other), nil)))
+			if other.Count() == 0 {
+				t.Errorf("%s: expected that the other server is asked", c.reason)
+			}
+			if told := other.WithCredentials(); len(told) > 0 {
+				t.Errorf("%s: the other server was told credentials: %v", c.reason, told)
+			}
+		})
+	}
+}
+
+// TestManyItemsOfOneChart: many items of one chart in a registry, several at once, download it once.
+func TestManyItemsOfOneChart(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mode object
+	}{"with a release": {mode: object{}}, "without": {mode: withoutRelease}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			registry := w.push()
+			source := object{"ref": registry.Ref("charts/plain", "1.0.0")}
+			w.mustFail(w.reconcile(w.item(w.config(source, nil, c.mode))), configurationProblem, registry.Host())
+			registry.Forget()
+			w.credentials = forRegistry(registry)
+			calls := make(chan sdktest.Call)
+			var workers sync.WaitGroup
+			for range 8 {
+				workers.Go(func() {
+					for call := range calls {
+						if result := w.plugin.ReconcileUntilDone(t.Context(), call); result.Succeeded == nil {
+							t.Errorf("expected success, but found: %s", result)
+						}
+					}
+				})
+			}
+			const items = 100
+			for i := range items {
+				name := fmt.Sprintf("shop-%d", i)
+				calls <- w.call(w.itemOf(name, w.config(source, nil, c.mode, object{"name": name})))
+			}
+			close(calls)
+			workers.Wait()
+			if got := len(w.names(configMaps)); got != 2*items {
+				t.Errorf("expected two objects of each item, but found %d", got)
+			}
+			if got := registry.Count(chartserver.Blob); got != 1 {
+				t.Errorf("expected one download, but found %d requests for blobs: %v", got, registry.Requests(chartserver.Blob))
+			}
+		})
+	}
+}

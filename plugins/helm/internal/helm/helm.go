@@ -1,0 +1,202 @@
+// Package helm says what the deployer needs of Helm, without the library. Package helm3 does it with version 3 of the library, package
+// worker has it done in a process of its own. Everything in here can be passed between processes as JSON.
+package helm
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Helm carries out one request after the other, or several at once.
+type Helm interface {
+	// Run carries a request out and returns when that is done or has failed. When ctx ends it leaves off as soon as it can, with the release
+	// in a state from which the next request goes on. The error is an *Error, or that of ctx.
+	Run(ctx context.Context, req *Request, observer Observer) (*Result, error)
+}
+
+// Action is what is to be done.
+type Action string
+
+// The actions.
+const (
+	// Render renders the chart and changes nothing. Without a kubeconfig, functions of templates that ask a cluster find nothing.
+	Render Action = "render"
+	// Values combines the values with those of the chart. It needs no cluster.
+	Values Action = "values"
+	// Install makes the first revision of a release.
+	Install Action = "install"
+	// Upgrade makes another revision.
+	Upgrade Action = "upgrade"
+	// Uninstall removes a release with its history. A release that does not exist is removed.
+	Uninstall Action = "uninstall"
+)
+
+// Request is one thing to do.
+type Request struct {
+	Action Action `json:"action"`
+	// Kubeconfig of the target; nil for an action without one.
+	Kubeconfig []byte `json:"kubeconfig,omitempty"`
+	// Release names the release.
+	Release Release `json:"release"`
+	// Chart is what to deploy. Not for Uninstall.
+	Chart Chart `json:"chart,omitzero"`
+	// Values override those of the chart: a JSON object; nil for none.
+	Values json.RawMessage `json:"values,omitempty"`
+	// Revision is what templates are told, for Render: as of an installation if it is the first one, as of an upgrade if it is a later one.
+	// Zero renders for no release, which templates see as an installation. Other actions tell them the revision that they make.
+	Revision int `json:"revision,omitempty"`
+	// CreateNamespace creates the release's namespace if it is missing.
+	CreateNamespace bool `json:"createNamespace,omitempty"`
+	// Labels are put on the revision that is made.
+	Labels map[string]string `json:"labels,omitempty"`
+	// RollbackLabels are put on the revision that a failed atomic upgrade is rolled back with. Without them it has those of the revision that
+	// it goes back to.
+	RollbackLabels map[string]string `json:"rollbackLabels,omitempty"`
+	// Interrupted are revisions whose operations have ended without noting it. They are marked as failed before anything else is done.
+	Interrupted []int `json:"interrupted,omitempty"`
+	// MaxHistory is how many revisions are kept.
+	MaxHistory int     `json:"maxHistory,omitempty"`
+	Options    Options `json:"options,omitzero"`
+	// Limits of what the chart may use.
+	Limits Limits `json:"limits"`
+}
+
+// Release names a release.
+type Release struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// Chart is a packed chart in a file.
+type Chart struct {
+	// Path of the archive.
+	Path string `json:"path,omitempty"`
+}
+
+// Options are those of Helm's commands of the same names.
+type Options struct {
+	Atomic               bool `json:"atomic,omitempty"`
+	Force                bool `json:"force,omitempty"`
+	SkipSchemaValidation bool `json:"skipSchemaValidation,omitempty"`
+	TakeOwnership        bool `json:"takeOwnership,omitempty"`
+	Wait                 bool `json:"wait,omitempty"`
+	// Timeout bounds each wait of Helm. Positive.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	// Until is when waits end at the latest, but for those of a rollback, or of the removal of what could not be installed: they need time of
+	// their own. Zero for no such time.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// Limits are what a chart may use. All are positive.
+type Limits struct {
+	// UnpackedBytes bounds the files of the chart together, and Files their number.
+	UnpackedBytes int64 `json:"unpackedBytes"`
+	Files         int   `json:"files"`
+	// Depth bounds how deep sub-charts are nested.
+	Depth int `json:"depth"`
+	// RenderedBytes bounds what the templates are rendered to, together.
+	RenderedBytes int64 `json:"renderedBytes"`
+	// RenderTime is how long loading and rendering may take.
+	RenderTime time.Duration `json:"renderTime"`
+	// MemoryBytes bounds what the process uses that carries the request out.
+	MemoryBytes int64 `json:"memoryBytes"`
+}
+
+// Observer hears what happens during a request. Its methods are called one after the other.
+type Observer interface {
+	// Rendered gets the objects of the chart, without those of hooks and of the folder crds, before any of them is created, and returns those
+	// that are to be created instead, of the same names. After an error nothing is created. Not called for Values and Uninstall.
+	Rendered(ctx context.Context, objects []Object) ([]Object, error)
+	// Progress tells what is being done: step is a short CamelCase name, message a sentence.
+	Progress(step, message string)
+	// Log is a line of Helm's own log. It holds no values.
+	Log(line string)
+}
+
+// Object is an object of a chart.
+type Object struct {
+	// Source is the template that it comes from, such as "shop/templates/service.yaml".
+	Source string `json:"source,omitempty"`
+	// JSON is the object.
+	JSON json.RawMessage `json:"json"`
+}
+
+// Hook is an object of a chart that Helm creates at a certain point of an operation.
+type Hook struct {
+	Object
+	// Events are those points, such as "pre-install".
+	Events []string `json:"events"`
+}
+
+// Result is what came of a request.
+type Result struct {
+	// Revision that was made, or for Uninstall the last one there was; zero for Render and Values, and if there was none.
+	Revision int `json:"revision,omitempty"`
+	// Chart says what the chart is called. Not for Uninstall.
+	Chart Metadata `json:"chart,omitzero"`
+	// Definitions are the objects of the folders crds, Objects those of the templates that are no hooks, and Hooks those that are. Not for
+	// Values and Uninstall.
+	Definitions []Object `json:"definitions,omitempty"`
+	Objects     []Object `json:"objects,omitempty"`
+	Hooks       []Hook   `json:"hooks,omitempty"`
+	// Values are those that the chart is rendered with, its own included: a JSON object. For Values only.
+	Values json.RawMessage `json:"values,omitempty"`
+	// Kept are the objects that Uninstall has left where they are, because they say so, as Helm describes them.
+	Kept string `json:"kept,omitempty"`
+}
+
+// Metadata is what a chart says of itself.
+type Metadata struct {
+	Name       string `json:"name"`
+	Version    string `json:"version"`
+	AppVersion string `json:"appVersion,omitempty"`
+}
+
+// Kind says what an error is about.
+type Kind string
+
+// The kinds of errors.
+const (
+	// ChartInvalid: the chart cannot be used as it is.
+	ChartInvalid Kind = "ChartInvalid"
+	// ValuesInvalid: the values do not fit the chart.
+	ValuesInvalid Kind = "ValuesInvalid"
+	// RenderFailed: a template cannot be rendered, or does not render an object.
+	RenderFailed Kind = "RenderFailed"
+	// LimitExceeded: the chart needs more than Limits allow.
+	LimitExceeded Kind = "LimitExceeded"
+	// Rejected: the API server, or Helm, finds an object wrong, and would again.
+	Rejected Kind = "Rejected"
+	// OwnedByOthers: an object exists and does not belong to the release.
+	OwnedByOthers Kind = "OwnedByOthers"
+	// HookFailed: a hook of the chart has failed.
+	HookFailed Kind = "HookFailed"
+	// Pending: another operation on the release is in progress.
+	Pending Kind = "Pending"
+	// TimedOut: Helm has waited for too long.
+	TimedOut Kind = "TimedOut"
+	// Unauthorized: the target does not know the credentials.
+	Unauthorized Kind = "Unauthorized"
+	// Refused: the Observer has refused the objects. Err of the caller says why.
+	Refused Kind = "Refused"
+	// ClusterFailed: anything else that the target did not do, which it may do the next time.
+	ClusterFailed Kind = "ClusterFailed"
+	// Crashed: the process that carried the request out has ended for a reason of its own.
+	Crashed Kind = "Crashed"
+)
+
+// Error is why a request has failed. It holds no values.
+type Error struct {
+	Kind Kind `json:"kind"`
+	// Template and Line are where in the chart, if that is known, such as "shop/templates/service.yaml" and 12.
+	Template string `json:"template,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	// Message is for people; it names the chart or the object.
+	Message string `json:"message"`
+	// Log are the last lines of Helm's own log that belong to it, each once.
+	Log []string `json:"log,omitempty"`
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }

@@ -1,0 +1,238 @@
+package helm3_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+// slow renders for some seconds, and not for ever: nothing ends a template but the end of the process.
+var slow = charts.Pack("plain", charts.File("templates/slow.yaml", "{{- range until 2500 }}{{- range until 2500 }}{{- end }}{{- end }}"))
+
+const (
+	waiting = "RunHook"
+	// patience is what callers have after they have cancelled, with something for slow machines.
+	patience = 4 * time.Second
+)
+
+// cancelWhen runs a request and cancels it when a step has begun.
+func (w *world) cancelWhen(step string, r *helm.Request) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	defer cancel()
+	type outcome struct {
+		err error
+		at  time.Time
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		_, err := w.client.Run(ctx, r, w.audience)
+		done <- outcome{err, time.Now()}
+	}()
+	w.eventually(step, func() bool {
+		w.audience.mu.Lock()
+		defer w.audience.mu.Unlock()
+		return slices.ContainsFunc(w.audience.progress, func(p string) bool { return strings.HasPrefix(p, step+": ") })
+	})
+	// Into the wait itself.
+	time.Sleep(100 * time.Millisecond)
+	cancelled := time.Now()
+	cancel()
+	out := <-done
+	if !errors.Is(out.err, context.Canceled) {
+		w.Errorf("expected the error of the context, but found %v", out.err)
+	}
+	if took := out.at.Sub(cancelled); took > patience {
+		w.Errorf("cancelling has taken %s", took)
+	}
+	w.requests.take()
+	w.audience.mu.Lock()
+	heard := len(w.audience.log) + len(w.audience.progress)
+	w.audience.mu.Unlock()
+	time.Sleep(300 * time.Millisecond)
+	w.audience.mu.Lock()
+	defer w.audience.mu.Unlock()
+	if late := w.requests.take(); len(late) > 0 || len(w.audience.log)+len(w.audience.progress) > heard {
+		w.Errorf("something has happened after the end: %v, %v", late, w.audience.log)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	hang := fields{"hook": fields{"fails": "hang"}}
+	for name, c := range map[string]struct {
+		reason  string
+		before  []byte
+		chart   []byte
+		values  fields
+		options helm.Options
+		step    string
+		want    []string
+	}{
+		"wait of an install": {
+			reason: "the first revision is marked as failed",
+			chart:  charts.Pack("workload"), options: helm.Options{Wait: true}, step: "WaitForObjects", want: []string{"1:failed"},
+		},
+		"wait of an atomic install": {
+			reason: "there is no time to uninstall anything",
+			chart:  charts.Pack("workload"), options: helm.Options{Atomic: true}, step: "WaitForObjects", want: []string{"1:failed"},
+		},
+		"wait of an upgrade": {
+			reason: "the revision before stays deployed", before: plain,
+			chart: charts.Pack("workload"), options: helm.Options{Wait: true}, step: "WaitForObjects", want: []string{"1:deployed", "2:failed"},
+		},
+		"wait of an atomic upgrade": {
+			reason: "there is no time to roll back", before: plain,
+			chart: charts.Pack("workload"), options: helm.Options{Atomic: true}, step: "WaitForObjects", want: []string{"1:deployed", "2:failed"},
+		},
+		"hook of an install": {
+			reason: "a watch ends as well",
+			chart:  charts.Pack("failinghook"), values: hang, step: waiting, want: []string{"1:failed"},
+		},
+		"hook of an upgrade": {
+			reason: "the objects are there already", before: plain,
+			chart: charts.Pack("failinghook"), values: hang, step: waiting, want: []string{"1:deployed", "2:failed"},
+		},
+		"rendering": {
+			reason: "nothing can be done about it, so it is left behind",
+			chart:  slow, step: "Render",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if c.before != nil {
+				w.mustRun(w.request(c.before, nil))
+			}
+			r := w.request(c.chart, c.values)
+			r.Options = c.options
+			r.Options.Timeout = time.Minute
+			w.cancelWhen(c.step, r)
+			w.mustHave(c.want...)
+		})
+	}
+}
+
+func TestCancelUninstall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustRun(w.request(charts.Pack("hooks"), nil))
+	w.mustRun(w.request(charts.Pack("hooks"), nil))
+	patch := func(text string) {
+		t.Helper()
+		_, err := w.admin.Resource(configMaps).Namespace(w.namespace).Patch(
+			t.Context(), "shop-hooks", types.MergePatchType, []byte(text), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch(`{"metadata":{"finalizers":["example.org/wait"]}}`)
+	r := w.request(plain, nil)
+	r.Action, r.Options.Wait = helm.Uninstall, true
+	w.cancelWhen("WaitForDeletion", r)
+	w.mustHave("1:superseded", "2:uninstalling")
+	if w.get(configMaps, "shop-hooks-farewell") != nil {
+		t.Error("the hooks that come after the wait must not run")
+	}
+	patch(`{"metadata":{"finalizers":null}}`)
+	w.mustRun(r)
+	w.mustHave()
+	if w.get(configMaps, "shop-hooks-farewell") == nil {
+		t.Error("the hooks that come after the wait must run in the end")
+	}
+}
+
+func TestCancelWhileTheObserverWorks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.audience.replace = func(ctx context.Context, _ []helm.Object) ([]helm.Object, error) {
+		cancel()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if _, err := w.client.Run(ctx, w.request(plain, nil), w.audience); !errors.Is(err, context.Canceled) {
+		t.Errorf("expected the error of the context, but found %v", err)
+	}
+	w.mustHave()
+}
+
+// TestRenderTime has nothing happen after the end, although Helm comes to the end of what it is busy with at last.
+func TestRenderTime(t *testing.T) {
+	t.Parallel()
+	slow := charts.Pack("plain", charts.File("templates/slow.yaml", "{{- range until 1200 }}{{- range until 1200 }}{{- end }}{{- end }}"))
+	for name, c := range map[string]struct {
+		reason string
+		chart  []byte
+		limit  time.Duration
+		later  time.Duration
+	}{
+		"loading": {
+			reason: "there are no clients for the cluster yet",
+			chart:  plain, limit: time.Nanosecond, later: time.Second,
+		},
+		"rendering": {
+			reason: "there are clients already",
+			chart:  slow, limit: 10 * time.Millisecond, later: 5 * time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := w.request(c.chart, nil)
+			r.Limits.RenderTime = c.limit
+			w.mustFail(r, helm.LimitExceeded, c.limit.String())
+			w.requests.take()
+			time.Sleep(c.later)
+			if late := w.requests.take(); len(late) > 0 || len(w.audience.objects) > 0 {
+				t.Errorf("something has happened after the end: %v, %v", late, w.audience.objects)
+			}
+			w.mustHave()
+		})
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	t.Run("objects", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		r := w.request(charts.Pack("workload"), nil)
+		r.Options = helm.Options{Wait: true, Timeout: time.Second}
+		w.mustFail(r, helm.TimedOut, `Deployment "shop-workload" is not ready after 1s`)
+		w.mustHave("1:failed")
+	})
+	t.Run("hook", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		r := w.request(charts.Pack("failinghook"), fields{"hook": fields{"fails": "hang"}})
+		r.Options.Timeout = time.Second
+		e := w.mustFail(r, helm.TimedOut, `post-install hook Job "shop-failinghook-hook" of failinghook/templates/hook.yaml`, "not complete after 1s")
+		if e.Template != "failinghook/templates/hook.yaml" {
+			t.Errorf("expected the template, but found %q", e.Template)
+		}
+		w.mustHave("1:failed")
+	})
+	t.Run("deletion", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.mustRun(w.request(plain, fields{"annotations": fields{"a": "b"}}))
+		_, err := w.admin.Resource(configMaps).Namespace(w.namespace).Patch(t.Context(), "shop-plain-greeting", types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":["example.org/wait"]}}`), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := w.request(plain, nil)
+		r.Action, r.Options = helm.Uninstall, helm.Options{Wait: true, Timeout: time.Second}
+		w.mustFail(r, helm.TimedOut, `ConfigMap "shop-plain-greeting" still exists after 1s`)
+	})
+}

@@ -1,0 +1,157 @@
+package helm3
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+)
+
+// unreadable says which file of a chart the library cannot read, as far as that is known.
+func unreadable(loaded *chart.Chart, err error) error {
+	text := tidy(err.Error())
+	e := &helm.Error{Kind: helm.ChartInvalid, Message: "the chart cannot be loaded: " + text}
+	rest, ok := strings.CutPrefix(text, "cannot load ")
+	if !ok {
+		return e
+	}
+	name, _, _ := strings.Cut(rest, ":")
+	e.Template, e.Line = name, lineOfYAML(text)
+	if loaded != nil && loaded.Metadata != nil && loaded.Name() != "" {
+		e.Template = loaded.Name() + "/" + name
+	}
+	return e
+}
+
+// loadChart reads the chart, and refuses those that cannot be installed.
+func (o *operation) loadChart() (*source, *chart.Chart, error) {
+	o.progress("LoadChart", "Loading the chart")
+	s, err := o.readChart()
+	if err != nil {
+		return nil, nil, err
+	}
+	loaded, err := s.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	name := nameOf(loaded)
+	if loaded.Metadata.Type != "" && loaded.Metadata.Type != "application" {
+		return nil, nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
+			"chart %s has the type %s; only application charts can be installed", name, loaded.Metadata.Type)}
+	}
+	if err := action.CheckDependencies(loaded, loaded.Metadata.Dependencies); err != nil {
+		return nil, nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
+			"chart %s is not complete: dependencies are %s; pack the chart after `helm dependency build`, because nothing is downloaded here",
+			name, err)}
+	}
+	if loaded.Metadata.Deprecated {
+		o.journal.add(fmt.Sprintf("chart %s is deprecated", name))
+	}
+	return s, loaded, nil
+}
+
+// checkVersion refuses a chart that is not made for the cluster's version.
+func checkVersion(c *chart.Chart, version string) error {
+	if wanted := c.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, version) {
+		return &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
+			"chart %s is made for the Kubernetes versions %s, but the cluster has %s", nameOf(c), wanted, version)}
+	}
+	return nil
+}
+
+// pathsOf returns what the files of a chart and its sub-charts are called in messages.
+func pathsOf(c *chart.Chart) []string {
+	paths := []string{c.ChartFullPath() + "/" + chartutil.SchemafileName}
+	for _, files := range [][]*chart.File{c.Templates, c.Files} {
+		for _, f := range files {
+			paths = append(paths, c.ChartFullPath()+"/"+f.Name)
+		}
+	}
+	for _, sub := range c.Dependencies() {
+		paths = append(paths, pathsOf(sub)...)
+	}
+	return paths
+}
+
+func nameOf(c *chart.Chart) string { return c.Name() + " " + c.Metadata.Version }
+
+func metadataOf(c *chart.Chart) helm.Metadata {
+	return helm.Metadata{Name: c.Name(), Version: c.Metadata.Version, AppVersion: c.Metadata.AppVersion}
+}
+
+// values returns those of the request. Numbers are floats, as in values that Helm reads from files. Each call returns others, for the
+// library changes what it is given.
+func (o *operation) values() (map[string]any, error) {
+	values := map[string]any{}
+	if len(o.req.Values) == 0 {
+		return values, nil
+	}
+	if err := json.Unmarshal(o.req.Values, &values); err != nil {
+		// What encoding/json says of the syntax holds a character at most, and types of Go otherwise.
+		return nil, &helm.Error{Kind: helm.ValuesInvalid, Message: "the values are no JSON object: " + err.Error()}
+	}
+	if values == nil {
+		values = map[string]any{}
+	}
+	return values, nil
+}
+
+// combine returns the values that the chart's templates see, and drops the sub-charts that they switch off.
+func (o *operation) combine(c *chart.Chart) (values map[string]any, given map[string]any, err error) {
+	if given, err = o.values(); err != nil {
+		return nil, nil, err
+	}
+	if err := chartutil.ProcessDependenciesWithMerge(c, given); err != nil {
+		return nil, nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf("chart %s: read its dependencies: %s", nameOf(c), tidy(err.Error()))}
+	}
+	values, err = chartutil.CoalesceValues(c, given)
+	if err != nil {
+		return nil, nil, &helm.Error{Kind: helm.ValuesInvalid, Message: fmt.Sprintf("chart %s: combine the values: %s", nameOf(c), tidy(err.Error()))}
+	}
+	return values, given, nil
+}
+
+// validate checks the values with the schemas of a chart that may be changed. Helm's own check follows references to files and to the
+// network, and quotes values, so it is switched off everywhere.
+func (o *operation) validate(c *chart.Chart) error {
+	if o.req.Options.SkipSchemaValidation {
+		return nil
+	}
+	values, _, err := o.combine(c)
+	if err != nil {
+		return err
+	}
+	return checkSchemas(c, values)
+}
+
+// combineValues is the action Values.
+func (o *operation) combineValues() (*helm.Result, error) {
+	o.clock.start()
+	defer o.clock.stop()
+	_, c, err := o.loadChart()
+	if err != nil {
+		return nil, err
+	}
+	metadata := metadataOf(c)
+	values, _, err := o.combine(c)
+	if err != nil {
+		return nil, err
+	}
+	content, err := json.Marshal(values)
+	if err != nil {
+		return nil, &helm.Error{Kind: helm.ValuesInvalid, Message: fmt.Sprintf("chart %s: its values are no JSON: %s", nameOf(c), err)}
+	}
+	if int64(len(content)) > o.req.Limits.RenderedBytes {
+		return nil, o.tooLarge("the values")
+	}
+	return &helm.Result{Chart: metadata, Values: content}, nil
+}
+
+func (o *operation) tooLarge(what string) error {
+	return &helm.Error{Kind: helm.LimitExceeded, Message: fmt.Sprintf("%s take more than %d bytes", what, o.req.Limits.RenderedBytes)}
+}

@@ -1,0 +1,408 @@
+package helm3_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/release"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+func TestClusterErrors(t *testing.T) {
+	t.Parallel()
+	file := func(content string) []byte { return charts.Pack("plain", charts.File("templates/more.yaml", content)) }
+	for name, c := range map[string]struct {
+		reason string
+		chart  []byte
+		values fields
+		kind   helm.Kind
+		text   []string
+	}{
+		"rejected": {
+			reason: "the API server finds the object wrong", chart: charts.Pack("broken"), values: fields{"failure": "rejected"},
+			kind: helm.Rejected, text: []string{`deploy release shop: `, `ConfigMap "shop-rejected" is invalid`},
+		},
+		"unknown kind": {
+			reason: "somebody may define it", chart: charts.Pack("broken"), values: fields{"failure": "unknown"},
+			kind: helm.ClusterFailed, text: []string{`no matches for kind "Nothing" in version "charts.example.org/v1"`},
+		},
+		"missing namespace": {
+			reason: "somebody may create it", chart: file("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: nowhere}"),
+			kind: helm.ClusterFailed, text: []string{`namespaces "nowhere" not found; create the namespace`},
+		},
+		"number for a text": {
+			reason: "the API server does not say which object it could not read", chart: file("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {n: 987654321}"),
+			kind: helm.Rejected, text: []string{
+				`ConfigMap "a": `, "found a number in field data, expected a text", "it is from template plain/templates/more.yaml",
+			},
+		},
+		"value of the request": {
+			reason: "the API server quotes what it does not like",
+			chart:  file("apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {type: {{ .Values.type }}, ports: [{port: 1}]}"),
+			values: fields{"type": "Sup3rS3cret"},
+			kind:   helm.Rejected, text: []string{`Service "a" is invalid: spec.type`, "***"},
+		},
+		"number in a Secret": {
+			reason: "the API server cannot read it",
+			chart:  file("apiVersion: v1\nkind: Secret\nmetadata: {name: creds}\nstringData: {password: {{ .Values.password }}}"),
+			values: fields{"password": "12345678"},
+			kind:   helm.Rejected, text: []string{`the API server cannot accept Secret "creds"`, "need quotes"},
+		},
+		"rejected hook": {
+			reason: "it is named with its template", chart: charts.Pack("failinghook"),
+			kind: helm.Rejected, text: []string{`post-install hook ConfigMap "shop-failinghook-hook" of failinghook/templates/hook.yaml`, "is invalid"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			e := w.mustFail(w.request(c.chart, c.values), c.kind, c.text...)
+			if all := e.Message + strings.Join(e.Log, "\n") + strings.Join(w.audience.log, "\n"); strings.Contains(all, "Sup3r") || strings.Contains(all, "12345678") {
+				t.Errorf("%s: found a value in: %s", c.reason, all)
+			}
+			if h := w.history(); len(h) > 0 && h[0] != "1:failed" {
+				t.Errorf("%s: expected a revision that has failed, if any, but found %v", c.reason, h)
+			}
+		})
+	}
+}
+
+func TestUnauthorized(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.request(plain, nil)
+	r.Kubeconfig = kubeconfig(t, func(c *clientcmdapi.Config) {
+		c.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: "wrong"}
+	})
+	w.mustFail(r, helm.Unauthorized)
+}
+
+func TestForbiddenLookup(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.requests.intercept(nil, nil)
+	chart := charts.Pack("plain", charts.File("templates/more.yaml", "{{ lookup \"v1\" \"Secret\" \"kube-system\" \"\" }}"))
+	r := w.request(chart, nil)
+	r.Action = helm.Render
+	r.Kubeconfig = kubeconfig(t, func(c *clientcmdapi.Config) {
+		c.AuthInfos["test"].Impersonate = "nobody"
+	})
+	e := w.mustFail(r, helm.ClusterFailed, "plain/templates/more.yaml, line 1", "forbidden")
+	if e.Line != 1 {
+		t.Errorf("expected the line, but found %d", e.Line)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.request(plain, nil)
+	r.Kubeconfig = kubeconfig(t, func(c *clientcmdapi.Config) { c.Clusters["test"].Server = "https://127.0.0.1:1" })
+	w.mustFail(r, helm.ClusterFailed, "connection refused")
+}
+
+func TestKubeconfig(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*clientcmdapi.Config){
+		"program": func(c *clientcmdapi.Config) {
+			c.AuthInfos["test"].Exec = &clientcmdapi.ExecConfig{Command: "/bin/true", APIVersion: "v1"}
+		},
+		"token file":     func(c *clientcmdapi.Config) { c.AuthInfos["test"].TokenFile = "/etc/hostname" },
+		"key file":       func(c *clientcmdapi.Config) { c.AuthInfos["test"].ClientKey = "/etc/hostname" },
+		"authority file": func(c *clientcmdapi.Config) { c.Clusters["test"].CertificateAuthority = "/etc/hostname" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := w.request(plain, nil)
+			r.Kubeconfig = kubeconfig(t, change)
+			e := w.mustFail(r, helm.Rejected, "the kubeconfig of the target")
+			if strings.Contains(e.Message, "hostname") || len(w.requests.take()) > 0 {
+				t.Errorf("expected neither a quotation nor a request: %s", e.Message)
+			}
+		})
+	}
+	w := newWorld(t)
+	r := w.request(plain, nil)
+	r.Kubeconfig = []byte("users: [{token: s3cretive")
+	if e := w.mustFail(r, helm.Rejected, "cannot be read"); strings.Contains(e.Message, "s3cretive") {
+		t.Errorf("found the token in: %s", e.Message)
+	}
+}
+
+func TestAtomic(t *testing.T) {
+	t.Parallel()
+	t.Run("install", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		r := w.request(charts.Pack("failinghook"), nil)
+		r.Options.Atomic = true
+		w.mustFail(r, helm.Rejected, "post-install hook", "has been uninstalled, because atomic is set")
+		w.mustHave()
+		if w.get(configMaps, "shop-failinghook") != nil {
+			t.Error("an object is left")
+		}
+	})
+	t.Run("upgrade", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.mustRun(w.request(charts.Pack("failinghook"), fields{"hook": fields{"fails": "none"}}))
+		r := w.request(charts.Pack("failinghook"), fields{"greeting": "bye"})
+		r.Options.Atomic = true
+		w.mustFail(r, helm.Rejected, "post-upgrade hook", "has been rolled back, because atomic is set")
+		w.mustHave("1:superseded", "2:failed", "3:deployed")
+		if got := w.get(configMaps, "shop-failinghook").Object["data"].(fields)["greeting"]; got != "hello" {
+			t.Errorf("expected what was there before, but found %v", got)
+		}
+		if steps := w.audience.steps(); !slices.Contains(steps, "Rollback: Rolling back after a failure: Rollback to 1") {
+			t.Errorf("expected progress about it, but found %v", steps)
+		}
+	})
+	t.Run("rollback fails", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		hook := func(fails, events string) fields { return fields{"hook": fields{"fails": fails, "events": events}} }
+		w.mustRun(w.request(charts.Pack("failinghook"), hook("reject", "post-rollback")))
+		r := w.request(charts.Pack("failinghook"), hook("reject", "post-upgrade"))
+		r.Options.Atomic = true
+		w.mustFail(r, helm.Rejected, "post-upgrade hook", "the rollback has failed as well", "post-rollback hook")
+		w.mustHave("1:deployed", "2:failed", "3:failed")
+		w.mustRun(w.request(plain, nil))
+		w.mustHave("1:superseded", "2:failed", "3:failed", "4:deployed")
+	})
+}
+
+func TestHookJob(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason     string
+		conditions []any
+		fails      bool
+	}{
+		"complete": {reason: "the release goes on", conditions: []any{
+			fields{"type": "SuccessCriteriaMet", "status": "True"}, fields{"type": "Complete", "status": "True"},
+		}},
+		"failed": {reason: "the Job's reason is told", fails: true, conditions: []any{
+			fields{"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded", "message": "no more tries"},
+			fields{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "no more tries"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			done := make(chan error, 1)
+			r := w.request(charts.Pack("failinghook"), fields{"hook": fields{"fails": "hang"}})
+			go func() {
+				_, err := w.client.Run(t.Context(), r, w.audience)
+				done <- err
+			}()
+			w.eventually("the Job", func() bool { return w.get(jobs, "shop-failinghook-hook") != nil })
+			w.finishJob(c.conditions)
+			err := <-done
+			if !c.fails {
+				if err != nil {
+					t.Errorf("%s, but found %v", c.reason, err)
+				}
+				w.mustHave("1:deployed")
+				return
+			}
+			e := mustBe(t, err, helm.HookFailed, `post-install hook Job "shop-failinghook-hook"`, "the Job has failed: BackoffLimitExceeded: no more tries")
+			if e.Template != "failinghook/templates/hook.yaml" {
+				t.Errorf("expected the template, but found %q", e.Template)
+			}
+			w.mustHave("1:failed")
+		})
+	}
+}
+
+func (w *world) finishJob(conditions []any) {
+	w.Helper()
+	job := w.get(jobs, "shop-failinghook-hook")
+	now := metav1.Now().UTC().Format(time.RFC3339)
+	for _, c := range conditions {
+		c.(fields)["lastTransitionTime"] = now
+	}
+	status := fields{"startTime": now, "conditions": conditions}
+	if conditions[1].(fields)["type"] == "Complete" {
+		status["completionTime"], status["succeeded"] = now, int64(1)
+	} else {
+		status["failed"] = int64(1)
+	}
+	status["uncountedTerminatedPods"] = fields{}
+	job.Object["status"] = status
+	if _, err := w.admin.Resource(jobs).Namespace(w.namespace).UpdateStatus(w.Context(), job, metav1.UpdateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func TestKeptObjects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustRun(w.request(charts.Pack("keep"), nil))
+	r := w.request(plain, nil)
+	r.Action = helm.Uninstall
+	if got := w.mustRun(r).Kept; got != "[ConfigMap] shop-keep-archive" {
+		t.Errorf("expected the object that is kept, but found %q", got)
+	}
+	if w.get(configMaps, "shop-keep-archive") == nil || w.get(configMaps, "shop-keep-greeting") != nil {
+		t.Error("expected that one object is kept")
+	}
+}
+
+// TestKindIsGone removes a release, and another is upgraded, after the definition of a kind has gone.
+func TestKindIsGone(t *testing.T) {
+	t.Parallel()
+	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	define := func(w *world, kind string) {
+		t.Helper()
+		lower := strings.ToLower(kind)
+		_, err := w.admin.Resource(definitions).Create(t.Context(), &unstructured.Unstructured{Object: fields{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": fields{"name": lower + "s.helm3.example.org"},
+			"spec": fields{
+				"group": "helm3.example.org", "scope": "Namespaced", "names": fields{"plural": lower + "s", "kind": kind},
+				"versions": []any{
+					version("v1", true), version("v1beta1", false),
+				},
+			},
+		}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.eventually("the kind", func() bool {
+			gvr := schema.GroupVersionResource{Group: "helm3.example.org", Version: "v1", Resource: lower + "s"}
+			_, err := w.admin.Resource(gvr).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
+			return err == nil
+		})
+	}
+	chart := func(kind, version string) []byte {
+		return charts.Pack("plain", charts.File("templates/thing.yaml", "apiVersion: helm3.example.org/"+version+"\nkind: "+kind+"\nmetadata: {name: thing}\n"))
+	}
+	t.Run("uninstall", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		define(w, "Gone")
+		w.mustRun(w.request(chart("Gone", "v1"), nil))
+		if err := w.admin.Resource(definitions).Delete(t.Context(), "gones.helm3.example.org", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.notServed("gones")
+		r := w.request(plain, nil)
+		r.Action = helm.Uninstall
+		w.mustRun(r)
+		w.mustHave()
+		if w.get(configMaps, "shop-plain-greeting") != nil {
+			t.Error("the other objects must go")
+		}
+		if log := strings.Join(w.audience.log, "\n"); !strings.Contains(log, `Gone "thing" of the release is left alone`) {
+			t.Errorf("expected a line about it, but found:\n%s", log)
+		}
+	})
+	t.Run("upgrade", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		define(w, "Moved")
+		w.mustRun(w.request(chart("Moved", "v1beta1"), nil))
+		_, err := w.admin.Resource(definitions).Patch(t.Context(), "moveds.helm3.example.org", types.JSONPatchType,
+			[]byte(`[{"op":"replace","path":"/spec/versions/1/served","value":false}]`), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.eventually("the end of a version", func() bool {
+			gvr := schema.GroupVersionResource{Group: "helm3.example.org", Version: "v1beta1", Resource: "moveds"}
+			_, err := w.admin.Resource(gvr).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
+			return err != nil
+		})
+		w.mustFail(w.request(chart("Moved", "v1beta1"), nil), helm.ClusterFailed, `no matches for kind "Moved"`)
+		w.mustRun(w.request(plain, nil))
+		w.mustHave("1:superseded", "2:deployed")
+		gvr := schema.GroupVersionResource{Group: "helm3.example.org", Version: "v1", Resource: "moveds"}
+		if w.get(gvr, "thing") != nil {
+			t.Error("an object that is served in another version must go with the release's revision")
+		}
+	})
+}
+
+func version(name string, storage bool) fields {
+	return fields{"name": name, "served": true, "storage": storage, "schema": fields{"openAPIV3Schema": fields{
+		"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+	}}}
+}
+
+// notServed waits until discovery does not know a resource.
+func (w *world) notServed(resource string) {
+	w.Helper()
+	gvr := schema.GroupVersionResource{Group: "helm3.example.org", Version: "v1", Resource: resource}
+	w.eventually("the end of a kind", func() bool {
+		_, err := w.admin.Resource(gvr).Namespace(w.namespace).List(w.Context(), metav1.ListOptions{})
+		return err != nil
+	})
+}
+
+func TestUnreadableRevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustRun(w.request(plain, nil))
+	w.create(secrets, fields{
+		"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1", "stringData": fields{"release": "nonsense"},
+		"metadata": fields{"name": "sh.helm.release.v1.shop.v2", "labels": fields{"owner": "helm", "name": "shop", "version": "2", "status": "deployed"}},
+	})
+	w.mustFail(w.request(plain, nil), helm.ClusterFailed, "sh.helm.release.v1.shop.v2", "cannot be read")
+	r := w.request(plain, nil)
+	r.Action = helm.Uninstall
+	w.mustRun(r)
+	if w.get(secrets, "sh.helm.release.v1.shop.v2") != nil {
+		t.Error("the Secret is left")
+	}
+}
+
+// TestAlreadyUninstalling leaves a release alone that somebody else removes.
+func TestAlreadyUninstalling(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustRun(w.request(plain, nil))
+	w.store(func(all []*release.Release) *release.Release {
+		all[0].Info.Status = release.StatusUninstalling
+		return all[0]
+	})
+	w.mustFail(w.request(plain, nil), helm.Pending, "uninstalled by somebody else")
+}
+
+// TestSecretOfAnother has the API server refuse a change of a Secret with a text that holds what was sent.
+func TestErrorAboutASecretIsNotQuoted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	chart := charts.Pack("plain", charts.File("templates/more.yaml",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: creds}\ndata: {password: \"not base64 {{ randAlphaNum 3 }}!\"}"))
+	e := w.mustFail(w.request(chart, nil), helm.Rejected, `Secret "creds"`)
+	if strings.Contains(e.Message+strings.Join(w.audience.log, ""), "not base64 ") {
+		t.Errorf("found a value in: %s", e.Message)
+	}
+}
+
+// TestRequestsAtOnce creates many objects without as many requests at once.
+func TestRequestsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	slots := make(chan struct{}, 20)
+	w.requests.intercept(func(r *http.Request) error {
+		select {
+		case slots <- struct{}{}:
+		default:
+			t.Errorf("more than 20 requests at once: %s", r.URL.Path)
+		}
+		time.Sleep(2 * time.Millisecond)
+		<-slots
+		return nil
+	}, nil)
+	w.mustRun(w.request(charts.Pack("large"), fields{"objects": 60, "kilobytes": 1}))
+}

@@ -1,0 +1,356 @@
+package helm3_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	secret := "/api/v1/namespaces/" + w.namespace + "/secrets"
+	configMap := "/api/v1/namespaces/" + w.namespace + "/configmaps"
+	for _, step := range []struct {
+		reason string
+		action helm.Action
+		want   []string
+	}{
+		{
+			reason: "a release is listed once, kinds are discovered once, and there is one look at each object that may exist",
+			action: helm.Install,
+			want: []string{
+				"GET " + secret, "GET /version", "GET /api", "GET /apis",
+				"GET " + configMap + "/shop-plain-greeting", "GET " + configMap + "/shop-plain-settings",
+				"POST " + secret, "POST " + configMap, "POST " + configMap, "PUT " + secret + "/sh.helm.release.v1.shop.v1",
+			},
+		},
+		{
+			reason: "Helm reads an object three times when nothing is to be changed",
+			action: helm.Upgrade,
+			want: []string{
+				"GET " + secret, "GET /version", "GET /api", "GET /apis", "POST " + secret,
+				"GET " + configMap + "/shop-plain-greeting", "GET " + configMap + "/shop-plain-greeting", "GET " + configMap + "/shop-plain-greeting",
+				"GET " + configMap + "/shop-plain-settings", "GET " + configMap + "/shop-plain-settings", "GET " + configMap + "/shop-plain-settings",
+				"PUT " + secret + "/sh.helm.release.v1.shop.v1", "PUT " + secret + "/sh.helm.release.v1.shop.v2",
+			},
+		},
+		{
+			reason: "nothing is looked at before it is deleted",
+			action: helm.Uninstall,
+			want: []string{
+				"GET " + secret, "GET /api", "GET /apis", "PUT " + secret + "/sh.helm.release.v1.shop.v2",
+				"DELETE " + configMap + "/shop-plain-greeting", "DELETE " + configMap + "/shop-plain-settings",
+				"DELETE " + secret + "/sh.helm.release.v1.shop.v1", "DELETE " + secret + "/sh.helm.release.v1.shop.v2",
+			},
+		},
+		{reason: "there is nothing left", action: helm.Uninstall, want: []string{"GET " + secret}},
+	} {
+		r := w.request(plain, nil)
+		r.Action = step.action
+		w.mustRun(r)
+		got := w.requests.take()
+		// Helm sends those about objects of one kind together.
+		slices.Sort(got)
+		slices.Sort(step.want)
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("%s: %s: -want +got:\n%s", step.action, step.reason, diff)
+		}
+	}
+}
+
+func TestInstallUpgradeUninstall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.request(plain, fields{"greeting": "good morning"})
+	result := w.mustRun(r)
+	if result.Revision != 1 || result.Chart != (helm.Metadata{Name: "plain", Version: "1.0.0", AppVersion: "1.0"}) || len(result.Objects) != 2 {
+		t.Errorf("expected the first revision of two objects, but found %+v", result)
+	}
+	if diff := cmp.Diff(w.audience.objects, result.Objects); diff != "" {
+		t.Errorf("the observer must see what is deployed: -seen +deployed:\n%s", diff)
+	}
+	if result.Objects[0].Source != "plain/templates/greeting.yaml" {
+		t.Errorf("expected the source of the object, but found %q", result.Objects[0].Source)
+	}
+	rel := w.releases()[0]
+	if rel.Labels["pergola.dev/deployitem"] != "some.item" {
+		t.Errorf("expected the label on the revision, but found %v", rel.Labels)
+	}
+	live := w.get(configMaps, "shop-plain-greeting")
+	if live.GetManagedFields()[0].Manager != "helm" {
+		t.Errorf("expected Helm's own field manager, but found %v", live.GetManagedFields())
+	}
+
+	r = w.request(plain, nil)
+	r.Action, r.Labels = helm.Upgrade, map[string]string{"pergola.dev/input": "2-abc"}
+	if got := w.mustRun(r).Revision; got != 2 {
+		t.Errorf("expected revision 2, but found %d", got)
+	}
+	w.mustHave("1:superseded", "2:deployed")
+	if got := w.releases()[1]; len(got.Config) > 0 || got.Labels["pergola.dev/input"] != "2-abc" || got.Labels["pergola.dev/deployitem"] != "some.item" {
+		t.Errorf("expected the values given and the labels of both, but found %v and %v", got.Config, got.Labels)
+	}
+
+	r.Action = helm.Uninstall
+	if got := w.mustRun(r); got.Revision != 2 || got.Kept != "" {
+		t.Errorf("expected that revision 2 goes, but found %+v", got)
+	}
+	w.mustHave()
+	if w.get(configMaps, "shop-plain-greeting") != nil {
+		t.Error("an object is left")
+	}
+	if got := w.mustRun(r); got.Revision != 0 {
+		t.Errorf("expected that there was no revision, but found %+v", got)
+	}
+}
+
+func TestActionGoesByWhatThereIs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.request(plain, nil)
+	r.Action = helm.Upgrade
+	w.mustRun(r)
+	w.mustHave("1:deployed")
+	r.Action = helm.Install
+	w.mustRun(r)
+	w.mustHave("1:superseded", "2:deployed")
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.request(plain, nil)
+	r.MaxHistory = 2
+	for range 4 {
+		w.mustRun(r)
+	}
+	w.mustHave("3:superseded", "4:deployed")
+}
+
+func TestNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.request(plain, nil)
+	r.Release.Namespace = w.namespace + "-new"
+	w.mustFail(r, helm.ClusterFailed, "not found; set createNamespace, or create the namespace")
+	if w.admin.Resource(namespaces); w.getNamespace(r.Release.Namespace) {
+		t.Error("the namespace was not asked for")
+	}
+	r.CreateNamespace = true
+	w.mustRun(r)
+	if !w.getNamespace(r.Release.Namespace) {
+		t.Error("expected the namespace")
+	}
+	r = w.request(plain, nil)
+	r.CreateNamespace = true
+	w.mustRun(r)
+}
+
+func (w *world) getNamespace(name string) bool {
+	w.Helper()
+	_, err := w.admin.Resource(namespaces).Get(w.Context(), name, metav1.GetOptions{})
+	return err == nil
+}
+
+func TestReplacedObjects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	chart := charts.Pack("plain", charts.File("templates/list.yaml", `# a comment of the author
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: one}
+  data: {a: "<b> & 😀", n: "1"}
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: two}
+`))
+	w.audience.replace = func(_ context.Context, objects []helm.Object) ([]helm.Object, error) {
+		for i, o := range objects {
+			// As on the way between processes, where the text of JSON changes.
+			escaped, err := json.Marshal(o.JSON)
+			if err != nil {
+				return nil, err
+			}
+			objects[i].JSON = escaped
+		}
+		objects = slices.Clone(objects)
+		for i, o := range objects {
+			if strings.Contains(string(o.JSON), `"shop-plain-greeting"`) {
+				objects[i].JSON = []byte(strings.Replace(string(o.JSON), `"hello"`, `"\ud83d\ude00 replaced"`, 1))
+			}
+			if strings.Contains(string(o.JSON), `"two"`) {
+				objects[i].JSON = []byte(strings.Replace(string(o.JSON), `"metadata"`, `"data":{"b":"12"},"metadata"`, 1))
+			}
+		}
+		return objects, nil
+	}
+	result := w.mustRun(w.request(chart, nil))
+	if got := w.get(configMaps, "shop-plain-greeting").Object["data"].(fields)["greeting"]; got != "😀 replaced" {
+		t.Errorf("expected what the observer has returned, but found %q", got)
+	}
+	if one, two := w.get(configMaps, "one"), w.get(configMaps, "two"); one.Object["data"].(fields)["a"] != "<b> & 😀" || two.Object["data"].(fields)["b"] != "12" {
+		t.Errorf("expected the objects of the list, but found %v and %v", one, two)
+	}
+	manifest := w.releases()[0].Manifest
+	if !strings.Contains(manifest, "# Source: plain/templates/settings.yaml\napiVersion") || !strings.Contains(manifest, "# Source: plain/templates/greeting.yaml\n") ||
+		strings.Count(manifest, "# Source: plain/templates/list.yaml\n") != 2 {
+		t.Errorf("expected the sources in the manifest:\n%s", manifest)
+	}
+	if len(result.Objects) != 4 {
+		t.Errorf("expected four objects, but found %+v", result.Objects)
+	}
+}
+
+func TestRefusedObjects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.audience.replace = func(context.Context, []helm.Object) ([]helm.Object, error) {
+		return nil, errors.New("no room for it")
+	}
+	w.mustFail(w.request(plain, nil), helm.Refused, "no room for it")
+	w.mustHave()
+	for _, request := range w.requests.take() {
+		if !strings.HasPrefix(request, "GET") {
+			t.Errorf("expected no write, but found %s", request)
+		}
+	}
+}
+
+func TestDefinitions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	gadgets := schema.GroupVersionResource{Group: "charts.example.org", Version: "v1", Resource: "gadgets"}
+	result := w.mustRun(w.request(charts.Pack("definitions"), nil))
+	if len(result.Definitions) != 1 || len(result.Objects) != 1 {
+		t.Errorf("expected a definition and an object, but found %+v", result)
+	}
+	if steps := w.audience.steps(); !strings.HasPrefix(steps[2], "InstallDefinitions: ") || !strings.Contains(steps[2], "CustomResourceDefinition") {
+		t.Errorf("expected progress about the definition, but found %v", steps)
+	}
+	patch := []byte(`{"spec":{"size":99}}`)
+	if _, err := w.admin.Resource(gadgets).Namespace(w.namespace).Patch(t.Context(), "shop-definitions", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.mustRun(w.request(charts.Pack("definitions"), nil))
+	if got := w.get(gadgets, "shop-definitions").Object["spec"].(fields)["size"]; got == int64(99) {
+		t.Error("an upgrade must repair what somebody has changed, in custom resources as well")
+	}
+}
+
+func TestOwnership(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMaps, fields{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": fields{"name": "shop-plain-greeting"}, "data": fields{"greeting": "mine"},
+	})
+	w.mustFail(w.request(plain, nil), helm.OwnedByOthers, `ConfigMap "shop-plain-greeting"`, "takeOwnership")
+	w.mustHave()
+	r := w.request(plain, nil)
+	r.Options.TakeOwnership = true
+	w.mustRun(r)
+	w.mustHave("1:deployed")
+	if got := w.get(configMaps, "shop-plain-greeting").Object["data"].(fields)["greeting"]; got != "hello" {
+		t.Errorf("expected the chart's greeting, but found %v", got)
+	}
+}
+
+func TestForce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustRun(w.request(plain, nil))
+	patch := []byte(`{"data":{"other":"x"}}`)
+	if _, err := w.admin.Resource(configMaps).Namespace(w.namespace).Patch(
+		t.Context(), "shop-plain-greeting", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.mustRun(w.request(plain, nil))
+	if got := w.get(configMaps, "shop-plain-greeting").Object["data"].(fields)["other"]; got != "x" {
+		t.Errorf("fields of others stay, but found %v", got)
+	}
+	r := w.request(plain, nil)
+	r.Options.Force = true
+	w.mustRun(r)
+	if got := w.get(configMaps, "shop-plain-greeting").Object["data"].(fields)["other"]; got != nil {
+		t.Errorf("expected that the object is replaced, but found %v", got)
+	}
+}
+
+func TestHooks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	chart := charts.Pack("hooks")
+	result := w.mustRun(w.request(chart, nil))
+	if len(result.Objects) != 1 || len(result.Hooks) < 6 {
+		t.Errorf("expected one object and the hooks, but found %+v", result)
+	}
+	want := []string{
+		"LoadChart: Loading the chart",
+		"Render: Rendering chart hooks 1.0.0",
+		`RunHook: pre-install hook ConfigMap "shop-hooks-prepare" of hooks/templates/hooks.yaml`,
+		`RunHook: pre-install hook ConfigMap "shop-hooks-migrate" of hooks/templates/hooks.yaml`,
+		"CreateObjects: Creating ConfigMap shop-hooks",
+		`RunHook: post-install hook ConfigMap "shop-hooks-announce" of hooks/templates/hooks.yaml`,
+	}
+	if diff := cmp.Diff(want, w.audience.steps()); diff != "" {
+		t.Errorf("progress: -want +got:\n%s", diff)
+	}
+	if w.get(configMaps, "shop-hooks-migrate") != nil || w.get(configMaps, "shop-hooks-announce") == nil {
+		t.Error("expected what the delete policies say")
+	}
+	w.mustRun(w.request(chart, nil))
+	steps := strings.Join(w.audience.steps(), "\n")
+	if !strings.Contains(steps, `post-upgrade hook ConfigMap "shop-hooks-refresh"`) || strings.Contains(steps, "announce") {
+		t.Errorf("expected the hooks of an upgrade, but found:\n%s", steps)
+	}
+	r := w.request(chart, nil)
+	r.Action = helm.Uninstall
+	w.mustRun(r)
+	steps = strings.Join(w.audience.steps(), "\n")
+	if !strings.Contains(steps, `pre-delete hook ConfigMap "shop-hooks-drain"`) || !strings.Contains(steps, `post-delete hook ConfigMap "shop-hooks-farewell"`) {
+		t.Errorf("expected the hooks of an uninstall, but found:\n%s", steps)
+	}
+}
+
+func TestWarningsAreLogged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	chart := charts.Pack("plain", charts.File("templates/more.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\ndatta: {}\n"))
+	w.mustRun(w.request(chart, nil))
+	if !strings.Contains(strings.Join(w.audience.log, "\n"), `unknown field "datta"`) {
+		t.Errorf("expected the warning of the API server, but found %v", w.audience.log)
+	}
+}
+
+func TestReleaseThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	chart := charts.Pack("plain", charts.File("noise.bin", noise(2<<20)))
+	w.mustFail(w.request(chart, nil), helm.Rejected, "1 MiB")
+	w.mustHave()
+}
+
+// noise is what cannot be compressed.
+func noise(size int) string {
+	b := make([]byte, size)
+	state := uint64(1)
+	for i := range b {
+		state = state*6364136223846793005 + 1442695040888963407
+		b[i] = byte(state >> 56)
+	}
+	return string(b)
+}

@@ -1,0 +1,122 @@
+package helm3_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+// store writes a revision behind everybody's back.
+func (w *world) store(choose func([]*release.Release) *release.Release) {
+	w.Helper()
+	client, err := corev1client.NewForConfig(cluster)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := storage.Init(driver.NewSecrets(client.Secrets(w.namespace))).Update(choose(w.releases())); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// ordinary is the library as everybody else uses it.
+func (w *world) ordinary() *action.Configuration {
+	w.Helper()
+	file := filepath.Join(w.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, w.kubeconfig, 0o600); err != nil {
+		w.Fatal(err)
+	}
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.KubeConfig, flags.Namespace = &file, &w.namespace
+	cache := w.TempDir()
+	flags.CacheDir = &cache
+	config := &action.Configuration{}
+	if err := config.Init(flags, w.namespace, "secret", func(string, ...any) {}); err != nil {
+		w.Fatal(err)
+	}
+	return config
+}
+
+func (w *world) load(packed []byte) *chart.Chart {
+	w.Helper()
+	file := filepath.Join(w.TempDir(), "chart.tgz")
+	if err := os.WriteFile(file, packed, 0o600); err != nil {
+		w.Fatal(err)
+	}
+	c, err := loader.Load(file)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return c
+}
+
+// TestOrdinaryHelm takes a release from here to the ordinary library and back.
+func TestOrdinaryHelm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	// What is no object is part of a manifest, too.
+	commented := charts.Pack("plain", charts.File("templates/comment.yaml", "# only a comment\n---\n\n# another one\n"))
+	w.mustRun(w.request(commented, nil))
+	ours := w.releases()[0].Manifest
+	config := w.ordinary()
+
+	list := action.NewList(config)
+	if all, err := list.Run(); err != nil || len(all) != 1 || all[0].Name != "shop" || all[0].Info.Status != release.StatusDeployed {
+		t.Errorf("expected the release in the list, but found %v, %v", all, err)
+	}
+	upgrade := action.NewUpgrade(config)
+	upgrade.Namespace = w.namespace
+	rel, err := upgrade.Run("shop", w.load(commented), map[string]any{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rel.Manifest != ours {
+		t.Errorf("expected the same manifest, but found\n%s\nand\n%s", ours, rel.Manifest)
+	}
+	rollback := action.NewRollback(config)
+	rollback.Version = 1
+	if err := rollback.Run("shop"); err != nil {
+		t.Error(err)
+	}
+	w.mustHave("1:superseded", "2:superseded", "3:deployed")
+	w.mustRun(w.request(plain, nil))
+	w.mustHave("1:superseded", "2:superseded", "3:superseded", "4:deployed")
+	uninstall := action.NewUninstall(config)
+	uninstall.KeepHistory = true
+	if _, err := uninstall.Run("shop"); err != nil {
+		t.Error(err)
+	}
+	w.mustHave("1:superseded", "2:superseded", "3:superseded", "4:uninstalled")
+	if w.get(configMaps, "shop-plain-greeting") != nil {
+		t.Error("an object is left")
+	}
+	w.mustRun(w.request(plain, nil))
+	if got := w.history(); got[len(got)-1] != "5:deployed" {
+		t.Errorf("expected a new install on top of the history, but found %v", got)
+	}
+	r := w.request(plain, nil)
+	r.Action = helm.Uninstall
+	w.mustRun(r)
+	w.mustHave()
+
+	install := action.NewInstall(config)
+	install.ReleaseName, install.Namespace = "shop", w.namespace
+	if _, err := install.Run(w.load(charts.Pack("hooks")), map[string]any{}); err != nil {
+		t.Fatal(err)
+	}
+	w.mustRun(w.request(charts.Pack("hooks"), nil))
+	w.mustHave("1:superseded", "2:deployed")
+	w.mustRun(r)
+	w.mustHave()
+}

@@ -1,0 +1,132 @@
+package helm3
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"k8s.io/client-go/discovery"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+)
+
+// renderOnly is the action Render.
+func (o *operation) renderOnly() (*helm.Result, error) {
+	c, err := o.prepare()
+	if err != nil {
+		return nil, err
+	}
+	definitions, err := definitionsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.req.Kubeconfig) > 0 {
+		if err := o.connect(); err != nil {
+			return nil, err
+		}
+		if err := o.checkCluster(c); err != nil {
+			return nil, err
+		}
+	}
+	metadata := metadataOf(c)
+	o.progress("Render", "Rendering chart "+nameOf(c))
+	manifest, hooks, err := o.render(c)
+	if err != nil {
+		return nil, err
+	}
+	written, err := hooksOf(hooks)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range written {
+		o.secrecy.LearnObject(h.JSON)
+	}
+	documents, err := parseManifest(manifest)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := o.show(objectsOf(documents))
+	if err != nil {
+		return nil, err
+	}
+	return &helm.Result{Chart: metadata, Definitions: definitions, Objects: objects, Hooks: written}, nil
+}
+
+// render renders the chart as Helm does when it makes the revision.
+func (o *operation) render(c *chart.Chart) (manifest string, hooks []*release.Hook, err error) {
+	capabilities, err := o.capabilities()
+	if err != nil {
+		return "", nil, err
+	}
+	o.clock.start()
+	defer o.clock.stop()
+	_, given, err := o.combine(c)
+	if err != nil {
+		return "", nil, err
+	}
+	upgrade := o.req.Revision > 1
+	options := chartutil.ReleaseOptions{
+		Name: o.req.Release.Name, Namespace: o.req.Release.Namespace, Revision: o.req.Revision, IsUpgrade: upgrade, IsInstall: !upgrade,
+	}
+	values, err := chartutil.ToRenderValuesWithSchemaValidation(c, given, options, capabilities, true) // see validate
+	if err != nil {
+		return "", nil, err
+	}
+	var files map[string]string
+	if o.cluster != nil {
+		files, err = engine.RenderWithClientProvider(c, values, o.cluster)
+	} else {
+		files, err = engine.Render(c, values)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return o.sort(files)
+}
+
+// capabilities are those of the cluster, or those that Helm assumes without one.
+func (o *operation) capabilities() (*chartutil.Capabilities, error) {
+	capabilities := chartutil.DefaultCapabilities.Copy()
+	if o.cluster == nil {
+		return capabilities, nil
+	}
+	version, err := o.cluster.discovery.version()
+	if err != nil {
+		return nil, fmt.Errorf("ask the target cluster for its version: %w", err)
+	}
+	capabilities.KubeVersion = chartutil.KubeVersion{Version: version.GitVersion, Major: version.Major, Minor: version.Minor}
+	capabilities.APIVersions, err = action.GetVersionSet(o.cluster.discovery)
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return nil, fmt.Errorf("ask the target cluster for its kinds: %w", err)
+	}
+	return capabilities, nil
+}
+
+// sort tells hooks from other objects and leaves out notes.
+func (o *operation) sort(files map[string]string) (manifest string, hooks []*release.Hook, err error) {
+	size := 0
+	for name, content := range files {
+		size += len(content)
+		if strings.HasSuffix(name, "NOTES.txt") {
+			delete(files, name)
+		}
+	}
+	if int64(size) > o.req.Limits.RenderedBytes {
+		return "", nil, o.tooLarge("the rendered templates")
+	}
+	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	if err != nil {
+		return "", nil, err
+	}
+	b := &bytes.Buffer{}
+	for _, m := range manifests {
+		fmt.Fprintf(b, "---\n%s%s\n%s\n", sourceComment, m.Name, m.Content)
+	}
+	return b.String(), hooks, nil
+}

@@ -1,0 +1,389 @@
+package helm3_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+// offline carries a request out that needs no cluster.
+func offline(t *testing.T, r *helm.Request) (*helm.Result, error) {
+	t.Helper()
+	return helm3.New().Run(t.Context(), r, &audience{})
+}
+
+func render(t *testing.T, chart []byte, values fields) (*helm.Result, error) {
+	t.Helper()
+	r := request(t, chart, values)
+	r.Action = helm.Render
+	return offline(t, r)
+}
+
+func TestRender(t *testing.T) {
+	t.Parallel()
+	chart := charts.Pack("hooks", charts.File("templates/NOTES.txt", "notes: {{ .Release.Name }}"),
+		charts.File("templates/about.yaml", `{{- if .Release.IsInstall }}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: about
+data:
+  revision: {{ .Release.Revision | quote }}
+  upgrade: {{ .Release.IsUpgrade | quote }}
+  missing: {{ .Values.nothing }}
+  found: {{ lookup "v1" "Namespace" "" "default" | len | quote }}
+{{- end }}
+---
+# nothing but a comment
+---
+`), charts.File("crds/definition.yaml", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b.c}\n"))
+	result, err := render(t, chart, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type data struct {
+		Data map[string]any `json:"data"`
+	}
+	var about data
+	if err := json.Unmarshal(result.Objects[0].JSON, &about); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"revision": "0", "upgrade": "false", "missing": nil, "found": "0"}, about.Data); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if len(result.Objects) != 2 || len(result.Definitions) != 1 || result.Definitions[0].Source != "hooks/crds/definition.yaml" || result.Revision != 0 {
+		t.Errorf("expected two objects and a definition, but found %+v", result)
+	}
+	events := map[string][]string{}
+	for _, h := range result.Hooks {
+		var object struct {
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+		}
+		if err := json.Unmarshal(h.JSON, &object); err != nil {
+			t.Fatal(err)
+		}
+		events[object.Metadata.Name] = h.Events
+	}
+	if diff := cmp.Diff([]string{"pre-install", "pre-upgrade"}, events["shop-hooks-prepare"]); diff != "" {
+		t.Errorf("events: -want +got:\n%s", diff)
+	}
+}
+
+func TestRenderWithCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	chart := charts.Pack("plain", charts.File("templates/about.yaml", `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: about
+data:
+  found: {{ (lookup "v1" "Namespace" "" .Release.Namespace).metadata.name }}
+  list: {{ len (lookup "v1" "ConfigMap" .Release.Namespace "").items | quote }}
+  missing: {{ lookup "v1" "ConfigMap" .Release.Namespace "missing" | len | quote }}
+  jobs: {{ .Capabilities.APIVersions.Has "batch/v1/Job" | quote }}
+  version: {{ .Capabilities.KubeVersion.Minor | quote }}
+`))
+	r := w.request(chart, nil)
+	r.Action = helm.Render
+	w.audience.replace = func(_ context.Context, objects []helm.Object) ([]helm.Object, error) { return objects[:1], nil }
+	result := w.mustRun(r)
+	if len(result.Objects) != 1 {
+		t.Errorf("expected what the observer returns, but found %+v", result.Objects)
+	}
+	var about struct {
+		Data map[string]string `json:"data"`
+	}
+	if err := json.Unmarshal(result.Objects[0].JSON, &about); err != nil {
+		t.Fatal(err)
+	}
+	about.Data["version"] = strings.TrimRight(about.Data["version"], "0123456789")
+	if diff := cmp.Diff(map[string]string{"found": w.namespace, "list": "0", "missing": "0", "jobs": "true", "version": ""}, about.Data); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, request := range w.requests.take() {
+		if !strings.HasPrefix(request, "GET ") {
+			t.Errorf("expected no write, but found %s", request)
+		}
+	}
+	w.mustHave()
+}
+
+func TestValues(t *testing.T) {
+	t.Parallel()
+	r := request(t, charts.Pack("parent"), fields{
+		"global": fields{"zone": "south"}, "sessions": fields{"enabled": true}, "database": fields{"size": 7},
+	})
+	r.Action = helm.Values
+	result, err := offline(t, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(result.Values, &got); err != nil {
+		t.Fatal(err)
+	}
+	global := fields{"zone": "south"}
+	want := fields{
+		"global": global, "tags": fields{"speed": true}, "address": "database:5432",
+		"database": fields{"enabled": true, "size": 7.0, "global": global, "exports": fields{"endpoint": fields{"address": "database:5432"}}},
+		"sessions": fields{"enabled": true, "megabytes": 16.0, "global": global},
+		"cache":    fields{"megabytes": 64.0, "global": global},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("values as templates see them: -want +got:\n%s", diff)
+	}
+	if result.Chart.Name != "parent" || len(result.Objects) > 0 {
+		t.Errorf("expected the chart's name, but found %+v", result)
+	}
+}
+
+func TestChartErrors(t *testing.T) {
+	t.Parallel()
+	broken := func(failure string) ([]byte, fields) { return charts.Pack("broken"), fields{"failure": failure} }
+	for name, c := range map[string]struct {
+		reason   string
+		chart    func() ([]byte, fields)
+		kind     helm.Kind
+		template string
+		line     int
+		text     string
+	}{
+		"required": {
+			reason: "the author's words", chart: func() ([]byte, fields) { return broken("required") },
+			kind: helm.RenderFailed, template: charts.BrokenTemplate, line: charts.BrokenLines["required"],
+			text: "template broken/templates/broken.yaml, line 9: owner is required: say who owns the shop",
+		},
+		"fail": {
+			reason: "the author's words", chart: func() ([]byte, fields) { return broken("fail") },
+			kind: helm.RenderFailed, template: charts.BrokenTemplate, line: charts.BrokenLines["fail"], text: "the shop cannot be deployed like this",
+		},
+		"nil": {
+			reason: "the expression", chart: func() ([]byte, fields) { return broken("nil") },
+			kind: helm.RenderFailed, template: charts.BrokenTemplate, line: charts.BrokenLines["nil"],
+			text: "line 13: at <.Values.shop.owner.name>: nil pointer evaluating interface {}.owner",
+		},
+		"function": {
+			reason: "the function", chart: func() ([]byte, fields) { return broken("function") },
+			kind: helm.RenderFailed, template: charts.BrokenTemplate, line: charts.BrokenLines["function"], text: "error calling index",
+		},
+		"include": {
+			reason: "the template that is missing", chart: func() ([]byte, fields) { return broken("include") },
+			kind: helm.RenderFailed, template: charts.BrokenTemplate, line: charts.BrokenLines["include"], text: `no template "broken.missing"`,
+		},
+		"included": {
+			reason: "where it fails, and where that is included from",
+			chart: func() ([]byte, fields) {
+				return charts.Pack("plain", charts.File("templates/_bad.tpl", "{{ define \"bad\" }}\n{{ .Values.a.b.c }}\n{{ end }}"),
+					charts.File("templates/bad.yaml", "a: b\nb: {{ include \"bad\" . }}")), nil
+			},
+			kind: helm.RenderFailed, template: "plain/templates/_bad.tpl", line: 2,
+			text: "template plain/templates/_bad.tpl, line 2: at <.Values.a.b.c>: nil pointer evaluating interface {}.b (included from plain/templates/bad.yaml, line 2)",
+		},
+		"syntax": {
+			reason: "what cannot be parsed", chart: func() ([]byte, fields) { return charts.Pack("broken", charts.SyntaxError()), nil },
+			kind: helm.RenderFailed, template: charts.SyntaxTemplate, line: charts.SyntaxLine, text: `unexpected "}" in operand`,
+		},
+		"yaml": {
+			reason: "a line of what is rendered is no line of the template", chart: func() ([]byte, fields) { return broken("yaml") },
+			kind: helm.RenderFailed, template: charts.BrokenTemplate, text: "what it renders is no YAML: line ",
+		},
+		"object": {
+			reason: "a list is no object", chart: func() ([]byte, fields) { return broken("object") },
+			kind: helm.RenderFailed, template: charts.BrokenTemplate, text: "what it renders is no object of Kubernetes: found a list, expected a mapping",
+		},
+		"duplicate": {
+			reason: "the second one cannot be created", chart: func() ([]byte, fields) { return broken("duplicate") },
+			kind: helm.RenderFailed, template: charts.BrokenTemplate, text: `it renders ConfigMap "shop-broken", which broken/templates/broken.yaml has rendered already`,
+		},
+		"no kind": {
+			reason: "Helm would quote all of it",
+			chart: func() ([]byte, fields) {
+				return charts.Pack("plain", charts.File("templates/bad.yaml", "apiVersion: v1\nmetadata: {name: a}\ndata: {a: s3cretive}")), nil
+			},
+			kind: helm.RenderFailed, template: "plain/templates/bad.yaml", text: "without a kind",
+		},
+		"no name": {
+			reason: "nothing could be found again",
+			chart: func() ([]byte, fields) {
+				return charts.Pack("plain", charts.File("templates/bad.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a}")), nil
+			},
+			kind: helm.RenderFailed, template: "plain/templates/bad.yaml", text: "a ConfigMap without a name",
+		},
+		"hook without a kind": {
+			reason: "hooks are looked at as well",
+			chart: func() ([]byte, fields) {
+				return charts.Pack("plain", charts.File("templates/bad.yaml", "apiVersion: v1\nmetadata: {name: a, annotations: {helm.sh/hook: pre-install}}")), nil
+			},
+			kind: helm.RenderFailed, template: "plain/templates/bad.yaml", text: "without a kind",
+		},
+		"bad definition": {
+			reason: "the folder crds has no templates",
+			chart: func() ([]byte, fields) {
+				return charts.Pack("plain", charts.File("crds/bad.yaml", "kind: [a")), nil
+			},
+			kind: helm.ChartInvalid, template: "plain/crds/bad.yaml", text: "file plain/crds/bad.yaml: its content is no YAML",
+		},
+		"library": {
+			reason: "Helm refuses it, too",
+			chart: func() ([]byte, fields) {
+				return charts.Pack("plain", charts.File("Chart.yaml", "apiVersion: v2\nname: plain\nversion: 1.0.0\ntype: library\n")), nil
+			},
+			kind: helm.ChartInvalid, text: "only application charts can be installed",
+		},
+		"missing dependency": {
+			reason: "nothing is downloaded",
+			chart: func() ([]byte, fields) {
+				return charts.Pack("plain", charts.File("Chart.yaml",
+					"apiVersion: v2\nname: plain\nversion: 1.0.0\ndependencies: [{name: database, version: 1.0.0, repository: https://x}]\n")), nil
+			},
+			kind: helm.ChartInvalid, text: "database",
+		},
+		"bad values": {
+			reason: "a file of the chart cannot be read",
+			chart: func() ([]byte, fields) {
+				return charts.Pack("plain", charts.File("values.yaml", "a: b\n c: d: e")), nil
+			},
+			kind: helm.ChartInvalid, text: "values.yaml",
+		},
+		"schema": {
+			reason: "what is expected, but not what was given",
+			chart: func() ([]byte, fields) {
+				return charts.Pack("schema"), fields{"name": "S3cretive!", "copies": 9, "password": "short-secret"[:11]}
+			},
+			kind: helm.ValuesInvalid,
+			text: "the values do not fit the schema of chart schema: ",
+		},
+		"schema of a sub-chart": {
+			reason: "it is checked with what the sub-chart gets",
+			chart: func() ([]byte, fields) {
+				return charts.Pack("parent", charts.File("charts/database/values.schema.json", `{"properties":{"size":{"maximum":3}}}`)), nil
+			},
+			kind: helm.ValuesInvalid, text: "the values do not fit the schema of chart parent/charts/database: .size: must be at most 3",
+		},
+		"kubeVersion": {
+			reason: "the cluster is too old",
+			chart: func() ([]byte, fields) {
+				return charts.Pack("plain", charts.File("Chart.yaml", "apiVersion: v2\nname: plain\nversion: 1.0.0\nkubeVersion: '>=9.0.0'\n")), nil
+			},
+			kind: helm.ChartInvalid, text: "is made for the Kubernetes versions >=9.0.0, but the cluster has v",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			chart, values := c.chart()
+			for _, action := range []helm.Action{helm.Render, helm.Install} {
+				r := w.request(chart, values)
+				r.Action = action
+				_, err := w.run(r)
+				e := mustBe(t, err, c.kind, c.text)
+				if e.Template != c.template && c.template != "" || e.Line != c.line && c.line != 0 {
+					t.Errorf("%s: %s: expected %s:%d, but found %s:%d", action, c.reason, c.template, c.line, e.Template, e.Line)
+				}
+				for _, secret := range []string{"a-secret-of-the-chart", "S3cretive", "short-secre", "s3cretive"} {
+					if strings.Contains(e.Message+strings.Join(e.Log, ""), secret) {
+						t.Errorf("%s: found a value in: %s", action, e.Message)
+					}
+				}
+			}
+			w.mustHave()
+			for _, request := range w.requests.take() {
+				if !strings.HasPrefix(request, "GET ") && !strings.Contains(request, "customresourcedefinitions") {
+					t.Errorf("%s: expected no write, but found %s", c.reason, request)
+				}
+			}
+		})
+	}
+}
+
+func TestSchemaCanBeSkipped(t *testing.T) {
+	t.Parallel()
+	r := request(t, charts.Pack("schema"), nil)
+	r.Action = helm.Render
+	_, err := offline(t, r)
+	mustBe(t, err, helm.ValuesInvalid, "missing property 'name'")
+	r.Options.SkipSchemaValidation = true
+	if _, err := offline(t, r); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	large := charts.Pack("large")
+	for name, change := range map[string]func(*helm.Request){
+		"rendered": func(r *helm.Request) { r.Limits.RenderedBytes = 100_000 },
+		"files":    func(r *helm.Request) { r.Limits.Files = 2 },
+		"unpacked": func(r *helm.Request) { r.Limits.UnpackedBytes = 100 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for _, action := range []helm.Action{helm.Render, helm.Install} {
+				r := w.request(large, nil)
+				r.Action = action
+				change(r)
+				w.mustFail(r, helm.LimitExceeded)
+			}
+			w.mustHave()
+		})
+	}
+	t.Run("hooks", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		chart := charts.Pack("plain", charts.File("templates/hook.yaml",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {helm.sh/hook: pre-install}}\ndata: {a: {{ repeat 20000 \"x\" }}}"))
+		r := w.request(chart, nil)
+		r.Limits.RenderedBytes = 10_000
+		w.mustFail(r, helm.LimitExceeded)
+		w.mustHave()
+	})
+}
+
+func TestMissingFile(t *testing.T) {
+	t.Parallel()
+	r := request(t, plain, nil)
+	r.Action = helm.Render
+	if err := os.Remove(r.Chart.Path); err != nil {
+		t.Fatal(err)
+	}
+	_, err := offline(t, r)
+	if e := mustBe(t, err, helm.ClusterFailed, "open the chart"); strings.Contains(e.Message, r.Chart.Path) {
+		t.Errorf("a path is of no use to anybody: %s", e.Message)
+	}
+}
+
+// TestUnreadableFile: what is no fault of the chart is tried again.
+func TestUnreadableFile(t *testing.T) {
+	t.Parallel()
+	r := request(t, plain, nil)
+	r.Action = helm.Render
+	r.Chart.Path = t.TempDir() // it can be opened, and not be read
+	_, err := offline(t, r)
+	if e := mustBe(t, err, helm.ClusterFailed, "read the chart: is a directory"); strings.Contains(e.Message, r.Chart.Path) {
+		t.Errorf("a path is of no use to anybody: %s", e.Message)
+	}
+}
+
+func TestDeprecated(t *testing.T) {
+	t.Parallel()
+	heard := &audience{}
+	r := request(t, charts.Pack("plain", charts.File("Chart.yaml", "apiVersion: v2\nname: plain\nversion: 1.0.0\ndeprecated: true\n")), nil)
+	r.Action = helm.Render
+	if _, err := helm3.New().Run(t.Context(), r, heard); err != nil {
+		t.Fatal(err)
+	}
+	if len(heard.log) != 1 || heard.log[0] != "chart plain 1.0.0 is deprecated" {
+		t.Errorf("expected a line about it, but found %v", heard.log)
+	}
+}

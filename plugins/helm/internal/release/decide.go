@@ -1,0 +1,196 @@
+package release
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+)
+
+// Action is what is to be done about a release.
+type Action string
+
+// The actions.
+const (
+	// Nothing: the release is as it should be.
+	Nothing Action = "Nothing"
+	// Install makes the first revision, or one in the place of revisions of which none was ever deployed, or the first after the release was
+	// uninstalled and its history kept.
+	Install Action = "Install"
+	// Upgrade makes another revision.
+	Upgrade Action = "Upgrade"
+	// Uninstall removes the release with its history.
+	Uninstall Action = "Uninstall"
+	// Wait: somebody else works on the release. Look again at the latest at Decision.Until.
+	Wait Action = "Wait"
+	// Conflict: the release belongs to another deploy item.
+	Conflict Action = "Conflict"
+	// Leave: the release is not the deploy item's to remove.
+	Leave Action = "Leave"
+)
+
+// Want is what a deploy item wants of a release.
+type Want struct {
+	// Item is the deploy item, as the value of the label on its objects.
+	Item string
+	// Input is the digest of what the release is to be made from.
+	Input string
+	// Children is the digest of the objects that take the place of those that the chart is rendered to; empty for none. With AnyChildren it
+	// does not matter which they are.
+	Children    string
+	AnyChildren bool
+	// Force has another revision made in any case.
+	Force bool
+	// Drifted says that the objects of the release are not as it has made them.
+	Drifted bool
+	// Claimed says that the deploy item has deployed the release by its own account. Then it is the item's as long as no label says
+	// otherwise. For DecideRemoval only.
+	Claimed bool
+	// Now is the time, and Grace how long a revision that somebody else has in progress may stay unchanged before it counts as interrupted.
+	Now   time.Time
+	Grace time.Duration
+}
+
+// Decision is what is to be done.
+type Decision struct {
+	Action Action
+	// Newest is the newest revision that there is; zero if there is none.
+	Newest int
+	// Revision is the one that Install or Upgrade makes, for Labels; with Nothing it is the one that is as it should be. Zero otherwise.
+	Revision int
+	// Interrupted are the revisions to mark as failed before, in ascending order. For Install, Upgrade and Uninstall.
+	Interrupted []int
+	// Until is when the wait is over, if nothing happens until then. For Wait only.
+	Until time.Time
+	// Why is for people. With Wait it says what is waited for, as in "waiting for …", with Conflict and Leave also what can be done; with
+	// other actions it is a clause.
+	Why string
+}
+
+// Decide says what brings a release to what is wanted; see the package comment. history is in ascending order.
+func Decide(history []Revision, want Want) Decision {
+	if len(history) == 0 {
+		return Decision{Action: Install, Revision: 1, Why: "there is no release"}
+	}
+	newest := history[len(history)-1]
+	if newest.Status != StatusUninstalled && newest.isOfAnother(want.Item) {
+		return Decision{Action: Conflict, Newest: newest.Version, Why: fmt.Sprintf("it belongs to the deploy item %q: delete that deploy item, or choose another "+
+			"name for the release; if there is no such deploy item any more, remove the label %s from Secret %s in namespace %s, and it is taken over",
+			newest.Item, ItemLabel, newest.Secret.Name, newest.Secret.Namespace)}
+	}
+	d := Decision{Action: Upgrade, Newest: newest.Version, Revision: newest.Version + 1, Interrupted: interrupted(history)}
+	made := newest.isMadeFor(want.Item)
+	switch {
+	case newest.Status == StatusUninstalled:
+		d.Action, d.Why = Install, fmt.Sprintf("revision %d was uninstalled", newest.Version)
+	case !newest.Status.settled() && !made && newest.mayChange(want):
+		return newest.waitFor(want)
+	case neverDeployed(history):
+		d.Action, d.Why = Install, fmt.Sprintf("revision %d is %s, and none was ever deployed", newest.Version, newest.Status)
+	case newest.Status != StatusDeployed:
+		d.Why = fmt.Sprintf("revision %d is %s", newest.Version, newest.Status)
+	case newest.Item == "":
+		d.Why = fmt.Sprintf("revision %d belongs to no deploy item yet", newest.Version)
+	case !made:
+		d.Why = fmt.Sprintf("revision %d was made by somebody else", newest.Version)
+	case newest.Input == RolledBack:
+		d.Why = fmt.Sprintf("with revision %d a failed upgrade was rolled back", newest.Version)
+	case newest.Input != want.Input:
+		d.Why = fmt.Sprintf("revision %d was made from another chart, or with other values", newest.Version)
+	case newest.Children != want.Children && !want.AnyChildren:
+		d.Why = fmt.Sprintf("revision %d has objects that an HTTP hook has changed in another way", newest.Version)
+	case want.Force:
+		d.Why = "it is forced"
+	case want.Drifted:
+		d.Why = fmt.Sprintf("objects of revision %d have changed", newest.Version)
+	default:
+		return Decision{Action: Nothing, Newest: newest.Version, Revision: newest.Version, Why: fmt.Sprintf("revision %d is deployed", newest.Version)}
+	}
+	return d
+}
+
+// RenderedAs returns the revision that templates are told of when the objects of the decision's revision are rendered: an installation is the
+// first one for them, whatever was there before.
+func (d Decision) RenderedAs() int {
+	switch d.Action {
+	case Install:
+		return 1
+	case Nothing, Upgrade:
+		return d.Revision
+	default:
+		return d.Newest + 1
+	}
+}
+
+// DecideRemoval says what removes a release with its deploy item; see the package comment. history is in ascending order. Of what is wanted,
+// the input does not matter.
+func DecideRemoval(history []Revision, want Want) Decision {
+	if len(history) == 0 {
+		return Decision{Action: Nothing, Why: "there is no release"}
+	}
+	newest := history[len(history)-1]
+	d := Decision{Action: Uninstall, Newest: newest.Version, Why: fmt.Sprintf("revision %d is %s", newest.Version, newest.Status)}
+	switch {
+	case newest.isOfAnother(want.Item):
+		d.Action, d.Why = Leave, fmt.Sprintf("it belongs to the deploy item %q, and goes with that", newest.Item)
+	case newest.Item == "" && !want.Claimed:
+		d.Action, d.Why = Leave, "it belongs to no deploy item; if it is to go, uninstall it with the Helm CLI"
+	case newest.Item == "" && newest.Status == StatusUninstalled:
+		d.Action = Nothing
+	case !newest.Status.settled() && !newest.isMadeFor(want.Item) && newest.mayChange(want):
+		return newest.waitFor(want)
+	default:
+		d.Interrupted = interrupted(history)
+	}
+	return d
+}
+
+// Exists tells whether there is a release: a history that was kept of one that was uninstalled is none.
+func Exists(history []Revision) bool {
+	return len(history) > 0 && history[len(history)-1].Status != StatusUninstalled
+}
+
+// Of tells to whom a release belongs, as the deploy item sees it; see Want.Item.
+func Of(history []Revision, item string) owner.Relation {
+	switch {
+	case len(history) == 0 || history[len(history)-1].Item == "":
+		return owner.Nobodys
+	case history[len(history)-1].Item == item:
+		return owner.Ours
+	default:
+		return owner.Others
+	}
+}
+
+// neverDeployed tells whether the first installation has not come to its end yet. Only what was deployed is superseded.
+func neverDeployed(history []Revision) bool {
+	return !slices.ContainsFunc(history, func(r Revision) bool { return r.Status == StatusDeployed || r.Status == StatusSuperseded })
+}
+
+// interrupted returns the revisions on which nobody works although they say so; that is not asked about the newest one any more.
+func interrupted(history []Revision) []int {
+	var versions []int
+	for _, r := range history {
+		if !r.Status.settled() {
+			versions = append(versions, r.Version)
+		}
+	}
+	return versions
+}
+
+// isOfAnother tells whether the release belongs to another deploy item.
+func (r Revision) isOfAnother(item string) bool { return r.Item != "" && r.Item != item }
+
+// isMadeFor tells whether Pergola has made the revision for a deploy item.
+func (r Revision) isMadeFor(item string) bool { return r.Item == item && r.Input != "" }
+
+// mayChange tells whether the grace period of a revision in progress is not over.
+func (r Revision) mayChange(want Want) bool { return want.Now.Before(r.ModifiedAt.Add(want.Grace)) }
+
+func (r Revision) waitFor(want Want) Decision {
+	until := r.ModifiedAt.Add(want.Grace)
+	return Decision{Action: Wait, Newest: r.Version, Until: until, Why: fmt.Sprintf(
+		"somebody else's operation on the release, whose revision %d is %s; it counts as interrupted at %s if nothing happens until then",
+		r.Version, r.Status, until.UTC().Format(time.RFC3339))}
+}

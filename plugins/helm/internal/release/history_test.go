@@ -1,0 +1,283 @@
+package release_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	helmchart "helm.sh/helm/v3/pkg/chart"
+	helmrelease "helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+// world is what one test plays in: a namespace with Helm's own storage, and a client.
+type world struct {
+	*testing.T
+
+	namespace string
+	clientset *kubernetes.Clientset
+	helm      *storage.Storage
+	client    *targetclient.Client
+	requests  *atomic.Int32
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	clientset, err := kubernetes.NewForConfig(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace, err := clientset.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, namespace: namespace.Name, clientset: clientset, requests: &atomic.Int32{}}
+	w.helm = storage.Init(driver.NewSecrets(clientset.CoreV1().Secrets(w.namespace)))
+	count := func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			w.requests.Add(1)
+			return next.RoundTrip(r)
+		})
+	}
+	if w.client, err = targetclient.NewCache("test", targetclient.WrapTransport(count)).Get(kubeconfig(t, cluster)); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// revision returns a revision as Helm stores it.
+func (w *world) revision(version int, status helmrelease.Status, labels map[string]string) *helmrelease.Release {
+	return &helmrelease.Release{
+		Name: "shop", Namespace: w.namespace, Version: version, Labels: labels,
+		Info:  &helmrelease.Info{Status: status},
+		Chart: &helmchart.Chart{Metadata: &helmchart.Metadata{Name: "shop", Version: "1.2.3", AppVersion: "4.5"}},
+		Manifest: "---\n# Source: shop/templates/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  text: |\n" +
+			"    ---\n    no separator\n",
+		Config: map[string]any{"password": "hunter2"},
+	}
+}
+
+func (w *world) store(version int, status helmrelease.Status, labels map[string]string) {
+	w.Helper()
+	if err := w.helm.Create(w.revision(version, status, labels)); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// secret creates a Secret that Helm has not made.
+func (w *world) secret(name string, labels map[string]string, content string) {
+	w.Helper()
+	_, err := w.clientset.CoreV1().Secrets(w.namespace).Create(w.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Data: map[string][]byte{"release": []byte(content)},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) name() helm.Release { return helm.Release{Namespace: w.namespace, Name: "shop"} }
+
+func (w *world) history() []release.Revision {
+	w.Helper()
+	history, err := release.History(w.Context(), w.client, w.name())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return history
+}
+
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	digest := release.Input([]byte("chart"), []byte("values"))
+	before := time.Now().Add(-time.Minute)
+	// In the order of their names, 10 comes before 9.
+	w.store(9, helmrelease.StatusSuperseded, release.Labels("ns.item", 9, digest))
+	w.store(10, helmrelease.StatusDeployed, release.Labels("ns.item", 9, digest)) // as Helm copies it
+	w.store(11, helmrelease.StatusPendingUpgrade, nil)
+	other := w.revision(3, helmrelease.StatusDeployed, nil)
+	other.Name = "shop.v1"
+	if err := w.helm.Create(other); err != nil {
+		t.Fatal(err)
+	}
+
+	w.requests.Store(0)
+	history := w.history()
+	if n := w.requests.Load(); n != 1 {
+		t.Errorf("expected one request, but found %d", n)
+	}
+	var got []string
+	for _, r := range history {
+		got = append(got, fmt.Sprint(r.Version, " ", r.Status, " ", r.Item, " ", r.Input, " ", r.Secret.Name))
+		if r.ModifiedAt.Before(before) || r.ModifiedAt.After(time.Now().Add(time.Minute)) {
+			t.Errorf("revision %d was modified at %s", r.Version, r.ModifiedAt)
+		}
+		if r.Secret.Namespace != w.namespace || r.Secret.UID == "" || r.Secret.ResourceVersion == "" {
+			t.Errorf("expected all about the Secret, but found %+v", r.Secret)
+		}
+	}
+	want := []string{
+		"9 superseded ns.item " + digest + " sh.helm.release.v1.shop.v9",
+		"10 deployed ns.item  sh.helm.release.v1.shop.v10",
+		"11 pending-upgrade   sh.helm.release.v1.shop.v11",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestHistoryOfNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if history := w.history(); len(history) > 0 {
+		t.Errorf("expected no revision, but found %v", history)
+	}
+	w.namespace = "does-not-exist"
+	if history := w.history(); len(history) > 0 {
+		t.Errorf("expected no revision in a namespace that does not exist, but found %v", history)
+	}
+}
+
+// TestHistoryOfJunk: anybody can create a Secret with these labels.
+func TestHistoryOfJunk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	labels := map[string]string{"owner": "helm", "name": "shop", "status": "deployed", "version": "1"}
+	for _, name := range []string{
+		"junk", "sh.helm.release.v1.shop.v0", "sh.helm.release.v1.shop.v01", "sh.helm.release.v1.shop.v1x", "sh.helm.release.v1.shop.v99999999999999999999",
+		"sh.helm.release.v1.other.v1", "sh.helm.release.v1.shop", "sh.helm.release.v1.shop.v1.shop.v1",
+	} {
+		w.secret(name, labels, "")
+	}
+	w.secret("sh.helm.release.v1.shop.v3", map[string]string{
+		"owner": "helm", "name": "shop", "version": "many", release.ItemLabel: "", release.InputLabel: "3",
+	}, "")
+	history := w.history()
+	if len(history) != 1 || history[0].Version != 3 || history[0].Status != release.StatusUnknown || history[0].Input != "" || history[0].Item != "" {
+		t.Errorf("expected revision 3 of unknown status, but found %+v", history)
+	}
+}
+
+// TestModifiedAt: who puts a label on a Secret does not work on the release.
+func TestModifiedAt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store(1, helmrelease.StatusPendingInstall, nil)
+	created := w.history()[0].ModifiedAt
+	secrets := w.clientset.CoreV1().Secrets(w.namespace)
+	wait(t, time.Second) // the API server tells whole seconds
+	secret, err := secrets.Get(t.Context(), "sh.helm.release.v1.shop.v1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret.Labels["backup"] = "done"
+	if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{FieldManager: "backup"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.history()[0].ModifiedAt; !got.Equal(created) {
+		t.Errorf("a label: expected %s, but found %s", created, got)
+	}
+	if err := w.helm.Update(w.revision(1, helmrelease.StatusDeployed, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.history()[0].ModifiedAt; !got.After(created) {
+		t.Errorf("an update: expected a time after %s, but found %s", created, got)
+	}
+}
+
+// wait lets time pass that the API server measures.
+func wait(t *testing.T, d time.Duration) {
+	t.Helper()
+	for end := time.Now().Truncate(time.Second).Add(d + 100*time.Millisecond); time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestNotPermitted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user, err := environment.AddUser(envtest.User{Name: "nobody"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.client, err = targetclient.NewCache("test").Get(kubeconfig(t, user.Config())); err != nil {
+		t.Fatal(err)
+	}
+	_, ofHistory := release.History(t.Context(), w.client, w.name())
+	_, ofRead := release.Read(t.Context(), w.client, w.name(), 1)
+	for doing, err := range map[string]error{"list the revisions of release " + w.namespace + "/shop": ofHistory, "read revision 1 of release " + w.namespace + "/shop": ofRead} {
+		var known *sdk.Error
+		if !errors.As(err, &known) || known.Reason != targeterror.ReasonTarget || len(known.Codes) > 0 {
+			t.Errorf("expected an error that can pass, but found %v", err)
+			continue
+		}
+		for _, part := range []string{doing, `User "nobody" cannot`, "get, list, create, update and delete Secrets in namespace " + w.namespace} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("expected an error with %q, but found: %v", part, err)
+			}
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store(1, helmrelease.StatusFailed, nil)
+	w.requests.Store(0)
+	got, err := release.Read(t.Context(), w.client, w.name(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := w.requests.Load(); n != 1 {
+		t.Errorf("expected one request, but found %d", n)
+	}
+	want := &release.Stored{
+		Revision: 1, Status: release.StatusFailed, Chart: helm.Metadata{Name: "shop", Version: "1.2.3", AppVersion: "4.5"},
+		Objects: []helm.Object{{
+			Source: "shop/templates/a.yaml",
+			JSON:   []byte(`{"apiVersion":"v1","data":{"text":"---\nno separator\n"},"kind":"ConfigMap","metadata":{"name":"a"}}`),
+		}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestReadFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.secret("sh.helm.release.v1.shop.v1", nil, "hunter2")
+	_, err := release.Read(t.Context(), w.client, w.name(), 1)
+	var known *sdk.Error
+	if !errors.Is(err, release.ErrUnreadable) || !errors.As(err, &known) || known.Reason != release.ReasonUnreadable {
+		t.Errorf("expected a release that cannot be read, but found %v", err)
+	}
+	if !strings.Contains(err.Error(), "Secret sh.helm.release.v1.shop.v1 in namespace "+w.namespace) || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("expected the name of the Secret and nothing of its content, but found: %v", err)
+	}
+	_, err = release.Read(t.Context(), w.client, w.name(), 2)
+	if err == nil || errors.Is(err, release.ErrUnreadable) {
+		t.Errorf("expected that there is no such revision, but found %v", err)
+	}
+}

@@ -1,0 +1,227 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+)
+
+// patience is how long a test waits for what must come, however slow the machine is.
+const patience = time.Minute
+
+// Variables of the environment that tell a process of this test what to be.
+const (
+	parentEnv = "WORKER_TEST_PARENT" // a parent, for the scenario that it names
+	oddEnv    = "WORKER_TEST_ODD"    // a worker that does not do as workers do
+)
+
+func TestMain(m *testing.M) {
+	if odd := os.Getenv(oddEnv); odd != "" && isWorker() {
+		oddWorkers[odd](os.NewFile(requestFile, "requests"), os.NewFile(answerFile, "answers"))
+		os.Exit(0)
+	}
+	Main(scripted{})
+	if scenario := os.Getenv(parentEnv); scenario != "" {
+		runParent(scenario)
+		return
+	}
+	os.Exit(runTests(m))
+}
+
+// runTests runs the tests, and then looks for what they have left behind.
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "worker-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Setenv("TMPDIR", dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	for _, left := range []struct {
+		what string
+		find func() string
+	}{
+		{"goroutines", leftGoroutines},
+		{"files", func() string {
+			found, _ := filepath.Glob(filepath.Join(dir, "worker-*"))
+			return strings.Join(found, " ")
+		}},
+		{"processes", leftProcesses},
+	} {
+		found := left.find()
+		for deadline := time.Now().Add(10 * time.Second); found != "" && time.Now().Before(deadline); found = left.find() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if found != "" {
+			fmt.Fprintf(os.Stderr, "the tests have left %s behind: %s\n", left.what, found)
+			code = 1
+		}
+	}
+	return code
+}
+
+func leftGoroutines() string {
+	var all bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&all, 2); err != nil {
+		return err.Error()
+	}
+	for _, stack := range strings.Split(all.String(), "\n\n") {
+		if strings.Contains(stack, "internal/worker.(") || strings.Contains(stack, "os/exec.") {
+			return stack
+		}
+	}
+	return ""
+}
+
+// leftProcesses are children of this process, zombies included.
+func leftProcesses() string {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if fields[1] == strconv.Itoa(os.Getpid()) {
+			return string(text)
+		}
+	}
+	return ""
+}
+
+// isGone tells whether a process has ended, whether or not somebody has waited for it.
+func isGone(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || bytes.HasPrefix(text[bytes.LastIndexByte(text, ')')+1:], []byte(" Z"))
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// testLimits suffice for what does no harm.
+var testLimits = helm.Limits{
+	UnpackedBytes: 1 << 20, Files: 10, Depth: 2, RenderedBytes: 1 << 20, RenderTime: patience, MemoryBytes: 256 << 20,
+}
+
+// request asks for a scenario.
+func request(scenario string, change ...func(*helm.Request)) *helm.Request {
+	req := &helm.Request{Action: helm.Install, Kubeconfig: []byte("k"), Release: helm.Release{Namespace: "prod", Name: scenario}, Limits: testLimits}
+	for _, c := range change {
+		c(req)
+	}
+	return req
+}
+
+func action(a helm.Action) func(*helm.Request) { return func(req *helm.Request) { req.Action = a } }
+
+// observer writes down what it hears.
+type observer struct {
+	rendered func(ctx context.Context, objects []helm.Object) ([]helm.Object, error)
+	// heard gets each step of progress, if there is a place.
+	heard chan string
+
+	mu   sync.Mutex
+	said []string
+}
+
+func (o *observer) Rendered(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {
+	o.note(fmt.Sprintf("rendered %d", len(objects)))
+	if o.rendered == nil {
+		return objects, nil
+	}
+	return o.rendered(ctx, objects)
+}
+
+func (o *observer) Progress(step, message string) {
+	o.note(step + ": " + message)
+	select {
+	case o.heard <- message:
+	default:
+	}
+}
+
+func (o *observer) Log(line string) { o.note("log: " + line) }
+
+func (o *observer) note(what string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.said = append(o.said, what)
+}
+
+func (o *observer) all() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append([]string(nil), o.said...)
+}
+
+// wantError returns an error that must be a *helm.Error of a kind, whose message has some texts.
+func wantError(t *testing.T, err error, kind helm.Kind, texts ...string) *helm.Error {
+	t.Helper()
+	var found *helm.Error
+	if !errors.As(err, &found) || found.Kind != kind {
+		t.Fatalf("expected %s, but found %#v: %v", kind, found, err)
+	}
+	for _, text := range texts {
+		if !strings.Contains(found.Message, text) {
+			t.Errorf("expected a message with %q, but found %q", text, found.Message)
+		}
+	}
+	return found
+}
+
+// logger writes down what is logged.
+type logger struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logger) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logger) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logger) Log() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// objects makes so many objects.
+func objects(n int, text string) []helm.Object {
+	var list []helm.Object
+	for i := range n {
+		list = append(list, helm.Object{
+			Source: "shop/templates/a.yaml",
+			JSON:   json.RawMessage(fmt.Sprintf(`{"kind":"ConfigMap","metadata":{"name":"c%d"},"data":{"text":%q}}`, i, text)),
+		})
+	}
+	return list
+}

@@ -1,0 +1,320 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+)
+
+// scripted is a Helm that does what the name of the release says.
+type scripted struct{}
+
+func (scripted) Run(ctx context.Context, req *helm.Request, o helm.Observer) (*helm.Result, error) {
+	return scenarios[req.Release.Name](ctx, req, o)
+}
+
+var chart = helm.Metadata{Name: "shop", Version: "1.2.3"}
+
+// sink keeps the compiler from leaving things out.
+var sink [][]byte
+
+var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.Observer) (*helm.Result, error){
+	"installs": func(ctx context.Context, req *helm.Request, o helm.Observer) (*helm.Result, error) {
+		o.Progress("Load", "loads <the chart>")
+		o.Log("a line of Helm's")
+		found, err := o.Rendered(ctx, objects(3, "<&>"))
+		if errors.Is(err, errRefused) {
+			return nil, &helm.Error{Kind: helm.Refused, Message: "the objects were refused"}
+		}
+		if err != nil {
+			return nil, err
+		}
+		o.Progress("Create", "creates the objects")
+		return &helm.Result{
+			Revision: 2, Chart: chart, Definitions: objects(1, "d"), Objects: found,
+			Hooks: []helm.Hook{{Object: objects(1, "h")[0], Events: []string{"pre-install"}}},
+		}, nil
+	},
+	"nothing": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { return &helm.Result{}, nil },
+	"echo": func(_ context.Context, req *helm.Request, _ helm.Observer) (*helm.Result, error) {
+		kept, err := json.Marshal(req)
+		return &helm.Result{Kept: string(kept), Values: req.Values}, err
+	},
+	"environment": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		env := os.Environ()
+		slices.Sort(env)
+		if err := os.WriteFile(os.TempDir()+"/left", []byte("behind"), 0o600); err != nil {
+			return nil, err
+		}
+		for _, line := range env {
+			o.Log(line)
+		}
+		priority, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := os.Stdout.WriteString("to nobody"); err != nil {
+			return nil, err
+		}
+		n, err := os.Stdin.Read(make([]byte, 1))
+		return &helm.Result{Kept: fmt.Sprint(20-priority, runtime.GOMAXPROCS(0), n, err)}, nil
+	},
+
+	// spies reads what its parent must not read, and what was never opened to the worker.
+	"spies": func(_ context.Context, req *helm.Request, _ helm.Observer) (*helm.Result, error) {
+		refused := 0
+		for _, path := range []string{req.Chart.Path, "/proc/self/status"} {
+			if _, err := os.ReadFile(path); errors.Is(err, os.ErrPermission) {
+				refused++
+			}
+		}
+		return &helm.Result{Kept: fmt.Sprint(refused, " refused")}, nil
+	},
+
+	"known error": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return nil, fmt.Errorf("wrapped: %w", &helm.Error{
+			Kind: helm.RenderFailed, Template: "shop/templates/a.yaml", Line: 12, Message: "it\nfails\x1b", Log: []string{"one", "two\nlines"},
+		})
+	},
+	"long error": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return nil, &helm.Error{Kind: helm.HookFailed, Message: strings.Repeat("\x00ü", 4<<20), Log: slices.Repeat([]string{strings.Repeat("\x01", 1<<16)}, 100)}
+	},
+	"unknown error": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return nil, errors.New("secret")
+	},
+	"deadline": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return nil, fmt.Errorf("secret: %w", context.DeadlineExceeded)
+	},
+	"neither": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { return nil, nil },
+	"renders no JSON": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		_, err := o.Rendered(ctx, []helm.Object{objects(1, "")[0], {JSON: []byte("{")}})
+		return nil, err
+	},
+	"results in no JSON": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return &helm.Result{Definitions: []helm.Object{objects(1, "")[0], {JSON: []byte("{")}}, Objects: objects(1, "")}, nil
+	},
+	"cancels itself": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return nil, context.Canceled
+	},
+
+	"panics":  func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { panic("secret") }, //nolint:forbidigo // what is tested
+	"nil map": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { return nil, nilMap() },
+	"panics on": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		go panic("secret\nlines") //nolint:forbidigo // what is tested
+		select {}
+	},
+	"map fatal": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		var mu sync.Mutex
+		mu.Unlock() // which cannot be recovered from
+		return nil, nil
+	},
+	"exits 0": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { os.Exit(0); return nil, nil },
+	"exits 7": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { os.Exit(7); return nil, nil },
+	"killed": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return nil, suicide(syscall.SIGKILL)
+	},
+
+	"grows": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		for {
+			sink = append(sink, bytes.Repeat([]byte("x"), 1<<20))
+		}
+	},
+	"grows at once": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		sink = append(sink, bytes.Repeat([]byte("x"), 6<<30))
+		return nil, errors.New("it got them")
+	},
+	// Too little for the kernel to refuse it, and too much all the same.
+	"grows by a step": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		sink = append(sink, bytes.Repeat([]byte("x"), 1<<30))
+		time.Sleep(time.Hour)
+		return nil, errors.New("it has kept them")
+	},
+	"garbage": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		for range 60 {
+			sink = [][]byte{bytes.Repeat([]byte("x"), 10<<20)}
+		}
+		return &helm.Result{}, nil
+	},
+	"recurses": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return &helm.Result{Revision: deeper(1)}, nil
+	},
+	"loops": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { return nil, loop() },
+	"loops after rendering": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		if _, err := o.Rendered(ctx, nil); err != nil {
+			return nil, err
+		}
+		o.Progress("Create", strconv.Itoa(os.Getpid()))
+		return nil, loop()
+	},
+	"loops in the open": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		o.Progress("Load", strconv.Itoa(os.Getpid()))
+		return nil, loop()
+	},
+	"waits": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		o.Progress("Wait", strconv.Itoa(os.Getpid()))
+		<-ctx.Done()
+		return nil, fmt.Errorf("waiting has ended: %w", ctx.Err())
+	},
+	"waits and explains": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		o.Progress("Wait", strconv.Itoa(os.Getpid()))
+		<-ctx.Done()
+		return nil, &helm.Error{Kind: helm.ClusterFailed, Message: "somebody has cancelled"}
+	},
+	"waits and is done": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		o.Progress("Wait", strconv.Itoa(os.Getpid()))
+		<-ctx.Done()
+		return &helm.Result{Revision: 3}, nil
+	},
+	"waits for ever": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		o.Progress("Wait", strconv.Itoa(os.Getpid()))
+		select {}
+	},
+	"takes its time": func(ctx context.Context, req *helm.Request, o helm.Observer) (*helm.Result, error) {
+		if req.Action != helm.Uninstall {
+			if _, err := o.Rendered(ctx, nil); err != nil {
+				return nil, err
+			}
+		}
+		time.Sleep(req.Options.Timeout)
+		return &helm.Result{}, nil
+	},
+	"signals": func(ctx context.Context, _ *helm.Request, _ helm.Observer) (*helm.Result, error) {
+		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+			if err := suicide(s); err != nil {
+				return nil, err
+			}
+		}
+		return &helm.Result{}, ctx.Err()
+	},
+
+	"renders much": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		_, err := o.Rendered(ctx, objects(200, strings.Repeat("x", 64<<10)))
+		return nil, err
+	},
+	"results in much": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return &helm.Result{Objects: objects(1, strings.Repeat("x", 10<<20))}, nil
+	},
+	"results in nothings": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return &helm.Result{Objects: slices.Repeat([]helm.Object{{JSON: []byte("{}")}}, 1<<18)}, nil
+	},
+	"talks": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		for i := range 20_000 {
+			o.Log("line " + strconv.Itoa(i))
+		}
+		return &helm.Result{}, nil
+	},
+	"talks on": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		for {
+			o.Log(strings.Repeat("x", 1000))
+		}
+	},
+	"writes": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		for i := range 10_000 {
+			fmt.Fprintln(os.Stderr, "line", i)
+		}
+		return &helm.Result{}, nil
+	},
+	"writes on": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		for {
+			fmt.Fprintln(os.Stderr, strings.Repeat("x", 1000))
+		}
+	},
+	"logs values": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		log.Print("warning: cannot overwrite table with non table for shop.password (secret)")
+		return &helm.Result{}, nil
+	},
+}
+
+func nilMap() error {
+	var none map[string]int
+	none["a"] = 1 //nolint:govet,staticcheck // what is tested
+	return nil
+}
+
+func suicide(with syscall.Signal) error {
+	if err := syscall.Kill(os.Getpid(), with); err != nil {
+		return err
+	}
+	time.Sleep(50 * time.Millisecond) // the signal is on its way
+	return nil
+}
+
+func deeper(n int) int {
+	if n < 0 {
+		return 0
+	}
+	var frame [64]int
+	frame[n%64] = n
+	return deeper(n+1) + frame[(n+1)%64]
+}
+
+func loop() error {
+	for i := 0; ; i++ {
+		if i < 0 {
+			return errors.New("it has come around")
+		}
+	}
+}
+
+// oddWorkers are what is no worker, or one that somebody has got hold of.
+var oddWorkers = map[string]func(from, to *os.File){
+	"mute":         func(from, _ *os.File) { _, _ = io.Copy(io.Discard, from) },
+	"hangs up":     func(_, to *os.File) { hello(to); _ = to.Close(); time.Sleep(time.Hour) },
+	"half a word":  func(_, to *os.File) { hello(to); _, _ = to.Write([]byte{byte(kindLog), 0, 0, 0, 9, '"'}) },
+	"bytes":        func(from, to *os.File) { _, _ = to.WriteString("GET / HTTP/1.1\r\n"); _, _ = io.Copy(io.Discard, from) },
+	"no hello":     odd(func(to *bytes.Buffer) { to.Reset(); _ = appendMessage(to, kindLog, "x") }),
+	"twice hello":  odd(func(to *bytes.Buffer) { _ = appendMessage(to, kindHello, nil) }),
+	"unknown":      odd(func(to *bytes.Buffer) { _ = appendMessage(to, 'z', nil) }),
+	"no JSON":      odd(func(to *bytes.Buffer) { to.Write([]byte{byte(kindLog), 0, 0, 0, 1, 'x'}) }),
+	"no object":    odd(func(to *bytes.Buffer) { _ = appendMessage(to, kindObject, helm.Object{JSON: []byte("[]")}) }),
+	"odd error":    odd(func(to *bytes.Buffer) { _ = appendMessage(to, kindError, helm.Error{Kind: "Odd", Message: "m"}) }),
+	"odd step":     odd(func(to *bytes.Buffer) { _ = appendMessage(to, kindProgress, progress{Step: "no step"}) }),
+	"with values":  odd(func(to *bytes.Buffer) { _ = appendMessage(to, kindResult, helm.Result{Values: []byte("{}")}) }),
+	"with objects": odd(func(to *bytes.Buffer) { _ = appendMessage(to, kindResult, helm.Result{Objects: objects(1, "")}) }),
+	"renders twice": odd(func(to *bytes.Buffer) {
+		_ = appendMessage(to, kindRendered, nil)
+		_ = appendMessage(to, kindRendered, nil)
+	}),
+	"deep": odd(func(to *bytes.Buffer) {
+		const depth = 1_000_000
+		text := `{"json":{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}}`
+		to.Write(binary.BigEndian.AppendUint32([]byte{byte(kindObject)}, uint32(len(text))))
+		to.WriteString(text)
+	}),
+	"announces much": odd(func(to *bytes.Buffer) { to.Write([]byte{byte(kindObject), 0xff, 0xff, 0xff, 0xff}) }),
+	// It does not read what it is told.
+	"deaf": func(_, to *os.File) { signal.Ignore(); hello(to); time.Sleep(time.Hour) },
+}
+
+func hello(to io.Writer) {
+	var message bytes.Buffer
+	_ = appendMessage(&message, kindHello, nil)
+	_, _ = to.Write(message.Bytes())
+}
+
+// odd is a worker that says hello and then something odd, and waits for what comes of it.
+func odd(say func(to *bytes.Buffer)) func(from, to *os.File) {
+	return func(from, to *os.File) {
+		var message bytes.Buffer
+		hello(&message)
+		say(&message)
+		_, _ = to.Write(message.Bytes())
+		_, _ = io.Copy(io.Discard, from)
+	}
+}

@@ -1,0 +1,70 @@
+package apply
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// addDefined adds the kinds that a CustomResourceDefinition defines; other objects define none. One that lacks a field is
+// left to the API server, which says what is wrong with it.
+func addDefined(defined map[schema.GroupVersionKind]targetclient.Mapping, o *unstructured.Unstructured) {
+	if gvk := o.GroupVersionKind(); !object.IsCRD(gvk.Group, gvk.Kind) {
+		return
+	}
+	text := func(fields ...string) string {
+		value, _, _ := unstructured.NestedString(o.Object, fields...)
+		return value
+	}
+	group, kind, plural := text("spec", "group"), text("spec", "names", "kind"), text("spec", "names", "plural")
+	if group == "" || kind == "" || plural == "" {
+		return
+	}
+	versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
+	for _, v := range versions {
+		version, ok := v.(map[string]any)
+		if !ok || version["served"] != true {
+			continue
+		}
+		name, _ := version["name"].(string)
+		gv := schema.GroupVersion{Group: group, Version: name}
+		defined[gv.WithKind(kind)] = targetclient.Mapping{
+			Resource:   gv.WithResource(plural),
+			Namespaced: text("spec", "scope") == "Namespaced",
+		}
+	}
+}
+
+// established tells whether a CustomResourceDefinition is usable: it says what is missing, or is an error if the API server does not accept
+// its names, which does not pass by itself. Both are empty for one that is usable, and for every other object.
+func established(o *unstructured.Unstructured) (missing string, err error) {
+	key := object.KeyOf(o)
+	if !object.IsCRD(key.Group, key.Kind) {
+		return "", nil
+	}
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		condition, ok := c.(map[string]any)
+		switch {
+		case !ok:
+		case condition["type"] == "Established" && condition["status"] == "True":
+			return "", nil
+		case condition["type"] == "NamesAccepted" && condition["status"] == "False":
+			err = &sdk.Error{
+				Codes:  []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry},
+				Reason: ReasonNamesTaken,
+				Err:    fmt.Errorf("the API server does not accept its names: %v", condition["message"]),
+			}
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s to be established", key), nil
+}

@@ -1,0 +1,96 @@
+package apply
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// mostFields bounds the fields that a Drift names.
+const mostFields = 20
+
+// Drift is an object that somebody had changed or deleted since it was applied. After Run it is as it should be again; what Observe has found
+// is not.
+type Drift struct {
+	Key object.Key
+	// Missing says that the object did not exist any more.
+	Missing bool
+	// Fields are the paths of the fields that were repaired, or are to be, such as spec.replicas or data["app.conf"], sorted. At most the first 20.
+	Fields []string
+}
+
+// missing returns the drift of an object that has just been created; nil if nobody can tell that it existed as the manifest says.
+func missing(i *Item, entry managedresource.ManagedResourceStatus) *Drift {
+	if entry.Resource.UID == "" || i.Stale(entry.Applied) {
+		return nil
+	}
+	return &Drift{Key: i.Key, Missing: true}
+}
+
+// repaired returns the drift of an object that has just been written; nil if the manifest itself has changed, and if the write has repaired
+// nothing. What patchAfterDeployment changes again afterwards is none.
+func repaired(i *Item, entry managedresource.ManagedResourceStatus, before, after *unstructured.Unstructured) *Drift {
+	if i.Stale(entry.Applied) {
+		return nil
+	}
+	if wasPatched(entry.Applied) {
+		before = &unstructured.Unstructured{Object: withoutEmptied(before.DeepCopy().Object, i.PatchAfterDeployment)}
+		after = i.finally(after)
+	}
+	fields := differences(named(i.Desired, before), named(i.Desired, after), "")
+	if len(fields) == 0 {
+		return nil
+	}
+	slices.Sort(fields)
+	return &Drift{Key: i.Key, Fields: fields[:min(len(fields), mostFields)]}
+}
+
+// differences returns the paths of the fields in which two JSON values differ. Of lists of different lengths it is the path of the list.
+func differences(a, b any, path string) []string {
+	aMap, aIsMap := a.(map[string]any)
+	bMap, bIsMap := b.(map[string]any)
+	aList, aIsList := a.([]any)
+	bList, bIsList := b.([]any)
+	var paths []string
+	switch {
+	case aIsMap && bIsMap:
+		for key, value := range aMap {
+			other, ok := bMap[key]
+			if !ok {
+				paths = append(paths, join(path, key))
+				continue
+			}
+			paths = append(paths, differences(value, other, join(path, key))...)
+		}
+		for key := range bMap {
+			if _, ok := aMap[key]; !ok {
+				paths = append(paths, join(path, key))
+			}
+		}
+	case aIsList && bIsList && len(aList) == len(bList):
+		for index := range aList {
+			paths = append(paths, differences(aList[index], bList[index], path+"["+strconv.Itoa(index)+"]")...)
+		}
+	case !reflect.DeepEqual(a, b):
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// join appends a field to a path, so that one with a dot in its name cannot be mistaken for two.
+func join(path, name string) string {
+	switch {
+	case strings.ContainsAny(name, `."[]/ `):
+		return path + "[" + strconv.Quote(name) + "]"
+	case path == "":
+		return name
+	default:
+		return path + "." + name
+	}
+}

@@ -1,0 +1,121 @@
+package apply
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// keepers carry over what the manifest of a kind lacks under conditions, or in more than one place.
+var keepers = map[schema.GroupKind]func(out, live *unstructured.Unstructured){
+	{Group: "batch", Kind: "Job"}: keepTemplateLabels,
+	{Kind: "Service"}:             keepClusterIP,
+	{Kind: "Secret"}:              keepToken,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:                       keepAggregatedRules,
+	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: keepWebhookCAs,
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   keepWebhookCAs,
+	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:               keepConversionCA,
+	{Group: "apiregistration.k8s.io", Kind: "APIService"}:                           keepServiceCA,
+}
+
+// keepTemplateLabels keeps the labels by which a Job finds its pods.
+func keepTemplateLabels(out, live *unstructured.Unstructured) {
+	path := []string{"spec", "template", "metadata", "labels"}
+	set, _, _ := unstructured.NestedStringMap(live.Object, path...)
+	for key := range set {
+		carryOver(out, live, append(path, key)...)
+	}
+}
+
+// keepClusterIP keeps the addresses of a Service, unless it is to have none or the manifest chooses one.
+func keepClusterIP(out, live *unstructured.Unstructured) {
+	serviceType, _, _ := unstructured.NestedString(out.Object, "spec", "type")
+	_, chosen, _ := unstructured.NestedFieldNoCopy(out.Object, "spec", "clusterIP")
+	if serviceType == "ExternalName" || chosen {
+		return
+	}
+	carryOver(out, live, "spec", "clusterIP")
+	carryOver(out, live, "spec", "clusterIPs")
+}
+
+// keepToken keeps the token of a service account in the Secret that asks for it: without it a controller would issue a new one, and
+// whoever has copied the old one would be locked out.
+func keepToken(out, live *unstructured.Unstructured) {
+	if out.Object["type"] != "kubernetes.io/service-account-token" {
+		return
+	}
+	carryOver(out, live, "data")
+	carryOver(out, live, "metadata", "annotations", "kubernetes.io/service-account.uid")
+}
+
+// keepAggregatedRules keeps the rules that a controller fills in. In any other role no rules are no permissions.
+func keepAggregatedRules(out, live *unstructured.Unstructured) {
+	if out.Object["aggregationRule"] != nil {
+		carryOver(out, live, "rules")
+	}
+}
+
+// The CA bundles of webhooks and API services are often put in by others, such as cert-manager. As long as it takes them to notice that
+// one is gone, every request that the webhook is asked about fails. A bundle is kept only for the server that it was made for.
+
+func keepWebhookCAs(out, live *unstructured.Unstructured) {
+	served := map[any]map[string]any{}
+	for _, webhook := range objectsIn(live.Object["webhooks"]) {
+		served[webhook["name"]] = child(webhook, "clientConfig")
+	}
+	for _, webhook := range objectsIn(out.Object["webhooks"]) {
+		keepCA(child(webhook, "clientConfig"), served[webhook["name"]])
+	}
+}
+
+func keepConversionCA(out, live *unstructured.Unstructured) {
+	path := []string{"spec", "conversion", "webhook", "clientConfig"}
+	keepCA(child(out.Object, path...), child(live.Object, path...))
+}
+
+func keepServiceCA(out, live *unstructured.Unstructured) {
+	spec := child(out.Object, "spec")
+	if spec["insecureSkipTLSVerify"] == true || !sameServer(child(spec, "service"), child(live.Object, "spec", "service")) {
+		return
+	}
+	carryOver(out, live, "spec", "caBundle")
+}
+
+// keepCA keeps the CA bundle of a webhook's clientConfig.
+func keepCA(out, live map[string]any) {
+	bundle, found := live["caBundle"]
+	if _, given := out["caBundle"]; given || !found || out["url"] != live["url"] {
+		return
+	}
+	if out["url"] == nil && !sameServer(child(out, "service"), child(live, "service")) {
+		return
+	}
+	out["caBundle"] = runtime.DeepCopyJSONValue(bundle)
+}
+
+// sameServer compares references to Services. Ports and paths are no matter of certificates.
+func sameServer(a, b map[string]any) bool {
+	return a != nil && b != nil && reflect.DeepEqual(a["namespace"], b["namespace"]) && reflect.DeepEqual(a["name"], b["name"])
+}
+
+// child returns the map in a path of fields, itself and not a copy; nil if there is none.
+func child(fields map[string]any, path ...string) map[string]any {
+	for _, name := range path {
+		fields, _ = fields[name].(map[string]any)
+	}
+	return fields
+}
+
+// objectsIn returns the maps in a list.
+func objectsIn(list any) []map[string]any {
+	var out []map[string]any
+	elements, _ := list.([]any)
+	for _, element := range elements {
+		if m, ok := element.(map[string]any); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}

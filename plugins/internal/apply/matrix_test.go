@@ -1,0 +1,271 @@
+package apply_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+func asError(err error) *sdk.Error {
+	var known *sdk.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	return nil
+}
+
+// state is what a job finds on the target.
+type state string
+
+const (
+	missing state = "missing"
+	ours    state = "ours"
+	others  state = "others"
+	nobodys state = "nobodys"
+	// adopted: Landscaper has labelled the object for an item of our name.
+	adopted state = "adopted"
+)
+
+// expectation is what is to become of an object with data a and b, when the manifest has a and c.
+type expectation struct {
+	skipped   bool
+	takenOver bool
+	data      fields
+	// annotated: it has the annotation of annotateBeforeCreate.
+	annotated bool
+	requests  []string
+}
+
+// expected is the table of policies, strategies and states.
+func expected(p managedresource.Policy, s managedresource.UpdateStrategy, found state) expectation {
+	untouched := fields{"a": "live", "b": "live"}
+	isApply := s == managedresource.UpdateStrategyApply
+	// An object that may be somebody else's is looked at first: a POST that is refused is a write for nothing, in each job.
+	looksFirst := isApply || p == managedresource.PolicyFallback
+	look := []string{"POST", "GET"}
+	if looksFirst {
+		look = []string{"GET"}
+	}
+	switch {
+	case p == managedresource.PolicyIgnore:
+		e := expectation{skipped: true, data: untouched}
+		if found == missing {
+			e.data = nil
+		}
+		return e
+	case found == missing:
+		e := expectation{data: fields{"a": "manifest", "c": "manifest"}, annotated: true, requests: []string{"POST"}}
+		if isApply {
+			e.requests = []string{"PATCH"}
+		}
+		if looksFirst {
+			e.requests = slices.Concat(look, e.requests)
+		}
+		return e
+	case p == managedresource.PolicyFallback && found != ours && found != adopted:
+		return expectation{skipped: true, data: untouched, requests: look}
+	case p == managedresource.PolicyImmutable:
+		return expectation{data: untouched, requests: look}
+	}
+	e := expectation{takenOver: found == others}
+	switch s {
+	case managedresource.UpdateStrategyMerge:
+		e.data = fields{"a": "live", "b": "live", "c": "manifest"}
+	case managedresource.UpdateStrategyMergeOverwrite, managedresource.UpdateStrategyApply:
+		e.data = fields{"a": "manifest", "b": "live", "c": "manifest"}
+	default:
+		e.data = fields{"a": "manifest", "c": "manifest"}
+	}
+	verb := "PUT"
+	if isApply || s == managedresource.UpdateStrategyPatch {
+		verb = "PATCH"
+	}
+	e.requests = append(slices.Clone(look), "dry "+verb, verb)
+	return e
+}
+
+// TestPoliciesAndStrategies applies one manifest with every policy and every strategy over every state of its object. Before it does, it
+// asks for the difference; afterwards it looks for writes that would change nothing.
+func TestPoliciesAndStrategies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, p := range managedresource.Policies() {
+		for _, s := range managedresource.UpdateStrategies() {
+			for _, found := range []state{missing, ours, others, nobodys, adopted} {
+				name := strings.ToLower(fmt.Sprintf("%s-%s-%s", p, s, found))
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					w := w.in(t)
+					w.prepare(name, found)
+					m := manifest(w.configMap(name, fields{"a": "manifest", "c": "manifest"}), policy(p), strategy(s), force)
+					m.AnnotateBeforeCreate = map[string]string{"created-by": "us"}
+					w.checkAgainst(m, name, found, expected(p, s, found))
+				})
+			}
+		}
+	}
+}
+
+// prepare creates an object as the state says.
+func (w *world) prepare(name string, found state) {
+	w.Helper()
+	labels := fields{}
+	switch found {
+	case missing:
+		return
+	case nobodys:
+	case ours:
+		for key, value := range w.by.Labels() {
+			labels[key] = value
+		}
+	case others:
+		labels[owner.Label] = "elsewhere.item"
+		labels[upstreamLabel] = "item"
+	case adopted:
+		labels[upstreamLabel] = "item"
+	}
+	o := w.configMap(name, fields{"a": "live", "b": "live"})
+	o["metadata"].(fields)["labels"] = labels
+	w.create(configMaps, o)
+}
+
+func (w *world) checkAgainst(m apply.Manifest, name string, found state, want expectation) {
+	w.Helper()
+	changes := w.diff(m)
+	w.mustBeDry()
+	result := w.mustRun(m)
+	w.mustRequest(want.requests...)
+
+	if skipped := len(result.Skipped) == 1 && result.Skipped[0].Why != ""; skipped != want.skipped || skipped == (len(result.Applied) == 1) {
+		w.Errorf("expected it to be skipped: %t, but found %+v", want.skipped, result)
+	}
+	if taken := len(result.TakenOver) == 1 && result.TakenOver[0].From == "elsewhere.item"; taken != want.takenOver {
+		w.Errorf("expected it to be taken over: %t, but found %+v", want.takenOver, result.TakenOver)
+	}
+	if len(result.Drift) > 0 {
+		w.Errorf("expected no drift the first time, but found %+v", result.Drift)
+	}
+	if want.data == nil {
+		if len(changes) > 0 {
+			w.Errorf("expected no change, but found %+v", changes)
+		}
+		return
+	}
+	live := w.get(configMaps, name)
+	if diff := cmp.Diff(want.data, dataOf(live)); diff != "" {
+		w.Errorf("data: -want +got:\n%s", diff)
+	}
+	if got := live.GetAnnotations()["created-by"] == "us"; got != want.annotated {
+		w.Errorf("expected the annotation of the creation: %t, but found %t", want.annotated, got)
+	}
+	w.checkForeseen(changes, found, live, want)
+	w.checkAtRest(m, name)
+}
+
+// TestBecomingManaged: what immutable has left alone is written when the policy changes, although the manifest does not.
+func TestBecomingManaged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustRun(manifest(w.configMap("a", fields{"a": "1"}), policy(managedresource.PolicyImmutable)))
+	m := manifest(w.configMap("a", fields{"a": "2"}), policy(managedresource.PolicyImmutable))
+	w.mustRun(m)
+	w.mustRun(m)
+	if data := dataOf(w.get(configMaps, "a")); data["a"] != "1" {
+		t.Errorf("expected it to be left alone, but found %v", data)
+	}
+	result := w.mustRun(manifest(w.configMap("a", fields{"a": "2"})))
+	if data := dataOf(w.get(configMaps, "a")); data["a"] != "2" || len(result.Drift) > 0 {
+		t.Errorf("expected it to be written without being drift, but found %v and %+v", data, result.Drift)
+	}
+}
+
+// TestOthersKeepWhatTheyAdd: whatever the strategy, finalizers and owners of others stay.
+func TestOthersKeepWhatTheyAdd(t *testing.T) {
+	t.Parallel()
+	for _, s := range managedresource.UpdateStrategies() {
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			build := func(value string) fields {
+				o := w.configMap("a", fields{"a": value})
+				o["metadata"].(fields)["finalizers"] = []any{"example.org/ours"}
+				return o
+			}
+			w.mustRun(manifest(build("1"), strategy(s)))
+			w.patch(configMaps, "a", `{"metadata":{"finalizers":["example.org/ours","example.org/theirs"],"ownerReferences":[
+				{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"00000000-0000-0000-0000-000000000001"}]}}`)
+			w.mustRun(manifest(build("2"), strategy(s)))
+			live := w.get(configMaps, "a")
+			if !slices.Contains(live.GetFinalizers(), "example.org/theirs") || len(live.GetOwnerReferences()) != 1 {
+				t.Errorf("expected them to stay, but found %v and %v", live.GetFinalizers(), live.GetOwnerReferences())
+			}
+			w.patch(configMaps, "a", `{"metadata":{"finalizers":null}}`)
+		})
+	}
+}
+
+// checkForeseen compares what was foreseen with what has come of it.
+func (w *world) checkForeseen(changes []sdk.Change, found state, live *unstructured.Unstructured, want expectation) {
+	w.Helper()
+	changed := len(want.requests) > 2 || found == missing
+	if !changed {
+		if len(changes) > 0 {
+			w.Errorf("expected no change, but found %+v", changes)
+		}
+		return
+	}
+	action := sdk.ActionUpdate
+	if found == missing {
+		action = sdk.ActionCreate
+	}
+	if len(changes) != 1 || changes[0].Action != action || (changes[0].Before == nil) != (found == missing) {
+		w.Fatalf("expected one change with the action %s, but found %+v", action, changes)
+	}
+	if note := strings.Contains(changes[0].Note, "elsewhere.item"); note != want.takenOver {
+		w.Errorf("expected a note about the other item: %t, but found %q", want.takenOver, changes[0].Note)
+	}
+	after := live.DeepCopy()
+	for _, name := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
+		unstructured.RemoveNestedField(after.Object, "metadata", name)
+	}
+	if diff := cmp.Diff(after.Object, mustJSON(w.T, changes[0].After)); diff != "" {
+		w.Errorf("-happened +foreseen:\n%s", diff)
+	}
+}
+
+// checkAtRest runs the same job again: with what is known, without the memo, and with nothing on the ledger. Nothing is written.
+func (w *world) checkAtRest(m apply.Manifest, name string) {
+	w.Helper()
+	before := w.get(configMaps, name).GetResourceVersion()
+	w.mustRun(m)
+	if got := w.requests.take(); len(got) > 0 && !slices.Equal(got, []string{"GET"}) {
+		w.Errorf("expected to find nothing to do by looking, but found the requests %v", got)
+	}
+	for key, e := range w.ledger {
+		e.Applied = ""
+		w.ledger[key] = e
+	}
+	w.mustRun(m)
+	if got := w.requests.take(); slices.Contains(got, "dry PUT") {
+		w.Errorf("whether a ConfigMap is what would be sent needs no request, but found %v", got)
+	}
+	w.beItem(w.by.Name)
+	w.mustRun(m)
+	w.mustBeDry("POST")
+	if changes := w.diff(m); len(changes) > 0 {
+		w.Errorf("expected nothing to change, but found %+v", changes)
+	}
+	if after := w.get(configMaps, name).GetResourceVersion(); after != before {
+		w.Errorf("the object was written: %s became %s", before, after)
+	}
+}

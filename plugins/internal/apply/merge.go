@@ -1,0 +1,141 @@
+package apply
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// The functions of this file work on decoded JSON. Their results share nothing with their arguments. Lists are values: they are taken or
+// left as a whole.
+
+// fill returns base with what it lacks taken from more. An empty value in base counts as lacking.
+func fill(base, more map[string]any) map[string]any {
+	return combine(base, more, func(current, _ any) bool { return empty(current) })
+}
+
+// overlay returns base with the values of more in the place of its own, except for empty ones.
+func overlay(base, more map[string]any) map[string]any {
+	return combine(base, more, func(_, wanted any) bool { return !empty(wanted) })
+}
+
+// empty tells whether a value says nothing. Zero and false do say something: replicas may be none, and a feature switched off.
+func empty(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	default:
+		return false
+	}
+}
+
+// combine returns base with the fields of more that it does not have, and with those that replace tells of. Nulls of more stand for fields
+// that it does not have.
+func combine(base, more map[string]any, replace func(current, wanted any) bool) map[string]any {
+	out := runtime.DeepCopyJSON(base)
+	for key, wanted := range more {
+		if wanted == nil {
+			continue
+		}
+		current := out[key]
+		currentMap, isMap := current.(map[string]any)
+		wantedMap, wantsMap := wanted.(map[string]any)
+		switch {
+		case current == nil:
+			out[key] = runtime.DeepCopyJSONValue(wanted)
+		case isMap && wantsMap:
+			out[key] = combine(currentMap, wantedMap, replace)
+		case replace(current, wanted):
+			out[key] = runtime.DeepCopyJSONValue(wanted)
+		}
+	}
+	return out
+}
+
+// mergePatch returns the JSON merge patch (RFC 7386) that turns from into to; it is empty if there is nothing to change. Nulls of to stand
+// for fields that it does not have.
+func mergePatch(from, to map[string]any) map[string]any {
+	patch := map[string]any{}
+	for key := range from {
+		if to[key] == nil {
+			patch[key] = nil
+		}
+	}
+	for key, wanted := range to {
+		current := from[key]
+		if wanted == nil || reflect.DeepEqual(current, wanted) {
+			continue
+		}
+		currentMap, isMap := current.(map[string]any)
+		wantedMap, wantsMap := wanted.(map[string]any)
+		if !isMap || !wantsMap {
+			patch[key] = runtime.DeepCopyJSONValue(wanted)
+			continue
+		}
+		if inner := mergePatch(currentMap, wantedMap); len(inner) > 0 {
+			patch[key] = inner
+		}
+	}
+	return patch
+}
+
+// patched returns base after a JSON merge patch.
+func patched(base, patch map[string]any) map[string]any {
+	out := runtime.DeepCopyJSON(base)
+	if out == nil {
+		out = map[string]any{}
+	}
+	for key, wanted := range patch {
+		wantedMap, wantsMap := wanted.(map[string]any)
+		switch {
+		case wanted == nil:
+			delete(out, key)
+		case wantsMap:
+			currentMap, _ := out[key].(map[string]any)
+			out[key] = patched(currentMap, wantedMap)
+		default:
+			out[key] = runtime.DeepCopyJSONValue(wanted)
+		}
+	}
+	return out
+}
+
+// changes tells whether a JSON merge patch would change base. A map that would be there for nothing but what the patch removes is no change.
+func changes(base, patch map[string]any) bool {
+	for key, wanted := range patch {
+		current, exists := base[key]
+		currentMap, isMap := current.(map[string]any)
+		wantedMap, wantsMap := wanted.(map[string]any)
+		switch {
+		case wanted == nil:
+			if exists {
+				return true
+			}
+		case wantsMap && (isMap || !exists && len(wantedMap) > 0):
+			if changes(currentMap, wantedMap) {
+				return true
+			}
+		case !reflect.DeepEqual(current, wanted):
+			return true
+		}
+	}
+	return false
+}
+
+// withoutEmptied removes the empty maps that a JSON merge patch has been made to from fields, and returns them.
+func withoutEmptied(fields, patch map[string]any) map[string]any {
+	for key, wanted := range patch {
+		inner, isMap := fields[key].(map[string]any)
+		wantedMap, wantsMap := wanted.(map[string]any)
+		if isMap && wantsMap && len(withoutEmptied(inner, wantedMap)) == 0 && len(wantedMap) > 0 {
+			delete(fields, key)
+		}
+	}
+	return fields
+}

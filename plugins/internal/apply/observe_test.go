@@ -1,0 +1,375 @@
+package apply_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// byOthers are the labels of the objects that somebody else writes.
+var byOthers = labels.Set{"app.kubernetes.io/managed-by": "Somebody"}
+
+// planOfOthers returns the plan of objects that somebody else writes, some of them without a namespace.
+func (w *world) planOfOthers(all ...fields) *apply.Plan {
+	w.Helper()
+	var manifests []apply.Manifest
+	for _, o := range all {
+		m := manifest(copyOf(o))
+		m.DefaultNamespace = w.namespace
+		manifests = append(manifests, m)
+	}
+	plan, err := apply.NewPlan(w.Context(), w.client, manifests, owner.Owner{}, time.Now())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return plan
+}
+
+// write creates an object as somebody else does, with a label of his own.
+func (w *world) write(resource schema.GroupVersionResource, o fields) {
+	w.Helper()
+	labelled := unstructured.Unstructured{Object: copyOf(o)}
+	labelled.SetLabels(byOthers)
+	w.create(resource, labelled.Object)
+}
+
+// observe does what a deployer does with Observe in one call, and returns what has drifted.
+func (w *world) observe(all ...fields) []string {
+	w.Helper()
+	observed, err := apply.Observe(w.Context(), w.client, w.planOfOthers(all...), w.recorded, byOthers)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.noteObserved(observed)
+	return drifts(observed)
+}
+
+func (w *world) recorded(key object.Key) (e managedresource.ManagedResourceStatus, ok bool) {
+	e, ok = w.ledger[key]
+	return e, ok
+}
+
+func (w *world) noteObserved(observed []apply.Observed) {
+	for _, o := range observed {
+		e := w.ledger[o.Key]
+		e.Applied = o.Memo
+		if o.Live != nil {
+			e.Resource.UID = o.Live.GetUID()
+		}
+		w.ledger[o.Key] = e
+	}
+}
+
+func drifts(observed []apply.Observed) []string {
+	var all []string
+	for _, o := range observed {
+		switch {
+		case o.Drift == nil:
+		case o.Drift.Missing:
+			all = append(all, o.Drift.Key.Kind+" "+o.Drift.Key.Name+" is missing")
+		default:
+			all = append(all, o.Drift.Key.Kind+" "+o.Drift.Key.Name+": "+strings.Join(o.Drift.Fields, ", "))
+		}
+	}
+	return all
+}
+
+func forbidden(r *http.Request) *http.Response {
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)),
+	}
+}
+
+// refuse has all requests with a method answered as if they were not permitted.
+func (w *world) refuse(method string) {
+	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+		if r.Method == method {
+			return forbidden(r), nil
+		}
+		return nil, nil
+	}, nil)
+}
+
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason   string
+		before   func(*world)
+		want     []string
+		requests []string
+	}{
+		"unchanged": {reason: "there is nothing to say", requests: []string{"GET", "GET"}},
+		"changed": {
+			reason: "a field of the manifest has another value", want: []string{"ConfigMap a: data.key"}, requests: []string{"GET", "GET", "dry PATCH"},
+			before: func(w *world) { w.patch(configMaps, "a", `{"data":{"key":"other","theirs":"x"}}`) },
+		},
+		"removed": {
+			reason: "a field of the manifest is gone, and the map with it", want: []string{"ConfigMap a: data"}, requests: []string{"GET", "GET", "dry PATCH"},
+			before: func(w *world) { w.patch(configMaps, "a", `{"data":{"key":null}}`) },
+		},
+		"more": {
+			reason: "what the manifest does not name belongs to others", requests: []string{"GET", "GET"},
+			before: func(w *world) { w.patch(configMaps, "a", `{"data":{"theirs":"x"},"metadata":{"labels":{"a":"b"}}}`) },
+		},
+		"deleted": {
+			reason: "it has to be created again", want: []string{"ConfigMap a is missing"}, requests: []string{"GET", "GET"},
+			before: func(w *world) { w.delete(configMaps, "a") },
+		},
+		"created anew": {
+			reason: "it is as it was, whoever has made it", requests: []string{"GET", "GET"},
+			before: func(w *world) {
+				w.delete(configMaps, "a")
+				w.write(configMaps, w.configMap("a", fields{"key": "value"}))
+			},
+		},
+		"replicas": {
+			reason: "the spelling of other fields does not count", want: []string{"Deployment b: spec.replicas"}, requests: []string{"GET", "GET", "dry PATCH"},
+			before: func(w *world) { w.patch(deployments, "b", `{"spec":{"replicas":7}}`) },
+		},
+		"read only": {
+			reason: "these credentials may not change it, not even in a dry run: what is spelt differently is named as well", requests: []string{"GET", "GET", "dry PATCH"},
+			want: []string{"Deployment b: spec.replicas, spec.template.spec.containers[0].resources.requests.cpu, spec.template.spec.containers[0].resources.requests.memory"},
+			before: func(w *world) {
+				w.patch(deployments, "b", `{"spec":{"replicas":7}}`)
+				w.refuse(http.MethodPatch)
+			},
+		},
+		"another container": {
+			reason: "a write would leave it where it is", requests: []string{"GET", "GET", "dry PATCH"},
+			before: func(w *world) {
+				w.patch(deployments, "b", `{"spec":{"template":{"spec":{"containers":[
+					{"name":"main","image":"image:1","resources":{"requests":{"cpu":"1","memory":"1Gi"}}},{"name":"sidecar","image":"theirs"}]}}}}`)
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			all := []fields{w.configMap("a", fields{"key": "value"}), w.deployment("b", 1)}
+			w.write(configMaps, all[0])
+			w.write(deployments, all[1])
+			if found := w.observe(all...); found != nil {
+				t.Fatalf("expected no drift in what nobody has seen before, but found %v", found)
+			}
+			if c.before != nil {
+				c.before(w)
+			}
+			for range 2 { // drift is there until it is repaired
+				w.requests.take()
+				if diff := cmp.Diff(c.want, w.observe(all...)); diff != "" {
+					t.Errorf("%s: -want +got:\n%s", c.reason, diff)
+				}
+				w.mustRequest(c.requests...)
+				if c.want == nil {
+					c.requests = []string{"GET", "GET"} // its memo is as it is now
+				}
+			}
+		})
+	}
+}
+
+// TestObserveAnotherManifest: a memo tells nothing about another manifest than that it was made from.
+func TestObserveAnotherManifest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write(configMaps, w.configMap("a", fields{"key": "value"}))
+	w.observe(w.configMap("a", fields{"key": "value"}))
+	if found := w.observe(w.configMap("a", fields{"key": "other"})); found != nil {
+		t.Errorf("expected no drift, but found %v", found)
+	}
+	if found := w.observe(w.configMap("a", fields{"key": "value"})); found != nil {
+		t.Errorf("expected no drift, but found %v", found)
+	}
+	w.delete(configMaps, "a")
+	if found := w.observe(w.configMap("a", fields{"key": "other"})); found != nil {
+		t.Errorf("expected no drift of what was never seen so, but found %v", found)
+	}
+	if found := w.observe(w.configMap("b", nil)); found != nil {
+		t.Errorf("expected no drift of what was never seen, but found %v", found)
+	}
+}
+
+func TestObserveMany(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var all []fields
+	for i := range 4 {
+		all = append(all, w.configMap(fmt.Sprintf("a-%d", i), fields{"key": "value"}))
+		w.write(configMaps, all[i])
+	}
+	w.observe(all...)
+	w.mustRequest("GET")
+
+	w.patch(configMaps, "a-0", `{"metadata":{"labels":null}}`)
+	w.patch(configMaps, "a-1", `{"data":{"key":"other"}}`)
+	w.delete(configMaps, "a-2")
+	want := []string{"ConfigMap a-1: data.key", "ConfigMap a-2 is missing"}
+	if diff := cmp.Diff(want, w.observe(all...)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := w.requests.take(); len(got) != 4 { // a list, those that are not in it, and a dry run
+		t.Errorf("expected 4 requests, but found %v", got)
+	}
+}
+
+// TestObserveAmongMany: who lists never sends more requests than who reads each.
+func TestObserveAmongMany(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	pages := 0
+	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+		if !strings.HasSuffix(r.URL.Path, "/configmaps") {
+			return nil, nil
+		}
+		pages++
+		return &http.Response{
+			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+			Body: io.NopCloser(strings.NewReader(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"continue":"more"},"items":[]}`)),
+		}, nil
+	}, nil)
+	var all []fields
+	for i := range 5 {
+		all = append(all, w.configMap(fmt.Sprintf("a-%d", i), nil))
+		w.write(configMaps, all[i])
+	}
+	w.observe(all...)
+	if pages != 5 || len(w.ledger) != 5 {
+		t.Errorf("expected 5 pages and 5 objects, but found %d and %d", pages, len(w.ledger))
+	}
+}
+
+// TestObserveFailure: an object that cannot be read does not keep the others from being read.
+func TestObserveFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	all := []fields{w.configMap("a", nil), w.configMap("b", nil)}
+	w.write(configMaps, all[0])
+	w.write(configMaps, all[1])
+	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/a") {
+			return forbidden(r), nil
+		}
+		return nil, nil
+	}, nil)
+	observed, err := apply.Observe(w.Context(), w.client, w.planOfOthers(all...), nothingRecorded, byOthers)
+	w.mustFail(err, "TargetError", false, "read ConfigMap "+w.namespace+"/a")
+	if len(observed) != 1 || observed[0].Key.Name != "b" || observed[0].Live == nil {
+		t.Errorf("expected the other object, but found %+v", observed)
+	}
+}
+
+// TestObserveLostTarget: that the target does not answer a dry run is no drift.
+func TestObserveLostTarget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.configMap("a", fields{"key": "value"})
+	w.write(configMaps, o)
+	w.observe(o)
+	w.patch(configMaps, "a", `{"data":{"key":"other"}}`)
+	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPatch {
+			return nil, errors.New("lost")
+		}
+		return nil, nil
+	}, nil)
+	observed, err := apply.Observe(w.Context(), w.client, w.planOfOthers(o), w.recorded, byOthers)
+	w.mustFail(err, "TargetUnreachable", false, "read ConfigMap "+w.namespace+"/a")
+	if len(observed) != 0 {
+		t.Errorf("expected nothing, but found %+v", observed)
+	}
+}
+
+// TestObserveCustomResource: the API server knows nothing of the lists in it, and the kind may go with its definition.
+func TestObserveCustomResource(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	definition, gadget := w.gadgets()
+	delete(gadget["metadata"].(fields), "namespace")
+	group := w.namespace + ".example.org"
+	resource := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "gadgets"}
+	if _, err := w.admin.Resource(definitions).Create(t.Context(), &unstructured.Unstructured{Object: definition}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the kind to be served", func() bool {
+		_, err := w.admin.Resource(resource).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
+		return err == nil
+	})
+	w.eventually("the resource to be created", func() bool { // the API server needs another moment
+		o := &unstructured.Unstructured{Object: copyOf(gadget)}
+		_, err := w.objects(resource).Create(t.Context(), o, metav1.CreateOptions{})
+		return err == nil
+	})
+	w.eventually("the kind to be discovered", func() bool {
+		w.client.Forget(t.Context())
+		observed, err := apply.Observe(t.Context(), w.client, w.planOfOthers(gadget), w.recorded, byOthers)
+		if err != nil || len(observed) != 1 {
+			t.Fatalf("expected one object, but found %v, %v", observed, err)
+		}
+		w.noteObserved(observed)
+		return observed[0].Live != nil && observed[0].Key.Namespace == w.namespace
+	})
+
+	w.patch(resource, "g", `{"spec":{"size":7}}`)
+	if diff := cmp.Diff([]string{"Gadget g: spec.size"}, w.observe(gadget)); diff != "" {
+		t.Errorf("after a change: -want +got:\n%s", diff)
+	}
+
+	name := definition["metadata"].(fields)["name"].(string)
+	if err := w.admin.Resource(definitions).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	missing := []string{"Gadget g is missing"}
+	// At first the client still believes that there is the kind.
+	w.eventually("the resource to go", func() bool { return cmp.Equal(missing, w.observe(gadget)) })
+	w.eventually("the kind to go", func() bool {
+		w.client.Forget(t.Context())
+		return len(w.planOfOthers(gadget).Items()) == 0
+	})
+	if diff := cmp.Diff(missing, w.observe(gadget)); diff != "" {
+		t.Errorf("after its kind was removed: -want +got:\n%s", diff)
+	}
+	w.beItem("another")
+	if found := w.observe(gadget); found != nil {
+		t.Errorf("expected no drift of what was never seen, but found %v", found)
+	}
+}
+
+// TestObserveForgetsKinds: a kind that is not served any more is looked up again by the next call.
+func TestObserveForgetsKinds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.configMap("a", nil)
+	plan := w.planOfOthers(o)
+	discoveries := 0
+	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"text/plain"}}, Request: r,
+			Body: io.NopCloser(strings.NewReader("404 page not found\n")),
+		}, nil
+	}, nil)
+	if _, err := apply.Observe(t.Context(), w.client, plan, nothingRecorded, byOthers); err != nil {
+		t.Fatal(err)
+	}
+	w.requests.intercept(nil, nil)
+	w.requests.onDiscovery(func() { discoveries++ })
+	w.planOfOthers(o)
+	if discoveries == 0 {
+		t.Error("the client still believes what it knew of kinds")
+	}
+}

@@ -1,0 +1,62 @@
+package apply
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+)
+
+func TestNewItem(t *testing.T) {
+	t.Parallel()
+	by := owner.Owner{Namespace: "ns", Name: "x", UpstreamLabel: "item"}
+	named := func(namespace string) *unstructured.Unstructured {
+		return of("v1", "A", fields{"metadata": fields{"name": "a", "namespace": namespace}})
+	}
+	for name, c := range map[string]struct {
+		reason     string
+		namespace  string
+		namespaced bool
+		want       string
+	}{
+		"given":          {reason: "a namespace counts", namespace: "shop", namespaced: true, want: "A shop/a"},
+		"none":           {reason: "the default is kubectl's", namespaced: true, want: "A default/a"},
+		"cluster-scoped": {reason: "a namespace is dropped where none belongs, as the API server does", namespace: "shop", want: "A a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := Manifest{Manifest: object.Manifest{Object: named(c.namespace)}}
+			item := newItem(m, targetclient.Mapping{Namespaced: c.namespaced}, false, by)
+			if got := item.Key.String(); got != c.want {
+				t.Errorf("%s: expected %q, but found %q", c.reason, c.want, got)
+			}
+			if diff := cmp.Diff(by.Labels(), item.Desired.GetLabels()); diff != "" {
+				t.Errorf("labels: -want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAddDefined(t *testing.T) {
+	t.Parallel()
+	defined := map[schema.GroupVersionKind]targetclient.Mapping{}
+	addDefined(defined, of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{"spec": fields{
+		"group": "example.org", "scope": "Namespaced", "names": fields{"kind": "Widget", "plural": "widgets"},
+		"versions": []any{fields{"name": "v1", "served": true}, fields{"name": "v0", "served": false}, "nonsense"},
+	}}))
+	addDefined(defined, of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{"spec": "nonsense"}))
+	addDefined(defined, of("v1", "ConfigMap", nil))
+	want := map[schema.GroupVersionKind]targetclient.Mapping{
+		{Group: "example.org", Version: "v1", Kind: "Widget"}: {
+			Resource: schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "widgets"}, Namespaced: true,
+		},
+	}
+	if diff := cmp.Diff(want, defined); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

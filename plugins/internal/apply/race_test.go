@@ -1,0 +1,210 @@
+package apply_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// TestOthersInBetween lets somebody change or delete the object right before it is written.
+func TestOthersInBetween(t *testing.T) {
+	t.Parallel()
+	for _, s := range managedresource.UpdateStrategies() {
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for name, meddle := range map[string]func(){
+				"changed": func() { w.patch(configMaps, "changed", `{"data":{"c":null}}`) },
+				"deleted": func() { w.delete(configMaps, "deleted") },
+				"replaced": func() {
+					w.delete(configMaps, "replaced")
+					w.create(configMaps, w.configMap("replaced", fields{"a": "theirs"}))
+				},
+			} {
+				m := manifest(w.configMap(name, fields{"a": "1", "c": "1"}), strategy(s), force)
+				w.mustRun(m)
+				w.patch(configMaps, name, `{"data":{"c":null}}`)
+				once := true
+				w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+					if isWrite(r) && once {
+						once = false
+						meddle()
+					}
+					return nil, nil
+				}, nil)
+				w.mustRun(m)
+				w.requests.intercept(nil, nil)
+				want := fields{"a": "1", "c": "1"}
+				if name == "replaced" && s == managedresource.UpdateStrategyMerge {
+					want["a"] = "theirs"
+				}
+				if diff := cmp.Diff(want, dataOf(w.get(configMaps, name))); diff != "" {
+					t.Errorf("%s: -want +got:\n%s", name, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestOthersForEver: somebody who changes the object before each write wins, and the job says so and may try again.
+func TestOthersForEver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustRun(manifest(w.configMap("a", fields{"a": "1"})))
+	n := 0
+	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+		if isWrite(r) {
+			n++
+			w.patch(configMaps, "a", fmt.Sprintf(`{"data":{"theirs":"%d"}}`, n))
+		}
+		return nil, nil
+	}, nil)
+	_, err := w.run(manifest(w.configMap("a", fields{"a": "2"})))
+	w.mustFail(err, targeterror.ReasonTarget, false, "ConfigMap "+w.namespace+"/a", "others keep changing it at the same time")
+}
+
+// TestOthersCreateFirst: an object that appears when nobody expects it is treated as any that exists.
+func TestOthersCreateFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	once := true
+	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+		if isWrite(r) && once {
+			once = false
+			w.prepare("a", others)
+		}
+		return nil, nil
+	}, nil)
+	result := w.mustRun(manifest(w.configMap("a", nil), policy(managedresource.PolicyFallback)))
+	if len(result.Skipped) != 1 || !strings.Contains(result.Skipped[0].Why, "elsewhere.item") {
+		t.Errorf("expected it to be left to the other item, but found %+v", result)
+	}
+}
+
+// TestOthersReplace: an object that has taken the place of ours right before the write is not ours.
+func TestOthersReplace(t *testing.T) {
+	t.Parallel()
+	for _, s := range managedresource.UpdateStrategies() {
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			build := func(data fields) apply.Manifest {
+				return manifest(w.configMap("a", data), strategy(s), force, policy(managedresource.PolicyFallback))
+			}
+			w.mustRun(build(fields{"a": "1"}))
+			once := true
+			w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+				if isWrite(r) && once {
+					once = false
+					w.delete(configMaps, "a")
+					w.prepare("a", others)
+				}
+				return nil, nil
+			}, nil)
+			result := w.mustRun(build(fields{"a": "1", "b": "1"}))
+			if len(result.Skipped) != 1 || dataOf(w.get(configMaps, "a"))["a"] != "live" {
+				t.Errorf("expected it to be left to the other item, but found %+v and %v", result, w.get(configMaps, "a").Object)
+			}
+		})
+	}
+}
+
+// TestTwoItems: the same object in two items goes back and forth, and each says from whom it has it.
+func TestTwoItems(t *testing.T) {
+	t.Parallel()
+	for _, s := range managedresource.UpdateStrategies() {
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.mustRun(manifest(w.configMap("a", fields{"a": "1"}), strategy(s)))
+			first, ledger := w.by, w.ledger
+			w.beItem("second")
+			result := w.mustRun(manifest(w.configMap("a", fields{"a": "1"}), strategy(s)))
+			if len(result.TakenOver) != 1 || result.TakenOver[0].From != w.namespace+".item" || result.TakenOver[0].Key.Name != "a" {
+				t.Errorf("expected it to be taken over, but found %+v", result.TakenOver)
+			}
+			w.by, w.ledger = first, ledger
+			result = w.mustRun(manifest(w.configMap("a", fields{"a": "1"}), strategy(s)))
+			if len(result.TakenOver) != 1 || result.TakenOver[0].From != w.namespace+".second" {
+				t.Errorf("expected it to be taken back, but found %+v", result.TakenOver)
+			}
+			if len(result.Drift) != 1 || !strings.Contains(fmt.Sprint(result.Drift[0].Fields), "pergola.dev/deployitem") {
+				t.Errorf("expected the label to be repaired, but found %+v", result.Drift)
+			}
+		})
+	}
+}
+
+func isWrite(r *http.Request) bool {
+	return r.Method != http.MethodGet && r.URL.Query().Get("dryRun") == ""
+}
+
+// TestChangedBeforePatches: a patch does not hide what others have changed right before it.
+func TestChangedBeforePatches(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string]apply.Manifest{
+		"strategy":         {Strategy: managedresource.UpdateStrategyPatch},
+		"after deployment": {PatchAfterDeployment: fields{"metadata": fields{"annotations": fields{"n": "1"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			build := func(value string) apply.Manifest {
+				m := m
+				m.Object = &unstructured.Unstructured{Object: w.configMap("a", fields{"a": "1", "b": value})}
+				return m
+			}
+			w.mustRun(build("1"))
+			w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodPatch {
+					w.patch(configMaps, "a", `{"data":{"a":"theirs"}}`)
+				}
+				return nil, nil
+			}, nil)
+			w.mustRun(build("2"))
+			w.requests.intercept(nil, nil)
+			if dataOf(w.get(configMaps, "a"))["a"] != "theirs" {
+				t.Fatal("expected the change of others to come in between")
+			}
+			w.mustRun(build("2"))
+			if diff := cmp.Diff(fields{"a": "1", "b": "2"}, dataOf(w.get(configMaps, "a"))); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestOthersInBetweenDiff: a difference is that to the object as it is, not a failure.
+func TestOthersInBetweenDiff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustRun(manifest(w.configMap("exists", fields{"a": "1"})))
+	once := map[string]bool{}
+	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet || once[r.Method] {
+			return nil, nil
+		}
+		once[r.Method] = true
+		if r.Method == http.MethodPost {
+			w.create(configMaps, w.configMap("appears", nil))
+		} else {
+			w.patch(configMaps, "exists", `{"data":{"theirs":"1"}}`)
+		}
+		return nil, nil
+	}, nil)
+	for _, name := range []string{"exists", "appears"} {
+		changes := w.diff(manifest(w.configMap(name, fields{"a": "2"})))
+		if len(changes) != 1 || changes[0].Action != sdk.ActionUpdate || (name == "exists" && !strings.Contains(string(changes[0].Before), "theirs")) {
+			t.Errorf("expected an update of the object as it is, but found %+v", changes)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package apply_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+var deleteNow = metav1.DeleteOptions{}
+
+// selecting returns a Deployment whose selector, which is immutable, has a value.
+func (w *world) selecting(name, value string) fields {
+	o := w.deployment(name, 1)
+	o["spec"].(fields)["selector"] = fields{"matchLabels": fields{"app": value}}
+	o["spec"].(fields)["template"].(fields)["metadata"] = fields{"labels": fields{"app": value}}
+	return o
+}
+
+func TestImmutableFields(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, s := range managedresource.UpdateStrategies() {
+		if s == managedresource.UpdateStrategyMerge {
+			continue // it never changes a value
+		}
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := w.in(t)
+			name := "web-" + lower(s)
+			w.mustRun(manifest(w.selecting(name, "old"), strategy(s)))
+			before := w.get(deployments, name)
+
+			changed := manifest(w.selecting(name, "new"), strategy(s))
+			_, err := w.run(changed)
+			w.mustFail(err, apply.ReasonImmutableField, true, "manifests[0].manifest: apply Deployment "+w.namespace+"/"+name,
+				"spec.selector", "field is immutable", "recreate: true at manifests[0]", "another name")
+			if changes := w.diff(changed); len(changes) != 1 || changes[0].Action != sdk.ActionFail || changes[0].Before == nil {
+				t.Errorf("expected a failure to be foreseen, but found %+v", changes)
+			}
+
+			recreate(&changed)
+			policy(managedresource.PolicyKeep)(&changed)
+			_, err = w.run(changed)
+			w.mustFail(err, apply.ReasonImmutableField, true, "recreate has no effect with the policy keep")
+			policy(managedresource.PolicyManage)(&changed)
+
+			changes := w.diff(changed)
+			if len(changes) != 1 || changes[0].Action != sdk.ActionRecreate || changes[0].Before == nil || changes[0].After == nil {
+				t.Errorf("expected it to be foreseen, but found %+v", changes)
+			}
+			if w.get(deployments, name).GetUID() != before.GetUID() {
+				t.Fatal("a difference has deleted the object")
+			}
+			if result := w.mustRun(changed); len(result.Drift) > 0 {
+				t.Errorf("a change of the manifest is no drift, but found %+v", result.Drift)
+			}
+			after := w.get(deployments, name)
+			selector, _, _ := nestedMap(after, "spec", "selector", "matchLabels")
+			if after.GetUID() == before.GetUID() || selector["app"] != "new" {
+				t.Errorf("expected a new object with the new selector, but found %v", after.Object)
+			}
+		})
+	}
+}
+
+// TestInvalidIsNotImmutable: an object that would not be accepted as a new one either is not deleted for it.
+func TestInvalidIsNotImmutable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustRun(manifest(w.deployment("web", 1)))
+	uid := w.get(deployments, "web").GetUID()
+	_, err := w.run(manifest(w.deployment("web", -1), recreate))
+	w.mustFail(err, targeterror.ReasonRejected, true, "spec.replicas")
+	if w.get(deployments, "web").GetUID() != uid {
+		t.Error("the object was replaced")
+	}
+}
+
+// TestRecreateWaits: an object with a finalizer is created anew when it is gone, not before.
+func TestRecreateWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustRun(manifest(w.selecting("web", "old")))
+	w.patch(deployments, "web", `{"metadata":{"finalizers":["example.org/slow"]}}`)
+	changed := manifest(w.selecting("web", "new"), recreate)
+	for range 2 {
+		result, err := w.run(changed)
+		if err != nil || len(result.Waiting) != 1 || !strings.Contains(result.Waiting[0], "Deployment "+w.namespace+"/web") {
+			t.Fatalf("expected to wait for it, but found %v and the error %v", result.Waiting, err)
+		}
+	}
+	if changes := w.diff(changed); len(changes) != 1 || changes[0].Action != sdk.ActionRecreate || !strings.Contains(changes[0].Note, "being deleted") {
+		t.Errorf("expected it to be foreseen, but found %+v", changes)
+	}
+	w.patch(deployments, "web", `{"metadata":{"finalizers":null}}`)
+	w.mustRun(changed)
+	selector, _, _ := nestedMap(w.get(deployments, "web"), "spec", "selector", "matchLabels")
+	if selector["app"] != "new" {
+		t.Errorf("expected the new object, but found the selector %v", selector)
+	}
+}
+
+// TestRecreateDeletesOnlyWhatItHasSeen: an object that changes between the refusal and the deletion is looked at again.
+func TestRecreateDeletesOnlyWhatItHasSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustRun(manifest(w.selecting("web", "old")))
+	conflicts := 0
+	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodDelete && conflicts == 0 {
+			conflicts++
+			w.patch(deployments, "web", `{"metadata":{"annotations":{"seen":"no"}}}`)
+		}
+		return nil, nil
+	}, nil)
+	w.requests.take()
+	w.mustRun(manifest(w.selecting("web", "new"), recreate))
+	w.mustRequest("GET", "PUT", "dry POST", "DELETE", "GET", "PUT", "dry POST", "DELETE", "GET", "POST")
+}
+
+// TestCutOffAnywhere lets the answers to each request in turn get lost, so that nobody knows what was done, and tries again. The end is the
+// same as without.
+func TestCutOffAnywhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, s := range managedresource.UpdateStrategies() {
+		for name, m := range map[string]struct{ first, second fields }{
+			"create":   {second: w.deployment("create-"+lower(s), 2)},
+			"change":   {first: w.deployment("change-"+lower(s), 1), second: w.deployment("change-"+lower(s), 2)},
+			"recreate": {first: w.selecting("recreate-"+lower(s), "old"), second: w.selecting("recreate-"+lower(s), "new")},
+		} {
+			t.Run(name+"-"+lower(s), func(t *testing.T) {
+				t.Parallel()
+				for n := range 10 {
+					w := newWorld(t)
+					if !w.cutOff(n, s, moved(m.first, w.namespace), moved(m.second, w.namespace)) {
+						return
+					}
+				}
+				t.Error("expected fewer requests")
+			})
+		}
+	}
+}
+
+// moved returns a copy of an object in another namespace; nil for nil.
+func moved(o fields, namespace string) fields {
+	if o == nil {
+		return nil
+	}
+	out := copyOf(o)
+	out["metadata"].(fields)["namespace"] = namespace
+	return out
+}
+
+// cutOff loses the answer to the n-th request of the second manifest. It tells whether there was one.
+func (w *world) cutOff(n int, s managedresource.UpdateStrategy, first, second fields) bool {
+	w.Helper()
+	if first != nil {
+		w.mustRun(manifest(copyOf(first), strategy(s)))
+	}
+	lost := false
+	w.requests.intercept(nil, func(*http.Request) error {
+		n--
+		if n == -1 {
+			lost = true
+			return errors.New("cut off")
+		}
+		return nil
+	})
+	m := manifest(second, strategy(s), recreate, force)
+	// Not every answer is missed: one to a dry run only makes sure.
+	if _, err := w.run(m); err != nil && !lost {
+		w.Fatalf("nothing was lost, but found the error %v", err)
+	}
+	w.requests.intercept(nil, nil)
+	w.mustRun(m)
+	w.mustRun(m) // makes sure of a patch
+	w.requests.take()
+	w.mustRun(m)
+	w.mustRequest("GET")
+	if changes := w.diff(m); len(changes) > 0 {
+		w.Errorf("expected the end to be reached, but found %s to become %s", changes[0].Before, changes[0].After)
+	}
+	return lost
+}
+
+// TestRecreateJob: the API server would keep the pods of a Job, and the Job until somebody has made them orphans, if it were not told
+// otherwise.
+func TestRecreateJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	build := func(image string) apply.Manifest {
+		return manifest(fields{
+			"apiVersion": "batch/v1", "kind": "Job", "metadata": fields{"name": "once", "namespace": w.namespace},
+			"spec": fields{"template": fields{"spec": fields{
+				"restartPolicy": "Never", "containers": []any{fields{"name": "main", "image": image}},
+			}}},
+		}, recreate)
+	}
+	w.mustRun(build("image:1"))
+	uid := w.get(jobs, "once").GetUID()
+	w.mustRun(build("image:2"))
+	if w.get(jobs, "once").GetUID() == uid {
+		t.Error("expected a new Job")
+	}
+}

@@ -1,0 +1,148 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// Reasons that are given to errors of writes, beside those of package targeterror.
+const (
+	// ReasonImmutableField: the object cannot be changed as the manifest says, but could be created so.
+	ReasonImmutableField = "ImmutableField"
+	// ReasonFieldConflict: other field managers have applied fields with other values.
+	ReasonFieldConflict = "FieldConflict"
+	// ReasonNamesTaken: another CustomResourceDefinition has the names of this one.
+	ReasonNamesTaken = "NamesNotAccepted"
+	// ReasonNamespaceMissing: the namespace of the object does not exist.
+	ReasonNamespaceMissing = "NamespaceMissing"
+	// ReasonNamespaceTerminating: the namespace of the object is being deleted.
+	ReasonNamespaceTerminating = "NamespaceTerminating"
+)
+
+// mostConflicts bounds how many fields a message about conflicts names.
+const mostConflicts = 10
+
+// refusedCreation says what to do about the namespace, if that is why an object cannot be created. These errors have no code: somebody may
+// create the namespace while the job has time, and what was applied before waits for it.
+func refusedCreation(host string, i *Item, err error) error {
+	switch {
+	case isNamespaceMissing(err):
+		return &sdk.Error{Reason: ReasonNamespaceMissing, Err: fmt.Errorf(
+			"namespace %s does not exist on target cluster %s; create it, or add it to the manifests: %w", i.Key.Namespace, host, err)}
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return &sdk.Error{Reason: ReasonNamespaceTerminating, Err: fmt.Errorf(
+			"namespace %s of target cluster %s is being deleted; wait until it is gone, and create it again or add it to the manifests: %w",
+			i.Key.Namespace, host, err)}
+	default:
+		return refusedChange(i, err)
+	}
+}
+
+// refusedChange says what to do about conflicts with other field managers.
+func refusedChange(i *Item, err error) error {
+	if !isFieldConflict(err) {
+		return err
+	}
+	remedy := "leave them out of the manifest"
+	if i.Settings != nil {
+		remedy = fmt.Sprintf("leave them out of the manifest, or set force: true at %s to take them over", i.Settings)
+	}
+	return &sdk.Error{
+		Codes:  sdk.ConfigurationError(ReasonFieldConflict, "").Codes,
+		Reason: ReasonFieldConflict,
+		Err:    &conflictError{remedy: remedy, cause: err},
+	}
+}
+
+// conflictError names the fields and their managers as the API server does in the details of its error. Its message has the same again, and
+// is left out.
+type conflictError struct {
+	remedy string
+	cause  error
+}
+
+func (e *conflictError) Error() string {
+	var conflicts []string
+	for _, cause := range causes(e.cause) {
+		if cause.Type == metav1.CauseTypeFieldManagerConflict {
+			conflicts = append(conflicts, cause.Field+": "+cause.Message)
+		}
+	}
+	return fmt.Sprintf("others have applied fields with other values: %s; %s", object.Enumerate(conflicts, "; ", mostConflicts), e.remedy)
+}
+
+func (e *conflictError) Unwrap() error { return e.cause }
+
+func isFieldConflict(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
+}
+
+// isImmutable tells whether the API server, which has found a change invalid, would take the object as a new one: it looks at whether an
+// object exists already only when nothing is wrong with it.
+func isImmutable(ctx context.Context, w writer, i *Item) bool {
+	probe := *i
+	probe.Desired = withoutAllocations(i.Desired)
+	_, err := w.dry().createOnly(ctx, &probe)
+	return apierrors.IsAlreadyExists(err)
+}
+
+// withoutAllocations returns an object without the addresses and ports that it asks for. As long as the object exists they are its own, and a
+// new one would be refused over them.
+func withoutAllocations(o *unstructured.Unstructured) *unstructured.Unstructured {
+	if o.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Service"}) {
+		return o
+	}
+	out := o.DeepCopy()
+	spec := child(out.Object, "spec")
+	if spec["clusterIP"] != corev1.ClusterIPNone {
+		delete(spec, "clusterIP")
+		delete(spec, "clusterIPs")
+	}
+	delete(spec, "healthCheckNodePort")
+	for _, port := range objectsIn(spec["ports"]) {
+		delete(port, "nodePort")
+	}
+	return out
+}
+
+// mayRecreate tells whether the object may be deleted to be created anew. One with the policy keep is never deleted.
+func (i *Item) mayRecreate() bool { return i.Recreate && i.Policy != managedresource.PolicyKeep }
+
+// immutableField quotes the API server, which names the fields, and says what to do.
+func immutableField(i *Item, err error) error {
+	remedy := "give it another name"
+	switch {
+	case i.Recreate:
+		remedy += "; recreate has no effect with the policy " + string(i.Policy)
+	case i.Settings != nil:
+		remedy = fmt.Sprintf("set recreate: true at %s, and it is deleted and created anew; or %s", i.Settings, remedy)
+	}
+	return sdk.ConfigurationError(ReasonImmutableField,
+		"it cannot be changed as the manifest says, although a new one could be created so: %w; %s", err, remedy)
+}
+
+// isNamespaceMissing tells a missing namespace from a resource that is not served.
+func isNamespaceMissing(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil &&
+		status.Status().Details.Kind == "namespaces"
+}
+
+func causes(err error) []metav1.StatusCause {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	return status.Status().Details.Causes
+}

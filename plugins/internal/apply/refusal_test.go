@@ -1,0 +1,321 @@
+package apply_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+func TestNamespaces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, s := range []managedresource.UpdateStrategy{managedresource.UpdateStrategyUpdate, managedresource.UpdateStrategyApply} {
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := w.in(t)
+			w.namespace = "absent-" + w.namespace
+			_, err := w.run(manifest(w.configMap("a", nil), strategy(s)))
+			w.mustFail(err, apply.ReasonNamespaceMissing, false, "manifests[0].manifest: apply ConfigMap "+w.namespace+"/a",
+				"namespace "+w.namespace+" does not exist", "create it, or add it to the manifests")
+
+			// No controller of the test cluster ever finishes this deletion.
+			w.namespace = w.createNamespace().GetName()
+			w.delete(namespaces, w.namespace)
+			_, err = w.run(manifest(w.configMap("b", nil), strategy(s)))
+			w.mustFail(err, apply.ReasonNamespaceTerminating, false, "namespace "+w.namespace, "is being deleted", "wait until it is gone")
+			changes := w.diff(manifest(w.configMap("b", nil), strategy(s)))
+			if len(changes) != 1 || changes[0].Action != sdk.ActionFail || !strings.Contains(changes[0].Note, "is being deleted") {
+				t.Errorf("expected a failure to be foreseen, but found %+v", changes)
+			}
+		})
+	}
+}
+
+func TestErrorsOfAllObjects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ghost := fields{"apiVersion": "example.org/v1", "kind": "Ghost", "metadata": fields{"name": "g"}}
+	bad := w.configMap("bad", fields{"not a key": "x"})
+	manifests := []apply.Manifest{manifest(ghost), manifest(bad), manifest(w.configMap("good", nil)), manifest(w.configMap("Bad", nil))}
+	result, err := w.run(manifests...)
+	w.mustFail(err, targeterror.ReasonRejected, true, "manifests[1].manifest: apply ConfigMap "+w.namespace+"/bad: ",
+		"manifests[3].manifest: apply ConfigMap "+w.namespace+"/Bad: ",
+		"manifests[0].manifest: apply Ghost g: target cluster "+w.client.Host+" serves no kind Ghost in example.org/v1")
+	if len(result.Applied) != 1 || w.get(configMaps, "good") == nil {
+		t.Errorf("expected the good one to be applied, but found %+v", result.Applied)
+	}
+
+	// An unknown kind is worth another try, and is the only error that is.
+	result, err = w.run(manifests[0], manifests[2])
+	w.mustFail(err, targeterror.ReasonUnknownKind, false, "serves no kind Ghost")
+	if len(result.Applied) != 1 {
+		t.Errorf("expected the other one to be applied, but found %+v", result.Applied)
+	}
+
+	changes := w.diff(manifests...)
+	actions := map[string]sdk.Action{}
+	for _, c := range changes {
+		actions[c.Object] = c.Action
+		if c.Action == sdk.ActionFail && c.Note == "" {
+			t.Errorf("expected a note why it fails: %+v", c)
+		}
+	}
+	if len(changes) != 3 || actions["Ghost g"] != sdk.ActionFail || actions["ConfigMap "+w.namespace+"/bad"] != sdk.ActionFail {
+		t.Errorf("expected three failures, but found %v", actions)
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.namespace = "default"
+	withoutNamespace := w.configMap("twice", nil)
+	delete(withoutNamespace["metadata"].(fields), "namespace")
+	ghost := fields{"apiVersion": "example.org/v1", "kind": "Ghost", "metadata": fields{"name": "g"}}
+	for name, manifests := range map[string][]apply.Manifest{
+		"namespace":    {manifest(w.configMap("twice", nil)), manifest(withoutNamespace)},
+		"ignored":      {manifest(w.configMap("twice", nil)), manifest(withoutNamespace, policy(managedresource.PolicyIgnore))},
+		"unknown kind": {manifest(ghost), manifest(ghost)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := w.in(t)
+			_, err := w.plan(manifests...)
+			w.mustFail(err, apply.ReasonDuplicate, true, "manifests[1].manifest: ", "is already in manifests[0].manifest")
+		})
+	}
+}
+
+// TestIgnoredKindsNeedNotExist: what is left alone may be of any kind.
+func TestIgnoredKindsNeedNotExist(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ghost := fields{"apiVersion": "example.org/v1", "kind": "Ghost", "metadata": fields{"name": "g"}}
+	result := w.mustRun(manifest(ghost, policy(managedresource.PolicyIgnore)))
+	if len(result.Skipped) != 1 || result.Skipped[0].Key.Kind != "Ghost" || len(w.ledger) > 0 {
+		t.Errorf("expected it to be skipped and not on the ledger, but found %+v and %v", result, w.ledger)
+	}
+	w.mustRequest()
+}
+
+func TestFieldConflicts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	applied := strategy(managedresource.UpdateStrategyApply)
+	w.mustRun(manifest(w.configMap("a", fields{"ours": "1", "both": "1"}), applied))
+	w.patch(configMaps, "a", `{"data":{"both":"2","theirs":"2"}}`)
+
+	m := manifest(w.configMap("a", fields{"ours": "2", "both": "1"}), applied)
+	result, err := w.run(m)
+	w.mustFail(err, apply.ReasonFieldConflict, true, ".data.both", `"somebody"`, "leave them out of the manifest", "force: true at manifests[0]")
+	if strings.Contains(err.Error(), ".data.ours") || len(result.Applied) > 0 {
+		t.Errorf("expected a conflict over one field, but found %v and %+v", err, result.Applied)
+	}
+	if changes := w.diff(m); len(changes) != 1 || changes[0].Action != sdk.ActionFail || !strings.Contains(changes[0].Note, ".data.both") {
+		t.Errorf("expected a failure to be foreseen, but found %+v", changes)
+	}
+
+	force(&m)
+	w.mustRun(m)
+	if data := dataOf(w.get(configMaps, "a")); data["both"] != "1" || data["ours"] != "2" || data["theirs"] != "2" {
+		t.Errorf("expected our fields to be taken over and the others to stay, but found %v", data)
+	}
+}
+
+// TestLabelsDoNotConflict: an object of another deploy item is taken over by its policy, not by force.
+func TestLabelsDoNotConflict(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.prepare("a", others)
+	w.patch(configMaps, "a", `{"metadata":{"labels":{"`+upstreamLabel+`":"other"}}}`)
+	m := manifest(w.configMap("a", fields{"c": "manifest"}), strategy(managedresource.UpdateStrategyApply))
+	if changes := w.diff(m); len(changes) != 1 || changes[0].Action != sdk.ActionUpdate {
+		t.Errorf("expected an update to be foreseen, but found %+v", changes)
+	}
+	if result := w.mustRun(m); len(result.TakenOver) != 1 {
+		t.Errorf("expected it to be taken over, but found %+v", result)
+	}
+}
+
+// TestAdoptedFields changes from another strategy to server-side apply: fields that are not in the manifest any more go, those of others stay.
+func TestAdoptedFields(t *testing.T) {
+	t.Parallel()
+	for _, s := range managedresource.UpdateStrategies() {
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.mustRun(manifest(w.configMap("a", fields{"old": "1", "kept": "1"}), strategy(s)))
+			w.patch(configMaps, "a", `{"data":{"theirs":"2"}}`)
+			m := manifest(w.configMap("a", fields{"kept": "2", "new": "2"}), strategy(managedresource.UpdateStrategyApply))
+			changes := w.diff(m)
+			adopts := s != managedresource.UpdateStrategyApply
+			if len(changes) != 1 || changes[0].Action != sdk.ActionUpdate || strings.Contains(changes[0].Note, "without server-side apply") != adopts {
+				t.Errorf("expected an update to be foreseen, but found %+v", changes)
+			}
+			w.mustRun(m)
+			data := dataOf(w.get(configMaps, "a"))
+			if len(data) != 3 || data["kept"] != "2" || data["new"] != "2" || data["theirs"] != "2" {
+				t.Errorf("expected the old field to be gone and that of others to stay, but found %v", data)
+			}
+			w.requests.take()
+			w.mustRun(m)
+			w.mustRequest("GET")
+		})
+	}
+}
+
+// TestSecretsStaySecret: what the API server says about a Secret with a mistake in it does not repeat its values.
+func TestSecretsStaySecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, data := range map[string]fields{
+		"number": {"data": fields{"password": int64(8675309)}},
+		"map":    {"data": fields{"password": fields{"inner": "c3VwZXJzZWNyZXQ8675309"}}},
+		"base64": {"data": fields{"password": "8675309-not-base64"}},
+		"texts":  {"stringData": fields{"password": int64(8675309)}},
+		"list":   {"data": []any{"8675309"}},
+		"flag":   {"immutable": "yes", "data": fields{"password": "ODY3NTMwOQ=="}},
+	} {
+		for _, s := range managedresource.UpdateStrategies() {
+			t.Run(name+"-"+lower(s), func(t *testing.T) {
+				t.Parallel()
+				w := w.in(t)
+				secret := fields{"apiVersion": "v1", "kind": "Secret", "metadata": fields{"name": name + "-" + lower(s), "namespace": w.namespace}}
+				for _, exists := range []bool{false, true} {
+					if exists {
+						w.create(secrets, secret)
+					}
+					broken := (&unstructured.Unstructured{Object: secret}).DeepCopy().Object
+					for key, value := range data {
+						broken[key] = value
+					}
+					_, err := w.run(manifest(broken, strategy(s)))
+					if err == nil {
+						t.Fatal("expected an error")
+					}
+					if strings.Contains(err.Error(), "8675309") || strings.Contains(err.Error(), "ODY3NTMwOQ") {
+						t.Errorf("the value of a secret is in the error: %v", err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestSecretsThatAreInvalid: what does not quote values, is passed on.
+func TestSecretsThatAreInvalid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	secret := fields{
+		"apiVersion": "v1", "kind": "Secret", "metadata": fields{"name": "s", "namespace": w.namespace}, "immutable": true,
+		"data": fields{"password": "ODY3NTMwOQ=="},
+	}
+	w.mustRun(manifest(secret))
+	secret["data"] = fields{"password": "b3RoZXI="}
+	_, err := w.run(manifest(secret))
+	w.mustFail(err, apply.ReasonImmutableField, true, "data: Forbidden: field is immutable")
+	broken := copyOf(secret)
+	broken["metadata"].(fields)["name"] = "t"
+	broken["data"] = fields{"not a key": "eA=="}
+	_, err = w.run(manifest(broken))
+	w.mustFail(err, targeterror.ReasonRejected, true, "data[not a key]")
+	broken["data"] = fields{"password": int64(1)}
+	_, err = w.run(manifest(broken))
+	w.mustFail(err, targeterror.ReasonRejected, true, "numbers and booleans need quotes")
+}
+
+// TestWebhooks: what a webhook says reaches the user, and what it has denied may be allowed the next time.
+func TestWebhooks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		var review struct {
+			Request struct {
+				UID    string `json:"uid"`
+				Object struct {
+					Meta struct {
+						Annotations map[string]string `json:"annotations"`
+					} `json:"metadata"`
+				} `json:"object"`
+			} `json:"request"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&review)
+		status := fields{"message": "no cats on Fridays", "code": 403}
+		if review.Request.Object.Meta.Annotations["wrong"] != "" {
+			status = fields{"message": "cats have no wings", "code": 422, "reason": "Invalid"}
+		}
+		_ = json.NewEncoder(rw).Encode(fields{
+			"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+			"response": fields{"uid": review.Request.UID, "allowed": false, "status": status},
+		})
+	}))
+	t.Cleanup(server.Close)
+	name := "deny-" + w.namespace
+	w.create(webhooks, fields{
+		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": fields{"name": name},
+		"webhooks": []any{fields{
+			"name": "cats.example.org", "sideEffects": "None", "admissionReviewVersions": []any{"v1"},
+			"clientConfig": fields{"url": server.URL, "caBundle": pem.EncodeToMemory(
+				&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})},
+			"namespaceSelector": fields{"matchLabels": fields{"kubernetes.io/metadata.name": w.namespace}},
+			"rules": []any{fields{
+				"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"configmaps"}, "operations": []any{"CREATE", "UPDATE"},
+			}},
+		}},
+	})
+	t.Cleanup(func() {
+		_ = w.admin.Resource(webhooks).Delete(t.Context(), name, deleteNow)
+	})
+	w.eventually("the webhook to be asked", func() bool {
+		_, err := w.run(manifest(w.configMap("probe", fields{"n": time.Now().String()})))
+		return err != nil
+	})
+	_, err := w.run(manifest(w.configMap("cat", nil)))
+	w.mustFail(err, targeterror.ReasonTarget, false, "manifests[0].manifest: apply ConfigMap "+w.namespace+"/cat", "no cats on Fridays")
+	wrong := w.configMap("winged", nil)
+	wrong["metadata"].(fields)["annotations"] = fields{"wrong": "yes"}
+	_, err = w.run(manifest(wrong))
+	w.mustFail(err, targeterror.ReasonRejected, true, "cats have no wings")
+}
+
+// TestBusyTarget: a target that has no time is asked again later.
+func TestBusyTarget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.requests.intercept(func(*http.Request) (*http.Response, error) {
+		body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","message":"too busy","code":429}`
+		return &http.Response{
+			StatusCode: http.StatusTooManyRequests, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(bytes.NewBufferString(body)),
+		}, nil
+	}, nil)
+	_, err := w.run(manifest(w.configMap("a", nil)))
+	w.mustFail(err, targeterror.ReasonTarget, false, "too busy")
+}
+
+// TestApplyOfUnknownField: server-side apply refuses what is not in the schema with an error that might be anything. It is the user's to mend.
+func TestApplyOfUnknownField(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	good := manifest(w.deployment("web", 1), strategy(managedresource.UpdateStrategyApply))
+	bad := w.deployment("web", 1)
+	bad["spec"].(fields)["templte"] = fields{}
+	for range 2 { // when it is created, and when it is changed
+		_, err := w.run(manifest(bad, strategy(managedresource.UpdateStrategyApply)))
+		w.mustFail(err, targeterror.ReasonRejected, true, "manifests[0].manifest", "Deployment "+w.namespace+"/web", `unknown field "spec.templte"`)
+		w.mustRun(good)
+	}
+}

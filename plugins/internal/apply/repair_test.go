@@ -1,0 +1,232 @@
+package apply_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// TestDrift changes an object behind the deployer's back and looks at what the next job repairs.
+func TestDrift(t *testing.T) {
+	t.Parallel()
+	const (
+		changed = `{"metadata":{"labels":{"pergola.dev/deployitem":null}},"spec":{"replicas":7,"template":{"spec":{"containers":[
+			{"name":"main","image":"image:9","resources":{"requests":{"cpu":"1000m","memory":"1024Mi"}}}]}}}}`
+		beside = `{"metadata":{"annotations":{"theirs":"yes"}},"spec":{"paused":true}}`
+	)
+	repaired := []string{`metadata.labels["pergola.dev/deployitem"]`, "spec.replicas", "spec.template.spec.containers[0].image"}
+	for name, c := range map[string]struct {
+		reason     string
+		strategies []managedresource.UpdateStrategy
+		meddle     string
+		replicas   int64
+		want       []string
+	}{
+		"nothing":  {reason: "nobody has done anything", meddle: `{}`, replicas: 2},
+		"beside":   {reason: "fields that the manifest does not name belong to others", meddle: beside, replicas: 2},
+		"changed":  {reason: "named fields are repaired; spellings are no difference", meddle: changed, replicas: 2, want: repaired},
+		"manifest": {reason: "when the manifest has changed, nobody can tell what is drift", meddle: changed, replicas: 3},
+		"respelt":  {reason: "what only looks different is not repaired", meddle: `{"spec":{"replicas":2}}`, replicas: 2},
+	} {
+		for _, s := range managedresource.UpdateStrategies() {
+			t.Run(name+"-"+lower(s), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.mustRun(manifest(w.deployment("web", 2), strategy(s), force))
+				w.patch(deployments, "web", c.meddle)
+				result := w.mustRun(manifest(w.deployment("web", c.replicas), strategy(s), force))
+				want := c.want
+				if s == managedresource.UpdateStrategyMerge && len(want) > 0 {
+					want = want[:1] // what somebody has changed is left, what is missing is filled in
+				}
+				w.mustDrift(result, want)
+				if again := w.mustRun(manifest(w.deployment("web", c.replicas), strategy(s), force)); len(again.Drift) > 0 {
+					t.Errorf("the drift was repaired, but is found again: %+v", again.Drift)
+				}
+			})
+		}
+	}
+}
+
+func (w *world) mustDrift(result apply.Result, want []string) {
+	w.Helper()
+	var got []string
+	for _, d := range result.Drift {
+		got = append(got, d.Fields...)
+		if d.Missing || d.Key.Name != "web" {
+			w.Errorf("expected another drift, but found %+v", d)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("drift: -want +got:\n%s", diff)
+	}
+}
+
+func TestMissingIsDrift(t *testing.T) {
+	t.Parallel()
+	for _, s := range managedresource.UpdateStrategies() {
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			a, b := manifest(w.configMap("a", nil), strategy(s)), manifest(w.configMap("b", fields{"x": "1"}), strategy(s))
+			if result := w.mustRun(a, b); len(result.Drift) > 0 {
+				t.Errorf("a first creation is no drift, but found %+v", result.Drift)
+			}
+			w.delete(configMaps, "a")
+			w.delete(configMaps, "b")
+			result := w.mustRun(a, manifest(w.configMap("b", fields{"x": "2"}), strategy(s)))
+			if len(result.Drift) != 1 || !result.Drift[0].Missing || result.Drift[0].Key.Name != "a" || len(result.Drift[0].Fields) > 0 {
+				t.Errorf("expected only the unchanged one, but found %+v", result.Drift)
+			}
+		})
+	}
+}
+
+// TestAnnotateBeforeCreate: what is put on at creation stays as others leave it.
+func TestAnnotateBeforeCreate(t *testing.T) {
+	t.Parallel()
+	for _, s := range managedresource.UpdateStrategies() {
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			build := func(value string) apply.Manifest {
+				m := manifest(w.configMap("a", fields{"x": value}), strategy(s))
+				m.AnnotateBeforeCreate = map[string]string{"kept": "1", "changed": "1", "removed": "1"}
+				return m
+			}
+			w.mustRun(build("1"))
+			if got := w.get(configMaps, "a").GetAnnotations(); len(got) != 3 || got["kept"] != "1" {
+				t.Errorf("expected the annotations, but found %v", got)
+			}
+			w.patch(configMaps, "a", `{"metadata":{"annotations":{"changed":"2","removed":null}}}`)
+			w.mustRun(build("2"))
+			if diff := cmp.Diff(map[string]string{"kept": "1", "changed": "2"}, w.get(configMaps, "a").GetAnnotations()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if result := w.mustRun(build("2")); len(result.Drift) > 0 {
+				t.Errorf("they are no drift, but found %+v", result.Drift)
+			}
+			without := build("3")
+			without.AnnotateBeforeCreate = map[string]string{"changed": "3"}
+			w.mustRun(without)
+			want := map[string]string{"changed": "2"}
+			if s == managedresource.UpdateStrategyMerge || s == managedresource.UpdateStrategyMergeOverwrite {
+				want["kept"] = "1" // these remove nothing
+			}
+			if diff := cmp.Diff(want, w.get(configMaps, "a").GetAnnotations()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPatchAfterDeployment(t *testing.T) {
+	t.Parallel()
+	for _, s := range managedresource.UpdateStrategies() {
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			m := manifest(w.deployment("web", 2), strategy(s), force, patchAfter(fields{
+				"metadata": fields{"annotations": fields{"patched": "yes"}},
+				"spec":     fields{"replicas": int64(5), "template": fields{"spec": fields{"overhead": fields{"cpu": "1000m"}}}, "paused": nil},
+			}))
+			if changes := w.diff(m); len(changes) != 1 || replicasIn(mustJSON(t, changes[0].After)) != 5 {
+				t.Errorf("expected the patch to be foreseen, but found %+v", changes)
+			}
+			if result, err := w.run(m); err != nil || replicasIn(result.Applied[0].Live.Object) != 2 {
+				t.Fatalf("expected the object as it is before the patch, but found %+v and the error %v", result, err)
+			}
+			if changes := w.diff(m); len(changes) != 1 || replicasIn(mustJSON(t, changes[0].After)) != 5 {
+				t.Errorf("expected the patch alone to be foreseen, but found %+v", changes)
+			}
+			w.requests.take()
+			w.mustRun(m)
+			w.mustRequest("GET", "PATCH")
+			if live := w.get(deployments, "web"); replicasIn(live.Object) != 5 || live.GetAnnotations()["patched"] != "yes" {
+				t.Errorf("expected it to be patched, but found %v", live.Object)
+			}
+
+			w.mustRun(m)
+			w.mustRequest("GET")
+			if changes := w.diff(m); len(changes) > 0 {
+				t.Errorf("expected no change, but found %s and %s", changes[0].Before, changes[0].After)
+			}
+			for key, e := range w.ledger {
+				e.Applied = ""
+				w.ledger[key] = e
+			}
+			generation := w.get(deployments, "web").GetGeneration()
+			w.mustRun(m)
+			// The patch is not server-side apply. Whether it has left anything behind, only doing it all again can tell.
+			if w.get(deployments, "web").GetGeneration() != generation && s != managedresource.UpdateStrategyApply {
+				t.Error("without a memo the object was written")
+			}
+			w.requests.take()
+
+			w.patch(deployments, "web", `{"metadata":{"annotations":{"patched":"no"}}}`)
+			if result := w.mustRun(m); len(result.Drift) > 0 {
+				t.Errorf("a field of the patch alone is no drift of the manifest, but found %+v", result.Drift)
+			}
+			w.mustRequest("GET", "PATCH")
+			if live := w.get(deployments, "web"); live.GetAnnotations()["patched"] != "yes" {
+				t.Errorf("expected it to be patched again, but found %v", live.GetAnnotations())
+			}
+
+			w.patch(deployments, "web", `{"spec":{"template":{"spec":{"containers":[
+				{"name":"main","image":"image:9","resources":{"requests":{"cpu":"1","memory":"1Gi"}}}]}}}}`)
+			want := []string{"spec.template.spec.containers[0].image"}
+			if s == managedresource.UpdateStrategyMerge {
+				want = nil
+			}
+			w.mustDrift(w.mustRun(m), want)
+			if live := w.get(deployments, "web"); replicasIn(live.Object) != 5 {
+				t.Errorf("expected it to stay patched, but found %v", live.Object)
+			}
+
+			more := manifest(w.deployment("web", 3), strategy(s), force, patchAfter(m.PatchAfterDeployment))
+			if changes := w.diff(more); len(changes) > 0 && replicasIn(mustJSON(t, changes[0].After)) != 5 {
+				t.Errorf("the patch has the last word, but found %s", changes[0].After)
+			}
+
+			m.PatchAfterDeployment = nil
+			w.mustRun(m)
+			live := w.get(deployments, "web")
+			stays := s == managedresource.UpdateStrategyMerge || s == managedresource.UpdateStrategyMergeOverwrite
+			if got := live.GetAnnotations()["patched"] == "yes"; got != stays {
+				t.Errorf("expected what was patched to stay: %t, but found %v", stays, live.GetAnnotations())
+			}
+		})
+	}
+}
+
+func replicasIn(o fields) any {
+	switch n := o["spec"].(fields)["replicas"].(type) {
+	case int64:
+		return int(n)
+	case float64:
+		return int(n)
+	default:
+		return n
+	}
+}
+
+// TestPatchErrors: each object with its own error, and those without one are patched.
+func TestPatchErrors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	good := manifest(w.configMap("good", nil), patchAfter(fields{"data": fields{"x": "1"}}))
+	bad := manifest(w.configMap("bad", nil), patchAfter(fields{"data": fields{"not a key": "1"}}))
+	none := manifest(w.configMap("none", nil))
+	result, err := w.run(good, bad, none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := apply.Patch(t.Context(), w.client, result.Applied)
+	w.mustFail(err, "ObjectRejected", true, "manifests[1].manifest: patch ConfigMap "+w.namespace+"/bad: ", "not a key")
+	if len(done) != 1 || done[0].Key.Name != "good" || dataOf(done[0].Live)["x"] != "1" || done[0].Memo == result.Applied[0].Memo {
+		t.Errorf("expected the good one with its new state and memo, but found %+v", done)
+	}
+}

@@ -1,0 +1,126 @@
+package apply_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// gadgets returns a CustomResourceDefinition of a group that only this test has, and a resource of it.
+func (w *world) gadgets() (definition, gadget fields) {
+	group := w.namespace + ".example.org"
+	definition = fields{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": fields{"name": "gadgets." + group},
+		"spec": fields{
+			"group": group, "scope": "Namespaced", "names": fields{"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "listKind": "GadgetList"},
+			"versions": []any{fields{
+				"name": "v1", "served": true, "storage": true,
+				"schema": fields{"openAPIV3Schema": fields{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	}
+	gadget = fields{
+		"apiVersion": group + "/v1", "kind": "Gadget", "metadata": fields{"name": "g", "namespace": w.namespace + "-new"}, "spec": fields{"size": int64(3)},
+	}
+	return definition, gadget
+}
+
+// TestStages applies a resource, its namespace and its definition, in the wrong order, with every strategy.
+func TestStages(t *testing.T) {
+	t.Parallel()
+	for _, s := range managedresource.UpdateStrategies() {
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			definition, gadget := w.gadgets()
+			namespace := fields{"apiVersion": "v1", "kind": "Namespace", "metadata": fields{"name": w.namespace + "-new"}}
+			inside := w.configMap("inside", nil)
+			inside["metadata"].(fields)["namespace"] = w.namespace + "-new"
+			all := []apply.Manifest{
+				manifest(gadget, strategy(s)), manifest(inside, strategy(s)), manifest(namespace, strategy(s)), manifest(definition, strategy(s)),
+			}
+			changes := w.diff(all...)
+			notes := map[string]string{}
+			for _, c := range changes {
+				if c.Action != sdk.ActionCreate || c.After == nil {
+					t.Errorf("expected a creation, but found %+v", c)
+				}
+				notes[strings.Fields(c.Object)[0]] = c.Note
+			}
+			if len(changes) != 4 || !strings.HasPrefix(changes[0].Object, "CustomResourceDefinition") ||
+				!strings.Contains(notes["Gadget"], "kind is not served yet") || !strings.Contains(notes["ConfigMap"], "namespace does not exist yet") {
+				t.Errorf("expected four creations in order, two with notes, but found %v", notes)
+			}
+			ignored := manifest(namespace, policy(managedresource.PolicyIgnore))
+			if changes := w.diff(manifest(inside, strategy(s)), ignored); len(changes) != 1 || changes[0].Action != sdk.ActionFail {
+				t.Errorf("a namespace that is ignored is not created, but found %+v", changes)
+			}
+			w.eventually("everything to be applied", func() bool {
+				result, err := w.run(all...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(result.Waiting) == 0 && len(result.Applied) == 4
+			})
+			w.requests.take()
+			w.mustRun(all...)
+			w.mustRequest("GET", "GET", "GET", "GET")
+			if changes := w.diff(all...); len(changes) > 0 {
+				t.Errorf("expected no change, but found %+v", changes)
+			}
+		})
+	}
+}
+
+// TestNothingElseBeforeDefinitions: while a CustomResourceDefinition is missing, nothing of the later stages is touched.
+func TestNothingElseBeforeDefinitions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	definition, _ := w.gadgets()
+	definition["spec"].(fields)["scope"] = "Nonsense"
+	_, err := w.run(manifest(w.configMap("a", nil)), manifest(definition))
+	w.mustFail(err, "ObjectRejected", true, "manifests[1].manifest: apply CustomResourceDefinition", "spec.scope")
+	w.mustRequest("POST")
+}
+
+// TestDefinitionGone: the kind of an object on the ledger that is not served any more is an error, until it is defined again.
+func TestDefinitionGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	definition, gadget := w.gadgets()
+	gadget["metadata"].(fields)["namespace"] = w.namespace
+	w.eventually("the gadget to be applied", func() bool {
+		result, err := w.run(manifest(definition), manifest(gadget))
+		return err == nil && len(result.Waiting) == 0
+	})
+	name := definition["metadata"].(fields)["name"].(string)
+	if err := w.admin.Resource(definitions).Delete(t.Context(), name, deleteNow); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the kind to be gone", func() bool {
+		_, err := w.run(manifest(gadget))
+		known := asError(err)
+		return known != nil && known.Reason == "UnknownKind"
+	})
+	w.eventually("both to be back", func() bool {
+		result, err := w.run(manifest(definition), manifest(gadget))
+		return err == nil && len(result.Waiting) == 0
+	})
+}
+
+// TestUnreachable: a target that does not answer is no change, but an error of Diff.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	plan := w.mustPlan(manifest(w.configMap("a", nil)))
+	w.requests.intercept(func(*http.Request) (*http.Response, error) { return nil, http.ErrHandlerTimeout }, nil)
+	changes, err := apply.Diff(t.Context(), w.client, plan, nothingRecorded)
+	w.mustFail(err, "TargetUnreachable", false, "manifests[0].manifest: compare ConfigMap", "cannot reach target cluster")
+	if len(changes) > 0 {
+		t.Errorf("expected no change, but found %+v", changes)
+	}
+}

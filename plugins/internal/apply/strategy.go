@@ -1,0 +1,112 @@
+package apply
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// wanted returns what an existing object is to become. For server-side apply that is what is sent: only the fields that are to be ours.
+func wanted(i *Item, live *unstructured.Unstructured) *unstructured.Unstructured {
+	var out *unstructured.Unstructured
+	switch i.Strategy {
+	case managedresource.UpdateStrategyMerge:
+		out = merged(fill, i, live)
+	case managedresource.UpdateStrategyMergeOverwrite:
+		out = merged(overlay, i, live)
+	case managedresource.UpdateStrategyApply:
+		out = withoutStatus(i.Desired)
+		// The uid keeps the request from creating the object if it is gone by then.
+		out.SetUID(live.GetUID())
+	default:
+		out = replacement(i.Desired, live)
+	}
+	keepAnnotations(out, live, i.AnnotateBeforeCreate)
+	return out
+}
+
+// merged returns the live object combined with the manifest. The labels of the owner are written in any case: they say who manages the
+// object, and an object that was taken over would otherwise never be ours.
+func merged(
+	combine func(base, more map[string]any) map[string]any, i *Item, live *unstructured.Unstructured,
+) *unstructured.Unstructured {
+	manifest := withoutStatus(i.Desired)
+	out := &unstructured.Unstructured{Object: combine(live.Object, manifest.Object)}
+	keepFinalizers(out, live)
+	keepOwners(out, live)
+	setLabels(out, i.labels())
+	return out
+}
+
+// initial returns the object as it is created.
+func initial(i *Item) *unstructured.Unstructured {
+	out := i.Desired
+	if i.Strategy == managedresource.UpdateStrategyApply {
+		out = withoutStatus(out)
+	}
+	if len(i.AnnotateBeforeCreate) == 0 {
+		return out
+	}
+	out = out.DeepCopy()
+	annotations := out.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	for key, value := range i.AnnotateBeforeCreate {
+		annotations[key] = value
+	}
+	out.SetAnnotations(annotations)
+	return out
+}
+
+// keepAnnotations leaves those annotations as they are that are only for the creation of the object.
+func keepAnnotations(out, live *unstructured.Unstructured, onlyAtCreation map[string]string) {
+	for key := range onlyAtCreation {
+		if value, ok := live.GetAnnotations()[key]; ok {
+			annotations := out.GetAnnotations()
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[key] = value
+			out.SetAnnotations(annotations)
+		}
+	}
+}
+
+func withoutStatus(o *unstructured.Unstructured) *unstructured.Unstructured {
+	out := o.DeepCopy()
+	unstructured.RemoveNestedField(out.Object, "status")
+	return out
+}
+
+// same tells whether two states of an object have the same content.
+func same(a, b *unstructured.Unstructured) bool {
+	return reflect.DeepEqual(content(a), content(b))
+}
+
+// ofServer are the fields of the metadata that the API server sets by itself. They change with every write, or differ between an object
+// and a new one.
+var ofServer = []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"}
+
+// content returns an object without what the API server sets in its metadata. It shares the rest with the object.
+func content(o *unstructured.Unstructured) map[string]any {
+	out := make(map[string]any, len(o.Object))
+	for key, value := range o.Object {
+		out[key] = value
+	}
+	metadata, ok := out["metadata"].(map[string]any)
+	if !ok {
+		return out
+	}
+	rest := make(map[string]any, len(metadata))
+	for key, value := range metadata {
+		rest[key] = value
+	}
+	for _, key := range ofServer {
+		delete(rest, key)
+	}
+	out["metadata"] = rest
+	return out
+}

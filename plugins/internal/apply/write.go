@@ -1,0 +1,196 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/csaupgrade"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// FieldManager is the name under which objects are written.
+const FieldManager = "pergola"
+
+// writer sends the requests for one object. Its errors are those of the API server, without values of Secrets.
+type writer struct {
+	objects dynamic.ResourceInterface
+	// dryRun is as in the options of requests: the API server does everything but store the result.
+	dryRun []string
+}
+
+func newWriter(client *targetclient.Client, i *Item) writer {
+	return writer{objects: client.Objects(i.Mapping, i.Key.Namespace)}
+}
+
+// dry returns a writer whose requests change nothing.
+func (w writer) dry() writer { return writer{objects: w.objects, dryRun: []string{metav1.DryRunAll}} }
+
+// get returns the object; nil if there is none.
+func (w writer) get(ctx context.Context, i *Item) (*unstructured.Unstructured, error) {
+	live, err := w.objects.Get(ctx, i.Key.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return live, err
+}
+
+// read is get, but for an object that was read ahead.
+func (w writer) read(ctx context.Context, i *Item, known *ahead) (*unstructured.Unstructured, error) {
+	if live := known.take(i.Key); live != nil {
+		return live, nil
+	}
+	return w.get(ctx, i)
+}
+
+// create creates the object. If it exists, server-side apply changes it, every other strategy fails.
+func (w writer) create(ctx context.Context, i *Item) (*unstructured.Unstructured, error) {
+	if i.Strategy == managedresource.UpdateStrategyApply {
+		return w.apply(ctx, i, initial(i), i.Force)
+	}
+	return w.createOnly(ctx, i)
+}
+
+func (w writer) createOnly(ctx context.Context, i *Item) (*unstructured.Unstructured, error) {
+	created, err := w.objects.Create(ctx, initial(i), metav1.CreateOptions{FieldManager: FieldManager, DryRun: w.dryRun})
+	return created, withoutValues(i.Key, err)
+}
+
+// change brings an object that exists to its manifest.
+func (w writer) change(ctx context.Context, i *Item, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	out := wanted(i, live)
+	switch i.Strategy {
+	case managedresource.UpdateStrategyPatch:
+		patch := mergePatch(content(live), content(out))
+		// No resourceVersion, so that changes of others do not get in the way; but the patch is for this object and no other of its name.
+		if err := unstructured.SetNestedField(patch, string(live.GetUID()), "metadata", "uid"); err != nil {
+			return nil, fmt.Errorf("make the patch: %w", err)
+		}
+		return w.patch(ctx, i, patch)
+	case managedresource.UpdateStrategyApply:
+		if err := w.adoptFields(ctx, i, live); err != nil {
+			return nil, err
+		}
+		// A dry run cannot adopt fields, so that our own ones would conflict.
+		return w.apply(ctx, i, out, i.Force || len(w.dryRun) > 0 && writtenOtherwise(live) || i.isUntracked(live))
+	default:
+		updated, err := w.objects.Update(ctx, out, metav1.UpdateOptions{FieldManager: FieldManager, DryRun: w.dryRun})
+		return updated, withoutValues(i.Key, err)
+	}
+}
+
+func (w writer) patch(ctx context.Context, i *Item, patch map[string]any) (*unstructured.Unstructured, error) {
+	document, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("write the patch as JSON: %w", err)
+	}
+	options := metav1.PatchOptions{FieldManager: FieldManager, DryRun: w.dryRun}
+	live, err := w.objects.Patch(ctx, i.Key.Name, types.MergePatchType, document, options)
+	return live, withoutValues(i.Key, err)
+}
+
+func (w writer) apply(ctx context.Context, i *Item, o *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error) {
+	options := metav1.ApplyOptions{FieldManager: FieldManager, Force: force, DryRun: w.dryRun}
+	applied, err := w.objects.Apply(ctx, i.Key.Name, o, options)
+	if i.conflictsOnlyOverLabels(err) {
+		options.Force = true
+		applied, err = w.objects.Apply(ctx, i.Key.Name, o, options)
+	}
+	if lacksReason(err) {
+		err = w.readable(ctx, i, err)
+	}
+	return applied, withoutValues(i.Key, err)
+}
+
+// lacksReason tells whether the API server has failed without saying why in a form that programs understand. Server-side apply answers so to an
+// object that does not fit the schema of its kind.
+func lacksReason(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError && status.Status().Reason == metav1.StatusReasonUnknown
+}
+
+// readable asks the API server in another way whether it can read an object, and returns its answer if it cannot; else the error as it was.
+func (w writer) readable(ctx context.Context, i *Item, err error) error {
+	_, strict := w.objects.Create(ctx, initial(i), metav1.CreateOptions{
+		FieldManager: FieldManager, DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
+	})
+	if apierrors.IsBadRequest(strict) {
+		return strict
+	}
+	return err
+}
+
+// conflictsOnlyOverLabels tells whether a conflict is about no other fields than the labels of owners. Those of the manifest are the user's
+// business, but whose object it is, is settled by its policy.
+func (i *Item) conflictsOnlyOverLabels(err error) bool {
+	if !isFieldConflict(err) {
+		return false
+	}
+	ours := map[string]bool{}
+	for key := range i.owner.Labels() {
+		ours[".metadata.labels."+key] = true
+	}
+	for _, cause := range causes(err) {
+		if cause.Type == metav1.CauseTypeFieldManagerConflict && !ours[cause.Field] {
+			return false
+		}
+	}
+	return true
+}
+
+// adoptFields lets the fields that we have written by other requests than server-side apply count as applied. Otherwise those that are no
+// longer in the manifest would stay, and those that are would conflict with ourselves.
+func (w writer) adoptFields(ctx context.Context, i *Item, live *unstructured.Unstructured) error {
+	if len(w.dryRun) > 0 || !writtenOtherwise(live) {
+		return nil
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(FieldManager), FieldManager)
+	if err != nil {
+		return fmt.Errorf("read managedFields: %w", err)
+	}
+	_, err = w.objects.Patch(ctx, i.Key.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+	return withoutValues(i.Key, err)
+}
+
+// isUntracked tells whether deploy items have written an object of which the API server does not know who has written what. It keeps no
+// managedFields of an object that was created without any field, until it is applied for the first time, and drops them for who asks it to.
+// All fields then seem to be those of one manager, "before-first-apply", and what the deploy item has written itself would conflict. An
+// object that no deploy item has labelled was written by others, so that the conflict is a true one.
+func (i *Item) isUntracked(live *unstructured.Unstructured) bool {
+	return len(live.GetManagedFields()) == 0 && i.owner.Of(live) != owner.Nobodys
+}
+
+// writtenOtherwise tells whether we have written an object by other requests than server-side apply.
+func writtenOtherwise(live *unstructured.Unstructured) bool {
+	for _, entry := range live.GetManagedFields() {
+		if entry.Manager == FieldManager && entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// remove deletes the object if it is still what live is.
+//
+// What depends on it goes in the background. It must go: left to itself, the API server keeps the pods of a Job. It need not go before the
+// object: a StatefulSet cannot have a pod under a name that is still in use, and others can live with pods of two generations, as they do
+// during an update. Waiting for dependents would let the job hang on any of them, whoever has made it one.
+func (w writer) remove(ctx context.Context, live *unstructured.Unstructured) error {
+	uid, version := live.GetUID(), live.GetResourceVersion()
+	background := metav1.DeletePropagationBackground
+	return w.objects.Delete(ctx, live.GetName(), metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+		PropagationPolicy: &background,
+	})
+}

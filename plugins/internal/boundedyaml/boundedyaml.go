@@ -1,0 +1,105 @@
+// Package boundedyaml reads YAML of people who are not trusted with the memory of a plugin: a small document may stand for a very large one.
+package boundedyaml
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// maxExpanded is how large a document may be when its aliases are replaced by what they stand for. No object is as large.
+const maxExpanded = 4 << 20
+
+// Errors about a document: clauses about "it" that quote nothing of it, as those of the parsers do.
+var (
+	errTags   = errors.New("it has a directive %TAG; write tags without it")
+	errUTF8   = errors.New("it is not in UTF-8")
+	errNoYAML = errors.New("it is no YAML")
+)
+
+// ToJSON returns a document as JSON. Two fields of the same name are an error, and so are aliases that make the document much larger than it
+// is written: the parser bounds how many values there are then, but not how large they are. Errors quote nothing of the document.
+func ToJSON(document []byte) ([]byte, error) {
+	if err := check(document); err != nil {
+		return nil, err
+	}
+	if err := CheckAliases(document, maxExpanded); err != nil {
+		return nil, err
+	}
+	content, err := sigsyaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return nil, errNoYAML
+	}
+	return content, nil
+}
+
+// CheckAliases returns an error if a document is larger than so many bytes, roughly, when its aliases are replaced by what they stand for, or
+// if it is no YAML. It quotes nothing of it.
+func CheckAliases(document []byte, most int) error {
+	if !bytes.ContainsRune(document, '&') || !bytes.ContainsRune(document, '*') {
+		return nil
+	}
+	node, err := Parse(document)
+	if err != nil {
+		return err
+	}
+	if s := (sizes{most: most, known: map[*yaml.Node]int{}}); s.of(node) > most {
+		return fmt.Errorf("its aliases stand for more than %d bytes; repeat less by them", most)
+	}
+	return nil
+}
+
+// Parse returns a document as it is written, with aliases that are not replaced. Errors quote nothing of it.
+func Parse(document []byte) (*yaml.Node, error) {
+	if err := check(document); err != nil {
+		return nil, err
+	}
+	node := &yaml.Node{}
+	if err := yaml.Unmarshal(document, node); err != nil {
+		return nil, errNoYAML
+	}
+	return node, nil
+}
+
+// tagDirective finds the directive at the beginning of a line, whatever ends lines for a parser.
+var tagDirective = regexp.MustCompile(`(?:^|[\r\n\x{85}\x{2028}\x{2029}\x{feff}])%TAG`)
+
+// check refuses what costs the parsers themselves far more than its size: what a directive %TAG stands for is repeated with each tag.
+func check(document []byte) error {
+	switch {
+	case !utf8.Valid(document):
+		return errUTF8 // the directive would not be found
+	case tagDirective.Match(document):
+		return errTags
+	default:
+		return nil
+	}
+}
+
+// sizes are how large nodes are without aliases, so that each is measured once.
+type sizes struct {
+	most  int
+	known map[*yaml.Node]int
+}
+
+// of returns how large a node is without aliases, roughly, or something beyond the bound.
+func (s sizes) of(node *yaml.Node) int {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if size, ok := s.known[node]; ok {
+		return size
+	}
+	s.known[node] = s.most + 1 // for one that contains itself
+	size := len(node.Value) + 1
+	for _, child := range node.Content {
+		size = min(size+s.of(child), s.most+1)
+	}
+	s.known[node] = size
+	return size
+}

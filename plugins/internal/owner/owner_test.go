@@ -1,0 +1,92 @@
+package owner_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"pgregory.net/rapid"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+)
+
+const upstream = "manifest.deployer.landscaper.gardener.cloud/deployitem"
+
+func labelled(labels map[string]string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetLabels(labels)
+	return o
+}
+
+func TestOf(t *testing.T) {
+	t.Parallel()
+	by := owner.Owner{Namespace: "shop", Name: "web", UpstreamLabel: upstream}
+	for name, c := range map[string]struct {
+		reason string
+		labels map[string]string
+		want   owner.Relation
+		says   string
+	}{
+		"none":            {reason: "nobody has labelled it", want: owner.Nobodys},
+		"other labels":    {reason: "they say nothing", labels: map[string]string{"app": "web"}, want: owner.Nobodys},
+		"ours":            {reason: "the label has namespace and name", labels: by.Labels(), want: owner.Ours, says: "shop.web"},
+		"adopted":         {reason: "Landscaper has labelled it for the name", labels: map[string]string{upstream: "web"}, want: owner.Ours, says: "web"},
+		"another name":    {reason: "Landscaper has labelled it for another", labels: map[string]string{upstream: "db"}, want: owner.Others, says: "db"},
+		"other namespace": {reason: "the name alone is not enough", labels: map[string]string{owner.Label: "yard.web", upstream: "web"}, want: owner.Others, says: "yard.web"},
+		"both":            {reason: "our label counts more", labels: map[string]string{owner.Label: "shop.web", upstream: "db"}, want: owner.Ours, says: "shop.web"},
+		"empty":           {reason: "an empty label is somebody's", labels: map[string]string{owner.Label: ""}, want: owner.Others},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := by.Of(labelled(c.labels)); got != c.want {
+				t.Errorf("%s: expected %d, but found %d", c.reason, c.want, got)
+			}
+			if got := owner.Of(labelled(c.labels), upstream); got != c.says {
+				t.Errorf("%s: expected it to say %q, but found %q", c.reason, c.says, got)
+			}
+		})
+	}
+}
+
+func TestWithoutUpstreamLabel(t *testing.T) {
+	t.Parallel()
+	by := owner.Owner{Namespace: "shop", Name: "web"}
+	if labels := by.Labels(); len(labels) != 1 || labels[owner.Label] != "shop.web" {
+		t.Errorf("expected one label, but found %v", labels)
+	}
+	if got := by.Of(labelled(map[string]string{upstream: "web"})); got != owner.Nobodys {
+		t.Errorf("expected a label of which the owner knows nothing to say nothing, but found %d", got)
+	}
+}
+
+// TestLabels: whatever the names, the labels are valid, an owner recognises its own objects, and nobody else does.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	// What deploy items can be called: a DNS label for the namespace, a DNS subdomain for the name.
+	names := rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?`)
+	items := rapid.Custom(func(t *rapid.T) owner.Owner {
+		parts := rapid.SliceOfN(names, 1, 3).Draw(t, "parts")
+		return owner.Owner{Namespace: names.Draw(t, "namespace"), Name: strings.Join(parts, "."), UpstreamLabel: upstream}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		one, two := items.Draw(t, "one"), items.Draw(t, "two")
+		for key, value := range one.Labels() {
+			if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
+				t.Fatalf("%s: %q: %v", key, value, problems)
+			}
+		}
+		if got := one.Of(labelled(one.Labels())); got != owner.Ours {
+			t.Fatalf("expected an owner to recognise its object, but found %d", got)
+		}
+		if one != two && one.Of(labelled(two.Labels())) != owner.Others {
+			t.Fatalf("%v takes an object of %v for its own", one, two)
+		}
+		// Names that differ only at the end have the same beginning.
+		longer := one
+		longer.Name += "x"
+		if one.Of(labelled(longer.Labels())) != owner.Others {
+			t.Fatalf("%v takes an object of %v for its own", one, longer)
+		}
+	})
+}

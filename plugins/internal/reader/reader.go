@@ -1,0 +1,178 @@
+// Package reader reads objects from targets for one call of a deployer: each at most once, and none that the deployer has at hand.
+package reader
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/watch"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// pageSize is how many objects are listed with one request.
+const pageSize = 500
+
+// Object is what a target said about an object.
+type Object struct {
+	// Name of the object for messages. It tells the Target if that is not the deploy item's own.
+	Name string
+	// Live is the object; nil if there is none yet.
+	Live *unstructured.Unstructured
+	// Missing says what is missing if Live is nil; it begins with the name.
+	Missing string
+	// Seen is what to watch; nil for an object that was at hand, and for one whose kind is not served.
+	Seen *watch.Seen
+}
+
+// Reader reads objects. It is for one goroutine and one call of a deployer: what it has read it keeps.
+type Reader struct {
+	lookup  targetclient.Lookup
+	asOf    time.Time
+	targets map[string]target
+	known   map[identity]Object
+}
+
+type target struct {
+	client *targetclient.Client
+	err    error
+}
+
+// identity has a version, because an object has another shape in another one.
+type identity struct {
+	target          string
+	gvk             schema.GroupVersionKind
+	namespace, name string
+}
+
+// New returns a reader. Objects at hand are those of the deploy item's own Target, and are not read again. asOf is for Client.Mapping.
+func New(lookup targetclient.Lookup, atHand []*unstructured.Unstructured, asOf time.Time) *Reader {
+	r := &Reader{lookup: lookup, asOf: asOf, targets: map[string]target{}, known: map[identity]Object{}}
+	for _, o := range atHand {
+		id := identity{gvk: o.GroupVersionKind(), namespace: o.GetNamespace(), name: o.GetName()}
+		r.known[id] = Object{Name: object.KeyOf(o).String(), Live: o}
+	}
+	return r
+}
+
+// Get returns an object of a Target; the empty name stands for the deploy item's own. A namespaced object without a namespace is in the
+// default one. An object that does not exist is no error, nor is a kind that is not served. Other errors are explained ones, see
+// targeterror.
+func (r *Reader) Get(ctx context.Context, targetName string, ref managedresource.TypedObjectReference) (Object, error) {
+	id := identity{target: targetName, gvk: object.GVK(ref.APIVersion, ref.Kind), namespace: ref.Namespace, name: ref.Name}
+	if known, ok := r.known[id]; ok {
+		return known, nil
+	}
+	client, err := r.client(ctx, targetName)
+	if err != nil {
+		return Object{}, err
+	}
+	mapping, err := client.Mapping(ctx, id.gvk, r.asOf)
+	if meta.IsNoMatchError(err) {
+		return Object{Name: id.String(), Missing: id.notServed()}, nil
+	}
+	if err != nil {
+		return Object{}, targeterror.Explain(client.Host, err)
+	}
+	switch {
+	case !mapping.Namespaced:
+		id.namespace = ""
+	case id.namespace == "":
+		id.namespace = metav1.NamespaceDefault
+	}
+	if known, ok := r.known[id]; ok {
+		return known, nil
+	}
+	live, err := client.Objects(mapping, id.namespace).Get(ctx, id.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		live, err = nil, nil
+	}
+	if err != nil {
+		return Object{}, targeterror.Explain(client.Host, fmt.Errorf("read %s: %w", id, err))
+	}
+	o := Object{Name: id.String(), Live: live, Seen: &watch.Seen{Client: client, Mapping: mapping, Key: id.key()}}
+	if live == nil {
+		o.Missing = o.Name + " does not exist yet"
+	} else {
+		o.Seen.ResourceVersion = live.GetResourceVersion()
+	}
+	r.known[id] = o
+	return o, nil
+}
+
+// List visits all objects of a kind on a Target, in all namespaces, that have the labels. They are read anew each time. missing says that
+// the kind is not served; see Get for errors.
+func (r *Reader) List(
+	ctx context.Context, targetName string, gvk schema.GroupVersionKind, selector labels.Selector, visit func(Object),
+) (missing string, err error) {
+	client, err := r.client(ctx, targetName)
+	if err != nil {
+		return "", err
+	}
+	mapping, err := client.Mapping(ctx, gvk, r.asOf)
+	if meta.IsNoMatchError(err) {
+		return identity{target: targetName, gvk: gvk}.notServed(), nil
+	}
+	if err != nil {
+		return "", targeterror.Explain(client.Host, err)
+	}
+	options := metav1.ListOptions{LabelSelector: selector.String(), Limit: pageSize}
+	for {
+		page, err := client.Objects(mapping, metav1.NamespaceAll).List(ctx, options)
+		if err != nil {
+			return "", targeterror.Explain(client.Host, fmt.Errorf("list objects of kind %s in all namespaces: %w", gvk.Kind, err))
+		}
+		for i := range page.Items {
+			live := &page.Items[i]
+			id := identity{target: targetName, gvk: gvk, namespace: live.GetNamespace(), name: live.GetName()}
+			visit(Object{Name: id.String(), Live: live, Seen: &watch.Seen{
+				Client: client, Mapping: mapping, Key: id.key(), ResourceVersion: live.GetResourceVersion(),
+			}})
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return "", nil
+		}
+	}
+}
+
+// client asks for each Target once, whatever the answer.
+func (r *Reader) client(ctx context.Context, targetName string) (*targetclient.Client, error) {
+	t, ok := r.targets[targetName]
+	if !ok {
+		t.client, t.err = r.lookup(ctx, targetName)
+		r.targets[targetName] = t
+	}
+	return t.client, t.err
+}
+
+func (id identity) key() object.Key {
+	return object.Key{Group: id.gvk.Group, Kind: id.gvk.Kind, Namespace: id.namespace, Name: id.name}
+}
+
+// String returns the name for messages.
+func (id identity) String() string { return id.key().String() + id.where() }
+
+func (id identity) where() string {
+	if id.target == "" {
+		return ""
+	}
+	return fmt.Sprintf(" on Target %q", id.target)
+}
+
+func (id identity) notServed() string {
+	what := id.String()
+	if id.name == "" {
+		what = id.gvk.Kind + id.where()
+	}
+	return fmt.Sprintf("%s: the target does not serve this kind in %s yet", what, id.gvk.GroupVersion())
+}

@@ -1,0 +1,401 @@
+package readiness_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// world is what one test plays in: a namespace on the shared cluster, and Targets that lead there.
+type world struct {
+	*testing.T
+
+	admin     kubernetes.Interface
+	namespace string
+	targets   map[string]*targetclient.Client
+
+	mu       sync.Mutex
+	requests []string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	admin, err := kubernetes.NewForConfig(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, admin: admin, targets: map[string]*targetclient.Client{}}
+	w.targets[""] = w.client(cluster)
+	namespace, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.namespace = namespace.Name
+	return w
+}
+
+func (w *world) client(config *rest.Config) *targetclient.Client {
+	w.Helper()
+	kubeconfig, err := testenv.InlineKubeconfig(config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	client, err := targetclient.NewCache("test", targetclient.WrapTransport(w.log)).Get(kubeconfig)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return client
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// log notes the requests apart from discovery.
+func (w *world) log(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path != "/api" && r.URL.Path != "/apis" {
+			w.mu.Lock()
+			w.requests = append(w.requests, r.Method+" "+strings.ReplaceAll(r.URL.Path, w.namespace, "NS"))
+			w.mu.Unlock()
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+var errUnknownTarget = errors.New("no such Target")
+
+func (w *world) lookup(_ context.Context, name string) (*targetclient.Client, error) {
+	if client, ok := w.targets[name]; ok {
+		return client, nil
+	}
+	return nil, fmt.Errorf("target %q: %w", name, errUnknownTarget)
+}
+
+func (w *world) configMap(name string, labels, data map[string]string) *unstructured.Unstructured {
+	w.Helper()
+	created, err := w.admin.CoreV1().ConfigMaps(w.namespace).Create(w.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Data: data,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	created.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+	return toUnstructured(w.T, created)
+}
+
+func toUnstructured(t *testing.T, o any) *unstructured.Unstructured {
+	t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &unstructured.Unstructured{Object: content}
+}
+
+// run makes the checks of a configuration, in which NS stands for the namespace, about the objects.
+func (w *world) run(document string, objects ...*unstructured.Unstructured) (readiness.Verdict, error) {
+	w.Helper()
+	checks := parse(w.T, strings.ReplaceAll(document, "NS", w.namespace))
+	return checks.Run(w.Context(), objects, w.lookup, time.Now())
+}
+
+// mustWait compares what is waited for, in which NS stands for the namespace.
+func (w *world) mustWait(v readiness.Verdict, err error, want ...string) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+	var got []string
+	for _, text := range v.Waiting {
+		got = append(got, strings.ReplaceAll(text, w.namespace, "NS"))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("waiting: -want +got:\n%s", diff)
+	}
+	if len(v.Failed) > 0 {
+		w.Errorf("custom checks never fail, but found %v", v.Failed)
+	}
+}
+
+// ofConfigMaps returns a configuration with one check of the ConfigMaps with these names.
+func ofConfigMaps(requirements string, names ...string) string {
+	var refs []string
+	for _, name := range names {
+		refs = append(refs, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","name":%q,"namespace":"NS"}`, name))
+	}
+	return fmt.Sprintf(`{"custom":[{"name":"c","resourceSelector":[%s],"requirements":[%s]}]}`, strings.Join(refs, ","), requirements)
+}
+
+const fooIsBar = `{"jsonPath":".data.foo","operator":"=","values":[{"value":"bar"}]}`
+
+func TestReferences(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.configMap("good", nil, map[string]string{"foo": "bar"})
+	bad := w.configMap("bad", nil, map[string]string{"foo": "baz"})
+	w.configMap("empty", nil, nil)
+	v, err := w.run(ofConfigMaps(fooIsBar, "good", "bad", "empty", "none"))
+	w.mustWait(v, err,
+		`readiness check "c": ConfigMap NS/bad: expected .data.foo = "bar", but found "baz"`,
+		`readiness check "c": ConfigMap NS/empty: expected .data.foo = "bar", but there is no value yet`,
+		`readiness check "c": ConfigMap NS/none does not exist yet`)
+	var seen []string
+	for _, s := range v.Seen {
+		if s.Client != w.targets[""] || s.Mapping.Resource.Resource != "configmaps" || (s.Key.Name == "none") != (s.ResourceVersion == "") {
+			t.Errorf("expected what to watch, but found %v", s)
+		}
+		seen = append(seen, s.Key.Name)
+	}
+	if !slices.Equal(seen, []string{"bad", "empty", "none"}) || v.Seen[0].ResourceVersion != bad.GetResourceVersion() {
+		t.Errorf("expected to watch what is not ready, but found %v", v.Seen)
+	}
+	v, err = w.run(ofConfigMaps(fooIsBar, "good"))
+	w.mustWait(v, err)
+}
+
+func TestEachObjectIsReadOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	atHand := w.configMap("at-hand", nil, nil)
+	w.configMap("other", nil, nil)
+	check := `{"name":"c","resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":"at-hand","namespace":"NS"},
+		{"apiVersion":"v1","kind":"ConfigMap","name":"other","namespace":"NS"}],"requirements":[` + fooIsBar + `]}`
+	v, err := w.run(`{"custom":[`+check+`,`+check+`]}`, atHand)
+	if err != nil || len(v.Waiting) != 4 {
+		t.Fatalf("expected that both checks wait for both objects, but found %v and %v", v.Waiting, err)
+	}
+	for _, s := range v.Seen {
+		if s.Key.Name != "other" {
+			t.Errorf("expected that the caller knows %v, which it has given", s)
+		}
+	}
+	if want := []string{"GET /api/v1/namespaces/NS/configmaps/other"}; !slices.Equal(w.requests, want) {
+		t.Errorf("expected the requests %v, but found %v", want, w.requests)
+	}
+}
+
+func TestLabelSelector(t *testing.T) {
+	t.Parallel()
+	w, other := newWorld(t), newWorld(t)
+	document := `{"custom":[{"name":"c","labelSelector":{"apiVersion":"v1","kind":"ConfigMap","matchLabels":{"app":"NS","tier":"x"}},"requirements":[` + fooIsBar + `]}]}`
+	none := `readiness check "c": no object of kind ConfigMap has the labels app=NS,tier=x yet`
+	v, err := w.run(document)
+	w.mustWait(v, err, none)
+	labels := map[string]string{"app": w.namespace, "tier": "x"}
+	w.configMap("unlabelled", map[string]string{"app": w.namespace}, nil)
+	v, err = w.run(document)
+	w.mustWait(v, err, none)
+	w.configMap("good", labels, map[string]string{"foo": "bar"})
+	v, err = w.run(document)
+	w.mustWait(v, err)
+	other.configMap("bad", labels, map[string]string{"foo": "baz"})
+	v, err = w.run(document)
+	w.mustWait(v, err, `readiness check "c": ConfigMap `+other.namespace+`/bad: expected .data.foo = "bar", but found "baz"`)
+	if len(v.Seen) != 1 || v.Seen[0].Key != (object.Key{Kind: "ConfigMap", Namespace: other.namespace, Name: "bad"}) || v.Seen[0].ResourceVersion == "" {
+		t.Errorf("expected to watch the object that is not ready, but found %v", v.Seen)
+	}
+}
+
+func TestLabelSelectorReadsAllPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	labels := map[string]string{"app": w.namespace}
+	const more = 501
+	for i := range more {
+		w.configMap(fmt.Sprintf("c%d", i), labels, nil)
+	}
+	v, err := w.run(`{"custom":[{"name":"c","labelSelector":{"apiVersion":"v1","kind":"ConfigMap","matchLabels":{"app":"NS"}},"requirements":[` + fooIsBar + `]}]}`)
+	if err != nil || len(v.Waiting) != more || len(w.requests) != 2 {
+		t.Errorf("expected %d objects with two requests, but found %d with %v and %v", more, len(v.Waiting), w.requests, err)
+	}
+}
+
+func TestUnservedKinds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v, err := w.run(`{"custom":[{"name":"c","resourceSelector":[{"apiVersion":"example.org/v1","kind":"Thing","name":"a"}],
+		"labelSelector":{"apiVersion":"example.org/v1","kind":"Thing","matchLabels":{"a":"b"}},"requirements":[` + fooIsBar + `]}]}`)
+	w.mustWait(v, err,
+		`readiness check "c": Thing a: the target does not serve this kind in example.org/v1 yet`,
+		`readiness check "c": Thing: the target does not serve this kind in example.org/v1 yet`)
+}
+
+func TestErrorsHideNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.configMap("a", nil, nil)
+	user, err := environment.AddUser(envtest.User{Name: "nobody-" + w.namespace}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.targets["theirs"] = w.client(user.Config())
+	w.targets["unknown"] = w.client(&rest.Config{Host: cluster.Host, BearerToken: "no-such-token", TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CAData}})
+	check := func(name, target string) string {
+		return fmt.Sprintf(`{"name":%q,"targetName":%q,"resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","namespace":"NS"}],"requirements":[%s]}`,
+			name, target, fooIsBar)
+	}
+	v, err := w.run(`{"custom":[` + check("forbidden", "theirs") + `,` + check("missing", "elsewhere") + `,` + check("own", "") + `,
+		{"name":"both","resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":"../x","namespace":"NS"},
+			{"apiVersion":"v1","kind":"ConfigMap","name":"a","namespace":"NS"}],"requirements":[` + fooIsBar + `]},
+		{"name":"list","targetName":"theirs","labelSelector":{"apiVersion":"v1","kind":"ConfigMap","matchLabels":{"a":"b"}},"requirements":[` + fooIsBar + `]}]}`)
+	w.mustWait(v, nil,
+		`readiness check "own": ConfigMap NS/a: expected .data.foo = "bar", but there is no value yet`,
+		`readiness check "both": ConfigMap NS/a: expected .data.foo = "bar", but there is no value yet`)
+	if err == nil || !errors.Is(err, errUnknownTarget) || len(sdk.Codes(err)) != 0 {
+		t.Fatalf("expected errors that are worth another try, but found %v", err)
+	}
+	for _, part := range []string{
+		`readiness check "forbidden": read ConfigMap NS/a on Target "theirs": configmaps "a" is forbidden`, `readiness check "missing": target "elsewhere"`,
+		`readiness check "both": read ConfigMap NS/../x: invalid resource name`,
+		`readiness check "list": list objects of kind ConfigMap in all namespaces: configmaps is forbidden`,
+	} {
+		if !strings.Contains(strings.ReplaceAll(err.Error(), w.namespace, "NS"), part) {
+			t.Errorf("expected %q in %v", part, err)
+		}
+	}
+	if _, err = w.run(`{"custom":[` + check("unknown", "unknown") + `]}`); len(sdk.Codes(err)) != 1 {
+		t.Errorf("expected the code of wrong credentials, but found %v", err)
+	}
+}
+
+func TestOtherTarget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.configMap("a", nil, map[string]string{"foo": "bar"})
+	w.targets["other"] = w.client(cluster)
+	stale := toUnstructured(t, &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "a"},
+	})
+	document := `{"custom":[{"name":"c","targetName":"other","resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":%q,"namespace":"NS"}],"requirements":[` + fooIsBar + `]}]}`
+	v, err := w.run(fmt.Sprintf(document, "a"), stale)
+	w.mustWait(v, err) // an object at hand is of the own Target, so it does not count
+	v, err = w.run(fmt.Sprintf(document, "b"))
+	w.mustWait(v, err, `readiness check "c": ConfigMap NS/b on Target "other" does not exist yet`)
+	if len(v.Seen) != 1 || v.Seen[0].Client != w.targets["other"] {
+		t.Errorf("expected to watch the other Target, but found %v", v.Seen)
+	}
+}
+
+func TestDisabledCheck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v, err := w.run(strings.Replace(ofConfigMaps(fooIsBar, "none"), `"name":"c"`, `"name":"c","disabled":true`, 1))
+	w.mustWait(v, err)
+	if len(w.requests) > 0 {
+		t.Errorf("expected no requests, but found %v", w.requests)
+	}
+}
+
+func TestValuesOfSecretsAreNotShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, err := w.admin.CoreV1().Secrets(w.namespace).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"}, StringData: map[string]string{"password": "hunter2"},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	v, err := w.run(`{"custom":[{"name":"c","resourceSelector":[{"apiVersion":"v1","kind":"Secret","name":"a","namespace":"NS"}],"requirements":[
+		{"jsonPath":".data.password","operator":"=","values":[{"value":"cGFzcw=="}]},{"jsonPath":".data.password","operator":"!"},
+		{"jsonPath":".data.password","operator":"in","values":[{"value":"cGFzcw=="}]}]}]}`)
+	w.mustWait(v, err,
+		`readiness check "c": Secret NS/a: expected .data.password = a value that is not shown, but found a value that is not shown`,
+		`readiness check "c": Secret NS/a: expected .data.password not to exist, but found a value that is not shown`,
+		`readiness check "c": Secret NS/a: expected .data.password in a value that is not shown, but found a value that is not shown`)
+}
+
+func TestEndOfContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o := newObject(t, "v1 ConfigMap", "", "", "")
+	if _, err := parse(t, `{}`).Run(ctx, []*unstructured.Unstructured{o}, noTarget, time.Now()); !errors.Is(err, context.Canceled) {
+		t.Errorf("expected the end of the context, but found %v", err)
+	}
+}
+
+// TestClaimForFirstConsumer: a claim that nobody asks for yet is ready if its class waits for that.
+func TestClaimForFirstConsumer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for mode, want := range map[storagev1.VolumeBindingMode][]string{
+		storagev1.VolumeBindingWaitForFirstConsumer: nil,
+		storagev1.VolumeBindingImmediate:            {"PersistentVolumeClaim NS/a: it is not bound yet"},
+	} {
+		class, err := w.admin.StorageV1().StorageClasses().Create(t.Context(), &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Provisioner: "example.org/none", VolumeBindingMode: &mode,
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim := toUnstructured(t, &corev1.PersistentVolumeClaim{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+			ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: w.namespace},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				StorageClassName: &class.Name,
+				Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			},
+			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+		})
+		v, err := w.run(`{}`, claim)
+		w.mustWait(v, err, want...)
+	}
+	missing := newObject(t, "v1 PersistentVolumeClaim", "", `{"storageClassName":"none"}`, `{"phase":"Pending"}`)
+	v, err := w.run(`{}`, missing)
+	w.mustWait(v, err, "PersistentVolumeClaim n/a: it is not bound yet; StorageClass none does not exist yet")
+}
+
+func TestRequirementMessages(t *testing.T) {
+	t.Parallel()
+	o := newObject(t, "example.org/v1 Thing", "", `{"n":1,"list":[1,2],"null":null,"some":[1,null],"long":"`+strings.Repeat("x", 200)+`","big":9007199254740993}`, "")
+	for _, c := range []struct{ reason, requirement, want string }{
+		{"numbers are worth the same", `{"jsonPath":".spec.n","operator":"==","values":[{"value":1.0}]}`, ""},
+		{"integers keep their precision", `{"jsonPath":".spec.big","operator":"=","values":[{"value":9007199254740992}]}`, `.spec.big = 9007199254740992, but found 9007199254740993`},
+		{"all values count", `{"jsonPath":"{.spec.list[*]}","operator":"=","values":[{"value":1}]}`, `{.spec.list[*]} = 1, but found 2`},
+		{"a list is one value", `{"jsonPath":"spec.list","operator":"=","values":[{"value":[1,2]}]}`, ""},
+		{"what exists is not missing", `{"jsonPath":".spec.n","operator":"!"}`, `.spec.n not to exist, but found 1`},
+		{"what is missing is", `{"jsonPath":".spec.x","operator":"!"}`, ""},
+		{"null is missing", `{"jsonPath":".spec.null","operator":"!"}`, ""},
+		{"null does not exist", `{"jsonPath":".spec.null","operator":"exists"}`, `.spec.null to exist, but there is no value yet`},
+		{"one of several neither", `{"jsonPath":".spec.some[*]","operator":"exists"}`, `.spec.some[*] to exist, but there is no value yet`},
+		{"what is missing is not unequal", `{"jsonPath":".spec.x","operator":"!=","values":[{"value":1}]}`, `.spec.x != 1, but there is no value yet`},
+		{"nor outside", `{"jsonPath":".spec.x","operator":"notin","values":[{"value":1}]}`, `.spec.x notin [1], but there is no value yet`},
+		{"long values are cut", `{"jsonPath":".spec.long","operator":"in","values":[{"value":"a"},{"value":2}]}`, `.spec.long in ["a",2], but found "` + strings.Repeat("x", 99) + `…`},
+		{"a path that does not suit leads nowhere", `{"jsonPath":".spec[0]","operator":"exists"}`, `.spec[0] to exist, but there is no value yet`},
+	} {
+		document := `{"custom":[{"name":"c","resourceSelector":[{"apiVersion":"example.org/v1","kind":"Thing","name":"a","namespace":"n"}],"requirements":[` + c.requirement + `]}]}`
+		v, err := parse(t, document).Run(t.Context(), []*unstructured.Unstructured{o}, noTarget, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.TrimPrefix(strings.Join(v.Waiting, ";"), `readiness check "c": Thing n/a: expected `)
+		if got != c.want {
+			t.Errorf("%s: %s: expected %q, but found %q", c.reason, c.requirement, c.want, got)
+		}
+	}
+}

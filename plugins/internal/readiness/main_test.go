@@ -1,0 +1,21 @@
+package readiness_test
+
+import (
+	"os"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// environment is the API server that all tests of this package share, and cluster the access to it.
+var (
+	environment *envtest.Environment
+	cluster     *rest.Config
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.RunOnAPIServer(m, func(e *envtest.Environment) { environment, cluster = e, e.Config }))
+}

@@ -1,0 +1,60 @@
+package readiness
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/reader"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+func judgeService(o *unstructured.Unstructured) state {
+	if text(o.Object, "spec", "type") != "LoadBalancer" {
+		return state{}
+	}
+	ips, _ := value(o.Object, "spec", "externalIPs").([]any)
+	if len(ips) > 0 || len(list(o.Object, "status", "loadBalancer", "ingress")) > 0 {
+		return state{}
+	}
+	return waitingFor("its load balancer has no address yet")
+}
+
+func judgeClaim(o *unstructured.Unstructured, bindsLate func() (late bool, doubt string)) state {
+	phase := text(o.Object, "status", "phase")
+	switch phase {
+	case "Bound":
+		return state{}
+	case "Lost":
+		return failedWith("it has lost its volume %s", text(o.Object, "spec", "volumeName"))
+	}
+	// The scheduler notes the node of the first consumer; from then on there is something to wait for.
+	consumed := o.GetAnnotations()["volume.kubernetes.io/selected-node"] != ""
+	if consumed || text(o.Object, "spec", "volumeName") != "" {
+		return waitingFor("it is not bound yet")
+	}
+	late, doubt := bindsLate()
+	if late {
+		return state{}
+	}
+	return waitingFor("it is not bound yet%s", doubt)
+}
+
+// bindsLate tells whether the StorageClass of a volume claim waits for the first consumer. If that cannot be told it counts as no, and doubt
+// says so.
+func bindsLate(ctx context.Context, r *reader.Reader, claim *unstructured.Unstructured) (late bool, doubt string) {
+	name := text(claim.Object, "spec", "storageClassName")
+	if name == "" {
+		return false, ""
+	}
+	class, err := r.Get(ctx, "", managedresource.TypedObjectReference{APIVersion: "storage.k8s.io/v1", Kind: "StorageClass", Name: name})
+	switch {
+	case err != nil:
+		return false, fmt.Sprintf("; it may only be waiting for its first consumer, which cannot be told: %v", err)
+	case class.Live == nil:
+		return false, "; " + class.Missing
+	default:
+		return text(class.Live.Object, "volumeBindingMode") == "WaitForFirstConsumer", ""
+	}
+}

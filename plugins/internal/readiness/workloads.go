@@ -1,0 +1,147 @@
+package readiness
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// wanted is how many replicas an object asks for; one if it does not say.
+func wanted(o *unstructured.Unstructured) int64 {
+	if n, ok := number(o.Object, "spec", "replicas"); ok {
+		return n
+	}
+	return 1
+}
+
+// neverSeen tells whether the controller of a workload has said nothing about it yet. Without that a workload of no replicas would be
+// ready before anybody has seen it.
+func neverSeen(o *unstructured.Unstructured) (state, bool) {
+	if _, ok := number(o.Object, "status", "observedGeneration"); ok {
+		return state{}, false
+	}
+	return waitingFor("its controller has not seen it yet"), true
+}
+
+// step of a workload on its way: it waits as long as there are fewer than wanted.
+type step struct {
+	name         string
+	have, wanted int64
+}
+
+// lacks returns the first step that is not done, with the reason why replicas could not be created if there is one.
+func lacks(o *unstructured.Unstructured, steps ...step) (state, bool) {
+	for _, s := range steps {
+		if s.have >= s.wanted {
+			continue
+		}
+		if failure, ok := isTrue(o, "ReplicaFailure"); ok {
+			return waitingFor("%s: %d/%d, %s", s.name, s.have, s.wanted, failure), true
+		}
+		return waitingFor("%s: %d/%d", s.name, s.have, s.wanted), true
+	}
+	return state{}, false
+}
+
+// tooMany waits for the end of replicas that are not wanted any more.
+func tooMany(o *unstructured.Unstructured) (state, bool) {
+	if more := count(o.Object, "status", "replicas") - wanted(o); more > 0 {
+		return waitingFor("Pending termination: %d", more), true
+	}
+	return state{}, false
+}
+
+func first(o *unstructured.Unstructured, checks ...func(*unstructured.Unstructured) (state, bool)) state {
+	for _, check := range checks {
+		if s, ok := check(o); ok {
+			return s
+		}
+	}
+	return state{}
+}
+
+func judgeDeployment(o *unstructured.Unstructured) state {
+	if paused, _ := value(o.Object, "spec", "paused").(bool); paused {
+		return first(o, neverSeen)
+	}
+	if c, ok := findCondition(o, "Progressing"); ok && c.reason == "ProgressDeadlineExceeded" {
+		return failedWith("progress deadline exceeded (%d/%d available): %s", count(o.Object, "status", "availableReplicas"), wanted(o), c.message)
+	}
+	return first(o, func(o *unstructured.Unstructured) (state, bool) {
+		return lacks(o,
+			step{"Replicas", count(o.Object, "status", "replicas"), wanted(o)},
+			step{"Updated", count(o.Object, "status", "updatedReplicas"), wanted(o)},
+			step{"Available", count(o.Object, "status", "availableReplicas"), wanted(o)},
+		)
+	}, neverSeen, tooMany)
+}
+
+// judgeReplicaSet is for ReplicationControllers, too: they are the same but for their selectors.
+func judgeReplicaSet(o *unstructured.Unstructured) state {
+	return first(o, func(o *unstructured.Unstructured) (state, bool) {
+		return lacks(o,
+			step{"Replicas", count(o.Object, "status", "replicas"), wanted(o)},
+			step{"Available", count(o.Object, "status", "availableReplicas"), wanted(o)},
+		)
+	}, neverSeen, tooMany)
+}
+
+func judgeStatefulSet(o *unstructured.Unstructured) state {
+	return first(o, func(o *unstructured.Unstructured) (state, bool) {
+		steps := []step{
+			{"Replicas", count(o.Object, "status", "replicas"), wanted(o)},
+			{"Ready", count(o.Object, "status", "readyReplicas"), wanted(o)},
+		}
+		// API servers of old do not count what is available, and without this field it is what is ready.
+		if count(o.Object, "spec", "minReadySeconds") > 0 {
+			steps = append(steps, step{"Available", count(o.Object, "status", "availableReplicas"), wanted(o)})
+		}
+		return lacks(o, append(steps, updated(o)...)...)
+	}, neverSeen, tooMany)
+}
+
+// updated is the step that replicas of a StatefulSet are up to date: those from the partition on, unless people see to it themselves.
+func updated(o *unstructured.Unstructured) []step {
+	switch {
+	case text(o.Object, "spec", "updateStrategy", "type") == onDelete:
+		return nil
+	case text(o.Object, "status", "updateRevision") == text(o.Object, "status", "currentRevision"):
+		return nil // that of the replicas that are there; updatedReplicas need not be set then
+	}
+	partition := count(o.Object, "spec", "updateStrategy", "rollingUpdate", "partition")
+	return []step{{"Updated", count(o.Object, "status", "updatedReplicas"), wanted(o) - partition}}
+}
+
+// onDelete is the update strategy that leaves it to people to delete replicas that are not up to date.
+const onDelete = "OnDelete"
+
+// judgeDaemonSet wants a replica on each node that is meant: none may be missing, whatever maxUnavailable allows during an update.
+func judgeDaemonSet(o *unstructured.Unstructured) state {
+	return first(o, neverSeen, func(o *unstructured.Unstructured) (state, bool) {
+		desired := count(o.Object, "status", "desiredNumberScheduled")
+		steps := []step{{"Scheduled", count(o.Object, "status", "currentNumberScheduled"), desired}}
+		if text(o.Object, "spec", "updateStrategy", "type") != onDelete {
+			steps = append(steps, step{"Updated", count(o.Object, "status", "updatedNumberScheduled"), desired})
+		}
+		return lacks(o, append(steps, step{"Available", count(o.Object, "status", "numberAvailable"), desired})...)
+	})
+}
+
+func judgeJob(o *unstructured.Unstructured) state {
+	for _, kind := range []string{"Complete", "SuccessCriteriaMet"} {
+		if _, ok := isTrue(o, kind); ok {
+			return state{}
+		}
+	}
+	for _, kind := range []string{"Failed", "FailureTarget"} {
+		if c, ok := isTrue(o, kind); ok { // without a count of Pods: a Job is given up before they are counted
+			return failedWith("the Job has failed, %s", c)
+		}
+	}
+	if suspended, _ := value(o.Object, "spec", "suspend").(bool); suspended {
+		return state{}
+	}
+	if text(o.Object, "status", "startTime") == "" {
+		return waitingFor("the Job has not started")
+	}
+	active, succeeded, failures := count(o.Object, "status", "active"), count(o.Object, "status", "succeeded"), count(o.Object, "status", "failed")
+	return waitingFor("the Job is running (%d active, %d succeeded, %d failed)", active, succeeded, failures)
+}

@@ -1,0 +1,72 @@
+package remove
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+)
+
+// describe names an object that is being deleted and says since when, and what keeps it.
+func describe(key object.Key, live *unstructured.Unstructured) string {
+	return key.String() + note(append(circumstances(live), obstacles(live)...))
+}
+
+func note(details []string) string {
+	if len(details) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)", strings.Join(details, "; "))
+}
+
+// circumstances are what the metadata of an object say about its deletion.
+func circumstances(o metav1.Object) []string {
+	var details []string
+	if since := o.GetDeletionTimestamp(); since != nil {
+		details = append(details, "being deleted since "+since.UTC().Format(time.RFC3339))
+	}
+	if finalizers := o.GetFinalizers(); len(finalizers) > 0 {
+		details = append(details, "finalizers "+strings.Join(finalizers, ", "))
+	}
+	return details
+}
+
+// tellingConditions are the types of the conditions that tell what keeps a Namespace and a CustomResourceDefinition: those of the controllers
+// that empty them.
+var tellingConditions = map[schema.GroupKind][]string{
+	{Kind: "Namespace"}: {
+		"NamespaceContentRemaining", "NamespaceFinalizersRemaining", "NamespaceDeletionContentFailure",
+		"NamespaceDeletionDiscoveryFailure", "NamespaceDeletionGroupVersionParsingFailure",
+	},
+	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: {"Terminating"},
+}
+
+// hasObstacles tells whether obstacles may find any in objects of the kind.
+func hasObstacles(group, kind string) bool {
+	return tellingConditions[schema.GroupKind{Group: group, Kind: kind}] != nil
+}
+
+// obstacles are what the conditions of an object say about what keeps it.
+func obstacles(live *unstructured.Unstructured) []string {
+	telling := tellingConditions[live.GroupVersionKind().GroupKind()]
+	if telling == nil {
+		return nil
+	}
+	conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
+	var details []string
+	for _, c := range conditions {
+		condition, _ := c.(map[string]any)
+		kind, _ := condition["type"].(string)
+		message, _ := condition["message"].(string)
+		if slices.Contains(telling, kind) && condition["status"] == "True" && message != "" {
+			details = append(details, message)
+		}
+	}
+	return details
+}

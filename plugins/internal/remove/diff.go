@@ -1,0 +1,130 @@
+package remove
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+// Diff tells what calls of Run would do to objects, until they are complete, in the order in which they would. It changes nothing and looks
+// no other Targets up. An object that cannot be looked at is a change that fails; the error is about the target as a whole.
+//
+// Of the objects that are deleted although they are not managed, the first few hundred of each group are shown, without their content.
+func Diff(ctx context.Context, client *targetclient.Client, d Deletion) ([]sdk.Change, error) {
+	if len(d.Entries) == 0 {
+		return nil, nil
+	}
+	sorted, err := d.sort(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	var changes []sdk.Change
+	for _, s := range sorted.steps {
+		for _, f := range s.failures {
+			changes = append(changes, sdk.Change{Object: f.what, Action: sdk.ActionFail, Note: f.err.Error()})
+		}
+		of := make([]*sdk.Change, len(s.items))
+		each(len(s.items), func(i int) { of[i] = s.items[i].diff(ctx, client, d) })
+		shown := d.spared()
+		for i, change := range of {
+			if change != nil {
+				changes = append(changes, *change)
+				shown[s.items[i].key] = true
+			}
+		}
+		if s.group.all {
+			changes = append(changes, s.diffUnmanaged(ctx, finder{client: client, group: s.group, asOf: d.AsOf, spared: shown})...)
+		}
+	}
+	for _, l := range sorted.left {
+		changes = append(changes, sdk.Change{Object: l.Key.String(), Action: sdk.ActionKeep, Note: l.Why})
+	}
+	return changes, nil
+}
+
+// diff returns what would be done to an object; nil for one that does not exist or is somebody else's under its name.
+func (it item) diff(ctx context.Context, client *targetclient.Client, d Deletion) *sdk.Change {
+	change := &sdk.Change{Object: it.key.String(), Action: sdk.ActionFail}
+	preparation, err := preparationOf(it.entry)
+	if err != nil {
+		change.Note = err.Error()
+		return change
+	}
+	live, err := it.objects(client).Get(ctx, it.key.Name, metav1.GetOptions{})
+	if err != nil && (notServed(err) || ignoreGone(err) == nil) {
+		return nil
+	}
+	if err != nil {
+		change.Note = targeterror.Explain(client.Host, err).Error()
+		return change
+	}
+	next, why := it.next(live, d.Owner, preparation)
+	switch next {
+	case moveForget:
+		return nil
+	case moveLeave:
+		change.Action, change.Note = sdk.ActionKeep, why
+		return change
+	case movePrepare:
+		change.Note = "after it was changed by annotateBeforeDelete and patchBeforeDelete"
+	case moveStrip:
+		change.Note = "its finalizers are removed, since it is being deleted already: " + strings.Join(live.GetFinalizers(), ", ")
+	case moveWait:
+		change.Note = strings.Join(append(circumstances(live), obstacles(live)...), "; ")
+	case moveDelete:
+	}
+	document, err := json.Marshal(withoutBookkeeping(live).Object)
+	if err != nil {
+		change.Note = err.Error()
+		return change
+	}
+	change.Action, change.Before = sdk.ActionDelete, document
+	return change
+}
+
+// withoutBookkeeping returns an object without the metadata that say nothing about what would be lost with it.
+func withoutBookkeeping(live *unstructured.Unstructured) *unstructured.Unstructured {
+	shown := live.DeepCopy()
+	for _, name := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
+		unstructured.RemoveNestedField(shown.Object, "metadata", name)
+	}
+	return shown
+}
+
+// diffUnmanaged returns what a group with deleteAllResources would delete besides the managed objects.
+func (s step) diffUnmanaged(ctx context.Context, f finder) []sdk.Change {
+	const unmanaged = "not managed by this deploy item, but the deletion group has deleteAllResources"
+	if s.group.target != "" {
+		var changes []sdk.Change
+		for _, r := range s.group.resources {
+			changes = append(changes, sdk.Change{
+				Object: fmt.Sprintf("all selected %s on the Target %s", r.gvk.Kind, s.group.target),
+				Action: sdk.ActionDelete,
+				Note:   unmanaged,
+			})
+		}
+		return changes
+	}
+	var changes []sdk.Change
+	failures := f.find(ctx, func(found page) bool {
+		for i := range found.objects {
+			changes = append(changes, sdk.Change{Object: found.key(i).String(), Action: sdk.ActionDelete, Note: unmanaged})
+		}
+		return len(changes) < pageSize
+	})
+	if len(changes) >= pageSize {
+		changes = append(changes, sdk.Change{Object: "more objects of " + s.group.path.String(), Action: sdk.ActionDelete, Note: unmanaged})
+	}
+	for _, failed := range failures {
+		changes = append(changes, sdk.Change{Object: failed.what, Action: sdk.ActionFail, Note: failed.err.Error()})
+	}
+	return changes
+}

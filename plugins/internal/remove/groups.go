@@ -1,0 +1,201 @@
+package remove
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// Groups are the groups of a deletion, in order. The zero value stands for the default: namespaced objects, then cluster-scoped ones, then
+// CustomResourceDefinitions.
+type Groups struct {
+	list []group
+}
+
+// group is one of them; either predefined or resources is set.
+type group struct {
+	// path of the group in the provider configuration, for messages; nil for the default groups.
+	path       *field.Path
+	predefined managedresource.PredefinedResourceGroupType
+	resources  []resource
+	// force removes finalizers.
+	force bool
+	// all deletes what is not managed, too.
+	all bool
+	// target names another Target; empty for the deploy item's own.
+	target string
+}
+
+// resource selects objects by kind and name. No names and no namespaces stand for all.
+type resource struct {
+	// gvk has any name of the kind.
+	gvk               schema.GroupVersionKind
+	names, namespaces []string
+}
+
+// subject is what decides on the group of an object.
+type subject struct {
+	object.Key
+
+	namespaced bool
+}
+
+var predefinedTypes = []managedresource.PredefinedResourceGroupType{
+	managedresource.PredefinedNamespaced, managedresource.PredefinedClusterScoped,
+	managedresource.PredefinedCRDs, managedresource.PredefinedEmpty,
+}
+
+// ParseGroups validates deletion groups, which are at path in their document. It returns everything that is wrong with them. No groups are
+// the default ones; a single predefined group of the type empty deletes nothing.
+func ParseGroups(groups []managedresource.DeletionGroup, path *field.Path) (Groups, field.ErrorList) {
+	var parsed Groups
+	var problems field.ErrorList
+	for i, g := range groups {
+		at := path.Index(i)
+		switch {
+		case g.PredefinedResourceGroup != nil && g.CustomResourceGroup != nil:
+			problems = append(problems, field.Forbidden(at.Child("customResourceGroup"),
+				"cannot be used together with predefinedResourceGroup; make two groups of it"))
+		case g.PredefinedResourceGroup != nil:
+			predefined, p := parsePredefined(*g.PredefinedResourceGroup, at.Child("predefinedResourceGroup"))
+			parsed.list, problems = append(parsed.list, predefined), append(problems, p...)
+		case g.CustomResourceGroup != nil:
+			custom, p := parseCustom(*g.CustomResourceGroup, at.Child("customResourceGroup"))
+			parsed.list, problems = append(parsed.list, custom), append(problems, p...)
+		default:
+			problems = append(problems, field.Required(at, "expected predefinedResourceGroup or customResourceGroup"))
+		}
+	}
+	if len(problems) > 0 {
+		return Groups{}, problems
+	}
+	return parsed, nil
+}
+
+func parsePredefined(g managedresource.PredefinedResourceGroup, path *field.Path) (group, field.ErrorList) {
+	var problems field.ErrorList
+	switch {
+	case g.Type == "":
+		problems = append(problems, field.Required(path.Child("type"), "expected one of "+join(predefinedTypes)))
+	case !slices.Contains(predefinedTypes, g.Type):
+		problems = append(problems, field.NotSupported(path.Child("type"), g.Type, predefinedTypes))
+	}
+	return group{path: path, predefined: g.Type, force: g.ForceDelete}, problems
+}
+
+func join[T ~string](texts []T) string {
+	var all []string
+	for _, t := range texts {
+		all = append(all, string(t))
+	}
+	return strings.Join(all, ", ")
+}
+
+func parseCustom(g managedresource.CustomResourceGroup, path *field.Path) (group, field.ErrorList) {
+	parsed := group{path: path, force: g.ForceDelete, all: g.DeleteAllResources}
+	var problems field.ErrorList
+	if len(g.Resources) == 0 {
+		problems = append(problems, field.Required(path.Child("resources"), "expected the kinds of the objects to delete"))
+	}
+	for i, r := range g.Resources {
+		resource, p := parseResource(r, path.Child("resources").Index(i))
+		parsed.resources, problems = append(parsed.resources, resource), append(problems, p...)
+	}
+	if g.TargetName != nil {
+		parsed.target = *g.TargetName
+		if parsed.target == "" {
+			problems = append(problems, field.Invalid(path.Child("targetName"), "",
+				"expected the name of a Target; leave it out for that of the deploy item"))
+		}
+		if !g.DeleteAllResources {
+			problems = append(problems, field.Forbidden(path.Child("targetName"),
+				"needs deleteAllResources: nothing is managed on other Targets"))
+		}
+	}
+	return parsed, problems
+}
+
+func parseResource(r managedresource.ResourceType, path *field.Path) (resource, field.ErrorList) {
+	var problems field.ErrorList
+	gv, err := schema.ParseGroupVersion(r.APIVersion)
+	switch {
+	case r.APIVersion == "":
+		problems = append(problems, field.Required(path.Child("apiVersion"), ""))
+	case err != nil:
+		problems = append(problems, field.Invalid(path.Child("apiVersion"), r.APIVersion, `expected a form like "v1" or "apps/v1"`))
+	}
+	if r.Kind == "" {
+		problems = append(problems, field.Required(path.Child("kind"), ""))
+	}
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"names", r.Names}, {"namespaces", r.Namespaces}} {
+		for i, value := range list.values {
+			if value == "" {
+				problems = append(problems, field.Required(path.Child(list.name).Index(i), "cannot be empty"))
+			}
+		}
+	}
+	return resource{gvk: gv.WithKind(r.Kind), names: r.Names, namespaces: r.Namespaces}, problems
+}
+
+var defaultGroups = []group{
+	{predefined: managedresource.PredefinedNamespaced},
+	{predefined: managedresource.PredefinedClusterScoped},
+	{predefined: managedresource.PredefinedCRDs},
+}
+
+// orDefault returns the groups, those of the zero value written out. The caller may change the slice.
+func (g Groups) orDefault() []group {
+	if len(g.list) == 0 {
+		return slices.Clone(defaultGroups)
+	}
+	return slices.Clone(g.list)
+}
+
+// place returns the index of the first group that takes an object, or -1.
+func place(groups []group, s subject) int {
+	return slices.IndexFunc(groups, func(g group) bool { return g.takes(s) })
+}
+
+// takes tells whether a managed object fits in the group. What is managed is on the deploy item's own Target.
+func (g group) takes(s subject) bool {
+	crd := object.IsCRD(s.Group, s.Kind)
+	switch {
+	case g.target != "":
+		return false
+	case g.predefined == managedresource.PredefinedNamespaced:
+		return s.namespaced
+	case g.predefined == managedresource.PredefinedClusterScoped:
+		return !s.namespaced && !crd
+	case g.predefined == managedresource.PredefinedCRDs:
+		return crd
+	default:
+		return slices.ContainsFunc(g.resources, func(r resource) bool { return r.matches(s) })
+	}
+}
+
+func (r resource) matches(s subject) bool {
+	allows := func(values []string, value string) bool { return len(values) == 0 || slices.Contains(values, value) }
+	namespace := s.Namespace
+	if !s.namespaced {
+		namespace = ""
+	}
+	return r.isKind(s.Group, s.Kind) && allows(r.names, s.Name) && allows(r.namespaces, namespace)
+}
+
+// isKind compares names of a kind. The usual plural is recognised without the API server, which may not be able to tell.
+func (r resource) isKind(group, kind string) bool {
+	if group != r.gvk.Group {
+		return false
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
+	return strings.EqualFold(kind, r.gvk.Kind) || strings.EqualFold(plural.Resource, r.gvk.Kind)
+}

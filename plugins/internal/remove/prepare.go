@@ -1,0 +1,98 @@
+package remove
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// reasonPatch is given to the error about a patchBeforeDelete that cannot be applied to anything.
+const reasonPatch = "PatchBeforeDeleteInvalid"
+
+// preparationOf returns what is changed about an object before it is deleted, as a JSON merge patch: annotateBeforeDelete, and
+// patchBeforeDelete on top of it. It is nil if there is neither. The error does not quote the patch, which may hold secrets.
+func preparationOf(e managedresource.ManagedResourceStatus) (map[string]any, error) {
+	var preparation map[string]any
+	if len(e.AnnotateBeforeDelete) > 0 {
+		annotations := make(map[string]any, len(e.AnnotateBeforeDelete))
+		for key, value := range e.AnnotateBeforeDelete {
+			annotations[key] = value
+		}
+		preparation = map[string]any{"metadata": map[string]any{"annotations": annotations}}
+	}
+	if e.PatchBeforeDelete == nil || len(e.PatchBeforeDelete.Raw) == 0 {
+		return preparation, nil
+	}
+	var patch map[string]any
+	if err := utiljson.Unmarshal(e.PatchBeforeDelete.Raw, &patch); err != nil {
+		return nil, sdk.ConfigurationError(reasonPatch, "patchBeforeDelete is not a JSON object")
+	}
+	if metadata, ok := patch["metadata"]; ok {
+		if _, isMap := metadata.(map[string]any); !isMap {
+			return nil, sdk.ConfigurationError(reasonPatch, "patchBeforeDelete: metadata is not a map")
+		}
+	}
+	return compose(preparation, patch), nil
+}
+
+// withoutObject returns err, or, if a patch was refused because nothing of its kind can be read from what it makes of the object, an error
+// of its own: that of the API server quotes the whole object, be it a Secret.
+func withoutObject(err error) error {
+	var refused apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &refused) || refused.Status().Details == nil {
+		return err
+	}
+	quotes := func(cause metav1.StatusCause) bool { return cause.Field == "patch" }
+	if !slices.ContainsFunc(refused.Status().Details.Causes, quotes) {
+		return err
+	}
+	return sdk.ConfigurationError(reasonPatch,
+		"patchBeforeDelete does not fit the kind of the object: a field would get a value of another type than it has")
+}
+
+// compose returns the merge patch that does what first does, and then what second does, to an object whose fields have the types that first
+// takes them to have.
+func compose(first, second map[string]any) map[string]any {
+	composed := maps.Clone(first)
+	if composed == nil {
+		composed = make(map[string]any, len(second))
+	}
+	for name, value := range second {
+		before, isMap := composed[name].(map[string]any)
+		if now, both := value.(map[string]any); both && isMap {
+			value = compose(before, now)
+		}
+		composed[name] = value
+	}
+	return composed
+}
+
+// differs tells whether a merge patch would make a difference to an object.
+func differs(live, patch map[string]any) bool {
+	for name, value := range patch {
+		before, exists := live[name]
+		fields, isMap := value.(map[string]any)
+		fieldsBefore, wasMap := before.(map[string]any)
+		switch {
+		case value == nil:
+			if exists {
+				return true
+			}
+		case isMap && wasMap:
+			if differs(fieldsBefore, fields) {
+				return true
+			}
+		case !reflect.DeepEqual(before, value):
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,103 @@
+package remove
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// sorted are the entries of a deletion by what is to become of them.
+type sorted struct {
+	// steps are the groups with what they take.
+	steps []step
+	// gone are objects of kinds that are not served any more.
+	gone []object.Key
+	left []Left
+}
+
+// sort sorts the entries without a look at their objects. The error is about the target as a whole.
+func (d Deletion) sort(ctx context.Context, client *targetclient.Client) (sorted, error) {
+	groups, err := nameKinds(ctx, client, d)
+	if err != nil {
+		return sorted{}, err
+	}
+	result := sorted{steps: make([]step, len(groups))}
+	for i, g := range groups {
+		result.steps[i].group = g
+	}
+	for _, entry := range d.Entries {
+		key := object.KeyOfReference(entry.Resource)
+		if entry.Policy == managedresource.PolicyKeep || entry.Policy == managedresource.PolicyIgnore {
+			result.left = append(result.left, Left{key, "policy " + string(entry.Policy)})
+			continue
+		}
+		mapping, err := client.MappingInAnyVersion(ctx, object.GVK(entry.Resource.APIVersion, entry.Resource.Kind), d.AsOf)
+		if meta.IsNoMatchError(err) {
+			result.gone = append(result.gone, key)
+			continue
+		}
+		if concernsAll(ctx, err) {
+			return sorted{}, targeterror.Explain(client.Host, err)
+		}
+		// Where the API server cannot tell, the namespace does: it is noted just for namespaced objects.
+		namespaced := mapping.Namespaced || err != nil && key.Namespace != ""
+		i := place(groups, subject{key, namespaced})
+		switch {
+		case i < 0:
+			result.left = append(result.left, Left{key, "no deletion group takes it"})
+		case err != nil:
+			result.steps[i].failures = append(result.steps[i].failures, failure{key.String(), targeterror.Explain(client.Host, err)})
+		default:
+			result.steps[i].items = append(result.steps[i].items, item{
+				key: key, mapping: mapping, entry: entry, force: groups[i].force, anybodys: groups[i].all,
+			})
+		}
+	}
+	return result, nil
+}
+
+// nameKinds returns the groups with the kinds by their proper names, where the API server knows them. A kind that it does not know has no
+// objects; one that it cannot tell anything about is an error of the objects that have it.
+func nameKinds(ctx context.Context, client *targetclient.Client, d Deletion) ([]group, error) {
+	groups := d.Groups.orDefault()
+	for i, g := range groups {
+		if g.target != "" {
+			continue
+		}
+		groups[i].resources = slices.Clone(g.resources)
+		for j, r := range g.resources {
+			gvk, _, err := client.MappingByName(ctx, r.gvk, d.AsOf)
+			if concernsAll(ctx, err) {
+				return nil, targeterror.Explain(client.Host, err)
+			}
+			if err == nil {
+				groups[i].resources[j].gvk = schema.GroupVersionKind{Group: r.gvk.Group, Version: r.gvk.Version, Kind: gvk.Kind}
+			}
+		}
+	}
+	return groups, nil
+}
+
+// concernsAll tells whether an error of looking a kind up makes it vain to look the others up: the target does not answer or does not
+// know the credentials, or the call is over.
+func concernsAll(ctx context.Context, err error) bool {
+	var unanswered *url.Error
+	return err != nil && (ctx.Err() != nil || errors.As(err, &unanswered) || apierrors.IsUnauthorized(err))
+}
+
+// notServed tells a kind that the API server does not serve from an object that does not exist: only the second is answered by who serves
+// the kind.
+func notServed(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}

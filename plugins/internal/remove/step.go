@@ -1,0 +1,107 @@
+package remove
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+// step is a group with the managed objects that it takes.
+type step struct {
+	group group
+	items []item
+	// failures of sorting: what the group may take but could not be looked up.
+	failures []failure
+}
+
+// failure is an error with what it is about.
+type failure struct {
+	what string
+	err  error
+}
+
+// anyDeletesAll tells whether a step deletes what is not managed.
+func anyDeletesAll(steps []step) bool {
+	return slices.ContainsFunc(steps, func(s step) bool { return s.group.all })
+}
+
+// run does what can be done now about a group, and adds what came of it to the result.
+func (s step) run(ctx context.Context, client *targetclient.Client, d Deletion, result *Result) error {
+	outcomes := s.removeItems(ctx, client, d)
+	failures := s.failures
+	unfinished := map[object.Key]bool{}
+	for i, o := range outcomes {
+		key := s.items[i].key
+		switch {
+		case o.err != nil:
+			failures = append(failures, failure{key.String(), targeterror.Explain(client.Host, o.err)})
+			unfinished[key] = true
+		case o.waiting != "":
+			result.Waiting = append(result.Waiting, o.waiting)
+			unfinished[key] = true
+		case o.left != "":
+			result.Left = append(result.Left, Left{key, o.left})
+		default:
+			result.Gone = append(result.Gone, key)
+		}
+		if o.seen != nil {
+			result.Seen = append(result.Seen, *o.seen)
+		}
+	}
+	if s.group.all {
+		failures = append(failures, s.sweep(ctx, client, d, unfinished, result)...)
+	}
+	return settle(ctx, failures, result)
+}
+
+func (s step) removeItems(ctx context.Context, client *targetclient.Client, d Deletion) []outcome {
+	s.look(ctx, client, d.Owner)
+	outcomes := make([]outcome, len(s.items))
+	each(len(s.items), func(i int) { outcomes[i] = s.items[i].remove(ctx, client, d.Owner) })
+
+	isUnserved := func(o outcome) bool { return notServed(o.err) }
+	if !slices.ContainsFunc(outcomes, isUnserved) {
+		return outcomes
+	}
+	// What the client knows of kinds is outdated: they are gone, or served in other versions only.
+	client.Forget(ctx)
+	for i, o := range outcomes {
+		if !isUnserved(o) {
+			continue
+		}
+		reference, key := s.items[i].entry.Resource, s.items[i].key
+		_, err := client.MappingInAnyVersion(ctx, object.GVK(reference.APIVersion, reference.Kind), d.AsOf)
+		switch {
+		case meta.IsNoMatchError(err):
+			outcomes[i] = outcome{}
+		case err != nil:
+			outcomes[i] = outcome{err: err}
+		default:
+			outcomes[i] = outcome{waiting: fmt.Sprintf("%s (the API server did not serve its kind where it said)", key)}
+		}
+	}
+	return outcomes
+}
+
+// settle returns the failures as one error, or adds them to what is waited for; see Run.
+func settle(ctx context.Context, failures []failure, result *Result) error {
+	errs := make([]error, 0, len(failures))
+	for _, f := range failures {
+		errs = append(errs, fmt.Errorf("delete %s: %w", f.what, f.err))
+	}
+	err := targeterror.Collect(errs)
+	if err == nil || len(result.Waiting) == 0 || len(sdk.Codes(err)) > 0 || ctx.Err() != nil {
+		return err
+	}
+	for _, f := range failures {
+		result.Waiting = append(result.Waiting, fmt.Sprintf("%s (cannot be deleted yet: %v)", f.what, f.err))
+	}
+	return nil
+}

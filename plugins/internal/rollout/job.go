@@ -1,0 +1,298 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/export"
+	"github.com/pergola-deploy/pergola/plugins/internal/managed"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
+	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/watch"
+	"github.com/pergola-deploy/pergola/sdk"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// The steps of a job, as users see them in its progress and its errors.
+const (
+	StepApply     = "Apply"
+	StepCleanUp   = "CleanUp"
+	StepReadiness = "Readiness"
+	StepExport    = "Export"
+	StepPatch     = "PatchAfterDeployment"
+	StepDelete    = "Delete"
+)
+
+// Reasons that are given to errors and events, beside those of the packages that do the work.
+const (
+	// ReasonUnknownField is given to the warning about a field of the provider configuration that is passed over.
+	ReasonUnknownField = "UnknownField"
+	// reasonFailed is given to the error about objects that cannot become ready any more by themselves.
+	reasonFailed = "ObjectFailed"
+	// reasonTakenOver is given to the event about an object that belonged to another deploy item.
+	reasonTakenOver = "TakenOver"
+	// reasonLeft is given to the event about an object that stays on the target and is not managed any more.
+	reasonLeft = "LeftOnTarget"
+)
+
+// mostListed bounds how many objects are named in a message about what is being waited for.
+const mostListed = 5
+
+// Job is one call of a deployer. Its methods are the steps; each returns a response if the job cannot go on to the next one in this call,
+// and nil if it can.
+type Job struct {
+	Request *sdk.Request
+	// Client of the deploy item's Target.
+	Client *targetclient.Client
+	// Lookup returns the clients of other Targets.
+	Lookup  targetclient.Lookup
+	Watches *watch.Set
+	Account *Account
+	// Owner is the deploy item, with the label of the deployer.
+	Owner owner.Owner
+	// Began is when the call began.
+	Began time.Time
+}
+
+// First tells whether this is the first call of the item's job: what is told once is told then.
+func (j *Job) First() bool {
+	phase := j.Request.DeployItem.Status.Phase
+	return phase == landscaper.DeployItemPhaseInit || phase == landscaper.DeployItemPhaseInitDelete
+}
+
+// WarnOf tells which fields of the provider configuration were passed over.
+func (j *Job) WarnOf(unknown []string) {
+	if len(unknown) > 0 && j.First() {
+		j.Request.Warning(ReasonUnknownField, "spec.config: passed over: "+object.Enumerate(unknown, "; ", mostListed))
+	}
+}
+
+// Apply notes the objects of the plan, saves the note, applies them and returns what became of them.
+func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sdk.Response, error) {
+	ledger := j.Account.Ledger
+	// What was known before decides whether an object is looked for or created at once.
+	before := managed.NewLedger(ledger.Entries())
+	due := 0 // objects that are new or were changed
+	for _, item := range plan.Items() {
+		ledger.Expect(item.Entry(), item.Stale)
+		if e, _ := ledger.Get(item.Key); e.Applied == "" {
+			due++
+		}
+	}
+	if err := j.Account.Save(ctx); err != nil {
+		return nil, nil, err
+	}
+	if due > 0 { // else the user is to see what the job waits for, and not that it looks again
+		j.Request.Progress(StepApply, fmt.Sprintf("applying objects: %d of %d", due, len(plan.Items())))
+	}
+	result, err := apply.Run(ctx, j.Client, plan, before.Get)
+	j.NoteApplied(result.Applied)
+	for _, skipped := range result.Skipped {
+		if entry, managed := before.Get(skipped.Key); managed && entry.Resource.UID != "" {
+			j.Request.Event(reasonLeft, fmt.Sprintf("%s stays on the target: %s", skipped.Key, skipped.Why))
+		}
+		ledger.Gone(skipped.Key)
+	}
+	j.Account.NoteDrift(plan, result.Drift)
+	j.TellDrift(plan, result)
+	for _, t := range result.TakenOver {
+		j.Request.Warning(reasonTakenOver, fmt.Sprintf("%s belonged to the deploy item %q; it belongs to this one now", t.Key, t.From))
+	}
+	if err != nil {
+		return nil, j.End(), During(StepApply, err)
+	}
+	if len(result.Waiting) > 0 {
+		return nil, j.Wait(StepApply, "", result.Waiting, j.Seen(result.Applied)), nil
+	}
+	return result.Applied, nil, nil
+}
+
+// NoteApplied puts on the ledger what was applied, with uids and memos.
+func (j *Job) NoteApplied(all []apply.Applied) {
+	for _, applied := range all {
+		reference := applied.Reference()
+		reference.UID = applied.Live.GetUID()
+		j.Account.Ledger.Applied(reference, applied.Memo)
+	}
+}
+
+// CleanUp deletes the objects that are managed but not in the plan any more.
+func (j *Job) CleanUp(ctx context.Context, plan *apply.Plan, applied []apply.Applied, groups remove.Groups) (*sdk.Response, error) {
+	wanted := plan.Keys()
+	j.forgetOtherNames(wanted, applied)
+	orphans := j.Account.Ledger.Without(wanted)
+	if len(orphans) == 0 {
+		return nil, nil //nolint:nilnil // see Job
+	}
+	return j.Remove(ctx, StepCleanUp, remove.Deletion{Groups: groups, Entries: orphans, Spare: wanted})
+}
+
+// forgetOtherNames drops entries about objects that are in the plan under another group, such as Event, which two groups serve.
+func (j *Job) forgetOtherNames(wanted map[object.Key]bool, applied []apply.Applied) {
+	uids := make(map[types.UID]bool, len(applied))
+	for _, a := range applied {
+		uids[a.Live.GetUID()] = true
+	}
+	for _, orphan := range j.Account.Ledger.Without(wanted) {
+		if uids[orphan.Resource.UID] {
+			j.Account.Ledger.Gone(object.KeyOfReference(orphan.Resource))
+		}
+	}
+}
+
+// Remove deletes managed objects until they are gone.
+func (j *Job) Remove(ctx context.Context, step string, d remove.Deletion) (*sdk.Response, error) {
+	j.Request.Progress(step, fmt.Sprintf("deleting objects: %d", len(d.Entries)))
+	result, err := remove.Run(ctx, j.Client, j.Deletion(d))
+	for _, key := range result.Gone {
+		j.Account.Ledger.Gone(key)
+	}
+	for _, left := range result.Left {
+		j.Account.Ledger.Gone(left.Key)
+		j.Request.Event(reasonLeft, fmt.Sprintf("%s stays on the target: %s", left.Key, left.Why))
+	}
+	if err != nil {
+		return j.End(), During(step, err)
+	}
+	if len(result.Waiting) > 0 {
+		return j.Wait(step, "the deletion of ", result.Waiting, result.Seen), nil
+	}
+	return nil, nil //nolint:nilnil // see Job
+}
+
+// Deletion adds to a deletion what goes for all of the job's.
+func (j *Job) Deletion(d remove.Deletion) remove.Deletion {
+	d.Owner, d.Lookup, d.AsOf = j.Owner, j.Lookup, j.Began
+	return d
+}
+
+// CheckReadiness judges the objects as they were just applied or read.
+func (j *Job) CheckReadiness(ctx context.Context, checks readiness.Checks, applied []apply.Applied) (*sdk.Response, error) {
+	verdict, err := checks.Run(ctx, liveOf(applied), j.Lookup, j.Began)
+	switch {
+	case len(verdict.Failed) > 0:
+		// An object that has given up does not recover by itself: to wait for it until the time of the job is up helps nobody.
+		return j.End(), During(StepReadiness, &sdk.Error{
+			Codes:  []landscaper.ErrorCode{landscaper.ErrorNoRetry},
+			Reason: reasonFailed,
+			Err:    errors.New(object.Enumerate(verdict.Failed, "; ", mostListed)),
+		})
+	case err != nil:
+		return j.End(), During(StepReadiness, err)
+	case len(verdict.Waiting) > 0:
+		return j.Wait(StepReadiness, "", verdict.Waiting, append(j.Seen(applied), verdict.Seen...)), nil
+	default:
+		return nil, nil //nolint:nilnil // see Job
+	}
+}
+
+// ReadExports reads the values to export.
+func (j *Job) ReadExports(ctx context.Context, values []export.Value, applied []apply.Applied) (map[string]any, *sdk.Response, error) {
+	if len(values) == 0 {
+		return nil, nil, nil
+	}
+	j.Request.Progress(StepExport, fmt.Sprintf("reading values to export: %d", len(values)))
+	result, err := export.Read(ctx, j.Client, values, liveOf(applied), j.Lookup, j.Began)
+	if err != nil {
+		return nil, j.End(), During(StepExport, err)
+	}
+	if len(result.Waiting) > 0 {
+		return nil, j.Wait(StepExport, "", result.Waiting, append(j.Seen(applied), result.Seen...)), nil
+	}
+	return result.Exports, nil, nil
+}
+
+// Patch makes the changes that are for objects that are ready and exported from.
+func (j *Job) Patch(ctx context.Context, applied []apply.Applied) (*sdk.Response, error) {
+	if unpatched := apply.Unpatched(applied); len(unpatched) > 0 {
+		j.NoteApplied(unpatched)
+		if err := j.Account.Save(ctx); err != nil {
+			return j.End(), err
+		}
+	}
+	patched, err := apply.Patch(ctx, j.Client, applied)
+	j.NoteApplied(patched)
+	if err != nil {
+		return j.End(), During(StepPatch, err)
+	}
+	return nil, nil //nolint:nilnil // see Job
+}
+
+// Wait returns the response of a job that goes on, and tells what it waits for: prefix and things without "waiting for", which
+// the host says itself. A change of what was seen wakes the job.
+func (j *Job) Wait(step, prefix string, things []string, seen []watch.Seen) *sdk.Response {
+	what := prefix + object.Enumerate(things, "; ", mostListed)
+	j.Request.Progress(step, "waiting for "+what)
+	j.Watches.Follow(nameOf(j.Request.DeployItem), seen)
+	res := sdk.WaitFor(what, pollAfter(j.Request, time.Now()))
+	res.ProviderStatus, res.Conditions = j.Account.Unsaved(), j.conditions(false)
+	return res
+}
+
+// End returns what is saved beside an error.
+func (j *Job) End() *sdk.Response {
+	return &sdk.Response{ProviderStatus: j.Account.Unsaved(), Conditions: j.conditions(false)}
+}
+
+// Done returns the response of a job that is done.
+func (j *Job) Done(exports map[string]any) *sdk.Response {
+	j.Watches.Follow(nameOf(j.Request.DeployItem), nil)
+	conditions := j.conditions(true)
+	if !j.Account.drifted() {
+		j.Account.drift = nil
+	}
+	return &sdk.Response{ProviderStatus: j.Account.Unsaved(), Conditions: conditions, Exports: exports}
+}
+
+// Seen returns what to watch for changes of applied objects.
+func (j *Job) Seen(applied []apply.Applied) []watch.Seen {
+	seen := make([]watch.Seen, 0, len(applied))
+	for _, a := range applied {
+		seen = append(seen, watch.Seen{Client: j.Client, Mapping: a.Mapping, Key: a.Key, ResourceVersion: a.Live.GetResourceVersion()})
+	}
+	return seen
+}
+
+func liveOf(applied []apply.Applied) []*unstructured.Unstructured {
+	live := make([]*unstructured.Unstructured, 0, len(applied))
+	for _, a := range applied {
+		live = append(live, a.Live)
+	}
+	return live
+}
+
+func nameOf(item *landscaper.DeployItem) types.NamespacedName {
+	return types.NamespacedName{Namespace: item.Namespace, Name: item.Name}
+}
+
+// pollAfter grows with the age of the job: most things that are waited for come within seconds or take minutes. Changes of what was seen
+// wake the job earlier; polls are for what cannot be watched.
+func pollAfter(req *sdk.Request, now time.Time) time.Duration {
+	const shortest, longest = 250 * time.Millisecond, 15 * time.Second
+	times := req.DeployItem.Status.TransitionTimes
+	if times == nil || times.InitTime.IsZero() {
+		return shortest
+	}
+	age := now.Sub(times.InitTime.Time)
+	return min(max(age/4, shortest), longest)
+}
+
+// During adds the step of the job to an error, whose reason and codes stay.
+func During(step string, err error) error {
+	out := &sdk.Error{Operation: step, Reason: targeterror.ReasonTarget, Err: err}
+	var known *sdk.Error
+	if errors.As(err, &known) && known.Reason != "" {
+		out.Reason = known.Reason
+	}
+	return out
+}

@@ -1,0 +1,354 @@
+// Package secrecy keeps values of deploy items, and what Secrets of charts hold, out of what people read.
+package secrecy
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// shortest is how long a value must be to be hidden; what is shorter would be found in every other word.
+	shortest = 4
+	// alone is how long a value is that is hidden even within a word.
+	alone = 8
+	// mostDigits is how long a number is that is told: ports and counts, but no passwords.
+	mostDigits = 5
+	// escapable is how long a value is of which all spellings are hidden; no URL and no message of a container holds more.
+	escapable = 16 << 10
+	hidden    = "***"
+)
+
+// Secrecy hides values in texts. Its methods may be called at any time, from any goroutine. Hidden are
+//
+//   - strings of the values, and the lines of those with several,
+//   - these strings as Go quotes them and in base64 and, up to 16 KiB of length, as JSON, URLs and the other kinds of base64 have them,
+//   - numbers of the values with more than five digits: a password without quotes is one,
+//   - what Secrets hold that it has learned of, in base64 or not,
+//   - what libraries are known to quote of what they read.
+//
+// Strings of up to three bytes are not hidden, and those of up to seven only where they are words of their own. What is public anyway is
+// told although it is also a value, or holds one: names, namespaces and kinds of objects, the names of fields, those of the release, its
+// chart and the files in it, and the words that messages are made of. A message without them would be of no use.
+type Secrecy struct {
+	mu             sync.Mutex
+	values, public texts
+}
+
+var spaces = regexp.MustCompile(`\s+`)
+
+// texts are found by their first bytes; the longest come first.
+type texts struct {
+	known  map[string]struct{}
+	begin  map[string][]string
+	sorted bool
+}
+
+func (t *texts) add(text string) {
+	if _, ok := t.known[text]; ok || len(text) < shortest {
+		return
+	}
+	if t.known == nil {
+		t.known, t.begin = map[string]struct{}{}, map[string][]string{}
+	}
+	t.known[text] = struct{}{}
+	t.begin[text[:shortest]] = append(t.begin[text[:shortest]], text)
+	t.sorted = false
+}
+
+func (t *texts) sort() {
+	if t.sorted {
+		return
+	}
+	for _, all := range t.begin {
+		slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	}
+	t.sorted = true
+}
+
+// at returns the length of the longest one that is at i, and that counts there; 0 for none.
+func (t *texts) at(text string, i int, counts func(found string) bool) int {
+	if len(text)-i < shortest {
+		return 0
+	}
+	for _, found := range t.begin[text[i:i+shortest]] {
+		if strings.HasPrefix(text[i:], found) && counts(found) {
+			return len(found)
+		}
+	}
+	return 0
+}
+
+// events are when hooks run.
+var events = []string{
+	"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback", "pre-delete", "post-delete",
+}
+
+// words are those that messages of Helm, of API servers and of this package are made of, and that are values every now and then.
+var words = strings.Fields(`
+	after already apiVersion because before cannot chart cluster complete connection container context create created default definition
+	delete deleted denied deploy deployed disabled does enabled error executing exist exists expected failed false field file forbidden found
+	from function have hook install invalid kind kubernetes line manifest message metadata missing must name namespace none null number object
+	operation pending pointer property ready refused rejected release render rendered renders replace required resource revision running
+	rollback schema secret server service spec status string supported template that this timeout true type unknown unsupported upgrade user
+	value values version wait with without wrong
+`)
+
+// New returns what hides given values, any JSON.
+func New(given json.RawMessage) *Secrecy {
+	s := &Secrecy{}
+	s.Publish(words...)
+	s.Publish(events...)
+	decoder := json.NewDecoder(bytes.NewReader(given))
+	decoder.UseNumber()
+	var values any
+	// Values that cannot be read cannot be in any text either: nothing is rendered with them.
+	if len(given) > 0 && decoder.Decode(&values) == nil {
+		s.learnAll(values)
+	}
+	return s
+}
+
+// Publish says that texts are no secrets.
+func (s *Secrecy) Publish(all ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, text := range all {
+		s.public.add(text)
+	}
+}
+
+// learnAll learns the values in a JSON value, and publishes the names of its fields.
+func (s *Secrecy) learnAll(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		s.Publish(slices.Collect(maps.Keys(value))...)
+		for _, v := range value {
+			s.learnAll(v)
+		}
+	case []any:
+		for _, v := range value {
+			s.learnAll(v)
+		}
+	case string:
+		s.learn(value)
+	case json.Number:
+		if len(value) > mostDigits {
+			s.learn(value.String())
+		}
+	}
+}
+
+// learn has a value hidden.
+func (s *Secrecy) learn(value string) {
+	if len(value) < shortest {
+		return // an escape of it may be longer, but would be found everywhere, too
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.values.add(value)
+	s.values.add(strings.TrimSpace(value))
+	s.values.add(inQuotes(value))
+	s.values.add(base64.StdEncoding.EncodeToString([]byte(value)))
+	if len(value) <= escapable {
+		for _, spelling := range spellings(value) {
+			s.values.add(spelling)
+		}
+	}
+	if strings.Contains(value, "\n") {
+		// Messages have one line, and YAML is quoted line by line.
+		s.values.add(spaces.ReplaceAllString(strings.TrimSpace(value), " "))
+		for line := range strings.Lines(value) {
+			if line = strings.TrimSpace(line); len(line) >= alone {
+				s.values.add(line)
+			}
+		}
+	}
+}
+
+// inQuotes is how Go quotes a text, without the quotes.
+func inQuotes(text string) string {
+	text = strconv.Quote(text)
+	return text[1 : len(text)-1]
+}
+
+// spellings are how a text is written in JSON, in URLs and in base64. Most are the text itself if it has no special characters.
+func spellings(text string) []string {
+	raw, query := []byte(text), url.QueryEscape(text)
+	return []string{
+		inJSON(text, true), inJSON(text, false),
+		query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(text), strings.TrimPrefix(url.UserPassword("", text).String(), ":"),
+		base64.RawStdEncoding.EncodeToString(raw), base64.URLEncoding.EncodeToString(raw), base64.RawURLEncoding.EncodeToString(raw),
+	}
+}
+
+// inJSON is how Go writes a text as JSON, without the quotes: with the characters escaped that HTML gives a meaning, or without.
+func inJSON(text string, html bool) string {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(html)
+	if encoder.Encode(text) != nil {
+		return text // every string can be encoded
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
+}
+
+// LearnObject publishes what an object is called, which is given as JSON, and learns what it holds if it is a Secret.
+func (s *Secrecy) LearnObject(object json.RawMessage) {
+	var content map[string]any
+	if json.Unmarshal(object, &content) != nil {
+		return // it was parsed before, and would be no object
+	}
+	s.Publish(fieldNames(content, nil)...)
+	for _, name := range []string{"apiVersion", "kind"} {
+		if text, ok := content[name].(string); ok {
+			s.Publish(text)
+		}
+	}
+	metadata, _ := content["metadata"].(map[string]any)
+	for _, name := range []string{"name", "namespace"} {
+		if text, ok := metadata[name].(string); ok {
+			s.Publish(text)
+		}
+	}
+	if content["kind"] == "Secret" && content["apiVersion"] == "v1" {
+		s.learnSecret(content)
+	}
+}
+
+func (s *Secrecy) learnSecret(content map[string]any) {
+	for _, field := range []string{"data", "stringData"} {
+		entries, _ := content[field].(map[string]any)
+		for _, entry := range entries {
+			text, ok := entry.(string)
+			if !ok {
+				continue
+			}
+			s.learn(text)
+			if plain, err := base64.StdEncoding.DecodeString(text); err == nil && utf8.Valid(plain) {
+				s.learn(string(plain))
+			}
+		}
+	}
+}
+
+func fieldNames(value any, names []string) []string {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, v := range value {
+			names = fieldNames(v, append(names, name))
+		}
+	case []any:
+		for _, v := range value {
+			names = fieldNames(v, names)
+		}
+	}
+	return names
+}
+
+// quoted are the ways in which libraries quote what they read, with what comes before it.
+var quoted = []*regexp.Regexp{
+	// YAML, which shortens it.
+	regexp.MustCompile("(cannot unmarshal !!\\w+ )`[^`]*`"),
+	regexp.MustCompile("(line \\d+: )(?:mapping key|field) \"[^\"]*\""),
+	// strconv.
+	regexp.MustCompile(`(parsing )"(?:[^"\\]|\\.)*"`),
+	// time, and base64 and hex when they are called by templates.
+	regexp.MustCompile(`(invalid duration )"(?:[^"\\]|\\.)*"`),
+	regexp.MustCompile(`(parsing time )"(?:[^"\\]|\\.)*" as "(?:[^"\\]|\\.)*": .*`),
+	// Kubernetes' decoders.
+	regexp.MustCompile(`(is missing in )'.*'`),
+	regexp.MustCompile(`(error found in #\d+ byte of ).*`),
+}
+
+// HideCut is Hide for a text of which the beginning may be missing: it may begin in the middle of a value.
+func (s *Secrecy) HideCut(text string) string {
+	if n := s.endsOfValues(text); n > 0 {
+		return hidden + s.Hide(text[n:])
+	}
+	return s.Hide(text)
+}
+
+// endsOfValues returns how long the longest end of a value is that a text begins with. What is shorter than a value that is hidden within a
+// word would be found in other texts, too.
+func (s *Secrecy) endsOfValues(text string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	longest := 0
+	for value := range s.values.known {
+		for n := min(len(value), len(text)); n > max(longest, alone-1); n-- {
+			if text[:n] == value[len(value)-n:] {
+				longest = n
+			}
+		}
+	}
+	return longest
+}
+
+// Hide returns a text without values.
+func (s *Secrecy) Hide(text string) string {
+	for _, pattern := range quoted {
+		text = pattern.ReplaceAllString(text, "${1}"+hidden)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.values.sort()
+	s.public.sort()
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		word := func(found string) bool { return !joined(text, i) && !joined(text, i+len(found)) }
+		public := s.public.at(text, i, word)
+		secret := s.values.at(text, i, func(found string) bool { return len(found) >= alone || word(found) })
+		switch {
+		case secret > public:
+			b.WriteString(hidden)
+			i += secret
+		case public > 0:
+			b.WriteString(text[i : i+public])
+			i += public
+		default:
+			b.WriteByte(text[i])
+			i++
+		}
+	}
+	return b.String()
+}
+
+// joined tells whether there is no end of a word at i.
+func joined(text string, i int) bool {
+	before, _ := utf8.DecodeLastRuneInString(text[:i])
+	after, _ := utf8.DecodeRuneInString(text[i:])
+	return isWord(before) && isWord(after)
+}
+
+func isWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
+
+// HideError returns an error whose text is without values, and which otherwise is the same; nil for nil.
+func (s *Secrecy) HideError(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := s.Hide(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	return &hiddenError{text: text, err: err}
+}
+
+// hiddenError is an error with another text.
+type hiddenError struct {
+	text string
+	err  error
+}
+
+func (e *hiddenError) Error() string { return e.text }
+func (e *hiddenError) Unwrap() error { return e.err }

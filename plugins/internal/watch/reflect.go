@@ -1,0 +1,126 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+)
+
+// labelSelector selects the objects of all deploy items.
+const labelSelector = owner.Label
+
+// watches is the name of the call that all watches are, so that they take turns with other calls as one.
+const watches = "watches"
+
+// reflect tells what happens to the selected objects until the context ends. Whatever goes wrong is tried again after a pause, which grows
+// to a minute.
+func reflect(ctx context.Context, key streamKey, selected metav1.ListOptions, told *told, logger logr.Logger) {
+	ctx = klog.NewContext(targetclient.ForCall(ctx, watches), logger)
+	objects := key.client.Metadata(key.mapping, key.namespace)
+	selectIn := func(options metav1.ListOptions) metav1.ListOptions {
+		options.LabelSelector, options.FieldSelector = selected.LabelSelector, selected.FieldSelector
+		return options
+	}
+	lister := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, selectIn(options))
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return objects.Watch(ctx, selectIn(options))
+		},
+	}
+	cache.NewReflectorWithOptions(lister, &metav1.PartialObjectMetadata{}, told, cache.ReflectorOptions{
+		Name:            key.client.Host,
+		TypeDescription: key.mapping.Resource.String(),
+		Logger:          &logger,
+	}).RunWithContext(ctx)
+}
+
+// told takes what a reflector tells about a stream, as long as the context has not ended.
+type told struct {
+	set    *Set
+	stream *stream
+	ctx    context.Context
+}
+
+// Add implements cache.ReflectorStore.
+func (t *told) Add(o any) error { return t.Update(o) }
+
+// Update implements cache.ReflectorStore.
+func (t *told) Update(o any) error {
+	return t.one(o, func(st *stream, name, version string) { st.versions[name] = version })
+}
+
+// Delete implements cache.ReflectorStore. The resource version is that of the deletion, so that it wakes nobody who has seen a later object
+// of that name.
+func (t *told) Delete(o any) error {
+	return t.one(o, func(st *stream, name, version string) {
+		delete(st.versions, name)
+		for f := range st.follows[name] {
+			if f.seen.ResourceVersion != "" && newer(version, f.seen.ResourceVersion) {
+				t.set.changedFor(f.item)
+			}
+		}
+	})
+}
+
+func (t *told) one(o any, change func(st *stream, name, version string)) error {
+	metadata, ok := o.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return fmt.Errorf("expected the metadata of an object, but found a %T", o)
+	}
+	t.set.mu.Lock()
+	defer t.set.mu.Unlock()
+	if t.ctx.Err() != nil {
+		return nil
+	}
+	change(t.stream, metadata.Name, metadata.ResourceVersion)
+	now := t.set.clock.Now()
+	for f := range t.stream.follows[metadata.Name] {
+		t.set.compare(f, now)
+	}
+	return nil
+}
+
+// Replace implements cache.ReflectorStore: these are all objects that there are.
+func (t *told) Replace(list []any, _ string) error {
+	versions := make(map[string]string, len(list))
+	for _, o := range list {
+		metadata, ok := o.(*metav1.PartialObjectMetadata)
+		if !ok {
+			return fmt.Errorf("expected the metadata of an object, but found a %T", o)
+		}
+		versions[metadata.Name] = metadata.ResourceVersion
+	}
+	t.set.mu.Lock()
+	defer t.set.mu.Unlock()
+	if t.ctx.Err() != nil {
+		return nil
+	}
+	before := t.stream.versions
+	t.stream.versions, t.stream.synced = versions, true
+	now := t.set.clock.Now()
+	for name, followers := range t.stream.follows {
+		_, was := before[name]
+		_, is := versions[name]
+		for f := range followers {
+			t.set.compare(f, now)
+			if was && !is && f.seen.ResourceVersion != "" {
+				t.set.changedFor(f.item)
+			}
+		}
+	}
+	return nil
+}
+
+// Resync implements cache.ReflectorStore. It is never due.
+func (t *told) Resync() error { return nil }

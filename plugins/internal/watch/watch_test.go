@@ -1,0 +1,294 @@
+package watch
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+)
+
+func TestWakeUps(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason string
+		labels map[string]string
+		// created tells that the object exists when it is seen.
+		created bool
+		change  func(*world)
+		// streams that tell about the object in the end.
+		streams []string
+	}{
+		"changed": {reason: "the usual case", labels: labels, created: true, change: func(w *world) { w.touch(configMaps, "o") }, streams: []string{"configmaps"}},
+		"deleted": {reason: "gone is a change", labels: labels, created: true, change: func(w *world) { w.remove(configMaps, "o") }, streams: []string{"configmaps"}},
+		"replaced": {
+			reason: "another object of the name is a change", labels: labels, created: true, streams: []string{"configmaps"},
+			change: func(w *world) { w.remove(configMaps, "o"); w.create(configMaps, "o", labels) },
+		},
+		"loses label": {
+			reason: "somebody takes the object away", labels: labels, created: true, streams: []string{"configmaps"},
+			change: func(w *world) { w.patch(configMaps, "o", `{"metadata":{"labels":null}}`) },
+		},
+		"created": {
+			reason: "an object that others create has no label", change: func(w *world) { w.create(configMaps, "o", nil) },
+			streams: []string{"configmaps o"},
+		},
+		"unlabelled, changed": {
+			reason: "a custom check looks at objects of others", created: true, change: func(w *world) { w.touch(configMaps, "o") },
+			streams: []string{"configmaps", "configmaps o"},
+		},
+		"unlabelled, deleted": {
+			reason: "and so may an export", created: true, change: func(w *world) { w.remove(configMaps, "o") },
+			streams: []string{"configmaps", "configmaps o"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Run("before the watch", func(t *testing.T) {
+				w := newWorld(t)
+				seen := prepare(w, c.created, c.labels)
+				c.change(w)
+				w.follow("item", seen)
+				w.run()
+				w.mustWake("item")
+			})
+			t.Run("while watching", func(t *testing.T) {
+				w := newWorld(t)
+				seen := prepare(w, c.created, c.labels)
+				w.run()
+				w.follow("item", seen)
+				w.waitForSync(len(c.streams))
+				if diff := cmp.Diff(c.streams, w.streams()); diff != "" {
+					t.Errorf("%s: streams: -want +got:\n%s", c.reason, diff)
+				}
+				w.mustNotHaveWoken()
+				c.change(w)
+				w.mustWake("item")
+			})
+			t.Run("between the call and Follow", func(t *testing.T) {
+				w := newWorld(t)
+				seen := prepare(w, c.created, c.labels)
+				w.run()
+				w.follow("other", seen)
+				w.waitForSync(len(c.streams))
+				c.change(w)
+				w.mustWake("other")
+				w.follow("item", seen)
+				w.mustWake("item")
+			})
+		})
+	}
+}
+
+// prepare returns the object "o" as it was seen.
+func prepare(w *world, created bool, labels map[string]string) Seen {
+	if !created {
+		return w.absent(configMaps, "o")
+	}
+	w.create(configMaps, "o", labels)
+	return w.seen(configMaps, "o")
+}
+
+// TestDeletionWakesAtOnce stops the time that an object may be in doubt.
+func TestDeletionWakesAtOnce(t *testing.T) {
+	w := newWorld(t, WithClock(clocktesting.NewFakeClock(time.Now())))
+	w.create(configMaps, "o", labels)
+	w.run()
+	w.follow("item", w.seen(configMaps, "o"))
+	w.waitForSync(1)
+	w.remove(configMaps, "o")
+	w.mustWake("item")
+}
+
+func TestClusterScopedObject(t *testing.T) {
+	w := newWorld(t)
+	w.patch(namespaces, w.namespace, `{"metadata":{"labels":{"pergola.dev/deployitem":"x"}}}`)
+	w.run()
+	w.follow("item", w.seen(namespaces, w.namespace))
+	w.waitForSync(1)
+	w.touch(namespaces, w.namespace)
+	w.mustWake("item")
+}
+
+func TestSharedWatch(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	const items = 20
+	for i := range items {
+		name := fmt.Sprintf("o%d", i)
+		w.create(configMaps, name, labels)
+		w.create(secrets, name, labels)
+		w.follow("item"+name, w.seen(configMaps, name), w.seen(secrets, name))
+	}
+	w.waitForSync(2)
+	w.mustNotHaveWoken()
+	for i := range items {
+		w.touch([]targetclient.Mapping{configMaps, secrets}[i%2], fmt.Sprintf("o%d", i))
+		w.mustWake(fmt.Sprintf("itemo%d", i))
+	}
+	if watches, all := w.requests.counts(); watches > 2 || all > 4 {
+		t.Errorf("expected two watches for %d objects, but found %d and %d requests altogether", 2*items, watches, all)
+	}
+	w.mustNotHaveWoken()
+}
+
+func TestNoWakeUpWithoutFollow(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	w := newWorld(t, WithClock(clock))
+	w.create(configMaps, "busy", labels)
+	w.create(configMaps, "last", labels)
+	w.run()
+	w.follow("item", w.seen(configMaps, "busy"))
+	w.follow("witness", w.seen(configMaps, "last"))
+	w.waitForSync(1)
+	for range 100 {
+		w.touch(configMaps, "busy")
+	}
+	w.mustWake("item")
+	w.touch(configMaps, "last")
+	w.mustWake("witness")
+	w.mustNotHaveWoken()
+	w.follow("witness", w.seen(configMaps, "last"))
+	w.touch(configMaps, "busy")
+	w.touch(configMaps, "last")
+	w.stepUntilWoken(clock, 2*DefaultPause)
+	w.mustWake("witness")
+	w.mustNotHaveWoken()
+
+	// The change between what the item saw and its call of Follow is not lost.
+	old := w.seen(configMaps, "busy")
+	w.touch(configMaps, "busy")
+	w.touch(configMaps, "last")
+	w.follow("item", old)
+	w.mustWake("item")
+	w.follow("item", old) // again, so soon that it has to wait
+	// An item that was not woken before need not wait, and no other comes before it.
+	w.follow("fresh", w.seen(configMaps, "last"))
+	w.touch(configMaps, "last")
+	w.mustWake("fresh")
+	w.mustNotHaveWoken()
+	w.stepUntilWoken(clock, 100*time.Millisecond)
+	w.mustWake("item")
+
+	// Nothing is followed any more.
+	w.follow("item")
+	w.follow("witness", w.seen(configMaps, "last"))
+	w.touch(configMaps, "busy")
+	w.touch(configMaps, "last")
+	w.stepUntilWoken(clock, time.Second)
+	w.mustWake("witness")
+	w.mustNotHaveWoken()
+}
+
+// stepUntilWoken lets the time pass that wake-ups may have to wait.
+func (w *world) stepUntilWoken(clock *clocktesting.FakeClock, step time.Duration) {
+	w.Helper()
+	w.waitUntil("a wake-up", func() bool {
+		clock.Step(step)
+		return len(w.wakeUps) > 0
+	})
+}
+
+func TestStreamsEnd(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	w := newWorld(t, WithClock(clock), MaxPerTarget(2))
+	w.run()
+	w.follow("item", w.absent(configMaps, "a"), w.absent(configMaps, "b"), w.absent(configMaps, "c"))
+	w.waitForSync(2)
+	if diff := cmp.Diff([]string{"configmaps a", "configmaps b"}, w.streams()); diff != "" {
+		t.Errorf("streams: -want +got:\n%s", diff)
+	}
+	w.follow("item", w.absent(configMaps, "c"))
+	if got := w.streams(); len(got) != 2 {
+		t.Errorf("expected two streams, as many as there may be, but found %v", got)
+	}
+	w.follow("item", w.absent(configMaps, "a"))
+	clock.Step(grace - 1)
+	w.waitForSync(2)
+	w.waitUntil("the end of what nobody needs", func() bool {
+		clock.Step(time.Second)
+		return cmp.Equal([]string{"configmaps a"}, w.streams())
+	})
+	w.follow("item", w.absent(configMaps, "a"), w.absent(configMaps, "c"))
+	w.waitForSync(2)
+	w.create(configMaps, "c", nil)
+	w.stepUntilWoken(clock, time.Second)
+	w.mustWake("item")
+	if watches, _ := w.requests.counts(); watches != 3 {
+		t.Errorf("expected three watches altogether, but found %d", watches)
+	}
+}
+
+func TestItemsThatDoNotComeBack(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	w := newWorld(t, WithClock(clock))
+	w.run()
+	w.follow("deleted", w.absent(configMaps, "a"))
+	clock.Step(expiry - time.Second)
+	w.follow("alive", w.absent(configMaps, "b"))
+	w.waitUntil("the deleted item to be forgotten", func() bool {
+		clock.Step(time.Second)
+		return cmp.Equal([]string{"configmaps b"}, w.streams())
+	})
+	w.waitUntil("the other to be forgotten, too", func() bool {
+		clock.Step(time.Minute)
+		w.set.mu.Lock()
+		defer w.set.mu.Unlock()
+		return len(w.set.items) == 0 && len(w.set.streams) == 0 && len(w.set.perTarget) == 0
+	})
+}
+
+func TestRunAgain(t *testing.T) {
+	w := newWorld(t)
+	w.create(configMaps, "o", labels)
+	w.follow("item", w.seen(configMaps, "o"))
+	stop := w.run()
+	w.waitForSync(1)
+	stop()
+	w.touch(configMaps, "o")
+	w.mustNotHaveWoken()
+	w.run()
+	w.mustWake("item")
+}
+
+func TestNamespaceDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.create(configMaps, "o", labels)
+	w.create(secrets, "o", nil)
+	w.run()
+	w.follow("managed", w.seen(configMaps, "o"))
+	w.waitForSync(1)
+	w.remove(namespaces, w.namespace)
+	// There is no controller; this is what it does.
+	for _, m := range []targetclient.Mapping{configMaps, secrets} {
+		if err := w.objects(m).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.mustWake("managed")
+	// It looks, and waits for the object to come back.
+	w.follow("managed", w.absent(configMaps, "o"))
+	w.waitUntil("the watch by name", func() bool { return cmp.Equal([]string{"configmaps", "configmaps o"}, w.streams()) })
+	w.waitForSync(2)
+	w.mustNotHaveWoken()
+}
+
+func TestNewer(t *testing.T) {
+	for _, c := range []struct {
+		reason, version, seen string
+		want                  bool
+	}{
+		{reason: "the same", version: "9", seen: "9"},
+		{reason: "numbers, not texts", version: "10", seen: "9", want: true},
+		{reason: "an API server that is behind", version: "9", seen: "10"},
+		{reason: "it did not exist", version: "9", seen: "", want: true},
+		{reason: "no order, but different", version: "a", seen: "b", want: true},
+		{reason: "no order, and the same", version: "a", seen: "a"},
+	} {
+		if got := newer(c.version, c.seen); got != c.want {
+			t.Errorf("%s: expected %t, but found %t", c.reason, c.want, got)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package deployer_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// The deletion groups of a configuration.
+
+func predefined(kind string) object {
+	return object{"predefinedResourceGroup": object{"type": kind}}
+}
+
+func forced(kind string) object {
+	return object{"predefinedResourceGroup": object{"type": kind, "forceDelete": true}}
+}
+
+// customGroup selects objects of a core kind; more are other fields of the selection.
+func customGroup(kind string, more object) object {
+	return object{"customResourceGroup": object{"resources": []any{with(with(more, "apiVersion", "v1"), "kind", kind)}}}
+}
+
+func deleteAll(group object) object {
+	return object{"customResourceGroup": with(group["customResourceGroup"].(object), "deleteAllResources", true)}
+}
+
+func groups(all ...any) []any { return all }
+
+// hold keeps a ConfigMap from going away.
+func (w *world) hold(name string) {
+	w.Helper()
+	w.patch(configMaps, name, `{"metadata":{"finalizers":["example.org/hold"]}}`)
+}
+
+func (w *world) release(name string) {
+	w.Helper()
+	w.patch(configMaps, name, `{"metadata":{"finalizers":null}}`)
+}
+
+// TestGroupsInOrder: nothing of a group is touched before those before it are gone, call after call.
+func TestGroupsInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	role := object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": w.namespace}}
+	item := w.item(with(config(w.configMap("last", nil), w.configMap("second", nil), w.configMap("first", nil), role), "deletionGroups", groups(
+		customGroup("ConfigMap", object{"names": []any{"first"}}),
+		customGroup("ConfigMap", object{"names": []any{"second"}, "namespaces": []any{w.namespace}}),
+		predefined("cluster-scoped-resources"), predefined("namespaced-resources"),
+	)))
+	w.mustSucceed(item)
+	for _, name := range []string{"first", "second", "last"} {
+		w.hold(name)
+	}
+	w.requests.take()
+	configMap := func(name string) string { return "DELETE /api/v1/namespaces/" + w.namespace + "/configmaps/" + name }
+	for _, c := range []struct {
+		waitFor string
+		sent    []string
+	}{
+		{"first", []string{configMap("first")}},
+		{"second", []string{configMap("second")}},
+		{"last", []string{"DELETE /apis/rbac.authorization.k8s.io/v1/clusterroles/" + w.namespace, configMap("last")}},
+	} {
+		for range 2 { // another call in between changes nothing
+			w.mustWaitFor(w.delete(item), "the deletion of ConfigMap "+w.namespace+"/"+c.waitFor, "being deleted since", "example.org/hold")
+		}
+		if diff := cmp.Diff(c.sent, w.writes()); diff != "" {
+			t.Errorf("%s: writes: -want +got:\n%s", c.waitFor, diff)
+		}
+		w.release(c.waitFor)
+		w.requests.take()
+	}
+	w.mustTell(w.mustDelete(item))
+}
+
+// TestNamesOfAKind: a group may name a kind as people do.
+func TestNamesOfAKind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for reason, kind := range map[string]string{"plural": "configmaps", "singular": "configmap", "kind": "ConfigMap"} {
+		item := w.itemOf(reason, with(config(w.configMap(reason, nil)), "deletionGroups", groups(customGroup(kind, nil))))
+		w.mustSucceed(item)
+		w.mustTell(w.mustDelete(item))
+		if w.get(configMaps, reason) != nil {
+			t.Errorf("%s: a group with the kind %s does not take ConfigMaps", reason, kind)
+		}
+	}
+}
+
+// TestVersionsWithGroups: both versions of the configuration have deletion groups, for updates and for deletions.
+func TestVersionsWithGroups(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"v1alpha1", "v1alpha2"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			of := func(names ...string) object {
+				var list []any
+				for _, name := range names {
+					var m any = w.configMap(name, nil)
+					if version == "v1alpha2" {
+						m = object{"manifest": m}
+					}
+					list = append(list, m)
+				}
+				return object{
+					"apiVersion": "manifest.deployer.landscaper.gardener.cloud/" + version, "kind": "ProviderConfiguration", "manifests": list,
+					"deletionGroups":             groups(customGroup("ConfigMap", object{"names": []any{"goes-with-item"}})),
+					"deletionGroupsDuringUpdate": groups(customGroup("ConfigMap", object{"names": []any{"goes-in-update"}})),
+				}
+			}
+			left := func(name string) string {
+				return "LeftOnTarget: ConfigMap " + w.namespace + "/" + name + " stays on the target: no deletion group takes it"
+			}
+			item := w.item(of("goes-in-update", "left-in-update", "goes-with-item", "left-with-item"))
+			w.mustSucceed(item)
+			w.setConfig(item, of("goes-with-item", "left-with-item"))
+			w.mustTell(w.mustSucceed(item), left("left-in-update"))
+			if diff := cmp.Diff([]string{"ConfigMap goes-with-item", "ConfigMap left-with-item"}, w.ledger(item)); diff != "" {
+				t.Errorf("managed after the update: -want +got:\n%s", diff)
+			}
+			w.mustTell(w.mustDelete(item), left("left-with-item"))
+			for name, want := range map[string]bool{"goes-in-update": false, "left-in-update": true, "goes-with-item": false, "left-with-item": true} {
+				if got := w.get(configMaps, name) != nil; got != want {
+					t.Errorf("%s: left on the target is %t", name, got)
+				}
+			}
+		})
+	}
+}
+
+// TestDeleteAllResources deletes what the item does not manage, and of what it manages spares what it still wants or has to keep.
+func TestDeleteAllResources(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason string
+		field  string
+		end    func(*world, *landscaper.DeployItem)
+		want   map[string]bool // left on the target
+	}{
+		"update": {
+			reason: "what is still wanted stays", field: "deletionGroupsDuringUpdate",
+			end: func(w *world, item *landscaper.DeployItem) {
+				w.mustSucceed(item)
+			},
+			want: map[string]bool{"theirs": false, "others": false, "orphan": false, "wanted": true, "kept": true},
+		},
+		"deletion": {
+			reason: "what has to be kept stays", field: "deletionGroups",
+			end: func(w *world, item *landscaper.DeployItem) {
+				w.mustDelete(item)
+			},
+			want: map[string]bool{"theirs": false, "others": false, "orphan": false, "wanted": false, "kept": true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(configMaps, w.configMap("theirs", nil))
+			w.mustSucceed(w.itemOf("other", config(w.configMap("others", nil))))
+			kept := entry(w.configMap("kept", nil), object{"policy": "keep"})
+			item := w.item(configOf(entry(w.configMap("orphan", nil), nil), entry(w.configMap("wanted", nil), nil), kept))
+			w.mustSucceed(item)
+			all := deleteAll(customGroup("configmaps", object{"namespaces": []any{w.namespace}}))
+			w.setConfig(item, with(configOf(entry(w.configMap("wanted", nil), nil), kept), c.field, groups(all)))
+			c.end(w, item)
+			for o, want := range c.want {
+				if got := w.get(configMaps, o) != nil; got != want {
+					t.Errorf("%s: %s: left on the target is %t", c.reason, o, got)
+				}
+			}
+		})
+	}
+}
+
+// TestForceDelete removes the finalizers of what is being deleted, and of nothing else.
+func TestForceDelete(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(with(config(w.configMap("held", nil), w.configMap("free", nil)), "deletionGroups", groups(forced("namespaced-resources"))))
+	w.mustSucceed(item)
+	w.hold("held")
+	w.create(configMaps, w.configMap("theirs", nil))
+	w.hold("theirs")
+	w.mustDelete(item)
+	if w.get(configMaps, "held") != nil || w.get(configMaps, "free") != nil {
+		t.Error("expected the objects to be gone")
+	}
+	if got := w.mustGet(configMaps, "theirs").GetFinalizers(); len(got) != 1 {
+		t.Errorf("expected finalizers of others' objects to stay, but found %v", got)
+	}
+}
+
+// TestOrphansWaitForAnErrorFreeApply: as long as an object cannot be applied, nothing is deleted, and nothing forgotten.
+func TestOrphansWaitForAnErrorFreeApply(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.configMap("orphan", nil)))
+	w.mustSucceed(item)
+	w.setConfig(item, config(w.configMap("fine", nil), w.configMap("Bad_Name", nil)))
+	for range 2 {
+		w.mustFail(w.reconcile(item), configurationProblem, "Bad_Name")
+		if w.get(configMaps, "orphan") == nil {
+			t.Fatal("an orphan was deleted although the apply failed")
+		}
+	}
+	w.setConfig(item, config(w.configMap("fine", nil)))
+	w.mustSucceed(item)
+	if w.get(configMaps, "orphan") != nil {
+		t.Error("an orphan was forgotten")
+	}
+	if diff := cmp.Diff([]string{"ConfigMap fine"}, w.ledger(item)); diff != "" {
+		t.Errorf("managed: -want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,232 @@
+package deployer_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+)
+
+// driftIn returns what the provider status says of drift; nil for nothing.
+func driftIn(t *testing.T, item *landscaper.DeployItem) *managedresource.Drift {
+	t.Helper()
+	var status v1alpha2.ProviderStatus
+	if err := json.Unmarshal(item.Status.ProviderStatus.Raw, &status); err != nil {
+		t.Fatal(err)
+	}
+	return status.Drift
+}
+
+// mustReport expects a condition Drifted whose message has all the parts.
+func (w *world) mustReport(result *sdktest.Result, status landscaper.ConditionStatus, parts ...string) {
+	w.Helper()
+	if len(result.Conditions) != 1 || result.Conditions[0].Type != managedresource.ConditionDrifted || result.Conditions[0].Status != status {
+		w.Fatalf("expected the condition Drifted to be %s, but found %v", status, result.Conditions)
+	}
+	for _, part := range parts {
+		if !strings.Contains(result.Conditions[0].Message, part) {
+			w.Errorf("expected the condition to tell %q, but found %q", part, result.Conditions[0].Message)
+		}
+	}
+}
+
+// TestDrift follows the condition and the provider status over the calls of several jobs.
+func TestDrift(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.configMap("changed", object{"a": "1", "b": "2"}), w.configMap("deleted", nil), w.deployment("web", "nginx")))
+	w.mustWaitFor(w.reconcile(item), "web")
+	w.ready("web")
+	startJob(item)
+	if got := w.call(item); len(got.Conditions) > 0 {
+		t.Fatalf("an item that has not drifted has the condition %v", got.Conditions)
+	}
+
+	w.patch(configMaps, "changed", `{"data":{"a":"9","theirs":"x"}}`)
+	w.destroy(configMaps, "deleted")
+	w.patch(deployments, "web", `{"status":{"readyReplicas":0,"availableReplicas":0}}`, "status")
+	startJob(item)
+	parts := []string{"ConfigMap " + w.namespace + "/changed: data.a", "ConfigMap " + w.namespace + "/deleted was missing"}
+	first := w.call(item)
+	w.mustWaitFor(first, "web")
+	w.mustReport(first, landscaper.ConditionTrue, parts...)
+	w.mustTell(first, "Repaired: repaired what had changed on the target: "+parts[0]+"; "+parts[1])
+	want := &managedresource.Drift{JobID: item.Status.JobID, Objects: []managedresource.DriftedObject{
+		{Resource: managedresource.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.namespace, Name: "changed"}, Fields: []string{"data.a"}},
+		{Resource: managedresource.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.namespace, Name: "deleted"}, Missing: true},
+	}}
+	if diff := cmp.Diff(want, driftIn(t, item)); diff != "" {
+		t.Errorf("provider status: -want +got:\n%s", diff)
+	}
+	// The plugin was started again in between; what was found is not forgotten.
+	w.plugin = w.newPlugin()
+	w.ready("web")
+	last := w.call(item)
+	if last.Succeeded == nil {
+		t.Fatalf("expected success, but found: %s", last)
+	}
+	w.mustReport(last, landscaper.ConditionTrue, parts...)
+	w.mustTell(last)
+	if diff := cmp.Diff(want, driftIn(t, item)); diff != "" {
+		t.Errorf("provider status at the end: -want +got:\n%s", diff)
+	}
+
+	// Each job tells what it has found itself.
+	w.patch(configMaps, "changed", `{"data":{"b":"9"}}`)
+	startJob(item)
+	w.mustReport(w.call(item), landscaper.ConditionTrue, "/changed: data.b")
+	want.JobID, want.Objects = item.Status.JobID, want.Objects[:1]
+	want.Objects[0].Fields = []string{"data.b"}
+	if diff := cmp.Diff(want, driftIn(t, item)); diff != "" {
+		t.Errorf("provider status of the next job: -want +got:\n%s", diff)
+	}
+
+	startJob(item)
+	w.mustReport(w.call(item), landscaper.ConditionFalse)
+	if got := driftIn(t, item); got != nil {
+		t.Errorf("expected the provider status to tell no drift any more, but found %v", got)
+	}
+}
+
+// TestDriftOfSeveralCalls: somebody who changes an object again and again during a job fills the list with it no more than once.
+func TestDriftOfSeveralCalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.configMap("a", object{"x": "1", "y": "2"}), w.configMap("b", nil), w.deployment("web", "nginx")))
+	w.mustWaitFor(w.reconcile(item), "web")
+	startJob(item)
+	for _, change := range []string{`{"data":{"y":"9"}}`, `{"data":{"x":"9"}}`, `{"data":{"y":"8"}}`} {
+		w.patch(configMaps, "a", change)
+		w.mustWaitFor(w.call(item), "web")
+	}
+	w.destroy(configMaps, "b")
+	w.mustReport(w.call(item), landscaper.ConditionTrue, "/a: data.x, data.y; ConfigMap "+w.namespace+"/b was missing")
+	if got := driftIn(t, item); len(got.Objects) != 2 {
+		t.Errorf("expected two objects, but found %v", got.Objects)
+	}
+}
+
+// TestNoDrift: what is no drift is not told.
+func TestNoDrift(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		reason string
+		change func(w *world, item *landscaper.DeployItem, name string)
+	}{
+		"new-manifest": {reason: "a change that the item asks for", change: func(w *world, item *landscaper.DeployItem, name string) {
+			w.setConfig(item, config(w.configMap(name, object{"a": "2"})))
+		}},
+		"foreign-field": {reason: "a field that the manifest does not name", change: func(w *world, _ *landscaper.DeployItem, name string) {
+			w.patch(configMaps, name, `{"data":{"b":"x"},"metadata":{"annotations":{"theirs":"x"}}}`)
+		}},
+		"new-object": {reason: "an object that was not there before", change: func(w *world, item *landscaper.DeployItem, name string) {
+			w.setConfig(item, config(w.configMap(name, object{"a": "1"}), w.configMap(name+"-more", nil)))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := w.in(t)
+			item := w.itemOf(name, config(w.configMap(name, object{"a": "1"})))
+			w.mustSucceed(item)
+			c.change(w, item, name)
+			startJob(item)
+			if got := w.call(item); got.Succeeded == nil || len(got.Conditions) > 0 || driftIn(t, item) != nil {
+				t.Errorf("%s: found conditions %v, drift %v, result %s", c.reason, got.Conditions, driftIn(t, item), got)
+			}
+		})
+	}
+}
+
+// TestDriftOfASecret names fields and never values, neither the old nor the new ones.
+func TestDriftOfASecret(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ strategy, field, value string }{
+		"update": {"update", "data", "aHVudGVyMg=="}, "patch": {"patch", "data", "aHVudGVyMg=="}, "apply": {"apply", "data", "aHVudGVyMg=="},
+		"update of text": {"update", "stringData", "hunter2"}, "patch of text": {"patch", "stringData", "hunter2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, strategy := newWorld(t), c.strategy
+			secret := object{
+				"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "a", "namespace": w.namespace}, c.field: object{"password": c.value},
+			}
+			item := w.item(with(configOf(entry(secret, object{"force": strategy == "apply"})), "updateStrategy", strategy))
+			w.mustSucceed(item)
+			w.patch(secrets, "a", `{"data":{"password":"c3dvcmRmaXNo"}}`)
+			startJob(item)
+			result := w.call(item)
+			w.mustReport(result, landscaper.ConditionTrue, "Secret "+w.namespace+"/a: data.password")
+			said := fmt.Sprint(result, result.Conditions, eventsOf(result)) + string(item.Status.ProviderStatus.Raw)
+			for _, value := range []string{"aHVudGVyMg", "hunter2", "c3dvcmRmaXNo", "swordfish"} {
+				if strings.Contains(said, value) {
+					t.Errorf("a value of the Secret is told: %s", said)
+				}
+			}
+		})
+	}
+}
+
+// TestDriftOfAFailedJob: a drift that was repaired before the job failed is told beside its error.
+func TestDriftOfAFailedJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.configMap("a", object{"a": "1"})))
+	w.mustSucceed(item)
+	w.patch(configMaps, "a", `{"data":{"a":"9"}}`)
+	w.setConfig(item, config(w.configMap("a", object{"a": "1"}), w.configMap("Bad_Name", nil)))
+	startJob(item)
+	result := w.call(item)
+	w.mustFail(result, configurationProblem, "Bad_Name")
+	w.mustReport(result, landscaper.ConditionTrue, "/a: data.a")
+	if got := driftIn(t, item); got == nil || len(got.Objects) != 1 {
+		t.Errorf("expected the provider status to tell it, too, but found %v", got)
+	}
+}
+
+// TestUnknownFields: an operator who lets them pass has them told once per job, in a warning event.
+func TestUnknownFields(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	settings := []byte("apiVersion: manifest.pergola.dev/v1alpha1\nkind: ManifestConfiguration\nstrict: false\n")
+	if problems, err := w.plugin.Configure(t.Context(), settings); err != nil || len(problems) > 0 {
+		t.Fatalf("configure the plugin: %v, %v", err, problems)
+	}
+	item := w.item(with(configOf(entry(w.deployment("web", "nginx"), object{"polici": "keep"})), "upDateStrategy", "patch"))
+	for job := range 2 {
+		if job > 0 {
+			startJob(item)
+		}
+		item.Status.Phase = landscaper.DeployItemPhaseInit
+		w.patchIfThere("web", `{"status":{"availableReplicas":0}}`)
+		result := w.call(item)
+		w.mustWaitFor(result, "web")
+		w.mustTell(result, "UnknownField: spec.config: passed over: ")
+		if got := eventsOf(result)[0]; !strings.Contains(got, "manifests[0].polici") || !strings.Contains(got, "upDateStrategy") {
+			t.Errorf("expected both fields to be named, but found %q", got)
+		}
+		if i := slices.IndexFunc(result.Messages, func(m sdktest.Message) bool { return m.Event != nil }); !result.Messages[i].Event.Warning {
+			t.Error("expected a warning")
+		}
+		w.ready("web")
+		last := w.call(item)
+		w.mustTell(last)
+		if last.Succeeded == nil {
+			t.Errorf("expected success, but found: %s", last)
+		}
+	}
+}
+
+func (w *world) patchIfThere(name, patch string) {
+	w.Helper()
+	if w.get(deployments, name) != nil {
+		w.patch(deployments, name, patch, "status")
+	}
+}

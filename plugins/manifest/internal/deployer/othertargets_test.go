@@ -1,0 +1,166 @@
+package deployer_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+)
+
+// abroad is another cluster. Its objects have the same names as those of the first one and other content.
+type abroad struct {
+	*world
+
+	target *sdk.Target
+}
+
+// newAbroad starts a second API server, with a namespace of the same name as the test's.
+func newAbroad(w *world) *abroad {
+	w.Helper()
+	environment := &envtest.Environment{}
+	config, err := environment.Start()
+	if err != nil {
+		w.Fatalf("start a second API server: %v", err)
+	}
+	w.Cleanup(func() {
+		if err := environment.Stop(); err != nil {
+			w.Errorf("stop the second API server: %v", err)
+		}
+	})
+	admin, err := dynamic.NewForConfig(config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	_, err = admin.Resource(namespaces).Create(w.Context(), &unstructured.Unstructured{Object: object{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": w.namespace},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	target := targetOf(w.T, config)
+	target.Name = "abroad"
+	return &abroad{world: &world{T: w.T, admin: admin, namespace: w.namespace}, target: target}
+}
+
+// callWith is a call whose item may use the other cluster as the Target "abroad".
+func (w *world) callWith(item *landscaper.DeployItem, a *abroad) sdktest.Call {
+	return sdktest.Call{DeployItem: item, Target: w.target, Targets: map[string]*sdk.Target{"abroad": a.target}}
+}
+
+func TestOtherTargets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := newAbroad(w)
+
+	t.Run("exports", func(t *testing.T) {
+		w := w.in(t)
+		a.create(configMaps, w.configMap("a", object{"where": "abroad"}))
+		a.create(secrets, object{
+			"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "token", "namespace": w.namespace}, "data": object{"token": "dA=="},
+		})
+		a.create(configMaps, w.configMap("ref", object{"name": "token"}))
+		there := export("there", ".data.where", w.namespace, "a")
+		there["targetName"] = "abroad"
+		own := export("own", ".data.where", w.namespace, "a")
+		own["targetName"] = w.target.Name
+		referred := func(key string) object {
+			return with(export(key, ".data", w.namespace, "ref"), "fromObjectRef", object{"apiVersion": "v1", "kind": "Secret", "jsonPath": ".data.token"})
+		}
+		secret := object{
+			"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "token", "namespace": w.namespace}, "data": object{"token": "aGVyZQ=="},
+		}
+		item := w.itemOf("exports", with(
+			config(w.configMap("a", object{"where": "here"}), w.configMap("ref", object{"name": "token"}), secret), "exports", []any{
+				export("here", ".data.where", w.namespace, "a"), there, own,
+				referred("token.here"), with(referred("token.there"), "targetName", "abroad"),
+			}))
+		result := w.plugin.ReconcileUntilDone(t.Context(), w.callWith(item, a))
+		if result.Succeeded == nil {
+			t.Fatalf("expected success, but found: %s", result)
+		}
+		want := object{"here": "here", "there": "abroad", "own": "here", "token": object{"here": "aGVyZQ==", "there": "dA=="}}
+		if diff := cmp.Diff(want, result.Succeeded.Exports); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+
+	t.Run("readiness checks", func(t *testing.T) {
+		w := w.in(t)
+		requirement := object{"jsonPath": ".data.state", "operator": "==", "values": []any{object{"value": "done"}}}
+		checks := w.check(requirement, "checked")
+		checks["custom"].([]any)[0].(object)["targetName"] = "abroad"
+		item := w.itemOf("checks", with(config(w.configMap("checked", object{"state": "done"})), "readinessChecks", checks))
+		w.mustWaitFor(w.plugin.Reconcile(t.Context(), w.callWith(item, a)), `readiness check "check"`, "ConfigMap "+w.namespace+"/checked", "abroad")
+		a.create(configMaps, w.configMap("checked", object{"state": "done"}))
+		if result := w.plugin.Reconcile(t.Context(), w.callWith(item, a)); result.Succeeded == nil {
+			t.Errorf("expected success, but found: %s", result)
+		}
+	})
+
+	t.Run("deletion groups", func(t *testing.T) {
+		w := w.in(t)
+		a.create(configMaps, w.configMap("both", nil))
+		a.hold("both")
+		group := deleteAll(customGroup("configmaps", object{"namespaces": []any{w.namespace}, "names": []any{"both"}}))
+		group["customResourceGroup"].(object)["targetName"] = "abroad"
+		item := w.itemOf("groups", with(config(w.configMap("both", nil)), "deletionGroups", groups(group, predefined("namespaced-resources"))))
+		w.mustSucceed(item)
+		result := w.plugin.Delete(t.Context(), w.callWith(item, a))
+		keepStatus(item, result)
+		w.mustWaitFor(result, "ConfigMap "+w.namespace+"/both", "example.org/hold")
+		if got := w.mustGet(configMaps, "both"); got.GetDeletionTimestamp() != nil {
+			t.Error("a later group began before the objects on the other Target were gone")
+		}
+		a.release("both")
+		result = w.plugin.DeleteUntilDone(t.Context(), w.callWith(item, a))
+		keepStatus(item, result)
+		if result.Succeeded == nil || a.get(configMaps, "both") != nil || w.get(configMaps, "both") != nil || len(w.ledger(item)) > 0 {
+			t.Errorf("expected nothing to be left, but found: %s, managed %v", result, w.ledger(item))
+		}
+	})
+}
+
+// TestMissingTarget: another Target that does not exist is an error that names it and says whose field it is.
+func TestMissingTarget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	elsewhere := export("x", ".data.x", w.namespace, "a")
+	elsewhere["targetName"] = "nowhere"
+	checks := w.check(object{"jsonPath": ".data", "operator": "exists"}, "a")
+	checks["custom"].([]any)[0].(object)["targetName"] = "nowhere"
+	for name, c := range map[string]struct {
+		reason, field string
+		value         any
+		want          string
+	}{
+		"export": {reason: "the export is named", field: "exports", value: []any{elsewhere}, want: `export "x"`},
+		"check":  {reason: "the check is named", field: "readinessChecks", value: checks, want: `readiness check "check"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := w.in(t)
+			result := w.reconcile(w.itemOf(name, with(config(w.configMap(name, nil)), c.field, c.value)))
+			w.mustFail(result, configurationProblem, c.want, "NoTargetFound", "/nowhere")
+			if t.Failed() {
+				t.Log(c.reason)
+			}
+		})
+	}
+	t.Run("group", func(t *testing.T) {
+		w := w.in(t)
+		group := deleteAll(customGroup("configmaps", nil))
+		group["customResourceGroup"].(object)["targetName"] = "nowhere"
+		item := w.itemOf("group", with(config(w.configMap("group", nil)), "deletionGroups", groups(group)))
+		w.mustSucceed(item)
+		w.mustFail(w.delete(item), configurationProblem, "deletionGroups[0].customResourceGroup.targetName", "NoTargetFound", "/nowhere")
+		if w.get(configMaps, "group") == nil {
+			t.Error("an object was deleted that no group takes")
+		}
+	})
+}

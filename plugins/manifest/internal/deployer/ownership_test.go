@@ -1,0 +1,194 @@
+package deployer_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
+)
+
+// TestLongNames: names that do not fit a label are told apart all the same.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	long := strings.Repeat("very-", 20)
+	one, two := w.itemOf(long+"long", nil), w.itemOf(long+"longer", nil)
+	w.setConfig(one, config(w.configMap("a", object{"by": "one"})))
+	w.mustSucceed(one)
+	labels := w.mustGet(configMaps, "a").GetLabels()
+	for _, key := range []string{owner.Label, v1alpha2.DeployItemLabel} {
+		if got := labels[key]; got == "" || len(got) > 63 {
+			t.Errorf("label %s: expected a value that fits, but found %q", key, got)
+		}
+	}
+	w.setConfig(two, configOf(entry(w.configMap("a", object{"by": "two"}), object{"policy": "fallback"})))
+	w.mustSucceed(two)
+	if diff := cmp.Diff(object{"by": "one"}, w.data("a")); diff != "" {
+		t.Errorf("an item took another one's object for its own: -want +got:\n%s", diff)
+	}
+	w.mustDelete(one)
+	if w.get(configMaps, "a") != nil {
+		t.Error("expected the object to be recognised, and deleted")
+	}
+}
+
+// TestEqualNamesInTwoNamespaces: an item does not take the objects of its namesake for its own.
+func TestEqualNamesInTwoNamespaces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	here, there := w.item(config(w.configMap("a", object{"by": "here"}))), w.item(nil)
+	there.Namespace = "elsewhere"
+	w.mustSucceed(here)
+	w.setConfig(there, configOf(entry(w.configMap("a", object{"by": "there"}), object{"policy": "fallback"})))
+	w.mustSucceed(there)
+	if diff := cmp.Diff(object{"by": "here"}, w.data("a")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	w.mustDelete(there)
+	if w.get(configMaps, "a") == nil {
+		t.Error("an item deleted the object of its namesake")
+	}
+}
+
+// TestAdoption takes over what Landscaper has deployed, with and without its provider status, in each of its forms.
+func TestAdoption(t *testing.T) {
+	t.Parallel()
+	const group = "manifest.deployer.landscaper.gardener.cloud"
+	w := newWorld(t)
+	nested := func(o *unstructured.Unstructured) string {
+		return `{"policy":"manage","resource":{"apiVersion":"v1","kind":"ConfigMap","name":"` + o.GetName() + `","namespace":"` + w.namespace +
+			`","uid":"` + string(o.GetUID()) + `","resourceVersion":"` + o.GetResourceVersion() + `"}}`
+	}
+	for name, c := range map[string]struct {
+		reason string
+		status func(o *unstructured.Unstructured) string
+	}{
+		"label": {reason: "the label of Landscaper is enough"},
+		"flat": {reason: "the older form of the provider status", status: func(o *unstructured.Unstructured) string {
+			return `{"apiVersion":"` + group + `/v1alpha1","kind":"ProviderStatus","managedResources":[` +
+				`{"apiVersion":"v1","kind":"ConfigMap","name":"` + o.GetName() + `","namespace":"` + w.namespace + `"}]}`
+		}},
+		"nested": {reason: "the newer form under the older version", status: func(o *unstructured.Unstructured) string {
+			return `{"apiVersion":"` + group + `/v1alpha1","kind":"ProviderStatus","managedResources":[` + nested(o) + `]}`
+		}},
+		"newest": {reason: "the newer form", status: func(o *unstructured.Unstructured) string {
+			return `{"apiVersion":"` + group + `/v1alpha2","kind":"ProviderStatus","managedResources":[` + nested(o) + `]}`
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := w.in(t)
+			o := w.configMap(name, object{"state": "old"})
+			o["metadata"].(object)["labels"] = object{v1alpha2.DeployItemLabel: name}
+			live := w.create(configMaps, o)
+			// What belongs to somebody else would be left alone.
+			item := w.itemOf(name, configOf(entry(w.configMap(name, object{"state": "new"}), object{"policy": "fallback"})))
+			if c.status != nil {
+				item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(c.status(live))}
+			}
+			w.mustTell(w.mustSucceed(item))
+			adopted := w.mustGet(configMaps, name)
+			if diff := cmp.Diff(object{"state": "new"}, adopted.Object["data"]); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
+			}
+			if adopted.GetUID() != live.GetUID() || adopted.GetLabels()[owner.Label] != w.namespace+"."+name {
+				t.Errorf("%s: expected the same object with our label, but found %v", c.reason, adopted.Object["metadata"])
+			}
+			w.requests.take()
+			w.mustSucceed(item)
+			if got := w.writes(); len(got) > 0 {
+				t.Errorf("%s: a second job wrote %v", c.reason, got)
+			}
+			w.mustDelete(item)
+			if w.get(configMaps, name) != nil {
+				t.Errorf("%s: expected the object to be deleted", c.reason)
+			}
+		})
+	}
+}
+
+// TestMove moves an object from one item to another, in each order in which their jobs may run.
+func TestMove(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		reason     string
+		newFirst   bool
+		wantNew    string // the event of the new item
+		wantOld    string // the event of the old item
+		wantSameID bool
+	}{
+		"taken": {
+			reason: "the new item takes the object over before the old one drops it", newFirst: true,
+			wantNew: "TakenOver: ", wantOld: "LeftOnTarget: ", wantSameID: true,
+		},
+		"dropped": {reason: "the old item deletes the object, and the new one makes another"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := w.in(t)
+			from, to := w.itemOf(name+"-from", config(w.configMap(name, nil))), w.itemOf(name+"-to", config(w.configMap(name, nil)))
+			w.mustSucceed(from)
+			before := w.mustGet(configMaps, name).GetUID()
+			w.setConfig(from, config())
+			jobs := []*landscaper.DeployItem{from, to}
+			if c.newFirst {
+				jobs = []*landscaper.DeployItem{to, from}
+			}
+			for _, item := range jobs {
+				want := c.wantOld
+				if item == to {
+					want = c.wantNew
+				}
+				var events []string
+				if want != "" {
+					events = []string{want + "ConfigMap " + w.namespace + "/" + name}
+				}
+				w.mustTell(w.mustSucceed(item), events...)
+			}
+			if got := w.mustGet(configMaps, name); (got.GetUID() == before) != c.wantSameID || got.GetLabels()[owner.Label] != w.namespace+"."+name+"-to" {
+				t.Errorf("%s: found %v", c.reason, got.Object["metadata"])
+			}
+			if got := w.ledger(from); len(got) > 0 {
+				t.Errorf("%s: the old item still manages %v", c.reason, got)
+			}
+			w.mustDelete(from)
+			if w.get(configMaps, name) == nil {
+				t.Errorf("%s: the old item deleted what is not its own any more", c.reason)
+			}
+			w.mustDelete(to)
+			if w.get(configMaps, name) != nil {
+				t.Errorf("%s: expected the new item to delete its object", c.reason)
+			}
+		})
+	}
+}
+
+// TestTwoItemsManageOneObject: the last job wins, each is told, and who has lost does not delete it.
+func TestTwoItemsManageOneObject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, two := w.itemOf("one", config(w.configMap("a", object{"by": "one"}))), w.itemOf("two", config(w.configMap("a", object{"by": "two"})))
+	w.mustTell(w.mustSucceed(one))
+	taken := "TakenOver: ConfigMap " + w.namespace + "/a belonged to the deploy item "
+	w.mustTell(w.mustSucceed(two), taken+`"`+w.namespace+`.one"`)
+	if diff := cmp.Diff(object{"by": "two"}, w.data("a")); diff != "" {
+		t.Errorf("after the second item: -want +got:\n%s", diff)
+	}
+	w.mustTell(w.mustSucceed(one), taken+`"`+w.namespace+`.two"`)
+	if diff := cmp.Diff(object{"by": "one"}, w.data("a")); diff != "" {
+		t.Errorf("after the first item again: -want +got:\n%s", diff)
+	}
+	w.mustTell(w.mustDelete(two), "LeftOnTarget: ConfigMap "+w.namespace+"/a stays on the target: taken over by the deploy item "+w.namespace+".one")
+	if w.get(configMaps, "a") == nil {
+		t.Error("an item deleted what it had lost")
+	}
+	w.mustDelete(one)
+	if w.get(configMaps, "a") != nil {
+		t.Error("expected the object to be deleted by the item that owns it")
+	}
+}

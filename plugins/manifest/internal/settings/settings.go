@@ -1,0 +1,62 @@
+// Package settings reads the configuration document of the manifest plugin itself, which an operator writes.
+package settings
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+const (
+	// APIVersion of the document.
+	APIVersion = "manifest.pergola.dev/v1alpha1"
+	// Kind of the document.
+	Kind = "ManifestConfiguration"
+)
+
+// ManifestConfiguration is the document. In the HostConfiguration it stands in plugins.manifest.config.
+type ManifestConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as Landscaper does, and
+	// told by a warning event. Defaults to true.
+	Strict *bool `json:"strict,omitempty"`
+	// Targets bounds what target clusters get to do.
+	Targets settingsfile.Targets `json:"targets,omitempty"`
+}
+
+// Settings are what a document says, with all defaults.
+type Settings struct {
+	Strict            bool
+	RequestsPerSecond float64
+	Burst             int
+}
+
+// Default returns the settings of an empty document.
+func Default() Settings {
+	s := Settings{Strict: true}
+	s.RequestsPerSecond, s.Burst = settingsfile.Targets{}.Bounds()
+	return s
+}
+
+// Load reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong with it, at once, but for
+// a value of the wrong type, which is reported alone.
+func Load(document []byte) (Settings, []sdk.Problem) {
+	s := Default()
+	if len(document) == 0 {
+		return s, nil
+	}
+	var c ManifestConfiguration
+	problems, ok := settingsfile.Decode(document, &c)
+	if !ok {
+		return s, problems
+	}
+	problems.CheckKind(c.TypeMeta, APIVersion, Kind)
+	problems.CheckTargets(c.Targets)
+	if c.Strict != nil {
+		s.Strict = *c.Strict
+	}
+	s.RequestsPerSecond, s.Burst = c.Targets.Bounds()
+	return s, problems
+}

@@ -1,0 +1,129 @@
+package settings_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pergola-deploy/pergola/plugins/manifest/internal/settings"
+)
+
+func TestLoad(t *testing.T) {
+	const head = "apiVersion: manifest.pergola.dev/v1alpha1\nkind: ManifestConfiguration\n"
+	tests := map[string]struct {
+		reason, document string
+		want             settings.Settings
+	}{
+		"Nothing": {
+			reason: "an operator who says nothing gets the defaults",
+			want:   settings.Settings{Strict: true, RequestsPerSecond: 500, Burst: 1000},
+		},
+		"Head": {
+			reason:   "a document may leave everything out",
+			document: head,
+			want:     settings.Settings{Strict: true, RequestsPerSecond: 500, Burst: 1000},
+		},
+		"Everything": {
+			reason:   "what is said counts",
+			document: head + "strict: false\ntargets: {requestsPerSecond: 7.5, burst: 3}\n",
+			want:     settings.Settings{RequestsPerSecond: 7.5, Burst: 3},
+		},
+		"Rate": {
+			reason:   "who wants fewer requests does not want many at once",
+			document: head + "targets: {requestsPerSecond: 10}\n",
+			want:     settings.Settings{Strict: true, RequestsPerSecond: 10, Burst: 20},
+		},
+		"SlowRate": {
+			reason:   "without any burst there would be no request at all",
+			document: head + "targets: {requestsPerSecond: 0.1}\n",
+			want:     settings.Settings{Strict: true, RequestsPerSecond: 0.1, Burst: 1},
+		},
+		"JSON": {
+			reason:   "the host hands JSON over",
+			document: `{"apiVersion":"manifest.pergola.dev/v1alpha1","kind":"ManifestConfiguration","strict":false}`,
+			want:     settings.Settings{RequestsPerSecond: 500, Burst: 1000},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, problems := settings.Load([]byte(tc.document))
+			if tc.document != "" {
+				if err := validate(t, tc.document); err != nil {
+					t.Errorf("%s: the schema refuses it: %v", tc.reason, err)
+				}
+			}
+			if len(problems) > 0 {
+				t.Errorf("%s: %v", tc.reason, problems)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// validate holds a document against the published schema.
+func validate(t *testing.T, document string) error {
+	t.Helper()
+	content, err := yaml.YAMLToJSON([]byte(document))
+	if err != nil {
+		return err
+	}
+	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(settings.Schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("schema.json", schema); err != nil {
+		t.Fatal(err)
+	}
+	return compiler.MustCompile("schema.json").Validate(instance)
+}
+
+func TestLoadReportsEverything(t *testing.T) {
+	tests := map[string]struct {
+		reason, document string
+		want             []string
+	}{
+		"AllAtOnce": {
+			reason:   "nobody wants to find one mistake after the other",
+			document: "kind: Configuration\nidentity: x\ntargets: {requestsPerSecond: 0, burst: 0, qps: 1}\n",
+			want: []string{
+				`: unknown field "identity"`, `: unknown field "targets.qps"`, `apiVersion: expected manifest.pergola.dev/v1alpha1, but found ""`,
+				`kind: expected ManifestConfiguration, but found "Configuration"`, "targets.requestsPerSecond: expected a number above 0", "targets.burst: expected a number from 1",
+			},
+		},
+		"WrongType": {reason: "the field is named", document: "strict: maybe\n", want: []string{"strict: expected bool, but found string"}},
+		"Twice":     {reason: "one of the two would be lost", document: "strict: true\nstrict: false\n", want: []string{": expected YAML or JSON"}},
+		"NoYAML":    {reason: "garbage is no document", document: "{", want: []string{": expected YAML or JSON"}},
+		"List":      {reason: "a list is no document", document: "[]", want: []string{": expected an object, but found array"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, problems := settings.Load([]byte(tc.document))
+			if validate(t, tc.document) == nil {
+				t.Errorf("%s: the schema accepts it", tc.reason)
+			}
+			var found []string
+			for _, p := range problems {
+				found = append(found, p.Field+": "+p.Message)
+			}
+			if len(found) != len(tc.want) {
+				t.Fatalf("%s: expected %d problems, but found %q", tc.reason, len(tc.want), found)
+			}
+			for i, want := range tc.want {
+				if !strings.HasPrefix(found[i], want) {
+					t.Errorf("%s: expected %q, but found %q", tc.reason, want, found[i])
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,235 @@
+// Package v1alpha1 has the types of the container deployer: the provider configuration of a deploy item of its type, and the provider status
+// that it keeps. Names and meanings are those of Landscaper's API group container.deployer.landscaper.gardener.cloud/v1alpha1; what is
+// Pergola's own says so.
+package v1alpha1
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+const (
+	// GroupName is the API group of all types in this package.
+	GroupName = "container.deployer.landscaper.gardener.cloud"
+	// Type is the type of the deploy items that the types in this package belong to.
+	Type v1alpha1.DeployItemType = "landscaper.gardener.cloud/container"
+
+	// ProviderConfigurationKind is the kind of ProviderConfiguration.
+	ProviderConfigurationKind = "ProviderConfiguration"
+	// ProviderStatusKind is the kind of ProviderStatus.
+	ProviderStatusKind = "ProviderStatus"
+)
+
+// GroupVersion is the API group and version of all types in this package.
+var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
+
+// ProviderConfiguration is spec.config of a deploy item of the container deployer.
+type ProviderConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Image that is run. Defaults to the one that the operator has set, if any.
+	Image string `json:"image,omitempty"`
+	// Command takes the place of the image's entrypoint.
+	Command []string `json:"command,omitempty"`
+	// Args take the place of the image's arguments.
+	Args []string `json:"args,omitempty"`
+	// ImportValues is what the container finds in the file that IMPORTS_PATH names: any JSON.
+	ImportValues json.RawMessage `json:"importValues,omitempty"`
+	// Blueprint is what the container finds in the directory that CONTENT_PATH names.
+	Blueprint *Blueprint `json:"blueprint,omitempty"`
+	// ComponentDescriptor is what the container finds in the file that COMPONENT_DESCRIPTOR_PATH names.
+	ComponentDescriptor *ComponentDescriptor `json:"componentDescriptor,omitempty"`
+	// RegistryPullSecrets are Secrets with Docker's configuration, for the image.
+	RegistryPullSecrets []SecretReference `json:"registryPullSecrets,omitempty"`
+	// ContinuousReconcile says when the container is run although nothing has changed.
+	ContinuousReconcile *managedresource.ContinuousReconcile `json:"continuousReconcile,omitempty"`
+
+	// Resources of the container. Pergola's own.
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	// NodeSelector has the labels of the nodes that the Pod may run on. Pergola's own.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Tolerations of the Pod. Pergola's own.
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// ServiceAccountName is a ServiceAccount of the Pod's namespace whose token the container gets. It must be one that the operator allows.
+	// Empty, which is the default, for none. Pergola's own.
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	// RunOnTarget runs the Pod on the cluster of the deploy item's Target and not on that of the host. Pergola's own.
+	RunOnTarget *RunOnTarget `json:"runOnTarget,omitempty"`
+}
+
+// RunOnTarget says how the Pod is run on the cluster of the Target.
+type RunOnTarget struct {
+	// Namespace that the Pod and all that belongs to it are created in. It must be there. Required.
+	Namespace string `json:"namespace"`
+}
+
+// Blueprint is a file system. Exactly one of its fields is set.
+type Blueprint struct {
+	// Reference is a resource of the component descriptor. It needs a resolver, which this deployer does not bring.
+	Reference *BlueprintReference `json:"ref,omitempty"`
+	// Inline is the file system itself.
+	Inline *InlineBlueprint `json:"inline,omitempty"`
+}
+
+// BlueprintReference names a resource of a component.
+type BlueprintReference struct {
+	// ResourceName is the name of the resource.
+	ResourceName string `json:"resourceName"`
+}
+
+// InlineBlueprint is a file system in the document.
+type InlineBlueprint struct {
+	// Filesystem has files and directories by name: a directory is an object, a file a text. Anything else is the content of a YAML file.
+	Filesystem json.RawMessage `json:"filesystem"`
+}
+
+// ComponentDescriptor is that of the component that the deploy item is from. Exactly one of its fields is set.
+type ComponentDescriptor struct {
+	// Reference is where it can be found. It needs a resolver, which this deployer does not bring.
+	Reference *ComponentDescriptorReference `json:"ref,omitempty"`
+	// Inline is the component descriptor itself.
+	Inline json.RawMessage `json:"inline,omitempty"`
+}
+
+// ComponentDescriptorReference names a version of a component.
+type ComponentDescriptorReference struct {
+	// RepositoryContext is the repository that it is in.
+	RepositoryContext json.RawMessage `json:"repositoryContext,omitempty"`
+	// ComponentName is the name of the component.
+	ComponentName string `json:"componentName"`
+	// Version of the component.
+	Version string `json:"version"`
+}
+
+// SecretReference names a Secret.
+type SecretReference struct {
+	// Name of the Secret.
+	Name string `json:"name"`
+	// Namespace of the Secret.
+	Namespace string `json:"namespace"`
+}
+
+// Operation is what a container is run for. It is the value of the variable OPERATION in its environment.
+type Operation string
+
+// The operations.
+const (
+	// OperationReconcile: the deploy item is new, has changed, or is looked at again.
+	OperationReconcile Operation = "RECONCILE"
+	// OperationDelete: the deploy item is being deleted.
+	OperationDelete Operation = "DELETE"
+)
+
+// ProviderStatus is status.providerStatus of a deploy item of the container deployer.
+type ProviderStatus struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// LastOperation is what the last Pod was run for.
+	LastOperation Operation `json:"lastOperation,omitempty"`
+	// PodStatus is the state of the last Pod; nil if there was none.
+	PodStatus *PodStatus `json:"podStatus,omitempty"`
+
+	// Run is the last run, be it over or not; nil if there was none. Pergola's own.
+	Run *Run `json:"run,omitempty"`
+	// State is what the last run has left for the next one; nil if there is nothing. Pergola's own.
+	State *State `json:"state,omitempty"`
+}
+
+// Place is where the objects of a run are.
+type Place struct {
+	// Namespace that they are in.
+	Namespace string `json:"namespace"`
+	// OnTarget: they are on the cluster of the Target and not on that of the host.
+	OnTarget bool `json:"onTarget,omitempty"`
+	// Cluster tells which cluster the Target has led to: it is the UID of the namespace there. Empty if OnTarget is not set.
+	Cluster types.UID `json:"cluster,omitempty"`
+}
+
+// Run is one Pod with all that belongs to it. It is noted before anything of it is created, and its outcome before anything of it is removed.
+type Run struct {
+	Place `json:",inline"`
+
+	// Name of the Pod, and the beginning of the names of what belongs to it.
+	Name string `json:"name"`
+	// JobID is the job that it is for, and Operation what it is run for.
+	JobID     string    `json:"jobID"`
+	Operation Operation `json:"operation"`
+	// PodUID is that of its Pod; empty as long as nobody has seen that there is one.
+	PodUID types.UID `json:"podUID,omitempty"`
+	// Restored is the state that it began with; nil if there was none.
+	Restored *State `json:"restored,omitempty"`
+	// HinderedSince is since when a container cannot be started; nil as long as all can.
+	HinderedSince *metav1.Time `json:"hinderedSince,omitempty"`
+	// TimedOut: it was stopped because the time of its job was over.
+	TimedOut bool `json:"timedOut,omitempty"`
+	// RenewAccess is when the wait container gets another token for its uploads.
+	RenewAccess *metav1.Time `json:"renewAccess,omitempty"`
+	// Outcome says how it has ended; empty as long as it has not.
+	Outcome Outcome `json:"outcome,omitempty"`
+	// Reason, Message and Codes are the error of a run that has not succeeded. Without an Outcome they are why its Pod is being stopped.
+	Reason  string               `json:"reason,omitempty"`
+	Message string               `json:"message,omitempty"`
+	Codes   []v1alpha1.ErrorCode `json:"codes,omitempty"`
+	// Cleared: all that belongs to it is removed, but for its exports and state.
+	Cleared bool `json:"cleared,omitempty"`
+}
+
+// Outcome is how a run has ended.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeSucceeded Outcome = "Succeeded"
+	OutcomeFailed    Outcome = "Failed"
+	// OutcomeAborted: somebody has ended the job, or there is a new one.
+	OutcomeAborted Outcome = "Aborted"
+)
+
+// State is an archive in Secrets.
+type State struct {
+	Place `json:",inline"`
+
+	// ID is the annotation that the Secrets have in common.
+	ID string `json:"id"`
+	// Chunks is how many Secrets there are.
+	Chunks int `json:"chunks"`
+	// Secrets are their names, in the order of the chunks, for a state that Landscaper has left. Others have names that follow from ID.
+	Secrets []string `json:"secrets,omitempty"`
+}
+
+// PodStatus is the state of a Pod and its containers.
+type PodStatus struct {
+	// PodName is the name of the Pod.
+	PodName string `json:"podName"`
+	// LastRun is when it was created.
+	LastRun *metav1.Time `json:"lastRun,omitempty"`
+	// LastSuccessfulJobID is the last job whose Pod has succeeded.
+	LastSuccessfulJobID string `json:"lastSuccessfulJobID,omitempty"`
+	// ContainerStatus is that of the container main.
+	ContainerStatus ContainerStatus `json:"containerStatus"`
+	// InitContainerStatus is that of the container init.
+	InitContainerStatus ContainerStatus `json:"initContainerStatus"`
+	// WaitContainerStatus is that of the container wait.
+	WaitContainerStatus ContainerStatus `json:"waitContainerStatus"`
+}
+
+// ContainerStatus is the state of one container.
+type ContainerStatus struct {
+	// Message and Reason say why the container waits or has ended, if there is anything to say.
+	Message string `json:"message,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	// State is what the kubelet says of the container; nil if nothing yet.
+	State *corev1.ContainerState `json:"state,omitempty"`
+	// Image is the one of the Pod, and ImageID the one that was run, by its digest.
+	Image   string `json:"image,omitempty"`
+	ImageID string `json:"imageID,omitempty"`
+	// ExitCode of the container; nil as long as it has not ended.
+	ExitCode *int32 `json:"exitCode,omitempty"`
+}

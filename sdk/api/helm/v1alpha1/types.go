@@ -1,0 +1,188 @@
+// Package v1alpha1 has the types of the helm deployer: the provider configuration of a deploy item of its type, and the provider status
+// that it keeps. Names and meanings are those of Landscaper's API group helm.deployer.landscaper.gardener.cloud/v1alpha1; what is
+// Pergola's own says so.
+package v1alpha1
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+const (
+	// GroupName is the API group of all types in this package.
+	GroupName = "helm.deployer.landscaper.gardener.cloud"
+	// Type is the type of the deploy items that the types in this package belong to.
+	Type v1alpha1.DeployItemType = "landscaper.gardener.cloud/helm"
+	// DeployItemLabel is Landscaper's label on each object that is deployed without a Helm release; its value is the name of the deploy
+	// item, or the beginning of it with a hash if it is too long for a label.
+	DeployItemLabel = GroupName + "/deployitem"
+
+	// ProviderConfigurationKind is the kind of ProviderConfiguration.
+	ProviderConfigurationKind = "ProviderConfiguration"
+	// ProviderStatusKind is the kind of ProviderStatus.
+	ProviderStatusKind = "ProviderStatus"
+)
+
+// GroupVersion is the API group and version of all types in this package.
+var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
+
+// ProviderConfiguration says which chart is deployed, and how.
+type ProviderConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Chart says where the chart comes from.
+	Chart Chart `json:"chart"`
+	// Name of the release.
+	Name string `json:"name"`
+	// Namespace of the release, and of those of its objects that name none.
+	Namespace string `json:"namespace"`
+	// CreateNamespace has the namespace created if it does not exist. It stays when the deploy item is deleted.
+	CreateNamespace bool `json:"createNamespace,omitempty"`
+	// Values are those that the chart's own values are overridden with: a JSON object.
+	Values json.RawMessage `json:"values,omitempty"`
+
+	// HelmDeployment says whether there is a release of Helm, which is the default. With false the objects of the chart are applied as those
+	// of the manifest deployer are, and Helm is used to render them only.
+	HelmDeployment *bool `json:"helmDeployment,omitempty"`
+	// HelmDeploymentConfig sets up the operations on the release.
+	HelmDeploymentConfig *HelmDeploymentConfiguration `json:"helmDeploymentConfig,omitempty"`
+
+	// UpdateStrategy says how objects that exist already are brought to their manifests. Without a release only. Defaults to update.
+	UpdateStrategy managedresource.UpdateStrategy `json:"updateStrategy,omitempty"`
+	// ReadinessChecks say when the objects count as ready.
+	ReadinessChecks managedresource.ReadinessCheckConfiguration `json:"readinessChecks,omitempty"`
+	// ExportsFromManifests are values that are read from objects. Deprecated: use Exports.
+	ExportsFromManifests []managedresource.Export `json:"exportsFromManifests,omitempty"`
+	// Exports are values that are read once the objects are ready: from an object, or, if FromResource is not set, from the values that the
+	// chart was rendered with, in which JSONPath begins with .Values.
+	Exports *managedresource.Exports `json:"exports,omitempty"`
+	// ContinuousReconcile says when the item is reconciled although nothing has changed.
+	ContinuousReconcile *managedresource.ContinuousReconcile `json:"continuousReconcile,omitempty"`
+	// DeletionGroups are the steps of the item's deletion. Without a release only.
+	DeletionGroups []managedresource.DeletionGroup `json:"deletionGroups,omitempty"`
+	// DeletionGroupsDuringUpdate are the steps in which objects are deleted that the chart does not have any more. Without a release only.
+	DeletionGroupsDuringUpdate []managedresource.DeletionGroup `json:"deletionGroupsDuringUpdate,omitempty"`
+}
+
+// Chart says where a chart comes from. Exactly one field is set.
+type Chart struct {
+	// Ref is a chart in an OCI registry, such as "registry.example.org/charts/shop:1.2.3" or "…@sha256:…", with or without "oci://".
+	Ref string `json:"ref,omitempty"`
+	// HelmChartRepo is a chart in a chart repository.
+	HelmChartRepo *HelmChartRepo `json:"helmChartRepo,omitempty"`
+	// Archive is a packed chart.
+	Archive *Archive `json:"archive,omitempty"`
+	// ResourceRef is a chart as a resource of a component, in base64. It needs a resolver, which this deployer does not bring; see package
+	// plugins/helm/plugin.
+	ResourceRef string `json:"resourceRef,omitempty"`
+	// FromResource is what Landscaper had before ResourceRef. It needs a resolver as well.
+	FromResource json.RawMessage `json:"fromResource,omitempty"`
+}
+
+// HelmChartRepo names a chart in a chart repository.
+type HelmChartRepo struct {
+	// HelmChartRepoURL is the address of the repository, below which index.yaml is.
+	HelmChartRepoURL string `json:"helmChartRepoUrl,omitempty"`
+	// HelmChartName is the name of the chart.
+	HelmChartName string `json:"helmChartName,omitempty"`
+	// HelmChartVersion is the version of the chart, or a range of versions, of which the newest counts. Empty for the newest that is no
+	// prerelease.
+	HelmChartVersion string `json:"helmChartVersion,omitempty"`
+}
+
+// Archive is a packed chart. Exactly one field is set.
+type Archive struct {
+	// Raw is the archive itself, a gzipped tar, in base64.
+	Raw string `json:"raw,omitempty"`
+	// Remote is where it can be downloaded.
+	Remote *RemoteArchive `json:"remote,omitempty"`
+}
+
+// RemoteArchive is an archive that can be downloaded.
+type RemoteArchive struct {
+	// URL of the archive, with http or https.
+	URL string `json:"url,omitempty"`
+}
+
+// HelmDeploymentConfiguration sets up the operations on a release.
+type HelmDeploymentConfiguration struct {
+	// Install is for the first revision.
+	Install *HelmInstallConfiguration `json:"install,omitempty"`
+	// Upgrade is for the revisions after it.
+	Upgrade *HelmInstallConfiguration `json:"upgrade,omitempty"`
+	// Uninstall is for the end.
+	Uninstall *HelmUninstallConfiguration `json:"uninstall,omitempty"`
+}
+
+// HelmInstallConfiguration has options of Helm's commands install and upgrade.
+type HelmInstallConfiguration struct {
+	// Atomic has a failed installation removed, and a failed upgrade rolled back. It includes Wait.
+	Atomic bool `json:"atomic,omitempty"`
+	// Force has objects replaced that cannot be changed as they are.
+	Force bool `json:"force,omitempty"`
+	// SkipSchemaValidation has the values not checked with the chart's schema.
+	SkipSchemaValidation bool `json:"skipSchemaValidation,omitempty"`
+	// TakeOwnership takes objects over that exist and do not belong to the release.
+	TakeOwnership bool `json:"takeOwnership,omitempty"`
+	// Wait has Helm itself wait until the objects are ready, before it runs the hooks that come after. Without it the deployer waits, which
+	// is cheaper.
+	Wait bool `json:"wait,omitempty"`
+	// Timeout bounds each wait of Helm, those for its hooks included. The timeout of the deploy item bounds it in any case, and is the
+	// default.
+	Timeout *v1alpha1.Duration `json:"timeout,omitempty"`
+}
+
+// HelmUninstallConfiguration has options of Helm's command uninstall.
+type HelmUninstallConfiguration struct {
+	// Wait has Helm itself wait until the objects are gone, before it runs the hooks that come after. Without it the deployer waits.
+	Wait bool `json:"wait,omitempty"`
+	// Timeout is as for HelmInstallConfiguration.
+	Timeout *v1alpha1.Duration `json:"timeout,omitempty"`
+}
+
+// ProviderStatus is what the deployer keeps about a deploy item.
+type ProviderStatus struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// ManagedResources are the objects that the deployer has created or is about to create, until they are gone. Those of Helm's hooks are
+	// not among them.
+	ManagedResources []managedresource.ManagedResourceStatus `json:"managedResources,omitempty"`
+	// Drift is what the last job that found something changed on the target has repaired, until a job finds nothing. Pergola's own.
+	Drift *managedresource.Drift `json:"drift,omitempty"`
+	// Release is the release that the deployer has made or is about to make, until it is gone; nil without one. Pergola's own.
+	Release *ReleaseStatus `json:"release,omitempty"`
+	// Chart is the one that was deployed last. Pergola's own.
+	Chart *ChartStatus `json:"chart,omitempty"`
+}
+
+// ReleaseStatus names a release.
+type ReleaseStatus struct {
+	// Name of the release.
+	Name string `json:"name"`
+	// Namespace of the release.
+	Namespace string `json:"namespace"`
+	// Revision that was deployed last; zero as long as there is none.
+	Revision int `json:"revision,omitempty"`
+	// JobID is the job that has made it.
+	JobID string `json:"jobID,omitempty"`
+	// Next is the revision that the job is about to make although chart and values are the same, so that an HTTP hook sees its objects first.
+	// Zero for none.
+	Next int `json:"next,omitempty"`
+}
+
+// ChartStatus names a chart.
+type ChartStatus struct {
+	// Name of the chart.
+	Name string `json:"name"`
+	// Version of the chart.
+	Version string `json:"version"`
+	// AppVersion is the version of what the chart deploys, if the chart says it.
+	AppVersion string `json:"appVersion,omitempty"`
+	// Digest of the archive, such as "sha256:…".
+	Digest string `json:"digest"`
+}

@@ -1,0 +1,216 @@
+package sdk_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+)
+
+// differ is a Differ made of a function.
+type differ struct {
+	fake
+
+	diff func(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error)
+}
+
+func (d differ) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
+	return d.diff(ctx, req)
+}
+
+// answering is a Differ that answers with changes.
+func answering(changes ...sdk.Change) differ {
+	return differ{diff: func(context.Context, *sdk.Request) (*sdk.DiffResponse, error) {
+		return &sdk.DiffResponse{Changes: changes}, nil
+	}}
+}
+
+func emptyCall() sdktest.Call {
+	return sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", document(""))}
+}
+
+func TestDiffTellsChanges(t *testing.T) {
+	t.Parallel()
+	changes := []sdk.Change{
+		{Object: "ConfigMap a/b", Action: sdk.ActionCreate, After: json.RawMessage(`{"kind":"ConfigMap"}`)},
+		{Object: "Secret a/b", Action: sdk.ActionUpdate, Before: json.RawMessage(`{"data":{"a":"YQ=="},"kind":"Secret"}`), After: json.RawMessage(`{"data":{"a":"Yg=="},"kind":"Secret"}`)},
+		{Object: "Rose \xff", Action: sdk.ActionFail, Note: "the garden \xff is closed"},
+	}
+	plugin := sdktest.New(t, answering(changes...), options()...)
+	if !plugin.Info().Capabilities.Diff {
+		t.Error("the capability diff is not claimed")
+	}
+	got, err := plugin.Diff(t.Context(), emptyCall())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []sdk.Change{
+		changes[0],
+		{Object: "Secret a/b", Action: sdk.ActionUpdate, Before: json.RawMessage(`{"data":{"a":"*** (before)"},"kind":"Secret"}`), After: json.RawMessage(`{"data":{"a":"*** (after)"},"kind":"Secret"}`)},
+		{Object: "Rose \uFFFD", Action: sdk.ActionFail, Note: "the garden \uFFFD is closed"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
+func TestDiffFails(t *testing.T) {
+	t.Parallel()
+	const secret = "0123456789"
+	tests := map[string]struct {
+		reason string
+		differ differ
+		code   v1alpha1.ErrorCode
+		// wantNamed are parts of the message.
+		wantNamed []string
+	}{
+		"Error": {
+			reason: "an error is that of the deployer",
+			differ: differ{diff: func(context.Context, *sdk.Request) (*sdk.DiffResponse, error) {
+				return nil, sdk.ConfigurationError("Wrong", "spec.config.manifests: there are none")
+			}},
+			code:      v1alpha1.ErrorConfigurationProblem,
+			wantNamed: []string{"spec.config.manifests"},
+		},
+		"NoJSON": {
+			reason:    "secrets cannot be found in what is no JSON",
+			differ:    answering(sdk.Change{Object: "Secret a/b", Action: sdk.ActionCreate, After: json.RawMessage(`{"kind":"Secret","data":{"a":"` + secret)}),
+			code:      v1alpha1.ErrorInternalProblem,
+			wantNamed: []string{"change 0", "Secret a/b", "after", "JSON object"},
+		},
+		"SecondNoJSON": {
+			reason:    "a change that is good does not make up for another",
+			differ:    answering(sdk.Change{Object: "a", Action: sdk.ActionDelete}, sdk.Change{Object: "b", Action: sdk.ActionDelete, Before: json.RawMessage(secret)}),
+			code:      v1alpha1.ErrorInternalProblem,
+			wantNamed: []string{"change 1", "before"},
+		},
+		"UnknownAction": {
+			reason:    "nobody could show it",
+			differ:    answering(sdk.Change{Object: "a", Action: "explode"}),
+			code:      v1alpha1.ErrorInternalProblem,
+			wantNamed: []string{"explode", "recreate"},
+		},
+		"NoObject": {
+			reason:    "a change is that of something",
+			differ:    answering(sdk.Change{Action: sdk.ActionDelete}),
+			code:      v1alpha1.ErrorInternalProblem,
+			wantNamed: []string{"change 0", "1 to 1024"},
+		},
+		"LongObject": {
+			reason:    "the host would refuse it",
+			differ:    answering(sdk.Change{Object: strings.Repeat("x", 1025), Action: sdk.ActionDelete}),
+			code:      v1alpha1.ErrorInternalProblem,
+			wantNamed: []string{"1025"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changes, err := sdktest.New(t, tc.differ, options()...).Diff(t.Context(), emptyCall())
+			var failed *sdktest.Failed
+			if !errors.As(err, &failed) || changes != nil {
+				t.Fatalf("%s: expected a failure without changes, but found %v, error %v", tc.reason, changes, err)
+			}
+			if diff := cmp.Diff([]v1alpha1.ErrorCode{tc.code}, failed.Codes()); diff != "" {
+				t.Errorf("%s: codes (-want +got):\n%s", tc.reason, diff)
+			}
+			for _, part := range tc.wantNamed {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%s: expected the message to name %s, but found: %v", tc.reason, part, err)
+				}
+			}
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: the error shows the object: %v", tc.reason, err)
+			}
+		})
+	}
+}
+
+// There is no conversation in a diff, and nothing to be said in one.
+func TestDiffHasNobodyToTalkTo(t *testing.T) {
+	t.Parallel()
+	talkative := differ{diff: func(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
+		req.Progress("Diff", "still at it")
+		req.Event("Diff", "nothing has happened")
+		if err := req.SaveProviderStatus(ctx, document("")); err != nil {
+			return nil, err
+		}
+		if _, err := req.ResolveTarget(ctx, "other"); err == nil {
+			return nil, errors.New("a Target was resolved")
+		} else if !strings.Contains(err.Error(), "Reconcile") {
+			return nil, err
+		}
+		return nil, nil
+	}}
+	call := emptyCall()
+	call.Targets = map[string]*sdk.Target{"other": {Name: "other"}}
+	changes, err := sdktest.New(t, talkative, options()...).Diff(t.Context(), call)
+	if err != nil || len(changes) != 0 {
+		t.Errorf("expected no changes, but found %v, error %v", changes, err)
+	}
+}
+
+func TestNoDifferNoDiff(t *testing.T) {
+	t.Parallel()
+	plugin := sdktest.New(t, fake{}, options()...)
+	if plugin.Info().Capabilities.Diff {
+		t.Error("the capability diff is claimed")
+	}
+	if changes, err := plugin.Diff(t.Context(), emptyCall()); err == nil {
+		t.Errorf("expected an error, but found %v", changes)
+	}
+}
+
+// exporting asks for Targets and exports what it got.
+func exporting(names ...string) fake {
+	return fake{reconcile: func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+		exports := map[string]any{}
+		for _, name := range names {
+			target, err := req.ResolveTarget(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			exports[name] = target.Name + " " + string(target.Type) + " " + string(target.Content)
+		}
+		return &sdk.Response{Exports: exports}, nil
+	}}
+}
+
+func TestOtherTargets(t *testing.T) {
+	t.Parallel()
+	call := emptyCall()
+	call.Target = &sdk.Target{Name: "own", Type: "t", Content: []byte("1")}
+	call.Targets = map[string]*sdk.Target{"other": {Name: "other", Type: "u", Content: []byte("2")}}
+
+	want := &sdktest.Result{
+		Succeeded: &sdktest.Succeeded{Exports: map[string]any{"own": "own t 1", "other": "other u 2"}},
+		Messages:  []sdktest.Message{{ResolveTarget: "other"}, {ResolveTarget: "own"}},
+	}
+	if diff := cmp.Diff(want, sdktest.New(t, exporting("other", "own"), options()...).Reconcile(t.Context(), call)); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
+	}
+
+	failed := sdktest.New(t, exporting("missing"), options()...).Reconcile(t.Context(), call).Failed
+	if failed == nil || failed.Errors[0].Reason != "NoTargetFound" || !strings.Contains(failed.Error(), `"default/missing"`) {
+		t.Errorf("expected NoTargetFound for the Target that is missing, but found %v", failed)
+	}
+}
+
+func TestConditionsReachTheHost(t *testing.T) {
+	t.Parallel()
+	conditions := []sdk.Condition{{Type: "Drifted", Status: v1alpha1.ConditionFalse, Reason: "AsItShouldBe", Message: "nothing was changed"}}
+	deployer := fake{reconcile: func(context.Context, *sdk.Request) (*sdk.Response, error) {
+		return &sdk.Response{Conditions: conditions}, errors.New("something else went wrong")
+	}}
+	result := sdktest.New(t, deployer, options()...).Reconcile(t.Context(), emptyCall())
+	if diff := cmp.Diff(conditions, result.Conditions); diff != "" || result.Failed == nil {
+		t.Errorf("expected a failure, found %s, and conditions (-want +got):\n%s", result, diff)
+	}
+}

@@ -1,0 +1,296 @@
+package sdk
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestHideSecrets(t *testing.T) {
+	t.Parallel()
+	const deployment = `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":9007199254740993,"text":"<a&b>"}}`
+	tests := map[string]struct {
+		reason                string
+		before, after         string
+		wantBefore, wantAfter string
+	}{
+		"NoSecret": {
+			reason: "all digits and signs stay",
+			before: deployment, after: deployment,
+			wantBefore: deployment, wantAfter: deployment,
+		},
+		"Values": {
+			reason:     "what happens to each value can be told, and nothing else",
+			before:     `{"apiVersion":"v1","kind":"Secret","data":{"changed":"YQ==","gone":"YQ==","same":"YQ=="},"type":"Opaque"}`,
+			after:      `{"apiVersion":"v1","kind":"Secret","data":{"changed":"Yg==","new":"YQ==","same":"YQ=="},"type":"Opaque"}`,
+			wantBefore: `{"apiVersion":"v1","data":{"changed":"*** (before)","gone":"***","same":"***"},"kind":"Secret","type":"Opaque"}`,
+			wantAfter:  `{"apiVersion":"v1","data":{"changed":"*** (after)","new":"***","same":"***"},"kind":"Secret","type":"Opaque"}`,
+		},
+		"StringData": {
+			reason:    "a manifest may hold it as it is",
+			after:     `{"kind":"Secret","stringData":{"a":"b"}}`,
+			wantAfter: `{"kind":"Secret","stringData":{"a":"***"}}`,
+		},
+		"OddData": {
+			reason:     "what is no map of texts may still be a secret",
+			before:     `{"kind":"Secret","data":"s","stringData":{"a":{"b":"s"},"c":1}}`,
+			after:      `{"kind":"Secret","data":{"a":"s"},"stringData":null}`,
+			wantBefore: `{"data":"***","kind":"Secret","stringData":{"a":"***","c":"***"}}`,
+			wantAfter:  `{"data":{"a":"***"},"kind":"Secret","stringData":"***"}`,
+		},
+		"List": {
+			reason:     "a List holds objects of any kind",
+			before:     `{"kind":"List","items":[{"kind":"ConfigMap","data":{"a":"b"}},{"kind":"Secret","data":{"a":"s"}}]}`,
+			wantBefore: `{"items":[{"data":{"a":"b"},"kind":"ConfigMap"},{"data":{"a":"***"},"kind":"Secret"}],"kind":"List"}`,
+		},
+		"SecretList": {
+			reason:     "its items need not name their kind",
+			before:     `{"kind":"SecretList","items":[{"data":{"a":"s"}}],"other":[{"data":{"a":"b"}}]}`,
+			wantBefore: `{"items":[{"data":{"a":"***"}}],"kind":"SecretList","other":[{"data":{"a":"b"}}]}`,
+		},
+		"AnotherKind": {
+			reason:     "the values are the same, whatever becomes of the kind",
+			before:     `{"kind":"Secret","data":{"a":"s"}}`,
+			after:      `{"kind":"ConfigMap","data":{"a":"s"}}`,
+			wantBefore: `{"data":{"a":"***"},"kind":"Secret"}`,
+			wantAfter:  `{"data":{"a":"***"},"kind":"ConfigMap"}`,
+		},
+		"LastApplied": {
+			reason:     "kubectl keeps a copy of the whole object",
+			before:     `{"kind":"Rose","metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{s}","other":"a"}}}`,
+			after:      `{"kind":"Rose","metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{t}","other":"a"}}}`,
+			wantBefore: `{"kind":"Rose","metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"*** (before)","other":"a"}}}`,
+			wantAfter:  `{"kind":"Rose","metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"*** (after)","other":"a"}}}`,
+		},
+		"LastAppliedOfTemplate": {
+			reason:    "objects are within objects",
+			after:     `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{s}"}}}}}`,
+			wantAfter: `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"***"}}}}}`,
+		},
+		"Neither": {reason: "an object that cannot be told has no states"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, after, err := hideSecrets(json.RawMessage(tc.before), json.RawMessage(tc.after))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{tc.wantBefore, tc.wantAfter}, []string{string(before), string(after)}); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestWhatIsNoObjectIsNotShown(t *testing.T) {
+	t.Parallel()
+	const secret = "0123456789"
+	for name, document := range map[string]string{
+		"cut off":     `{"kind":"Secret","data":{"a":"` + secret,
+		"two objects": `{} {"kind":"Secret","data":{"a":"` + secret + `"}}`,
+		"a list":      `["` + secret + `"]`,
+		"a text":      `"` + secret + `"`,
+		"a number":    secret,
+		"null":        `null`,
+		"no JSON":     secret + "!",
+		"blanks":      "  ",
+	} {
+		for side, states := range map[string][2]string{"before": {document, ""}, "after": {"", document}} {
+			before, after, err := hideSecrets(json.RawMessage(states[0]), json.RawMessage(states[1]))
+			if err == nil || before != nil || after != nil {
+				t.Errorf("%s %s: expected nothing but an error, but found %s, %s", name, side, before, after)
+				continue
+			}
+			if !strings.Contains(err.Error(), side) || strings.Contains(err.Error(), secret) {
+				t.Errorf("%s %s: expected an error that names the state and holds nothing of it, but found: %v", name, side, err)
+			}
+		}
+	}
+}
+
+// aSecret is part of each value of the Secrets that are drawn, and of nothing else.
+const aSecret = "s3cret"
+
+// drawState draws an object with Secrets here and there. Keys and values are few, so that two states have much in common.
+func drawState(t *rapid.T, depth int) map[string]any {
+	key := rapid.SampledFrom([]string{"a", "b", "c"})
+	values := rapid.MapOfN(key, rapid.Custom(drawSecret), 0, 3)
+	asAny := func(in map[string]any) any { return in }
+	object := map[string]any{"apiVersion": "v1"}
+	switch rapid.SampledFrom([]string{"Secret", "SecretList", "Rose"}).Draw(t, "kind") {
+	case "Secret":
+		object["kind"] = "Secret"
+		for _, field := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"data", "stringData"}), rapid.ID).Draw(t, "fields") {
+			object[field] = rapid.OneOf(rapid.Map(values, asAny), rapid.Custom(drawSecret)).Draw(t, "data")
+		}
+	case "SecretList":
+		object["kind"] = "SecretList"
+		var items []any
+		for _, data := range rapid.SliceOfN(values, 0, 3).Draw(t, "items") {
+			items = append(items, map[string]any{"data": data})
+		}
+		object["items"] = items
+	default:
+		object["kind"] = "Rose"
+		object["colour"] = rapid.SampledFrom([]any{"public", json.Number("9007199254740993"), nil, []any{"public"}}).Draw(t, "public")
+	}
+	if rapid.Bool().Draw(t, "annotated") {
+		annotations := map[string]any{rapid.SampledFrom(copies).Draw(t, "copy"): drawSecret(t), "public": "public"}
+		object["metadata"] = map[string]any{"annotations": annotations}
+	}
+	if depth == 0 {
+		return object
+	}
+	for _, field := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"spec", "template"}), 0, 2, rapid.ID).Draw(t, "nested") {
+		object[field] = drawState(t, depth-1)
+	}
+	if object["kind"] == "Rose" {
+		items := make([]any, rapid.IntRange(0, 2).Draw(t, "how many"))
+		for i := range items {
+			items[i] = drawState(t, depth-1)
+		}
+		object["items"] = items
+	}
+	return object
+}
+
+func drawSecret(t *rapid.T) any {
+	return fmt.Sprintf("%s-%d", aSecret, rapid.IntRange(0, 2).Draw(t, "secret"))
+}
+
+func TestSecretsStayHidden(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		before, after := drawState(rt, 2), drawState(rt, 2)
+		if rapid.Bool().Draw(rt, "unchanged") {
+			after = before
+		}
+		b, a := marshalled(rt, before), marshalled(rt, after)
+		shownBefore, shownAfter, err := hideSecrets(b, a)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for _, shown := range [][]byte{shownBefore, shownAfter} {
+			if bytes.Contains(shown, []byte(aSecret)) {
+				rt.Errorf("a value survived in %s", shown)
+			}
+		}
+		if got, want := bytes.Equal(shownBefore, shownAfter), bytes.Equal(b, a); got != want {
+			rt.Errorf("the same before and after: %t, but shown so: %t\n%s\n%s", want, got, shownBefore, shownAfter)
+		}
+		for i, states := range [][2][]byte{{b, shownBefore}, {a, shownAfter}} {
+			expectSameBut(rt, fmt.Sprint(i), decoded(rt, states[0]), decoded(rt, states[1]))
+		}
+	})
+}
+
+// Of two states of one Secret, each value is shown as what has become of it.
+func TestSecretValuesStayComparable(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		values := rapid.MapOf(rapid.SampledFrom([]string{"a", "b", "c", "d"}), rapid.Custom(drawSecret))
+		before, after := values.Draw(rt, "before"), values.Draw(rt, "after")
+		field := rapid.SampledFrom([]string{"data", "stringData"}).Draw(rt, "field")
+		state := func(data map[string]any) []byte {
+			return marshalled(rt, map[string]any{"items": []any{map[string]any{"kind": "Secret", field: data}}})
+		}
+		shown := func(document []byte) map[string]any {
+			items := decoded(rt, document).(map[string]any)["items"].([]any)
+			return items[0].(map[string]any)[field].(map[string]any)
+		}
+		b, a, err := hideSecrets(state(before), state(after))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		shownBefore, shownAfter := shown(b), shown(a)
+		if !slices.Equal(keys(before, nil), keys(shownBefore, nil)) || !slices.Equal(keys(after, nil), keys(shownAfter, nil)) {
+			rt.Errorf("the keys became others: %v, %v", shownBefore, shownAfter)
+		}
+		for _, key := range keys(before, after) {
+			_, wasThere := before[key]
+			_, isThere := after[key]
+			changed := wasThere && isThere && before[key] != after[key]
+			if got := wasThere && isThere && shownBefore[key] != shownAfter[key]; got != changed {
+				rt.Errorf("%s is changed: %t, but shown so: %t", key, changed, got)
+			}
+		}
+	})
+}
+
+// expectSameBut compares a value with what is shown of it: all but secrets is as it was.
+func expectSameBut(t *rapid.T, path string, value, shown any) {
+	switch v := value.(type) {
+	case map[string]any:
+		s, ok := shown.(map[string]any)
+		if !ok || !slices.Equal(keys(v, nil), keys(s, nil)) {
+			t.Errorf("%s: %v is shown as %v", path, value, shown)
+			return
+		}
+		for key := range v {
+			expectSameBut(t, path+"."+key, v[key], s[key])
+		}
+	case []any:
+		s, ok := shown.([]any)
+		if !ok || len(s) != len(v) {
+			t.Errorf("%s: %v is shown as %v", path, value, shown)
+			return
+		}
+		for i := range v {
+			expectSameBut(t, fmt.Sprintf("%s[%d]", path, i), v[i], s[i])
+		}
+	default:
+		if text, ok := value.(string); ok && strings.HasPrefix(text, aSecret) {
+			return
+		}
+		if !reflect.DeepEqual(value, shown) {
+			t.Errorf("%s: %v is shown as %v", path, value, shown)
+		}
+	}
+}
+
+func marshalled(t *rapid.T, value any) []byte {
+	document, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return document
+}
+
+func decoded(t *rapid.T, document []byte) any {
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func FuzzHideSecrets(f *testing.F) {
+	f.Add([]byte(`{"kind":"Secret","data":{"a":"YQ=="}}`), []byte(`{"kind":"Secret","stringData":{"a":1}}`))
+	f.Add([]byte(`{"kind":"List","items":[{"kind":"Secret","data":[1]},null]}`), []byte(``))
+	f.Add([]byte(`{"metadata":{"annotations":{"kapp.k14s.io/original":{}}}}`), []byte(`{"metadata":[]}`))
+	f.Fuzz(func(t *testing.T, before, after []byte) {
+		shownBefore, shownAfter, err := hideSecrets(before, after)
+		if err != nil {
+			return
+		}
+		for given, shown := range map[*[]byte][]byte{&before: shownBefore, &after: shownAfter} {
+			if (len(*given) == 0) != (len(shown) == 0) || len(shown) > 0 && !json.Valid(shown) {
+				t.Errorf("%q is shown as %q", *given, shown)
+			}
+		}
+		again, _, err := hideSecrets(shownBefore, shownBefore)
+		if err != nil || !bytes.Equal(again, bytes.ReplaceAll(shownBefore, []byte(hiddenBefore), []byte(hidden))) {
+			t.Errorf("what was hidden is shown as %q after %q, error %v", again, shownBefore, err)
+		}
+	})
+}

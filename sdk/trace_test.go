@@ -1,0 +1,73 @@
+package sdk_test
+
+import (
+	"context"
+	"testing"
+
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+)
+
+// tracked notes the trace that its calls belong to.
+type tracked struct {
+	fake
+
+	seen map[string]trace.SpanContext
+}
+
+func (d tracked) Render(ctx context.Context, _ *sdk.Request) (*sdk.RenderResponse, error) {
+	d.seen["Render"] = trace.SpanContextFromContext(ctx)
+	return nil, nil
+}
+
+func (d tracked) Hooks() hook.Hooks {
+	return hook.Hooks{}.RegisterHook(func(ctx context.Context, _ *v1alpha1.DeployItem, _ *v1alpha1.Target, _ hook.Type) (*hook.Result, error) {
+		d.seen["Start"] = trace.SpanContextFromContext(ctx)
+		return nil, nil
+	}, hook.Start)
+}
+
+func TestCallsContinueTheHostsTrace(t *testing.T) {
+	t.Parallel()
+	const id, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+	for _, tc := range []struct {
+		reason, traceparent string
+		traced              bool
+	}{
+		{"as W3C writes it", "00-" + id + "-" + span + "-01", true},
+		{"a host that does not trace", "", false},
+		{"what cannot be read", "00-" + id, false},
+	} {
+		seen := map[string]trace.SpanContext{}
+		d := tracked{seen: seen, fake: fake{reconcile: func(ctx context.Context, _ *sdk.Request) (*sdk.Response, error) {
+			seen["Reconcile"] = trace.SpanContextFromContext(ctx)
+			return nil, nil
+		}}}
+		plugin := sdktest.New(t, d, append(options(), sdk.HookedTypes("example.org/test"))...)
+		ctx := t.Context()
+		if tc.traceparent != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", tc.traceparent)
+		}
+		call := sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", nil)}
+		plugin.Reconcile(ctx, call)
+		if _, err := plugin.Render(ctx, call); err != nil {
+			t.Error(err)
+		}
+		if _, err := plugin.RunHooks(ctx, hook.Start, nil, nil); err != nil {
+			t.Error(err)
+		}
+		if len(seen) != 3 {
+			t.Errorf("%s: %v", tc.reason, seen)
+		}
+		for name, got := range seen {
+			if got.IsValid() != tc.traced || tc.traced && (got.TraceID().String() != id || got.SpanID().String() != span || !got.IsSampled() || !got.IsRemote()) {
+				t.Errorf("%s: %s: %+v", tc.reason, name, got)
+			}
+		}
+	}
+}

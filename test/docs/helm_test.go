@@ -1,0 +1,218 @@
+package docs
+
+import (
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+const (
+	helmPage = "docs/helm.md"
+	// The schemas that the helm plugin publishes.
+	helmConfigurationSchema = "plugins/helm/internal/config/providerconfiguration.schema.json"
+	helmSettingsSchema      = "plugins/helm/internal/settings/schema.json"
+)
+
+// TestHelmPage: what the page about the helm deployer shows is a deploy item, a part of a provider configuration, or the document of the
+// plugin, and all of it is as the plugin reads it.
+func TestHelmPage(t *testing.T) {
+	t.Parallel()
+	plugin := sdktest.Start(t, build(t, helmPage, "helm"), "HOME="+t.TempDir())
+	shown := map[string]int{}
+	for i, document := range blocks(t, helmPage, "yaml") {
+		content := map[string]any{}
+		if err := yaml.UnmarshalStrict([]byte(document), &content); err != nil {
+			t.Errorf("block %d: %v", i, err)
+			continue
+		}
+		kind := checkHelmBlock(t, plugin, content)
+		shown[kind]++
+		if t.Failed() {
+			t.Fatalf("block %d, %s:\n%s", i, kind, document)
+		}
+	}
+	checkResolver(t, plugin)
+	want := []string{
+		"DeployItem", "HelmConfiguration", "chart", "deletionGroups, helmDeployment, updateStrategy", "exports", "helmDeploymentConfig",
+	}
+	if got := slices.Sorted(maps.Keys(shown)); !slices.Equal(got, want) {
+		t.Errorf("expected the page to show %v, but found %v", want, got)
+	}
+}
+
+// checkHelmBlock holds a block against the published schema and has the plugin read it, and says what it is.
+func checkHelmBlock(t *testing.T, plugin *sdktest.Plugin, content map[string]any) (kind string) {
+	t.Helper()
+	switch kind, _ := content["kind"].(string); kind {
+	case landscaper.DeployItemGVK.Kind:
+		spec, _ := content["spec"].(map[string]any)
+		config, _ := spec["config"].(map[string]any)
+		checkHelmConfiguration(t, plugin, config)
+		return kind
+	case "":
+		kind := strings.Join(slices.Sorted(maps.Keys(content)), ", ")
+		whole := map[string]any{
+			"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.ProviderConfigurationKind, "name": "shop", "namespace": "shop",
+			"chart": map[string]any{"ref": "registry.example.org/shop:1"},
+		}
+		maps.Copy(whole, content)
+		checkHelmConfiguration(t, plugin, whole)
+		return kind
+	default:
+		if err := fitsSchema(t, helmSettingsSchema, content); err != nil {
+			t.Error(err)
+		}
+		document, err := yaml.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if problems, err := plugin.Configure(patient(t), document); err != nil || len(problems) > 0 {
+			t.Errorf("the plugin finds %v, error %v", problems, err)
+		}
+		return kind
+	}
+}
+
+func checkHelmConfiguration(t *testing.T, plugin *sdktest.Plugin, content map[string]any) {
+	t.Helper()
+	if err := fitsSchema(t, helmConfigurationSchema, content); err != nil {
+		t.Error(err)
+	}
+	document := sdktest.DeployItem(v1alpha1.Type, content).Spec.Config.Raw
+	if problems, err := plugin.Validate(patient(t), v1alpha1.Type, document); err != nil || len(problems) > 0 {
+		t.Errorf("the plugin finds %v, error %v", problems, err)
+	}
+}
+
+// checkResolver checks that the program of the page is asked for charts, and says which it does not know.
+func checkResolver(t *testing.T, plugin *sdktest.Plugin) {
+	t.Helper()
+	result := plugin.Reconcile(patient(t), sdktest.Call{
+		DeployItem: sdktest.DeployItem(v1alpha1.Type, map[string]any{
+			"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.ProviderConfigurationKind, "name": "shop", "namespace": "shop",
+			"chart": map[string]any{"resourceRef": "cm9zZXM="},
+		}),
+		Target: &sdk.Target{Name: "nobody", Type: landscaper.KubernetesClusterTargetType, Content: []byte(`{"kubeconfig": ` + strconv.Quote(nobody) + `}`)},
+	})
+	if result.Failed == nil || !strings.Contains(result.Failed.Error(), `there is no chart "cm9zZXM="`) {
+		t.Errorf("expected the error of the resolver, but found: %s", result)
+	}
+}
+
+// nobody is a cluster where nobody listens.
+const nobody = `
+apiVersion: v1
+kind: Config
+current-context: nobody
+contexts: [{name: nobody, context: {cluster: nobody, user: nobody}}]
+clusters: [{name: nobody, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: nobody, user: {token: none}}]
+`
+
+// TestHelmPageHasTheFields: each field of a provider configuration and each option of an operation is on the page.
+func TestHelmPageHasTheFields(t *testing.T) {
+	t.Parallel()
+	text := page(t, helmPage)
+	for _, file := range []string{helmConfigurationSchema, helmSettingsSchema} {
+		for _, name := range fieldsOf(t, file) {
+			if !strings.Contains(text, name) {
+				t.Errorf("the page does not say what %s is, which %s has", name, file)
+			}
+		}
+	}
+}
+
+// TestHelmPageHasTheReasons: what can be the reason of an error is in the table.
+func TestHelmPageHasTheReasons(t *testing.T) {
+	t.Parallel()
+	_, table, _ := strings.Cut(page(t, helmPage), "## Troubleshooting")
+	table, _, _ = strings.Cut(table, "\n## ")
+	elsewhere := []string{
+		// Those of events and conditions.
+		"IgnoredField", "Installed", "LeftOnTarget", "Recovered", "Repaired", "TakenOver", "Unchanged", "Uninstalled", "UnknownField", "Upgraded",
+		"Unauthorized",             // becomes TargetUnauthorized
+		"PatchBeforeDeleteInvalid", // of a field that only the manifest deployer has
+	}
+	for _, folder := range []string{
+		"plugins/helm/internal/chartsource", "plugins/helm/internal/config", "plugins/helm/internal/deployer", "plugins/helm/internal/helm",
+		"plugins/helm/internal/release", "plugins/internal/apply", "plugins/internal/export", "plugins/internal/remove",
+		"plugins/internal/rollout", "plugins/internal/targeterror",
+	} {
+		for _, reason := range reasonsOf(t, folder) {
+			if !slices.Contains(elsewhere, reason) && !strings.Contains(table, "`"+reason+"`") {
+				t.Errorf("the page does not say what to do about the reason %s of %s", reason, folder)
+			}
+		}
+	}
+}
+
+// reasonsOf returns the values of the constants in a folder that are reasons by their name, or by being a Kind of error.
+func reasonsOf(t *testing.T, folder string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(testenv.Root(), folder, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files in %s: %v", folder, err)
+	}
+	constant := regexp.MustCompile(`(?m)^(?:const |\t)(?:[rR]eason\w*|\w+ Kind)\s*= "([A-Z]\w+)"`)
+	var reasons []string
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, m := range constant.FindAllStringSubmatch(page(t, filepath.Join(folder, filepath.Base(file))), -1) {
+			reasons = append(reasons, m[1])
+		}
+	}
+	if len(reasons) == 0 {
+		t.Errorf("expected constants in %s", folder)
+	}
+	return reasons
+}
+
+// fieldsOf returns the names of the fields in a schema that are not those of the parts which all deployers have in common.
+func fieldsOf(t *testing.T, file string) []string {
+	t.Helper()
+	var schema map[string]any
+	if err := yaml.Unmarshal([]byte(page(t, file)), &schema); err != nil {
+		t.Fatal(err)
+	}
+	definitions, _ := schema["$defs"].(map[string]any)
+	var names []string
+	for name, definition := range definitions {
+		if strings.HasPrefix(name, "Helm") || strings.HasPrefix(name, "ProviderConfiguration") || slices.Contains([]string{"Chart", "Archive", "RemoteArchive"}, name) {
+			names = append(names, propertiesOf(definition)...)
+		}
+	}
+	return append(names, propertiesOf(schema)...)
+}
+
+// propertiesOf returns the names of the properties of a schema and of those in it.
+func propertiesOf(schema any) []string {
+	of, _ := schema.(map[string]any)
+	properties, _ := of["properties"].(map[string]any)
+	names := slices.Collect(maps.Keys(properties))
+	for _, property := range properties {
+		names = append(names, propertiesOf(property)...)
+	}
+	return append(names, itemsOf(of)...)
+}
+
+func itemsOf(schema map[string]any) []string {
+	items, ok := schema["items"]
+	if !ok {
+		return nil
+	}
+	return propertiesOf(items)
+}

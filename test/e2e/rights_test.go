@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// The places in which a host has rights.
+const (
+	everywhere = "in all namespaces"
+	ofPods     = "in the namespace of its pods"
+	ofItems    = "in a namespace of Targets that name a ServiceAccount"
+)
+
+// right is the right to do one thing with one kind of objects in one place: its rule has one of each.
+type right struct {
+	place string
+	rbacv1.PolicyRule
+}
+
+func (r *right) String() string {
+	return fmt.Sprintf("%s %s %s", r.Verbs[0], strings.Trim(r.Resources[0]+"."+r.APIGroups[0], "."), r.place)
+}
+
+// rightsOfHosts are all that a host has by the documentation.
+func rightsOfHosts(t *testing.T) (all []*right) {
+	t.Helper()
+	rules, err := testenv.HostRules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	split := func(place string, rules ...rbacv1.PolicyRule) {
+		for _, rule := range rules {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						one := rule.DeepCopy()
+						one.APIGroups, one.Resources, one.Verbs = []string{group}, []string{resource}, []string{verb}
+						all = append(all, &right{place, *one})
+					}
+				}
+			}
+		}
+	}
+	split(everywhere, rules.Everywhere...)
+	split(ofPods, rules.OfPods...)
+	split(ofItems, rules.Tokens...)
+	split(ofPods, rbacv1.PolicyRule{ // to act as the plugin keeper
+		APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{"keeper"}, Verbs: []string{"create"},
+	})
+	return all
+}
+
+// forbidden is what the API server says of a missing right.
+var forbidden = regexp.MustCompile(`cannot \w+ resource "[^"]*" in API group "[^"]*"`)
+
+// TestEachRightIsNeeded: a host that has all its rights but one says that it lacks this one, and one that has all says so of none. The right that
+// no host misses is one too many.
+func TestEachRightIsNeeded(t *testing.T) {
+	// Not every API server can stream what there is with a watch. Where it cannot, clients have to list.
+	t.Setenv("KUBE_FEATURE_WatchListClient", "false")
+	all := rightsOfHosts(t)
+	plugins := pluginDir(t, "keeper")
+	t.Run("all", func(t *testing.T) {
+		w := newTour(t, plugins, all, nil)
+		w.take()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := w.host.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+		if lacking := forbidden.FindAllString(w.said(), -1); len(lacking) > 0 {
+			t.Errorf("the rights of %s do not suffice: %q", testenv.HostRights, lacking)
+		}
+	})
+	for _, missing := range all {
+		t.Run(missing.String(), func(t *testing.T) {
+			if w := newTour(t, plugins, all, missing); !w.take() {
+				t.Errorf("the host does not say that it lacks this right. If it does without, take it out of %s and of the chart", testenv.HostRights)
+			}
+		})
+	}
+}

@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/screenshot"
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// pictures says that the pictures in the docs are to be taken anew.
+var pictures = flag.Bool("pictures", false, "take the pictures in the docs anew")
+
+const (
+	statusConfig = `apiVersion: host.pergola.dev/v1alpha1
+kind: HostConfiguration
+identity: pergola-prod
+statusPage: {listenAddress: "127.0.0.1:0"}
+`
+	// secretValue is in what is deployed by jobs that succeed, fail and wait, and must not be shown.
+	secretValue = "c2VjcmV0LXZhbHVl-hunter2"
+)
+
+var statusPageAddress = regexp.MustCompile(`"statusPageAddress":"([^"]+)"`)
+
+// TestStatusPage looks into a replica with a real browser: what waits says for what, what has failed says why, and nothing secret is there.
+func TestStatusPage(t *testing.T) {
+	shop, system := "shop", "pergola-system"
+	for _, name := range []string{shop, system} {
+		create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	create(t, &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultContextName, Namespace: shop}})
+	f := &fleet{t: t, namespace: system, options: testenv.HostOptions{
+		Binary: binaries + "/pergola", PluginDir: pluginDir(t, "manifest", "mock"), Config: writeConfig(t, statusConfig),
+	}}
+	replica := f.start(1)[0]
+	createTarget(t, shop, "production")
+	secretWith := func(name, secretType, key string) string {
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":%q,"namespace":%q},"type":%q,"stringData":{%q:%q}}`, name, shop, secretType, key, secretValue)
+	}
+	waiting := withTarget(newItem(shop, "web", manifestType, manifestConfig(secretWith("login", "Opaque", "password"), unreadyDeployment(shop))), "production")
+	create(t, waiting)
+	setJob(t, waiting)
+	carryOut(t, withTarget(newItem(shop, "settings", manifestType, manifestConfig(configMap(shop, "settings", secretValue))), "production"), v1alpha1.DeployItemPhaseSucceeded)
+	rejected := secretWith("roses", "kubernetes.io/dockerconfigjson", ".dockerconfigjson")
+	failed := carryOut(t, withTarget(newItem(shop, "roses", manifestType, manifestConfig(rejected)), "production"), v1alpha1.DeployItemPhaseFailed)
+	waiting = waitFor(t, waiting, "waiting", func(i *v1alpha1.DeployItem) bool { return strings.Contains(waitsFor(i), "slow") })
+
+	url := "http://" + statusPageAddress.FindStringSubmatch(replica.Log())[1]
+	status := &struct {
+		Host       struct{ Pod, Identity string }
+		Replicas   []struct{ Pod string }
+		Locks      []struct{ Name string }
+		InProgress []struct{ Name, WaitingFor string }
+		Errors     []struct {
+			LastError struct{ Reason, Message string }
+		}
+	}{}
+	eventually(t, "the page to have what happened", func(ctx context.Context) (string, error) {
+		body, err := fetch(ctx, url+"/status.json")
+		if err != nil {
+			return "", err
+		}
+		if err := json.Unmarshal([]byte(body), status); err != nil {
+			return "", err
+		}
+		if len(status.InProgress) != 1 || len(status.Errors) != 1 || len(status.Locks) != 1 {
+			return body, nil
+		}
+		return "", nil
+	})
+	switch {
+	case status.Host.Pod != replica.Pod.Name || status.Host.Identity != "pergola-prod" || len(status.Replicas) != 1:
+		t.Errorf("expected the replica to say which it is, but found %+v", status)
+	case status.InProgress[0].WaitingFor != waitsFor(waiting):
+		t.Errorf("expected %q, as the item says, but found %+v", waitsFor(waiting), status.InProgress)
+	case status.Errors[0].LastError.Message != failed.Status.LastError.Message:
+		t.Errorf("expected %q, as the item says, but found %+v", failed.Status.LastError.Message, status.Errors)
+	}
+	checkNothingSecret(t, url)
+	look(t, url, replica.Pod.Name, waitsFor(waiting), failed.Status.LastError.Message)
+}
+
+// checkNothingSecret checks that neither what is deployed nor the credentials of the Target are on any page.
+func checkNothingSecret(t *testing.T, url string) {
+	t.Helper()
+	key := base64.StdEncoding.EncodeToString(controlPlane.Config.KeyData)
+	for _, path := range []string{"/", "/status.json", "/items/shop/web", "/items/shop/roses", "/items/shop/settings"} {
+		body, err := fetch(t.Context(), url+path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(path, "/items/") && !strings.Contains(body, "PickedUp") {
+			t.Errorf("%s: expected a timeline, so that something is looked at, but found\n%s", path, body)
+		}
+		for _, hidden := range []string{secretValue, base64.StdEncoding.EncodeToString([]byte(secretValue)), key[:60], "PRIVATE KEY"} {
+			if strings.Contains(body, hidden) {
+				t.Errorf("%s shows %q", path, hidden)
+			}
+		}
+	}
+}
+
+// waitsFor is what an item says that it waits for.
+func waitsFor(item *v1alpha1.DeployItem) string {
+	for _, c := range item.Status.Conditions {
+		if c.Type == "Reconciling" && c.Status == v1alpha1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// look looks at the pages with a browser.
+func look(t *testing.T, url, pod, waitsFor, failedWith string) {
+	t.Helper()
+	browser, err := screenshot.Find()
+	if errors.Is(err, screenshot.ErrNoBrowser) {
+		t.Skip(err)
+	}
+	for path, texts := range map[string][]string{
+		"/":                {pod, "shop/web", waitsFor, "shop/roses", failedWith, "Running"},
+		"/items/shop/web":  {"shop/web", waitsFor, "PickedUp", "in progress"},
+		"/items/shop/mock": {"remembers no job"},
+	} {
+		dom, err := browser.DOM(t.Context(), url+path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">", `"`, "", "&quot;", "").Replace(dom)
+		for _, want := range texts {
+			if !strings.Contains(text, strings.ReplaceAll(want, `"`, "")) {
+				t.Errorf("%s: expected %q in\n%s", path, want, dom)
+			}
+		}
+	}
+	picture, err := browser.Picture(t.Context(), url+"/?still", 1200, 1150)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keepPicture(t, "status-page.png", picture, 48)
+}
+
+// keepPicture checks that something is to be seen on a picture, and that the docs have one; or puts it there. So many pixels at its lower edge are
+// empty, which are more than there are between two things.
+func keepPicture(t *testing.T, name string, picture []byte, margin int) {
+	t.Helper()
+	file := filepath.Join(testenv.Root(), "docs", "images", name)
+	if problem := problemOf(picture, margin); problem != "" {
+		t.Fatalf("%s: %s", name, problem)
+	}
+	if *pictures {
+		if err := os.WriteFile(file, picture, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("the docs lack the picture; `make pictures` takes it: %v", err)
+	}
+	if problem := problemOf(there, margin); problem != "" {
+		t.Errorf("%s of the docs: %s; `make pictures` takes it anew", name, problem)
+	}
+}
+
+// problemOf says why a picture is of no use; empty if it shows something, and nothing of that is cut off.
+func problemOf(picture []byte, margin int) string {
+	const text = 50 // the edges of letters alone have more colours than that
+	colours, err := screenshot.Colours(picture)
+	if err != nil || colours < text {
+		return fmt.Sprintf("expected text, but found %d colours, %v", colours, err)
+	}
+	if found, err := screenshot.Margin(picture); err != nil || found < margin {
+		return fmt.Sprintf("expected a margin of %d pixels below what it shows, but found %d, %v; make the window higher", margin, found, err)
+	}
+	return ""
+}
+
+func fetch(ctx context.Context, url string) (_ string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("found %s: %s", response.Status, body)
+	}
+	return string(body), nil
+}

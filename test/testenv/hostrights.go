@@ -1,0 +1,160 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// HostRights is the file of the documentation with what a host may do. The chart gives the same.
+const HostRights = "docs/host-rights.yaml"
+
+const (
+	// hosts is the group of the users that are hosts, and host the one who is not a replica of its own name.
+	hosts, host = "pergola-hosts", "pergola-host"
+	// allRole is the ClusterRole with what a host may do in all namespaces, replicaRole with what it may in that of its pods, and tokenRole, which
+	// HostRights has by this name, with what it may where Targets name a ServiceAccount.
+	allRole, replicaRole, tokenRole = "pergola-test-host", "pergola-test-replica", "pergola-target-tokens"
+)
+
+// Rules of a host.
+type Rules struct {
+	// Everywhere are those for all namespaces, OfPods those for the namespace of the host's pods, and Tokens those for namespaces with Targets that
+	// name a ServiceAccount.
+	Everywhere, OfPods, Tokens []rbacv1.PolicyRule
+}
+
+// HostRules are the rules of HostRights.
+func HostRules() (*Rules, error) {
+	objects, err := Objects(HostRights)
+	if err != nil {
+		return nil, err
+	}
+	rules := &Rules{}
+	for _, object := range objects {
+		into := map[string]*[]rbacv1.PolicyRule{
+			"ClusterRole/pergola": &rules.Everywhere, "Role/pergola": &rules.OfPods, "ClusterRole/" + tokenRole: &rules.Tokens,
+		}[object.GetKind()+"/"+object.GetName()]
+		if into == nil {
+			continue
+		}
+		role := &rbacv1.ClusterRole{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role); err != nil {
+			return nil, fmt.Errorf("read rights of %s: %w", HostRights, err)
+		}
+		*into = role.Rules
+	}
+	return rules, nil
+}
+
+// HostKubeconfig is a file with the kubeconfig of a user who may do what a host may by HostRights, in all namespaces, and nothing else.
+func (c *ControlPlane) HostKubeconfig(ctx context.Context) (path string, err error) {
+	if err := c.allowHosts(ctx); err != nil {
+		return "", err
+	}
+	return c.kubeconfigOf(host)
+}
+
+// kubeconfigOf writes the kubeconfig of a host.
+func (c *ControlPlane) kubeconfigOf(name string) (path string, err error) {
+	kubeconfig, err := c.addUser(name, hosts)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(filepath.Dir(c.Kubeconfig), "kubeconfig-"+name)
+	if err := os.WriteFile(path, kubeconfig, 0o600); err != nil {
+		return "", fmt.Errorf("write kubeconfig of %s: %w", name, err)
+	}
+	return path, nil
+}
+
+// allowHosts gives hosts their rights in all namespaces, and waits until they have them. It may be called again.
+func (c *ControlPlane) allowHosts(ctx context.Context) error {
+	rules, err := HostRules()
+	if err != nil {
+		return err
+	}
+	last := authorizationv1.ResourceAttributes{Verb: "list", Group: v1alpha1.GroupName, Resource: "deployitems"}
+	return c.grant(ctx, last,
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: allRole}, Rules: rules.Everywhere},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: replicaRole}, Rules: rules.OfPods},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: tokenRole}, Rules: rules.Tokens},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: allRole}, Subjects: allHosts(), RoleRef: roleRef(allRole)})
+}
+
+func allHosts() []rbacv1.Subject {
+	return []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: hosts}}
+}
+
+func roleRef(name string) rbacv1.RoleRef {
+	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+}
+
+// AllowReplicas gives hosts the rights that they have in the namespace of their pods, and waits until they have them. It may be called again.
+func (c *ControlPlane) AllowReplicas(ctx context.Context, namespace string) error {
+	if err := c.allowHosts(ctx); err != nil {
+		return err
+	}
+	return c.bind(ctx, replicaRole, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list", Group: "coordination.k8s.io", Resource: "leases"})
+}
+
+// AllowTokens lets hosts get tokens for the ServiceAccounts of a namespace, and waits until they may. HostKubeconfig was called before.
+func (c *ControlPlane) AllowTokens(ctx context.Context, namespace string) error {
+	return c.bind(ctx, tokenRole, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "serviceaccounts", Subresource: "token"})
+}
+
+// AllowTokenOf lets hosts get tokens for one ServiceAccount, as for a plugin with access to the host cluster, and waits until they may.
+// HostKubeconfig was called before.
+func (c *ControlPlane) AllowTokenOf(ctx context.Context, namespace, account string) error {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: account + "-token"}
+	return c.grant(ctx,
+		authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "serviceaccounts", Subresource: "token", Name: account},
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{account}, Verbs: []string{"create"},
+		}}},
+		&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: allHosts(), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}})
+}
+
+// bind gives hosts the rights of a ClusterRole in a namespace, of which the last one is known.
+func (c *ControlPlane) bind(ctx context.Context, role string, last authorizationv1.ResourceAttributes) error {
+	return c.grant(ctx, last, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: last.Namespace, Name: role}, Subjects: allHosts(), RoleRef: roleRef(role),
+	})
+}
+
+// grant creates what is not there yet, and waits until hosts have the right: the API server takes its time to notice.
+func (c *ControlPlane) grant(ctx context.Context, right authorizationv1.ResourceAttributes, objects ...client.Object) error {
+	admin, err := c.Client()
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := admin.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("grant hosts their rights: %w", err)
+		}
+	}
+	const often, enough = 5 * time.Millisecond, time.Minute
+	err = wait.PollUntilContextTimeout(ctx, often, enough, true, func(ctx context.Context) (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: host, Groups: []string{hosts}, ResourceAttributes: &right,
+		}}
+		err := admin.Create(ctx, review)
+		return review.Status.Allowed, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the rights of hosts: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package testenv
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Objects reads the objects in a YAML file of the repository, whose path is relative to its root.
+func Objects(path string) ([]*unstructured.Unstructured, error) {
+	content, err := os.ReadFile(filepath.Join(Root(), path))
+	if err != nil {
+		return nil, fmt.Errorf("read objects: %w", err)
+	}
+	var objects []*unstructured.Unstructured
+	for document := range strings.SplitSeq(string(content), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict([]byte(document), &object.Object); err != nil {
+			return nil, fmt.Errorf("read objects of %s: %w", path, err)
+		}
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
+// NewTarget returns a Target with a kubeconfig inside.
+func NewTarget(namespace, name string, kubeconfig []byte) (*v1alpha1.Target, error) {
+	content, err := json.Marshal(map[string]string{"kubeconfig": string(kubeconfig)})
+	if err != nil {
+		return nil, fmt.Errorf("write Target: %w", err)
+	}
+	return &v1alpha1.Target{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType, Configuration: &runtime.RawExtension{Raw: content}},
+	}, nil
+}
