@@ -6,11 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -108,10 +106,10 @@ func TestInstallIsRefused(t *testing.T) {
 		{"a name leads elsewhere", []string{"--to", dir, "--as", "../test"}, 2, `as hosts pass over those, but found "../test"` + usage},
 		{"the name is empty", []string{"--to", dir, "--as", ""}, 2, `as hosts pass over those, but found ""` + usage},
 		{"hosts take the name for something else", []string{"--to", dir, "--as", "plugins.lock"}, 2, "hosts take plugins.lock for the list of the plugins that they may run; choose another name" + usage},
-		{"the name is too long", []string{"--to", dir, "--as", strings.Repeat("a", 250)}, 1, "file name too long; choose a shorter name with --as"},
-		{"there is nothing", []string{"--to", dir + "/none"}, 1, "--to: expected a directory, but found nothing at " + dir + "/none; create it, or mount a volume there"},
-		{"it is a file", []string{"--to", file}, 1, "--to: expected a directory, but " + file + " is a file; name the directory that the file is to be put into"},
-		{"its place is a directory", []string{"--to", dir}, 1, "expected a file or nothing at " + dir + "/test, but found a directory; remove it, or choose another name with --as"},
+		{"the name is too long", []string{"--to", dir, "--as", strings.Repeat("a", 250)}, 1, "file name too long; choose a shorter name"},
+		{"there is nothing", []string{"--to", dir + "/none"}, 1, "expected a directory, but found nothing at " + dir + "/none; create it, or mount a volume there"},
+		{"it is a file", []string{"--to", file}, 1, "expected a directory, but " + file + " is a file; name the directory that the file is to be put into"},
+		{"its place is a directory", []string{"--to", dir}, 1, "expected a file or nothing at " + dir + "/test, but found a directory; remove it, or choose another name"},
 	} {
 		t.Run(test.reason, func(t *testing.T) {
 			t.Parallel()
@@ -126,33 +124,6 @@ func TestInstallIsRefused(t *testing.T) {
 				t.Errorf("expected %q, but found %q", test.want, got)
 			}
 		})
-	}
-}
-
-// What was killed in the middle leaves a copy, which goes with the next installation of that name, but for one that somebody may be at.
-func TestInstallAfterAKill(t *testing.T) {
-	t.Parallel()
-	dir, stale := t.TempDir(), time.Now().Add(-time.Hour)
-	for name, changed := range map[string]time.Time{".test.123": stale, ".test.456": time.Now(), ".test.other": stale, ".other.123": stale, "test.123": stale} {
-		path := filepath.Join(dir, name)
-		write(t, path, 0o600)
-		if err := os.Chtimes(path, changed, changed); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if out, err := installer(t, "--to", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	if want := []string{".other.123", ".test.456", ".test.other", "test", "test.123"}; !slices.Equal(names, want) {
-		t.Errorf("expected %v, but found %v", want, names)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -31,25 +31,7 @@ const (
 // eventually waits for a condition, which returns "" when it holds and else what is there instead.
 func eventually(t *testing.T, what string, condition func(ctx context.Context) (string, error)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	var found string
-	for {
-		var err error
-		if found, err = condition(ctx); err != nil && ctx.Err() == nil {
-			t.Fatalf("waiting for %s: %v", what, err)
-		}
-		if err == nil && found == "" {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("waiting for %s: %s", what, found)
-		}
-	}
+	await.For(t.Context(), t, patience, what, condition)
 }
 
 // startHost starts a host that is stopped at the end of the test, at which its log must show no data race.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -133,25 +134,5 @@ func (s *stage) askKubelet(t *testing.T) error {
 // eventually waits until a condition returns "", which otherwise says what is the case.
 func eventually(t *testing.T, what string, condition func(context.Context) (string, error)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	var found string
-	for {
-		now, err := condition(ctx)
-		switch {
-		case err == nil && now == "":
-			return
-		case err == nil:
-			found = now
-		case ctx.Err() == nil:
-			t.Fatalf("waiting for %s: %v", what, err)
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("waiting for %s: %s", what, found)
-		}
-	}
+	await.For(t.Context(), t, patience, what, condition)
 }

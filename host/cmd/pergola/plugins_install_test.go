@@ -23,11 +23,11 @@ func TestPluginsInstall(t *testing.T) {
 		"own name":     {reason: "a file is called as it was", arg: program, file: "roses-v2"},
 		"another name": {reason: "as is asked for", arg: "roses=" + program, file: "roses"},
 		"replaced":     {reason: "the new one is meant", before: "roses", arg: "roses=" + program, file: "roses"},
-		"hidden":       {reason: "a host would not see it", arg: ".roses=" + program, err: `expected the name of a file that is not hidden, as hosts pass over those, but found ".roses"`},
-		"lock":         {reason: "a host takes that for the list of its plugins", arg: "plugins.lock=" + program, err: "the list of the plugins that it may run; choose another name"},
+		"hidden":       {reason: "a host would not see it", arg: ".roses=" + program, err: `expected the bare name of a file that is not hidden, as hosts pass over those, but found ".roses"`},
+		"lock":         {reason: "a host takes that for the list of its plugins", arg: "plugins.lock=" + program, err: "the list of the plugins that they may run; choose another name"},
 		"signature":    {reason: "and that for its signature", arg: "plugins.lock.minisig=" + program, err: "choose another name"},
 		"nothing":      {reason: "there is nothing to copy", arg: filepath.Join(from, "lilies"), err: "no such file or directory"},
-		"directory":    {reason: "that is no plugin", arg: from, err: "expected a file, but it is none"},
+		"directory":    {reason: "that is no plugin", arg: from, err: "expected a file, but " + from + " is none"},
 		"a name alone": {reason: "it has to be said what is copied", arg: "roses=", err: "no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestPluginsInstall(t *testing.T) {
 			}
 		})
 	}
-	if _, err := pergola(t, "plugins", "install", "--to", filepath.Join(from, "nowhere"), program); err == nil || !strings.Contains(err.Error(), "the plugin directory is not there; create it") {
+	if _, err := pergola(t, "plugins", "install", "--to", filepath.Join(from, "nowhere"), program); err == nil || !strings.Contains(err.Error(), "found nothing at "+filepath.Join(from, "nowhere")+"; create it") {
 		t.Errorf("expected that there is no directory, but found: %v", err)
 	}
 }

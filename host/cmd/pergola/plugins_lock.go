@@ -17,6 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
 	"github.com/pergola-deploy/pergola/host/internal/terminal"
+	"github.com/pergola-deploy/pergola/sdk/plugindir"
 )
 
 // locker writes a lock file.
@@ -43,15 +44,15 @@ A host checks the plugins if its HostConfiguration names the file in pluginVerif
 	}
 	output := addOutput(cmd.Flags())
 	l.local.addTo(cmd.Flags())
-	cmd.Flags().StringVar(&l.lockFile, "lock-file", "", "lock file to write; without it "+lockName+" in DIR")
+	cmd.Flags().StringVar(&l.lockFile, "lock-file", "", "lock file to write; without it "+plugindir.LockFile+" in DIR")
 	addRunDir(cmd.Flags(), &l.runDir)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		l.dir = args[0]
 		if l.lockFile == "" {
-			l.lockFile = filepath.Join(l.dir, lockName)
+			l.lockFile = filepath.Join(l.dir, plugindir.LockFile)
 		}
-		if filepath.Clean(filepath.Dir(l.lockFile)) == filepath.Clean(l.dir) && filepath.Base(l.lockFile) != lockName {
-			return fmt.Errorf("--lock-file: in the plugin directory a lock file is called %s, or it would be taken for a plugin, but found %q", lockName, l.lockFile)
+		if filepath.Clean(filepath.Dir(l.lockFile)) == filepath.Clean(l.dir) && filepath.Base(l.lockFile) != plugindir.LockFile {
+			return fmt.Errorf("--lock-file: in the plugin directory a lock file is called %s, or it would be taken for a plugin, but found %q", plugindir.LockFile, l.lockFile)
 		}
 		result, err := l.lock(cmd)
 		if err != nil {
@@ -64,13 +65,6 @@ A host checks the plugins if its HostConfiguration names the file in pluginVerif
 	}
 	return cmd
 }
-
-const (
-	// lockName is what a lock file is called by convention.
-	lockName = "plugins.lock"
-	// signatureSuffix is what the signature of a lock file has behind the name of that.
-	signatureSuffix = ".minisig"
-)
 
 // lockResult says what became of a lock file.
 type lockResult struct {
@@ -181,7 +175,7 @@ func (l *locker) write(next *lockfile.File) (*lockResult, error) {
 	if err := next.Write(l.lockFile); err != nil {
 		return nil, err
 	}
-	_, err = os.Lstat(l.lockFile + signatureSuffix)
+	_, err = os.Lstat(l.lockFile + plugindir.SignatureSuffix)
 	result.SignatureIsStale = err == nil
 	return result, nil
 }
@@ -270,7 +264,7 @@ func lockText(r *lockResult) string {
 	fmt.Fprintf(&out, "%s is written; plugins in it: %d.\n", terminal.Printable(r.LockFile), r.Plugins)
 	if r.SignatureIsStale {
 		fmt.Fprintf(&out, "Its signature %s is that of the text before. Sign it anew: minisign -Sm %s\n",
-			terminal.Printable(r.LockFile+signatureSuffix), terminal.Printable(r.LockFile))
+			terminal.Printable(r.LockFile+plugindir.SignatureSuffix), terminal.Printable(r.LockFile))
 	}
 	return out.String()
 }

@@ -10,20 +10,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/program"
-)
-
-// lockName is what a lock file is called by convention, and signatureSuffix what is put behind it for its signature. Both may lie in the
-// plugin directory.
-const (
-	lockName        = "plugins.lock"
-	signatureSuffix = ".minisig"
+	"github.com/pergola-deploy/pergola/sdk/plugindir"
 )
 
 // discover lists the files of the plugin directory in order of names. Hidden files are passed over, because mounted volumes are full of
@@ -36,7 +29,7 @@ func discover(dir string) ([]string, error) {
 	var files []string
 	for _, entry := range entries {
 		name := entry.Name()
-		if !strings.HasPrefix(name, ".") && name != lockName && name != lockName+signatureSuffix {
+		if plugindir.CheckName(name) == nil {
 			files = append(files, name)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/await"
 )
 
 // patience is how long a test waits for what must come, however slow the machine is.
@@ -30,11 +31,7 @@ const patience = 30 * time.Second
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
+	await.That(t, patience, what, condition)
 }
 
 // pluginDir returns a directory with a plugin of each name; see TestMain.

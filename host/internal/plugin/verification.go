@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
+	"github.com/pergola-deploy/pergola/sdk/plugindir"
 )
 
 // Verification says which programs may be run. The zero value allows all.
@@ -60,7 +61,7 @@ func (v *verification) entries() []lockfile.Plugin {
 
 // warnOfUnusedLock tells of a lock file that somebody has put beside the plugins and that nobody looks at.
 func (s *Set) warnOfUnusedLock() {
-	path := filepath.Join(s.dir, lockName)
+	path := filepath.Join(s.dir, plugindir.LockFile)
 	if _, err := os.Stat(path); s.dir != "" && err == nil && !s.settings.verification.Mode.Checks() {
 		s.log.Warn("there is a lock file, but the host configuration names none in pluginVerification.lockFile: plugins are not compared with it", "lockFile", path)
 	}

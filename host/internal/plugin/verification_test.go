@@ -11,6 +11,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/program"
+	"github.com/pergola-deploy/pergola/sdk/plugindir"
 )
 
 // lockPlugins writes a lock file of the plugins in a directory as they are, with changes made to the entries.
@@ -42,7 +43,7 @@ func lockPlugins(t *testing.T, dir string, change func(*lockfile.Plugin)) string
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, lockName)
+	path := filepath.Join(dir, plugindir.LockFile)
 	if err := lock.Write(path); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestVerification(t *testing.T) {
 			reason: "without it nothing is allowed", mode: lockfile.Require, change: asItIs,
 			spoil: func(t *testing.T, dir string) {
 				t.Helper()
-				if err := os.Remove(filepath.Join(dir, lockName)); err != nil {
+				if err := os.Remove(filepath.Join(dir, plugindir.LockFile)); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -209,7 +210,7 @@ func TestSignedLockFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			if test.sign != nil {
-				if err := os.WriteFile(path+signatureSuffix, test.sign(text), 0o600); err != nil {
+				if err := os.WriteFile(path+plugindir.SignatureSuffix, test.sign(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

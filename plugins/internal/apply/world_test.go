@@ -22,6 +22,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -255,11 +256,7 @@ func (w *world) delete(resource schema.GroupVersionResource, name string) {
 // eventually waits for what others do.
 func (w *world) eventually(what string, done func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.Fatalf("waited in vain for %s", what)
-		}
-	}
+	await.That(w, 30*time.Second, what, done)
 }
 
 func nothingRecorded(object.Key) (e managedresource.ManagedResourceStatus, ok bool) { return e, false }

@@ -2,8 +2,6 @@ package container
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,9 +20,6 @@ const (
 	// helperImage and stepImage are on the node. Nobody can pull them.
 	helperImage = "localhost/pergola-container-helper:1"
 	stepImage   = "localhost/step:1"
-
-	// startTimeout is how long a cluster with a node may take to come up, on a machine that is busy with something else.
-	startTimeout = 5 * time.Minute
 	// patience bounds how long a test waits for something that must happen. It is shorter than the five minutes after which a job is looked
 	// at again that nothing has woken, so no test passes by that.
 	patience = 3 * time.Minute
@@ -41,51 +36,26 @@ var (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard()) // what the clients log is of no interest
-	flag.Parse()
-	if testing.Short() {
-		fmt.Fprintln(os.Stderr, "skipped: a node takes its time")
-		return
-	}
-	code, err := run(m)
-	if errors.Is(err, testenv.ErrNoNode) {
-		fmt.Fprintln(os.Stderr, "skipped:", err)
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(testenv.RunOnNode(tests{m}, nil, prepare))
 }
 
-// run runs the tests on a node of their own.
-func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "node-")
-	if err != nil {
-		return 1, fmt.Errorf("create directory of the node: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+// tests are those of this package, which stop in the end what they have shared.
+type tests struct{ *testing.M }
+
+func (t tests) Run() (code int) {
+	code = t.M.Run()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if node, err = testenv.StartNode(ctx, dir); err != nil {
-		return 1, err
+	if err := stopShared(ctx, code != 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-		defer cancel()
-		err = errors.Join(err, node.Stop(ctx))
-	}()
-	if err := prepare(ctx, dir); err != nil {
-		return 1, err
-	}
-	code = m.Run()
-	ctx, cancel = context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	return code, stopShared(ctx, code != 0)
+	return code
 }
 
 // prepare installs what the tests need on the node's cluster.
-func prepare(ctx context.Context, dir string) (err error) {
+func prepare(ctx context.Context, its *testenv.Node, dir string) (err error) {
+	node = its
 	if binaries, err = testenv.Binaries(); err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +22,7 @@ import (
 
 	containerv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -314,25 +314,7 @@ func describe(item *v1alpha1.DeployItem) string {
 // eventually waits for a condition, which returns "" when it holds and else what is there instead.
 func (w *world) eventually(what string, condition func(ctx context.Context) (string, error)) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	var found string
-	for {
-		var err error
-		if found, err = condition(ctx); err != nil && ctx.Err() == nil {
-			w.Fatalf("waiting for %s: %v", what, err)
-		}
-		if err == nil && found == "" {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			w.Fatalf("waiting for %s: %s", what, found)
-		}
-	}
+	await.For(w.Context(), w, patience, what, condition)
 }
 
 func (w *world) create(o client.Object) {

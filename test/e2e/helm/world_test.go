@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +23,7 @@ import (
 
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/charts"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
@@ -309,25 +309,7 @@ func (w *world) revisions(item string) []string {
 // eventually waits for a condition, which returns "" when it holds and else what is there instead.
 func (w *world) eventually(what string, condition func(ctx context.Context) (string, error)) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	var found string
-	for {
-		var err error
-		if found, err = condition(ctx); err != nil && ctx.Err() == nil {
-			w.Fatalf("waiting for %s: %v", what, err)
-		}
-		if err == nil && found == "" {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			w.Fatalf("waiting for %s: %s", what, found)
-		}
-	}
+	await.For(w.Context(), w, patience, what, condition)
 }
 
 func (w *world) create(o client.Object) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/await"
 )
 
 type object = map[string]any
@@ -181,25 +181,11 @@ func marshal(t *testing.T, v any) []byte {
 // eventually waits until a condition returns "", which otherwise says what is the case. What is not there yet is waited for.
 func eventually(ctx context.Context, t *testing.T, what string, condition func(context.Context) (string, error)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	var found string
-	for {
-		now, err := condition(ctx)
-		switch {
-		case err == nil && now == "":
-			return
-		case err == nil:
-			found = now
-		case ctx.Err() == nil && !apierrors.IsNotFound(err):
-			t.Fatalf("waiting for %s: %v", what, err)
+	await.For(ctx, t, patience, what, func(ctx context.Context) (string, error) {
+		found, err := condition(ctx)
+		if apierrors.IsNotFound(err) {
+			return err.Error(), nil
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("waiting for %s: %s", what, found)
-		}
-	}
+		return found, err
+	})
 }

@@ -2,8 +2,6 @@ package image
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,8 +19,6 @@ import (
 )
 
 const (
-	// startTimeout is how long a cluster with a node may take to come up, on a machine that is busy with something else.
-	startTimeout = 5 * time.Minute
 	// patience bounds how long a test waits for something that must happen.
 	patience = 3 * time.Minute
 
@@ -43,21 +39,7 @@ var (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard()) // what the clients log is of no interest
-	flag.Parse()
-	if testing.Short() {
-		fmt.Fprintln(os.Stderr, "skipped: a node takes its time")
-		return
-	}
-	code, err := run(m)
-	if errors.Is(err, testenv.ErrNoNode) {
-		fmt.Fprintln(os.Stderr, "skipped:", err)
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(testenv.RunOnNode(m, beforeNode, prepare))
 }
 
 // built is the path of something that `make test-image` makes.
@@ -65,40 +47,17 @@ func built(path ...string) string {
 	return filepath.Join(append([]string{testenv.Root(), "bin"}, path...)...)
 }
 
-// run runs the tests on a node of their own, with a container runtime that has volumes made of images.
-func run(m *testing.M) (code int, err error) {
+// beforeNode lets the node have a container runtime that has volumes made of images, and a file system from which nothing can be run.
+func beforeNode(dir string) (after func() error, err error) {
 	for _, path := range []string{built("tools", "containerd", "containerd"), built("test-image", "pergola.tar")} {
 		if _, err := os.Stat(path); err != nil {
-			return 1, fmt.Errorf("run `make test-image`, or `make test` for everything: %w", err)
+			return nil, fmt.Errorf("run `make test-image`, or `make test` for everything: %w", err)
 		}
 	}
 	if err := os.Setenv("PATH", built("tools", "containerd")+":"+os.Getenv("PATH")); err != nil {
-		return 1, err
+		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "node-")
-	if err != nil {
-		return 1, fmt.Errorf("create directory of the node: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	unmount, err := mountNoexec(filepath.Join(dir, "noexec"))
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, unmount()) }()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	if node, err = testenv.StartNode(ctx, filepath.Join(dir, "node")); err != nil {
-		return 1, err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-		defer cancel()
-		err = errors.Join(err, node.Stop(ctx))
-	}()
-	if err := prepare(ctx, filepath.Join(dir, "work")); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+	return mountNoexec(filepath.Join(dir, "noexec"))
 }
 
 // mountNoexec mounts a file system from which nothing can be run. It does so before there is a node, which takes a copy of all mounts.
@@ -114,7 +73,8 @@ func mountNoexec(dir string) (unmount func() error, err error) {
 }
 
 // prepare installs what the tests need on the node's cluster: definitions, rights and the images.
-func prepare(ctx context.Context, dir string) (err error) {
+func prepare(ctx context.Context, its *testenv.Node, dir string) (err error) {
+	node = its
 	if admin, err = node.Client(); err != nil {
 		return err
 	}
@@ -143,6 +103,6 @@ func prepare(ctx context.Context, dir string) (err error) {
 	if err := node.Import(ctx, built("test-image", "pergola.tar")); err != nil {
 		return err
 	}
-	work = dir
+	work = filepath.Join(dir, "work")
 	return prepareWork(ctx)
 }

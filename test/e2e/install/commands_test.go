@@ -11,10 +11,10 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -109,27 +109,13 @@ func explain(t *testing.T) {
 // eventually waits until a condition returns "", which otherwise says what is the case. What is not there yet is waited for.
 func eventually(t *testing.T, what string, condition func(context.Context) (string, error)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	var found string
-	for {
-		now, err := condition(ctx)
-		switch {
-		case err == nil && now == "":
-			return
-		case err == nil:
-			found = now
-		case ctx.Err() == nil && !apierrors.IsNotFound(err):
-			t.Fatalf("waiting for %s: %v", what, err)
+	await.For(t.Context(), t, patience, what, func(ctx context.Context) (string, error) {
+		found, err := condition(ctx)
+		if apierrors.IsNotFound(err) {
+			return err.Error(), nil
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("waiting for %s: %s", what, found)
-		}
-	}
+		return found, err
+	})
 }
 
 func marshal(t *testing.T, value any) []byte {

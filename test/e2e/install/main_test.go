@@ -3,7 +3,6 @@ package install
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,8 +19,6 @@ import (
 )
 
 const (
-	// startTimeout is how long a cluster with a node may take to come up, on a machine that is busy with something else.
-	startTimeout = 5 * time.Minute
 	// patience bounds how long a test waits for something that must happen.
 	patience = 5 * time.Minute
 
@@ -42,61 +39,34 @@ var (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard()) // what the clients log is of no interest
-	flag.Parse()
-	if testing.Short() {
-		fmt.Fprintln(os.Stderr, "skipped: a node takes its time")
-		return
-	}
-	code, err := run(m)
-	if errors.Is(err, testenv.ErrNoNode) {
-		fmt.Fprintln(os.Stderr, "skipped:", err)
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(testenv.RunOnNode(m, nil, prepare))
 }
 
-func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "node-")
-	if err != nil {
-		return 1, fmt.Errorf("create directory of the node: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	if node, err = testenv.StartNode(ctx, filepath.Join(dir, "node")); err != nil {
-		return 1, err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-		defer cancel()
-		err = errors.Join(err, node.Stop(ctx))
-	}()
+// prepare brings the images to the node, and makes a place for evidence.
+func prepare(ctx context.Context, its *testenv.Node, dir string) (err error) {
+	node = its
 	if admin, err = node.Client(); err != nil {
-		return 1, err
+		return err
 	}
 	kubeconfig = node.Kubeconfig()
 	images := built("test-image")
 	next, err := nextImage(ctx, dir)
 	if err != nil {
-		return 1, err
+		return err
 	}
 	for _, archive := range []string{filepath.Join(images, "pergola.tar"), filepath.Join(images, "container-helper.tar"), next} {
 		if err := node.Import(ctx, archive); err != nil {
-			return 1, err
+			return err
 		}
 	}
 	if err := errors.Join(node.Image(ctx, stepImage, "./test/images/step"), node.Image(ctx, counterImage, "./test/plugins/counter")); err != nil {
-		return 1, err
+		return err
 	}
 	evidence = filepath.Join(dir, "evidence")
 	if err := errors.Join(os.Mkdir(evidence, 0o700), os.Chmod(evidence, 0o777), os.Chmod(dir, 0o755)); err != nil { // for the user of the Pods
-		return 1, fmt.Errorf("create directory for evidence: %w", err)
+		return fmt.Errorf("create directory for evidence: %w", err)
 	}
-	return m.Run(), nil
+	return nil
 }
 
 // built is the path of something that `make test-image` makes.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/pergola-deploy/pergola/test/await"
 )
 
 // patience is how long a test waits for what must come, however slow the machine is.
@@ -23,11 +25,7 @@ const patience = 30 * time.Second
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
+	await.That(t, patience, what, condition)
 }
 
 // There is one Reaper in a process, which adopts whatever any test leaves behind: no test is parallel to another.

@@ -30,6 +30,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -381,11 +382,10 @@ func describe(runs map[string]int) string {
 
 func (w *world) eventually(what string, condition func() bool) {
 	w.Helper()
-	deadline := time.Now().Add(patience)
-	for !condition() {
-		if time.Now().After(deadline) {
-			w.Fatalf("waiting for %s: main has run in %s", what, describe(w.node.ranIn()))
+	await.For(w.Context(), w, patience, what, func(context.Context) (string, error) {
+		if condition() {
+			return "", nil
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return "main has run in " + describe(w.node.ranIn()), nil
+	})
 }

@@ -29,6 +29,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3"
+	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/charts"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
@@ -233,11 +234,7 @@ func (w *world) mustHave(want ...string) {
 // eventually waits for what others do.
 func (w *world) eventually(what string, done func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.Fatalf("waited in vain for %s", what)
-		}
-	}
+	await.That(w, 30*time.Second, what, done)
 }
 
 // audience is an observer that keeps what it hears, and replaces objects if it is told to.

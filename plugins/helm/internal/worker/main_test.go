@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/test/await"
 )
 
 // patience is how long a test waits for what must come, however slow the machine is.
@@ -114,11 +115,7 @@ func isGone(pid int) bool {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
+	await.That(t, patience, what, condition)
 }
 
 // testLimits suffice for what does no harm.

@@ -1,0 +1,98 @@
+package plugindir_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pergola-deploy/pergola/sdk/plugindir"
+)
+
+func TestCheckName(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ reason, want string }{
+		"hello":                {"it is a plugin", ""},
+		"example.org_hello-v2": {"a name may have a version", ""},
+		"":                     {"a file has a name", "expected the bare name of a file"},
+		".hello":               {"mounted volumes are full of hidden files", "hosts pass over those"},
+		"../hello":             {"it leads elsewhere", "expected the bare name of a file"},
+		"hel\x00lo":            {"no file is called so", "expected the bare name of a file"},
+		"plugins.lock":         {"it is the lock file", "hosts take plugins.lock for the list of the plugins"},
+		"plugins.lock.minisig": {"it is the signature of that", "hosts take plugins.lock.minisig for the list of the plugins"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := plugindir.CheckName(name)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s: expected %q, but found %v", c.reason, c.want, err)
+			}
+		})
+	}
+}
+
+// What was killed in the middle leaves a copy, which goes with the next installation of that name, but for one that somebody may be at.
+func TestInstallAfterAKill(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "program")
+	write(t, program, "a program")
+	dir, stale := t.TempDir(), time.Now().Add(-time.Hour)
+	for name, changed := range map[string]time.Time{".test.123": stale, ".test.456": time.Now(), ".test.other": stale, ".other.123": stale, "test.123": stale} {
+		path := filepath.Join(dir, name)
+		write(t, path, "something else")
+		if err := os.Chtimes(path, changed, changed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, err := plugindir.Install(program, dir, "test")
+	if err != nil || path != filepath.Join(dir, "test") {
+		t.Fatalf("found %q, %v", path, err)
+	}
+	if content, err := os.ReadFile(path); err != nil || string(content) != "a program" {
+		t.Errorf("expected the program, but found %q, %v", content, err)
+	}
+	if want, found := []string{".other.123", ".test.456", ".test.other", "test", "test.123"}, names(t, dir); !slices.Equal(found, want) {
+		t.Errorf("expected %v, but found %v", want, found)
+	}
+}
+
+// A name that hosts pass over is refused, and so is what is no program; nothing is left.
+func TestInstallIsRefused(t *testing.T) {
+	t.Parallel()
+	dir, other := t.TempDir(), t.TempDir()
+	program := filepath.Join(other, "program")
+	write(t, program, "a program")
+	for _, c := range []struct{ reason, program, name, want string }{
+		{"a host would not see it", program, ".test", "hosts pass over those"},
+		{"it is no file", other, "test", "expected a file, but " + other + " is none"},
+		{"it is not there", program + "s", "test", "open the program"},
+	} {
+		if _, err := plugindir.Install(c.program, dir, c.name); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: expected %q, but found %v", c.reason, c.want, err)
+		}
+	}
+	if found := names(t, dir); len(found) > 0 {
+		t.Errorf("expected nothing, but found %v", found)
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func names(t *testing.T, dir string) (found []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		found = append(found, e.Name())
+	}
+	return found
+}
