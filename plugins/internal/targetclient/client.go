@@ -91,6 +91,7 @@ func newGuard(transport *http.Transport, server *url.URL, s settings) *guard {
 		next = s.wrap(next)
 	}
 	return &guard{
+		server:  server,
 		clock:   s.clock,
 		limiter: newLimiter(s.clock, s.perSecond, s.burst),
 		pulse: newPulse(s.clock, func(ctx context.Context, reconnect bool) error {

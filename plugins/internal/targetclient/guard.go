@@ -3,6 +3,7 @@ package targetclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -17,8 +18,10 @@ import (
 // itself allows. For a watch it counts until it has begun. Time spent waiting for the rate limit does not count.
 const requestTimeout = time.Minute
 
-// guard is the transport of a Client: it keeps the rate limit, and does not let requests wait for a target that does not answer.
+// guard is the transport of a Client: it sends requests to its server alone, keeps the rate limit, and does not let requests wait for a target
+// that does not answer.
 type guard struct {
+	server  *url.URL
 	clock   clock.WithDelayedExecution
 	limiter *limiter
 	pulse   *pulse
@@ -27,6 +30,12 @@ type guard struct {
 
 // RoundTrip implements http.RoundTripper. When the target did not answer, the error is a *NoAnswerError.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := CheckServer(req, g.server); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close() // as a RoundTripper has to
+		}
+		return nil, err
+	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	r, err := g.pulse.begin(cancel) //nolint:contextcheck // a probe does not end with the request that made it start
 	if err == nil {
@@ -65,6 +74,15 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	res.Body = &body{ReadCloser: res.Body, ctx: ctx, req: req, heard: g.pulse.heard, finish: finish}
 	return res, nil
+}
+
+// CheckServer returns an error for a request that does not go to the server. Requests have the credentials of the Target, which the clients of
+// client-go add also to one that follows a redirect, wherever that leads.
+func CheckServer(req *http.Request, server *url.URL) error {
+	if req.URL.Scheme == server.Scheme && req.URL.Host == server.Host {
+		return nil
+	}
+	return fmt.Errorf("it redirects to %s://%s, where the credentials of the Target are not sent; correct the address in the Target", req.URL.Scheme, req.URL.Host)
 }
 
 // isWatch tells whether the answer goes on until somebody has enough of it.

@@ -1,17 +1,14 @@
 package settings_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/settings"
 )
@@ -97,7 +94,7 @@ garbageCollection: {disable: true}
 			t.Parallel()
 			got, problems := settings.Load([]byte(c.document))
 			if c.document != "" {
-				if err := validate(t, c.document); err != nil {
+				if err := schema.Validate(t, []byte(c.document)); err != nil {
 					t.Errorf("%s: the schema refuses it: %v", c.reason, err)
 				}
 			}
@@ -112,28 +109,6 @@ garbageCollection: {disable: true}
 	if diff := cmp.Diff(defaults(), settings.Default()); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
-}
-
-// validate holds a document against the published schema.
-func validate(t *testing.T, document string) error {
-	t.Helper()
-	content, err := yaml.YAMLToJSON([]byte(document))
-	if err != nil {
-		return err
-	}
-	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(settings.Schema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("schema.json", schema); err != nil {
-		t.Fatal(err)
-	}
-	return compiler.MustCompile("schema.json").Validate(instance)
 }
 
 func TestLoadReports(t *testing.T) {
@@ -203,7 +178,7 @@ garbageCollection: {enable: true}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, problems := settings.Load([]byte(c.document))
-			if !c.beyond && validate(t, c.document) == nil {
+			if !c.beyond && schema.Validate(t, []byte(c.document)) == nil {
 				t.Errorf("%s: the schema accepts it", c.reason)
 			}
 			var found []string

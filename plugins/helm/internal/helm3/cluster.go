@@ -71,7 +71,7 @@ func newCluster(o *operation) (*cluster, error) {
 		return &rest.Config{
 			// The credentials are in the transport, so that Helm does not get them.
 			Host: server.String(), UserAgent: userAgent, QPS: -1,
-			Transport:      &gate{ctx: ctx, next: tripper, slots: slots, note: o.note},
+			Transport:      &gate{ctx: ctx, server: server, next: tripper, slots: slots, note: o.note},
 			WarningHandler: warnings{o.journal},
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -14,19 +15,27 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 )
 
-// gate lets requests through as long as its context lasts, and ends those that are under way with it. Helm's requests have no context.
+// gate lets requests to the server through as long as its context lasts, and ends those that are under way with it. Helm's requests have no
+// context.
 type gate struct {
-	ctx   context.Context // that of an operation
-	next  http.RoundTripper
-	slots chan struct{}
-	note  func(error)
+	ctx    context.Context // that of an operation
+	server *url.URL
+	next   http.RoundTripper
+	slots  chan struct{}
+	note   func(error)
 }
 
 // RoundTrip sends a request. It keeps what the API server refuses, and takes the values of Secrets out of it.
 func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := g.ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := targetclient.CheckServer(r, g.server); err != nil {
+		g.note(err)
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(r.Context())

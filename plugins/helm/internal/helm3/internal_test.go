@@ -1,7 +1,12 @@
 package helm3
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -136,3 +141,44 @@ func FuzzManifest(f *testing.F) {
 		}
 	})
 }
+
+// TestRedirects: Helm's requests have the credentials of the Target, and go nowhere but to its server.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	sent := func(r *http.Request) (*http.Response, error) {
+		if r.URL.Host != "target.example.org" {
+			t.Errorf("a request has left the target, to %s", r.URL)
+		}
+		answer := httptest.NewRecorder()
+		http.Redirect(answer, r, map[string]string{"/a": "/b", "/c": "https://elsewhere.example.org/"}[r.URL.Path], http.StatusFound)
+		if r.URL.Path == "/b" {
+			answer = httptest.NewRecorder()
+		}
+		return answer.Result(), nil
+	}
+	var noted []error
+	client := &http.Client{Transport: &gate{
+		ctx: context.Background(), server: &url.URL{Scheme: "https", Host: "target.example.org"}, next: roundTripper(sent), slots: make(chan struct{}, 1),
+		note: func(err error) { noted = append(noted, err) },
+	}}
+	for path, want := range map[string]string{"/a": "", "/c": "redirects to https://elsewhere.example.org, where the credentials of the Target are not sent"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://target.example.org"+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(req)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: expected %q, but found %v", path, want, err)
+		}
+	}
+	if len(noted) != 1 {
+		t.Errorf("expected one error to be kept, but found %v", noted)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,7 +1,6 @@
 package settings_test
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,8 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/settings"
@@ -111,7 +108,7 @@ registries:
 			t.Parallel()
 			got, problems := settings.Load([]byte(tc.document))
 			if tc.document != "" {
-				if err := validate(t, tc.document); err != nil {
+				if err := schema.Validate(t, []byte(tc.document)); err != nil {
 					t.Errorf("%s: the schema refuses it: %v", tc.reason, err)
 				}
 			}
@@ -126,28 +123,6 @@ registries:
 	if diff := cmp.Diff(defaults(), settings.Default()); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
-}
-
-// validate holds a document against the published schema.
-func validate(t *testing.T, document string) error {
-	t.Helper()
-	content, err := yaml.YAMLToJSON([]byte(document))
-	if err != nil {
-		return err
-	}
-	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(settings.Schema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("schema.json", schema); err != nil {
-		t.Fatal(err)
-	}
-	return compiler.MustCompile("schema.json").Validate(instance)
 }
 
 func TestLoadReports(t *testing.T) {
@@ -231,7 +206,7 @@ registries: [{host: "https://a"}]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, problems := settings.Load([]byte(tc.document))
-			if !tc.beyond && validate(t, tc.document) == nil {
+			if !tc.beyond && schema.Validate(t, []byte(tc.document)) == nil {
 				t.Errorf("%s: the schema accepts it", tc.reason)
 			}
 			var found []string

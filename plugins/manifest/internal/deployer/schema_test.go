@@ -1,51 +1,21 @@
 package deployer_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"k8s.io/apimachinery/pkg/runtime"
-
+	"github.com/pergola-deploy/pergola/plugins/internal/schematest"
 	"github.com/pergola-deploy/pergola/plugins/manifest/internal/deployer"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
-// compiled is the published schema.
-var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
-	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(deployer.Schema))
-	if err != nil {
-		return nil, err
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("schema.json", schema); err != nil {
-		return nil, err
-	}
-	return compiler.Compile("schema.json")
-})
-
-// fitsSchema holds a provider configuration against the published schema.
-func fitsSchema(t *testing.T, document []byte) error {
-	t.Helper()
-	schema, err := compiled()
-	if err != nil {
-		t.Fatal(err)
-	}
-	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return schema.Validate(instance)
-}
+// published is the schema of provider configurations.
+var published = schematest.New(deployer.Schema)
 
 // whole returns configurations in which each field is set that can be, without contradictions.
 func whole() map[string]object {
@@ -104,7 +74,7 @@ func TestSchemaAndDecoding(t *testing.T) {
 		if len(problems) > 0 {
 			t.Logf("the deployer: %v", problems)
 		}
-		wrong := fitsSchema(t, document)
+		wrong := published.Validate(t, document)
 		return wrong == nil, len(problems) == 0
 	}
 	for name, c := range whole() {
@@ -162,51 +132,9 @@ func spoilt(config object) map[string]object {
 	return all
 }
 
-// TestSchemaHasTheFieldsOfTheTypes: a field that is added to a type is added to the schema, and one that goes, goes.
 func TestSchemaHasTheFieldsOfTheTypes(t *testing.T) {
 	t.Parallel()
-	var schema struct {
-		Defs map[string]struct {
-			Properties           map[string]any `json:"properties"`
-			AdditionalProperties any            `json:"additionalProperties"`
-		} `json:"$defs"`
-	}
-	if err := json.Unmarshal(deployer.Schema, &schema); err != nil {
-		t.Fatal(err)
-	}
-	types := map[string][]string{}
-	addFields(types, reflect.TypeFor[v1alpha1.ProviderConfiguration](), "-v1alpha1")
-	addFields(types, reflect.TypeFor[v1alpha2.ProviderConfiguration](), "-v1alpha2")
-	published := map[string][]string{}
-	for name, definition := range schema.Defs {
-		published[name] = slices.Sorted(maps.Keys(definition.Properties))
-		if definition.AdditionalProperties != false {
-			t.Errorf("%s: the schema allows unknown fields", name)
-		}
-	}
-	if diff := cmp.Diff(types, published); diff != "" {
-		t.Errorf("fields: -types +schema (run make generate):\n%s", diff)
-	}
-}
-
-// addFields adds the names of the fields of a struct in JSON, and those of all structs in it.
-func addFields(all map[string][]string, of reflect.Type, suffix string) {
-	switch {
-	case of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice:
-		addFields(all, of.Elem(), "")
-		return
-	case of.Kind() != reflect.Struct || of == reflect.TypeFor[runtime.RawExtension]() || all[of.Name()+suffix] != nil:
-		return
-	}
-	var names []string
-	for _, f := range reflect.VisibleFields(of) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous {
-			continue
-		}
-		names = append(names, name)
-		addFields(all, f.Type, "")
-	}
-	slices.Sort(names)
-	all[of.Name()+suffix] = names
+	published.MustDefine(t, map[reflect.Type]string{
+		reflect.TypeFor[v1alpha1.ProviderConfiguration](): "-v1alpha1", reflect.TypeFor[v1alpha2.ProviderConfiguration](): "-v1alpha2",
+	})
 }

@@ -129,7 +129,7 @@ func (w *world) mustSucceed(item *landscaper.DeployItem) *sdktest.Result {
 	if result.Succeeded == nil {
 		w.Fatalf("expected success, but found: %s", result)
 	}
-	if err := fitsSchema(w.T, item.Spec.Config.Raw); err != nil {
+	if err := published.Validate(w.T, item.Spec.Config.Raw); err != nil {
 		w.Errorf("the published schema refuses a configuration that is good: %v", err)
 	}
 	return result

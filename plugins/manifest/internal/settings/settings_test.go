@@ -1,16 +1,16 @@
 package settings_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"sigs.k8s.io/yaml"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/schematest"
 	"github.com/pergola-deploy/pergola/plugins/manifest/internal/settings"
 )
+
+var schema = schematest.New(settings.Schema)
 
 func TestLoad(t *testing.T) {
 	const head = "apiVersion: manifest.pergola.dev/v1alpha1\nkind: ManifestConfiguration\n"
@@ -52,7 +52,7 @@ func TestLoad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, problems := settings.Load([]byte(tc.document))
 			if tc.document != "" {
-				if err := validate(t, tc.document); err != nil {
+				if err := schema.Validate(t, []byte(tc.document)); err != nil {
 					t.Errorf("%s: the schema refuses it: %v", tc.reason, err)
 				}
 			}
@@ -64,28 +64,6 @@ func TestLoad(t *testing.T) {
 			}
 		})
 	}
-}
-
-// validate holds a document against the published schema.
-func validate(t *testing.T, document string) error {
-	t.Helper()
-	content, err := yaml.YAMLToJSON([]byte(document))
-	if err != nil {
-		return err
-	}
-	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(settings.Schema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("schema.json", schema); err != nil {
-		t.Fatal(err)
-	}
-	return compiler.MustCompile("schema.json").Validate(instance)
 }
 
 func TestLoadReportsEverything(t *testing.T) {
@@ -109,7 +87,7 @@ func TestLoadReportsEverything(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, problems := settings.Load([]byte(tc.document))
-			if validate(t, tc.document) == nil {
+			if schema.Validate(t, []byte(tc.document)) == nil {
 				t.Errorf("%s: the schema accepts it", tc.reason)
 			}
 			var found []string
