@@ -106,7 +106,7 @@ func (j *job) run(ctx context.Context, c *config.Config) (*sdk.Response, error) 
 				return res, err
 			}
 		case j.status.Run.PodUID == "":
-			return j.start(ctx, c) // it was noted, but not created
+			return j.startAgain(ctx, c)
 		default:
 			if err := j.noteGone(ctx); err != nil {
 				return j.end(), err
@@ -114,6 +114,15 @@ func (j *job) run(ctx context.Context, c *config.Config) (*sdk.Response, error) 
 		}
 	}
 	return j.conclude(ctx)
+}
+
+// startAgain creates a run that was noted, but not created, or so it seems: what the host has read of the deploy item may be old, and the run over and
+// cleared away long ago. Nothing can be saved then.
+func (j *job) startAgain(ctx context.Context, c *config.Config) (*sdk.Response, error) {
+	if err := j.request.SaveProviderStatus(ctx, j.status); err != nil {
+		return nil, err
+	}
+	return j.start(ctx, c)
 }
 
 // ownPod returns the Pod of the run that was noted last; nil if there is none.

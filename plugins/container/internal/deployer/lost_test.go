@@ -2,6 +2,8 @@ package deployer_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
 // TestPodGone: an image that has run is not run again, also when somebody has removed the Pod with force, so that nothing of it is there.
@@ -51,6 +54,32 @@ func TestPodGone(t *testing.T) {
 			w.discard(item, false)
 		})
 	}
+}
+
+// TestOldDeployItem: a host that has just begun may read a deploy item as it was before its Pod was created. The image is not run again for a job
+// that is over by then, of which nothing is left since there is another one.
+func TestOldDeployItem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item("count")
+	newJob(item)
+	w.finish(item, w.plugin.Reconcile)
+	old := item.DeepCopy()
+	w.change(old, func(s *v1alpha1.ProviderStatus) { s.Run.PodUID, s.Run.Outcome, s.Run.Cleared = "", "", false })
+	newJob(item)
+	w.finish(item, w.plugin.Reconcile)
+	conflict := errors.New("the deploy item has changed meanwhile")
+	result := w.plugin.Reconcile(t.Context(), sdktest.Call{
+		DeployItem: old, HostCluster: w.access, OnSave: func(json.RawMessage) error { return conflict },
+	})
+	if result.Failed == nil || len(result.Failed.Codes()) > 0 || !strings.Contains(result.Failed.Error(), conflict.Error()) {
+		t.Errorf("expected an error that is tried again, but found %s", result)
+	}
+	if runs := w.node.ranIn(); len(runs) != 2 {
+		t.Errorf("expected two runs, but found %s", describe(runs))
+	}
+	w.mustHave("Secret result", "Secret state")
+	w.discard(item, false)
 }
 
 // removeByForce removes a Pod, whoever wants to keep it.
