@@ -88,6 +88,15 @@ func (i *image) blobs() []blob {
 type variant struct {
 	platform platform
 	programs []program // as the definition places them
+	licenses []file    // of the modules that these and the definition's data are of
+}
+
+// layers are those that lie upon the base. The licenses come last: they change with any of the programs, and it costs little to unpack them again.
+func (v variant) layers() (all [][]file) {
+	for _, p := range v.programs {
+		all = append(all, []file{{path: p.path, mode: programMode, content: p.content}})
+	}
+	return append(all, v.licenses)
 }
 
 // assemble makes an image.
@@ -106,8 +115,8 @@ func assemble(d definition, r release, variants []variant) (*image, error) {
 		config := d.config(r, v.platform)
 		config.RootFS.DiffIDs = []digest.Digest{baseID}
 		out.rest = append(out.rest, base)
-		for _, p := range v.programs {
-			packed, diffID, err := layer([]file{{path: p.path, mode: programMode, content: p.content}})
+		for _, files := range v.layers() {
+			packed, diffID, err := layer(files)
 			if err != nil {
 				return nil, err
 			}

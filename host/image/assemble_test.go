@@ -155,7 +155,9 @@ func checkFiles(t *testing.T, image v1.Image, architecture string) {
 	}
 	want := map[string]string{
 		"etc": "0755", "etc/group": "0444", "etc/passwd": "0444", "etc/ssl": "0755", "etc/ssl/certs": "0755", "etc/ssl/certs/ca-certificates.crt": "0444",
-		"licenses": "0755", "licenses/LICENSE": "0444", "tmp": "1777", "usr": "0755", "usr/local": "0755", "usr/local/bin": "0755",
+		"licenses": "0755", "licenses/LICENSE": "0444",
+		"licenses/example.org@v1.0.0": "0755", "licenses/example.org@v1.0.0/LICENSE": "0444",
+		"tmp": "1777", "usr": "0755", "usr/local": "0755", "usr/local/bin": "0755",
 		"usr/local/bin/pergola": "0555", "plugins": "0755",
 		"plugins/manifest": "0555", "plugins/helm": "0555", "plugins/container": "0555", "plugins/mock": "0555",
 	}

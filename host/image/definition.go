@@ -90,8 +90,8 @@ func base(license []byte) []file {
 		{path: "/etc/", mode: dirMode},
 		{path: "/etc/group", mode: fileMode, content: []byte(groups)},
 		{path: "/etc/passwd", mode: fileMode, content: []byte(users)},
-		{path: "/licenses/", mode: dirMode},
-		{path: "/licenses/LICENSE", mode: fileMode, content: license},
+		{path: licenseDir, mode: dirMode},
+		{path: licenseDir + "LICENSE", mode: fileMode, content: license},
 		{path: "/tmp/", mode: tmpMode},
 	}
 }

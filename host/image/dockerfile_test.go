@@ -8,15 +8,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
+// licensed is where the Dockerfile writes the licenses of modules.
+const licensed = "/licensed"
+
 // stage is a part of the Dockerfile that makes an image.
 type stage struct {
-	files                    map[string]string // with their modes, but for those of base
+	files                    map[string]string // with their modes, but for those of base and the licenses of modules
+	programs                 map[string]string // where they are among those that were built
+	licenses                 string            // the image whose licenses it has
 	user, workingDir         string
 	env, entrypoint, command []string
 }
@@ -36,7 +42,7 @@ func stages(t *testing.T) (images map[string]*stage, commands []string) {
 		switch {
 		case instruction == "" || instruction == "#":
 		case instruction == "FROM" && fields[0] == "scratch":
-			current = &stage{files: map[string]string{}}
+			current = &stage{files: map[string]string{}, programs: map[string]string{}}
 			images[fields[2]] = current
 		case instruction == "FROM":
 			current = nil
@@ -57,11 +63,18 @@ func (s *stage) read(t *testing.T, instruction, rest string) {
 		if rest == "--from=build /base/ /" {
 			return
 		}
+		if of, found := strings.CutPrefix(rest, "--from=build "+licensed+"/"); found {
+			s.licenses = strings.TrimSuffix(of, "/ /")
+			return
+		}
 		mode, chosen := strings.CutPrefix(fields[1], "--chmod=")
 		if len(fields) != 4 || fields[0] != "--from=build" || !chosen {
 			t.Fatalf("expected a file with its mode to be copied from the build, but found COPY %s", rest)
 		}
 		s.files[fields[3]] = mode
+		if source, built := strings.CutPrefix(fields[2], "/programs/"); built {
+			s.programs[fields[3]] = source
+		}
 	case "USER":
 		s.user = rest
 	case "WORKDIR":
@@ -96,7 +109,10 @@ func TestDockerfile(t *testing.T) {
 			t.Errorf("the Dockerfile has no stage %s", d.name)
 			continue
 		}
-		want := &stage{files: map[string]string{}, user: user, workingDir: "/", env: d.env, entrypoint: d.entrypoint, command: d.command}
+		want := &stage{
+			files: map[string]string{}, programs: map[string]string{}, licenses: d.name,
+			user: user, workingDir: "/", env: d.env, entrypoint: d.entrypoint, command: d.command,
+		}
 		wantBase := map[string]string{}
 		for _, f := range d.base {
 			entry := fmt.Sprintf("%04o %.20q", f.mode, f.content)
@@ -106,9 +122,12 @@ func TestDockerfile(t *testing.T) {
 			case !strings.HasSuffix(f.path, "/"): // a directory is made with what is copied into it
 				want.files[f.path] = fmt.Sprintf("%04o", f.mode)
 			}
+			if f.path == "/etc/ssl/certs/ca-certificates.crt" { // Debian's, of which it says this
+				want.files["/licenses/ca-certificates/copyright"] = fmt.Sprintf("%04o", fileMode)
+			}
 		}
 		for _, p := range d.programs {
-			want.files[p.path] = fmt.Sprintf("%04o", programMode)
+			want.files[p.path], want.programs[p.path] = fmt.Sprintf("%04o", programMode), p.source
 			if !strings.Contains(strings.Join(commands, " ")+" ", "/"+p.source+" ") {
 				t.Errorf("the Dockerfile does not build %s", p.source)
 			}
@@ -119,6 +138,24 @@ func TestDockerfile(t *testing.T) {
 		if diff := cmp.Diff(wantBase, base); diff != "" {
 			t.Errorf("%s: base (-assembled +Dockerfile):\n%s", d.name, diff)
 		}
+	}
+}
+
+// The licenses are those of the programs that were built before.
+func TestDockerfileWritesLicenses(t *testing.T) {
+	t.Parallel()
+	_, commands := stages(t)
+	before, args, found := strings.Cut(strings.Join(commands, " && "), "go run ./host/image ")
+	if !found {
+		t.Fatal("expected the Dockerfile to run this program, but found nothing")
+	}
+	args, _, _ = strings.Cut(args, "&&")
+	o, err := parse(strings.Fields(strings.NewReplacer("$TARGETOS", "linux", "$TARGETARCH", "arm64", "$VERSION", "v1.2.3").Replace(args)))
+	if err != nil || o.licenses != licensed || !slices.Equal(o.platforms, []platform{{"linux", "arm64"}}) {
+		t.Errorf("expected the licenses for linux/arm64 in %s, but found %+v (%v)", licensed, o, err)
+	}
+	if !strings.Contains(before, "built="+o.programs+"/$TARGETOS/$TARGETARCH ") {
+		t.Errorf("expected programs to be built in %s, but found %s", o.programs, before)
 	}
 }
 

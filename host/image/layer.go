@@ -20,6 +20,8 @@ type file struct {
 	content []byte
 }
 
+func byPath(a, b file) int { return strings.Compare(a.path, b.path) }
+
 // blob is content with what it is referred to by.
 type blob struct {
 	ocispec.Descriptor
@@ -39,7 +41,7 @@ var epoch = time.Unix(0, 0)
 
 // layer packs files in order of their paths. The second result is the digest of what is in it, which an image is configured with.
 func layer(files []file) (packed blob, diffID digest.Digest, err error) {
-	files = slices.SortedFunc(slices.Values(files), func(a, b file) int { return strings.Compare(a.path, b.path) })
+	files = slices.SortedFunc(slices.Values(files), byPath)
 	var plain bytes.Buffer
 	archive := tar.NewWriter(&plain)
 	for _, f := range files {

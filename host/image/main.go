@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,10 +20,10 @@ const rootsModule = "golang.org/x/crypto/x509roots/fallback"
 
 // options are what the command line says.
 type options struct {
-	programs, license, out string
-	platforms              []platform
-	release                release
-	push                   string
+	programs, license, out, licenses string
+	platforms                        []platform
+	release                          release
+	push                             string
 }
 
 func main() {
@@ -47,6 +48,7 @@ func parse(args []string) (o options, err error) {
 		"directory with the programs of each platform, as linux/amd64/pergola and linux/amd64/plugins/helm")
 	flags.StringVar(&o.license, "license", "LICENSE", "file with the license, which is put into the images")
 	flags.StringVar(&o.out, "out", "bin/image", "directory for the archives and the SBOMs")
+	flags.StringVar(&o.licenses, "licenses", "", "directory for the licenses of each image, as pergola/licenses, which are written there instead of images")
 	platforms := flags.String("platforms", "linux/amd64,linux/arm64", "platforms of the images")
 	flags.StringVar(&o.release.version, "version", "", "version, which is the images' tag (required)")
 	flags.StringVar(&o.release.revision, "revision", "", "commit that the programs were built from")
@@ -72,7 +74,7 @@ func parse(args []string) (o options, err error) {
 	return o, nil
 }
 
-// run makes the images, writes them, and pushes them if it is to.
+// run makes the images, writes them, and pushes them if it is to. With --licenses it writes their licenses instead.
 func run(ctx context.Context, o options) error {
 	license, err := os.ReadFile(o.license)
 	if err != nil {
@@ -82,41 +84,60 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(o.out, 0o755); err != nil { //nolint:gosec // what is built is for everybody
-		return fmt.Errorf("create directory for the images: %w", err)
-	}
 	for _, d := range definitions(license, roots) {
-		if err := o.build(d); err != nil {
-			return fmt.Errorf("image %s: %w", d.name, err)
+		variants, err := o.read(ctx, d)
+		switch {
+		case err != nil:
+		case o.licenses != "":
+			err = unpackLicenses(variants, filepath.Join(o.licenses, d.name))
+		default:
+			err = o.publish(ctx, d, variants)
 		}
-		if o.push == "" {
-			continue
-		}
-		repository := strings.TrimSuffix(o.push, "/") + "/" + d.name
-		pushed, err := push(ctx, o.archive(d), repository, o.release.version)
 		if err != nil {
 			return fmt.Errorf("image %s: %w", d.name, err)
 		}
-		fmt.Printf("%s:%s@%s\n", repository, o.release.version, pushed.Digest) //nolint:forbidigo // what is to be deployed
 	}
 	return nil
 }
 
+// publish makes an image, writes it, and pushes it if it is to.
+func (o options) publish(ctx context.Context, d definition, variants []variant) error {
+	if err := o.build(d, variants); err != nil || o.push == "" {
+		return err
+	}
+	repository := strings.TrimSuffix(o.push, "/") + "/" + d.name
+	pushed, err := push(ctx, o.archive(d), repository, o.release.version)
+	if err == nil {
+		fmt.Printf("%s:%s@%s\n", repository, o.release.version, pushed.Digest) //nolint:forbidigo // what is to be deployed
+	}
+	return err
+}
+
 func (o options) archive(d definition) string { return filepath.Join(o.out, d.name+".tar") }
 
-// build makes an image and writes it, with its SBOM beside it.
-func (o options) build(d definition) error {
-	var variants []variant
+// read reads what goes into an image.
+func (o options) read(ctx context.Context, d definition) (variants []variant, err error) {
 	for _, p := range o.platforms {
 		v, err := readPrograms(o.programs, d, p)
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if v.licenses, err = readLicenses(ctx, slices.Concat(d.data, v.modules())); err != nil {
+			return nil, err
 		}
 		variants = append(variants, v)
 	}
+	return variants, nil
+}
+
+// build makes an image and writes it, with its SBOM beside it.
+func (o options) build(d definition, variants []variant) error {
 	i, err := assemble(d, o.release, variants)
 	if err != nil {
 		return err
+	}
+	if err := os.MkdirAll(o.out, 0o755); err != nil { //nolint:gosec // what is built is for everybody
+		return fmt.Errorf("create directory for the images: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(o.out, d.name+".spdx.json"), i.sbom.content, 0o644); err != nil {
 		return fmt.Errorf("write SBOM: %w", err)

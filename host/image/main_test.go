@@ -22,7 +22,10 @@ func sample() (definition, []variant) {
 	d := definitions([]byte("license"), debug.Module{Path: rootsModule, Version: "v0.1.0"})[0]
 	var variants []variant
 	for _, architecture := range []string{"amd64", "arm64"} {
-		v := variant{platform: platform{"linux", architecture}}
+		v := variant{platform: platform{"linux", architecture}, licenses: []file{
+			{path: "/licenses/example.org@v1.0.0/", mode: dirMode},
+			{path: "/licenses/example.org@v1.0.0/LICENSE", mode: fileMode, content: []byte("license of a module")},
+		}}
 		for _, p := range d.programs {
 			v.programs = append(v.programs, program{
 				placement: p, content: []byte(filepath.Base(p.path) + " for " + architecture), info: sampleInfo(architecture, "0"),

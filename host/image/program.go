@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"debug/buildinfo"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
 )
 
 // program is one that goes into an image, with what Go has written into it about itself.
@@ -14,6 +18,29 @@ type program struct {
 
 	content []byte
 	info    *buildinfo.BuildInfo
+}
+
+// modules are those that a program was built of besides its own, with Go's own packages. Those that were replaced are those that took their place.
+func (p program) modules() []debug.Module {
+	all := []debug.Module{{Path: standardLibrary, Version: strings.TrimPrefix(p.info.GoVersion, "go")}}
+	for _, m := range p.info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		all = append(all, *m)
+	}
+	return all
+}
+
+// modules are those of all programs, each once.
+func (v variant) modules() []debug.Module {
+	all := map[string]debug.Module{}
+	for _, p := range v.programs {
+		for _, m := range p.modules() {
+			all[nameOf(m)] = m
+		}
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b debug.Module) int { return strings.Compare(nameOf(a), nameOf(b)) })
 }
 
 // readPrograms reads those that an image has on a platform, from a directory that has one of them for each platform, such as linux/amd64.

@@ -86,22 +86,18 @@ func (b *bill) program(r release, p platform, of program) common.ElementID {
 		PackageExternalReferences: purl("pkg:golang/" + of.info.Main.Path + "@" + r.version + "#" +
 			strings.TrimPrefix(of.info.Path, of.info.Main.Path+"/")),
 	})
-	b.relate(id, dependsOn, b.module(debug.Module{Path: "stdlib", Version: strings.TrimPrefix(of.info.GoVersion, "go")}))
-	for _, m := range of.info.Deps {
-		if m.Replace != nil {
-			m = m.Replace
-		}
-		b.relate(id, dependsOn, b.module(*m))
+	for _, m := range of.modules() {
+		b.relate(id, dependsOn, b.module(m))
 	}
 	return id
 }
 
 // module adds a module, unless it is there already.
 func (b *bill) module(m debug.Module) common.ElementID {
-	name := "pkg:golang/" + m.Path + "@" + m.Version
+	name := "pkg:golang/" + nameOf(m)
 	return b.add(spdx.Package{
 		PackageSPDXIdentifier: identify("Module", name), PackageName: m.Path, PackageVersion: m.Version, PrimaryPackagePurpose: library,
-		PackageLicenseDeclared: unknown, PackageExternalReferences: purl(name),
+		PackageLicenseDeclared: unknown, PackageLicenseComments: "in the image: " + licensesOf(m), PackageExternalReferences: purl(name),
 	})
 }
 

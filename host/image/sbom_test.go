@@ -64,6 +64,11 @@ func TestSBOM(t *testing.T) {
 	if diff := cmp.Diff(want, purls(document, of, dependsOn)); diff != "" {
 		t.Errorf("modules of a program (-want +got):\n%s", diff)
 	}
+	for _, p := range document.Packages {
+		if p.PackageName == "example.org/c" && p.PackageLicenseComments != "in the image: /licenses/example.org/c@v3.0.0/" {
+			t.Errorf("expected it to say where the license of a module is, but found %q", p.PackageLicenseComments)
+		}
+	}
 }
 
 // What a real program was built of is all there.
