@@ -87,8 +87,12 @@ func failureOf(pod *corev1.Pod, f *Facts) *Failure {
 		return final(pod.Status.Reason, said(main), "%s was given up by Kubernetes: %s", nameOf(pod), cmp.Or(pod.Status.Message, pod.Status.Reason))
 	case pod.DeletionTimestamp != nil:
 		return final(ReasonDeleted, said(main), "%s was deleted while it ran%s; start a new job to run it again", nameOf(pod), disruption(pod))
+	case main != nil && main.Reason == startError:
+		return notStarted(pod, layout.MainContainer, main)
 	case main != nil:
 		return containerFailed(pod, main)
+	case initial != nil && initial.Reason == startError:
+		return notStarted(pod, layout.InitContainer, initial)
 	case initial != nil && initial.ExitCode != 0:
 		return final(ReasonInitFailed, "", "container %s of %s has failed: %s", layout.InitContainer, nameOf(pod), endOf(initial))
 	default:
@@ -130,14 +134,15 @@ func endedByItself(pod *corev1.Pod, main *corev1.ContainerStateTerminated) bool 
 	return !main.FinishedAt.IsZero() && main.FinishedAt.Before(&metav1.Time{Time: asked.Add(-doubt)})
 }
 
-// startError is the reason that containerd gives for a container that it could not start.
+// startError is the reason that containerd gives for a container that it could not start, such as because its image has no such program, or because
+// the kubelet has died meanwhile. What was started is killed then, so that nobody knows how far it has come.
 const startError = "StartError"
 
+func notStarted(pod *corev1.Pod, container string, t *corev1.ContainerStateTerminated) *Failure {
+	return final(ReasonCannotStart, "", "container %s of %s could not be started: %s", container, nameOf(pod), cmp.Or(strings.TrimSpace(t.Message), t.Reason))
+}
+
 func containerFailed(pod *corev1.Pod, main *corev1.ContainerStateTerminated) *Failure {
-	if main.Reason == startError {
-		// It comes as well when a kubelet dies while a container starts. What was started is killed then, so that nobody knows how far it has come.
-		return final(ReasonCannotStart, "", "container %s of %s could not be started: %s", layout.MainContainer, nameOf(pod), cmp.Or(said(main), main.Reason))
-	}
 	// Kubernetes does not always see that it was memory.
 	if main.Reason == "OOMKilled" || main.ExitCode == killed {
 		return final(ReasonOutOfMemory, said(main), "container %s of %s was killed (exit code %d, %s), by all accounts because it has taken more memory than it may; "+

@@ -245,6 +245,13 @@ func TestOver(t *testing.T) {
 			reason: "Kubernetes does not always say so", pod: podOf(ended(layout.MainContainer, 137, "Error", "")), report: reported,
 			want: verdict.ReasonOutOfMemory, says: []string{"exit code 137"}, codes: []landscaper.ErrorCode{noRetry},
 		},
+		"init not started": {
+			reason: "main has never run, and the node says why",
+			pod: podOf(phase(corev1.PodFailed), ended(layout.InitContainer, 128, "StartError", "failed to create shim task: context canceled"),
+				waits(layout.MainContainer, "PodInitializing", "")),
+			want: verdict.ReasonCannotStart, says: []string{"container init of Pod runs/shop could not be started: failed to create shim task"},
+			codes: []landscaper.ErrorCode{noRetry},
+		},
 		"init failed": {
 			reason: "main has never run", pod: podOf(phase(corev1.PodFailed), ended(layout.InitContainer, 1, "Error", "the archive is damaged"), waits(layout.MainContainer, "PodInitializing", "")),
 			want: verdict.ReasonInitFailed, says: []string{"container init", "the archive is damaged"}, codes: []landscaper.ErrorCode{noRetry},
