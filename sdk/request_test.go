@@ -1,7 +1,12 @@
 package sdk
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -273,5 +278,36 @@ func TestTargetKubeconfig(t *testing.T) {
 				t.Errorf("%s: codes (-want +got):\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+// Whoever logs a request for debugging must not publish what is in it.
+func TestTargetIsNotPrinted(t *testing.T) {
+	t.Parallel()
+	const secret = "t0ps3cret"
+	given := &Target{Name: "prod", Type: "t", Labels: map[string]string{"a": "b"}, Content: []byte(secret)}
+	encoded := base64.StdEncoding.EncodeToString(given.Content) // as JSON has bytes
+	for name, value := range map[string]any{
+		"pointer": given, "value": *given, "list": []any{*given}, "request": &Request{Target: given}, "content of the request": Request{Target: given},
+	} {
+		texts := []string{}
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			texts = append(texts, fmt.Sprintf(verb, value))
+		}
+		if text, err := json.Marshal(value); err == nil {
+			texts = append(texts, string(text))
+		}
+		var log bytes.Buffer
+		slog.New(slog.NewTextHandler(&log, nil)).Info("careless", "value", value)
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("careless", "value", value)
+		for _, text := range append(texts, log.String()) {
+			if strings.Contains(text, secret) || strings.Contains(text, encoded) || strings.Contains(text, fmt.Sprintf("%x", secret)) || strings.Contains(text, "116 48 112") {
+				t.Errorf("%s shows the secret: %s", name, text)
+			}
+		}
+	}
+	const want = `{Name:"prod" Type:"t" Labels:map["a":"b"] Content:(9 bytes)}`
+	if got := fmt.Sprint(given); got != want {
+		t.Errorf("expected %s, but found %s", want, got)
 	}
 }

@@ -18,8 +18,16 @@ type Target struct {
 	Type v1alpha1.TargetType
 	// Labels and Annotations of the Target object.
 	Labels, Annotations map[string]string
-	// Content is the target's content, for most types JSON or YAML. It holds credentials: it belongs into no log and no error.
-	Content []byte
+	// Content is the target's content, for most types JSON or YAML. It holds credentials: it belongs into no log and no error. Printing a Target
+	// or a request with package fmt or log/slog, or as JSON, does not show it.
+	Content []byte `json:"-"`
+}
+
+var _ fmt.Formatter = Target{}
+
+// Format prints what is no secret, whatever the verb.
+func (t Target) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "{Name:%q Type:%q Labels:%q Content:(%d bytes)}", t.Name, t.Type, t.Labels, len(t.Content))
 }
 
 // Kubeconfig returns the kubeconfig of a target that is a Kubernetes cluster. The error names the Target and holds no part
