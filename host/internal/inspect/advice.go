@@ -37,7 +37,7 @@ func adviceFor(e *v1alpha1.Error) string {
 	case has(v1alpha1.ErrorConfigurationProblem):
 		return "correct what the message names; a change of the item brings a new job where Pergola or Landscaper sets them, and so does items trigger"
 	case has(v1alpha1.ErrorUnauthorized):
-		return "give the credentials of the Target the rights that the message names, then have a new job with items trigger"
+		return "correct the credentials that the message is about, or give them the rights that it names, then have a new job with items trigger"
 	case has(v1alpha1.ErrorTimeout):
 		return "look at what it was waiting for with items tree; if it only needs longer, raise spec.timeout; then have a new job with items trigger"
 	case has(v1alpha1.ErrorInternalProblem):
