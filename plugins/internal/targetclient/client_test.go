@@ -194,7 +194,8 @@ func TestCache(t *testing.T) {
 
 func TestBadKubeconfigIsNotQuoted(t *testing.T) {
 	t.Parallel()
-	for _, kubeconfig := range []string{"hunter2: [", "", `{"clusters":"hunter2"}`} {
+	proxied := strings.Replace(string(kubeconfigFor("https://example.org")), `"server"`, `"proxy-url":"ftp://me:hunter2@example.org","server"`, 1)
+	for _, kubeconfig := range []string{"hunter2: [", "", `{"clusters":"hunter2"}`, proxied} {
 		if _, err := NewCache("test").Get([]byte(kubeconfig)); !errors.Is(err, ErrKubeconfig) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("expected ErrKubeconfig, but found %v", err)
 		}

@@ -82,6 +82,8 @@ func TestConfinedProgram(t *testing.T) {
 				{act: "read", on: parent + "/environ", want: "EACCES", reason: "the host's environment may hold secrets"},
 				{act: "read", on: parent + "/cmdline", want: "EACCES", reason: "of other processes it sees nothing"},
 				{act: "read", on: "/proc", want: "EACCES", reason: "not even which there are"},
+				{act: "peek", on: strconv.Itoa(os.Getpid()), want: "EPERM", reason: "nor what is in their memory"},
+				{act: "peek", on: "0", want: "ok", reason: "its own is its own"},
 				{act: "read", on: "/proc/self/status", want: "ok", reason: "it sees itself"},
 				{act: "read", on: "/proc/self/environ", want: "ok", reason: "it sees itself"},
 				{act: "read", on: "/proc/self/mountinfo", want: "ok", reason: "Go looks for the limit of processors there"},

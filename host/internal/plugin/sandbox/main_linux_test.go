@@ -10,12 +10,14 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -92,12 +94,12 @@ func oomScore() (int, error) {
 }
 
 // attempts does one thing after the other and says for each "ok" or the name of the error: "read PATH", "write DIR", "rename DIR", "device
-// DIR", "run PATH", "connect ADDRESS", "signal PID".
+// DIR", "run PATH", "connect ADDRESS", "signal PID", "peek PID".
 func attempts(args []string) (any, error) {
 	var outcomes []string
 	for pair := range slices.Chunk(args, 2) {
 		act, ok := map[string]func(string) error{
-			"read": read, "write": write, "rename": rename, "device": device, "signal": signal, "limit": limitOf, "ask": limitAsked, "connect": connect,
+			"read": read, "write": write, "rename": rename, "device": device, "signal": signal, "peek": peek, "limit": limitOf, "ask": limitAsked, "connect": connect,
 			"run": func(path string) error { return exec.CommandContext(context.Background(), path).Run() },
 		}[pair[0]]
 		if !ok {
@@ -174,6 +176,25 @@ func signal(pid string) error {
 		return err
 	}
 	return unix.Kill(number, 0)
+}
+
+// peek reads a byte of the memory of a process. Whether it may is asked before whether there is any memory at this address.
+func peek(pid string) error {
+	number, err := strconv.Atoi(pid)
+	if err != nil {
+		return err
+	}
+	if number == 0 {
+		number = os.Getpid()
+	}
+	there, here := []byte{1}, []byte{0}
+	address := uintptr(unsafe.Pointer(&there[0])) // #nosec G103 -- as the system call wants it
+	n, err := unix.ProcessVMReadv(number, []unix.Iovec{{Base: &here[0], Len: 1}}, []unix.RemoteIovec{{Base: address, Len: 1}}, 0)
+	runtime.KeepAlive(there)
+	if err == nil && (n != 1 || here[0] != 1) {
+		return fmt.Errorf("read %d bytes, %v", n, here)
+	}
+	return err
 }
 
 func connect(address string) error {
