@@ -37,7 +37,10 @@ func eventually(t *testing.T, what string, condition func(ctx context.Context) (
 // startHost starts a host that is stopped at the end of the test, at which its log must show no data race.
 func startHost(t *testing.T, o testenv.HostOptions) *testenv.Host {
 	t.Helper()
-	o.Binary, o.Kubeconfig = binaries+"/pergola", hostKubeconfig
+	o.Binary = binaries + "/pergola"
+	if o.Kubeconfig == "" {
+		o.Kubeconfig = hostKubeconfig
+	}
 	if o.Config == "" {
 		o.Config = writeConfig(t, anyConfig)
 	}

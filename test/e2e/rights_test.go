@@ -3,11 +3,17 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
@@ -85,6 +91,53 @@ func TestEachRightIsNeeded(t *testing.T) {
 			if w := newTour(t, plugins, all, missing); !w.take() {
 				t.Errorf("the host does not say that it lacks this right. If it does without, take it out of %s and of the chart", testenv.HostRights)
 			}
+		})
+	}
+}
+
+// TestNoRights: a host that may list nothing says so to those who ask, instead of letting them wait, and is alive.
+func TestNoRights(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "stranger"}})
+	kubeconfig, err := testenv.KubeconfigOf(t.Context(), admin, controlPlane.Config, namespace, "stranger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := testenv.HostOptions{Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), PluginDir: pluginDir(t, "mock")}
+	if err := os.WriteFile(o.Kubeconfig, kubeconfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	host := startHost(t, o)
+	eventually(t, "the host to say what it may not list", func(context.Context) (string, error) {
+		if strings.Contains(host.Log(), "cannot list resource") {
+			return "", nil
+		}
+		return "its log says something else", nil
+	})
+	for _, c := range []struct {
+		path, want string
+		code       int
+	}{
+		{"/healthz", "ok", http.StatusOK},
+		{"/readyz", "the host is starting: it has not listed all that it watches; its log says what it may not list", http.StatusServiceUnavailable},
+		{"/metrics", "pergola_plugin_", http.StatusOK},
+	} {
+		eventually(t, c.path+" to be answered", func(ctx context.Context) (string, error) {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, host.URL+c.path, nil)
+			if err != nil {
+				return "", err
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return "", err
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if err != nil || response.StatusCode == c.code && strings.Contains(string(body), c.want) {
+				return "", err
+			}
+			return fmt.Sprintf("%d %s", response.StatusCode, body), nil
 		})
 	}
 }

@@ -246,7 +246,7 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 	}
 	h.log.Info("host is starting", "version", version, "config", h.flags.config, "pluginDir", h.flags.pluginDir,
 		"attached", h.flags.attach, "runDir", h.runDir.Path(), "identity", h.settings.Identity, "standalone", h.flags.standalone, "locking", !h.replicas.alone(),
-		"listenAddress", endpoints.Address())
+		"listenAddress", endpoints.Server.Addr)
 	if err := h.manager.Add(endpoints); err != nil {
 		return fmt.Errorf("set up the host: %w", err)
 	}
@@ -267,7 +267,7 @@ func (h *host) run(ctx context.Context) error {
 		replicasEnded <- h.replicas.run(replicasCtx)
 	}()
 
-	err := h.manager.Start(ctx)
+	err := h.manage(ctx)
 	endPlugins()
 	err = errors.Join(err, <-pluginsEnded)
 	endReplicas()
@@ -275,12 +275,32 @@ func (h *host) run(ctx context.Context) error {
 	return errors.Join(err, <-replicasEnded, h.runDir.Close())
 }
 
+// manage runs the manager until ctx ends. A manager that still waits for its caches does not end then, but spins (see
+// https://github.com/kubernetes-sigs/controller-runtime/pull/3440). It has started nothing that must be stopped in order, and is left to the end of the
+// process.
+func (h *host) manage(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- h.manager.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case <-h.manager.Elected():
+		return <-ended
+	default:
+		h.log.Info("host stops before it has listed all that it watches")
+		return nil
+	}
+}
+
 // ready is why the host cannot work yet, or any more; nil if it can.
 func (h *host) ready() error {
 	select {
 	case <-h.manager.Elected():
 	default:
-		return errors.New("the host is starting")
+		return errors.New("the host is starting: it has not listed all that it watches; its log says what it may not list")
 	}
 	return errors.Join(h.plugins.Ready(), h.deployItems.Ready(), h.registrations.Ready(), h.replicas.ready())
 }

@@ -48,7 +48,7 @@ func (h *host) serveProfiles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.log.Info("profiles are served", "address", profiles.Address())
+	h.log.Info("profiles are served", "address", profiles.Server.Addr)
 	if err := h.manager.Add(profiles); err != nil {
 		return fmt.Errorf("set up the host: %w", err)
 	}

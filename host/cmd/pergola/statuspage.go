@@ -38,7 +38,7 @@ func (h *host) serveStatusPage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.log.Info("status page is served to whoever reaches it", "statusPageAddress", page.Address())
+	h.log.Info("status page is served to whoever reaches it", "statusPageAddress", page.Server.Addr)
 	if err := h.manager.Add(page); err != nil {
 		return fmt.Errorf("set up the host: %w", err)
 	}

@@ -3,77 +3,42 @@ package statuspage
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/pergola-deploy/pergola/host/internal/control"
+	"github.com/pergola-deploy/pergola/host/internal/endpoint"
 	"github.com/pergola-deploy/pergola/host/internal/hostnames"
 )
 
-const (
-	// requestTimeout bounds a request, whoever sends it.
-	requestTimeout = 10 * time.Second
-	// shutdownTimeout is how long requests under way may take when the host stops.
-	shutdownTimeout = 2 * time.Second
-	maxHeader       = 16 << 10
-)
+const maxHeader = 16 << 10
 
-// Server serves the status page.
-type Server struct {
-	sources  Sources
-	status   *cached[*Status]
-	names    hostnames.Names
-	pages    *pages
-	log      *slog.Logger
-	listener net.Listener
+// site is what the status page is made of.
+type site struct {
+	sources Sources
+	status  *cached[*Status]
+	names   hostnames.Names
+	pages   *pages
+	log     *slog.Logger
 }
 
-// Listen opens the address, such as "127.0.0.1:9080", and returns a Server that Start lets answer. names are those under which it may be
-// asked.
-func Listen(ctx context.Context, address string, names hostnames.Names, sources Sources, log *slog.Logger) (*Server, error) {
+// Listen opens the address, such as "127.0.0.1:9080", and returns a server of the status page for the manager. names are those under which
+// it may be asked.
+func Listen(ctx context.Context, address string, names hostnames.Names, sources Sources, log *slog.Logger) (*manager.Server, error) {
 	pages, err := newPages()
 	if err != nil {
 		return nil, err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("listen for the status page: %w", err)
-	}
-	return &Server{sources: sources, status: newStatus(sources), names: names, pages: pages, log: log, listener: listener}, nil
+	s := &site{sources: sources, status: newStatus(sources), names: names, pages: pages, log: log}
+	return endpoint.Listen(ctx, "the status page", address, &http.Server{
+		Handler: s.handler(), ReadTimeout: endpoint.RequestTimeout, WriteTimeout: endpoint.RequestTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	})
 }
 
-// Address is where the server listens.
-func (s *Server) Address() string { return s.listener.Addr().String() }
-
-// NeedLeaderElection lets every replica answer.
-func (s *Server) NeedLeaderElection() bool { return false }
-
-// Start answers requests until ctx ends. It blocks.
-func (s *Server) Start(ctx context.Context) error {
-	server := &http.Server{
-		Handler: s.handler(), ReadTimeout: requestTimeout, WriteTimeout: requestTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(s.listener) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("serve the status page: %w", err)
-	case <-ctx.Done():
-	}
-	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer cancel()
-	if err := server.Shutdown(shutdownCtx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("stop serving the status page: %w", err)
-	}
-	return nil
-}
-
-func (s *Server) handler() http.Handler {
+func (s *site) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.overview)
 	mux.HandleFunc("GET /items/{namespace}/{name}", s.history)
@@ -95,13 +60,13 @@ func fence(next http.Handler) http.Handler {
 	})
 }
 
-func (s *Server) overview(w http.ResponseWriter, r *http.Request) {
+func (s *site) overview(w http.ResponseWriter, r *http.Request) {
 	s.page(w, func() ([]byte, error) {
 		return render(s.pages.overview, overview{Status: s.status.get(), Refresh: refreshOf(r)})
 	})
 }
 
-func (s *Server) history(w http.ResponseWriter, r *http.Request) {
+func (s *site) history(w http.ResponseWriter, r *http.Request) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	s.page(w, func() ([]byte, error) {
 		return render(s.pages.history, history{
@@ -119,7 +84,7 @@ func refreshOf(r *http.Request) int {
 	return refreshSeconds
 }
 
-func (s *Server) page(w http.ResponseWriter, content func() ([]byte, error)) {
+func (s *site) page(w http.ResponseWriter, content func() ([]byte, error)) {
 	body, err := content()
 	if err != nil {
 		s.log.Error("the status page could not be made", "error", err.Error())
@@ -129,7 +94,7 @@ func (s *Server) page(w http.ResponseWriter, content func() ([]byte, error)) {
 	s.answer(w, "text/html; charset=utf-8", body)
 }
 
-func (s *Server) json(w http.ResponseWriter, _ *http.Request) {
+func (s *site) json(w http.ResponseWriter, _ *http.Request) {
 	body, err := json.MarshalIndent(s.status.get(), "", "  ")
 	if err != nil {
 		s.log.Error("the status could not be written as JSON", "error", err.Error())
@@ -139,7 +104,7 @@ func (s *Server) json(w http.ResponseWriter, _ *http.Request) {
 	s.answer(w, "application/json", append(body, '\n'))
 }
 
-func (s *Server) answer(w http.ResponseWriter, contentType string, body []byte) {
+func (s *site) answer(w http.ResponseWriter, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	if _, err := w.Write(body); err != nil {
 		s.log.Debug("an answer of the status page was not taken", "error", err.Error())

@@ -33,7 +33,7 @@ func serve(t *testing.T, sources Sources, hostNames ...string) string {
 			t.Error(err)
 		}
 	})
-	return "http://" + s.Address()
+	return "http://" + s.Server.Addr
 }
 
 // answer is that to a request.

@@ -27,12 +27,12 @@ func TestProfiles(t *testing.T) {
 		{"what takes its time", "/debug/pprof/trace?seconds=0.01", http.StatusOK, "go 1."},
 		{"nothing else", "/metrics", http.StatusNotFound, "404"},
 	} {
-		code, body, err := request(t, http.MethodGet, "http://"+server.Address()+tc.path)
+		code, body, err := request(t, http.MethodGet, "http://"+server.Server.Addr+tc.path)
 		if err != nil || code != tc.code || !strings.Contains(body, tc.body) {
 			t.Errorf("%s: %d %.200q (%v)", tc.reason, code, body, err)
 		}
 	}
-	rebound, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Address()+"/debug/pprof/heap", nil)
+	rebound, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Server.Addr+"/debug/pprof/heap", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func serve(t *testing.T, ready func() error, metrics prometheus.Gatherer) (url s
 		return <-ended
 	}
 	t.Cleanup(func() { _ = stop() })
-	return "http://" + server.Address(), stop
+	return "http://" + server.Server.Addr, stop
 }
 
 func request(t *testing.T, method, url string) (int, string, error) {

@@ -88,7 +88,10 @@ func addProperties(t testing.TB, all map[string][]string, path string, schema ma
 	}
 	all[path] = slices.Sorted(maps.Keys(properties))
 	for name, property := range properties {
-		property := property.(map[string]any)
+		property, ok := property.(map[string]any)
+		if !ok {
+			t.Fatalf("%s.%s: expected a schema of an object's field, but found %v", path, name, properties[name])
+		}
 		if path+name != "apiVersion" && path+name != "kind" && property["description"] == nil {
 			t.Errorf("%s.%s: the schema does not say what it is", path, name)
 		}
