@@ -25,8 +25,8 @@ type HostConfiguration struct {
 	// TargetSelectors select by their Targets the DeployItems that are carried out here: those that one of the selectors
 	// matches, and those without a target. Empty, which is the default, for all.
 	TargetSelectors []v1alpha1.TargetSelector `json:"targetSelectors,omitempty"`
-	// TargetServiceAccount is the ServiceAccount as which each Target with a selfConfig acts, in the Target's own namespace. A Target may leave it
-	// out then, and one that names another one is refused. Empty, which is the default, if each names its own.
+	// TargetServiceAccount is the ServiceAccount as which each Target with a selfConfig or an oidcConfig acts, in the Target's own namespace. A
+	// Target may leave it out then, and one that names another one is refused. Empty, which is the default, if each names its own.
 	TargetServiceAccount string `json:"targetServiceAccount"`
 	// Workers is how many calls of one plugin are made at the same time. Defaults to 20.
 	Workers int `json:"workers"`

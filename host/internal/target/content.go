@@ -77,13 +77,13 @@ func wholeSecret(data map[string][]byte) ([]byte, []Problem) {
 }
 
 // sanitize returns what a plugin may see of the content of a Target of this type; or how to log in, in which case the plugin sees
-// a kubeconfig made of that; or what is wrong. selfAccount is as in WithServiceAccount.
-func sanitize(targetType v1alpha1.TargetType, raw []byte, selfAccount string) (string, *login, []Problem) {
+// a kubeconfig made of that; or what is wrong. onlyAccount is as in WithServiceAccount.
+func sanitize(targetType v1alpha1.TargetType, raw []byte, onlyAccount string) (string, *login, []Problem) {
 	if len(raw) > MaxContentSize {
 		return "", nil, []Problem{invalid(contentField, "has %d bytes; at most %d are allowed", len(raw), MaxContentSize)}
 	}
 	if targetType == v1alpha1.KubernetesClusterTargetType {
-		return kubernetesContent(raw, selfAccount)
+		return kubernetesContent(raw, onlyAccount)
 	}
 	if !holdsKubeconfig(raw) {
 		return string(raw), nil, nil
@@ -94,7 +94,7 @@ func sanitize(targetType v1alpha1.TargetType, raw []byte, selfAccount string) (s
 
 // kubernetesContent sanitizes the content of a Kubernetes cluster. The field kubeconfig counts before all others, as in
 // Landscaper; between the others nobody guesses.
-func kubernetesContent(raw []byte, selfAccount string) (string, *login, []Problem) {
+func kubernetesContent(raw []byte, onlyAccount string) (string, *login, []Problem) {
 	root, problems := readObject(raw, contentField)
 	if len(problems) > 0 {
 		return "", nil, problems
@@ -117,10 +117,10 @@ func kubernetesContent(raw []byte, selfAccount string) (string, *login, []Proble
 		text, problems := onlyKubeconfig(root)
 		return text, nil, problems
 	case oidc != nil:
-		login, problems := readLogin(oidc, oidcField, selfAccount)
+		login, problems := readLogin(oidc, oidcField, onlyAccount)
 		return "", login, problems
 	case self != nil:
-		login, problems := readLogin(self, selfField, selfAccount)
+		login, problems := readLogin(self, selfField, onlyAccount)
 		return "", login, problems
 	default:
 		return "", nil, []Problem{invalid(contentField, "holds no kubeconfig; put one into the field kubeconfig, or use oidcConfig or selfConfig")}

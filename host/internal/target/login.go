@@ -43,9 +43,9 @@ type login struct {
 	cluster *clientcmdv1.Cluster
 }
 
-// readLogin reads an oidcConfig or a selfConfig. It is strict: a misspelt field would otherwise silently mean a default. selfAccount is the
-// ServiceAccount of each selfConfig; empty if each names its own.
-func readLogin(node *yaml.Node, field, selfAccount string) (*login, []Problem) {
+// readLogin reads an oidcConfig or a selfConfig. It is strict: a misspelt field would otherwise silently mean a default. onlyAccount is the
+// ServiceAccount of each; empty if each names its own.
+func readLogin(node *yaml.Node, field, onlyAccount string) (*login, []Problem) {
 	if node.Kind != yaml.MappingNode {
 		return nil, []Problem{invalid(field, "expected an object, found %s", kindOf(node))}
 	}
@@ -58,11 +58,10 @@ func readLogin(node *yaml.Node, field, selfAccount string) (*login, []Problem) {
 			CertificateAuthorityData: r.certificates(node, field, "caData"),
 		}
 		l.audiences = r.texts(node, field, "audience")
-		l.serviceAccount = r.serviceAccount(node, field, "")
 	} else {
 		r.only(node, field, "serviceAccount", "expirationSeconds")
-		l.serviceAccount = r.serviceAccount(node, field, selfAccount)
 	}
+	l.serviceAccount = r.serviceAccount(node, field, onlyAccount)
 	l.expiration = r.expiration(node, field)
 	return l, r.problems
 }

@@ -65,8 +65,8 @@ func TestServiceAccountOfTheOperator(t *testing.T) {
 		{"it may be named", `{"selfConfig":{"serviceAccount":{"name":"deployer"}}}`, only, ""},
 		{"no other one may", `{"selfConfig":{"serviceAccount":{"name":"admin"}}}`, "", "selfConfig.serviceAccount.name: " + refused},
 		{"an empty one is none", `{"selfConfig":{"serviceAccount":{}}}`, only, ""},
-		{"another cluster is none of its business", oidcContent(`serviceAccount: {"name":"admin"}`), "admin", ""},
-		{"nor is who is there to be left out", oidcContent(`serviceAccount: null`), "", "oidcConfig.serviceAccount.name: is missing"},
+		{"nor for another cluster, which may be this one under another name", oidcContent(`serviceAccount: {"name":"admin"}`), "", "oidcConfig.serviceAccount.name: " + refused},
+		{"there it need not be named, either", oidcContent(`serviceAccount: null`), only, ""},
 	} {
 		_, login, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(tc.content), only)
 		var found string

@@ -31,7 +31,7 @@ type Resolver struct {
 	adding         sync.Mutex // held while one is added to contents
 	issuer         *issuer    // nil if there are no tokens
 	defaultContext bool
-	selfAccount    string
+	onlyAccount    string
 }
 
 // Option changes a setting of a Resolver.
@@ -43,7 +43,7 @@ type options struct {
 	own            *rest.Config
 	clock          clock.PassiveClock
 	defaultContext bool
-	selfAccount    string
+	onlyAccount    string
 }
 
 // WithCacheSize bounds the secrets, and the contents of Targets, that are remembered; those that were not used for longest go
@@ -66,10 +66,10 @@ func WithTokens(requester TokenRequester, config *rest.Config) Option {
 	return func(o *options) { o.tokens, o.own = requester, config }
 }
 
-// WithServiceAccount has each Target with a selfConfig act as the ServiceAccount of this name in its namespace. A Target may leave it out then, and
+// WithServiceAccount has each Target with an oidcConfig or a selfConfig act as the ServiceAccount of this name in its namespace. It may leave it out then, and
 // one that names another one is a configuration problem. Defaults to none: each Target names its own.
 func WithServiceAccount(name string) Option {
-	return func(o *options) { o.selfAccount = name }
+	return func(o *options) { o.onlyAccount = name }
 }
 
 // WithClock sets the clock that tells when a token is replaced. Defaults to the real one.
@@ -96,7 +96,7 @@ func NewResolver(cached, live client.Reader, opts ...Option) *Resolver {
 		secrets:        &secrets{cached: cached, live: live, byVersion: lru.New(settings.cacheSize)},
 		contents:       lru.New(settings.cacheSize),
 		defaultContext: settings.defaultContext,
-		selfAccount:    settings.selfAccount,
+		onlyAccount:    settings.onlyAccount,
 	}
 	if settings.tokens != nil {
 		r.issuer = &issuer{requester: settings.tokens, own: settings.own, clock: settings.clock}
@@ -242,7 +242,7 @@ func (r *Resolver) content(target *v1alpha1.Target, data *secret) *content {
 	if known, ok := r.contents.Get(key); ok {
 		return known.(*content) //nolint:forcetypeassert // nothing else is in there
 	}
-	made := newContent(target, data, r.selfAccount)
+	made := newContent(target, data, r.onlyAccount)
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	if known, ok := r.contents.Get(key); ok { // all must share one account, or each would request its own token
@@ -252,12 +252,12 @@ func (r *Resolver) content(target *v1alpha1.Target, data *secret) *content {
 	return made
 }
 
-func newContent(target *v1alpha1.Target, data *secret, selfAccount string) *content {
+func newContent(target *v1alpha1.Target, data *secret, onlyAccount string) *content {
 	raw, problems := rawContent(&target.Spec, data)
 	if len(problems) > 0 {
 		return &content{problems: problems}
 	}
-	text, login, problems := sanitize(target.Spec.Type, raw, selfAccount)
+	text, login, problems := sanitize(target.Spec.Type, raw, onlyAccount)
 	if len(problems) > maxProblems {
 		problems = slices.Clone(problems[:maxProblems]) // the rest is not kept in memory
 	}
