@@ -102,7 +102,7 @@ race-binaries: c-compiler ## Build what the end-to-end tests start, with the rac
 
 # The images are those that users get, but for one platform, and for a version that lets programs stay that have not changed.
 .PHONY: test-image
-test-image: $(TOOLS)/containerd/containerd ## Build the images that are tested on a node, and a container runtime that has volumes made of images
+test-image: $(TOOLS)/containerd/containerd $(TOOLS)/helm ## Build the images that are tested on a node, a container runtime that has volumes made of images, and Helm
 	@$(MAKE) image PLATFORMS=linux/$$(go env GOARCH) IMAGES=bin/test-image VERSION=0.0.0-test SOURCE_DATE_EPOCH=0
 
 .PHONY: node-packages

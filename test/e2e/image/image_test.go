@@ -194,6 +194,33 @@ func TestImageVolume(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
+// TestChart: the chart mounts the image of a plugin, and has it put together with those of the host's image.
+func TestChart(t *testing.T) { //nolint:paralleltest // see above
+	makeImage(t, helloImage, "FROM scratch")
+	repository, tag, _ := strings.Cut(helloImage, ":")
+	host, version, _ := strings.Cut(hostImage, ":")
+	helm := built("tools", "helm") + " --namespace chart-system "
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if t.Failed() {
+			out, err := shell(ctx, work, "kubectl describe pods -n chart-system; kubectl logs -n chart-system deployment/mounted --all-containers --tail=100")
+			t.Log(out, err)
+		}
+		if _, err := shell(ctx, work, helm+"uninstall mounted --wait"); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err := shell(t.Context(), testenv.Root(), helm+"install mounted charts/pergola --create-namespace --wait --timeout "+patience.String()+
+		" --set standalone=true,crds.install=false,plugins.container.enabled=false,plugins.helm.enabled=false"+
+		",image.repository="+host+",image.tag="+version+",image.pullPolicy=Never"+
+		" --set extraPlugins.hello.mode=imageVolume,extraPlugins.hello.image.pullPolicy=Never"+
+		",extraPlugins.hello.image.repository="+repository+",extraPlugins.hello.image.tag="+tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	greet(t)
+}
+
 // TestLocked: what the page locks is run, and what is not in the lock file is not.
 func TestLocked(t *testing.T) { //nolint:paralleltest // see above
 	makeImage(t, withHello, "FROM "+hostImage)

@@ -49,7 +49,7 @@ func built(path ...string) string {
 
 // beforeNode lets the node have a container runtime that has volumes made of images, and a file system from which nothing can be run.
 func beforeNode(dir string) (after func() error, err error) {
-	for _, path := range []string{built("tools", "containerd", "containerd"), built("test-image", "pergola.tar")} {
+	for _, path := range []string{built("tools", "containerd", "containerd"), built("tools", "helm"), built("test-image", "pergola.tar")} {
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("run `make test-image`, or `make test` for everything: %w", err)
 		}
