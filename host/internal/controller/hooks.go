@@ -23,6 +23,13 @@ import (
 // crashPause is how long an item is left alone in whose hooks a plugin has died again and again: others need it, too.
 const crashPause = 10 * time.Minute
 
+// missedPause and maxMissedPause bound the growing pause after which a plugin that was not running is asked for its hooks again, should nobody tell that
+// it runs earlier.
+const (
+	missedPause    = time.Second
+	maxMissedPause = time.Minute
+)
+
 // hookRequeue is how soon an item is looked at again that hooks want to see again at once.
 const hookRequeue = time.Second
 
@@ -314,6 +321,10 @@ func (r *reconciler) afterHookError(ctx context.Context, req reconcile.Request, 
 		r.event(item, corev1.EventTypeWarning, contract.ReasonPluginCrashed, fmt.Sprintf(
 			"a plugin has ended in the middle of a hook for this deploy item again and again; it is left alone for %s: %s", crashPause, err))
 		return r.until(r.orDeadline(item, r.clock.Now().Add(crashPause))), nil
+	}
+	if errors.Is(err, plugin.ErrNotRunning) { // we are told when it runs, unless it does already
+		pause := min(missedPause<<min(r.memory.outdated(req.NamespacedName), 10), maxMissedPause)
+		return r.until(r.orDeadline(item, r.clock.Now().Add(pause))), nil
 	}
 	return r.conclude(ctx, req, nil, err)
 }

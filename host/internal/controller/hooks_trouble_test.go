@@ -218,6 +218,31 @@ func TestItemsWhoseHooksWereMissedAreWoken(t *testing.T) {
 	}
 }
 
+// TestHooksThatDoNotRunAreAskedMoreAndMoreSeldom: thousands of items at rest would keep the workers busy otherwise, as long as a plugin does not run.
+func TestHooksThatDoNotRunAreAskedMoreAndMoreSeldom(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+	b.setJob()
+	b.drive()
+	b.failing[sdkhook.ShouldReconcile] = plugin.ErrNotRunning
+	touch(t, b.item)
+	var pauses []time.Duration
+	for range 8 {
+		pauses = append(pauses, b.look(t.Context()))
+		b.clock.Step(pauses[len(pauses)-1])
+	}
+	want := []time.Duration{
+		time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute,
+	}
+	if !slices.Equal(pauses, want) || len(b.errs) > 0 {
+		t.Errorf("expected %v, but found %v, errors %v", want, pauses, b.errs)
+	}
+	delete(b.failing, sdkhook.ShouldReconcile)
+	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		t.Error(describe(item))
+	}
+}
+
 // TestUsersSeeWhoHoldsTheirJobUp: by an event as long as nobody has picked the job up, and by the condition afterwards.
 func TestUsersSeeWhoHoldsTheirJobUp(t *testing.T) {
 	t.Parallel()
