@@ -33,7 +33,12 @@ func pid(t *testing.T, host *testenv.Host, program string) int {
 
 func kill(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	signal(t, pid, syscall.SIGKILL)
+}
+
+func signal(t *testing.T, pid int, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, signal); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -133,6 +138,18 @@ func TestStopDrains(t *testing.T) {
 	})
 	plugin := pid(t, host, "probe")
 
+	// A plugin that hears nothing for a while lets us look at the host meanwhile.
+	signal(t, plugin, syscall.SIGSTOP)
+	if err := host.Terminate(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the host to say that it is not ready, because it is stopping", func(ctx context.Context) (string, error) {
+		if err := host.Ready(ctx); err == nil || err.Error() != "the host is stopping" {
+			return fmt.Sprintf("it says %v", err), nil
+		}
+		return "", nil
+	})
+	signal(t, plugin, syscall.SIGCONT)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := host.Stop(ctx); err != nil {

@@ -240,7 +240,13 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
 	}
-	endpoints, err := telemetry.Listen(ctx, h.settings.ListenAddress, h.ready, metrics.Registry)
+	ready := func() error {
+		if ctx.Err() != nil { // calls under way are brought to their end
+			return errors.New("the host is stopping")
+		}
+		return h.ready()
+	}
+	endpoints, err := telemetry.Listen(ctx, h.settings.ListenAddress, ready, metrics.Registry)
 	if err != nil {
 		return err
 	}
