@@ -6,10 +6,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,10 +42,8 @@ func TestOperatorsGuide(t *testing.T) {
 	if g.commands < 8 {
 		t.Errorf("expected more commands than %d", g.commands)
 	}
-	for _, page := range []string{"README.md", "charts/pergola/README.md"} {
-		if first := strings.Join(g.first, " "); !strings.Contains(read(t, filepath.Join(testenv.Root(), page)), first+"\n") {
-			t.Errorf("expected %s to begin with %q, too", page, first)
-		}
+	if first := strings.Join(g.first, " "); !strings.Contains(read(t, filepath.Join(testenv.Root(), "charts/pergola/README.md")), first+"\n") {
+		t.Errorf("expected the README of the chart to begin with %q, too", first)
 	}
 	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := g.admin.List(t.Context(), definitions); err != nil || len(definitions.Items) != 5 {
@@ -66,6 +66,41 @@ func TestGettingStarted(t *testing.T) {
 	bindings := &rbacv1.RoleBindingList{}
 	if err := g.admin.List(t.Context(), bindings, client.InNamespace("default")); err != nil || len(bindings.Items) != 1 {
 		t.Errorf("expected a role of the host in the namespace of the page's Target, but found %v, %v", bindings.Items, err)
+	}
+}
+
+// What the README of the project says of a cluster installs the images that it has pushed. That they can be pushed package image shows.
+func TestProjectReadme(t *testing.T) {
+	g := newGuide(t)
+	if err := os.Symlink(filepath.Join(testenv.Root(), "bin"), filepath.Join(g.dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(read(t, filepath.Join(testenv.Root(), "README.md")), "In a cluster, by the chart")
+	commands := strings.Lines(strings.ReplaceAll(block.FindStringSubmatch(part)[2], "\\\n", ""))
+	for command := range commands {
+		arguments := strings.Fields(command)
+		if !slices.Equal(arguments[:3], []string{"make", "image", "chart"}) {
+			g.run(arguments)
+			continue
+		}
+		pack := exec.CommandContext(t.Context(), "make", append([]string{"-C", testenv.Root(), "chart"}, arguments[3:]...)...)
+		if out, err := pack.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", arguments, err, out)
+		}
+	}
+	host := &appsv1.Deployment{}
+	if err := g.admin.Get(t.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: "pergola"}, host); err != nil {
+		t.Fatal(err)
+	}
+	if found := host.Spec.Template.Spec.Containers[0].Image; found != "registry.example.org/team/pergola:v1.0.0" {
+		t.Errorf("expected the image that was pushed, but found %s", found)
+	}
+	configuration := &corev1.Secret{}
+	if err := g.admin.Get(t.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: "pergola-configuration"}, configuration); err != nil {
+		t.Fatal(err)
+	}
+	if found := string(configuration.Data["host.yaml"]); !strings.Contains(found, "registry.example.org/team/container-helper:v1.0.0") {
+		t.Errorf("expected the image of the helper that was pushed, but found\n%s", found)
 	}
 }
 

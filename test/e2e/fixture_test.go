@@ -82,6 +82,14 @@ func newNamespace(t *testing.T) string {
 	return name
 }
 
+// edit changes an object as a user does, whoever else writes it meanwhile.
+func edit(t *testing.T, object client.Object, how func()) {
+	t.Helper()
+	if err := testenv.Change(t.Context(), admin, object, how); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func create(t *testing.T, object client.Object) {
 	t.Helper()
 	if err := admin.Create(t.Context(), object); err != nil {

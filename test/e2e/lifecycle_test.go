@@ -91,10 +91,7 @@ func TestUpdateAndDelete(t *testing.T) {
 		manifestConfig(configMap(namespace, "first", "old"), configMap(namespace, "second", "old"))), "my-target")
 	item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
 
-	item.Spec.Config.Raw = []byte(manifestConfig(configMap(namespace, "first", "new")))
-	if err := admin.Update(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, item, func() { item.Spec.Config.Raw = []byte(manifestConfig(configMap(namespace, "first", "new"))) })
 	item = carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
 	updated := &corev1.ConfigMap{}
 	if err := admin.Get(t.Context(), first, updated); err != nil || updated.Data["key"] != "new" {
@@ -161,19 +158,13 @@ func TestStandalone(t *testing.T) {
 		t.Errorf("annotation %s: expected %q, but found %q", v1alpha1.DeployerTypeAnnotation, mockType, got)
 	}
 
-	item.Annotations[v1alpha1.OperationAnnotation] = v1alpha1.OperationReconcile
-	if err := admin.Update(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, item, func() { item.Annotations[v1alpha1.OperationAnnotation] = v1alpha1.OperationReconcile })
 	item = waitFor(t, item, "reconciled because of the annotation, which is gone", func(i *v1alpha1.DeployItem) bool {
 		return finished(i) && i.Status.JobID != firstJob && i.Annotations[v1alpha1.OperationAnnotation] == ""
 	})
 	secondJob := item.Status.JobID
 
-	item.Spec.Config.Raw = []byte(mockFails)
-	if err := admin.Update(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, item, func() { item.Spec.Config.Raw = []byte(mockFails) })
 	item = waitFor(t, item, "failed because of a change", func(i *v1alpha1.DeployItem) bool {
 		return finished(i) && i.Status.JobID != secondJob && i.Status.Phase == v1alpha1.DeployItemPhaseFailed
 	})
@@ -193,10 +184,7 @@ func TestStandaloneJobChangedWhileUnderWay(t *testing.T) {
 	item = waitFor(t, item, "waiting", func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == v1alpha1.DeployItemPhaseProgressing })
 	firstJob := item.Status.JobID
 
-	item.Spec.Config.Raw = []byte(probeConfig(dir))
-	if err := admin.Update(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, item, func() { item.Spec.Config.Raw = []byte(probeConfig(dir)) })
 	touch(t, filepath.Join(dir, "waitFor"))
 
 	waitFor(t, item, "finished for the second generation", func(i *v1alpha1.DeployItem) bool {

@@ -99,10 +99,9 @@ func liveThrough(t *testing.T, b *blow) []lifeStage {
 	create(t, l.item)
 	l.goThrough(l.waitSucceeded)
 
-	l.item.Spec.Config = &runtime.RawExtension{Raw: []byte(l.config(81, configMap(l.namespace, "comes", "1")))}
-	if err := admin.Update(t.Context(), l.item); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, l.item, func() {
+		l.item.Spec.Config = &runtime.RawExtension{Raw: []byte(l.config(81, configMap(l.namespace, "comes", "1")))}
+	})
 	l.goThrough(l.waitSucceeded)
 
 	if err := admin.Delete(t.Context(), l.item); err != nil {

@@ -79,11 +79,8 @@ func resourceOf(kind, namespace, name string) map[string]any {
 // setConfig gives an item another configuration, and returns it.
 func setConfig(t *testing.T, item *v1alpha1.DeployItem, config string) *v1alpha1.DeployItem {
 	t.Helper()
-	item = read(t, item)
-	item.Spec.Config = &runtime.RawExtension{Raw: []byte(config)}
-	if err := admin.Update(t.Context(), item); err != nil {
-		t.Fatalf("update deploy item: %v", err)
-	}
+	item = item.DeepCopy()
+	edit(t, item, func() { item.Spec.Config = &runtime.RawExtension{Raw: []byte(config)} })
 	return item
 }
 

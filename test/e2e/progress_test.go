@@ -87,10 +87,9 @@ func TestConditions(t *testing.T) {
 	item = waitFinished(t, item, first)
 	checkOutlook(t, item, outlook{ready: "True", kstatus: status.CurrentStatus})
 
-	item.Spec.Config.Raw = []byte(`{"apiVersion":"test.pergola.dev/v1","kind":"Probe","unknown":true}`)
-	if err := admin.Update(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, item, func() {
+		item.Spec.Config.Raw = []byte(`{"apiVersion":"test.pergola.dev/v1","kind":"Probe","unknown":true}`)
+	})
 	item = carryOutAgain(t, item, v1alpha1.DeployItemPhaseFailed)
 	message = checkOutlook(t, item, outlook{ready: "False", stalled: "True", kstatus: status.FailedStatus})
 	if !strings.Contains(message, "spec.config") || !strings.Contains(message, `"unknown"`) {
@@ -102,10 +101,7 @@ func TestConditions(t *testing.T) {
 
 	// The next job leaves nothing of the failure.
 	remove(t, dir+"/waitFor")
-	item.Spec.Config.Raw = []byte(probeConfig(dir, "waitFor"))
-	if err := admin.Update(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, item, func() { item.Spec.Config.Raw = []byte(probeConfig(dir, "waitFor")) })
 	last := setJob(t, item)
 	item = waitMessage(t, item, "the file "+dir+"/waitFor")
 	checkOutlook(t, item, outlook{ready: "Unknown", reconciling: "True", kstatus: status.InProgressStatus})

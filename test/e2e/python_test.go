@@ -151,10 +151,7 @@ plugins:
 	}
 	carryOut(t, newItem(namespace, "mock", mockType, mockSucceeds), v1alpha1.DeployItemPhaseSucceeded)
 
-	item.Spec.Config.Raw = marshal(t, newGreeting(second, "good evening"))
-	if err := admin.Update(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, item, func() { item.Spec.Config.Raw = marshal(t, newGreeting(second, "good evening")) })
 	item = carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
 	expectFile(t, second, "good evening!")
 	expectNoFile(t, first)

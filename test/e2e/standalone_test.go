@@ -49,10 +49,9 @@ func TestPickupTimeout(t *testing.T) {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 
-	item.Spec.Target.Name = "other"
-	item.Annotations[v1alpha1.DeployerTargetNameAnnotation] = "other"
-	if err := admin.Update(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, item, func() {
+		item.Spec.Target.Name = "other"
+		item.Annotations[v1alpha1.DeployerTargetNameAnnotation] = "other"
+	})
 	waitFor(t, item, "Succeeded", func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == v1alpha1.DeployItemPhaseSucceeded })
 }

@@ -1,15 +1,21 @@
 package testenv
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -42,4 +48,24 @@ func NewTarget(namespace, name string, kubeconfig []byte) (*v1alpha1.Target, err
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType, Configuration: &runtime.RawExtension{Raw: content}},
 	}, nil
+}
+
+// conflicts is how often somebody else may write an object while Change does.
+var conflicts = wait.Backoff{Steps: 100, Duration: 10 * time.Millisecond}
+
+// Change reads an object, changes it and writes it, and does so again if somebody else has written it meanwhile. It is up to date afterwards.
+func Change(ctx context.Context, c client.Client, object client.Object, how func()) error {
+	return retry.RetryOnConflict(conflicts, func() error {
+		fresh := reflect.New(reflect.TypeOf(object).Elem()) // what is not there any more would stay in an old one
+		into, ok := fresh.Interface().(client.Object)
+		if !ok {
+			return fmt.Errorf("change %T: expected a pointer to an object", object)
+		}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(object), into); err != nil {
+			return err
+		}
+		reflect.ValueOf(object).Elem().Set(fresh.Elem())
+		how()
+		return c.Update(ctx, object)
+	})
 }

@@ -100,18 +100,19 @@ func (w *world) put(name string, config object, change ...func(*v1alpha1.DeployI
 	if err != nil && !missing {
 		w.Fatal(err)
 	}
+	how := func() {
+		item.Spec.Config = &runtime.RawExtension{Raw: w.marshal(config)}
+		for _, c := range change {
+			c(item)
+		}
+	}
 	if missing {
 		item = w.named(name)
 		item.Annotations = map[string]string{v1alpha1.DeployerTypeAnnotation: string(containerv1alpha1.Type)}
 		item.Spec = v1alpha1.DeployItemSpec{Type: containerv1alpha1.Type, Context: v1alpha1.DefaultContextName}
-	}
-	item.Spec.Config = &runtime.RawExtension{Raw: w.marshal(config)}
-	for _, c := range change {
-		c(item)
-	}
-	if missing {
+		how()
 		w.create(item)
-	} else if err := admin.Update(w.Context(), item); err != nil {
+	} else if err := testenv.Change(w.Context(), admin, item, how); err != nil {
 		w.Fatal(err)
 	}
 	return w.setJob(name)

@@ -180,8 +180,8 @@ func (w *world) put(name string, d deployment) (jobID string) {
 	case err != nil:
 		w.Fatal(err)
 	default:
-		item.Spec.Config, item.Spec.Timeout = w.configOf(name, d), w.timeout
-		if err := admin.Update(w.Context(), item); err != nil {
+		err := testenv.Change(w.Context(), admin, item, func() { item.Spec.Config, item.Spec.Timeout = w.configOf(name, d), w.timeout })
+		if err != nil {
 			w.Fatal(err)
 		}
 	}
