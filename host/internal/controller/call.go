@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -87,9 +86,7 @@ func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 	if err == nil {
 		err = j.retryOutdated(ctx, func() error {
 			return j.writer.status(ctx, j.item, withProviderStatus(outcome.ProviderStatus))
-		}, func(fresh *v1alpha1.DeployItem) bool {
-			return fresh.UID == j.item.UID && reflect.DeepEqual(fresh.Status.ProviderStatus, j.item.Status.ProviderStatus)
-		})
+		}, func(fresh *v1alpha1.DeployItem) bool { return fresh.UID == j.item.UID && j.sameProviderStatus(fresh) })
 	}
 	if err != nil {
 		j.log.Warn("the provider status of a call whose outcome does not count could not be kept", "error", err.Error())
@@ -188,7 +185,7 @@ func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) erro
 		return err
 	}
 	step, message := o.takeStep()
-	return o.job.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
+	return o.job.save(ctx, func(item *v1alpha1.DeployItem) {
 		contract.Progress(item)
 		if message != "" {
 			contract.Step(item, step, message, o.job.clock.Now())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -205,6 +206,54 @@ func TestCallIsNotDisturbed(t *testing.T) {
 	}
 	if item.Status.JobID == first || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
 		t.Errorf("expected a job of our own to have succeeded, but found %s", describe(item))
+	}
+}
+
+// TestSavedStatusIsThere: a plugin that has saved its status knows that nobody else has ended its job or saved another one since it was called, also
+// when it saves what was there already and nothing is written.
+func TestSavedStatusIsThere(t *testing.T) {
+	t.Parallel()
+	other := `{"apiVersion":"test.pergola.dev/v1","kind":"Status","revision":"other"}`
+	for name, c := range map[string]struct {
+		reason   string
+		meddle   func(status *v1alpha1.DeployItemStatus)
+		outdated bool
+	}{
+		"nobody":   {reason: "it is there", meddle: func(*v1alpha1.DeployItemStatus) {}},
+		"somebody": {reason: "the rest is none of its business", meddle: func(s *v1alpha1.DeployItemStatus) { s.ObservedGeneration++ }},
+		"its ending": {reason: "the job is over", outdated: true, meddle: func(s *v1alpha1.DeployItemStatus) {
+			s.JobIDFinished, s.Phase = s.JobID, v1alpha1.DeployItemPhaseFailed
+		}},
+		"its twin": {reason: "what it goes on with is not what is there", outdated: true, meddle: func(s *v1alpha1.DeployItemStatus) {
+			s.ProviderStatus = &runtime.RawExtension{Raw: []byte(other)}
+		}},
+	} {
+		for _, saved := range []string{providerStatus, strings.Replace(other, "other", "next", 1)} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				var b *bench
+				var err error
+				b = newBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+					if err := o.SaveProviderStatus(ctx, []byte(providerStatus)); err != nil {
+						return nil, err
+					}
+					if len(b.calls) == 1 {
+						item := b.read()
+						c.meddle(&item.Status)
+						if err := admin.Status().Update(ctx, item); err != nil {
+							return nil, err
+						}
+						err = o.SaveProviderStatus(ctx, []byte(saved))
+					}
+					return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+				})
+				b.setJob()
+				b.drive()
+				if errors.Is(err, errOutdated) != c.outdated || !c.outdated && err != nil {
+					t.Errorf("%s: found %v when it saves %s", c.reason, err, saved)
+				}
+			})
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -314,6 +315,25 @@ func (j *job) pollInterval(wish time.Duration) time.Duration {
 // writeStatus writes a change of the status. The pick-up, which is the fence, does not go this way.
 func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	return j.write(ctx, func() error { return j.writer.status(ctx, j.item, change) })
+}
+
+// save writes a change of the status that has the provider status. The plugin relies on it, and goes on with the one that it was given: nobody else may
+// have written another one since. Where nothing changes the API server is asked, and not told: the item was read from a cache, which may be behind.
+func (j *job) save(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	wanted := func(fresh *v1alpha1.DeployItem) bool { return j.stillWanted(fresh) && j.sameProviderStatus(fresh) }
+	read := j.item.ResourceVersion
+	err := j.retryOutdated(ctx, func() error { return j.writer.status(ctx, j.item, change) }, wanted)
+	if err != nil || j.item.ResourceVersion != read {
+		return err
+	}
+	return j.readAgain(ctx, wanted)
+}
+
+// sameProviderStatus tells whether an item has the provider status that is known.
+func (j *job) sameProviderStatus(fresh *v1alpha1.DeployItem) bool {
+	return reflect.DeepEqual(fresh.Status.ProviderStatus, j.item.Status.ProviderStatus)
 }
 
 // write does a write of a job that was picked up, as long as the lock is held. When it meets the write of somebody else, the item is read again and
