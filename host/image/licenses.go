@@ -92,6 +92,9 @@ func licensesIn(source fs.FS, deep bool) (map[string][]byte, error) {
 
 // unpackLicenses writes the licenses that an image has on any of its platforms into a directory, as in its root directory.
 func unpackLicenses(variants []variant, into string) error {
+	if _, err := os.Lstat(filepath.Join(into, licenseDir)); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, fmt.Errorf("expected nothing at %s, where the licenses go; remove it", filepath.Join(into, licenseDir)))
+	}
 	files := map[string]file{}
 	for _, v := range variants {
 		for _, f := range v.licenses {

@@ -16,7 +16,7 @@ func For(ctx context.Context, t testing.TB, patience time.Duration, what string,
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var found string
+	found := "nothing was found out in that time"
 	for {
 		instead, err := condition(ctx)
 		switch {

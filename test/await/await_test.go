@@ -65,14 +65,23 @@ func TestFor(t *testing.T) {
 			condition: func(context.Context, int) (string, error) { return "", errors.New("no sun") }, want: "waiting for the day: no sun",
 		},
 		"an error at the end": {
-			reason: "it is about the end of the time only", patience: time.Nanosecond,
+			reason: "it is about the end of the time only", patience: time.Second,
 			condition: func(ctx context.Context, n int) (string, error) {
 				if n == 1 {
 					return "night", nil
 				}
+				<-ctx.Done()
 				return "", ctx.Err()
 			},
-			want: "waited for the day in vain for 1ns: ",
+			want: "waited for the day in vain for 1s: night",
+		},
+		"an answer that does not come": {
+			reason: "there is nothing else to say", patience: time.Nanosecond,
+			condition: func(ctx context.Context, _ int) (string, error) {
+				<-ctx.Done()
+				return "", ctx.Err()
+			},
+			want: "waited for the day in vain for 1ns: nothing was found out in that time",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +93,7 @@ func TestFor(t *testing.T) {
 					return c.condition(ctx, n)
 				})
 			})
-			if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
+			if got != c.want {
 				t.Errorf("%s: expected %q, but found %q", c.reason, c.want, got)
 			}
 		})

@@ -120,8 +120,8 @@ func runOnNode(tests interface{ Run() int }, before func(dir string) (after func
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if before != nil {
-		after, err := before(dir)
-		if err != nil {
+		var after func() error
+		if after, err = before(dir); err != nil {
 			return 1, err
 		}
 		defer func() { err = errors.Join(err, after()) }()

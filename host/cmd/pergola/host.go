@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -137,6 +138,7 @@ type host struct {
 	journal       *journal.Journal
 	jobMetrics    *telemetry.JobMetrics
 	tracer        *tracing.Tracer // nil without traces
+	stopping      atomic.Bool
 }
 
 // setUp makes everything that the host consists of, and starts nothing.
@@ -240,13 +242,7 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
 	}
-	ready := func() error {
-		if ctx.Err() != nil { // calls under way are brought to their end
-			return errors.New("the host is stopping")
-		}
-		return h.ready()
-	}
-	endpoints, err := telemetry.Listen(ctx, h.settings.ListenAddress, ready, metrics.Registry)
+	endpoints, err := telemetry.Listen(ctx, h.settings.ListenAddress, h.ready, metrics.Registry)
 	if err != nil {
 		return err
 	}
@@ -264,6 +260,7 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 func (h *host) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	defer context.AfterFunc(ctx, func() { h.stopping.Store(true) })()
 	pluginsCtx, endPlugins := context.WithCancel(context.WithoutCancel(ctx))
 	replicasCtx, endReplicas := context.WithCancel(context.WithoutCancel(ctx))
 	pluginsEnded, replicasEnded := make(chan error, 1), make(chan error, 1)
@@ -281,6 +278,9 @@ func (h *host) run(ctx context.Context) error {
 	return errors.Join(err, <-replicasEnded, h.runDir.Close())
 }
 
+// unsyncedGrace is how long a manager that has not started everything has to end.
+const unsyncedGrace = 2 * time.Second
+
 // manage runs the manager until ctx ends. A manager that still waits for its caches does not end then, but spins (see
 // https://github.com/kubernetes-sigs/controller-runtime/pull/3440). It has started nothing that must be stopped in order, and is left to the end of the
 // process.
@@ -293,9 +293,11 @@ func (h *host) manage(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	select {
+	case err := <-ended:
+		return err
 	case <-h.manager.Elected():
 		return <-ended
-	default:
+	case <-time.After(unsyncedGrace):
 		h.log.Info("host stops before it has listed all that it watches")
 		return nil
 	}
@@ -303,6 +305,9 @@ func (h *host) manage(ctx context.Context) error {
 
 // ready is why the host cannot work yet, or any more; nil if it can.
 func (h *host) ready() error {
+	if h.stopping.Load() { // calls under way are brought to their end
+		return errors.New("the host is stopping")
+	}
 	select {
 	case <-h.manager.Elected():
 	default:

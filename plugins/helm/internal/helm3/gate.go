@@ -32,9 +32,11 @@ type gate struct {
 // RoundTrip sends a request. It keeps what the API server refuses, and takes the values of Secrets out of it.
 func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := g.ctx.Err(); err != nil {
+		closeBody(r)
 		return nil, err
 	}
 	if err := targetclient.CheckServer(r, g.server); err != nil {
+		closeBody(r)
 		g.note(err)
 		return nil, err
 	}
@@ -45,6 +47,7 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	case g.slots <- struct{}{}:
 	case <-ctx.Done():
 		release()
+		closeBody(r)
 		return nil, g.ended(ctx.Err())
 	}
 	res, err := g.next.RoundTrip(r.WithContext(ctx))
@@ -63,6 +66,13 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	res.Body = &body{ReadCloser: res.Body, release: release}
 	return res, nil
+}
+
+// closeBody closes the body of a request that is not sent, as a RoundTripper has to.
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		_ = r.Body.Close() // nothing was sent; the error of that is returned
+	}
 }
 
 // ended returns the error of the context if that is why a request has failed.
