@@ -158,6 +158,14 @@ func requestedUID(w *write) string {
 // the write has found, and deletes the item even if somebody has written since.
 func (w *write) last() bool { return w.after.DeletionTimestamp != nil && len(w.after.Finalizers) == 0 }
 
+// made tells whether a write is known to have made the version that it was answered with. One that changes nothing, such as a second deletion, is
+// answered with the version that another one has made, and may be in the log before that.
+func (w *write) made() bool {
+	var body metav1.PartialObjectMetadata
+	return w.Verb == "create" ||
+		json.Unmarshal(w.RequestObject, &body) == nil && body.ResourceVersion != "" && body.ResourceVersion != w.after.ResourceVersion
+}
+
 // order brings the writes into the order of the versions that they have made, and gives each what it has found.
 func (h *history) order() {
 	slices.SortStableFunc(h.writes, func(a, b *write) int {
@@ -168,8 +176,13 @@ func (h *history) order() {
 			return -1
 		}
 		order, err := resourceversion.CompareResourceVersion(a.after.ResourceVersion, b.after.ResourceVersion)
-		if err != nil { // an API server gives out numbers
+		switch {
+		case err != nil: // an API server gives out numbers
 			return 0
+		case order == 0 && a.made() && !b.made():
+			return -1
+		case order == 0 && b.made() && !a.made():
+			return 1
 		}
 		return order
 	})
