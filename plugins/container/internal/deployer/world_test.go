@@ -263,17 +263,12 @@ func (w *world) left() []string {
 // mustHave waits until nothing is left but these.
 func (w *world) mustHave(want ...string) {
 	w.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		found := w.left()
-		if slices.Equal(found, want) {
-			return
+	await.For(w.Context(), w, patience, fmt.Sprintf("nothing to be left but %v", want), func(context.Context) (string, error) {
+		if found := w.left(); !slices.Equal(found, want) {
+			return fmt.Sprintf("found %v", found), nil
 		}
-		if time.Now().After(deadline) {
-			w.Fatalf("expected to find %v, but found %v", want, found)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return "", nil
+	})
 }
 
 func (w *world) marshal(v any) []byte {
