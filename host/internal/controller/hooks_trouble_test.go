@@ -20,6 +20,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/test/await"
 )
 
 // TestHooksChangeWhileAJobIsWorkedOn is for the race detector: who wakes jobs does not read what their workers write.
@@ -403,18 +404,14 @@ func TestDeletionsThatWaitForTheirHooks(t *testing.T) {
 	}
 	item := newItemAs(t, namespace, "other", "", ofType)
 	setJob(t, item, time.Now())
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	// The hook's own timeout is longer.
+	await.For(t.Context(), t, time.Minute, "a new job to be picked up while deletions wait for their hooks", func(ctx context.Context) (string, error) {
 		fresh := &v1alpha1.DeployItem{}
-		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(item), fresh); err != nil {
-			t.Fatal(err)
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(item), fresh); err != nil || fresh.Status.Phase != "" {
+			return "", err
 		}
-		if fresh.Status.Phase != "" {
-			return
-		}
-		if time.Now().After(deadline) { // the hook's own timeout is longer
-			t.Fatal("a new job is not picked up as long as deletions wait for their hooks")
-		}
-	}
+		return "it has no phase", nil
+	})
 }
 
 // known has one hook for all types.
