@@ -67,7 +67,11 @@ func (b *Browser) run(ctx context.Context, args ...string) (_ string, err error)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(profile)) }()
 	// Tests may be run by root, for whom the browser has no sandbox; it sees nothing but the tests' own pages.
-	common := []string{"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr", "--user-data-dir=" + profile}
+	// In the full browser the window has tabs and an address bar, which would take their height from the page.
+	common := []string{
+		"--headless", "--start-fullscreen", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
+		"--user-data-dir=" + profile,
+	}
 	cmd := exec.CommandContext(ctx, b.program, append(common, args...)...) //nolint:gosec // the browser, and URLs of tests
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
