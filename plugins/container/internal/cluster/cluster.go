@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -170,19 +171,17 @@ func (c *Cluster) Input(ctx context.Context, selector run.Selector) ([][]byte, e
 	return run.InputChunks(list.Items), nil
 }
 
-// MissingSecrets returns those of some names that no Secret has.
-func (c *Cluster) MissingSecrets(ctx context.Context, names []string) ([]string, error) {
-	secrets := c.Client.Metadata(targetclient.Mapping{Resource: kinds[1], Namespaced: true}, c.Namespace)
-	var missing []string
-	for _, name := range names {
-		_, err := secrets.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			missing = append(missing, name)
-		} else if err != nil {
-			return nil, fmt.Errorf("read Secret %s/%s: %w", c.Namespace, name, err)
-		}
+// MissingSecrets returns those of some names that no Secret has which a selector selects.
+func (c *Cluster) MissingSecrets(ctx context.Context, names []string, selector run.Selector) ([]string, error) {
+	found, err := c.list(ctx, kinds[1], selector)
+	if err != nil {
+		return nil, err
 	}
-	return missing, nil
+	there := map[string]bool{}
+	for _, o := range found {
+		there[o.Name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return there[name] }), nil
 }
 
 // Result is what a run has uploaded.

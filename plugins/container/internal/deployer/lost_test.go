@@ -201,3 +201,33 @@ func (w *world) setPodStatus(change func(*corev1.PodStatus)) {
 		return err == nil
 	})
 }
+
+// TestStateOfOthers: a status that names Secrets which are not this item's state gives them to nobody's image.
+func TestStateOfOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "others"}, Data: map[string][]byte{layout.ChunkKey: []byte("s3cr3t")},
+	})
+	other, item := w.item("count"), w.item("count")
+	w.succeed(other)
+	w.succeed(item)
+	of := w.status(other).Run.Name
+	for reason, c := range map[string]struct {
+		state v1alpha1.State
+		want  string
+	}{
+		"any Secret":                {v1alpha1.State{Secrets: []string{"others"}}, "others"},
+		"the state of another item": {v1alpha1.State{ID: of, Chunks: 1}, of + "-state-0"},
+	} {
+		stray := item.DeepCopy()
+		c.state.Namespace = w.namespace
+		w.change(stray, func(s *v1alpha1.ProviderStatus) { s.State = &c.state })
+		if found := w.failing(stray); !strings.Contains(found, c.want) || !strings.Contains(found, "restore it") {
+			t.Errorf("%s: found %s", reason, found)
+		}
+	}
+	if runs := w.node.ranIn(); len(runs) != 2 {
+		t.Errorf("expected two runs, but found %s", describe(runs))
+	}
+}

@@ -226,7 +226,7 @@ func (j *job) oldState(ctx context.Context, state *v1alpha1.State) (names []stri
 	if err != nil {
 		return nil, nil, err
 	}
-	missing, err := at.MissingSecrets(ctx, names)
+	missing, err := at.MissingSecrets(ctx, names, j.identity.SecretsOf(state))
 	if err != nil {
 		return nil, nil, j.explain(state.Place, stepStart, err)
 	}
@@ -252,8 +252,8 @@ func (j *job) oldState(ctx context.Context, state *v1alpha1.State) (names []stri
 func stateLost(place v1alpha1.Place, missing []string) error {
 	return &sdk.Error{
 		Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, Operation: stepStart, Reason: reasonStateLost, Err: fmt.Errorf(
-			"the state of the last run is not complete: somebody has deleted Secret %s in namespace %s; restore it and start another job, "+
-				"or create the deploy item anew", strings.Join(missing, ", "), place.Namespace),
+			"the state of the last run is not complete: in namespace %s there is no Secret %s with the labels of the state; "+
+				"restore it and start another job, or create the deploy item anew", place.Namespace, strings.Join(missing, ", ")),
 	}
 }
 

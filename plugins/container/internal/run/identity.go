@@ -220,6 +220,15 @@ func (i Identity) UpstreamStates() Selector {
 // LeftByUpstream selects the states that Landscaper has left for the deploy item.
 func (i Identity) LeftByUpstream() Selector { return i.UpstreamStates().and("!" + ItemLabel) }
 
+// SecretsOf selects the Secrets of a state of the deploy item. Names alone do not tell whose a Secret is: who may write the
+// status of the item could name any.
+func (i Identity) SecretsOf(s *v1alpha1.State) Selector {
+	if len(s.Secrets) > 0 {
+		return i.LeftByUpstream()
+	}
+	return StateOf(i.UID, s.ID)
+}
+
 // OfPart selects one part of what s selects.
 func (s Selector) OfPart(part string) Selector { return s.and(PartLabel + "=" + part) }
 
