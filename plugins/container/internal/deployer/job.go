@@ -155,6 +155,7 @@ func (j *job) follow(ctx context.Context, c *config.Config, pod *corev1.Pod) (*s
 	if err != nil {
 		return j.end(), err
 	}
+	pod = verdict.LastKnown(pod, j.status.PodStatus)
 	j.status.PodStatus, j.status.Run.PodUID = podStatus(j.status.PodStatus, pod, hidden), pod.UID
 	v := j.judge(pod, result)
 	if !v.Over {

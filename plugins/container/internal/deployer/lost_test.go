@@ -164,17 +164,7 @@ func TestTargetChanged(t *testing.T) {
 func TestGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.node.stop()
-	item := w.item("count")
-	newJob(item)
-	w.call(item, w.plugin.Reconcile)
-	pods := w.client.CoreV1().Pods(w.namespace)
-	err := pods.Bind(t.Context(), &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Name: w.pods()[0].Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node"},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	item := w.startOnNode()
 	w.setPodStatus(func(s *corev1.PodStatus) {
 		waiting := &corev1.ContainerStateWaiting{Reason: "InvalidImageName", Message: "no such thing"}
 		s.ContainerStatuses = []corev1.ContainerStatus{{Name: layout.MainContainer, State: corev1.ContainerState{Waiting: waiting}}}
@@ -189,6 +179,48 @@ func TestGivenUp(t *testing.T) {
 	if result.Failed == nil || result.Failed.Errors[0].Reason != "ImagePullFailed" || !strings.Contains(result.Failed.Error(), "no such thing") {
 		t.Errorf("found %s", result)
 	}
+}
+
+// TestForgottenByKubelet: the error says what the kubelet has told last before it stopped the Pod.
+func TestForgottenByKubelet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.startOnNode()
+	state := func(phase corev1.PodPhase, reason string, main corev1.ContainerState) {
+		w.setPodStatus(func(s *corev1.PodStatus) {
+			s.Phase, s.Reason = phase, reason
+			s.ContainerStatuses = []corev1.ContainerStatus{{Name: layout.MainContainer, Image: "image", State: main}}
+		})
+	}
+	state(corev1.PodPending, "", corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+		Reason: "ErrImagePull", Message: "no such thing",
+	}})
+	w.call(item, w.plugin.Reconcile)
+	state(corev1.PodFailed, "DeadlineExceeded", corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		Reason: "ContainerStatusUnknown", ExitCode: 137,
+		Message: "The container could not be located when the pod was terminated",
+	}})
+	result := w.finish(item, w.plugin.Reconcile)
+	if result.Failed == nil || !strings.Contains(result.Failed.Error(), "ErrImagePull: no such thing") ||
+		strings.Contains(result.Failed.Error(), "located") {
+		t.Errorf("found %s", result)
+	}
+}
+
+// startOnNode begins the job of an item whose Pod gets a node on which nothing happens.
+func (w *world) startOnNode() *landscaper.DeployItem {
+	w.Helper()
+	w.node.stop()
+	item := w.item("count")
+	newJob(item)
+	w.call(item, w.plugin.Reconcile)
+	err := w.client.CoreV1().Pods(w.namespace).Bind(w.Context(), &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: w.pods()[0].Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return item
 }
 
 // setPodStatus changes the status of the only Pod.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -33,6 +34,12 @@ func isHindrance(container, reason string) bool {
 	return hindrances[reason] || container == layout.WaitContainer && reason == crashLoop
 }
 
+// slackShare and mostSlack are how much of its time a Pod has left when it is given up because there is little of it.
+const (
+	slackShare = 5
+	mostSlack  = 10 * time.Second
+)
+
 // stuck returns the failure of a Pod that will not start, or when that is to be looked at again: a registry that says no may say yes soon.
 func stuck(pod *corev1.Pod, f *Facts) (*Failure, time.Time) {
 	if main := statusOf(pod, layout.MainContainer).State; main.Running != nil || main.Terminated != nil {
@@ -44,11 +51,7 @@ func stuck(pod *corev1.Pod, f *Facts) (*Failure, time.Time) {
 		if w == nil || !isHindrance(name, w.Reason) {
 			continue
 		}
-		since := f.HinderedSince
-		if since.IsZero() {
-			since = f.Now
-		}
-		if due := since.Add(f.Patience); !hopeless[w.Reason] && f.Now.Before(due) {
+		if due := patientUntil(pod, f); !hopeless[w.Reason] && f.Now.Before(due) {
 			return nil, due
 		}
 		reason, what := ReasonImage, fmt.Sprintf("cannot have its image %q", status.Image)
@@ -61,6 +64,50 @@ func stuck(pod *corev1.Pod, f *Facts) (*Failure, time.Time) {
 		}, time.Time{}
 	}
 	return nil, time.Time{}
+}
+
+// patientUntil is when a Pod that is hindered is given up: while it has some of its time left, after which the kubelet stops
+// it and tells no more what has hindered it.
+func patientUntil(pod *corev1.Pod, f *Facts) time.Time {
+	since := f.HinderedSince
+	if since.IsZero() {
+		since = f.Now
+	}
+	until := since.Add(f.Patience)
+	if end := TimeIsUp(pod); !end.IsZero() {
+		end = end.Add(-min(end.Sub(pod.CreationTimestamp.Time)/slackShare, mostSlack))
+		if end.Before(until) {
+			return end
+		}
+	}
+	return until
+}
+
+// statusUnknown is the reason that the kubelet gives for a container that it does not find when its Pod has stopped. The
+// message is the kubelet's, too.
+const statusUnknown = "ContainerStatusUnknown"
+
+// LastKnown returns a Pod that is being stopped with what was known last of its containers that wait to start: the kubelet
+// forgets why they wait, and says in the end that it cannot find them. last is what was seen before, nil if nothing.
+func LastKnown(pod *corev1.Pod, last *v1alpha1.PodStatus) *corev1.Pod {
+	if last == nil || pod.DeletionTimestamp == nil && pod.Status.Reason == "" && pod.Status.Phase != corev1.PodFailed {
+		return pod
+	}
+	known := map[string]*corev1.ContainerState{
+		layout.InitContainer: last.InitContainerStatus.State, layout.WaitContainer: last.WaitContainerStatus.State,
+		layout.MainContainer: last.ContainerStatus.State,
+	}
+	pod = pod.DeepCopy()
+	for _, all := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i, c := range all {
+			lost := c.State.Terminated != nil && c.State.Terminated.Reason == statusUnknown ||
+				c.State.Waiting != nil && !isHindrance(c.Name, c.State.Waiting.Reason)
+			if state := known[c.Name]; lost && state != nil && state.Waiting != nil {
+				all[i].State = *state
+			}
+		}
+	}
+	return pod
 }
 
 // failureOf returns why a run that is over has not succeeded; nil if it has.
@@ -103,8 +150,13 @@ func failureOf(pod *corev1.Pod, f *Facts) *Failure {
 // deadlineExceeded is the failure of a run that has taken too long.
 func deadlineExceeded(pod *corev1.Pod, main *corev1.ContainerStateTerminated) *Failure {
 	message := nameOf(pod) + " was stopped, because it has run for as long as the timeout of the deploy item allows"
-	if main == nil && statusOf(pod, layout.MainContainer).State.Running == nil {
-		message = fmt.Sprintf("%s was stopped, because container %s has not started within the timeout of the deploy item", nameOf(pod), layout.MainContainer)
+	if status := statusOf(pod, layout.MainContainer); main == nil && status.State.Running == nil {
+		container := layout.MainContainer
+		if status.Image != "" {
+			container += fmt.Sprintf(", whose image is %q,", status.Image)
+		}
+		message = fmt.Sprintf("%s was stopped, because container %s has not started within the timeout of the deploy item",
+			nameOf(pod), container)
 		if why := hindrance(pod); why != "" {
 			message += "; it has waited for " + why
 		}
@@ -172,7 +224,7 @@ func Said(pod *corev1.Pod) string { return said(statusOf(pod, layout.MainContain
 
 // said is what main has said at its end; empty if it has not run.
 func said(main *corev1.ContainerStateTerminated) string {
-	if main == nil {
+	if main == nil || main.Reason == statusUnknown {
 		return ""
 	}
 	return strings.TrimSpace(main.Message)

@@ -64,7 +64,7 @@ type Facts struct {
 	Report *layout.Report
 	// HinderedSince is since when containers cannot be started; zero if they could when somebody looked last.
 	HinderedSince time.Time
-	// Patience is for how long that may be so.
+	// Patience is for how long that may be so, if the Pod has the time.
 	Patience time.Duration
 	// TimedOut: the Pod is being deleted because the time of its job is over.
 	TimedOut bool
@@ -87,7 +87,7 @@ func Pod(pod *corev1.Pod, f Facts) Verdict {
 	if main.State.Terminated != nil && f.Report != nil || Stopped(pod, f.Now) {
 		return Verdict{Over: true, Failure: failureOf(pod, &f)}
 	}
-	v := Verdict{WaitingFor: waitingFor(pod), LookAgain: LostAt(pod)}
+	v := Verdict{WaitingFor: waitingFor(pod, &f), LookAgain: LostAt(pod)}
 	if pod.DeletionTimestamp != nil {
 		return v
 	}
@@ -152,10 +152,17 @@ func statusOf(pod *corev1.Pod, name string) corev1.ContainerStatus {
 }
 
 // waitingFor is what a Pod that is not over waits for.
-func waitingFor(pod *corev1.Pod) string {
+func waitingFor(pod *corev1.Pod, f *Facts) string {
 	name := nameOf(pod)
 	main := statusOf(pod, layout.MainContainer)
 	switch why := hindrance(pod); {
+	case pod.DeletionTimestamp != nil && f.GivenUp != nil:
+		return fmt.Sprintf("%s to stop: %s", name, f.GivenUp.Message)
+	case pod.DeletionTimestamp != nil && f.TimedOut:
+		if why != "" {
+			why = "; it has waited for " + why
+		}
+		return name + " to stop, because the timeout of the deploy item is nearly over" + why
 	case pod.DeletionTimestamp != nil:
 		return name + " to stop, which somebody has deleted"
 	case why != "":

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/verdict"
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -53,6 +54,11 @@ func finishedAt(at time.Time) change {
 	return func(pod *corev1.Pod) {
 		pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(at)
 	}
+}
+
+// within says how long the Pod may run.
+func within(d time.Duration) change {
+	return func(pod *corev1.Pod) { pod.Spec.ActiveDeadlineSeconds = new(int64(d / time.Second)) }
 }
 
 func withoutNode(message string) change {
@@ -102,6 +108,8 @@ func TestWaiting(t *testing.T) {
 		pod       *corev1.Pod
 		report    *layout.Report
 		after     time.Duration
+		timedOut  bool
+		givenUp   *verdict.Failure
 		want      string
 		lookAgain time.Duration
 		hindered  bool
@@ -125,6 +133,20 @@ func TestWaiting(t *testing.T) {
 			reason: "registries fail now and then", pod: podOf(phase(corev1.PodPending), waits(layout.MainContainer, "ErrImagePull", "503")), after: 59 * time.Second,
 			want: "container main of Pod runs/shop to start: ErrImagePull: 503", lookAgain: patience, hindered: true,
 		},
+		"pull fails, with little time": {
+			reason: "there must be time to say so", after: 7 * time.Second,
+			pod:  podOf(phase(corev1.PodPending), within(10*time.Second), waits(layout.MainContainer, "ErrImagePull", "503")),
+			want: "container main of Pod runs/shop to start: ErrImagePull: 503", lookAgain: 8 * time.Second, hindered: true,
+		},
+		"given up": {
+			reason: "it is the deployer who has deleted it, and knows why", givenUp: &verdict.Failure{Message: "no image"},
+			pod: podOf(deletedAt(began)), want: "Pod runs/shop to stop: no image", lookAgain: 30 * time.Second,
+		},
+		"stopped for the time": {
+			reason: "the same", timedOut: true, pod: podOf(deletedAt(began), waits(layout.MainContainer, "ErrImagePull", "503")),
+			want: "Pod runs/shop to stop, because the timeout of the deploy item is nearly over; it has waited for " +
+				"container main of Pod runs/shop to start: ErrImagePull: 503", lookAgain: 30 * time.Second,
+		},
 		"deleted": {
 			reason: "its containers end first", pod: podOf(deletedAt(began.Add(300*time.Second)), running(layout.MainContainer)), after: 301 * time.Second,
 			want: "Pod runs/shop to stop, which somebody has deleted", lookAgain: 330 * time.Second,
@@ -141,7 +163,10 @@ func TestWaiting(t *testing.T) {
 				want.LookAgain = began.Add(c.lookAgain)
 			}
 			want.Hindered = c.hindered
-			got := verdict.Pod(c.pod, verdict.Facts{Report: c.report, HinderedSince: began, Patience: patience, Now: began.Add(c.after)})
+			got := verdict.Pod(c.pod, verdict.Facts{
+				Report: c.report, HinderedSince: began, Patience: patience, TimedOut: c.timedOut, GivenUp: c.givenUp,
+				Now: began.Add(c.after),
+			})
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 			}
@@ -207,6 +232,18 @@ func TestOver(t *testing.T) {
 		"stopped for the time": {
 			reason: "a user sees why it has not even started", pod: podOf(withoutNode("0/3 nodes are available"), deletedAt(began)), timedOut: true,
 			want: verdict.ReasonDeadline, says: []string{"main has not started within", "to get a node: 0/3 nodes are available"}, codes: []landscaper.ErrorCode{landscaper.ErrorTimeout, noRetry},
+		},
+		"never started": {
+			reason: "a user sees which image it was", timedOut: true,
+			pod:  podOf(phase(corev1.PodFailed), deletedAt(began), waits(layout.MainContainer, "PodInitializing", "")),
+			want: verdict.ReasonDeadline, says: []string{`container main, whose image is "image:1", has not started`},
+			codes: []landscaper.ErrorCode{landscaper.ErrorTimeout, noRetry},
+		},
+		"not found any more": {
+			reason: "that is what the kubelet says, and not the container", timedOut: true,
+			pod: podOf(phase(corev1.PodFailed), deletedAt(began),
+				ended(layout.MainContainer, 137, "ContainerStatusUnknown", "could not be located")),
+			want: verdict.ReasonDeadline, codes: []landscaper.ErrorCode{landscaper.ErrorTimeout, noRetry},
 		},
 		"given up": {
 			reason: "it is known why it was stopped", pod: podOf(withoutNode(""), deletedAt(began)),
@@ -345,6 +382,16 @@ func TestGivesUp(t *testing.T) {
 			reason: "patience has an end", pod: podOf(phase(corev1.PodPending), waits(layout.MainContainer, "ImagePullBackOff", "not found")), after: patience,
 			want: verdict.ReasonImage, says: []string{"container main", `image "image:1"`, "ImagePullBackOff: not found"},
 		},
+		"pull fails, with little time": {
+			reason: "the kubelet stops it soon, and tells nothing then", after: 16 * time.Second,
+			pod:  podOf(phase(corev1.PodPending), within(20*time.Second), waits(layout.MainContainer, "ErrImagePull", "not found")),
+			want: verdict.ReasonImage, says: []string{`image "image:1"`, "ErrImagePull: not found"},
+		},
+		"pull fails, with more time": {
+			reason: "a Pod keeps little of much time", after: 50 * time.Second,
+			pod:  podOf(phase(corev1.PodPending), within(time.Minute), waits(layout.MainContainer, "ErrImagePull", "not found")),
+			want: verdict.ReasonImage,
+		},
 		"pull of the helper fails": {
 			reason: "the container is named", pod: podOf(phase(corev1.PodPending), waits(layout.WaitContainer, "ErrImagePull", "not found")), after: patience,
 			want: verdict.ReasonImage, says: []string{"container wait"},
@@ -379,6 +426,58 @@ func TestGivesUp(t *testing.T) {
 			deletedAt(began.Add(300 * time.Second))(c.pod)
 			if v := verdict.Pod(c.pod, verdict.Facts{HinderedSince: began, Patience: patience, Now: began.Add(c.after)}); v.Over || v.GiveUp != nil {
 				t.Errorf("%s: expected that it is waited for, but found %+v", c.reason, v)
+			}
+		})
+	}
+}
+
+// TestLastKnown: the kubelet forgets why a container waits when it stops its Pod.
+func TestLastKnown(t *testing.T) {
+	t.Parallel()
+	failing := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}}
+	started := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(began)}}
+	unknown := ended(layout.MainContainer, 137, "ContainerStatusUnknown", "could not be located")
+	for name, c := range map[string]struct {
+		reason string
+		pod    *corev1.Pod
+		last   *corev1.ContainerState
+		// known: what was known last counts.
+		known bool
+	}{
+		"runs": {reason: "it has got its image", pod: podOf(waits(layout.MainContainer, "", "")), last: &failing},
+		"stops": {
+			reason: "the kubelet does not try any more", last: &failing, known: true,
+			pod: podOf(deletedAt(began), waits(layout.MainContainer, "PodInitializing", "")),
+		},
+		"has stopped": {
+			reason: "the kubelet does not find it", pod: podOf(deletedAt(began), unknown), last: &failing, known: true,
+		},
+		"stopped by the kubelet": {
+			reason: "the same", last: &failing, known: true,
+			pod: podOf(phase(corev1.PodFailed), reason("DeadlineExceeded", ""), unknown),
+		},
+		"says why": {
+			reason: "the kubelet knows better", last: &failing,
+			pod: podOf(deletedAt(began), waits(layout.MainContainer, "ImagePullBackOff", "")),
+		},
+		"has run": {
+			reason: "that it does not run any more is news", pod: podOf(deletedAt(began), unknown), last: &started,
+		},
+		"has failed": {
+			reason: "it has started meanwhile", last: &failing,
+			pod: podOf(deletedAt(began), ended(layout.MainContainer, 1, "Error", "")),
+		},
+		"nothing was known": {reason: "nobody has looked", pod: podOf(deletedAt(began), unknown)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := c.pod.DeepCopy()
+			if c.known {
+				want.Status.ContainerStatuses[0].State = *c.last
+			}
+			last := &v1alpha1.PodStatus{ContainerStatus: v1alpha1.ContainerStatus{State: c.last}}
+			if diff := cmp.Diff(want, verdict.LastKnown(c.pod, last)); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 			}
 		})
 	}
