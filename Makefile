@@ -63,8 +63,11 @@ CHART_VERSION ?= $(if $(filter v%,$(VERSION)),$(VERSION:v%=%),0.0.0-g$(VERSION))
 chart: $(TOOLS)/helm ## Pack the chart into bin/chart, for the images of VERSION
 	$(TOOLS)/helm package charts/pergola --version $(CHART_VERSION) --app-version $(VERSION) --destination bin/chart
 
+# With DEMO_CLUSTER=current the demo uses the cluster of $KUBECONFIG, and needs none of its own.
+DEMO_CLUSTER ?=
+DEMO_NEEDS = $(if $(filter current,$(DEMO_CLUSTER)),,node-packages cluster-binaries)
 .PHONY: demo
-demo: build ## See Pergola work: control plane, host, plugins and examples; leaves nothing running
+demo: build $(DEMO_NEEDS) ## See Pergola work: control plane, host, plugins and examples; leaves nothing running
 	@go run ./test/demo
 
 ##@ Develop
@@ -110,7 +113,7 @@ node-packages:
 	@lack=$$($(CLUSTER) requirements) || exit 1; [ -z "$$lack" ] || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get update -qq && \
 		apt-get install -y -qq --no-install-recommends containerd runc containernetworking-plugins nftables iproute2; } || \
-		echo "The tests with a node are skipped: $$lack"
+		echo "What needs a node is skipped: $$lack"
 
 # Pages are looked at with a real browser.
 .PHONY: browser

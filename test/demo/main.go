@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -21,6 +24,7 @@ import (
 const patience = 5 * time.Minute
 
 func main() {
+	ctrl.SetLogger(logr.Discard()) // what the clients log is of no interest
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	began := time.Now()
 	err := run(ctx, os.Stdout)
