@@ -79,7 +79,7 @@ const (
 	forCredentials
 )
 
-// openConversation starts to listen to the host and to send heartbeats, until finish is called.
+// openConversation starts to listen to the host and to send heartbeats, until finish or stopBeating is called.
 func openConversation(w wire, start *deployerv1.Start) *conversation {
 	c := &conversation{
 		wire:                w,
@@ -100,8 +100,7 @@ var errOver = errors.New("the call has returned")
 
 // finish sends the result, after which nothing more is sent, not even by a goroutine that the deployer left behind.
 func (c *conversation) finish(result *deployerv1.Result) error {
-	close(c.finished)
-	c.beating.Wait()
+	c.stopBeating()
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	c.over = true
@@ -109,6 +108,12 @@ func (c *conversation) finish(result *deployerv1.Result) error {
 		return fmt.Errorf("send result: %w", err)
 	}
 	return nil
+}
+
+// stopBeating ends the heartbeats; none is sent once it has returned.
+func (c *conversation) stopBeating() {
+	close(c.finished)
+	c.beating.Wait()
 }
 
 func (c *conversation) send(m *deployerv1.PluginMessage) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -275,6 +276,52 @@ func TestHeartbeats(t *testing.T) {
 		time.Sleep(time.Minute)
 		if len(f.toHost) > 0 {
 			t.Errorf("something was said after the result")
+		}
+		cancel()
+	})
+}
+
+// A call that waits until another one for its item has ended is alive, and says so.
+func TestHeartbeatsWhileWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := newServer(&plugin{}, slog.New(slog.DiscardHandler))
+		endTurn, err := s.turns.take(ctx, "item")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := newFakeWire(ctx)
+		called := make(chan struct{})
+		ended := make(chan error, 1)
+		go func() {
+			ended <- s.operate("Reconcile", func(context.Context, *Request) (*Response, error) {
+				close(called)
+				return nil, nil
+			}, f.wire())
+		}()
+		f.toPlug <- &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{
+			Start: &deployerv1.Start{DeployItem: []byte(`{"metadata":{"uid":"item"}}`)},
+		}}
+		time.Sleep(30 * time.Second)
+		for range 3 {
+			select {
+			case m := <-f.toHost:
+				if m.GetHeartbeat() == nil {
+					t.Errorf("expected a heartbeat, but found %T", m.GetContent())
+				}
+			default:
+				t.Error("expected a heartbeat every ten seconds, but the call says nothing")
+			}
+		}
+		select {
+		case <-called:
+			t.Error("the deployer was called while another call works on the item")
+		default:
+		}
+		endTurn()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 		cancel()
 	})

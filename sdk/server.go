@@ -162,13 +162,14 @@ func (s *server) operate(name string, op operation, w wire) error {
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "%s: %v", name, err)
 	}
+	c := openConversation(w, first.GetStart()) // first, for a call that waits for its turn is alive, too
+	req.reporter = c
 	endTurn, err := s.turns.take(w.context(), req.DeployItem.UID)
 	if err != nil {
+		c.stopBeating()
 		return status.FromContextError(err).Err()
 	}
 	defer endTurn()
-	c := openConversation(w, first.GetStart())
-	req.reporter = c
 	return c.finish(s.invoke(w.context(), name, op, req))
 }
 
