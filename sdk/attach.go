@@ -38,8 +38,9 @@ func serveAttachable(ctx context.Context, stdout io.Writer, log *slog.Logger, p 
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	server := grpc.NewServer(serverOptions()...)
-	deployerv1.RegisterDeployerServiceServer(server, newServer(p, log))
+	s := newServer(p, log)
+	server := grpc.NewServer(serverOptions(s)...)
+	deployerv1.RegisterDeployerServiceServer(server, s)
 	healthServer := health.NewServer()
 	healthServer.SetServingStatus(goplugin.GRPCServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
 	grpc_health_v1.RegisterHealthServer(server, healthServer)

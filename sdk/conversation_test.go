@@ -287,7 +287,7 @@ func TestHeartbeatsWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := newServer(&plugin{}, slog.New(slog.DiscardHandler))
-		endTurn, err := s.turns.take(ctx, "item")
+		endTurn, err := s.turns.take(ctx, "item", "call")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -141,16 +141,17 @@ func serveConfig(s *server, own ...grpc.ServerOption) *goplugin.ServeConfig {
 			handshake.ProtocolVersion: {handshake.PluginName: &grpcPlugin{server: s}},
 		},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			opts = append(opts, serverOptions()...)
+			opts = append(opts, serverOptions(s)...)
 			return grpc.NewServer(append(opts, own...)...)
 		},
 		Logger: hclog.NewNullLogger(),
 	}
 }
 
-// serverOptions let a server take and send what the protocol allows, and continue the traces of hosts.
-func serverOptions() []grpc.ServerOption {
+// serverOptions let a server take and send what the protocol allows, continue the traces of hosts, and tell of its health.
+func serverOptions(s *server) []grpc.ServerOption {
 	return append(traceContext(),
+		grpc.ChainUnaryInterceptor(s.checkHealth),
 		grpc.MaxRecvMsgSize(handshake.MaxMessageBytes),
 		grpc.MaxSendMsgSize(handshake.MaxMessageBytes),
 		grpc.InitialWindowSize(handshake.WindowBytes),

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
@@ -164,7 +165,8 @@ func (s *server) operate(name string, op operation, w wire) error {
 	}
 	c := openConversation(w, first.GetStart()) // first, for a call that waits for its turn is alive, too
 	req.reporter = c
-	endTurn, err := s.turns.take(w.context(), req.DeployItem.UID)
+	call := fmt.Sprintf("%s of the deploy item %s/%s", name, req.DeployItem.Namespace, req.DeployItem.Name)
+	endTurn, err := s.turns.take(w.context(), req.DeployItem.UID, call)
 	if err != nil {
 		c.stopBeating()
 		return status.FromContextError(err).Err()
@@ -205,6 +207,16 @@ func (s *server) recoverHook(hookType hook.Type, log *slog.Logger, err *error) {
 
 func panicError(operation string, err error) error {
 	return &Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: operation, Reason: ReasonPanic, Err: err}
+}
+
+// checkHealth answers health checks. The health service of go-plugin says in any case that the plugin serves.
+func (s *server) checkHealth(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if info.FullMethod == grpc_health_v1.Health_Check_FullMethodName {
+		if call := s.turns.overdue(); call != "" {
+			return nil, status.Errorf(codes.FailedPrecondition, "%s goes on although it was cancelled", call)
+		}
+	}
+	return handle(ctx, in)
 }
 
 func (s *server) Render(ctx context.Context, in *deployerv1.RenderRequest) (*deployerv1.RenderResponse, error) {

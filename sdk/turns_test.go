@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -17,7 +19,7 @@ func TestTurnsOneCallAtATime(t *testing.T) {
 	for i := range 300 {
 		calls.Go(func() {
 			item := i % len(inside)
-			end, err := turns.take(t.Context(), types.UID(rune('a'+item)))
+			end, err := turns.take(t.Context(), types.UID(rune('a'+item)), "call")
 			if err != nil {
 				t.Error(err)
 				return
@@ -37,20 +39,52 @@ func TestTurnsOneCallAtATime(t *testing.T) {
 
 func TestTurnsWaitingEndsWithItsContext(t *testing.T) {
 	turns := newTurns()
-	end, err := turns.take(t.Context(), "item")
+	end, err := turns.take(t.Context(), "item", "call")
 	if err != nil {
 		t.Fatal(err)
 	}
 	over := errors.New("over")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(over)
-	if _, err := turns.take(ctx, "item"); !errors.Is(err, over) {
+	if _, err := turns.take(ctx, "item", "call"); !errors.Is(err, over) {
 		t.Errorf("expected the cause of the context's end, but found %v", err)
 	}
 	end()
-	if end, err = turns.take(t.Context(), "item"); err != nil {
+	if end, err = turns.take(t.Context(), "item", "call"); err != nil {
 		t.Errorf("the item is not free again: %v", err)
 	} else {
 		end()
 	}
+}
+
+// A call that goes on although it was cancelled is overdue after a while, until it ends.
+func TestTurnsOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns()
+		expect := func(when, want string) {
+			t.Helper()
+			synctest.Wait()
+			if got := turns.overdue(); got != want {
+				t.Errorf("%s: expected %q to be overdue, but found %q", when, want, got)
+			}
+		}
+		if _, err := turns.take(t.Context(), "another item", "another call"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		end, err := turns.take(ctx, "item", "call")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		expect("while it works", "")
+		cancel()
+		expect("when it was cancelled", "")
+		time.Sleep(endGrace - 1)
+		expect("within the grace", "")
+		time.Sleep(1)
+		expect("after the grace", "call")
+		end()
+		expect("when it has ended", "")
+	})
 }

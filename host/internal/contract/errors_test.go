@@ -25,7 +25,7 @@ func TestErrorFinal(t *testing.T) {
 		"no retry":                  {reason: "the deployer says so", err: contract.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}}, want: true},
 		"for information":           {reason: "the code is about the log", err: contract.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorForInfoOnly}}},
 		"code that nobody knows":    {reason: "worth another try", err: contract.Error{Codes: []v1alpha1.ErrorCode{"ERR_OTHER"}}},
-		"what a timeout looks like": {reason: "a timeout ends the job", err: contract.TimeoutError(newItem()), want: true},
+		"what a timeout looks like": {reason: "a timeout ends the job", err: contract.TimeoutError(newItem(), ""), want: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestTimeoutError(t *testing.T) {
 			want := contract.Error{
 				Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout}, Operation: "Timeout", Reason: "ProgressingTimeout", Message: tc.want,
 			}
-			failWith(t, tc.reason, cmp.Diff(want, contract.TimeoutError(tc.item)))
+			failWith(t, tc.reason, cmp.Diff(want, contract.TimeoutError(tc.item, "")))
 		})
 	}
 }

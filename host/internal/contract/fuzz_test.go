@@ -75,7 +75,7 @@ func act(item *v1alpha1.DeployItem, decision contract.Decision) {
 	case contract.Skip:
 		contract.FinishUnchanged(item, deployer, noon)
 	case contract.TimedOut:
-		contract.Fail(item, decision.Deletion, contract.TimeoutError(item), noon)
+		contract.Fail(item, decision.Deletion, contract.TimeoutError(item, ""), noon)
 	case contract.Repair:
 		contract.EndReplaced(item, decision.Deletion, noon)
 	case contract.Settle:

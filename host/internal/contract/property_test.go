@@ -122,7 +122,7 @@ func (w *world) look(t *rapid.T) {
 	case contract.PickUp, contract.Start, contract.Restart:
 		w.begin(t, after, decision)
 	case contract.TimedOut:
-		contract.Fail(after, decision.Deletion, contract.TimeoutError(after), w.now)
+		contract.Fail(after, decision.Deletion, contract.TimeoutError(after, ""), w.now)
 	case contract.GiveUp:
 		contract.EndAborted(after, decision.Deletion, deployer, w.now)
 	}

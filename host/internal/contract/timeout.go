@@ -39,11 +39,15 @@ func expired(item *v1alpha1.DeployItem, now time.Time) bool {
 	return err == nil && !deadline.IsZero() && !now.Before(deadline)
 }
 
-// TimeoutError says that a job took too long, and what it waited for last, as the item's status tells.
-func TimeoutError(item *v1alpha1.DeployItem) Error {
+// TimeoutError says that a job took too long, which call was under way, empty for none, and what it waited for last, as the item's status
+// tells.
+func TimeoutError(item *v1alpha1.DeployItem, underWay string) Error {
 	message := "the job took longer than spec.timeout allows"
 	if item.Spec.Timeout == "" {
 		message = fmt.Sprintf("the job took longer than the %d minutes that a job has without spec.timeout", int(DefaultTimeout.Minutes()))
+	}
+	if underWay != "" {
+		message += "; " + underWay
 	}
 	if waitingFor := WaitingFor(item); waitingFor != "" {
 		message = fmt.Sprintf("%s; it was waiting for: %s", message, waitingFor)

@@ -275,8 +275,8 @@ func TestProgressIsShown(t *testing.T) {
 	})
 	b.setJob()
 	item := b.drive()
-	if e := item.Status.LastError; e == nil || !strings.HasSuffix(e.Message, "it was waiting for: installing") {
-		t.Errorf("expected a timeout that names the last step, but found %s", describe(item))
+	if e := item.Status.LastError; e == nil || !strings.HasSuffix(e.Message, `the plugin "one" had not ended the call Reconcile; it was waiting for: installing`) {
+		t.Errorf("expected a timeout that names the plugin, the call and the last step, but found %s", describe(item))
 	}
 }
 

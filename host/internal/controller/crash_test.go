@@ -126,6 +126,23 @@ func TestStatusBetweenCrashes(t *testing.T) {
 	}
 }
 
+// A plugin that is killed because of the call of another item is told of, without what that item is, and counts as no crash.
+func TestUnhealthyPlugin(t *testing.T) {
+	b := newBench(t, answers(func() (*plugin.Outcome, error) {
+		return nil, fmt.Errorf("%w: %w: Reconcile of the deploy item other/item goes on", plugin.ErrNotRunning, plugin.ErrUnhealthy)
+	}))
+	b.setJob()
+	b.look(t.Context())
+	item := b.read()
+	if contract.Crashes(item) != 0 || item.Status.LastError != nil || item.Status.JobIDFinished == item.Status.JobID {
+		t.Errorf("expected a job that goes on without an error, but found %s", describe(item))
+	}
+	<-b.events.Events // the pick-up
+	if event := <-b.events.Events; !strings.HasPrefix(event, "Warning PluginUnhealthy ") || strings.Contains(event, "other") {
+		t.Errorf("expected a warning without the name of another item, but found %q", event)
+	}
+}
+
 // TestPoisonItemGetsAnotherTry: each new job counts anew, and a deletion needs no plugin if its user says so.
 func TestPoisonItemGetsAnotherTry(t *testing.T) {
 	b := newBench(t, crashes, withoutTimeout)

@@ -58,11 +58,20 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 		if j.message != "" {
 			contract.Step(item, j.step, j.message, j.clock.Now())
 		}
-		return j.fail(ctx, contract.TimeoutError(item))
+		underWay := fmt.Sprintf("the plugin %q had not ended the call %s", j.name, j.operation())
+		if errors.Is(err, errNotCalled) {
+			underWay = ""
+		}
+		return j.fail(ctx, contract.TimeoutError(item, underWay))
 	case errors.Is(err, plugin.ErrCrashed):
 		return j.handleCrash(ctx)
 	case errors.Is(err, plugin.ErrNotRunning):
 		j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
+		if errors.Is(err, plugin.ErrUnhealthy) { // without the reason, which may name an item of another namespace
+			j.event(j.item, corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
+				"the plugin %q was unhealthy and was killed in the middle of the call %s, for a reason that is in the host's log; "+
+					"the call is repeated", j.name, j.operation()))
+		}
 		j.due, j.waitsForPlugin = j.clock.Now().Add(j.pollInterval(pluginPoll)), true
 		if contract.ShowsCrash(j.item) {
 			return nil

@@ -61,6 +61,7 @@ func (p *Plugin) checkHealth(ctx context.Context, proc *process) {
 		if err != nil {
 			p.log.Debug("plugin does not answer the health check", "error", bounded(err.Error()))
 		}
+		p.noteHealth(err)
 		verdict, asleep := pulse.judge(clock.Now(), err, proc.calls.silent(p.settings.silence))
 		if asleep {
 			p.log.Info("the host was asleep; the plugin is not held to account for that time")
@@ -68,6 +69,25 @@ func (p *Plugin) checkHealth(ctx context.Context, proc *process) {
 		if verdict != nil {
 			proc.condemn(verdict)
 		}
+	}
+}
+
+// unhealthyError is what a plugin says that is there, but cannot go on.
+type unhealthyError struct{ why string }
+
+func (e *unhealthyError) Error() string { return "it is unhealthy: " + e.why }
+
+// noteHealth shows what a plugin says itself of its health.
+func (p *Plugin) noteHealth(answer error) {
+	var unhealthy *unhealthyError
+	errors.As(answer, &unhealthy)
+	switch before := p.status().Problem; {
+	case answer == nil && before != nil:
+		p.log.Info("plugin is healthy again")
+		p.set(func() { p.problem = nil })
+	case unhealthy != nil && (before == nil || before.Error() != unhealthy.Error()):
+		p.log.Warn("plugin is unhealthy; it is killed if it stays so", "error", unhealthy.Error())
+		p.set(func() { p.problem = unhealthy })
 	}
 }
 
@@ -91,12 +111,19 @@ func (p *pulse) interval() time.Duration { return p.silence / checksPerSilence }
 func (p *pulse) judge(now time.Time, answer error, silent *conversation) (verdict *condemnation, asleep bool) {
 	asleep = now.Sub(p.looked) > (checksPerSilence-1)*p.interval()+p.interval()/2
 	p.looked = now
+	var unhealthy *unhealthyError
 	switch {
 	case asleep:
 		p.healthy = now
-	case answer != nil && now.Sub(p.healthy) >= p.silence-p.interval()/2:
+	case answer != nil && now.Sub(p.healthy) < p.silence-p.interval()/2: // it has some time left
+	case errors.As(answer, &unhealthy):
+		// The call to blame was cancelled, and is none of those that are under way.
+		verdict = &condemnation{
+			reason: ReasonWedged, culprit: &conversation{},
+			why: fmt.Sprintf("it has been unhealthy for %s: %s", p.silence, unhealthy.why),
+		}
+	case answer != nil:
 		verdict = &condemnation{reason: ReasonWedged, why: fmt.Sprintf("it has answered no health check for %s: %s", p.silence, bounded(answer.Error()))}
-	case answer != nil: // it has some time left
 	case silent != nil:
 		verdict = &condemnation{reason: ReasonWedged, culprit: silent, why: fmt.Sprintf("it has said nothing in a call for %s, not even a heartbeat", p.silence)}
 	default:
@@ -105,7 +132,8 @@ func (p *pulse) judge(now time.Time, answer error, silent *conversation) (verdic
 	return verdict, asleep
 }
 
-// check asks for the health of a plugin. An answer is one, whatever it says, unless it says that the plugin does not serve.
+// check asks for the health of a plugin. An answer is one, whatever it says, unless it says that the plugin does not serve, or why it
+// is unhealthy.
 func (p *process) check(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -118,6 +146,8 @@ func (p *process) check(ctx context.Context, within time.Duration) error {
 		return nil
 	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled:
 		return err
+	case codes.FailedPrecondition:
+		return &unhealthyError{why: bounded(status.Convert(err).Message())}
 	default:
 		return nil
 	}

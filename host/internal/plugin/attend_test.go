@@ -47,6 +47,39 @@ func TestSilentCall(t *testing.T) {
 	}
 }
 
+// A plugin that says itself that it is unhealthy is shown as such, and started again if it stays so. No call that is under way is to blame.
+func TestUnhealthy(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	h := runHost(t, pluginDir(t, "raw"), withClock(clock))
+	says := "it is unhealthy: a call goes on although it was cancelled"
+	become := func(item string, ready func(error) bool) {
+		if _, err := h.call(t.Context(), "raw", item); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "what the plugin says to be shown", func() bool {
+			clock.Step(time.Second)
+			return h.status("raw").State == Running && ready(h.Ready())
+		})
+	}
+	become("ail", func(err error) bool { return err != nil && strings.Contains(err.Error(), says) })
+	become("recover", func(err error) bool { return err == nil })
+	become("ail", func(err error) bool { return err != nil })
+	call := h.underWay("raw", "beat")
+	eventually(t, "the plugin to be killed", func() bool {
+		clock.Step(time.Second)
+		return h.status("raw").Restarts[ReasonWedged] > 0
+	})
+	err := <-call
+	if !errors.Is(err, ErrNotRunning) || !errors.Is(err, ErrUnhealthy) || errors.Is(err, ErrCrashed) {
+		t.Errorf("expected that the call under way is not to blame, but found: %v", err)
+	}
+	if !strings.Contains(err.Error(), "it has been unhealthy for 30s: a call goes on although it was cancelled") {
+		t.Errorf("expected the reason, but found: %v", err)
+	}
+	eventually(t, "the plugin to run again", func() bool { return h.Ready() == nil && h.status("raw").State == Running })
+}
+
 // A host that got no processor for long has heard nothing for a reason of its own.
 func TestSilenceOfASleepingHost(t *testing.T) {
 	t.Parallel()
@@ -110,6 +143,7 @@ func TestCheck(t *testing.T) {
 		"not serving": {"it says so", health{answer: grpc_health_v1.HealthCheckResponse_NOT_SERVING}, false},
 		"unknown":     {"it answers", health{answer: grpc_health_v1.HealthCheckResponse_UNKNOWN}, true},
 		"no service":  {"it answers, though it should have the service", health{err: status.Error(codes.Unimplemented, "")}, true},
+		"unhealthy":   {"it says so", health{err: status.Error(codes.FailedPrecondition, "")}, false},
 		"late":        {"no answer", health{err: status.Error(codes.DeadlineExceeded, "")}, false},
 		"gone":        {"no answer", health{err: status.Error(codes.Unavailable, "")}, false},
 	} {

@@ -34,6 +34,9 @@ const (
 // a reason that is not this call's. Its supervisor is starting it; the Set's listener hears when it runs.
 var ErrNotRunning = errors.New("the plugin is not running")
 
+// ErrUnhealthy says, beside ErrNotRunning, that the host has killed the process in the middle of the call because of another one.
+var ErrUnhealthy = errors.New("its process was unhealthy and was killed")
+
 // ErrCrashed says that the plugin's process ended in the middle of the call, or that the host had to end it, and that this call may be
 // why.
 var ErrCrashed = errors.New("the plugin ended in the middle of a call")

@@ -18,9 +18,10 @@
 // # Wedged plugins
 //
 // A process that answers no health check for a while (Options.Silence), or says nothing for so long in a call, although calls promise
-// heartbeats, is killed with all that it has started. So is one that takes more memory than it may. A call that ends with its process
-// fails with ErrCrashed if it may be to blame, and with ErrNotRunning if something else surely is: a job that crashes its plugin again and
-// again is not to be tried for ever, and one that was merely there is.
+// heartbeats, is killed with all that it has started. So is one that takes more memory than it may, or says for so long that it is unhealthy,
+// because a call goes on that was cancelled. A call that ends with its process fails with ErrCrashed if it may be to blame, and with
+// ErrNotRunning if something else surely is: a job that crashes its plugin again and again is not to be tried for ever, and one that was
+// merely there is.
 //
 // # Claims
 //

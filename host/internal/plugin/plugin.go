@@ -68,7 +68,8 @@ type Status struct {
 	File string
 	// State of the plugin.
 	State State
-	// Problem says what is wrong; nil if nothing is. While a plugin is started again it is why it had ended.
+	// Problem says what is wrong; nil if nothing is. While a plugin is started again it is why it had ended, and while it runs what it says
+	// of its health.
 	Problem error
 	// Info is what the plugin says about itself; nil if it has never run.
 	Info *Info
@@ -84,9 +85,9 @@ type Status struct {
 	DroppedLines uint64
 }
 
-// Ready tells whether the plugin takes calls, or has taken calls and will again in a moment.
+// Ready tells whether the plugin takes calls and is healthy, or has taken calls and will again in a moment.
 func (s Status) Ready() bool {
-	return s.State == Running || s.Info != nil && (s.State == Backoff || s.State == Starting)
+	return s.State == Running && s.Problem == nil || s.Info != nil && (s.State == Backoff || s.State == Starting)
 }
 
 // Restarted is how often the process was started after the first time.

@@ -130,8 +130,10 @@ func (p *process) blame(c *conversation) error {
 	switch sentence := p.sentence(); {
 	case sentence == nil:
 		return ErrCrashed
-	case sentence.reason == ReasonReload, sentence.culprit != nil && sentence.culprit != c:
+	case sentence.reason == ReasonReload:
 		return ErrNotRunning
+	case sentence.culprit != nil && sentence.culprit != c:
+		return fmt.Errorf("%w: %w: %s", ErrNotRunning, ErrUnhealthy, sentence.why)
 	default:
 		return fmt.Errorf("%w: %s", ErrCrashed, sentence.why)
 	}

@@ -8,12 +8,14 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -42,10 +44,20 @@ func serveRaw(name, itemType string) {
 			handshake.ProtocolVersion: {handshake.PluginName: &raw{name: name, types: []string{itemType}}},
 		},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(handshake.MaxMessageBytes))...)
+			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(handshake.MaxMessageBytes), grpc.UnaryInterceptor(tellHealth))...)
 		},
 		Logger: hclog.NewNullLogger(),
 	})
+}
+
+// unhealthy makes the process say so.
+var unhealthy atomic.Bool
+
+func tellHealth(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if info.FullMethod == grpc_health_v1.Health_Check_FullMethodName && unhealthy.Load() {
+		return nil, status.Error(codes.FailedPrecondition, "a call goes on although it was cancelled")
+	}
+	return handle(ctx, in)
 }
 
 func (r *raw) GRPCServer(_ *goplugin.GRPCBroker, registrar *grpc.Server) error {
@@ -139,6 +151,10 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequ
 		for _, err := os.Stat(trace("go")); err != nil && stream.Context().Err() == nil; _, err = os.Stat(trace("go")) {
 			time.Sleep(time.Millisecond)
 		}
+	case "ail":
+		unhealthy.Store(true)
+	case "recover":
+		unhealthy.Store(false)
 	case "talkative":
 		return errors.Join(send(succeeded([]byte("{}"))), send(failed()), send(succeeded(nil)))
 	case "lingering":
