@@ -97,6 +97,7 @@ func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 type observer struct {
 	job   *job
 	steps steps
+	begun bool // the phase shows that the call is under way; of attend alone
 
 	mu sync.Mutex
 	// step and message are what the plugin said last about its progress; empty once that was written.
@@ -167,14 +168,21 @@ func (o *observer) takeStep() (step, message string) {
 	return step, message
 }
 
-// writeStep shows the user what the plugin is doing. It is for information only: what cannot be written is followed by more.
+// writeStep shows the user that the call is under way, once, and what the plugin is doing. It is for information only: what cannot be
+// written is followed by more.
 func (o *observer) writeStep(ctx context.Context) {
 	step, message := o.takeStep()
-	if message == "" {
+	if message == "" && o.begun {
 		return
 	}
 	j := o.job
-	if err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) { contract.Step(item, step, message, j.clock.Now()) }); err != nil {
+	err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
+		contract.Progress(item)
+		if message != "" {
+			contract.Step(item, step, message, j.clock.Now())
+		}
+	})
+	if o.begun = o.begun || err == nil; err != nil {
 		j.log.Debug("progress could not be written", "error", err.Error())
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -40,6 +42,7 @@ func (r *rivals) start(podName string) {
 	}
 	p := newProcess(r.bench, others)
 	p.written = func() { r.wrote(p) }
+	p.clock = withoutTicks{r.clock}
 	p.plugins = &fakePlugins{serving: []*fakeDeployer{{
 		name: "one", itemType: testType, capabilities: plugin.Capabilities{Abort: true},
 		call: func(ctx context.Context, op plugin.Operation, c plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
@@ -49,6 +52,14 @@ func (r *rivals) start(podName string) {
 	p.router.plugins = p.plugins
 	r.peers[podName] = p
 	p.hear()
+}
+
+// withoutTicks is a clock whose tickers stand still: what a call shows of itself is written by a goroutine of its own, and here one thing
+// happens after the other.
+type withoutTicks struct{ *clocktesting.FakeClock }
+
+func (c withoutTicks) NewTicker(time.Duration) clock.Ticker {
+	return clocktesting.NewFakeClock(c.Now()).NewTicker(time.Hour)
 }
 
 // wrote holds a write of the item against the lock: but for the pick-up of a job that waits, only its holder writes.
