@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
@@ -99,10 +102,17 @@ func failedToWire(operation string, err error) *deployerv1.Failed {
 	return &deployerv1.Failed{Errors: []*deployerv1.Error{errorToWire(operation, ReasonError, err)}}
 }
 
+// confinementHint tells the user of a confined plugin what permission may be missing: the system's own words do not.
+const confinementHint = " (the plugin is confined: it can only write below $TMPDIR, and read what every program needs; an operator can give it " +
+	"more with plugins.<name>.confinement of the HostConfiguration)"
+
 // errorToWire describes an error. What it does not say of itself is the given operation and reason.
 func errorToWire(operation, reason string, err error) *deployerv1.Error {
 	ownOperation, ownReason := describe(err)
 	out := &deployerv1.Error{Operation: cmp.Or(ownOperation, operation), Reason: cmp.Or(ownReason, reason), Message: err.Error()}
+	if os.Getenv(handshake.ConfinedEnv) != "" && errors.Is(err, fs.ErrPermission) {
+		out.Message += confinementHint
+	}
 	for _, code := range Codes(err) {
 		out.Codes = append(out.Codes, string(code))
 	}

@@ -27,6 +27,9 @@ const LifelineEnv = "PERGOLA_LIFELINE_FD"
 // LogLevelEnv names the environment variable with the lowest level that the plugin is to log: debug, info, warn or error.
 const LogLevelEnv = "PERGOLA_LOG_LEVEL"
 
+// ConfinedEnv names the environment variable that is there, with any value, if the plugin is confined to the files that it needs.
+const ConfinedEnv = "PERGOLA_CONFINED"
+
 // Config is the handshake of every Pergola plugin. The cookie is no secret: it only keeps people from running a plugin by
 // hand and wondering why nothing happens.
 func Config() goplugin.HandshakeConfig {

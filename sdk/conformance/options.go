@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"io"
+	"os/exec"
 	"time"
 )
 
@@ -18,6 +19,9 @@ type Options struct {
 	KeepConfiguration bool
 	// Cases are the deploy items to deploy and delete. Without any, what needs one is not applicable.
 	Cases []Case
+	// Start starts the command of the plugin in another way than its method Start, such as confined, and returns the command that
+	// it has started; nil for that method. dir is what the plugin may write to: TMPDIR, HOME and the directory of its socket.
+	Start func(cmd *exec.Cmd, dir string) (*exec.Cmd, error)
 	// Output gets what the plugin writes to its standard output and standard error, cut after 1 MiB; nil for nobody. Its Write
 	// is called by one goroutine at a time.
 	Output io.Writer

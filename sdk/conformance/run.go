@@ -36,7 +36,7 @@ const (
 )
 
 // inherited are the environment variables that a plugin gets from this process. The host, too, passes only a few.
-var inherited = []string{"PATH", "HOME", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+var inherited = []string{"PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
 // run is one process of a plugin.
 type run struct {
@@ -58,7 +58,7 @@ type run struct {
 	closing sync.Once
 }
 
-// Start starts a program as the host does and shakes hands with it. It uses Env, Args and Output of the options. ctx bounds the
+// Start starts a program as the host does and shakes hands with it. It uses Env, Args, Start and Output of the options. ctx bounds the
 // start alone; Close ends the process. When Start fails nothing is left running.
 func Start(ctx context.Context, path string, o Options) (*Plugin, error) {
 	r := &run{path: path, options: o, limits: o.bounds(), output: newOutput(o.Output), ended: make(chan struct{})}
@@ -140,6 +140,8 @@ func (r *run) environment() []string {
 		clientCertEnv + "=" + string(r.identity.pem),
 		handshake.LifelineEnv + "=" + strconv.Itoa(firstExtraFile),
 		handshake.LogLevelEnv + "=debug",
+		"HOME=" + r.socketDir,
+		"TMPDIR=" + r.socketDir,
 	}
 	for _, name := range inherited {
 		if value, ok := os.LookupEnv(name); ok {
@@ -166,7 +168,12 @@ func (r *run) start() (<-chan string, error) {
 	defer func() { _ = stdoutEnd.Close() }()
 	r.cmd.ExtraFiles = []*os.File{lifelineEnd}
 	r.cmd.Stdout = stdoutEnd
-	if err := r.cmd.Start(); err != nil {
+	if r.options.Start == nil {
+		err = r.cmd.Start()
+	} else {
+		r.cmd, err = r.options.Start(r.cmd, r.socketDir)
+	}
+	if err != nil {
 		return nil, err
 	}
 	line := make(chan string, 1)

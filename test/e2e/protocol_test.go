@@ -26,7 +26,7 @@ func TestProtocolPage(t *testing.T) {
 
 	config := handshake.Config()
 	for _, name := range []string{
-		config.MagicCookieKey, config.MagicCookieValue, handshake.LifelineEnv, handshake.LogLevelEnv,
+		config.MagicCookieKey, config.MagicCookieValue, handshake.LifelineEnv, handshake.LogLevelEnv, handshake.ConfinedEnv,
 		goplugin.EnvUnixSocketDir, "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_CLIENT_CERT", "PLUGIN_MIN_PORT", "PLUGIN_MAX_PORT",
 		goplugin.GRPCServiceName, strconv.Itoa(handshake.ProtocolVersion),
 	} {

@@ -35,6 +35,7 @@ func testPlugins() map[string]func() {
 		"differ": func() { sdk.Serve(differ{}, sdk.Name("differ"), sdk.Version("v1"), sdk.Types(differType)) },
 		"plain":  func() { sdk.Serve(plain{}, sdk.Name("plain"), sdk.Version("v2"), sdk.Types(plainType)) },
 		"puller": func() { sdk.Serve(puller{}, sdk.Name("puller"), sdk.Types(pullerType), sdk.ContextCredentials()) },
+		"reader": func() { sdk.Serve(reader{}, sdk.Name("reader"), sdk.Types(readerType)) },
 		"broken": func() { os.Exit(3) },
 	}
 }

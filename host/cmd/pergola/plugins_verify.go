@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func newPluginsVerifyCommand() *cobra.Command {
 First each plugin is started as a host with the configuration does: its file must be safe to run, be that of the
 lock file, and clash with no other plugin. Those that a host would not refuse are then put through the conformance
 checks: each rule of the protocol has a name, and the report says for each that is broken in which call, and how.
-The checks start a program many times, and not confined.
+The checks start a program many times, confined and limited as the configuration says.
 
 Without --item nothing is deployed, and the rules about deploying are not checked. Each DeployItem is given to
 the plugin that serves its type, deployed and deleted again, several times and with interruptions.
@@ -236,8 +237,11 @@ func orphans(cases []conformance.Case, found []plugin.Status) error {
 
 // conformanceOptions are those for one plugin: it is run with what its profile gives it, and gets the items that it serves.
 func conformanceOptions(options plugin.Options, s plugin.Status, cases []conformance.Case) conformance.Options {
-	profile := options.Profiles[s.File]
-	o := conformance.Options{Args: profile.Args}
+	profile, ok := options.Profiles[s.File]
+	if !ok {
+		profile = options.DefaultProfile
+	}
+	o := conformance.Options{Args: profile.Args, Start: startBy(profile)}
 	for _, name := range profile.Environment {
 		if value, ok := os.LookupEnv(name); ok {
 			o.Env = append(o.Env, name+"="+value)
@@ -253,6 +257,25 @@ func conformanceOptions(options plugin.Options, s plugin.Status, cases []conform
 		}
 	}
 	return o
+}
+
+// startBy starts the process of a plugin as a host does by this profile.
+func startBy(profile plugin.Profile) func(cmd *exec.Cmd, dir string) (*exec.Cmd, error) {
+	return func(cmd *exec.Cmd, dir string) (*exec.Cmd, error) {
+		program, err := os.Open(cmd.Path)
+		if err != nil {
+			return nil, fmt.Errorf("open program: %w", err)
+		}
+		defer func() { _ = program.Close() }() // it was only read
+		// Whoever wants it started ends it.
+		launch, err := profile.Command(context.Background(), program, cmd.Path, cmd.Env, cmd.ExtraFiles, dir)
+		if err != nil {
+			return nil, err
+		}
+		started := launch.Cmd
+		started.Stdout, started.Stderr, started.WaitDelay, started.SysProcAttr = cmd.Stdout, cmd.Stderr, cmd.WaitDelay, cmd.SysProcAttr
+		return started, launch.Start()
+	}
 }
 
 func verdictOf(s plugin.Status) verdict {

@@ -1,9 +1,13 @@
 package plugin
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"slices"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
+	"github.com/pergola-deploy/pergola/proto/handshake"
 )
 
 // Profile says how the process of one plugin is run. The zero value stands for defaults.
@@ -22,6 +26,20 @@ type Profile struct {
 	Confinement sandbox.Mode
 	// Read and Write are files and directories that it may read, or read and write, although it is confined.
 	Read, Write []string
+}
+
+// Command prepares to run a program by this profile, which may write to dirs as well. path is its name for itself, env all of its environment
+// but for what tells that it is confined, and files are its descriptors from 3 on.
+func (p Profile) Command(
+	ctx context.Context, program *os.File, path string, env []string, files []*os.File, dirs ...string,
+) (*sandbox.Launch, error) {
+	if p.Confinement != sandbox.Off && sandbox.Supported().ABI > 0 {
+		env = append(slices.Clone(env), handshake.ConfinedEnv+"=1")
+	}
+	return sandbox.Command(ctx, sandbox.Spec{
+		Program: program, Path: path, Args: p.Args, Env: env, ExtraFiles: files, OpenFiles: p.OpenFiles, MemoryBytes: p.Memory,
+		Confinement: p.Confinement, Read: p.Read, Write: append(dirs, p.Write...),
+	})
 }
 
 // profiles are the profiles of plugins by the name of their files.

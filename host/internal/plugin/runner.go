@@ -98,18 +98,7 @@ func (r *commandRunner) makeCommand(life context.Context, env []string) (err err
 		return fmt.Errorf("create standard output: %w", err)
 	}
 	r.stdout, r.inherits = stdout, append(r.inherits, stdoutEnd)
-	r.launch, err = sandbox.Command(life, sandbox.Spec{
-		Program:     r.program.File,
-		Path:        r.program.Path,
-		Args:        r.profile.Args,
-		Env:         r.environment(env),
-		ExtraFiles:  []*os.File{lifelineEnd},
-		OpenFiles:   r.profile.OpenFiles,
-		MemoryBytes: r.profile.Memory,
-		Confinement: r.profile.Confinement,
-		Read:        r.profile.Read,
-		Write:       append([]string{r.tempDir, r.socketDir}, r.profile.Write...),
-	})
+	r.launch, err = r.profile.Command(life, r.program.File, r.program.Path, r.environment(env), []*os.File{lifelineEnd}, r.tempDir, r.socketDir)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const readerType v1alpha1.DeployItemType = "test.pergola.dev/reader"
+
+// reader reads the file that its configuration names, and writes one of its own.
+type reader struct{ plain }
+
+func (reader) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+	var config struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		File       string `json:"file"`
+	}
+	if err := req.DecodeConfig(&config); err != nil {
+		return nil, err
+	}
+	if _, err := os.ReadFile(config.File); err != nil {
+		return nil, fmt.Errorf("read the file: %w", err)
+	}
+	return nil, os.WriteFile(filepath.Join(os.TempDir(), "seen"), nil, 0o600)
+}
+
+// A plugin is verified with the confinement that a host gives it: what it can do there it can do on a host.
+func TestVerifyConfines(t *testing.T) {
+	t.Parallel()
+	if sandbox.Supported().ABI == 0 {
+		t.Skip("the kernel cannot confine: " + sandbox.Supported().String())
+	}
+	dir, other := t.TempDir(), t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "reader"), program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(other, "file")
+	config := filepath.Join(other, "config.yaml")
+	item := filepath.Join(other, "item.json")
+	for path, text := range map[string]string{
+		file:   "text",
+		config: "apiVersion: host.pergola.dev/v1alpha1\nkind: HostConfiguration\nplugins: {reader: {confinement: {read: [" + file + "]}}}\n",
+		item: fmt.Sprintf(`{"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "DeployItem", "metadata": {"namespace": "shop", "name": "item"},
+			"spec": {"type": %q, "config": {"apiVersion": "test.pergola.dev/v1", "kind": "Reader", "file": %q}}}`, readerType, file),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := pergola(t, "plugins", "verify", dir, "--item", item)
+	if err == nil || !strings.Contains(out, "permission denied (the plugin is confined") {
+		t.Errorf("expected that the plugin may not read the file, and how it may, but found %v, %s", err, out)
+	}
+	if out, err = pergola(t, "plugins", "verify", dir, "--item", item, "--config", config); err != nil {
+		t.Errorf("expected that the plugin may read what its configuration says, but found %v, %s", err, out)
+	}
+}
