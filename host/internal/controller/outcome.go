@@ -341,8 +341,13 @@ func eventType(e contract.Error) string {
 }
 
 // joinErrors makes one error of those of a plugin: the status has room for one at a time, and for seven copies of it.
+// contract.OperationResolve is the host's own: after such an error a job begins anew when the item's Target and Context
+// are there. A plugin that names it means a Target that it has asked for.
 func joinErrors(errs []plugin.Error) contract.Error {
 	joined := contract.Error{Operation: errs[0].Operation, Reason: errs[0].Reason}
+	if joined.Operation == contract.OperationResolve {
+		joined.Operation = operationResolveOther
+	}
 	if joined.Reason == "" {
 		joined.Reason = "DeployerError"
 	}
