@@ -141,8 +141,8 @@ func (c *Controller) SetLocks(locker *lock.Locker) {
 	c.locker, c.router.locks = locker, locker
 }
 
-// OnServe sets a function that is told the types of each plugin that begins to be served. An error ends the Controller. It is
-// called before Start.
+// OnServe sets a function that is told the types of each plugin that begins to be served, or is again. An error ends the Controller.
+// It is called before Start.
 func (c *Controller) OnServe(f func(ctx context.Context, types []v1alpha1.DeployItemType) error) {
 	c.onServe = f
 }
@@ -242,7 +242,8 @@ func (c *Controller) Start(ctx context.Context) error {
 // survey returns the survey of the items that are there when the host starts.
 func (c *Controller) survey() *survey {
 	return &survey{
-		live: c.manager.GetAPIReader(), cache: c.manager.GetCache(), router: c.router, witness: c.witness, clock: c.clock, log: c.options.Log,
+		live: c.manager.GetAPIReader(), cache: c.manager.GetCache(), router: c.router, witness: c.witness,
+		clock: c.clock, log: c.options.Log,
 	}
 }
 
@@ -255,7 +256,7 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 		case <-c.options.HTTPHooks.Synced():
 		}
 	}
-	served := map[string]bool{}
+	served := map[string]deployer{}
 	hooks := hookWatch{asked: map[v1alpha1.DeployItemType]string{}}
 	for {
 		c.knowHooks(&hooks)
@@ -267,8 +268,8 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 			return err
 		}
 		var atWork []string
-		for name, serves := range served {
-			if serves && running[name] {
+		for name, p := range served {
+			if p != nil && running[name] {
 				atWork = append(atWork, name)
 			}
 		}
@@ -282,40 +283,41 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 	}
 }
 
-// follow begins and ends to serve plugins. served are those that have ever been served, and whether they still are.
-func (c *Controller) follow(ctx context.Context, served map[string]bool) error {
+// follow begins and ends to serve plugins. served are those that have ever been served, by their names; nil for one that is not any more.
+// A plugin that is another one than the last time may have been away between two rounds.
+func (c *Controller) follow(ctx context.Context, served map[string]deployer) error {
 	serving := map[string]bool{}
 	for _, p := range c.plugins.Serving() {
 		name := p.Name()
 		serving[name] = true
-		var err error
-		if still, ever := served[name]; !ever {
-			err = c.serve(ctx, p)
-		} else if !still {
-			err = c.router.refill(ctx, c.manager.GetCache(), name)
+		before, ever := served[name]
+		if before == p {
+			continue
 		}
-		if err != nil {
+		if err := c.serve(ctx, p, ever); err != nil {
 			return err
 		}
+		served[name] = p
 	}
-	for name, still := range served {
-		if still && !serving[name] { // other replicas may have the plugin
+	for name, p := range served {
+		if p != nil && !serving[name] { // other replicas may have the plugin
 			c.router.locks.ReleaseAll(ctx, name)
+			served[name] = nil
 		}
-		served[name] = false
-	}
-	for name := range serving {
-		served[name] = true
 	}
 	return nil
 }
 
-func (c *Controller) serve(ctx context.Context, p deployer) error {
-	if err := c.addPlugin(p.Name()); err != nil {
-		return err
+// serve begins to serve a plugin, for the first time or again: all items of its types are looked at, whatever has happened to them since.
+func (c *Controller) serve(ctx context.Context, p deployer, again bool) error {
+	var err error
+	if again {
+		err = c.router.refill(ctx, c.manager.GetCache(), p.Name())
+	} else {
+		err = c.addPlugin(p.Name())
 	}
-	if c.onServe == nil {
-		return nil
+	if err != nil || c.onServe == nil {
+		return err
 	}
 	return c.onServe(ctx, p.Info().Types)
 }

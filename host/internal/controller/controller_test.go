@@ -116,6 +116,49 @@ func TestWakeUpInTheFirstCall(t *testing.T) {
 	waitFinished(t, item, jobID)
 }
 
+// TestServedAgain: whoever looks at the items of a type that comes to be served is told of it each time, also when nobody has seen that
+// the plugin was away.
+func TestServedAgain(t *testing.T) {
+	itemType := newType()
+	plugins := &fakePlugins{}
+	running := startController(t, &fakePlugins{})
+	c := New(running.manager, running.options) // whose rounds are those of the test
+	c.setPlugins(plugins)
+	var told int
+	c.onServe = func(_ context.Context, types []v1alpha1.DeployItemType) error {
+		if len(types) == 1 && types[0] == itemType {
+			told++
+		}
+		return nil
+	}
+	if !c.manager.GetCache().WaitForCacheSync(t.Context()) {
+		t.Fatal("the cache does not start")
+	}
+	one := func() *fakeDeployer { return &fakeDeployer{name: "one", itemType: itemType} }
+	served := map[string]deployer{}
+	for i, step := range []struct {
+		what    string
+		serving []*fakeDeployer
+		want    int
+	}{
+		{"nobody", nil, 0},
+		{"a plugin", []*fakeDeployer{one()}, 1},
+		{"nobody any more", nil, 1},
+		{"a plugin again", []*fakeDeployer{one()}, 2},
+		{"another process of it", []*fakeDeployer{one()}, 3},
+	} {
+		plugins.change(func(p *fakePlugins) { p.serving = step.serving })
+		for range 2 { // a round in which nothing changes tells nobody
+			if err := c.follow(t.Context(), served); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if told != step.want {
+			t.Errorf("step %d, %s: told %d times, expected %d", i, step.what, told, step.want)
+		}
+	}
+}
+
 func TestPluginComesBackDuringTheCall(t *testing.T) {
 	itemType := newType()
 	var c *Controller
