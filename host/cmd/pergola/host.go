@@ -168,7 +168,7 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 		Jitter:               h.settings.ContinuousReconcile.Jitter.Duration,
 		HTTPHooks:            h.registrations,
 		Selectors:            selectors,
-		DefaultContext:       h.flags.standalone,
+		Standalone:           h.flags.standalone,
 		TargetServiceAccount: h.settings.TargetServiceAccount,
 		JobEnded:             func(plugin string) { h.leftovers.JobEnded(plugin) },
 		Observed:             h.observers(),

@@ -18,8 +18,8 @@ const (
 	Accept Action = "Accept"
 	// Start: no job is under way, and one is to be set and picked up.
 	Start Action = "Start"
-	// Restart: like Start, if the Target and the Context of the item have come back. The last job was to delete what the item
-	// has deployed and failed because one of them was gone.
+	// Restart: like Start, if the Target and the Context of the item, and the Secret of that Target, have come back.
+	// The last job was to delete what the item has deployed and failed because one of them was gone.
 	Restart Action = "Restart"
 	// PickUp: there is a job that nobody has picked up, or one that waits for a worker, or one that begins anew because the item is
 	// now to be deleted.
@@ -96,7 +96,7 @@ func decideFinished(item *v1alpha1.DeployItem, accepted *accepted, leaveBehind b
 		return Nothing, ""
 	case leaveBehind && slices.Contains(item.Finalizers, v1alpha1.Finalizer) && !leftBehindLast(&item.Status):
 		return Start, ""
-	case failedForLackOf(&item.Status):
+	case FailedForLack(item):
 		return Restart, ""
 	default:
 		return Nothing, ""

@@ -12,20 +12,34 @@ import (
 // maxLastErrors is how many errors the status remembers.
 const maxLastErrors = 5
 
-// OperationResolve is the operation of errors that concern the Target or the Context.
+// OperationResolve is the operation of errors that concern the Target or the Context of the item. It is the host's alone.
 const OperationResolve = "ResolveTarget"
 
-// The reasons of errors that say that something is gone which a deletion needs. What is deleted is deleted when it is back.
+// The reasons of errors that, with OperationResolve, say that something is not there which the item uses.
 const (
 	ReasonTargetNotFound  = "NoTargetFound"
+	ReasonSecretNotFound  = "TargetSecretNotFound"
 	ReasonContextNotFound = "ContextNotFound"
+	// The time of a job is over, which has waited for one of them.
+	ReasonPickupTimeout      = "PickupTimeout"
+	ReasonProgressingTimeout = "ProgressingTimeout"
 )
 
-// failedForLackOf tells whether the last job failed because the Target or the Context was gone.
-func failedForLackOf(status *v1alpha1.DeployItemStatus) bool {
+var reasonsOfLack = []string{
+	ReasonTargetNotFound, ReasonSecretNotFound, ReasonContextNotFound, ReasonPickupTimeout, ReasonProgressingTimeout,
+}
+
+// FailedForLack tells whether the last job of an item failed because something was not there which the item uses: its
+// Target, the Secret of that, or its Context.
+func FailedForLack(item *v1alpha1.DeployItem) bool {
+	status, failed := &item.Status, failedPhase(item.DeletionTimestamp != nil)
+	return status.JobID == status.JobIDFinished && status.Phase == failed && lacks(status)
+}
+
+// lacks tells whether the last error of a job is that something was not there which the item uses.
+func lacks(status *v1alpha1.DeployItemStatus) bool {
 	last := status.LastError
-	return last != nil && last.Operation == OperationResolve &&
-		(last.Reason == ReasonTargetNotFound || last.Reason == ReasonContextNotFound)
+	return last != nil && last.Operation == OperationResolve && slices.Contains(reasonsOfLack, last.Reason)
 }
 
 // Error is what goes wrong with a job, for the status of the item. Its message must hold no secrets.

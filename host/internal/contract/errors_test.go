@@ -39,11 +39,23 @@ func TestTimeoutError(t *testing.T) {
 	waits := func(i *v1alpha1.DeployItem) { contract.Wait(i, "pod a/b", noon) }
 	works := func(i *v1alpha1.DeployItem) { contract.Begin(i, false, deployer, noon) }
 	retries := func(i *v1alpha1.DeployItem) { contract.Retry(i, contract.Error{Message: "refused"}, noon) }
+	lacks := func(i *v1alpha1.DeployItem) {
+		contract.Retry(i, contract.Error{Operation: contract.OperationResolve, Reason: contract.ReasonContextNotFound, Message: "no Context"}, noon)
+	}
 	cases := map[string]struct {
-		reason string
-		item   *v1alpha1.DeployItem
-		want   string
+		reason    string
+		item      *v1alpha1.DeployItem
+		want      string
+		resolving bool // what it waited for is something that the item uses
 	}{
+		"lacks": {
+			reason: "the job may begin anew when it is there", item: newItem(underWay, timeout("1s"), lacks), resolving: true,
+			want: "the job took longer than spec.timeout allows; it was waiting for: another try, after: no Context",
+		},
+		"lacked": {
+			reason: "it has come since", item: newItem(underWay, timeout("1s"), lacks, waits),
+			want: "the job took longer than spec.timeout allows; it was waiting for: pod a/b",
+		},
 		"waits":        {reason: "names what was waited for", item: newItem(underWay, timeout("1s"), waits), want: "the job took longer than spec.timeout allows; it was waiting for: pod a/b"},
 		"retries":      {reason: "names the error", item: newItem(underWay, timeout("1s"), retries), want: "the job took longer than spec.timeout allows; it was waiting for: another try, after: refused"},
 		"works":        {reason: "the deployer has said nothing", item: newItem(timeout("1s"), works), want: "the job took longer than spec.timeout allows"},
@@ -54,6 +66,9 @@ func TestTimeoutError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := contract.Error{
 				Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout}, Operation: "Timeout", Reason: "ProgressingTimeout", Message: tc.want,
+			}
+			if tc.resolving {
+				want.Operation = contract.OperationResolve
 			}
 			failWith(t, tc.reason, cmp.Diff(want, contract.TimeoutError(tc.item, "")))
 		})

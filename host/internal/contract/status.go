@@ -90,13 +90,16 @@ func Succeed(item *v1alpha1.DeployItem, now time.Time) {
 
 // Fail changes the status to that of a job that was given up because of an error.
 func Fail(item *v1alpha1.DeployItem, deletion bool, e Error, now time.Time) {
-	phase := v1alpha1.DeployItemPhaseFailed
-	if deletion {
-		phase = v1alpha1.DeployItemPhaseDeleteFailed
-	}
 	RecordError(item, e, now)
-	finish(item, phase, now)
+	finish(item, failedPhase(deletion), now)
 	setCondition(&item.Status, ConditionStalled, v1alpha1.ConditionTrue, e.Reason, e.Message, now, e.Codes...)
+}
+
+func failedPhase(deletion bool) v1alpha1.DeployItemPhase {
+	if deletion {
+		return v1alpha1.DeployItemPhaseDeleteFailed
+	}
+	return v1alpha1.DeployItemPhaseFailed
 }
 
 // EndReplaced changes the status of an item whose job was taken away half-way: the one that is there in its place is finished, and its

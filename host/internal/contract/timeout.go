@@ -39,8 +39,8 @@ func expired(item *v1alpha1.DeployItem, now time.Time) bool {
 	return err == nil && !deadline.IsZero() && !now.Before(deadline)
 }
 
-// TimeoutError says that a job took too long, which call was under way, empty for none, and what it waited for last, as the item's status
-// tells.
+// TimeoutError says that a job took too long, which call was under way, empty for none, and what it waited for last, as
+// the item's status tells. Its operation is OperationResolve if that was something that the item uses.
 func TimeoutError(item *v1alpha1.DeployItem, underWay string) Error {
 	message := "the job took longer than spec.timeout allows"
 	if item.Spec.Timeout == "" {
@@ -52,10 +52,14 @@ func TimeoutError(item *v1alpha1.DeployItem, underWay string) Error {
 	if waitingFor := WaitingFor(item); waitingFor != "" {
 		message = fmt.Sprintf("%s; it was waiting for: %s", message, waitingFor)
 	}
+	operation := "Timeout"
+	if c := condition(&item.Status, ConditionReconciling); c != nil && c.Reason == reasonRetrying && lacks(&item.Status) {
+		operation = OperationResolve
+	}
 	return Error{
 		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
-		Operation: "Timeout",
-		Reason:    "ProgressingTimeout",
+		Operation: operation,
+		Reason:    ReasonProgressingTimeout,
 		Message:   message,
 	}
 }

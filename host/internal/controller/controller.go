@@ -61,8 +61,9 @@ type Options struct {
 	HTTPHooks HTTPHooks
 	// Selectors choose the items of certain Targets; the zero value takes all.
 	Selectors responsibility.Selectors
-	// DefaultContext lets a missing Context of the default name count as an empty one: without a Landscaper nobody creates it.
-	DefaultContext bool
+	// Standalone: there is no Landscaper. A missing Context of the default name counts as an empty one, as nobody creates it, and an item
+	// whose job has failed because something that it uses was not there gets a new one when it is.
+	Standalone bool
 	// TargetServiceAccount is the ServiceAccount of its namespace as which each Target of the cluster itself acts; empty if each names its own.
 	TargetServiceAccount string
 	// JobEnded is told the plugin of each job that has ended without a word of it, such as one whose time was up. It must not block. Nil for
@@ -118,7 +119,7 @@ func New(mgr manager.Manager, options Options) *Controller {
 		target.WithTokens(&target.ClientTokenRequester{Client: mgr.GetClient()}, mgr.GetConfig()),
 		target.WithServiceAccount(options.TargetServiceAccount),
 	}
-	if options.DefaultContext {
+	if options.Standalone {
 		targetOptions = append(targetOptions, target.WithDefaultContext())
 	}
 	c.targets = target.NewResolver(mgr.GetCache(), mgr.GetAPIReader(), targetOptions...)
@@ -243,7 +244,7 @@ func (c *Controller) Start(ctx context.Context) error {
 func (c *Controller) survey() *survey {
 	return &survey{
 		live: c.manager.GetAPIReader(), cache: c.manager.GetCache(), router: c.router, witness: c.witness,
-		clock: c.clock, log: c.options.Log,
+		standalone: c.options.Standalone, clock: c.clock, log: c.options.Log,
 	}
 }
 
@@ -336,6 +337,7 @@ func (c *Controller) addPlugin(name string) error {
 		name:         name,
 		identity:     c.options.Identity,
 		selectors:    c.options.Selectors,
+		standalone:   c.options.Standalone,
 		abortTimeout: c.options.AbortTimeout,
 		maxCrashes:   cmp.Or(c.options.MaxCrashes, defaultMaxCrashes),
 		hookTimeout:  c.options.HookTimeout,

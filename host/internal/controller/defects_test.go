@@ -165,7 +165,6 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 					}
 				}
 				create(t, &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Name: "gone", Namespace: b.item.Namespace}, Spec: v1alpha1.TargetSpec{Type: "other"}})
-				b.memory.forgetIdle(keyOf(b.item)) // as the Target's event does; see references
 				if item := b.drive(); item != nil || len(b.calls) != 1 {
 					t.Errorf("expected the item to be deleted by one call, but found %s, calls %v", describe(item), b.calls)
 				}

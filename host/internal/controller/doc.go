@@ -65,6 +65,7 @@
 // # Waiting
 //
 // No worker waits. A job that waits for something goes back to the queue with the plugin's hint, and comes earlier when the
-// plugin says that the item may have moved on, when the item is changed, or when what it lacks has come: a Target, a Context, a
+// plugin says that the item may have moved on, when the item is changed, or when what it lacks has come: a Target or
+// its Secret, a Context, a
 // plugin, a slot.
 package controller

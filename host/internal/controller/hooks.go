@@ -153,7 +153,7 @@ func (p *pass) goesOn(ctx context.Context) (bool, error) {
 
 // reportEnd tells the user that a hook has ended the reconcile of an item with something to do.
 func (p *pass) reportEnd(t sdkhook.Type, result *sdkhook.Result) {
-	if !aborts(result) || contract.Decide(p.item, p.clock.Now()).Action == contract.Nothing {
+	if !aborts(result) || decide(p.item, p.standalone, p.clock.Now()).Action == contract.Nothing {
 		return
 	}
 	p.log.Info("hook ends the reconcile", "deployitem", p.item.Namespace+"/"+p.item.Name, "hookType", string(t), "hookPlugins", p.aborting)

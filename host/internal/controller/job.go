@@ -403,7 +403,7 @@ func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployI
 	return nil
 }
 
-// referencesThere tells whether the Target and the Context of an item are there.
+// referencesThere tells whether the Context and the Target of an item are there, and the Secret of the Target.
 func (r *reconciler) referencesThere(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
 	if _, err := r.targets.Context(ctx, item); err != nil {
 		return false, ignoreMissing(err)
@@ -411,7 +411,11 @@ func (r *reconciler) referencesThere(ctx context.Context, item *v1alpha1.DeployI
 	if item.Spec.Target == nil {
 		return true, nil
 	}
-	key := client.ObjectKey{Namespace: item.Namespace, Name: item.Spec.Target.Name}
-	err := r.cache.Get(ctx, key, &v1alpha1.Target{})
+	target := &v1alpha1.Target{}
+	err := r.cache.Get(ctx, client.ObjectKey{Namespace: item.Namespace, Name: item.Spec.Target.Name}, target)
+	if err == nil && target.Spec.SecretRef != nil {
+		secret := client.ObjectKey{Namespace: item.Namespace, Name: target.Spec.SecretRef.Name}
+		err = r.cache.Get(ctx, secret, newSecretMetadata())
+	}
 	return err == nil, client.IgnoreNotFound(err)
 }

@@ -278,15 +278,6 @@ func (m *memory) entryOf(item *v1alpha1.DeployItem) *entry {
 	return e
 }
 
-// forgetIdle has an item read again that has nothing to do.
-func (m *memory) forgetIdle(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e, ok := m.entries[key]; ok && e.item == nil {
-		e.version = ""
-	}
-}
-
 // subscribe returns a channel that gets a signal when the item may have changed, and what ends that.
 func (m *memory) subscribe(key types.NamespacedName) (signals <-chan struct{}, end func()) {
 	m.mu.Lock()

@@ -36,6 +36,7 @@ type reconciler struct {
 	name         string // of the plugin
 	identity     string
 	selectors    responsibility.Selectors
+	standalone   bool // see Options.Standalone
 	abortTimeout time.Duration
 	maxCrashes   int
 	hookTimeout  time.Duration
@@ -198,12 +199,12 @@ func (r *reconciler) decide(ctx context.Context, known *entry) (contract.Decisio
 				v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile, v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort))
 		}
 	}
-	decision := contract.Decide(item, r.clock.Now())
+	decision := decide(item, r.standalone, r.clock.Now())
 	if decision.Action == contract.Accept {
 		if err := r.accept(ctx, item); err != nil {
 			return decision, err
 		}
-		decision = contract.Decide(item, r.clock.Now())
+		decision = decide(item, r.standalone, r.clock.Now())
 	}
 	if decision.Action != contract.Restart {
 		return decision, nil
@@ -213,6 +214,16 @@ func (r *reconciler) decide(ctx context.Context, known *entry) (contract.Decisio
 		decision.Action = contract.Start
 	}
 	return decision, err
+}
+
+// decide is contract.Decide, and without a Landscaper, which sets the jobs otherwise, Restart for each job that has
+// failed for lack of something.
+func decide(item *v1alpha1.DeployItem, standalone bool, now time.Time) contract.Decision {
+	decision := contract.Decide(item, now)
+	if decision.Action == contract.Nothing && standalone && contract.FailedForLack(item) {
+		decision.Action = contract.Restart
+	}
+	return decision
 }
 
 // accept takes the annotation that asks for an operation away and notes the operation in one write, with which it begins.
@@ -257,7 +268,7 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	case j.gone:
 		r.leave(req.NamespacedName, true)
 		return reconcile.Result{}, nil
-	case j.finished() && contract.Decide(j.item, r.clock.Now()).Action == contract.Nothing:
+	case j.finished() && decide(j.item, r.standalone, r.clock.Now()).Action == contract.Nothing:
 		return r.rest(j), nil
 	case j.finished(): // somebody asks for more
 		r.leave(req.NamespacedName, false)

@@ -13,16 +13,18 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// references has items looked at again when a Target or a Context that they use has come or was mended: jobs that have met an
-// error, deletions that have failed for lack of it, and items that the host's selectors may now let it have.
+// references has items looked at again when a Target, its Secret or a Context that they use has come or was mended:
+// jobs that have met an error, those that have failed for lack of it, and items that the host's selectors may now let
+// it have.
 type references struct {
-	router    *router
-	reader    client.Reader // metadata of deploy items
-	selective bool          // the host has target selectors
-	log       *slog.Logger
+	router *router
+	reader client.Reader // metadata of deploy items, and Targets
+	// all items that use it are looked at, and not only those that are to be deleted.
+	all bool
+	log *slog.Logger
 }
 
-// reference names a Target or a Context.
+// reference names a Target, a Context or a Secret.
 type reference struct {
 	kind, namespace, name string
 }
@@ -30,6 +32,7 @@ type reference struct {
 const (
 	kindTarget  = "Target"
 	kindContext = "Context"
+	kindSecret  = "Secret"
 )
 
 // handler hears of the objects of a kind. What was there when the host started needs no attention: all items are looked at then.
@@ -47,20 +50,43 @@ func (r *references) handler(ctx context.Context, kind string) cache.ResourceEve
 				r.changed(ctx, of(obj))
 			}
 		},
-		UpdateFunc: func(_, obj any) { r.changed(ctx, of(obj)) },
+		UpdateFunc: func(_, obj any) {
+			if kind != kindSecret { // a job that waits for what is in it is tried again, and most Secrets are nobody's
+				r.changed(ctx, of(obj))
+			}
+		},
 	}
 }
 
 func (r *references) changed(ctx context.Context, ref reference) {
-	r.router.mended(ref)
-	if err := r.lookAgain(ctx, ref); err != nil {
+	lookAgain := r.lookAgain
+	if ref.kind == kindSecret {
+		lookAgain = r.secretCame
+	}
+	if err := lookAgain(ctx, ref); err != nil {
 		r.log.Error("items were not looked at again after a change of what they use", "kind", ref.kind,
 			"object", ref.namespace+"/"+ref.name, "error", err.Error())
 	}
 }
 
-// lookAgain puts the items into their queues whose decision may have changed although they have not.
+// secretCame does for the Targets with a Secret what is done when they change.
+func (r *references) secretCame(ctx context.Context, secret reference) error {
+	list := &v1alpha1.TargetList{}
+	if err := r.reader.List(ctx, list, client.InNamespace(secret.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Targets in the cache: %w", err)
+	}
+	for i := range list.Items {
+		if ref := list.Items[i].Spec.SecretRef; ref != nil && ref.Name == secret.name {
+			r.changed(ctx, reference{kind: kindTarget, namespace: secret.namespace, name: list.Items[i].Name})
+		}
+	}
+	return nil
+}
+
+// lookAgain makes the jobs due that have met an error, and puts the items into their queues whose decision may have
+// changed although they have not.
 func (r *references) lookAgain(ctx context.Context, ref reference) error {
+	r.router.mended(ref)
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
 	err := r.reader.List(ctx, list, client.InNamespace(ref.namespace), client.UnsafeDisableDeepCopy)
@@ -70,10 +96,8 @@ func (r *references) lookAgain(ctx context.Context, ref reference) error {
 	for i := range list.Items {
 		item := &list.Items[i]
 		name, _, known := responsibility.TargetOf(item)
-		mayBeUser := ref.kind == kindContext || !known || name == ref.name
-		selects := ref.kind == kindTarget && r.selective
-		if mayBeUser && (selects || item.DeletionTimestamp != nil) {
-			r.router.lookAgain(item)
+		if (ref.kind == kindContext || !known || name == ref.name) && (r.all || item.DeletionTimestamp != nil) {
+			r.router.route(item, priorityChange)
 		}
 	}
 	return nil

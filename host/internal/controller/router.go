@@ -289,12 +289,6 @@ func (r *router) wake(woken map[types.NamespacedName]string) {
 	}
 }
 
-// lookAgain has an item read again although it has not changed.
-func (r *router) lookAgain(meta *metav1.PartialObjectMetadata) {
-	r.memory.forgetIdle(client.ObjectKeyFromObject(meta))
-	r.route(meta, priorityChange)
-}
-
 // pluginsRun makes the jobs due that wait for one of these plugins to run.
 func (r *router) pluginsRun(running map[string]bool) {
 	r.wake(r.memory.wakeAll(running, r.now()))

@@ -161,7 +161,7 @@ func TestTargetComesBackDuringTheLookForIt(t *testing.T) {
 		if err := cached.Get(t.Context(), keyOf(b.item), meta); err != nil {
 			t.Fatal(err)
 		}
-		b.router.lookAgain(meta) // as the Target's event does; see references
+		b.router.route(meta, priorityChange) // as the Target's event does; see references
 	}}
 	b.look(t.Context())
 	b.look(t.Context()) // the queue has the item once more

@@ -30,8 +30,10 @@ type survey struct {
 	cache   client.Reader // metadata of deploy items
 	router  *router
 	witness SurveyWitness // nil for none
-	clock   clock.PassiveClock
-	log     *slog.Logger
+	// standalone: see Options.Standalone.
+	standalone bool
+	clock      clock.PassiveClock
+	log        *slog.Logger
 }
 
 // SurveyWitness is told of the survey, so that it need not list the items itself.
@@ -100,7 +102,7 @@ func (s *survey) note(ctx context.Context, item *v1alpha1.DeployItem) error {
 	}
 	told, ok := responsibility.TypeOf(item)
 	typed := ok && told == item.Spec.Type
-	idle := contract.Decide(item, s.clock.Now()).Action == contract.Nothing && contract.UnknownOperation(item) == ""
+	idle := decide(item, s.standalone, s.clock.Now()).Action == contract.Nothing && contract.UnknownOperation(item) == ""
 	if !typed {
 		s.router.surveyed(item)
 	}

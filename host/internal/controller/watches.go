@@ -16,9 +16,13 @@ import (
 
 // watchedBesides are the objects besides deploy items that package target reads from the cache.
 func watchedBesides() []client.Object {
+	return []client.Object{&v1alpha1.Target{}, &v1alpha1.Context{}, newSecretMetadata()}
+}
+
+func newSecretMetadata() *metav1.PartialObjectMetadata {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	return []client.Object{&v1alpha1.Target{}, &v1alpha1.Context{}, secret}
+	return secret
 }
 
 // watchLocks has the locks of others known before anything is done.
@@ -36,9 +40,12 @@ func (c *Controller) watchLocks(ctx context.Context) error {
 // watchReferences has items looked at again when what they use changes.
 func (c *Controller) watchReferences(ctx context.Context) error {
 	r := &references{
-		router: c.router, reader: c.manager.GetCache(), selective: !c.options.Selectors.Empty(), log: c.options.Log,
+		router: c.router, reader: c.manager.GetCache(), log: c.options.Log,
+		all: c.options.Standalone || !c.options.Selectors.Empty(),
 	}
-	for kind, object := range map[string]client.Object{kindTarget: &v1alpha1.Target{}, kindContext: &v1alpha1.Context{}} {
+	for kind, object := range map[string]client.Object{
+		kindTarget: &v1alpha1.Target{}, kindContext: &v1alpha1.Context{}, kindSecret: newSecretMetadata(),
+	} {
 		informer, err := c.manager.GetCache().GetInformer(ctx, object)
 		if err != nil {
 			return fmt.Errorf("watch %ss: %w", kind, err)

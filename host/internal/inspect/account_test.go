@@ -139,6 +139,7 @@ func TestAdvice(t *testing.T) {
 		{reason: "too slow", item: after(underWay, fails(failure(v1alpha1.ErrorTimeout), time.Minute)), want: "items tree"},
 		{reason: "a bug", item: after(underWay, fails(failure(v1alpha1.ErrorInternalProblem), time.Minute)), want: "log of the host"},
 		{reason: "anything else", item: after(underWay, fails(failure(), time.Minute)), want: "mend"},
+		{reason: "an item that came before its Target", item: after(underWay, fails(gone, time.Minute)), want: "create what is missing"},
 		{reason: "a deletion has a way out", item: after(deleting, fails(failure(), 2*time.Minute)), want: "delete-without-uninstall=true"},
 		{reason: "a deletion that lacks its Target", item: after(deleting, fails(gone, 2*time.Minute)), want: "goes on by itself"},
 	} {

@@ -16,14 +16,16 @@ func adviceOf(item *v1alpha1.DeployItem) string {
 	if item.Status.JobID != item.Status.JobIDFinished {
 		return "nothing: the job goes on, and tries again until its time is up"
 	}
-	advice := adviceFor(last)
-	if item.DeletionTimestamp == nil {
-		return advice
-	}
-	if last.Operation == contract.OperationResolve {
+	lacks := contract.FailedForLack(item)
+	switch {
+	case lacks && item.DeletionTimestamp == nil:
+		return "create what is missing; a host with --standalone sets a new job then, and otherwise so does items trigger"
+	case lacks:
 		return "create what is missing, and the deletion goes on by itself; or let the item go without what it has deployed: " + leaveBehind
+	case item.DeletionTimestamp == nil:
+		return adviceFor(last)
 	}
-	return advice + "; or let the item go without what it has deployed: " + leaveBehind
+	return adviceFor(last) + "; or let the item go without what it has deployed: " + leaveBehind
 }
 
 const leaveBehind = "annotate it with " + v1alpha1.DeleteWithoutUninstallAnnotation + "=true"

@@ -22,6 +22,7 @@ func (s *setter) endPickup(ctx context.Context, item *v1alpha1.DeployItem) error
 		return err
 	}
 	if missing {
+		e.Operation = contract.OperationResolve // the item gets a new job when it is there
 		e.Message += ", probably because the referenced Target does not exist"
 	}
 	return s.end(ctx, item, e, func(status *v1alpha1.DeployItemStatus) {
@@ -90,7 +91,7 @@ func pickupError(timeout time.Duration) contract.Error {
 	return contract.Error{
 		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
 		Operation: "WaitingForPickup",
-		Reason:    "PickupTimeout",
+		Reason:    contract.ReasonPickupTimeout,
 		Message:   fmt.Sprintf("no deployer has reconciled this deployitem within %v seconds", timeout.Seconds()),
 	}
 }
@@ -107,7 +108,7 @@ func progressingError(item *v1alpha1.DeployItem) contract.Error {
 	return contract.Error{
 		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
 		Operation: "Timeout",
-		Reason:    "ProgressingTimeout",
+		Reason:    contract.ReasonProgressingTimeout,
 		Message:   message,
 	}
 }

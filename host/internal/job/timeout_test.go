@@ -58,6 +58,7 @@ func TestPickupTimeout(t *testing.T) {
 		prepare  func(b *bench)
 		deletion bool
 		message  string
+		lacks    bool
 	}{
 		"no target": {reason: "there is nothing more to say", message: nobody},
 		"target": {
@@ -66,7 +67,7 @@ func TestPickupTimeout(t *testing.T) {
 		},
 		"missing target": {
 			reason: "deployers wait for it", modify: withTarget("gone"),
-			message: nobody + ", probably because the referenced Target does not exist",
+			message: nobody + ", probably because the referenced Target does not exist", lacks: true,
 		},
 		"deletion": {
 			reason: "a deletion has its own phase", message: nobody, deletion: true,
@@ -103,6 +104,9 @@ func TestPickupTimeout(t *testing.T) {
 			e := &v1alpha1.Error{
 				Operation: "WaitingForPickup", Reason: "PickupTimeout", Message: tc.message, Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
 				LastTransitionTime: at, LastUpdateTime: at,
+			}
+			if tc.lacks {
+				e.Operation = contract.OperationResolve // so that it gets a new job when the Target is there
 			}
 			want := before.DeepCopy().Status
 			want.Phase, want.JobIDFinished, want.ObservedGeneration = v1alpha1.DeployItemPhaseFailed, jobID, item.Generation
