@@ -15,7 +15,7 @@ import (
 // fails with ERR_INTERNAL_PROBLEM.
 func HostConditions() []v1alpha1.ConditionType {
 	return []v1alpha1.ConditionType{
-		"Ready", "Reconciling", "Stalled", "PickedUp", "Started", "PluginCrashes", "HookAnswered", "Finalized",
+		"Ready", "Reconciling", "Stalled", "PickedUp", "Started", "PluginCrashes", "HookAnswered", "Finalized", "Served",
 	}
 }
 

@@ -205,7 +205,7 @@ func TestUnreachableTarget(t *testing.T) {
 }
 
 func TestForeignTypeIsNotTouched(t *testing.T) {
-	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "mock"), Standalone: true})
+	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "mock")})
 	namespace := newNamespace(t)
 	annotated := newItem(namespace, "annotated", "example.org/nobody-serves-this", mockSucceeds)
 	bare := newItem(namespace, "bare", "example.org/nobody-serves-this", mockSucceeds)
@@ -217,11 +217,30 @@ func TestForeignTypeIsNotTouched(t *testing.T) {
 	last := newItem(namespace, "last", mockType, mockSucceeds)
 	last.Annotations = nil
 	create(t, last)
+	setJob(t, last)
 	waitFor(t, last, "finished", func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == v1alpha1.DeployItemPhaseSucceeded })
 
 	for _, item := range []*v1alpha1.DeployItem{annotated, bare} {
 		if fresh := read(t, item); fresh.ResourceVersion != item.ResourceVersion {
 			t.Errorf("item %q of a type that nobody serves was written: %s", client.ObjectKeyFromObject(item), describe(fresh))
 		}
+	}
+}
+
+// TestUnservedTypeIsTold: without a Landscaper nobody else serves the type, and the item says so to whoever looks at
+// it.
+func TestUnservedTypeIsTold(t *testing.T) {
+	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "mock"), Standalone: true})
+	item := newItem(newNamespace(t), "item", "example.org/nobody-serves-this", mockSucceeds)
+	create(t, item)
+	const want = `no plugin here serves type "example.org/nobody-serves-this"; served are "` + mockType + `"`
+	waitFor(t, item, "said to be of a type that nobody serves", func(i *v1alpha1.DeployItem) bool {
+		c := conditionOf(i, "Served")
+		return c.Status == v1alpha1.ConditionFalse && c.Message == want
+	})
+	where := []string{"item", "-n", item.Namespace, "--kubeconfig", controlPlane.Kubeconfig}
+	pergola(t, append([]string{"items", "trigger"}, where...)...).expect(t, 1, want)
+	if shown := pergola(t, append([]string{"items", "show"}, where...)...).stdout; !strings.Contains(shown, want) {
+		t.Errorf("expected %q, but it shows:\n%s", want, shown)
 	}
 }

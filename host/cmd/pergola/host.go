@@ -217,9 +217,12 @@ func (h *host) setJobs() error {
 	}
 	options.Surveyed = true
 	options.Elected = func(t v1alpha1.DeployItemType) bool {
-		p := h.plugins.For(t)
-		return p != nil && h.replicas.electedFor(p.Name())
+		if p := h.plugins.For(t); p != nil {
+			return h.replicas.electedFor(p.Name())
+		}
+		return h.replicas.elected() // to say that nobody serves it
 	}
+	options.Unserved = h.plugins.Unserved
 	serves := func(t v1alpha1.DeployItemType) bool { return h.plugins.For(t) != nil }
 	setter, err := job.Setup(h.manager, serves, controller.NewMetadata, h.log, options)
 	if err != nil {
@@ -237,6 +240,7 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 		h.replicas.measureAutoscalers(h.manager, podCluster, ownPod()),
 		metrics.Registry.Register(telemetry.NewPluginCollector(h.plugins.Status)),
 		metrics.Registry.Register(telemetry.NewWorkerCollector(h.deployItems.Workers)),
+		metrics.Registry.Register(telemetry.NewUnservedGauge(func() int { return h.deployItems.Unserved(ctx) })),
 		metrics.Registry.Register(h.jobMetrics),
 		h.measureMemory(ctx))
 	if err != nil {

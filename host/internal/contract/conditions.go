@@ -25,7 +25,13 @@ const (
 	// ConditionPluginCrashes says, in its message, how often a plugin has died in the middle of a call for the job under way; absent
 	// if none has. The list of the last errors is no place for the count: it is text for people, and other errors push it out.
 	ConditionPluginCrashes v1alpha1.ConditionType = "PluginCrashes"
+	// ConditionServed: False for an item of a type that no plugin serves, where there is no Landscaper; absent for all
+	// others.
+	ConditionServed v1alpha1.ConditionType = "Served"
 )
+
+// ReasonTypeNotServed is the reason of ConditionServed, and of the event that comes with it.
+const ReasonTypeNotServed = "TypeNotServed"
 
 // The reasons of conditions, beside those of errors.
 const (
@@ -155,6 +161,17 @@ func condition(status *v1alpha1.DeployItemStatus, conditionType v1alpha1.Conditi
 	}
 	return &status.Conditions[i]
 }
+
+// SetUnserved notes in the status that no plugin serves the item's type. The message says which ones are served.
+func SetUnserved(item *v1alpha1.DeployItem, message string, now time.Time) {
+	setCondition(&item.Status, ConditionServed, v1alpha1.ConditionFalse, ReasonTypeNotServed, message, now)
+}
+
+// SetServed takes back what SetUnserved has noted.
+func SetServed(item *v1alpha1.DeployItem) { removeConditions(&item.Status, ConditionServed) }
+
+// Unserved is what SetUnserved has noted; empty if it has not.
+func Unserved(item *v1alpha1.DeployItem) string { return named(&item.Status, ConditionServed) }
 
 // setCondition sets a condition. The time of its transition is that of its status.
 func setCondition(

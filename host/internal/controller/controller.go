@@ -61,8 +61,8 @@ type Options struct {
 	HTTPHooks HTTPHooks
 	// Selectors choose the items of certain Targets; the zero value takes all.
 	Selectors responsibility.Selectors
-	// Standalone: there is no Landscaper. A missing Context of the default name counts as an empty one, as nobody creates it, and an item
-	// whose job has failed because something that it uses was not there gets a new one when it is.
+	// Standalone: there is no Landscaper. A missing Context of the default name counts as an empty one, as nobody
+	// creates it, and an item whose job has failed for lack of something that it uses gets a new one when that is there.
 	Standalone bool
 	// TargetServiceAccount is the ServiceAccount of its namespace as which each Target of the cluster itself acts; empty if each names its own.
 	TargetServiceAccount string
@@ -115,6 +115,7 @@ func New(mgr manager.Manager, options Options) *Controller {
 		slots:   map[string]*slots{},
 	}
 	c.router = newRouter(c.memory, c.clock.Now)
+	c.router.log = options.Log
 	targetOptions := []target.Option{
 		target.WithTokens(&target.ClientTokenRequester{Client: mgr.GetClient()}, mgr.GetConfig()),
 		target.WithServiceAccount(options.TargetServiceAccount),
@@ -142,8 +143,8 @@ func (c *Controller) SetLocks(locker *lock.Locker) {
 	c.locker, c.router.locks = locker, locker
 }
 
-// OnServe sets a function that is told the types of each plugin that begins to be served, or is again. An error ends the Controller.
-// It is called before Start.
+// OnServe sets a function that is told the types of each plugin that begins to be served, or is again, and none when
+// all plugins have come through their first attempt to start. An error ends the Controller. It is called before Start.
 func (c *Controller) OnServe(f func(ctx context.Context, types []v1alpha1.DeployItemType) error) {
 	c.onServe = f
 }
@@ -193,6 +194,18 @@ func (c *Controller) Workers() []telemetry.Workers {
 
 // Remembered is of how many deploy items something is remembered.
 func (c *Controller) Remembered() int { return c.memory.size() }
+
+// Unserved is how many deploy items are of types that no plugin serves; none as long as that is not known.
+func (c *Controller) Unserved(ctx context.Context) int {
+	if !c.ready.Load() || !c.plugins.Started() {
+		return 0
+	}
+	unserved, err := c.router.countUnserved(ctx, c.manager.GetCache())
+	if err != nil {
+		c.options.Log.Warn("the deploy items that nobody serves were not counted", "error", err.Error())
+	}
+	return unserved
+}
 
 // Ready is why the Controller has not begun to work; nil once it knows the deploy items that are there.
 func (c *Controller) Ready() error {
@@ -257,12 +270,18 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 		case <-c.options.HTTPHooks.Synced():
 		}
 	}
-	served := map[string]deployer{}
+	served, started := map[string]deployer{}, false
 	hooks := hookWatch{asked: map[v1alpha1.DeployItemType]string{}}
 	for {
 		c.knowHooks(&hooks)
 		if err := c.follow(ctx, served); err != nil {
 			return err
+		}
+		before := started
+		if started = c.plugins.Started(); started && !before {
+			if err := c.allStarted(ctx); err != nil {
+				return err
+			}
 		}
 		running := c.plugins.Running()
 		if err := c.followHooks(ctx, &hooks, running); err != nil {
@@ -284,8 +303,8 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 	}
 }
 
-// follow begins and ends to serve plugins. served are those that have ever been served, by their names; nil for one that is not any more.
-// A plugin that is another one than the last time may have been away between two rounds.
+// follow begins and ends to serve plugins. served are those that have ever been served, by their names; nil for one
+// that is not any more. A plugin that is another one than the last time may have been away between two rounds.
 func (c *Controller) follow(ctx context.Context, served map[string]deployer) error {
 	serving := map[string]bool{}
 	for _, p := range c.plugins.Serving() {
@@ -309,7 +328,16 @@ func (c *Controller) follow(ctx context.Context, served map[string]deployer) err
 	return nil
 }
 
-// serve begins to serve a plugin, for the first time or again: all items of its types are looked at, whatever has happened to them since.
+// allStarted tells of the items that nobody serves, now that it is known what is served.
+func (c *Controller) allStarted(ctx context.Context) error {
+	if _, err := c.router.countUnserved(ctx, c.manager.GetCache()); err != nil || c.onServe == nil {
+		return err
+	}
+	return c.onServe(ctx, nil)
+}
+
+// serve begins to serve a plugin, for the first time or again: all items of its types are looked at, whatever has
+// happened to them since.
 func (c *Controller) serve(ctx context.Context, p deployer, again bool) error {
 	var err error
 	if again {

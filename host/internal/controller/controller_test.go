@@ -116,8 +116,8 @@ func TestWakeUpInTheFirstCall(t *testing.T) {
 	waitFinished(t, item, jobID)
 }
 
-// TestServedAgain: whoever looks at the items of a type that comes to be served is told of it each time, also when nobody has seen that
-// the plugin was away.
+// TestServedAgain: whoever looks at the items of a type that comes to be served is told of it each time, also when
+// nobody has seen that the plugin was away.
 func TestServedAgain(t *testing.T) {
 	itemType := newType()
 	plugins := &fakePlugins{}
@@ -234,5 +234,27 @@ func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
 				t.Errorf("%s: an item of type %s was carried out by %s", name, second, item.Status.Deployer.Name)
 			}
 		}
+	}
+}
+
+// TestAllStartedIsTold: when all plugins have come through their first attempt to start it is known of each type
+// whether somebody serves it.
+func TestAllStartedIsTold(t *testing.T) {
+	plugins := &fakePlugins{}
+	c := startController(t, plugins)
+	told := make(chan []v1alpha1.DeployItemType, 10)
+	c.onServe = func(_ context.Context, types []v1alpha1.DeployItemType) error {
+		told <- types
+		return nil
+	}
+	plugins.change(func(p *fakePlugins) { p.started = true })
+	c.Changed()
+	select {
+	case types := <-told:
+		if len(types) != 0 {
+			t.Errorf("nothing is served, but %v is told", types)
+		}
+	case <-time.After(patience):
+		t.Error("nobody is told")
 	}
 }

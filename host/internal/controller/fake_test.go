@@ -57,6 +57,7 @@ type fakePlugins struct {
 	serving []*fakeDeployer
 	hooking []*fakeDeployer // besides those that serve and have hooks themselves
 	down    map[string]bool
+	started bool // see plugin.Set.Started
 }
 
 var _ plugins = (*fakePlugins)(nil)
@@ -92,6 +93,19 @@ func (p *fakePlugins) For(itemType v1alpha1.DeployItemType) deployer {
 		}
 	}
 	return nil
+}
+
+func (p *fakePlugins) Started() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.started
+}
+
+func (p *fakePlugins) Unserved(itemType v1alpha1.DeployItemType) string {
+	if !p.Started() || p.For(itemType) != nil {
+		return ""
+	}
+	return "nobody serves " + string(itemType)
 }
 
 func (p *fakePlugins) Running() map[string]bool {

@@ -21,6 +21,9 @@ type plugins interface {
 	Serving() []deployer
 	// For returns nil for a type that nobody serves.
 	For(itemType v1alpha1.DeployItemType) deployer
+	// Started and Unserved: see plugin.Set.
+	Started() bool
+	Unserved(itemType v1alpha1.DeployItemType) string
 	// Hooking are the plugins whose hooks run for deploy items of a type, in the order in which they do.
 	Hooking(itemType v1alpha1.DeployItemType) []hook.Plugin
 	// Running are the names of the plugins that take calls at the moment.
@@ -48,6 +51,10 @@ func (s pluginSet) For(itemType v1alpha1.DeployItemType) deployer {
 	}
 	return nil
 }
+
+func (s pluginSet) Started() bool { return s.set.Started() }
+
+func (s pluginSet) Unserved(itemType v1alpha1.DeployItemType) string { return s.set.Unserved(itemType) }
 
 func (s pluginSet) Hooking(itemType v1alpha1.DeployItemType) []hook.Plugin {
 	var hooking []hook.Plugin

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -38,6 +39,7 @@ type router struct {
 	locks   locks
 	memory  *memory
 	now     func() time.Time
+	log     *slog.Logger
 
 	mu     sync.Mutex
 	queues map[string]queue // by name of the plugin
@@ -45,6 +47,8 @@ type router struct {
 	types map[types.NamespacedName]itemType
 	// untyped takes items whose type is not known yet.
 	untyped queue
+	// unserved are the types that nobody serves and that were logged, at most maxUnserved.
+	unserved map[v1alpha1.DeployItemType]bool
 	// held: what was there when the host started waits for the end of the survey.
 	held bool
 }
@@ -59,9 +63,10 @@ var _ cache.ResourceEventHandler = (*router)(nil)
 
 func newRouter(m *memory, now func() time.Time) *router {
 	return &router{
-		locks: lock.Off{}, memory: m, now: now,
-		queues: map[string]queue{},
-		types:  map[types.NamespacedName]itemType{},
+		locks: lock.Off{}, memory: m, now: now, log: slog.New(slog.DiscardHandler),
+		queues:   map[string]queue{},
+		types:    map[types.NamespacedName]itemType{},
+		unserved: map[v1alpha1.DeployItemType]bool{},
 	}
 }
 
@@ -137,12 +142,51 @@ func (r *router) route(meta *metav1.PartialObjectMetadata, priority int) {
 	}
 	p := r.plugins.For(itemType)
 	if p == nil {
+		r.logUnserved(itemType)
 		return
 	}
 	after := r.patienceFor(lock.Key{Plugin: p.Name(), Item: key, UID: meta.UID})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	addAfter(r.queues[p.Name()], key, priority, after)
+}
+
+// maxUnserved bounds the types that are logged: users may make up any.
+const maxUnserved = 100
+
+// logUnserved logs, once for each type, that nobody serves it.
+func (r *router) logUnserved(itemType v1alpha1.DeployItemType) {
+	message := r.plugins.Unserved(itemType)
+	if message == "" {
+		return
+	}
+	r.mu.Lock()
+	first := !r.unserved[itemType] && len(r.unserved) < maxUnserved
+	if first {
+		r.unserved[itemType] = true
+	}
+	r.mu.Unlock()
+	if first {
+		r.log.Info("deploy items of a type that nobody here serves are left alone", "why", message)
+	}
+}
+
+// countUnserved counts the items of types that nobody serves, and logs their types; see plugin.Set.Unserved.
+func (r *router) countUnserved(ctx context.Context, reader client.Reader) (int, error) {
+	items := map[v1alpha1.DeployItemType]int{}
+	err := existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) {
+		if itemType, known := r.typeOf(meta); known {
+			items[itemType]++
+		}
+	})
+	unserved := 0
+	for itemType, n := range items {
+		if r.plugins.Unserved(itemType) != "" {
+			r.logUnserved(itemType)
+			unserved += n
+		}
+	}
+	return unserved, err
 }
 
 // typeOf is the type of an item, as far as it can be told without reading it.

@@ -1,7 +1,10 @@
 package controller
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +113,28 @@ func TestRouteByType(t *testing.T) {
 	r.OnUpdate(typedItem("c", ""), recreated)
 	expect(t, "a new item of the same name", r.untyped, "c")
 	expect(t, "a new item of the same name", r.two)
+}
+
+// TestUnservedTypes are logged once each, and their items counted, when it is known that nobody serves them.
+func TestUnservedTypes(t *testing.T) {
+	r := newRouted(t, true)
+	var logged bytes.Buffer
+	r.log = slog.New(slog.NewTextHandler(&logged, nil))
+	items := lister{typedItem("a", "one"), typedItem("b", "nobody's"), typedItem("c", "nobody's"), typedItem("d", "")}
+	for _, started := range []bool{false, true} {
+		r.plugins.(*fakePlugins).change(func(p *fakePlugins) { p.started = started })
+		for _, item := range items {
+			r.OnAdd(item, false)
+		}
+		count, err := r.countUnserved(t.Context(), items)
+		want := 0
+		if started {
+			want = 2
+		}
+		if lines := strings.Count(logged.String(), "nobody's"); err != nil || count != want || lines != want/2 {
+			t.Errorf("plugins started: %t; counted %d, logged %d times: %v", started, count, lines, err)
+		}
+	}
 }
 
 func TestRouteForgets(t *testing.T) {

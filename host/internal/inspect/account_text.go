@@ -80,7 +80,10 @@ func (a *Account) writeJob(w *accountWriter) {
 		w.field("", "since: "+w.ago(a.WaitingSince))
 	}
 	w.field("Asked for", a.Operation)
-	if a.Job.State == JobSet || a.Job.State == JobNone {
+	unserved := slices.ContainsFunc(a.Conditions, func(c v1alpha1.Condition) bool {
+		return c.Type == contract.ConditionServed
+	})
+	if a.Job.State == JobSet || a.Job.State == JobNone || unserved {
 		w.field("Note", a.Message)
 	}
 }

@@ -44,6 +44,8 @@ func jobSet(id string, after time.Duration) step {
 	return func(i *v1alpha1.DeployItem) { contract.SetJob(i, id, at(after)) }
 }
 
+func unserved(i *v1alpha1.DeployItem) { contract.SetUnserved(i, "no plugin here serves it", noon) }
+
 func pickedUp(after time.Duration) step {
 	return func(i *v1alpha1.DeployItem) { contract.Begin(i, i.DeletionTimestamp != nil, helmDeployer, at(after)) }
 }

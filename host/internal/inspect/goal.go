@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -72,6 +73,14 @@ type Verdict struct {
 
 // Judge tells how far an item is from the goal. A nil item is one that is gone.
 func (g Goal) Judge(item *v1alpha1.DeployItem, now time.Time) Verdict {
+	verdict := g.judge(item, now)
+	if verdict.Waiting != "" && contract.Unserved(item) != "" {
+		return Verdict{Failed: contract.Unserved(item)}
+	}
+	return verdict
+}
+
+func (g Goal) judge(item *v1alpha1.DeployItem, now time.Time) Verdict {
 	switch {
 	case item == nil && (g == Deleted || g == Finished || g == Ended):
 		return Verdict{Reached: true}

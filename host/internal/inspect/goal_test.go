@@ -22,6 +22,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{reason: "no job yet", goal: "succeeded", item: newItem(), want: inspect.Verdict{Waiting: "waits for a job for its generation 2"}},
 		{reason: "nobody takes the job", goal: "succeeded", item: newItem(jobSet("job-1", 0)), want: inspect.Verdict{Waiting: "no phase yet: nobody has picked up the job yet"}},
+		{reason: "nobody serves the type", goal: "succeeded", item: newItem(unserved), want: inspect.Verdict{Failed: "no plugin here serves it"}},
 		{reason: "the job is under way", goal: "succeeded", item: after(underWay), want: inspect.Verdict{Waiting: "Progressing: Deployment shop/web: Available: 1/3"}},
 		{reason: "the job succeeded", goal: "succeeded", item: after(succeeded), want: inspect.Verdict{Reached: true}},
 		{reason: "what the job was for is not the item any more", goal: "succeeded", item: after(succeeded, changed), want: inspect.Verdict{Waiting: "waits for a job for its generation 3"}},

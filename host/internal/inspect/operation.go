@@ -30,7 +30,9 @@ type Prospect struct {
 func Ask(item *v1alpha1.DeployItem, operation string, execution Execution, now time.Time) Prospect {
 	asked := item.Annotations[v1alpha1.OperationAnnotation]
 	refusal := refusalOf(item, operation, execution, now)
-	switch {
+	switch unserved := contract.Unserved(item); {
+	case unserved != "" && operation != v1alpha1.OperationAbort:
+		refusal = unserved
 	case asked == operation:
 		return Prospect{Asked: true, Next: next(item, operation, now)}
 	case asked != "":

@@ -28,6 +28,7 @@ func TestAsk(t *testing.T) {
 		{reason: "a job is under way", operation: trigger, item: after(underWay), next: "a new job begins when the one under way has ended"},
 		{reason: "a deletion has failed", operation: trigger, item: after(succeeded, append(deleting, fails(errConfiguration, 2*time.Minute))...), next: "a new job that deletes begins when a host"},
 		{reason: "somebody asks for it already", operation: trigger, item: after(underWay, asks(trigger)), asked: true, next: "has ended"},
+		{reason: "nobody would hear it", operation: trigger, item: newItem(unserved, asks(trigger)), refusal: "no plugin here"},
 		{reason: "somebody asks for something else", operation: trigger, item: after(underWay, asks(force)), refusal: `asks for "force-reconcile" already`},
 		{reason: "somebody asks for what nobody knows", operation: trigger, item: after(succeeded, asks("dance")), refusal: `asks for "dance" already`},
 		{reason: "Landscaper would put its own job in the place", operation: trigger, item: after(succeeded), execution: busy, refusal: `its execution "shop" is at work`},

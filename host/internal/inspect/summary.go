@@ -50,6 +50,9 @@ func Summarize(item *v1alpha1.DeployItem) Summary {
 // messageOf is what is most worth to be known about an item.
 func messageOf(item *v1alpha1.DeployItem, state JobState) string {
 	status := &item.Status
+	if unserved := contract.Unserved(item); unserved != "" {
+		return unserved
+	}
 	ready := conditionOf(status, contract.ConditionReady)
 	switch state {
 	case JobNone:

@@ -55,6 +55,7 @@ func Setup(
 		newMetadata: newMetadata,
 		serves:      serves,
 		clock:       clock.RealClock{},
+		recorder:    mgr.GetEventRecorder("pergola"),
 		log:         log,
 		memory:      newMemory(),
 		options:     options,
@@ -93,10 +94,13 @@ func (s *Setter) attach(ctx context.Context, queue workqueue.TypedRateLimitingIn
 	return s.lookAgain(ctx, anyType) // the survey may have ended before there was a queue
 }
 
-// Served has the items of these types looked at again, because a plugin has come to serve them.
+// Served has the items of these types looked at again, because a plugin has come to serve them, and those of types that
+// nobody serves.
 func (s *Setter) Served(ctx context.Context, served []v1alpha1.DeployItemType) error {
 	s.setter.memory.serve(served, s.setter.clock.Now())
-	return s.lookAgain(ctx, func(itemType v1alpha1.DeployItemType) bool { return slices.Contains(served, itemType) })
+	return s.lookAgain(ctx, func(itemType v1alpha1.DeployItemType) bool {
+		return slices.Contains(served, itemType) || !s.setter.serves(itemType)
+	})
 }
 
 // Surveyed tells of an item that was listed in full; see Options.Surveyed. The item is not kept. An error is that of the cache.
@@ -129,7 +133,7 @@ func (s *Setter) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-s.elections:
-			if err := s.lookAgain(ctx, s.setter.serves); err != nil {
+			if err := s.lookAgain(ctx, anyType); err != nil {
 				return err
 			}
 		}
@@ -206,8 +210,11 @@ func (s *setter) lookAfter(before, after *metav1.PartialObjectMetadata) (time.Du
 	switch {
 	case after.Generation != before.Generation || !typed || s.memory.isPatient(client.ObjectKeyFromObject(after)):
 		return 0, true
-	case after.ResourceVersion == before.ResourceVersion || !s.serves(itemType):
+	case after.ResourceVersion == before.ResourceVersion:
 		return 0, false
+	case !s.serves(itemType): // but whoever asks for something is to know
+		asked := after.Annotations[v1alpha1.OperationAnnotation]
+		return 0, asked != "" && asked != before.Annotations[v1alpha1.OperationAnnotation]
 	default:
 		return s.options.settle(), s.options.settle() > 0
 	}

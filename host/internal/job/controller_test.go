@@ -210,6 +210,14 @@ func TestLookAfter(t *testing.T) {
 		"nothing":             {reason: "the cache says the same once more", want: never},
 		"spec":                {reason: "needs a job", after: func(m *metav1.PartialObjectMetadata) { m.Generation++ }, want: 0},
 		"annotations lost":    {reason: "they are put back", after: func(m *metav1.PartialObjectMetadata) { m.Annotations = nil }, want: 0},
+		"foreign type, asked": {
+			reason: "who asks is to know that nobody hears it", want: 0,
+			after: func(m *metav1.PartialObjectMetadata) {
+				written(m)
+				m.Annotations[v1alpha1.DeployerTypeAnnotation] = "test.pergola.dev/other"
+				m.Annotations[v1alpha1.OperationAnnotation] = v1alpha1.OperationReconcile
+			},
+		},
 		"foreign type": {
 			reason: "no business of ours", want: never,
 			after: func(m *metav1.PartialObjectMetadata) {

@@ -10,12 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // spares tells whether an item need not be read: it has not changed since it was seen to be at rest, or to be of a type that no
-// plugin serves; or it is a matter of another replica, in which case there will be another look when that is not so any more. The cache
+// plugin serves and to say so; or it is a matter of another replica, in which case there will be another look when that
+// is not so any more. The cache
 // may lag behind, but what it does not show yet it is going to tell; see lookAfter.
 func (s *setter) spares(ctx context.Context, key types.NamespacedName) (bool, error) {
 	meta, found, err := s.cached(ctx, key)
@@ -27,7 +29,11 @@ func (s *setter) spares(ctx context.Context, key types.NamespacedName) (bool, er
 		return true, nil
 	}
 	j, ok := s.memory.recall(meta)
-	return ok && (j.atRest || !s.serves(j.itemType)), nil
+	if !ok || j.atRest || s.serves(j.itemType) {
+		return ok && j.atRest, nil
+	}
+	message := s.options.unserved(j.itemType)
+	return message == "" || message == j.unserved, nil
 }
 
 // judge remembers what was seen of an item, unless it is gone by now: its deletion may have been heard of before.
@@ -53,7 +59,8 @@ func (s *setter) cached(ctx context.Context, key types.NamespacedName) (meta *me
 
 // atRest tells whether an item needs nothing at any time as long as it stays as it is, were its type served or not.
 func atRest(item *v1alpha1.DeployItem, o Options, now time.Time) bool {
-	return annotated(item) && decide(item, known{}, o, now) == verdict{need: needNothing}
+	return annotated(item) && item.Annotations[v1alpha1.OperationAnnotation] == "" && contract.Unserved(item) == "" &&
+		decide(item, known{}, o, now) == verdict{need: needNothing}
 }
 
 // annotated tells whether the annotations are up to date in which an item repeats what a deployer must know of it.

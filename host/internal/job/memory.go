@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -20,6 +21,9 @@ type memory struct {
 	patient map[types.NamespacedName]bool
 	// waiting are the items whose job is not picked up yet.
 	waiting map[types.NamespacedName]sighting
+	// unserved is since when items are seen to need something and to be of a type that nobody serves, as long as they
+	// do not say so.
+	unserved map[types.NamespacedName]time.Time
 	// served is since when the types are served.
 	served map[v1alpha1.DeployItemType]time.Time
 	// judged are the items whose content was seen. What is remembered of an item stays true for ever, whoever is elected and
@@ -34,6 +38,8 @@ type judgement struct {
 	itemType v1alpha1.DeployItemType
 	// atRest: it needs nothing, and will not as long as it stays as it is.
 	atRest bool
+	// unserved is what it says of its type, which nobody serves; empty if it says nothing.
+	unserved string
 }
 
 // sighting is what was last seen of a job that waits for a deployer.
@@ -48,8 +54,10 @@ func newMemory() *memory {
 	return &memory{
 		patient: map[types.NamespacedName]bool{},
 		waiting: map[types.NamespacedName]sighting{},
-		served:  map[v1alpha1.DeployItemType]time.Time{},
-		judged:  map[types.NamespacedName]judgement{},
+
+		unserved: map[types.NamespacedName]time.Time{},
+		served:   map[v1alpha1.DeployItemType]time.Time{},
+		judged:   map[types.NamespacedName]judgement{},
 	}
 }
 
@@ -59,6 +67,7 @@ func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) known {
 	defer m.mu.Unlock()
 	k := known{served: m.served[item.Spec.Type]}
 	key := client.ObjectKeyFromObject(item)
+	delete(m.unserved, key)
 	if item.Status.JobID == item.Status.JobIDFinished || pickedUp(&item.Status, jobSet(&item.Status)) {
 		delete(m.waiting, key)
 		return k
@@ -107,7 +116,10 @@ func (m *memory) judge(item *v1alpha1.DeployItem, atRest bool) {
 	if known, ok := m.judged[key]; ok && known.uid == item.UID && !newer(item.ResourceVersion, known.version) {
 		return
 	}
-	m.judged[key] = judgement{uid: item.UID, version: item.ResourceVersion, itemType: item.Spec.Type, atRest: atRest}
+	m.judged[key] = judgement{
+		uid: item.UID, version: item.ResourceVersion, itemType: item.Spec.Type, atRest: atRest,
+		unserved: contract.Unserved(item),
+	}
 }
 
 // recall returns what is remembered of an item, if it has not changed since.
@@ -124,6 +136,18 @@ func (m *memory) drop(key types.NamespacedName) {
 	defer m.mu.Unlock()
 	delete(m.patient, key)
 	delete(m.waiting, key)
+	delete(m.unserved, key)
+}
+
+// seenUnserved notes that an item needs something and is of a type that nobody serves, and returns since when that is
+// so.
+func (m *memory) seenUnserved(key types.NamespacedName, now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, seen := m.unserved[key]; !seen {
+		m.unserved[key] = now
+	}
+	return m.unserved[key]
 }
 
 // forget forgets an item that is gone.

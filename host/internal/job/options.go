@@ -17,6 +17,9 @@ type Options struct {
 	// replicas. Two of them for a moment do no harm, as every write is conditional. Setter.ReplicasChanged tells that the answer may
 	// be another one now.
 	Elected func(itemType v1alpha1.DeployItemType) bool
+	// Unserved says of a type that nobody serves, and what is served instead; empty for a type that is served, and as
+	// long as that is not known. Setter.Served tells that the answer may be another one now. Nil if it is never known.
+	Unserved func(itemType v1alpha1.DeployItemType) string
 	// Surveyed: somebody lists all items at the start and has Setter.Surveyed and Setter.SurveyEnded told of it. What was there at
 	// the start waits for the end, so that only the items that need something are read one by one.
 	Surveyed bool
@@ -25,6 +28,14 @@ type Options struct {
 // elected tells whether the items of a type are a matter of this replica.
 func (o Options) elected(itemType v1alpha1.DeployItemType) bool {
 	return o.Elected == nil || o.Elected(itemType)
+}
+
+// unserved is Unserved.
+func (o Options) unserved(itemType v1alpha1.DeployItemType) string {
+	if o.Unserved == nil {
+		return ""
+	}
+	return o.Unserved(itemType)
 }
 
 // pickup is how long after it was set a job has to be picked up; zero for no such limit.

@@ -12,10 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -30,6 +32,7 @@ type setter struct {
 	serves      func(v1alpha1.DeployItemType) bool
 	options     Options
 	clock       clock.PassiveClock
+	recorder    events.EventRecorder
 	log         *slog.Logger
 	memory      *memory
 	// held: what was there at the start waits for the end of the survey.
@@ -55,11 +58,17 @@ func (s *setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		}
 		return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
 	}
-	if !s.serves(item.Spec.Type) || !s.options.elected(item.Spec.Type) {
+	var after time.Duration
+	var err error
+	switch {
+	case !s.options.elected(item.Spec.Type):
 		s.memory.drop(req.NamespacedName)
-		return reconcile.Result{}, s.judge(ctx, item)
+		err = s.judge(ctx, item)
+	case !s.serves(item.Spec.Type):
+		after, err = s.tellUnserved(ctx, item)
+	default:
+		after, err = s.attend(ctx, item)
 	}
-	after, err := s.attend(ctx, item)
 	return reconcile.Result{RequeueAfter: after}, err
 }
 
@@ -89,6 +98,11 @@ func (s *setter) attend(ctx context.Context, item *v1alpha1.DeployItem) (time.Du
 func (s *setter) provide(ctx context.Context, item *v1alpha1.DeployItem, needs need) (ended bool, err error) {
 	if err := s.annotate(ctx, item); err != nil {
 		return false, err
+	}
+	if contract.Unserved(item) != "" {
+		if err := s.writeStatus(ctx, item, contract.SetServed); err != nil {
+			return false, fmt.Errorf("note that the type of the deploy item is served: %w", err)
+		}
 	}
 	switch needs {
 	case needJob:

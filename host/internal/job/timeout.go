@@ -40,19 +40,27 @@ func (s *setter) endProgressing(ctx context.Context, item *v1alpha1.DeployItem) 
 
 // end writes down that the job has failed. A job that was picked up or ended meanwhile is kept by the resourceVersion.
 func (s *setter) end(ctx context.Context, item *v1alpha1.DeployItem, e contract.Error, change func(*v1alpha1.DeployItemStatus)) error {
-	after := item.DeepCopy()
-	change(&after.Status)
-	contract.Fail(after, item.DeletionTimestamp != nil, e, s.clock.Now())
-	patch, err := statusPatch(item, after)
+	err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) {
+		change(&item.Status)
+		contract.Fail(item, item.DeletionTimestamp != nil, e, s.clock.Now())
+	})
 	if err != nil {
 		return fmt.Errorf("end job: %w", err)
 	}
-	if err := s.client.Status().Patch(ctx, item, patch); err != nil {
-		return fmt.Errorf("end job: %w", err)
-	}
-	s.log.Warn("ended job that no deployer has ended", "deployitem", item.Namespace+"/"+item.Name, "jobID", after.Status.JobID,
+	s.log.Warn("ended job that no deployer has ended", "deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID,
 		"reason", e.Reason, "message", e.Message)
 	return nil
+}
+
+// writeStatus writes a change of the status of an item, which becomes the one that was written.
+func (s *setter) writeStatus(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
+	after := item.DeepCopy()
+	change(after)
+	patch, err := statusPatch(item, after)
+	if err != nil {
+		return err
+	}
+	return s.client.Status().Patch(ctx, item, patch)
 }
 
 // statusPatch is the JSON merge patch of what has changed, with the resourceVersion as its condition.

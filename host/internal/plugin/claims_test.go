@@ -82,3 +82,20 @@ func checkClaims(t *rapid.T, c *claims, all []*Plugin) {
 		}
 	}
 }
+
+// TestUnserved: a plugin that has not said yet what it serves may serve the type.
+func TestUnserved(t *testing.T) {
+	t.Parallel()
+	settled, starting := make(chan struct{}), make(chan struct{})
+	close(settled)
+	one := &Plugin{file: "one", settled: settled, info: &Info{Name: "one", Types: []v1alpha1.DeployItemType{"b", "a"}}}
+	s := &Set{plugins: []*Plugin{one, {file: "two", settled: starting}}, claims: claims{settled: true, by: map[*Plugin]*Info{one: one.info}}}
+	for _, want := range []string{"", `no plugin here serves type "c"; served are "a", "b"`} {
+		if got := s.Unserved("c"); got != want || s.Unserved("a") != "" {
+			t.Errorf("expected %q, but found %q; of a type that is served %q", want, got, s.Unserved("a"))
+		}
+		if want == "" {
+			close(starting)
+		}
+	}
+}

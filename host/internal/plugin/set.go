@@ -282,6 +282,32 @@ func (s *Set) Run(ctx context.Context) error {
 	return nil
 }
 
+// Started tells whether every plugin has come through its first attempt to start, so that what each serves is known.
+func (s *Set) Started() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claims.settled && s.allSettled()
+}
+
+// Unserved says of a type that no plugin serves, and what is served instead; empty for a type that is served, and as
+// long as a plugin may be about to serve it.
+func (s *Set) Unserved(itemType v1alpha1.DeployItemType) string {
+	if !s.Started() || s.For(itemType) != nil {
+		return ""
+	}
+	var types []string
+	for _, p := range s.Serving() {
+		for _, t := range p.Info().Types {
+			types = append(types, string(t))
+		}
+	}
+	served := "none"
+	if slices.Sort(types); len(types) > 0 {
+		served = quoted(types)
+	}
+	return fmt.Sprintf("no plugin here serves type %q; served are %s", itemType, served)
+}
+
 // stopSettling begins to serve the plugins that run, although others have not come through their first attempt to start.
 func (s *Set) stopSettling() {
 	s.mu.Lock()

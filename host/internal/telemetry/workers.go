@@ -50,6 +50,15 @@ func NewWorkerCollector(workers func() []Workers) prometheus.Collector {
 	}
 }
 
+// NewUnservedGauge returns the metric pergola_unserved_deploy_items. count may be called at any time, by several at
+// once.
+func NewUnservedGauge(count func() int) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "pergola_unserved_deploy_items",
+		Help: "How many DeployItems there are of types that no plugin serves. The log names the types.",
+	}, func() float64 { return float64(count()) })
+}
+
 func (c *workerCollector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- c.used
 	descs <- c.limit
