@@ -35,6 +35,21 @@ func (l *Ledger) set(e managedresource.ManagedResourceStatus) {
 	l.entries = append(l.entries, e)
 }
 
+// Normalize gives the entries the namespaces that their objects have, where they are noted in another way: of several entries that are
+// about the same object then, the last counts.
+func (l *Ledger) Normalize(namespace func(managedresource.ObjectReference) (string, error)) error {
+	normal := NewLedger(nil)
+	for _, e := range l.entries {
+		var err error
+		if e.Resource.Namespace, err = namespace(e.Resource); err != nil {
+			return err
+		}
+		normal.set(e)
+	}
+	*l = *normal
+	return nil
+}
+
 // Get returns the entry of an object.
 func (l *Ledger) Get(key object.Key) (e managedresource.ManagedResourceStatus, ok bool) {
 	i, ok := l.index[key]

@@ -184,11 +184,7 @@ func (g group) takes(s subject) bool {
 
 func (r resource) matches(s subject) bool {
 	allows := func(values []string, value string) bool { return len(values) == 0 || slices.Contains(values, value) }
-	namespace := s.Namespace
-	if !s.namespaced {
-		namespace = ""
-	}
-	return r.isKind(s.Group, s.Kind) && allows(r.names, s.Name) && allows(r.namespaces, namespace)
+	return r.isKind(s.Group, s.Kind) && allows(r.names, s.Name) && allows(r.namespaces, s.Namespace)
 }
 
 // isKind compares names of a kind. The usual plural is recognised without the API server, which may not be able to tell.

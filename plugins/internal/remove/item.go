@@ -36,6 +36,8 @@ type item struct {
 	force bool
 	// anybodys says that it is deleted whoever it belongs to.
 	anybodys bool
+	// applied are the uids of what the deploy item wants.
+	applied map[types.UID]bool
 	// listed are the metadata of the object as it was just found in a list; nil if it was not.
 	listed *unstructured.Unstructured
 }
@@ -53,7 +55,7 @@ type outcome struct {
 type move int
 
 const (
-	// moveForget: it is not the object that was managed.
+	// moveForget: it is not the object that was managed, or not one that goes.
 	moveForget move = iota
 	// moveLeave: it stays.
 	moveLeave
@@ -72,6 +74,8 @@ func (it item) next(live *unstructured.Unstructured, by owner.Owner, preparation
 	_, labelled := live.GetLabels()[owner.Label]
 	relation := by.Of(live)
 	switch {
+	case it.applied[live.GetUID()]:
+		return moveForget, ""
 	case known != "" && known != live.GetUID() && !madeBy(by, live):
 		return moveForget, ""
 	case it.anybodys: // It goes.
@@ -157,15 +161,7 @@ func (it item) remove(ctx context.Context, client *targetclient.Client, by owner
 }
 
 func (it item) objects(client *targetclient.Client) dynamic.ResourceInterface {
-	return client.Objects(it.mapping, it.namespace())
-}
-
-// namespace returns that of the object. An entry without a namespace that needs one is about the default namespace, as for kubectl.
-func (it item) namespace() string {
-	if it.mapping.Namespaced && it.key.Namespace == "" {
-		return metav1.NamespaceDefault
-	}
-	return it.key.Namespace
+	return client.Objects(it.mapping, it.key.Namespace)
 }
 
 // send sends the deletion of the object that was looked at, and if unchanged is true, only as it was then.

@@ -26,7 +26,7 @@ func (s step) look(ctx context.Context, client *targetclient.Client, by owner.Ow
 	for i := range s.items {
 		it := &s.items[i]
 		if !it.needsWhole() {
-			at := place{it.mapping, it.namespace()}
+			at := place{it.mapping, it.key.Namespace}
 			if byPlace[at] == nil {
 				byPlace[at] = map[string]*item{}
 			}

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
@@ -46,8 +47,12 @@ const (
 type Deletion struct {
 	// Groups say what is deleted, and in which order.
 	Groups Groups
-	// Entries are the managed objects that are to go: all of a deploy item that is deleted, the orphans of one that is updated.
+	// Entries are the managed objects that are to go: all of a deploy item that is deleted, the orphans of one that is updated. They have the
+	// namespaces of their objects.
 	Entries []managedresource.ManagedResourceStatus
+	// Applied are the uids of the objects that the deploy item has just applied. None of them is an orphan, by whatever name an entry has it:
+	// two groups may serve an object, as they do with Event. May be nil.
+	Applied map[types.UID]bool
 	// Spare are objects on the deploy item's own target that a group with deleteAllResources must not delete: what the deploy item
 	// still wants when it is updated. May be nil.
 	Spare map[object.Key]bool

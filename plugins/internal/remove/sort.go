@@ -2,8 +2,6 @@ package remove
 
 import (
 	"context"
-	"errors"
-	"net/url"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,7 +45,7 @@ func (d Deletion) sort(ctx context.Context, client *targetclient.Client) (sorted
 			result.gone = append(result.gone, key)
 			continue
 		}
-		if concernsAll(ctx, err) {
+		if targeterror.ConcernsAll(ctx, err) {
 			return sorted{}, targeterror.Explain(client.Host, err)
 		}
 		// Where the API server cannot tell, the namespace does: it is noted just for namespaced objects.
@@ -60,7 +58,7 @@ func (d Deletion) sort(ctx context.Context, client *targetclient.Client) (sorted
 			result.steps[i].failures = append(result.steps[i].failures, failure{key.String(), targeterror.Explain(client.Host, err)})
 		default:
 			result.steps[i].items = append(result.steps[i].items, item{
-				key: key, mapping: mapping, entry: entry, force: groups[i].force, anybodys: groups[i].all,
+				key: key, mapping: mapping, entry: entry, force: groups[i].force, anybodys: groups[i].all, applied: d.Applied,
 			})
 		}
 	}
@@ -78,7 +76,7 @@ func nameKinds(ctx context.Context, client *targetclient.Client, d Deletion) ([]
 		groups[i].resources = slices.Clone(g.resources)
 		for j, r := range g.resources {
 			gvk, _, err := client.MappingByName(ctx, r.gvk, d.AsOf)
-			if concernsAll(ctx, err) {
+			if targeterror.ConcernsAll(ctx, err) {
 				return nil, targeterror.Explain(client.Host, err)
 			}
 			if err == nil {
@@ -87,13 +85,6 @@ func nameKinds(ctx context.Context, client *targetclient.Client, d Deletion) ([]
 		}
 	}
 	return groups, nil
-}
-
-// concernsAll tells whether an error of looking a kind up makes it vain to look the others up: the target does not answer or does not
-// know the credentials, or the call is over.
-func concernsAll(ctx context.Context, err error) bool {
-	var unanswered *url.Error
-	return err != nil && (ctx.Err() != nil || errors.As(err, &unanswered) || apierrors.IsUnauthorized(err))
 }
 
 // notServed tells a kind that the API server does not serve from an object that does not exist: only the second is answered by who serves

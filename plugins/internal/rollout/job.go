@@ -129,25 +129,15 @@ func (j *Job) NoteApplied(all []apply.Applied) {
 // CleanUp deletes the objects that are managed but not in the plan any more.
 func (j *Job) CleanUp(ctx context.Context, plan *apply.Plan, applied []apply.Applied, groups remove.Groups) (*sdk.Response, error) {
 	wanted := plan.Keys()
-	j.forgetOtherNames(wanted, applied)
 	orphans := j.Account.Ledger.Without(wanted)
 	if len(orphans) == 0 {
 		return nil, nil //nolint:nilnil // see Job
 	}
-	return j.Remove(ctx, StepCleanUp, remove.Deletion{Groups: groups, Entries: orphans, Spare: wanted})
-}
-
-// forgetOtherNames drops entries about objects that are in the plan under another group, such as Event, which two groups serve.
-func (j *Job) forgetOtherNames(wanted map[object.Key]bool, applied []apply.Applied) {
 	uids := make(map[types.UID]bool, len(applied))
 	for _, a := range applied {
 		uids[a.Live.GetUID()] = true
 	}
-	for _, orphan := range j.Account.Ledger.Without(wanted) {
-		if uids[orphan.Resource.UID] {
-			j.Account.Ledger.Gone(object.KeyOfReference(orphan.Resource))
-		}
-	}
+	return j.Remove(ctx, StepCleanUp, remove.Deletion{Groups: groups, Entries: orphans, Spare: wanted, Applied: uids})
 }
 
 // Remove deletes managed objects until they are gone.

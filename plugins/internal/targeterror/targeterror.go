@@ -71,6 +71,13 @@ func Explain(host string, err error) error {
 	}
 }
 
+// ConcernsAll tells whether an error of a target makes it vain to ask it for anything else: it does not answer or does not know the
+// credentials, or the call is over.
+func ConcernsAll(ctx context.Context, err error) bool {
+	var unanswered *url.Error
+	return err != nil && (ctx.Err() != nil || errors.As(err, &unanswered) || apierrors.IsUnauthorized(err))
+}
+
 // WithWaysOut adds to an error about deleting what can be done when it does not go away by itself, such as after the target cluster was
 // deleted; nil for nil. Errors that are about single objects stay as they are.
 func WithWaysOut(err error) error {

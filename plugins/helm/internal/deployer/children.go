@@ -28,7 +28,7 @@ func (d *Deployer) Render(ctx context.Context, req *sdk.Request) (*sdk.RenderRes
 	if err != nil {
 		return nil, err
 	}
-	j, err := d.begin(req)
+	j, err := d.begin(ctx, req, c.Release.Namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -138,7 +138,7 @@ func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) 
 	if err != nil {
 		return nil, err
 	}
-	j, err := d.begin(req)
+	j, err := d.begin(ctx, req, c.Release.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil {
 		return nil, err
 	}
-	j, err := d.begin(req)
+	j, err := d.begin(ctx, req, deletion.Release.Namespace)
 	if err != nil {
 		return nil, withWaysOut(err)
 	}
@@ -182,8 +182,8 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	return j.Done(nil), nil
 }
 
-// begin returns what one call works with.
-func (d *Deployer) begin(req *sdk.Request) (*job, error) {
+// begin returns what one call works with. namespace is that of the release.
+func (d *Deployer) begin(ctx context.Context, req *sdk.Request, namespace string) (*job, error) {
 	stored, err := readStatus(req)
 	if err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func (d *Deployer) begin(req *sdk.Request) (*job, error) {
 		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Owner: ownerOf(req.DeployItem), Began: time.Now(),
 		Account: rollout.NewAccount(req, rollout.Status{ManagedResources: stored.ManagedResources, Drift: stored.Drift}, false, j.document),
 	}
-	return j, nil
+	return j, j.Begin(ctx, namespace)
 }
 
 func ownerOf(item *landscaper.DeployItem) owner.Owner {

@@ -33,7 +33,7 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	if err != nil {
 		return nil, err
 	}
-	j, err := d.begin(req)
+	j, err := d.begin(ctx, req, c.Release.Namespace)
 	if err != nil {
 		return nil, err
 	}

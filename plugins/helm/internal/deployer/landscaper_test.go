@@ -5,13 +5,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/test/charts"
 )
 
 // What Landscaper's deployer has deployed goes on here.
@@ -100,6 +103,39 @@ func TestReleaseOfLandscaper(t *testing.T) {
 		w.mustHave("1 deployed")
 		w.mustGreet("one")
 	})
+}
+
+// TestObjectsOfLandscaperAsTheChartNamesThem: a cluster-scoped object is noted with the namespace that it has in the chart, and one without a
+// namespace there is in that of the release.
+func TestObjectsOfLandscaperAsTheChartNamesThem(t *testing.T) {
+	t.Parallel()
+	clusterRoles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	const template = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n" +
+		"metadata: {name: {{ .Release.Namespace }}, namespace: {{ .Release.Namespace }}}\n"
+	for name, deletion := range map[string]bool{"next job": false, "deletion": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(chart("plain", charts.File("templates/role.yaml", template)), nil, withoutRelease))
+			w.mustSucceed(item)
+			role, greeting := w.resource("manage", "ClusterRole", w.namespace), w.resource("manage", "ConfigMap", "shop-plain-greeting")
+			role["resource"].(object)["apiVersion"] = clusterRoles.GroupVersion().String()
+			delete(greeting["resource"].(object), "namespace")
+			w.leaveStatus(item, role, greeting)
+			startJob(item)
+			greets := any("hello")
+			if deletion {
+				w.mustDelete(item)
+				greets = nil
+			} else {
+				w.mustSucceed(item)
+			}
+			w.mustGreet(greets)
+			if _, err := w.admin.Resource(clusterRoles).Get(t.Context(), w.namespace, metav1.GetOptions{}); apierrors.IsNotFound(err) != deletion {
+				t.Errorf("of the ClusterRole found %v", err)
+			}
+		})
+	}
 }
 
 // TestObjectsOfLandscaper: those without a release are known by their label and the provider status, and what the chart does not have any

@@ -74,7 +74,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if err != nil {
 		return nil, err
 	}
-	j, err := d.begin(req)
+	j, err := d.begin(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -111,19 +111,19 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil {
 		return nil, err
 	}
-	entries := account.Ledger.Entries()
-	if len(entries) == 0 {
+	if len(account.Ledger.Entries()) == 0 {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}
 	groups, err := rollout.ReadDeletionGroups(req, d.settings.Strict)
 	if err != nil {
 		return nil, err
 	}
-	j, err := d.begin(req)
+	j, err := d.begin(ctx, req)
 	if err != nil {
 		return nil, targeterror.WithWaysOut(err)
 	}
-	if res, err := j.Remove(ctx, rollout.StepDelete, remove.Deletion{Groups: groups, Entries: entries}); res != nil || err != nil {
+	res, err := j.Remove(ctx, rollout.StepDelete, remove.Deletion{Groups: groups, Entries: j.Account.Ledger.Entries()})
+	if res != nil || err != nil {
 		return res, targeterror.WithWaysOut(err)
 	}
 	return j.Done(nil), nil
@@ -136,7 +136,7 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	if err != nil {
 		return nil, err
 	}
-	j, err := d.begin(req)
+	j, err := d.begin(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 }
 
 // begin returns what one call works with.
-func (d *Deployer) begin(req *sdk.Request) (*rollout.Job, error) {
+func (d *Deployer) begin(ctx context.Context, req *sdk.Request) (*rollout.Job, error) {
 	account, err := readAccount(req)
 	if err != nil {
 		return nil, err
@@ -168,9 +168,10 @@ func (d *Deployer) begin(req *sdk.Request) (*rollout.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rollout.Job{
+	j := &rollout.Job{
 		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Account: account, Owner: ownerOf(req.DeployItem), Began: time.Now(),
-	}, nil
+	}
+	return j, j.Begin(ctx, "")
 }
 
 func ownerOf(item *landscaper.DeployItem) owner.Owner {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -107,6 +109,36 @@ func TestAdoption(t *testing.T) {
 			w.mustDelete(item)
 			if w.get(configMaps, name) != nil {
 				t.Errorf("%s: expected the object to be deleted", c.reason)
+			}
+		})
+	}
+}
+
+// TestAdoptionOfObjectsAsTheirManifestsNameThem: Landscaper notes a cluster-scoped object with the namespace of its manifest, and a namespaced
+// one without any.
+func TestAdoptionOfObjectsAsTheirManifestsNameThem(t *testing.T) {
+	t.Parallel()
+	for name, deletion := range map[string]bool{"next job": false, "deletion": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			role, homeless := w.clusterRole(), object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.namespace}}
+			role["metadata"].(object)["namespace"] = w.namespace
+			item := w.item(config(role, homeless))
+			w.mustSucceed(item)
+			item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{
+				"apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha2", "kind": "ProviderStatus", "managedResources": [
+					{"policy": "manage", "resource": {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+						"name": "` + w.namespace + `", "namespace": "` + w.namespace + `"}},
+					{"policy": "manage", "resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "` + w.namespace + `"}}]}`)}
+			if deletion {
+				w.mustDelete(item)
+			} else {
+				w.mustTell(w.mustSucceed(item))
+			}
+			_, err := w.admin.Resource(configMaps).Namespace("default").Get(t.Context(), w.namespace, metav1.GetOptions{})
+			if (w.get(roles, w.namespace) == nil) != deletion || apierrors.IsNotFound(err) != deletion {
+				t.Errorf("found the ClusterRole %v, and of the ConfigMap %v", w.get(roles, w.namespace), err)
 			}
 		})
 	}
