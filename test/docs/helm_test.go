@@ -1,7 +1,10 @@
 package docs
 
 import (
+	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -99,25 +102,28 @@ func checkHelmConfiguration(t *testing.T, plugin *sdktest.Plugin, content map[st
 // checkResolver checks that the program of the page is asked for charts, and says which it does not know.
 func checkResolver(t *testing.T, plugin *sdktest.Plugin) {
 	t.Helper()
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	kubeconfig := fmt.Sprintf(nobody, server.URL)
 	result := plugin.Reconcile(patient(t), sdktest.Call{
 		DeployItem: sdktest.DeployItem(v1alpha1.Type, map[string]any{
 			"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.ProviderConfigurationKind, "name": "shop", "namespace": "shop",
 			"chart": map[string]any{"resourceRef": "cm9zZXM="},
 		}),
-		Target: &sdk.Target{Name: "nobody", Type: landscaper.KubernetesClusterTargetType, Content: []byte(`{"kubeconfig": ` + strconv.Quote(nobody) + `}`)},
+		Target: &sdk.Target{Name: "nobody", Type: landscaper.KubernetesClusterTargetType, Content: []byte(`{"kubeconfig": ` + strconv.Quote(kubeconfig) + `}`)},
 	})
 	if result.Failed == nil || !strings.Contains(result.Failed.Error(), `there is no chart "cm9zZXM="`) {
 		t.Errorf("expected the error of the resolver, but found: %s", result)
 	}
 }
 
-// nobody is a cluster where nobody listens.
+// nobody is the kubeconfig of a cluster whose server knows nothing.
 const nobody = `
 apiVersion: v1
 kind: Config
 current-context: nobody
 contexts: [{name: nobody, context: {cluster: nobody, user: nobody}}]
-clusters: [{name: nobody, cluster: {server: "https://127.0.0.1:1"}}]
+clusters: [{name: nobody, cluster: {server: %q}}]
 users: [{name: nobody, user: {token: none}}]
 `
 

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -130,15 +132,17 @@ func TestCharts(t *testing.T) {
 	}
 }
 
-// nobody is a target where nobody listens.
+// nobody is a target whose server knows nothing.
 func nobody(t *testing.T) *sdk.Target {
 	t.Helper()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
 	content, err := json.Marshal(map[string]any{"kubeconfig": `
 apiVersion: v1
 kind: Config
 current-context: nobody
 contexts: [{name: nobody, context: {cluster: nobody, user: nobody}}]
-clusters: [{name: nobody, cluster: {server: "https://127.0.0.1:1"}}]
+clusters: [{name: nobody, cluster: {server: "` + server.URL + `"}}]
 users: [{name: nobody, user: {token: none}}]
 `})
 	if err != nil {

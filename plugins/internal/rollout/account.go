@@ -4,6 +4,8 @@ import (
 	"context"
 	"reflect"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/pergola-deploy/pergola/plugins/internal/managed"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -13,6 +15,8 @@ import (
 type Status struct {
 	// ManagedResources are the objects that the deployer has created or is about to create, until they are gone; nil if there are none.
 	ManagedResources []managedresource.ManagedResourceStatus
+	// Cluster is the one that the deploy item's Target has led to, see targetclient.Client.Cluster. It is saved as long as something is managed.
+	Cluster types.UID
 	// Drift is what the last job that found something changed has repaired; nil if there is nothing to tell.
 	Drift *managedresource.Drift
 }
@@ -22,6 +26,7 @@ type Account struct {
 	// Ledger has the objects of the item.
 	Ledger *managed.Ledger
 
+	cluster  types.UID
 	drift    *managedresource.Drift
 	req      *sdk.Request
 	document func(Status) any
@@ -33,7 +38,9 @@ type Account struct {
 // it may add to it what else the deployer keeps, and is called whenever that is to be known. outdated says that what is saved is in
 // another form than the one that document makes, so that it is replaced at the first opportunity.
 func NewAccount(req *sdk.Request, stored Status, outdated bool, document func(Status) any) *Account {
-	a := &Account{Ledger: managed.NewLedger(stored.ManagedResources), drift: stored.Drift, req: req, document: document}
+	a := &Account{
+		Ledger: managed.NewLedger(stored.ManagedResources), cluster: stored.Cluster, drift: stored.Drift, req: req, document: document,
+	}
 	if !outdated {
 		a.saved = a.current()
 	}
@@ -42,7 +49,7 @@ func NewAccount(req *sdk.Request, stored Status, outdated bool, document func(St
 
 // current is the provider status as it should be saved.
 func (a *Account) current() any {
-	status := Status{ManagedResources: a.Ledger.Entries(), Drift: a.drift}
+	status := Status{ManagedResources: a.Ledger.Entries(), Cluster: a.cluster, Drift: a.drift}
 	if len(status.ManagedResources) == 0 {
 		status.ManagedResources = nil
 	}

@@ -15,8 +15,11 @@ import (
 	"net/url"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -47,9 +50,11 @@ type Client struct {
 	guard     *guard
 	transport *http.Transport
 
-	// turn is held by who reads or replaces kinds. It is a channel, because who waits for it must not outwait his context.
+	// turn is held by who reads or replaces kinds or cluster. It is a channel, because who waits for it must not outwait his context.
 	turn  chan struct{}
 	kinds *kinds
+	// cluster is what Cluster returns; nil as long as it was not asked for.
+	cluster *types.UID
 }
 
 // newClient returns a client for a kubeconfig, without talking to its cluster.
@@ -141,6 +146,31 @@ func (c *Client) connect(config *rest.Config, httpClient *http.Client) (err erro
 
 // SameServer tells whether two clients talk to the same API server, be it with other credentials.
 func (c *Client) SameServer(other *Client) bool { return c.server == other.server }
+
+// Cluster tells the cluster from all others, whatever its API server is called: it is the UID of the namespace kube-system. It is empty if
+// nobody knows, because these credentials may not read that namespace or there is none. The API server is asked once in the life of a client.
+func (c *Client) Cluster(ctx context.Context) (types.UID, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	if c.cluster != nil {
+		return *c.cluster, nil
+	}
+	namespaces := Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+	var uid types.UID
+	found, err := c.Metadata(namespaces, "").Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		uid = found.UID
+	case !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
+		return "", fmt.Errorf("read the namespace %s of the target: %w", metav1.NamespaceSystem, err)
+	}
+	c.cluster = &uid
+	return uid, nil
+}
 
 // Mapping tells where the API server serves the objects of a kind.
 type Mapping struct {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -84,6 +85,48 @@ var (
 
 func gvk(group, version, kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
+}
+
+// TestCluster: what identifies a cluster is asked once, whatever the answer, unless there is none.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason  string
+		status  int
+		want    types.UID
+		unknown bool
+	}{
+		"there":     {reason: "it is the UID", status: http.StatusOK, want: "one"},
+		"forbidden": {reason: "credentials need no rights in kube-system", status: http.StatusForbidden},
+		"missing":   {reason: "an API server need not have it", status: http.StatusNotFound},
+		"broken":    {reason: "nobody knows yet", status: http.StatusInternalServerError, unknown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked++
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(c.status)
+				if c.status == http.StatusOK && r.URL.Path == "/api/v1/namespaces/kube-system" {
+					_, _ = w.Write([]byte(`{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{"name":"kube-system","uid":"one"}}`))
+				}
+			}))
+			defer server.Close()
+			client, err := NewCache("test").Get(kubeconfigFor(server.URL))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if got, err := client.Cluster(t.Context()); got != c.want || (err != nil) != c.unknown {
+					t.Errorf("%s: found %q and %v", c.reason, got, err)
+				}
+			}
+			if (asked > 1) != c.unknown {
+				t.Errorf("%s: asked %d times", c.reason, asked)
+			}
+		})
+	}
 }
 
 func TestMapping(t *testing.T) {

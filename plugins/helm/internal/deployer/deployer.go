@@ -199,7 +199,9 @@ func (d *Deployer) begin(ctx context.Context, req *sdk.Request, namespace string
 	j := &job{deployer: d, kubeconfig: kubeconfig, stored: stored, release: stored.Release, chart: stored.Chart}
 	j.Job = &rollout.Job{
 		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Owner: ownerOf(req.DeployItem), Began: time.Now(),
-		Account: rollout.NewAccount(req, rollout.Status{ManagedResources: stored.ManagedResources, Drift: stored.Drift}, false, j.document),
+		Account: rollout.NewAccount(req, rollout.Status{
+			ManagedResources: stored.ManagedResources, Cluster: stored.Cluster, Drift: stored.Drift,
+		}, false, j.document),
 	}
 	return j, j.Begin(ctx, namespace)
 }

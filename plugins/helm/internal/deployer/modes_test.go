@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/charts"
@@ -66,6 +67,34 @@ func TestNamespaceIsKept(t *testing.T) {
 			if err != nil || namespace.GetDeletionTimestamp() != nil {
 				t.Errorf("expected the namespace to stay, but found %v, %v", namespace, err)
 			}
+		})
+	}
+}
+
+// TestTargetThatLeadsToAnotherCluster: what is on the cluster before is neither forgotten nor made anew elsewhere.
+func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]object{"with a release": {}, "without": withoutRelease} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(chart("plain"), nil, mode))
+			w.mustSucceed(item)
+			system, err := w.admin.Resource(namespaces).Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
+			if err != nil || w.status(item).Cluster != system.GetUID() {
+				t.Fatalf("expected the cluster %s in the provider status, but found %q, %v", system.GetUID(), w.status(item).Cluster, err)
+			}
+			before := item.Status.ProviderStatus
+			elsewhere := []byte(strings.ReplaceAll(string(before.Raw), string(system.GetUID()), "another"))
+			item.Status.ProviderStatus = &runtime.RawExtension{Raw: elsewhere}
+			w.mustFail(w.reconcile(item), configurationProblem, "TargetChanged", "UID another there")
+			w.mustFail(keepStatus(item, w.plugin.Delete(t.Context(), w.call(item))), configurationProblem, "TargetChanged", "UID another there")
+			if diff := cmp.Diff(string(elsewhere), string(item.Status.ProviderStatus.Raw)); diff != "" {
+				t.Errorf("the provider status: -want +got:\n%s", diff)
+			}
+			item.Status.ProviderStatus = before
+			w.mustDelete(item)
+			w.mustGreet(nil)
 		})
 	}
 }

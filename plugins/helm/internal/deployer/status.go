@@ -27,11 +27,15 @@ func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
 
 // document returns what is saved. The job replaces what it points to and never changes it.
 func (j *job) document(s rollout.Status) any {
-	return &v1alpha1.ProviderStatus{
+	status := &v1alpha1.ProviderStatus{
 		TypeMeta:         metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.ProviderStatusKind},
 		ManagedResources: s.ManagedResources,
 		Drift:            s.Drift,
 		Release:          j.release,
 		Chart:            j.chart,
 	}
+	if j.release != nil || len(s.ManagedResources) > 0 {
+		status.Cluster = s.Cluster
+	}
+	return status
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -19,7 +20,8 @@ type storedStatus struct {
 		managedresource.ManagedResourceStatus `json:",inline"`
 		managedresource.TypedObjectReference  `json:",inline"`
 	} `json:"managedResources"`
-	Drift *managedresource.Drift `json:"drift"`
+	Cluster types.UID              `json:"cluster"`
+	Drift   *managedresource.Drift `json:"drift"`
 }
 
 // readAccount reads what was saved last. A provider status of another kind is an error: its objects would be forgotten.
@@ -49,14 +51,18 @@ func readAccount(req *sdk.Request) (*rollout.Account, error) {
 		}
 		entries = append(entries, entry)
 	}
-	return rollout.NewAccount(req, rollout.Status{ManagedResources: entries, Drift: stored.Drift}, stale, document), nil
+	return rollout.NewAccount(req, rollout.Status{ManagedResources: entries, Cluster: stored.Cluster, Drift: stored.Drift}, stale, document), nil
 }
 
 // document returns what is saved.
 func document(s rollout.Status) any {
-	return &v1alpha2.ProviderStatus{
+	status := &v1alpha2.ProviderStatus{
 		TypeMeta:         metav1.TypeMeta{APIVersion: v1alpha2.GroupVersion.String(), Kind: v1alpha2.ProviderStatusKind},
 		ManagedResources: s.ManagedResources,
 		Drift:            s.Drift,
 	}
+	if len(s.ManagedResources) > 0 {
+		status.Cluster = s.Cluster
+	}
+	return status
 }

@@ -127,6 +127,33 @@ func TestOtherTargets(t *testing.T) {
 	})
 }
 
+// TestTargetThatLeadsToAnotherCluster: what is on the cluster before is neither forgotten nor made anew elsewhere.
+func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := newAbroad(w)
+	item := w.item(config(w.configMap("a", nil)))
+	w.mustSucceed(item)
+	here := w.target
+	w.target = a.target
+	for name, call := range map[string]func(*landscaper.DeployItem) *sdktest.Result{"job": w.reconcile, "deletion": w.delete} {
+		w.mustFail(call(item), configurationProblem, "TargetChanged", `Target "abroad"`, "lead to that cluster again",
+			landscaper.DeleteWithoutUninstallAnnotation)
+		if len(w.ledger(item)) != 1 || a.get(configMaps, "a") != nil {
+			t.Errorf("%s: found %v on the ledger, and on the other cluster %v", name, w.ledger(item), a.get(configMaps, "a"))
+		}
+	}
+	w.target = here
+	w.mustDelete(item)
+	if w.get(configMaps, "a") != nil {
+		t.Error("expected the object to be deleted where it is")
+	}
+	// Nothing is managed any more.
+	w.target = a.target
+	w.mustSucceed(item)
+	w.mustDelete(item)
+}
+
 // TestMissingTarget: another Target that does not exist is an error that names it and says whose field it is.
 func TestMissingTarget(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -152,6 +153,9 @@ type ProviderStatus struct {
 	// ManagedResources are the objects that the deployer has created or is about to create, until they are gone. Those of Helm's hooks are
 	// not among them.
 	ManagedResources []managedresource.ManagedResourceStatus `json:"managedResources,omitempty"`
+	// Cluster tells on which cluster the release and the objects are: it is the UID of the namespace kube-system there. Empty as long as nobody knows, or if nothing is
+	// managed. Pergola's own.
+	Cluster types.UID `json:"cluster,omitempty"`
 	// Drift is what the last job that found something changed on the target has repaired, until a job finds nothing. Pergola's own.
 	Drift *managedresource.Drift `json:"drift,omitempty"`
 	// Release is the release that the deployer has made or is about to make, until it is gone; nil without one. Pergola's own.
