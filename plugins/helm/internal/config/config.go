@@ -37,6 +37,8 @@ type Config struct {
 	// Install, Upgrade and Uninstall are the options of the operations on the release. Wait is set with Atomic. A Timeout of zero stands
 	// for that of the deploy item. Without a release SkipSchemaValidation of Install counts, and nothing else.
 	Install, Upgrade, Uninstall helm.Options
+	// TakeOwnership says that the release may belong to another deploy item, and is taken over.
+	TakeOwnership bool
 	// UpdateStrategy, DeletionDuringUpdate are for objects without a release.
 	UpdateStrategy       managedresource.UpdateStrategy
 	DeletionDuringUpdate remove.Groups

@@ -47,6 +47,7 @@ func (c *Config) setOptions(document *v1alpha1.HelmDeploymentConfiguration, writ
 	}
 	path := field.NewPath("helmDeploymentConfig")
 	var problems, p field.ErrorList
+	c.TakeOwnership = document.TakeOwnership
 	c.Install, problems = readInstall(document.Install, written.Install, path.Child("install"))
 	c.Upgrade, p = readInstall(document.Upgrade, written.Upgrade, path.Child("upgrade"))
 	problems = append(problems, p...)
@@ -114,6 +115,7 @@ func (c *Config) ignored(document *v1alpha1.ProviderConfiguration) []string {
 		add(len(document.DeletionGroupsDuringUpdate) > 0, "deletionGroupsDuringUpdate")
 		return fields
 	}
+	add(c.TakeOwnership, "helmDeploymentConfig", "takeOwnership")
 	for _, operation := range []struct {
 		name    string
 		options helm.Options

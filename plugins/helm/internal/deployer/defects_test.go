@@ -252,7 +252,7 @@ func TestNamesOfItems(t *testing.T) {
 	t.Run("with a release", func(t *testing.T) {
 		t.Parallel()
 		w, one, two := begin(t, object{})
-		w.mustFail(w.reconcile(two), configurationProblem, "ReleaseTaken")
+		w.mustFail(w.reconcile(two), configurationProblem, "ReleaseTaken", "helmDeploymentConfig.takeOwnership")
 		w.mustDelete(two)
 		w.mustGreet("one")
 		w.mustDelete(one)
@@ -267,6 +267,23 @@ func TestNamesOfItems(t *testing.T) {
 		w.mustDelete(two)
 		w.mustGreet(nil)
 	})
+}
+
+// TestReleaseOfAnItemThatIsGone: it is taken over if the user says so, and goes with the item that has it then.
+func TestReleaseOfAnItemThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustSucceed(w.itemOf("gone", w.config(chart("plain"), nil)))
+	item := w.item(w.config(chart("plain"), nil, object{"helmDeploymentConfig": object{"takeOwnership": true}}))
+	if said := w.mustWarn(w.mustSucceed(item), "TakenOver"); !strings.Contains(said, w.namespace+"/shop ") || !strings.Contains(said, w.namespace+".gone") {
+		t.Errorf("expected the release and its item, but found %q", said)
+	}
+	w.mustHave("1 superseded", "2 deployed")
+	startJob(item)
+	w.mustSucceed(item)
+	w.mustHave("1 superseded", "2 deployed")
+	w.mustDelete(item)
+	w.mustHave()
 }
 
 // TestSteps: what a job does is told step by step, and not by one word for all.

@@ -74,8 +74,12 @@ func TestIgnoredFields(t *testing.T) {
 		},
 		"without": {
 			reason: "there is no operation on a release",
-			fields: object{"helmDeployment": false, "helmDeploymentConfig": object{"upgrade": object{"atomic": true}, "uninstall": object{"timeout": "1s"}}},
-			want:   []string{"helmDeploymentConfig.upgrade.atomic", "helmDeploymentConfig.uninstall.timeout"},
+			fields: object{"helmDeployment": false, "helmDeploymentConfig": object{
+				"takeOwnership": true, "upgrade": object{"atomic": true}, "uninstall": object{"timeout": "1s"},
+			}},
+			want: []string{
+				"helmDeploymentConfig.takeOwnership", "helmDeploymentConfig.upgrade.atomic", "helmDeploymentConfig.uninstall.timeout",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,6 +24,8 @@ const (
 	reasonRecovered = "Recovered"
 	// reasonReleaseTaken is given to the error about a release that belongs to another deploy item.
 	reasonReleaseTaken = "ReleaseTaken"
+	// reasonTakenOver is given to the event about a release that belonged to another deploy item.
+	reasonTakenOver = "TakenOver"
 )
 
 // pendingGrace is how long somebody else's operation on the release is waited for before it counts as interrupted. It is Helm's own default
@@ -172,7 +174,8 @@ func (j *job) goesOn(history []release.Revision) bool {
 // want says what the release is to be.
 func (j *job) want(c *config.Config, archive *chartsource.Archive) release.Want {
 	want := release.Want{
-		Item: itemLabel(j.Owner), Input: release.Input([]byte(archive.Digest), c.Values), Now: j.Began, Grace: pendingGrace,
+		Item: itemLabel(j.Owner), Input: release.Input([]byte(archive.Digest), c.Values), TakeOwnership: c.TakeOwnership,
+		Now: j.Began, Grace: pendingGrace,
 	}
 	if j.Request.Children != nil {
 		var parts [][]byte
@@ -192,6 +195,9 @@ func (j *job) enact(
 		return nil, res, err
 	}
 	j.warnOfInterrupted(c.Release, decision)
+	if decision.TakenFrom != "" {
+		j.Request.Warning(reasonTakenOver, fmt.Sprintf("release %s is taken over from the deploy item %q", nameOf(c.Release), decision.TakenFrom))
+	}
 	step, action, options, reason := stepUpgrade, helm.Upgrade, c.Upgrade, reasonUpgraded
 	if decision.Action == release.Install {
 		step, action, options, reason = stepInstall, helm.Install, c.Install, reasonInstalled

@@ -40,6 +40,8 @@ type Want struct {
 	// does not matter which they are.
 	Children    string
 	AnyChildren bool
+	// TakeOwnership says that the release may belong to another deploy item so far. For Decide only.
+	TakeOwnership bool
 	// Force has another revision made in any case.
 	Force bool
 	// Drifted says that the objects of the release are not as it has made them.
@@ -59,6 +61,8 @@ type Decision struct {
 	Newest int
 	// Revision is the one that Install or Upgrade makes, for Labels; with Nothing it is the one that is as it should be. Zero otherwise.
 	Revision int
+	// TakenFrom is the deploy item that the release has belonged to; empty for none. For Install and Upgrade.
+	TakenFrom string
 	// Interrupted are the revisions to mark as failed before, in ascending order. For Install, Upgrade and Uninstall.
 	Interrupted []int
 	// Until is when the wait is over, if nothing happens until then. For Wait only.
@@ -74,12 +78,16 @@ func Decide(history []Revision, want Want) Decision {
 		return Decision{Action: Install, Revision: 1, Why: "there is no release"}
 	}
 	newest := history[len(history)-1]
-	if newest.Status != StatusUninstalled && newest.isOfAnother(want.Item) {
+	taken := newest.Status != StatusUninstalled && newest.isOfAnother(want.Item)
+	if taken && !want.TakeOwnership {
 		return Decision{Action: Conflict, Newest: newest.Version, Why: fmt.Sprintf("it belongs to the deploy item %q: delete that deploy item, or choose another "+
-			"name for the release; if there is no such deploy item any more, remove the label %s from Secret %s in namespace %s, and it is taken over",
-			newest.Item, ItemLabel, newest.Secret.Name, newest.Secret.Namespace)}
+			"name for the release; if there is no such deploy item any more, set helmDeploymentConfig.takeOwnership to true, and it is taken over",
+			newest.Item)}
 	}
 	d := Decision{Action: Upgrade, Newest: newest.Version, Revision: newest.Version + 1, Interrupted: interrupted(history)}
+	if taken {
+		d.TakenFrom = newest.Item
+	}
 	made := newest.isMadeFor(want.Item)
 	switch {
 	case newest.Status == StatusUninstalled:
@@ -90,6 +98,8 @@ func Decide(history []Revision, want Want) Decision {
 		d.Action, d.Why = Install, fmt.Sprintf("revision %d is %s, and none was ever deployed", newest.Version, newest.Status)
 	case newest.Status != StatusDeployed:
 		d.Why = fmt.Sprintf("revision %d is %s", newest.Version, newest.Status)
+	case taken:
+		d.Why = fmt.Sprintf("revision %d belongs to the deploy item %q", newest.Version, newest.Item)
 	case newest.Item == "":
 		d.Why = fmt.Sprintf("revision %d belongs to no deploy item yet", newest.Version)
 	case !made:

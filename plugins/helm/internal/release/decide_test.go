@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 )
@@ -24,10 +23,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // revision returns one that was changed a minute ago.
 func revision(version int, status Status, item, input string) Revision {
-	return Revision{
-		Version: version, Status: status, Item: item, Input: input, ModifiedAt: now.Add(-time.Minute),
-		Secret: Secret{NamespacedName: types.NamespacedName{Namespace: "shops", Name: secretName("shop", version)}},
-	}
+	return Revision{Version: version, Status: status, Item: item, Input: input, ModifiedAt: now.Add(-time.Minute)}
 }
 
 func old(r Revision) Revision {
@@ -182,13 +178,26 @@ func TestDecide(t *testing.T) {
 			reason: "two deploy items must not fight over it", history: []Revision{revision(1, StatusSuperseded, us, input), revision(7, StatusDeployed, another, input)},
 			change: func(w *Want) { w.Force = true }, want: Decision{Action: Conflict, Newest: 7},
 			why: `it belongs to the deploy item "ns.another": delete that deploy item, or choose another name for the release; if there is no such deploy item ` +
-				`any more, remove the label pergola.dev/deployitem from Secret sh.helm.release.v1.shop.v7 in namespace shops, and it is taken over`,
+				`any more, set helmDeploymentConfig.takeOwnership to true, and it is taken over`,
 		},
 		"of another, failed": {
 			reason: "it is still that item's to mend", history: []Revision{revision(1, StatusFailed, another, input)}, want: Decision{Action: Conflict, Newest: 1}, why: "belongs to",
 		},
 		"of another, in progress": {
 			reason: "waiting would not help", history: []Revision{old(revision(1, StatusPendingInstall, another, input))}, want: Decision{Action: Conflict, Newest: 1}, why: "belongs to",
+		},
+		"of another, taken over": {
+			reason: "the user says that the other item is gone", history: []Revision{revision(7, StatusDeployed, another, input)},
+			change: func(w *Want) { w.TakeOwnership = true },
+			want:   Decision{Action: Upgrade, Newest: 7, Revision: 8, TakenFrom: another}, why: `revision 7 belongs to the deploy item "ns.another"`,
+		},
+		"of another, in progress, taken over": {
+			reason: "whoever works on it is let alone", history: []Revision{revision(1, StatusPendingInstall, another, input)},
+			change: func(w *Want) { w.TakeOwnership = true }, want: Decision{Action: Wait, Newest: 1, Until: until}, why: "somebody else's operation",
+		},
+		"of us, taken over": {
+			reason: "there is nothing to take", history: []Revision{revision(3, StatusDeployed, us, input)},
+			change: func(w *Want) { w.TakeOwnership = true }, want: Decision{Action: Nothing, Newest: 3, Revision: 3}, why: "revision 3 is deployed",
 		},
 		"of another before": {
 			reason: "the newest counts", history: []Revision{revision(1, StatusSuperseded, another, input), revision(2, StatusDeployed, us, input)},

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
@@ -60,15 +59,6 @@ type Revision struct {
 	Input string
 	// Children is the digest of the objects that have taken the place of those that the chart was rendered to; empty for none.
 	Children string
-	Secret   Secret
-}
-
-// Secret is where a revision is stored.
-type Secret struct {
-	types.NamespacedName
-
-	UID             types.UID
-	ResourceVersion string
 }
 
 // History returns the revisions of a release, in ascending order, with one request; none if the release or its namespace does not exist. What
@@ -126,9 +116,6 @@ func revisionOf(secret *metav1.PartialObjectMetadata, name string) (Revision, bo
 		Item:       secret.Labels[ItemLabel],
 		Input:      digestOf(secret.Labels, InputLabel, version),
 		Children:   digestOf(secret.Labels, ChildrenLabel, version),
-		Secret: Secret{
-			NamespacedName: types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}, UID: secret.UID, ResourceVersion: secret.ResourceVersion,
-		},
 	}, true
 }
 

@@ -118,6 +118,9 @@ type HelmDeploymentConfiguration struct {
 	Upgrade *HelmInstallConfiguration `json:"upgrade,omitempty"`
 	// Uninstall is for the end.
 	Uninstall *HelmUninstallConfiguration `json:"uninstall,omitempty"`
+	// TakeOwnership takes the release over if it belongs to another deploy item, which is gone and has left it behind; otherwise that is an
+	// error. Pergola's own.
+	TakeOwnership bool `json:"takeOwnership,omitempty"`
 }
 
 // HelmInstallConfiguration has options of Helm's commands install and upgrade.
