@@ -23,7 +23,8 @@ type exporter struct {
 }
 
 // write creates the secret or brings it up to date, and returns a reference to it; nil if there is nothing to export. A secret
-// of that name that does not belong to the item is not touched: the error is a contract.Error that ends the job. verify tells whether
+// of that name that does not belong to the item is not touched: the error is a contract.Error that ends the job, as it is for what the API
+// server would refuse again. verify tells whether
 // the item is still ours to write for; it is asked between the secret's read and its conditional write, so that one who does not
 // know that another goes on with the job cannot put old values in the place of newer ones.
 func (e *exporter) write(
@@ -40,10 +41,20 @@ func (e *exporter) write(
 	if apierrors.IsAlreadyExists(err) {
 		err = e.update(ctx, item, client.ObjectKeyFromObject(secret), values, verify)
 	}
-	if err != nil {
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
+		return nil, contract.Error{
+			Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
+			Operation: "WriteExports",
+			Reason:    "ExportsRefused",
+			Message: fmt.Sprintf("the API server refuses Secret %q with %d bytes of exports: %v; export less, or, if it is the name that is refused, "+
+				"give the deploy item a shorter one", ref.Name, len(values), err),
+		}
+	case err != nil:
 		return nil, fmt.Errorf("write export secret %q: %w", ref.Name, err)
+	default:
+		return ref, nil
 	}
-	return ref, nil
 }
 
 func (e *exporter) update(

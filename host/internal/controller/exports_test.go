@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -97,6 +99,36 @@ func TestExports(t *testing.T) {
 			}
 			if tc.kept && after.ResourceVersion != before.ResourceVersion {
 				t.Errorf("%s: the secret was written", tc.reason)
+			}
+		})
+	}
+}
+
+// TestExportsThatCannotBeWritten: another try would not help.
+func TestExportsThatCannotBeWritten(t *testing.T) {
+	secret := strings.Repeat("secret", 1<<18)
+	for name, c := range map[string]struct {
+		reason, item, values, want string
+		there                      bool
+	}{
+		"large":        {reason: "no Secret has more than 1 MiB", item: "item", values: secret, want: "data: Too long"},
+		"large update": {reason: "nor does one that is there", item: "item", values: secret, want: "data: Too long", there: true},
+		"huge":         {reason: "no request has more than 3 MiB", item: "item", values: secret + secret + secret, want: "too large"},
+		"name":         {reason: "the item has the longest one that there is", item: strings.Repeat("n", 253), values: "{}", want: "metadata.name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			item := itemAt("ours", "5")
+			item.Namespace, item.Name = newNamespace(t), c.item
+			if c.there {
+				if _, err := (&exporter{live: admin}).write(t.Context(), item, []byte("{}"), stillHeld); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := (&exporter{live: admin}).write(t.Context(), item, []byte(c.values), stillHeld)
+			got := asError("WriteExports", err)
+			if !slices.Equal(got.Codes, []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}) || got.Reason != "ExportsRefused" ||
+				!strings.Contains(got.Message, c.want) || strings.Contains(got.Message, "secretsecret") {
+				t.Errorf("%s: found %.500s: %v", c.reason, got.Reason, err)
 			}
 		})
 	}
