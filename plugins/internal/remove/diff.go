@@ -66,7 +66,7 @@ func (it item) diff(ctx context.Context, client *targetclient.Client, d Deletion
 		change.Note = targeterror.Explain(client.Host, err).Error()
 		return change
 	}
-	next, why := it.next(live, d.Owner, preparation)
+	next, why := it.next(live, d, preparation)
 	switch next {
 	case moveForget:
 		return nil

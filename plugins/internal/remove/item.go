@@ -36,8 +36,6 @@ type item struct {
 	force bool
 	// anybodys says that it is deleted whoever it belongs to.
 	anybodys bool
-	// applied are the uids of what the deploy item wants.
-	applied map[types.UID]bool
 	// listed are the metadata of the object as it was just found in a list; nil if it was not.
 	listed *unstructured.Unstructured
 }
@@ -69,20 +67,25 @@ const (
 
 // next decides what comes next for an object as it was just seen, and says why if it is left. preparation is nil if there is none or if it
 // was made already.
-func (it item) next(live *unstructured.Unstructured, by owner.Owner, preparation map[string]any) (next move, why string) {
+func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map[string]any) (next move, why string) {
 	known := it.entry.Resource.UID
 	_, labelled := live.GetLabels()[owner.Label]
-	relation := by.Of(live)
+	relation := d.Owner.Of(live)
+	if d.Kept != nil {
+		why = d.Kept(it.entry, live)
+	}
 	switch {
-	case it.applied[live.GetUID()]:
+	case d.Applied[live.GetUID()]:
 		return moveForget, ""
-	case known != "" && known != live.GetUID() && !madeBy(by, live):
+	case known != "" && known != live.GetUID() && !madeBy(d.Owner, live):
 		return moveForget, ""
+	case why != "" && live.GetDeletionTimestamp() == nil:
+		return moveLeave, why
 	case it.anybodys: // It goes.
 	case known == "" && relation != owner.Ours:
 		return moveForget, ""
 	case labelled && relation == owner.Others:
-		return moveLeave, "taken over by the deploy item " + owner.Of(live, by.UpstreamLabel)
+		return moveLeave, "taken over by the deploy item " + owner.Of(live, d.Owner.UpstreamLabel)
 	case it.entry.Policy == managedresource.PolicyFallback && relation != owner.Ours:
 		return moveLeave, "policy fallback, and it is not labelled as belonging to this deploy item"
 	}
@@ -108,7 +111,7 @@ func madeBy(by owner.Owner, live *unstructured.Unstructured) bool {
 
 // remove goes on with an object until it is gone, is not to be deleted, or can only be waited for. Where the answer to a request does not
 // tell, the object is looked at again; so a call that was cut off anywhere is continued by the next one.
-func (it item) remove(ctx context.Context, client *targetclient.Client, by owner.Owner) outcome {
+func (it item) remove(ctx context.Context, client *targetclient.Client, d Deletion) outcome {
 	preparation, err := preparationOf(it.entry)
 	if err != nil {
 		return outcome{err: err}
@@ -128,7 +131,7 @@ func (it item) remove(ctx context.Context, client *targetclient.Client, by owner
 			missing = nil // This is what the API server made of it; a webhook that undoes it must not hold the deletion up.
 		}
 		seen := &watch.Seen{Client: client, Mapping: it.mapping, Key: it.key, ResourceVersion: live.GetResourceVersion()}
-		next, why := it.next(live, by, missing)
+		next, why := it.next(live, d, missing)
 		switch next {
 		case moveForget:
 			return outcome{}

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
@@ -56,6 +57,9 @@ type Deletion struct {
 	// Spare are objects on the deploy item's own target that a group with deleteAllResources must not delete: what the deploy item
 	// still wants when it is updated. May be nil.
 	Spare map[object.Key]bool
+	// Kept, if set, is asked instead of the policy keep, and with the metadata of an object as it is on the target: it says why the object
+	// stays, and nothing for one that goes. What it keeps no group deletes.
+	Kept func(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string)
 	// Owner is the deploy item.
 	Owner owner.Owner
 	// Lookup finds the Targets that groups name. It may be nil if they name none.

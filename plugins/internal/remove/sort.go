@@ -36,7 +36,7 @@ func (d Deletion) sort(ctx context.Context, client *targetclient.Client) (sorted
 	}
 	for _, entry := range d.Entries {
 		key := object.KeyOfReference(entry.Resource)
-		if entry.Policy == managedresource.PolicyKeep || entry.Policy == managedresource.PolicyIgnore {
+		if entry.Policy == managedresource.PolicyKeep && d.Kept == nil || entry.Policy == managedresource.PolicyIgnore {
 			result.left = append(result.left, Left{key, "policy " + string(entry.Policy)})
 			continue
 		}
@@ -58,7 +58,7 @@ func (d Deletion) sort(ctx context.Context, client *targetclient.Client) (sorted
 			result.steps[i].failures = append(result.steps[i].failures, failure{key.String(), targeterror.Explain(client.Host, err)})
 		default:
 			result.steps[i].items = append(result.steps[i].items, item{
-				key: key, mapping: mapping, entry: entry, force: groups[i].force, anybodys: groups[i].all, applied: d.Applied,
+				key: key, mapping: mapping, entry: entry, force: groups[i].force, anybodys: groups[i].all,
 			})
 		}
 	}

@@ -48,6 +48,7 @@ func (s step) run(ctx context.Context, client *targetclient.Client, d Deletion, 
 			unfinished[key] = true
 		case o.left != "":
 			result.Left = append(result.Left, Left{key, o.left})
+			unfinished[key] = true
 		default:
 			result.Gone = append(result.Gone, key)
 		}
@@ -64,7 +65,7 @@ func (s step) run(ctx context.Context, client *targetclient.Client, d Deletion, 
 func (s step) removeItems(ctx context.Context, client *targetclient.Client, d Deletion) []outcome {
 	s.look(ctx, client, d.Owner)
 	outcomes := make([]outcome, len(s.items))
-	each(len(s.items), func(i int) { outcomes[i] = s.items[i].remove(ctx, client, d.Owner) })
+	each(len(s.items), func(i int) { outcomes[i] = s.items[i].remove(ctx, client, d) })
 
 	isUnserved := func(o outcome) bool { return notServed(o.err) }
 	if !slices.ContainsFunc(outcomes, isUnserved) {

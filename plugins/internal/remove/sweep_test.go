@@ -31,6 +31,24 @@ func inNamespace(kind, namespace, fields string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"namespaces":[%q]%s}`, kind, namespace, fields)
 }
 
+// TestKept: what an object says on the target keeps it also from a group that deletes whatever it finds; it is asked instead of the policy.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kept, dropped := w.configMap("kept"), w.configMap("dropped")
+	dropped.Policy = managedresource.PolicyKeep
+	w.patch(configMaps, w.namespace, "kept", `{"metadata":{"annotations":{"keep":"yes"}}}`)
+	d := w.deletion(all("", inNamespace("configmaps", w.namespace, "")), kept, dropped)
+	d.Kept = func(_ managedresource.ManagedResourceStatus, live metav1.Object) string {
+		return live.GetAnnotations()["keep"]
+	}
+	if got := left(w.mustFinish(d)); !slices.Equal(got, []string{"ConfigMap " + w.namespace + "/kept: yes"}) {
+		t.Errorf("expected one object to be left, but found %v", got)
+	}
+	w.mustBe("there", kept)
+	w.mustBe("gone", dropped)
+}
+
 func TestDeleteAllResources(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -126,18 +126,18 @@ func (j *Job) NoteApplied(all []apply.Applied) {
 	}
 }
 
-// CleanUp deletes the objects that are managed but not in the plan any more.
-func (j *Job) CleanUp(ctx context.Context, plan *apply.Plan, applied []apply.Applied, groups remove.Groups) (*sdk.Response, error) {
+// CleanUp deletes the objects that are managed but not in the plan any more, as the deletion says.
+func (j *Job) CleanUp(ctx context.Context, plan *apply.Plan, applied []apply.Applied, d remove.Deletion) (*sdk.Response, error) {
 	wanted := plan.Keys()
-	orphans := j.Account.Ledger.Without(wanted)
-	if len(orphans) == 0 {
+	d.Entries, d.Spare = j.Account.Ledger.Without(wanted), wanted
+	if len(d.Entries) == 0 {
 		return nil, nil //nolint:nilnil // see Job
 	}
-	uids := make(map[types.UID]bool, len(applied))
+	d.Applied = make(map[types.UID]bool, len(applied))
 	for _, a := range applied {
-		uids[a.Live.GetUID()] = true
+		d.Applied[a.Live.GetUID()] = true
 	}
-	return j.Remove(ctx, StepCleanUp, remove.Deletion{Groups: groups, Entries: orphans, Spare: wanted, Applied: uids})
+	return j.Remove(ctx, StepCleanUp, d)
 }
 
 // Remove deletes managed objects until they are gone.

@@ -284,6 +284,28 @@ func TestKeep(t *testing.T) {
 	})
 }
 
+// TestKeptAsHelmDoes: what a chart drops stays if the object says so on the target, and only then; what goes with the item stays if the chart
+// said so, whatever the case.
+func TestKeptAsHelmDoes(t *testing.T) {
+	t.Parallel()
+	const kept = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, annotations: {helm.sh/resource-policy: %q}}\n"
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		loud := charts.File("templates/loud.yaml", fmt.Sprintf(kept, "loud", "Keep "))
+		item := w.item(w.config(chart("plain", loud, charts.File("templates/more.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n")), nil, mode))
+		w.mustSucceed(item)
+		w.patch(configMaps, "more", `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`)
+		w.setConfig(item, w.config(chart("plain", loud), nil, mode))
+		w.mustChange(item, "keep ConfigMap %s/more")
+		w.mustSucceed(item)
+		w.mustDelete(item)
+		if diff := cmp.Diff([]string{"loud", "more"}, w.names(configMaps)); diff != "" {
+			t.Errorf("what has stayed: -want +got:\n%s", diff)
+		}
+	})
+}
+
 // TestLookup: a template finds what is on the target, so that a random password is made once.
 func TestLookup(t *testing.T) {
 	t.Parallel()

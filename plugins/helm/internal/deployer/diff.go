@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
@@ -76,7 +78,7 @@ func (j *job) diffRendered(ctx context.Context, c *config.Config, rendered *helm
 	}
 	wanted := plan.Keys()
 	removed, err := remove.Diff(ctx, j.Client, j.Deletion(remove.Deletion{
-		Groups: c.DeletionDuringUpdate, Entries: j.Account.Ledger.Without(wanted), Spare: wanted,
+		Groups: c.DeletionDuringUpdate, Entries: j.Account.Ledger.Without(wanted), Spare: wanted, Kept: keptOfObjects,
 	}))
 	if err != nil {
 		return nil, rollout.During(rollout.StepCleanUp, err)
@@ -127,7 +129,34 @@ func (j *job) diffNext(ctx context.Context, c *config.Config, archive *chartsour
 	if err != nil {
 		return nil, err
 	}
-	return compare(before, after), nil
+	stays, err := j.keptOf(ctx, before, after)
+	if err != nil {
+		return nil, rollout.During(stepRelease, err)
+	}
+	return compare(before, after, stays), nil
+}
+
+// keptOf returns which of the objects stay that the next revision does not have any more.
+func (j *job) keptOf(ctx context.Context, before, after map[object.Key]apply.Manifest) (map[object.Key]bool, error) {
+	stays := map[object.Key]bool{}
+	for key, m := range before {
+		if _, is := after[key]; is {
+			continue
+		}
+		mapping, err := j.Client.Mapping(ctx, m.Object.GroupVersionKind(), j.Began)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return nil, targeterror.Explain(j.Client.Host, err)
+		}
+		live, err := j.Client.Metadata(mapping, key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, targeterror.Explain(j.Client.Host, fmt.Errorf("get %s: %w", key, err))
+		}
+		stays[key] = err == nil && kept(managedresource.ManagedResourceStatus{}, live) != ""
+	}
+	return stays, nil
 }
 
 // deployed returns the objects of the last revision that was deployed.
@@ -191,8 +220,8 @@ func (j *job) byKey(ctx context.Context, c *config.Config, objects []helm.Object
 	return all, nil
 }
 
-// compare returns what a new revision changes, in the order of the names of the objects.
-func compare(before, after map[object.Key]apply.Manifest) []sdk.Change {
+// compare returns what a new revision changes, in the order of the names of the objects. Of those that it drops some stay.
+func compare(before, after map[object.Key]apply.Manifest, stays map[object.Key]bool) []sdk.Change {
 	all := maps.Clone(after)
 	if all == nil {
 		all = map[object.Key]apply.Manifest{}
@@ -210,7 +239,7 @@ func compare(before, after map[object.Key]apply.Manifest) []sdk.Change {
 			continue
 		case is:
 			change.Action, change.Note = sdk.ActionUpdate, fmt.Sprintf("as %s has it", wanted.Path)
-		case old.Policy == managedresource.PolicyKeep:
+		case stays[key]:
 			change.Action, change.After = sdk.ActionKeep, change.Before
 		default:
 			change.Action = sdk.ActionDelete

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
@@ -73,7 +75,7 @@ func (j *job) deployObjects(
 	if res != nil || err != nil {
 		return res, err
 	}
-	if res, err := j.CleanUp(ctx, plan, applied, c.DeletionDuringUpdate); res != nil || err != nil {
+	if res, err := j.CleanUp(ctx, plan, applied, remove.Deletion{Groups: c.DeletionDuringUpdate, Kept: keptOfObjects}); res != nil || err != nil {
 		return res, err
 	}
 	return j.finish(ctx, c, archive, applied)
@@ -196,12 +198,32 @@ func manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, err
 	return all, nil
 }
 
-// policyOf returns the policy that an object of a chart asks for. Helm leaves it alone when it is not wanted any more.
+// policyAnnotation says with the value keep that an object stays when it is not wanted any more. Helm reads it in two ways: when it uninstalls
+// a release, in the manifest and whatever its case; when an upgrade drops the object, on the object itself and to the letter.
+const policyAnnotation = "helm.sh/resource-policy"
+
+// policyOf returns the policy that an object of a chart asks for, as Helm reads it when it uninstalls a release.
 func policyOf(m object.Manifest) managedresource.Policy {
-	if m.Object.GetAnnotations()["helm.sh/resource-policy"] == "keep" {
+	if strings.ToLower(strings.TrimSpace(m.Object.GetAnnotations()[policyAnnotation])) == "keep" {
 		return managedresource.PolicyKeep
 	}
 	return managedresource.PolicyManage
+}
+
+// kept says why an object stays that the chart has dropped, as Helm reads it when it upgrades a release.
+func kept(_ managedresource.ManagedResourceStatus, live metav1.Object) (why string) {
+	if live.GetAnnotations()[policyAnnotation] == "keep" {
+		return "annotation " + policyAnnotation + ": keep"
+	}
+	return ""
+}
+
+// keptOfObjects is kept for objects without a release, of which Helm has deleted none: what the chart has said of them counts as well.
+func keptOfObjects(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string) {
+	if entry.Policy == managedresource.PolicyKeep {
+		return "policy keep"
+	}
+	return kept(entry, live)
 }
 
 // withNamespace adds the namespace of the release, unless the chart has it. It is kept when the deploy item is deleted, as one that Helm has

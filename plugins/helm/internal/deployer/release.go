@@ -50,7 +50,7 @@ func (j *job) reconcileRelease(ctx context.Context, c *config.Config, archive *c
 		return res, err
 	}
 	// Helm has deleted what the chart does not have any more; what it could not delete, or what takes its time, is left to do.
-	if res, err := j.CleanUp(ctx, objects.plan, objects.applied, remove.Groups{}); res != nil || err != nil {
+	if res, err := j.CleanUp(ctx, objects.plan, objects.applied, remove.Deletion{Kept: kept}); res != nil || err != nil {
 		return res, err
 	}
 	return j.finish(ctx, c, archive, objects.applied)

@@ -88,7 +88,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if res != nil || err != nil {
 		return res, err
 	}
-	if res, err := j.CleanUp(ctx, plan, applied, config.deletionDuringUpdate); res != nil || err != nil {
+	if res, err := j.CleanUp(ctx, plan, applied, remove.Deletion{Groups: config.deletionDuringUpdate}); res != nil || err != nil {
 		return res, err
 	}
 	if res, err := j.CheckReadiness(ctx, config.checks, applied); res != nil || err != nil {
