@@ -147,7 +147,7 @@ func TestHelmPageHasTheReasons(t *testing.T) {
 	table, _, _ = strings.Cut(table, "\n## ")
 	elsewhere := []string{
 		// Those of events and conditions.
-		"IgnoredField", "Installed", "LeftOnTarget", "Recovered", "Repaired", "TakenOver", "Unchanged", "Uninstalled", "UnknownField", "Upgraded",
+		"IgnoredField", "IgnoredTemplate", "Installed", "LeftOnTarget", "Recovered", "Repaired", "TakenOver", "Unchanged", "Uninstalled", "UnknownField", "Upgraded",
 		"Unauthorized",             // becomes TargetUnauthorized
 		"PatchBeforeDeleteInvalid", // of a field that only the manifest deployer has
 	}

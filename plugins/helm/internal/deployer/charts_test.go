@@ -339,6 +339,37 @@ func TestLookup(t *testing.T) {
 	})
 }
 
+// TestNoObject: what a template renders that is no object is left out without a release, as Landscaper does, and refused with one, as Helm does.
+func TestNoObject(t *testing.T) {
+	t.Parallel()
+	templates := map[string]string{
+		"motd.txt":    "Welcome to the shop",
+		"README.md":   "# Shop\n\n*.example.org: [\n",
+		"prices.yaml": "- one\n- two\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: prices}\n",
+		"more.yaml":   "size: 3\n",
+	}
+	source := func(names ...string) object {
+		var opts []charts.Option
+		for _, name := range names {
+			opts = append(opts, charts.File("templates/"+name, templates[name]))
+		}
+		return chart("plain", opts...)
+	}
+	w := newWorld(t)
+	item := w.item(w.config(source("motd.txt", "README.md", "prices.yaml", "more.yaml"), nil, withoutRelease))
+	said := w.mustWarn(w.mustSucceed(item), "IgnoredTemplate")
+	for name := range templates {
+		if !strings.Contains(said, "plain/templates/"+name) {
+			t.Errorf("expected an event that names %s, but found %q", name, said)
+		}
+		w.mustFail(w.reconcile(w.itemOf("released", w.config(source(name), nil))), configurationProblem, "plain/templates/"+name)
+	}
+	if w.get(configMaps, "prices") == nil {
+		t.Error("what is an object in such a template is missing")
+	}
+	w.mustDelete(item)
+}
+
 // TestBrokenCharts: the error says where in the chart, and what, and hides values.
 func TestBrokenCharts(t *testing.T) {
 	t.Parallel()
@@ -357,7 +388,6 @@ func TestBrokenCharts(t *testing.T) {
 			parts: []string{charts.SyntaxTemplate, fmt.Sprintf("line %d", charts.SyntaxLine)},
 		},
 		"yaml":      {reason: "it renders no YAML", parts: []string{"what it renders is no YAML"}},
-		"object":    {reason: "it renders no object", parts: []string{"no object of Kubernetes"}},
 		"duplicate": {reason: "one name twice", parts: []string{`ConfigMap "shop-broken"`, "has rendered already"}},
 		"unknown":   {reason: "no kind of this cluster", parts: []string{"Nothing"}},
 		"rejected":  {reason: "the API server's words", parts: []string{"shop-rejected", "a valid config key"}},

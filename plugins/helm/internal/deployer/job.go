@@ -30,6 +30,7 @@ const (
 // Reasons that are given to events and errors.
 const (
 	reasonIgnored     = "IgnoredField"
+	reasonTemplate    = "IgnoredTemplate"
 	reasonModeChanged = "HelmDeploymentChanged"
 )
 

@@ -131,6 +131,9 @@ func (j *job) render(ctx context.Context, c *config.Config, archive *chartsource
 	if err != nil {
 		return nil, err
 	}
+	if len(result.Ignored) > 0 && j.First() {
+		j.Request.Warning(reasonTemplate, "what these templates render is no object, and left out: "+object.Enumerate(result.Ignored, ", ", mostListed))
+	}
 	for _, h := range result.Hooks {
 		if !c.HelmDeployment && runsAtDeployment(h) {
 			result.Objects = append(result.Objects, h.Object)

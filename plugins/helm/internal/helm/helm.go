@@ -140,6 +140,9 @@ type Result struct {
 	Definitions []Object `json:"definitions,omitempty"`
 	Objects     []Object `json:"objects,omitempty"`
 	Hooks       []Hook   `json:"hooks,omitempty"`
+	// Ignored are the templates that render something that is no object, which is left out. For Render without a release only: with one it is an
+	// error, as Helm has it.
+	Ignored []string `json:"ignored,omitempty"`
 	// Values are those that the chart is rendered with, its own included: a JSON object. For Values only.
 	Values json.RawMessage `json:"values,omitempty"`
 	// Kept are the objects that Uninstall has left where they are, because they say so, as Helm describes them.

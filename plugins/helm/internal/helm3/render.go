@@ -2,7 +2,10 @@ package helm3
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -12,6 +15,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
@@ -36,7 +40,7 @@ func (o *operation) renderOnly() (*helm.Result, error) {
 	}
 	metadata := metadataOf(c)
 	o.progress("Render", "Rendering chart "+nameOf(c))
-	manifest, hooks, err := o.render(c)
+	manifest, hooks, ignored, err := o.render(c)
 	if err != nil {
 		return nil, err
 	}
@@ -55,20 +59,20 @@ func (o *operation) renderOnly() (*helm.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &helm.Result{Chart: metadata, Definitions: definitions, Objects: objects, Hooks: written}, nil
+	return &helm.Result{Chart: metadata, Definitions: definitions, Objects: objects, Hooks: written, Ignored: ignored}, nil
 }
 
-// render renders the chart as Helm does when it makes the revision.
-func (o *operation) render(c *chart.Chart) (manifest string, hooks []*release.Hook, err error) {
+// render renders the chart as Helm does when it makes the revision. ignored is as in helm.Result.
+func (o *operation) render(c *chart.Chart) (manifest string, hooks []*release.Hook, ignored []string, err error) {
 	capabilities, err := o.capabilities()
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	o.clock.start()
 	defer o.clock.stop()
 	_, given, err := o.combine(c)
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	upgrade := o.req.Revision > 1
 	options := chartutil.ReleaseOptions{
@@ -76,7 +80,7 @@ func (o *operation) render(c *chart.Chart) (manifest string, hooks []*release.Ho
 	}
 	values, err := chartutil.ToRenderValuesWithSchemaValidation(c, given, options, capabilities, true) // see validate
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	var files map[string]string
 	if o.cluster != nil {
@@ -85,9 +89,13 @@ func (o *operation) render(c *chart.Chart) (manifest string, hooks []*release.Ho
 		files, err = engine.Render(c, values)
 	}
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
-	return o.sort(files)
+	if o.req.Revision == 0 {
+		ignored = ignore(files)
+	}
+	manifest, hooks, err = o.sort(files)
+	return manifest, hooks, ignored, err
 }
 
 // capabilities are those of the cluster, or those that Helm assumes without one.
@@ -106,6 +114,45 @@ func (o *operation) capabilities() (*chartutil.Capabilities, error) {
 		return nil, fmt.Errorf("ask the target cluster for its kinds: %w", err)
 	}
 	return capabilities, nil
+}
+
+// ignore takes from rendered files what is no object of Kubernetes, which Helm would refuse, and returns the templates that have rendered it.
+func ignore(files map[string]string) []string {
+	var ignored []string
+	for name, content := range files {
+		if strings.HasPrefix(path.Base(name), "_") || strings.HasSuffix(name, "NOTES.txt") { // Helm leaves them out
+			continue
+		}
+		parts := releaseutil.SplitManifests(content)
+		var objects []string
+		for i := range len(parts) {
+			if part := parts[fmt.Sprintf("manifest-%d", i)]; !isNoObject(name, part) {
+				objects = append(objects, part)
+			}
+		}
+		if len(objects) < len(parts) {
+			files[name] = strings.Join(objects, "\n---\n")
+			ignored = append(ignored, name)
+		}
+	}
+	slices.Sort(ignored)
+	return ignored
+}
+
+// isNoObject tells whether a template renders something that was never meant as an object: a text, a list, or fields without apiVersion and
+// kind. What is no YAML in a file that should be is a mistake.
+func isNoObject(template, text string) bool {
+	content, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		return !slices.Contains([]string{".yaml", ".yml", ".json", ".tpl"}, path.Ext(template))
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(content, &fields) != nil {
+		return true
+	}
+	_, isKind := fields["kind"]
+	_, isVersioned := fields["apiVersion"]
+	return fields != nil && !isKind && !isVersioned
 }
 
 // sort tells hooks from other objects and leaves out notes.

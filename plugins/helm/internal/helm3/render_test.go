@@ -284,7 +284,7 @@ func TestChartErrors(t *testing.T) {
 			chart, values := c.chart()
 			for _, action := range []helm.Action{helm.Render, helm.Install} {
 				r := w.request(chart, values)
-				r.Action = action
+				r.Action, r.Revision = action, 1
 				_, err := w.run(r)
 				e := mustBe(t, err, c.kind, c.text)
 				if e.Template != c.template && c.template != "" || e.Line != c.line && c.line != 0 {
