@@ -10,6 +10,7 @@ package hook
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -47,6 +48,21 @@ const (
 	// End comes after the deployer has returned. It does not come if the reconcile was aborted before.
 	End Type = "End"
 )
+
+// The condition by which the host names, in its message, the job of an item that it has set last itself, and its reason for one that hooks of
+// type ShouldReconcile have asked for.
+const (
+	ConditionStarted    v1alpha1.ConditionType = "Started"
+	ReasonStartedByHook                        = "StartedByHook"
+)
+
+// AskedFor tells whether the job of an item was set because hooks of type ShouldReconcile have asked for it, such as a schedule, and not for a
+// user. A job that Landscaper sets is a user's.
+func AskedFor(item *v1alpha1.DeployItem) bool {
+	return slices.ContainsFunc(item.Status.Conditions, func(c v1alpha1.Condition) bool {
+		return c.Type == ConditionStarted && c.Reason == ReasonStartedByHook && c.Message == item.Status.JobID
+	})
+}
 
 // Result is what a hook function wants of the reconcile flow. A nil Result is no opinion, which the zero value is not: for the two
 // checks it enforces. Aggregate tells what the results of several functions come to.

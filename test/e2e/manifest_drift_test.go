@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -80,4 +83,42 @@ func TestKubectlWaitsForDrift(t *testing.T) {
 	wait("Drifted")
 	patchMetadata(t, item, map[string]any{"annotations": map[string]any{continuousreconcile.ActiveAnnotation: nil}})
 	wait("Drifted=False")
+}
+
+// TestDoneIsNotBroughtBack: a Job that has deleted itself is not run again by the schedule, but by the next job that a user sets.
+func TestDoneIsNotBroughtBack(t *testing.T) {
+	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest"), Config: writeConfig(t, anyConfig+soon+"\n")})
+	namespace := newNamespace(t)
+	createTarget(t, namespace, "my-target")
+	once := newManifest("batch/v1", "Job", namespace, "once", map[string]any{"spec": map[string]any{
+		"ttlSecondsAfterFinished": int64(0), "template": map[string]any{"spec": map[string]any{
+			"restartPolicy": "Never", "containers": []any{map[string]any{"name": "main", "image": "busybox"}},
+		}},
+	}})
+	config := configWith(t, map[string]any{"continuousReconcile": map[string]any{"every": "1s"}}, once)
+	item := withTarget(newItem(namespace, "item", manifestType, config), "my-target")
+	suspendAtEnd(t, item)
+	create(t, item)
+	for range 2 {
+		setJob(t, item)
+		eventually(t, "the Job to be there", func(context.Context) (string, error) {
+			if live(t, once) == nil {
+				return "it is not", nil
+			}
+			return "", nil
+		})
+		// As its controller does, which is not here.
+		if err := admin.Delete(t.Context(), live(t, once), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			t.Fatal(err)
+		}
+		finished := waitFor(t, item, "finished", func(i *v1alpha1.DeployItem) bool {
+			return i.Status.JobID == i.Status.JobIDFinished && i.Status.Phase == v1alpha1.DeployItemPhaseSucceeded
+		})
+		for range 2 {
+			finished = waitFinishedAfter(t, finished, finished.Status.JobID)
+			if finished.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || live(t, once) != nil {
+				t.Errorf("expected the schedule's job to leave the Job gone, but found %s", describe(finished))
+			}
+		}
+	}
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -43,6 +46,7 @@ func TestNode(t *testing.T) {
 		"StatefulSet and DaemonSet":          statefulSetAndDaemonSet,
 		"Job fails":                          jobFails,
 		"Job succeeds by means of a Service": jobSucceeds,
+		"Job deletes itself":                 jobDeletesItself,
 		"Chart becomes ready late":           chartBecomesReadyLate,
 		"Chart with a hook that fails":       hookFails,
 		"Atomic chart with such a hook":      atomicHookFails,
@@ -230,6 +234,40 @@ func jobSucceeds(t *testing.T, w *nodeWorld) {
 	s.get(t, asks)
 	if asks.Status.Succeeded != 1 {
 		t.Errorf("the item succeeded before its Job: %+v", asks.Status)
+	}
+}
+
+// A Job that deletes itself when it is done runs once, however long the item waits for something else.
+func jobDeletesItself(t *testing.T, w *nodeWorld) {
+	s := w.newStage(t)
+	var mu sync.Mutex
+	seen := map[types.UID]bool{}
+	runs := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(seen)
+	}
+	once := &batchv1.Job{ObjectMeta: s.meta("once")}
+	follow(t, w.client, &batchv1.JobList{}, once, func(_ watch.EventType, o client.Object) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[o.GetUID()] = true
+	})
+	job := task("once", "-exit=0")
+	job["spec"].(object)["ttlSecondsAfterFinished"] = 0
+	jobID := s.begin(t, newItem(s.namespace, "item", manifestType, s.config(t, job, controller("Deployment", "web", object{}, waiting))))
+
+	eventually(t, "the Job to be gone", func(ctx context.Context) (string, error) {
+		err := w.client.Get(ctx, client.ObjectKeyFromObject(once), &batchv1.Job{})
+		if runs() > 0 && apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		return "it is there, or was never", client.IgnoreNotFound(err)
+	})
+	s.release(t)
+	s.finish(t, jobID, succeeded)
+	if n := runs(); n != 1 {
+		t.Errorf("expected the Job to run once, but found %d", n)
 	}
 }
 

@@ -20,7 +20,7 @@ const (
 	// ConditionPickedUp names, in its message, the job that was picked up last.
 	ConditionPickedUp v1alpha1.ConditionType = "PickedUp"
 	// ConditionStarted names, in its message, the job that Pergola has set last itself, so that none is set twice: a Landscaper may
-	// put the job before it in its place.
+	// put the job before it in its place. Deployers know it as hook.ConditionStarted.
 	ConditionStarted v1alpha1.ConditionType = "Started"
 	// ConditionPluginCrashes says, in its message, how often a plugin has died in the middle of a call for the job under way; absent
 	// if none has. The list of the last errors is no place for the count: it is text for people, and other errors push it out.

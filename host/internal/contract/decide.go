@@ -51,6 +51,8 @@ type Decision struct {
 	LeaveBehind bool
 	// JobID is the job to Start; empty for any new one.
 	JobID string
+	// ByHook: it is hooks that ask for the job to Start. Decide knows nothing of them.
+	ByHook bool
 }
 
 // Decide tells what is to be done with an item. It never fails: an item with a malformed timeout is handled as one without,

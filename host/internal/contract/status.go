@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // SetJob changes the status to that of an item for which Pergola has set a job that is not picked up yet. But for the condition
@@ -15,6 +16,12 @@ func SetJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 	item.Status.JobIDGenerationTime = &set
 	item.Status.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: &set}
 	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, reasonStarted, jobID, now)
+}
+
+// SetJobOfHook is SetJob for a job that hooks have asked for. Deployers can tell, see hook.AskedFor.
+func SetJobOfHook(item *v1alpha1.DeployItem, jobID string, now time.Time) {
+	SetJob(item, jobID, now)
+	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, hook.ReasonStartedByHook, jobID, now)
 }
 
 // Begin changes the status to that of a job that has just been picked up. Landscaper takes the write for the signal that a

@@ -236,6 +236,7 @@ func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contr
 		p.add(sdkhook.ShouldReconcile, result)
 	case result != nil && !result.AbortReconcile:
 		decision.Action, known.again = p.enforce(known)
+		decision.ByHook = decision.Action == contract.Start
 	default:
 		p.plan(known, result)
 	}

@@ -228,7 +228,11 @@ func (j *job) pickUp(ctx context.Context, begin begin) error {
 	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
 		now := j.clock.Now()
 		if j.decision.Action == contract.Start {
-			contract.SetJob(item, j.startedJob(), now)
+			set := contract.SetJob
+			if j.decision.ByHook {
+				set = contract.SetJobOfHook
+			}
+			set(item, j.startedJob(), now)
 		}
 		begin(item, j.decision.Deletion, j.deployer(), now)
 	})
@@ -239,7 +243,7 @@ func (j *job) pickUp(ctx context.Context, begin begin) error {
 	if j.lock != nil {
 		j.lock.SetFenced()
 	}
-	j.decision.Action, j.decision.JobID = contract.Continue, ""
+	j.decision.Action, j.decision.JobID, j.decision.ByHook = contract.Continue, "", false
 	j.log = j.reconciler.log.With("deployitem", j.item.Namespace+"/"+j.item.Name, "jobID", j.item.Status.JobID)
 	j.log.Info("picked up job", "deletion", j.decision.Deletion, "force", j.decision.Force, "queued", contract.IsQueued(j.item))
 	j.tellPickedUp(ctx, since)

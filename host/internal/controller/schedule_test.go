@@ -52,6 +52,9 @@ func TestScheduledJobs(t *testing.T) {
 			if seen[item.Status.JobID] && len(seen) > 1 {
 				t.Fatalf("the job %s has run before", item.Status.JobID)
 			}
+			if byUser := seen[item.Status.JobID]; byUser == sdkhook.AskedFor(item) {
+				t.Fatalf("the job %s is a user's: %t, but the item says otherwise", item.Status.JobID, byUser)
+			}
 			seen[item.Status.JobID] = true
 		}
 	}

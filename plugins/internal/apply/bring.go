@@ -22,6 +22,7 @@ const maxSteps = 8
 // runner carries decisions out.
 type runner struct {
 	client   *targetclient.Client
+	plan     *Plan
 	recorded Recorded
 }
 
@@ -63,6 +64,9 @@ func (r runner) bring(ctx context.Context, i *Item, known *ahead) outcome {
 func (r runner) carryOut(
 	ctx context.Context, w writer, i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (o outcome, again error) {
+	if r.plan.isDone(i, entry, live) {
+		return outcome{done: true}, nil
+	}
 	d := decide(i, entry, live)
 	switch d.verdict {
 	case skip:

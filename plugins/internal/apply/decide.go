@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -43,6 +44,8 @@ func decide(i *Item, entry managedresource.ManagedResourceStatus, live *unstruct
 		return decision{verdict: create}
 	case i.Policy == managedresource.PolicyFallback && i.relation(live) != owner.Ours:
 		return decision{verdict: skip, why: "its policy is fallback, and it belongs to " + i.ownerOf(live)}
+	case live.GetDeletionTimestamp() != nil && isFirstSeenDone(i, entry, live):
+		return decision{verdict: leave, memo: entry.Applied}
 	case live.GetDeletionTimestamp() != nil:
 		return decision{verdict: wait, why: fmt.Sprintf("%s, which is being deleted, to be gone before it is created again", i.Key)}
 	case fits(entry.Applied, i, live):
@@ -57,6 +60,11 @@ func decide(i *Item, entry managedresource.ManagedResourceStatus, live *unstruct
 	default:
 		return decision{verdict: write}
 	}
+}
+
+// isFirstSeenDone tells whether an object is complete and was not when it was looked at last: somebody deletes it because it is.
+func isFirstSeenDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
+	return entry.DoneIn == "" && entry.Resource.UID == live.GetUID() && !i.Stale(entry.Applied) && readiness.IsComplete(live)
 }
 
 // ownerOf says to whom an object belongs that is not ours.

@@ -21,6 +21,9 @@ func memo(i *Item, live *unstructured.Unstructured) string {
 	return i.manifestDigest + "/" + digest(withoutForeign(template, project(template, live.Object)))
 }
 
+// MemoOfManifest is for an object of somebody else's that was written and is gone before anybody has seen it.
+func (i *Item) MemoOfManifest() string { return memo(i, i.Desired) }
+
 // memoOfPatched returns the memo of an object whose patch was made.
 func memoOfPatched(i *Item, live *unstructured.Unstructured) string {
 	return memo(i, live) + "/" + digest(project(i.PatchAfterDeployment, live.Object))

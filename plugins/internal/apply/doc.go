@@ -46,6 +46,13 @@
 // was seen right after it was written, and tells later on whether somebody has changed what the manifest names. Such objects carry no label of
 // a deploy item, so their plan is made without an owner.
 //
+// # Objects that go by themselves
+//
+// A Job with a TTL, and whatever a controller deletes when it has done its work, is gone sooner or later, and is not missed: what was done for
+// a job of the deploy item is not created again by that job, nor by those that a schedule starts after it. The ledger has the job, see
+// ManagedResourceStatus.DoneIn and Plan.Done. A new job of the user, and a changed manifest, create it again. The gap that is left is that
+// between a write and its note on the ledger: an object that goes within it is created again by who comes after a crash.
+//
 // # After the deployment
 //
 // Patch makes the changes that are for objects that are ready. They have a part of the memo of their own: a field that the patch sets and

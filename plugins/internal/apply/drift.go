@@ -25,9 +25,10 @@ type Drift struct {
 	Fields []string
 }
 
-// missing returns the drift of an object that has just been created; nil if nobody can tell that it existed as the manifest says.
+// missing returns the drift of an object that has just been created; nil if nobody can tell that it existed as the manifest says, and if it was
+// done, since such objects go by themselves.
 func missing(i *Item, entry managedresource.ManagedResourceStatus) *Drift {
-	if entry.Resource.UID == "" || i.Stale(entry.Applied) {
+	if entry.Resource.UID == "" || entry.DoneIn != "" || i.Stale(entry.Applied) {
 		return nil
 	}
 	return &Drift{Key: i.Key, Missing: true}

@@ -23,6 +23,8 @@ type Observed struct {
 	*Item
 	// Live is the object; nil if it does not exist, or is of a kind that the target does not serve.
 	Live *unstructured.Unstructured
+	// Done says that the object is done and gone, see Plan. Then Live is nil, and there is no drift.
+	Done bool
 	// Memo is for the ledger. As long as there is drift it is the one that the ledger has, so that the drift is found again until it is
 	// repaired.
 	Memo string
@@ -48,6 +50,7 @@ func Observe(
 	items := plan.Items()
 	o := observer{
 		client:   client,
+		plan:     plan,
 		recorded: recorded,
 		known:    listAhead(ctx, client, items, func(*Item) string { return selector.String() }),
 	}
@@ -75,6 +78,7 @@ func Observe(
 
 type observer struct {
 	client   *targetclient.Client
+	plan     *Plan
 	recorded Recorded
 	known    *ahead
 }
@@ -86,6 +90,8 @@ func (o observer) look(ctx context.Context, i *Item) (Observed, error) {
 	}
 	entry, _ := o.recorded(i.Key)
 	switch {
+	case o.plan.isDone(i, entry, live):
+		return Observed{Item: i, Done: true}, nil
 	case live == nil:
 		return gone(i, entry), nil
 	case i.Stale(entry.Applied):
@@ -135,7 +141,9 @@ func (o observer) unserved(unknown *Item) Observed {
 	for _, namespaced := range []bool{true, false} {
 		i := newItem(unknown.Manifest, targetclient.Mapping{Namespaced: namespaced}, false, unknown.owner)
 		if entry, ok := o.recorded(i.Key); ok {
-			return gone(i, entry)
+			observed := gone(i, entry)
+			observed.Done = o.plan.isDone(i, entry, nil)
+			return observed
 		}
 	}
 	return Observed{Item: unknown}

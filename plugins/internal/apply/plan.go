@@ -110,6 +110,10 @@ func (i *Item) Stale(applied string) bool { return !madeFrom(applied, i.manifest
 
 // Plan is a set of objects in the order in which they are applied.
 type Plan struct {
+	// Done tells of an entry of the ledger whether its object is done for the job that the plan is for, see ManagedResourceStatus.DoneIn. One
+	// that is done and gone is not created again, as long as its manifest is the same. Nil if none is.
+	Done func(managedresource.ManagedResourceStatus) bool
+
 	stages [][]*Item
 	// unknown are the objects of unknown kinds.
 	unknown []unknownKind
@@ -256,6 +260,11 @@ func stageOf(i *Item) int {
 	default:
 		return 2
 	}
+}
+
+// isDone tells whether an object need not be there: it is done, and is gone or about to go.
+func (p *Plan) isDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
+	return p.Done != nil && p.Done(entry) && !i.Stale(entry.Applied) && (live == nil || live.GetDeletionTimestamp() != nil)
 }
 
 // Items returns all objects that Run may apply, in the order of the stages. Those with the policy ignore and those of unknown kinds are not

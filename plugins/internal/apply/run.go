@@ -48,6 +48,8 @@ type TakenOver struct {
 type Result struct {
 	Applied []Applied
 	Skipped []Skipped
+	// Done are the objects that are done and gone.
+	Done []*Item
 	// Waiting says why the plan cannot be completed yet; call again later. Empty if it is complete or failed.
 	Waiting []string
 	// Drift are the objects that others had changed and that were repaired.
@@ -61,7 +63,7 @@ type Result struct {
 // ends with Result.Waiting.
 func Run(ctx context.Context, client *targetclient.Client, plan *Plan, recorded Recorded) (Result, error) {
 	result := Result{Skipped: plan.skipped}
-	r := runner{client: client, recorded: recorded}
+	r := runner{client: client, plan: plan, recorded: recorded}
 	for _, stage := range plan.stages {
 		var errs []error
 		known := r.readAhead(ctx, stage)
@@ -108,13 +110,14 @@ func about(doing string, path *field.Path, key object.Key, err error) error {
 	}
 }
 
-// outcome is what came of one object: live, skipped, waiting or err is set, and drift and takenFrom beside live.
+// outcome is what came of one object: live, done, skipped, waiting or err is set, and drift and takenFrom beside live.
 type outcome struct {
 	live      *unstructured.Unstructured
 	memo      string
 	drift     *Drift
 	takenFrom string
 
+	done    bool
 	skipped string
 	waiting string
 	err     error
@@ -130,6 +133,9 @@ func (r *Result) wait(what string) {
 func (r *Result) add(item *Item, o outcome) {
 	switch {
 	case o.err != nil:
+		return
+	case o.done:
+		r.Done = append(r.Done, item)
 		return
 	case o.skipped != "":
 		r.Skipped = append(r.Skipped, Skipped{Key: item.Key, Why: o.skipped})

@@ -59,12 +59,12 @@ func (l *Ledger) Get(key object.Key) (e managedresource.ManagedResourceStatus, o
 	return l.entries[i], true
 }
 
-// Expect notes that the object of an entry is about to be applied. Of what was noted before, the uid is kept, and what was
-// applied unless stale says that it is not what will be applied now: then nobody can know for sure, until the object was
+// Expect notes that the object of an entry is about to be applied. Of what was noted before, the uid and the job in which it was
+// done are kept, and what was applied unless stale says that it is not what will be applied now: then nobody can know for sure, until the object was
 // applied, what it looks like.
 func (l *Ledger) Expect(e managedresource.ManagedResourceStatus, stale func(applied string) bool) {
 	before, _ := l.Get(object.KeyOfReference(e.Resource))
-	e.Resource.UID, e.Applied = before.Resource.UID, ""
+	e.Resource.UID, e.Applied, e.DoneIn = before.Resource.UID, "", before.DoneIn
 	if !stale(before.Applied) {
 		e.Applied = before.Applied
 	}
@@ -76,6 +76,14 @@ func (l *Ledger) Applied(r managedresource.ObjectReference, applied string) {
 	e, _ := l.Get(object.KeyOfReference(r))
 	e.Resource, e.Applied = r, applied
 	l.set(e)
+}
+
+// Done notes the job in which an object is done, see ManagedResourceStatus; empty if it is not.
+func (l *Ledger) Done(key object.Key, jobID string) {
+	if e, ok := l.Get(key); ok {
+		e.DoneIn = jobID
+		l.set(e)
+	}
 }
 
 // Gone drops the entry of an object that was seen gone.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/jsonpath"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/reader"
 	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -39,8 +41,8 @@ type requirement struct {
 	values   []any
 }
 
-// run adds what the objects of the check lack to the verdict. The errors of all objects are returned at once.
-func (c check) run(ctx context.Context, r *reader.Reader, v *Verdict) error {
+// run adds what the objects of the check lack to the verdict. The errors of all objects are returned at once. done is as in Checks.Run.
+func (c check) run(ctx context.Context, r *reader.Reader, done []*unstructured.Unstructured, v *Verdict) error {
 	var errs []error
 	for _, ref := range c.references {
 		o, err := r.Get(ctx, c.target, ref)
@@ -48,15 +50,22 @@ func (c check) run(ctx context.Context, r *reader.Reader, v *Verdict) error {
 			errs = append(errs, err)
 			continue
 		}
+		isDone := func(d *unstructured.Unstructured) bool { return c.target == "" && object.KeyOf(d).String() == o.Name }
+		if o.Live == nil && slices.ContainsFunc(done, isDone) {
+			continue
+		}
 		c.judge(o, v)
 	}
 	if c.selector != nil {
-		errs = append(errs, c.runSelector(ctx, r, v))
+		errs = append(errs, c.runSelector(ctx, r, done, v))
 	}
 	return targeterror.Collect(errs)
 }
 
-func (c check) runSelector(ctx context.Context, r *reader.Reader, v *Verdict) error {
+func (c check) runSelector(ctx context.Context, r *reader.Reader, done []*unstructured.Unstructured, v *Verdict) error {
+	isDone := func(d *unstructured.Unstructured) bool {
+		return c.target == "" && d.GroupVersionKind() == c.selector.gvk && c.selector.labels.Matches(labels.Set(d.GetLabels()))
+	}
 	selected := 0
 	missing, err := r.List(ctx, c.target, c.selector.gvk, c.selector.labels, func(o reader.Object) {
 		selected++
@@ -67,7 +76,7 @@ func (c check) runSelector(ctx context.Context, r *reader.Reader, v *Verdict) er
 		return err
 	case missing != "":
 		c.waitFor(v, missing)
-	case selected == 0:
+	case selected == 0 && !slices.ContainsFunc(done, isDone):
 		c.waitFor(v, fmt.Sprintf("no object of kind %s has the labels %s yet", c.selector.gvk.Kind, c.selector.labels))
 	}
 	return nil

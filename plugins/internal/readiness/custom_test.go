@@ -122,7 +122,7 @@ func toUnstructured(t *testing.T, o any) *unstructured.Unstructured {
 func (w *world) run(document string, objects ...*unstructured.Unstructured) (readiness.Verdict, error) {
 	w.Helper()
 	checks := parse(w.T, strings.ReplaceAll(document, "NS", w.namespace))
-	return checks.Run(w.Context(), objects, w.lookup, time.Now())
+	return checks.Run(w.Context(), objects, nil, w.lookup, time.Now())
 }
 
 // mustWait compares what is waited for, in which NS stands for the namespace.
@@ -334,7 +334,7 @@ func TestEndOfContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	o := newObject(t, "v1 ConfigMap", "", "", "")
-	if _, err := parse(t, `{}`).Run(ctx, []*unstructured.Unstructured{o}, noTarget, time.Now()); !errors.Is(err, context.Canceled) {
+	if _, err := parse(t, `{}`).Run(ctx, []*unstructured.Unstructured{o}, nil, noTarget, time.Now()); !errors.Is(err, context.Canceled) {
 		t.Errorf("expected the end of the context, but found %v", err)
 	}
 }
@@ -389,7 +389,7 @@ func TestRequirementMessages(t *testing.T) {
 		{"a path that does not suit leads nowhere", `{"jsonPath":".spec[0]","operator":"exists"}`, `.spec[0] to exist, but there is no value yet`},
 	} {
 		document := `{"custom":[{"name":"c","resourceSelector":[{"apiVersion":"example.org/v1","kind":"Thing","name":"a","namespace":"n"}],"requirements":[` + c.requirement + `]}]}`
-		v, err := parse(t, document).Run(t.Context(), []*unstructured.Unstructured{o}, noTarget, time.Now())
+		v, err := parse(t, document).Run(t.Context(), []*unstructured.Unstructured{o}, nil, noTarget, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

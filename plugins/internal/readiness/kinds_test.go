@@ -58,7 +58,7 @@ func TestKinds(t *testing.T) {
 func (c kindCase) check(t *testing.T, kind string) {
 	t.Helper()
 	o := newObject(t, kind, c.metadata, c.spec, c.status)
-	v, err := readiness.Checks{}.Run(t.Context(), []*unstructured.Unstructured{o}, noTarget, time.Now())
+	v, err := readiness.Checks{}.Run(t.Context(), []*unstructured.Unstructured{o}, nil, noTarget, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +347,7 @@ var things = map[string]kindCase{
 func TestDisabledDefaultChecks(t *testing.T) {
 	t.Parallel()
 	o := newObject(t, "apps/v1 Deployment", "", "", "")
-	v, err := parse(t, `{"disableDefault":true}`).Run(t.Context(), []*unstructured.Unstructured{o}, noTarget, time.Now())
+	v, err := parse(t, `{"disableDefault":true}`).Run(t.Context(), []*unstructured.Unstructured{o}, nil, noTarget, time.Now())
 	if err != nil || len(v.Waiting)+len(v.Failed) > 0 {
 		t.Errorf("expected no checks, but found %v and %v", v, err)
 	}
@@ -375,7 +375,7 @@ func FuzzKinds(f *testing.F) {
 		apiVersion, kind, _ := strings.Cut(kinds[(i%len(kinds)+len(kinds))%len(kinds)], " ")
 		o.SetAPIVersion(apiVersion)
 		o.SetKind(kind)
-		v, err := readiness.Checks{}.Run(t.Context(), []*unstructured.Unstructured{o}, noTarget, time.Now())
+		v, err := readiness.Checks{}.Run(t.Context(), []*unstructured.Unstructured{o}, nil, noTarget, time.Now())
 		if err != nil || len(v.Waiting)+len(v.Failed) > 1 {
 			t.Errorf("expected one verdict, but found %v and %v", v, err)
 		}

@@ -94,7 +94,7 @@ func runRequirement(t *rapid.T, found []string, operator string, values []string
 	if err := utiljson.Unmarshal([]byte(document), &o.Object); err != nil {
 		t.Fatal(err)
 	}
-	v, err := checks.Run(t.Context(), []*unstructured.Unstructured{o}, noTarget, time.Now())
+	v, err := checks.Run(t.Context(), []*unstructured.Unstructured{o}, nil, noTarget, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@
 //   - any other: none of the conditions Ready, Reconciling and Stalled says otherwise, nor does one of them or observedGeneration belong to
 //     an older generation. Stalled is a failure. An object without a status is ready at once.
 //
-// An object that is being deleted is waited for, whatever its kind.
+// An object that is being deleted is waited for, whatever its kind. One that is done and gone, as IsComplete and NeedNotStay have it, is ready.
 //
 // # Custom checks
 //
@@ -58,11 +58,11 @@ type Verdict struct {
 	Seen []watch.Seen
 }
 
-// Run judges objects of the deploy item's own Target, as its API server returned them, and those that the custom checks name. All checks
-// are made even if some cannot be: their errors are returned at once, explained for their targets, together with the verdict of the others.
+// Run judges objects of the deploy item's own Target, as its API server returned them, and those that the custom checks name. done are those,
+// as their manifests have them, that are done and gone: they meet every check. All checks are made even if some cannot be: their errors are returned at once, explained for their targets, together with the verdict of the others.
 // lookup is asked for the own Target, too, with the empty name. asOf is for Client.Mapping.
 func (c Checks) Run(
-	ctx context.Context, objects []*unstructured.Unstructured, lookup targetclient.Lookup, asOf time.Time,
+	ctx context.Context, objects, done []*unstructured.Unstructured, lookup targetclient.Lookup, asOf time.Time,
 ) (Verdict, error) {
 	r := reader.New(lookup, objects, asOf)
 	var v Verdict
@@ -76,7 +76,7 @@ func (c Checks) Run(
 	}
 	var errs []error
 	for _, check := range c.custom {
-		if err := check.run(ctx, r, &v); err != nil {
+		if err := check.run(ctx, r, done, &v); err != nil {
 			errs = append(errs, fmt.Errorf("readiness check %q: %w", check.name, err))
 		}
 		if err := ctx.Err(); err != nil {

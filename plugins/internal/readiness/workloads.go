@@ -126,10 +126,8 @@ func judgeDaemonSet(o *unstructured.Unstructured) state {
 }
 
 func judgeJob(o *unstructured.Unstructured) state {
-	for _, kind := range []string{"Complete", "SuccessCriteriaMet"} {
-		if _, ok := isTrue(o, kind); ok {
-			return state{}
-		}
+	if IsComplete(o) {
+		return state{}
 	}
 	for _, kind := range []string{"Failed", "FailureTarget"} {
 		if c, ok := isTrue(o, kind); ok { // without a count of Pods: a Job is given up before they are counted

@@ -21,6 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // The steps of a job, as users see them in its progress and its errors.
@@ -62,6 +64,9 @@ type Job struct {
 	Owner owner.Owner
 	// Began is when the call began.
 	Began time.Time
+
+	// done are the objects that are done and gone, as their manifests have them.
+	done []*unstructured.Unstructured
 }
 
 // First tells whether this is the first call of the item's job: what is told once is told then.
@@ -95,8 +100,10 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	if due > 0 { // else the user is to see what the job waits for, and not that it looks again
 		j.Request.Progress(StepApply, fmt.Sprintf("applying objects: %d of %d", due, len(plan.Items())))
 	}
+	plan.Done = j.IsDone
 	result, err := apply.Run(ctx, j.Client, plan, before.Get)
 	j.NoteApplied(result.Applied)
+	j.NoteDone(result.Done)
 	for _, skipped := range result.Skipped {
 		if entry, managed := before.Get(skipped.Key); managed && entry.Resource.UID != "" {
 			j.Request.Event(reasonLeft, fmt.Sprintf("%s stays on the target: %s", skipped.Key, skipped.Why))
@@ -117,12 +124,32 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	return result.Applied, nil, nil
 }
 
-// NoteApplied puts on the ledger what was applied, with uids and memos.
+// NoteApplied puts on the ledger what was applied, with uids, memos, and the job for which it is done.
 func (j *Job) NoteApplied(all []apply.Applied) {
 	for _, applied := range all {
+		before, _ := j.Account.Ledger.Get(applied.Key)
 		reference := applied.Reference()
 		reference.UID = applied.Live.GetUID()
 		j.Account.Ledger.Applied(reference, applied.Memo)
+		switch {
+		case !readiness.NeedNotStay(applied.Live):
+			j.Account.Ledger.Done(applied.Key, "")
+		case !j.IsDone(before) || before.Resource.UID != reference.UID:
+			j.Account.Ledger.Done(applied.Key, j.Request.JobID)
+		}
+	}
+}
+
+// IsDone tells whether the object of an entry of the ledger is done for this job: it was in this one, or in another one before it and nobody but
+// hooks, such as a schedule, has asked for this one.
+func (j *Job) IsDone(entry managedresource.ManagedResourceStatus) bool {
+	return entry.DoneIn != "" && (entry.DoneIn == j.Request.JobID || hook.AskedFor(j.Request.DeployItem))
+}
+
+// NoteDone notes what is done and gone, so that it counts as ready.
+func (j *Job) NoteDone(items []*apply.Item) {
+	for _, item := range items {
+		j.done = append(j.done, item.Desired)
 	}
 }
 
@@ -168,9 +195,10 @@ func (j *Job) Deletion(d remove.Deletion) remove.Deletion {
 
 // CheckReadiness judges the objects as they were just applied or read.
 func (j *Job) CheckReadiness(ctx context.Context, checks readiness.Checks, applied []apply.Applied) (*sdk.Response, error) {
-	verdict, err := checks.Run(ctx, liveOf(applied), j.Lookup, j.Began)
+	verdict, err := checks.Run(ctx, liveOf(applied), j.done, j.Lookup, j.Began)
 	switch {
 	case len(verdict.Failed) > 0:
+		j.noteUndone(applied)
 		// An object that has given up does not recover by itself: to wait for it until the time of the job is up helps nobody.
 		return j.End(), During(StepReadiness, &sdk.Error{
 			Codes:  []landscaper.ErrorCode{landscaper.ErrorNoRetry},
@@ -183,6 +211,16 @@ func (j *Job) CheckReadiness(ctx context.Context, checks readiness.Checks, appli
 		return j.Wait(StepReadiness, "", verdict.Waiting, append(j.Seen(applied), verdict.Seen...)), nil
 	default:
 		return nil, nil //nolint:nilnil // see Job
+	}
+}
+
+// noteUndone strikes off the ledger that objects are done which have failed or may still do so: the next job is to try again, whoever asks
+// for it.
+func (j *Job) noteUndone(applied []apply.Applied) {
+	for _, a := range applied {
+		if !readiness.IsComplete(a.Live) {
+			j.Account.Ledger.Done(a.Key, "")
+		}
 	}
 }
 

@@ -87,6 +87,10 @@ type ManagedResourceStatus struct { //nolint:revive // the name is Landscaper's
 	// Applied is a digest of what was applied last and of what the API server made of it. It lets a deployer tell without a
 	// write whether there is something to write. Pergola's own; Landscaper passes over it.
 	Applied string `json:"applied,omitempty"`
+	// DoneIn is the job of the deploy item in which the object was seen complete, or was applied as one that is deleted by itself when it has
+	// finished. In that job, and in those that hooks such as a schedule ask for after it, nobody misses the object. Pergola's own;
+	// Landscaper passes over it.
+	DoneIn string `json:"doneIn,omitempty"`
 }
 
 // ObjectReference names an object and, if UID is known, the very instance of it. It reads and writes like a Kubernetes core

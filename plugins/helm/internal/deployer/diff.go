@@ -263,20 +263,21 @@ func documentOf(m apply.Manifest, ok bool) json.RawMessage {
 
 // repairs returns what an upgrade without a change of chart and values repairs.
 func repairs(found *releaseObjects) []sdk.Change {
-	changes := make([]sdk.Change, 0, len(found.drift))
+	changes := make([]sdk.Change, 0, len(found.drift)+len(found.missing))
+	for _, item := range found.missing {
+		changes = append(changes, sdk.Change{
+			Object: item.Key.String(), Action: sdk.ActionCreate, After: documentOf(item.Manifest, true), Note: "repairs that it is missing",
+		})
+	}
 	for _, d := range found.drift {
+		if d.Missing {
+			continue
+		}
 		change := sdk.Change{Object: d.Key.String(), Action: sdk.ActionUpdate, Note: "repairs " + strings.Join(d.Fields, ", ")}
 		for _, a := range found.applied {
 			if a.Key == d.Key {
 				change.Before = documentOf(apply.Manifest{Manifest: object.Manifest{Object: a.Live}}, true)
-			}
-		}
-		if d.Missing {
-			change.Action, change.Note = sdk.ActionCreate, "repairs that it is missing"
-		}
-		for _, item := range found.plan.Items() {
-			if item.Key == d.Key {
-				change.After = documentOf(item.Manifest, true)
+				change.After = documentOf(a.Manifest, true)
 			}
 		}
 		changes = append(changes, change)

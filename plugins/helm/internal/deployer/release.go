@@ -12,6 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -268,11 +269,25 @@ func (j *job) settle(ctx context.Context, c *config.Config, objects []helm.Objec
 		return nil, j.End(), rollout.During(stepRelease, err)
 	}
 	j.NoteApplied(found.applied)
-	if len(found.missing) > 0 {
+	if waiting := j.noteGone(found); len(waiting) > 0 {
 		// Somebody has deleted them at once; the next call finds a drift.
-		return nil, j.Wait(stepRelease, "", found.missing, j.Seen(found.applied)), nil
+		return nil, j.Wait(stepRelease, "", waiting, j.Seen(found.applied)), nil
 	}
 	return found, nil, nil
+}
+
+// noteGone notes which objects that Helm has just created are done and gone already, and names the others that are missing.
+func (j *job) noteGone(found *releaseObjects) (others []string) {
+	for _, item := range found.missing {
+		if !readiness.NeedNotStay(item.Desired) {
+			others = append(others, item.Key.String())
+			continue
+		}
+		j.Account.Ledger.Applied(item.Reference(), item.MemoOfManifest())
+		j.Account.Ledger.Done(item.Key, j.Request.JobID)
+		j.NoteDone([]*apply.Item{item})
+	}
+	return others
 }
 
 // look reads the objects of a revision.
@@ -288,8 +303,8 @@ func (j *job) look(ctx context.Context, name helm.Release, revision int) (*relea
 type releaseObjects struct {
 	plan    *apply.Plan
 	applied []apply.Applied
-	// missing names those that do not exist.
-	missing []string
+	// missing are those that do not exist and are not done either.
+	missing []*apply.Item
 	// drift is how they differ from what they were when they were noted last.
 	drift []apply.Drift
 }
@@ -300,6 +315,7 @@ func (j *job) observe(ctx context.Context, name helm.Release, objects []helm.Obj
 	if err != nil {
 		return nil, err
 	}
+	plan.Done = j.IsDone
 	observed, err := apply.Observe(ctx, j.Client, plan, j.Account.Ledger.Get, helmSelector)
 	if err != nil {
 		return nil, err
@@ -309,11 +325,14 @@ func (j *job) observe(ctx context.Context, name helm.Release, objects []helm.Obj
 		if o.Drift != nil {
 			found.drift = append(found.drift, *o.Drift)
 		}
-		if o.Live == nil {
-			found.missing = append(found.missing, o.Key.String())
-			continue
+		switch {
+		case o.Done:
+			j.NoteDone([]*apply.Item{o.Item})
+		case o.Live == nil:
+			found.missing = append(found.missing, o.Item)
+		default:
+			found.applied = append(found.applied, apply.Applied{Item: o.Item, Live: o.Live, Memo: o.Memo})
 		}
-		found.applied = append(found.applied, apply.Applied{Item: o.Item, Live: o.Live, Memo: o.Memo})
 	}
 	return found, nil
 }

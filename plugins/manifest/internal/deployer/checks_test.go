@@ -118,8 +118,7 @@ func TestReadinessByKind(t *testing.T) {
 		"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": object{"name": "daemon", "namespace": w.namespace},
 		"spec": object{"selector": object{"matchLabels": object{"app": "a"}}, "template": pods},
 	}
-	running := w.job(nil)
-	running["spec"].(object)["suspend"] = false
+	running := w.running(nil)
 	claim := object{
 		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": object{"name": "claim", "namespace": w.namespace},
 		"spec": object{"accessModes": []any{"ReadWriteOnce"}, "resources": object{"requests": object{"storage": "1Gi"}}},
@@ -143,9 +142,7 @@ func TestReadinessByKind(t *testing.T) {
 		"job": {
 			reason: "a Job is ready when it is done", resource: jobs, object: running,
 			waiting: object{"active": 1, "startTime": "2026-01-01T00:00:00Z"},
-			ready: object{"active": 0, "succeeded": 1, "completionTime": "2026-01-01T00:01:00Z", "conditions": []any{
-				object{"type": "SuccessCriteriaMet", "status": "True"}, object{"type": "Complete", "status": "True"},
-			}},
+			ready:   jobSucceeded,
 		},
 		"claim": {
 			reason: "a claim is ready when it is bound", resource: claims, object: claim,
@@ -186,14 +183,10 @@ func (w *world) setStatus(resource schema.GroupVersionResource, name string, sta
 func TestFailedJobFailsEarly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	running := w.job(nil)
-	running["spec"].(object)["suspend"] = false
+	running := w.running(nil)
 	item := w.item(config(running, w.deployment("web", "nginx")))
 	w.mustWaitFor(w.reconcile(item), "Job "+w.namespace+"/job", "Deployment "+w.namespace+"/web")
-	w.setStatus(jobs, "job", object{"startTime": "2026-01-01T00:00:00Z", "conditions": []any{
-		object{"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded"},
-		object{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "it has tried often enough"},
-	}})
+	w.setStatus(jobs, "job", jobFailed)
 	result := w.reconcile(item)
 	w.mustFail(result, []landscaper.ErrorCode{landscaper.ErrorNoRetry}, "Readiness", "ObjectFailed", "Job "+w.namespace+"/job", "it has tried often enough")
 	if strings.Contains(result.String(), "/web") {

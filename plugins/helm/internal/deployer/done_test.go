@@ -1,0 +1,129 @@
+package deployer_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+var jobsOfTarget = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+
+// once is a Job in a chart that deletes itself.
+func once() charts.Option {
+	return charts.File("templates/once.yaml", `apiVersion: batch/v1
+kind: Job
+metadata: {name: once}
+spec:
+  ttlSecondsAfterFinished: 0
+  template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}}
+`)
+}
+
+// vanish deletes the Job as its controller does when it is done.
+func (w *world) vanish() {
+	background := metav1.DeletePropagationBackground
+	if err := w.admin.Resource(jobsOfTarget).Namespace(w.namespace).Delete(w.Context(), "once", metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+		w.Error(err)
+	}
+}
+
+// mustRunJob checks how often the Job was created since it was asked last.
+func (w *world) mustRunJob(times int) {
+	w.Helper()
+	created := 0
+	for _, r := range w.requests.take() {
+		if strings.HasPrefix(r, "POST ") && strings.HasSuffix(r, "/jobs") {
+			created++
+		}
+	}
+	if created != times {
+		w.Errorf("expected the Job to be created %d times, but found %d", times, created)
+	}
+}
+
+func startJobOfHook(item *landscaper.DeployItem) {
+	startJob(item)
+	item.Status.Conditions = []landscaper.Condition{{
+		Type: hook.ConditionStarted, Status: landscaper.ConditionTrue, Reason: hook.ReasonStartedByHook, Message: item.Status.JobID,
+	}}
+}
+
+// TestJobWithTTLRunsOnce: a Job that has deleted itself leads to no other one, and to no revision, in the same job of the item and in those of
+// a schedule. The rule is that of the manifest deployer; this is for what is the same with a release and without.
+func TestJobWithTTLRunsOnce(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		revisions := func(all ...string) {
+			if mode["helmDeployment"] == nil {
+				w.mustHave(all...)
+			}
+		}
+		gate := object{"readinessChecks": object{"custom": []any{object{
+			"name": "gate", "resourceSelector": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.namespace}},
+			"requirements": []any{object{"jsonPath": ".metadata.annotations.open", "operator": "exists"}},
+		}}}}
+		item := w.item(w.config(chart("plain", once()), nil, mode, gate))
+		for i := range 4 {
+			result := w.reconcile(item)
+			if waiting := result.InProgress; waiting == nil || strings.Contains(waiting.WaitingFor, "Job") != (i == 0) {
+				t.Fatalf("call %d: expected to wait for the Job at first, and then for the gate alone, but found: %s", i, result)
+			}
+			if i == 0 {
+				w.vanish()
+			}
+			w.plugin = w.newPlugin()
+		}
+		w.patch(configMaps, "shop-plain-greeting", `{"metadata":{"annotations":{"open":"yes"}}}`)
+		w.mustSucceed(item)
+		for range 2 {
+			startJobOfHook(item)
+			w.mustSucceed(item)
+		}
+		w.mustRunJob(1)
+		revisions("1 deployed")
+
+		startJob(item)
+		if result := w.reconcile(item); result.InProgress == nil {
+			t.Fatalf("expected to wait for the Job, but found: %s", result)
+		}
+		w.vanish()
+		w.mustSucceed(item)
+		w.mustRunJob(1)
+		revisions("1 superseded", "2 deployed")
+		w.mustDelete(item)
+	})
+}
+
+// TestJobGoneAtOnce: a Job that nobody has seen since Helm has created it has run, too.
+func TestJobGoneAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.requests.set(nil, func(r *http.Request) error {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/jobs") {
+			w.vanish()
+		}
+		return nil
+	})
+	item := w.item(w.config(chart("plain", once()), nil))
+	for _, start := range []func(*landscaper.DeployItem){startJob, startJobOfHook} {
+		start(item)
+		for range 2 {
+			if result := w.reconcile(item); result.Succeeded == nil {
+				t.Fatalf("expected success, but found: %s", fmt.Sprint(result))
+			}
+		}
+	}
+	w.mustRunJob(1)
+	w.mustHave("1 deployed")
+	w.mustDelete(item)
+}

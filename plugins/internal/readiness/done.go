@@ -1,0 +1,28 @@
+package readiness
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// completeConditions are the types of conditions by which an object says that it has done its work: those of Jobs, and what others have made
+// of them, such as JobSets and the runs of Tekton.
+var completeConditions = []string{"Complete", "Completed", "SuccessCriteriaMet", "Succeeded"}
+
+// IsComplete tells whether an object has done its work with success, and will do nothing more.
+func IsComplete(o *unstructured.Unstructured) bool {
+	if o.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Pod"}) {
+		return text(o.Object, "status", "phase") == "Succeeded"
+	}
+	return slices.ContainsFunc(completeConditions, func(kind string) bool {
+		_, ok := isTrue(o, kind)
+		return ok
+	})
+}
+
+// NeedNotStay tells whether nobody misses an object when it is gone: it is complete, or is deleted by itself when it has finished.
+func NeedNotStay(o *unstructured.Unstructured) bool {
+	return IsComplete(o) || value(o.Object, "spec", "ttlSecondsAfterFinished") != nil
+}

@@ -1,0 +1,205 @@
+package deployer_test
+
+import (
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
+)
+
+// Objects that are done and go by themselves. There are no controllers; the test does what they would.
+
+var (
+	jobSucceeded = object{
+		"startTime": "2026-01-01T00:00:00Z", "active": 0, "succeeded": 1, "completionTime": "2026-01-01T00:01:00Z",
+		"conditions": []any{object{"type": "SuccessCriteriaMet", "status": "True"}, object{"type": "Complete", "status": "True"}},
+	}
+	jobFailed = object{"startTime": "2026-01-01T00:00:00Z", "conditions": []any{
+		object{"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded"},
+		object{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "it has tried often enough"},
+	}}
+)
+
+// running is a Job that has begun.
+func (w *world) running(spec object) object {
+	w.Helper()
+	job := w.job(nil)
+	for name, value := range spec {
+		job["spec"].(object)[name] = value
+	}
+	job["spec"].(object)["suspend"] = false
+	return job
+}
+
+// gate is a readiness check that waits until the test has opened it.
+func (w *world) gate() object {
+	w.Helper()
+	w.create(configMaps, w.configMap("gate", nil))
+	return w.check(object{"jsonPath": ".data.open", "operator": "exists"}, "gate")
+}
+
+// mustWaitForGate checks that nothing else is waited for.
+func (w *world) mustWaitForGate(result *sdktest.Result) {
+	w.Helper()
+	want := `readiness check "check": ConfigMap ` + w.namespace + `/gate: expected .data.open to exist, but there is no value yet`
+	if result.InProgress == nil || result.InProgress.WaitingFor != want {
+		w.Fatalf("expected to wait for nothing but the gate, but found: %s", result)
+	}
+}
+
+func (w *world) open() {
+	w.Helper()
+	w.patch(configMaps, "gate", `{"data":{"open":"yes"}}`)
+}
+
+// vanish deletes an object as its controller does when it is done.
+func (w *world) vanish(resource schema.GroupVersionResource, name string) {
+	w.Helper()
+	background := metav1.DeletePropagationBackground
+	if err := w.objects(resource).Delete(w.Context(), name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// mustCreate checks what the deployer has created since it was asked last.
+func (w *world) mustCreate(resources ...string) {
+	w.Helper()
+	var created []string
+	for _, r := range w.requests.take() {
+		if strings.HasPrefix(r, http.MethodPost) {
+			created = append(created, path.Base(r))
+		}
+	}
+	slices.Sort(created)
+	if diff := cmp.Diff(resources, created); diff != "" {
+		w.Errorf("what was created: -want +got:\n%s", diff)
+	}
+}
+
+// startJobOfHook begins a job that a schedule asks for, as the host does.
+func startJobOfHook(item *landscaper.DeployItem) {
+	startJob(item)
+	item.Status.Conditions = []landscaper.Condition{{
+		Type: hook.ConditionStarted, Status: landscaper.ConditionTrue, Reason: hook.ReasonStartedByHook, Message: item.Status.JobID,
+	}}
+}
+
+// TestJobWithTTLRunsOnce: a Job that is gone whenever somebody looks is created once for each job of the user, and by no schedule.
+func TestJobWithTTLRunsOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	checks := w.gate()
+	hasSucceeded := []any{object{"jsonPath": ".status.succeeded", "operator": "==", "values": []any{object{"value": 1}}}}
+	checks["custom"] = append(checks["custom"].([]any), object{
+		"name": "by name", "resourceSelector": []any{object{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "namespace": w.namespace}},
+		"requirements": hasSucceeded,
+	}, object{
+		"name": "by label", "labelSelector": object{"apiVersion": "batch/v1", "kind": "Job", "matchLabels": object{"of": w.namespace}},
+		"requirements": hasSucceeded,
+	})
+	job := w.running(object{"ttlSecondsAfterFinished": 0})
+	job["metadata"].(object)["labels"] = object{"of": w.namespace}
+	configuration := with(config(job, w.configMap("beside", nil)), "readinessChecks", checks)
+	item := w.item(configuration)
+	w.mustWaitFor(w.call(item), "Job "+w.namespace+"/job", "gate")
+	w.vanish(jobs, "job")
+	w.mustCreate("configmaps", "jobs")
+	for range 3 {
+		w.plugin = w.newPlugin()
+		w.mustWaitForGate(w.call(item))
+	}
+	w.open()
+	w.mustSucceed(item)
+	w.mustCreate()
+
+	for range 2 {
+		w.vanish(configMaps, "beside")
+		startJobOfHook(item)
+		if got, want := eventsOf(w.mustSucceed(item)), []string{
+			"Repaired: repaired what had changed on the target: ConfigMap " + w.namespace + "/beside was missing",
+		}; !slices.Equal(got, want) {
+			t.Errorf("expected the events %q, but found %q", want, got)
+		}
+		w.mustCreate("configmaps")
+	}
+
+	startJob(item)
+	result := w.call(item)
+	w.mustWaitFor(result, "Job "+w.namespace+"/job")
+	if events := eventsOf(result); len(events) > 0 {
+		t.Errorf("a Job that has deleted itself is no drift, but found %q", events)
+	}
+	w.vanish(jobs, "job")
+	w.mustSucceed(item)
+	w.mustCreate("jobs")
+
+	job["spec"].(object)["backoffLimit"] = 1
+	w.setConfig(item, configuration)
+	startJobOfHook(item)
+	w.mustWaitFor(w.call(item), "Job "+w.namespace+"/job")
+	w.mustCreate("jobs") // another one than the user's job has run
+}
+
+// TestCompleteOnce: what was seen complete is not created again when it is gone, and its end is not waited for.
+func TestCompleteOnce(t *testing.T) {
+	t.Parallel()
+	for name, finalizers := range map[string]string{"gone": `null`, "held by its finalizer": `["example.org/held"]`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(with(config(w.running(nil)), "readinessChecks", w.gate()))
+			w.mustWaitFor(w.call(item), "Job "+w.namespace+"/job")
+			w.patch(jobs, "job", `{"metadata":{"finalizers":`+finalizers+`}}`)
+			w.setStatus(jobs, "job", jobSucceeded)
+			if name == "gone" {
+				w.mustWaitForGate(w.call(item))
+			}
+			w.vanish(jobs, "job")
+			w.call(item) // sees that it is complete
+			w.mustWaitForGate(w.call(item))
+			w.open()
+			w.mustSucceed(item)
+			if w.get(jobs, "job") != nil {
+				w.patch(jobs, "job", `{"metadata":{"finalizers":null}}`)
+			}
+			startJobOfHook(item)
+			w.mustSucceed(item)
+			w.mustCreate("jobs")
+		})
+	}
+}
+
+// TestNotDone: what is gone before it was done is created again, by the same job and by a schedule's.
+func TestNotDone(t *testing.T) {
+	t.Parallel()
+	t.Run("running", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		item := w.item(config(w.running(nil)))
+		w.mustWaitFor(w.call(item))
+		w.vanish(jobs, "job")
+		w.mustWaitFor(w.call(item))
+		w.mustCreate("jobs", "jobs")
+	})
+	t.Run("failed", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		item := w.item(config(w.running(object{"ttlSecondsAfterFinished": 1})))
+		w.mustWaitFor(w.call(item))
+		w.setStatus(jobs, "job", jobFailed)
+		w.mustFail(w.call(item), []landscaper.ErrorCode{landscaper.ErrorNoRetry}, "ObjectFailed")
+		w.vanish(jobs, "job")
+		startJobOfHook(item)
+		w.mustWaitFor(w.call(item))
+		w.mustCreate("jobs", "jobs")
+	})
+}
