@@ -115,6 +115,14 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
+// Beside a Landscaper the chart brings the definition that a Landscaper lacks if it is told to, and no other.
+func TestDefinitionThatLandscaperLacks(t *testing.T) {
+	all := mustRender(t, "crds: {install: deployerregistrations}", newest)
+	if got, want := all.names("CustomResourceDefinition"), []string{"deployerregistrations.landscaper.gardener.cloud"}; !cmp.Equal(got, want) {
+		t.Errorf("expected %v, but found %v", want, got)
+	}
+}
+
 // A Deployment for each plugin has that plugin alone, and all that belongs to it.
 func TestDeploymentPerPlugin(t *testing.T) {
 	all := mustRender(t, `

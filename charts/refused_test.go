@@ -31,6 +31,7 @@ func TestRefused(t *testing.T) {
 		"two lock files":           {reason: "one of them would be passed over", values: "pluginLock: {lockFile: l, existingConfigMap: c}", want: "pluginLock: existingConfigMap takes the place"},
 		"two kubeconfigs":          {reason: "one of them would be passed over", values: "landscaperCluster: {kubeconfig: k, secretRef: {name: s}}", want: "landscaperCluster: secretRef takes the place"},
 		"definitions elsewhere":    {reason: "they would be in the wrong cluster", values: "{landscaperCluster: {kubeconfig: k}, crds: {install: true}}", want: "are about the cluster with the DeployItems"},
+		"definition elsewhere":     {reason: "it would be in the wrong cluster", values: "{landscaperCluster: {kubeconfig: k}, crds: {install: deployerregistrations}}", want: "are about the cluster with the DeployItems"},
 		"pods beside the host":     {reason: "containers could reach its secrets", values: "plugins: {container: {pods: {namespace: pergola-system}}}", want: `plugins.container.pods.namespace: expected a namespace with nothing else in it, but found "pergola-system"`},
 		"one plugin twice":         {reason: "both would be refused by the host", values: "extraPlugins: {helm: {mode: inImage}}", want: "extraPlugins.helm: is the name of a plugin of the image, too; set plugins.helm.enabled to false"},
 		"no image":                 {reason: "there is nothing to pull", values: "extraPlugins: {roses: {}}", want: "extraPlugins.roses.image: expected repository, and tag or digest"},

@@ -18,9 +18,9 @@ import (
 )
 
 // StartForTest starts a control plane for one test, at whose end it is stopped, and returns it with a client of its administrator.
-func StartForTest(t testing.TB) (*ControlPlane, client.Client) {
+func StartForTest(t testing.TB, options ...ControlPlaneOption) (*ControlPlane, client.Client) {
 	t.Helper()
-	controlPlane, err := StartControlPlane(t.Context(), t.TempDir())
+	controlPlane, err := StartControlPlane(t.Context(), t.TempDir(), options...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@
 {{- fail "landscaperCluster: secretRef takes the place of kubeconfig; leave one of them out" }}
 {{- end }}
 {{- end }}
-{{- if or .Values.rbac.targetTokenNamespaces .Values.rbac.extraRules (eq (toString .Values.crds.install) "true") }}
+{{- if or .Values.rbac.targetTokenNamespaces .Values.rbac.extraRules (not (has (toString .Values.crds.install) (list "auto" "false"))) }}
 {{- fail "landscaperCluster: rbac.targetTokenNamespaces, rbac.extraRules and crds.install are about the cluster with the DeployItems, and the release is installed in another one; leave them out, and set these things up in that cluster" }}
 {{- end }}
 {{- end }}

@@ -2,26 +2,31 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/crds"
 )
 
 func newCRDsCommand() *cobra.Command {
-	return &cobra.Command{
+	var only []string
+	cmd := &cobra.Command{
 		Use:   "crds",
 		Short: "Print the CustomResourceDefinitions that Pergola works with, as YAML",
 		Long: `Print the CustomResourceDefinitions that Pergola works with, as YAML.
 
-A cluster with a Landscaper has them already. For one without:
-
-  pergola crds | kubectl apply -f -`,
+A cluster without a Landscaper needs all of them. A Landscaper brings its own, which should stay as they are, but none of
+DeployerRegistrations: it is needed for HTTP hooks, and for nothing else.`,
+		Example: `  pergola crds | kubectl apply -f -
+  pergola crds --only deployerregistrations | kubectl apply -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			manifests, err := crds.Manifests()
+			manifests, err := definitions(only)
 			if err != nil {
-				return err
+				return failing(err)
 			}
 			for _, manifest := range manifests {
 				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s", manifest); err != nil {
@@ -31,4 +36,39 @@ A cluster with a Landscaper has them already. For one without:
 			return nil
 		},
 	}
+	cmd.Flags().StringSliceVar(&only, "only", nil, "print those of these resources alone, such as deployerregistrations")
+	return cmd
+}
+
+// definitions returns the manifests of the CustomResourceDefinitions of some resources; of all if none is named.
+func definitions(only []string) ([][]byte, error) {
+	manifests, err := crds.Manifests()
+	if err != nil {
+		return nil, err
+	}
+	byResource := map[string][]byte{}
+	var resources []string
+	for _, manifest := range manifests {
+		var definition struct {
+			Spec struct{ Names struct{ Plural string } }
+		}
+		if err := yaml.Unmarshal(manifest, &definition); err != nil {
+			return nil, fmt.Errorf("read embedded CustomResourceDefinition: %w", err)
+		}
+		resources = append(resources, definition.Spec.Names.Plural)
+		byResource[definition.Spec.Names.Plural] = manifest
+	}
+	for _, name := range only {
+		if byResource[name] == nil {
+			return nil, fmt.Errorf("--only: expected any of %s, but found %q", strings.Join(resources, ", "), name)
+		}
+	}
+	if len(only) > 0 {
+		resources = slices.DeleteFunc(resources, func(name string) bool { return !slices.Contains(only, name) })
+	}
+	chosen := make([][]byte, 0, len(resources))
+	for _, name := range resources {
+		chosen = append(chosen, byResource[name])
+	}
+	return chosen, nil
 }

@@ -323,7 +323,8 @@ func (h *host) ready() error {
 // withAdvice adds to an error what to do about it, where the error does not say.
 func withAdvice(err error) error {
 	if meta.IsNoMatchError(err) {
-		return fmt.Errorf("the cluster lacks the CustomResourceDefinitions; `pergola crds | kubectl apply -f -` installs them: %w", err)
+		return fmt.Errorf("the cluster lacks CustomResourceDefinitions; `pergola crds | kubectl create -f -` installs those that are missing, "+
+			"and leaves the others as they are: %w", err)
 	}
 	return err
 }

@@ -97,7 +97,23 @@ func pergola(t *testing.T, args ...string) (string, error) {
 }
 
 func TestCRDs(t *testing.T) {
-	out, err := pergola(t, "crds")
+	want := []string{
+		"landscaper.gardener.cloud/Context", "landscaper.gardener.cloud/DeployerRegistration", "landscaper.gardener.cloud/DeployItem",
+		"landscaper.gardener.cloud/SyncObject", "landscaper.gardener.cloud/Target",
+	}
+	if diff := cmp.Diff(want, printedKinds(t)); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
+	}
+	want = []string{"landscaper.gardener.cloud/DeployerRegistration"}
+	if diff := cmp.Diff(want, printedKinds(t, "--only", "deployerregistrations")); diff != "" {
+		t.Errorf("kinds that a Landscaper lacks (-want +got):\n%s", diff)
+	}
+}
+
+// printedKinds are the kinds that "pergola crds" prints definitions of.
+func printedKinds(t *testing.T, args ...string) []string {
+	t.Helper()
+	out, err := pergola(t, append([]string{"crds"}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,13 +136,7 @@ func TestCRDs(t *testing.T) {
 		}
 		kinds = append(kinds, crd.Spec.Group+"/"+crd.Spec.Names.Kind)
 	}
-	want := []string{
-		"landscaper.gardener.cloud/Context", "landscaper.gardener.cloud/DeployerRegistration", "landscaper.gardener.cloud/DeployItem",
-		"landscaper.gardener.cloud/SyncObject", "landscaper.gardener.cloud/Target",
-	}
-	if diff := cmp.Diff(want, kinds); diff != "" {
-		t.Errorf("kinds (-want +got):\n%s", diff)
-	}
+	return kinds
 }
 
 func TestErrorsSayWhatToDo(t *testing.T) {
@@ -159,10 +169,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"missing kubeconfig": {reason: "names the file", args: []string{"host", "--kubeconfig", dir + "/nowhere"}, want: []string{"find the cluster", dir + "/nowhere", "no such file"}},
 		"garbage kubeconfig": {reason: "names the file", args: []string{"host", "--kubeconfig", garbage}, want: []string{"find the cluster", garbage}},
 		"unreachable":        {reason: "names the address", args: []string{"host", "--kubeconfig", nobody}, want: []string{"connect to the cluster", "127.0.0.1:1", "connection refused"}},
-		"no definitions":     {reason: "says how to install them", args: []string{"host", "--kubeconfig", lacksCRDs, "--plugin-dir", dir}, want: []string{"`pergola crds | kubectl apply -f -`"}},
+		"no definitions":     {reason: "says how to install them", args: []string{"host", "--kubeconfig", lacksCRDs, "--plugin-dir", dir}, want: []string{"`pergola crds | kubectl create -f -`"}},
 		"no definitions, standalone": {
 			reason: "says how to install them", args: []string{"host", "--standalone", "--kubeconfig", lacksCRDs, "--plugin-dir", dir},
-			want: []string{"`pergola crds | kubectl apply -f -`"},
+			want: []string{"`pergola crds | kubectl create -f -`"},
 		},
 	}
 	for name, tc := range cases {
@@ -201,6 +211,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		{reason: "no such flag before a command", args: []string{"--nonsense"}, want: []string{"--nonsense"}},
 		{reason: "no such format", args: []string{"plugins", "list", "-o", "nonsense"}, want: []string{"-o, --output", "text, json, wide or yaml"}},
 		{reason: "an argument too many", args: []string{"crds", "nonsense"}, want: []string{"nonsense"}},
+		{reason: "no such definition", args: []string{"crds", "--only", "targets,roses"}, want: []string{"--only", "contexts, deployerregistrations, ", `"roses"`}},
 		{reason: "no item", args: []string{"items", "show"}, want: []string{"expected ITEM, but found nothing", "pergola items show --help"}},
 		{reason: "no file", args: []string{"config", "check"}, want: []string{"expected FILE, but found nothing"}},
 		{reason: "two files", args: []string{"config", "check", "a", "b"}, want: []string{`expected FILE, but found 2 arguments: ["a" "b"]`}},

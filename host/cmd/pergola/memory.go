@@ -14,11 +14,10 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// measureMemory has what the host keeps in its memory measured.
+// measureMemory has what the host keeps in its memory measured. That of which a cluster may have no kind is left out: an informer of it fails.
 func (h *host) measureMemory(ctx context.Context) error {
 	cached := map[string]client.Object{
 		"deployitems": controller.NewMetadata(), "targets": &v1alpha1.Target{}, "contexts": &v1alpha1.Context{},
-		"deployerregistrations": &v1alpha1.DeployerRegistration{},
 	}
 	if !h.replicas.alone() {
 		cached["syncobjects"] = &v1alpha1.SyncObject{}

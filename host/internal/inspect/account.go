@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
@@ -136,7 +137,8 @@ func NewAccount(e Evidence) *Account {
 		what string
 		err  error
 	}{{"the exports", e.ExportsErr}, {"the locks", e.LocksErr}, {"the HTTP hooks", e.RegistrationsErr}, {"the events", e.EventsErr}} {
-		if unread.err != nil {
+		// Of what the cluster has no kind of there is nothing to read: a Landscaper has no DeployerRegistrations.
+		if unread.err != nil && !meta.IsNoMatchError(unread.err) {
 			a.Unread = append(a.Unread, unread.what+": "+unread.err.Error())
 		}
 	}

@@ -11,8 +11,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -95,6 +97,15 @@ func TestAccountHasNoSecrets(t *testing.T) {
 	e.Exports.Data["config"] = []byte("t0ps3cret")
 	if account := inspect.NewAccount(e); len(account.Unread) != 2 || strings.Contains(strings.Join(account.Unread, ""), "t0ps3cret") {
 		t.Errorf("expected to hear that there are no exports, and of nothing that is there, but found %q", account.Unread)
+	}
+}
+
+// A cluster without DeployerRegistrations, such as that of a Landscaper, has no HTTP hooks, which is no problem.
+func TestAccountWithoutRegistrations(t *testing.T) {
+	t.Parallel()
+	noKind := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: v1alpha1.GroupName, Kind: "DeployerRegistration"}}
+	if account := inspect.NewAccount(inspect.Evidence{Item: newItem(), Now: noon, RegistrationsErr: noKind}); len(account.Unread) > 0 {
+		t.Errorf("expected nothing that could not be read, but found %q", account.Unread)
 	}
 }
 

@@ -74,7 +74,8 @@ func (r *Registry) awaitRegistrations(ctx context.Context) cache.Informer {
 		case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
 			pause = installInterval
 			if told == "" {
-				r.options.Log.Info("the cluster has no DeployerRegistrations, and HTTP hooks are not called; `pergola crds` prints the CustomResourceDefinition that is missing")
+				r.options.Log.Info("the cluster has no DeployerRegistrations, and HTTP hooks are not called; " +
+					"`pergola crds --only deployerregistrations` prints the CustomResourceDefinition that is missing")
 			}
 			r.publish(table{})
 			told = "missing"
