@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -326,6 +329,16 @@ func withAdvice(err error) error {
 		return fmt.Errorf("the cluster lacks CustomResourceDefinitions; `pergola crds | kubectl create -f -` installs those that are missing, "+
 			"and leaves the others as they are: %w", err)
 	}
+	// What the clients were about to do when nobody answered, and how they have tried, is of no interest.
+	var request *url.Error
+	var dialed *net.OpError
+	if errors.As(err, &request) && errors.As(request, &dialed) && dialed.Op == "dial" {
+		server := request.URL
+		if parsed, parseErr := url.Parse(server); parseErr == nil {
+			server = parsed.Scheme + "://" + parsed.Host
+		}
+		return fmt.Errorf("connect to the cluster: the API server %s cannot be reached: %w", server, dialed.Err)
+	}
 	return err
 }
 
@@ -370,7 +383,8 @@ func kubeconfigLoader(named string, overrides *clientcmd.ConfigOverrides) client
 func findCluster(loader clientcmd.ClientConfig) (*rest.Config, error) {
 	cluster, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("find the cluster: there is no kubeconfig; name one with --kubeconfig or $KUBECONFIG")
+		return nil, fmt.Errorf("find the cluster: there is no kubeconfig that names one at %s; say with --kubeconfig or $KUBECONFIG where it is",
+			strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster: %w", err)

@@ -149,26 +149,31 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		return path
 	}
 	t.Setenv("HOME", dir)
-	t.Setenv("KUBECONFIG", "")
 	lacksCRDs := file("bare", string(bare))
 	nobody := file("nobody", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
 		clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}], users: [{name: u, user: {}}]}`)
+	const unreachable = "connect to the cluster: the API server http://127.0.0.1:1 cannot be reached: connect: connection refused"
 	garbage := file("garbage", "{")
 	cases := map[string]struct {
 		reason string
+		env    string // $KUBECONFIG
 		args   []string
 		want   []string
 	}{
-		"log level":          {reason: "names flag, values and what was found", args: []string{"host", "--log-level", "loud"}, want: []string{"--log-level", "debug, info, warn or error", `"loud"`}},
-		"log format":         {reason: "names flag, values and what was found", args: []string{"host", "--log-format", "xml"}, want: []string{"--log-format", "json or text", `"xml"`}},
-		"argument":           {reason: "an argument too many", args: []string{"host", "extra"}, want: []string{"extra"}},
-		"empty identity":     {reason: "names the flag", args: []string{"host", "--identity", ""}, want: []string{"--identity", "it is empty"}},
-		"address":            {reason: "names the flag", args: []string{"host", "--listen-address", "nowhere"}, want: []string{"--listen-address", ":8080", `"nowhere"`}},
-		"missing config":     {reason: "names the file", args: []string{"host", "--config", dir + "/nowhere"}, want: []string{"read the host configuration", dir + "/nowhere", "no such file"}},
-		"no kubeconfig":      {reason: "says which flag is missing", args: []string{"host"}, want: []string{"--kubeconfig", "$KUBECONFIG"}},
+		"log level":      {reason: "names flag, values and what was found", args: []string{"host", "--log-level", "loud"}, want: []string{"--log-level", "debug, info, warn or error", `"loud"`}},
+		"log format":     {reason: "names flag, values and what was found", args: []string{"host", "--log-format", "xml"}, want: []string{"--log-format", "json or text", `"xml"`}},
+		"argument":       {reason: "an argument too many", args: []string{"host", "extra"}, want: []string{"extra"}},
+		"empty identity": {reason: "names the flag", args: []string{"host", "--identity", ""}, want: []string{"--identity", "it is empty"}},
+		"address":        {reason: "names the flag", args: []string{"host", "--listen-address", "nowhere"}, want: []string{"--listen-address", ":8080", `"nowhere"`}},
+		"missing config": {reason: "names the file", args: []string{"host", "--config", dir + "/nowhere"}, want: []string{"read the host configuration", dir + "/nowhere", "no such file"}},
+		"no kubeconfig":  {reason: "says which flag is missing", args: []string{"host"}, want: []string{"--kubeconfig", "$KUBECONFIG"}},
+		"missing $KUBECONFIG": {
+			reason: "names the file", env: dir + "/nowhere", args: []string{"host"}, want: []string{"find the cluster", dir + "/nowhere", "--kubeconfig"},
+		},
 		"missing kubeconfig": {reason: "names the file", args: []string{"host", "--kubeconfig", dir + "/nowhere"}, want: []string{"find the cluster", dir + "/nowhere", "no such file"}},
 		"garbage kubeconfig": {reason: "names the file", args: []string{"host", "--kubeconfig", garbage}, want: []string{"find the cluster", garbage}},
-		"unreachable":        {reason: "names the address", args: []string{"host", "--kubeconfig", nobody}, want: []string{"connect to the cluster", "127.0.0.1:1", "connection refused"}},
+		"unreachable":        {reason: "names the address", args: []string{"host", "--kubeconfig", nobody}, want: []string{unreachable}},
+		"unreachable, items": {reason: "says the same", args: []string{"items", "list", "--kubeconfig", nobody}, want: []string{unreachable}},
 		"no definitions":     {reason: "says how to install them", args: []string{"host", "--kubeconfig", lacksCRDs, "--plugin-dir", dir}, want: []string{"`pergola crds | kubectl create -f -`"}},
 		"no definitions, standalone": {
 			reason: "says how to install them", args: []string{"host", "--standalone", "--kubeconfig", lacksCRDs, "--plugin-dir", dir},
@@ -177,6 +182,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", tc.env)
 			out, err := pergola(t, tc.args...)
 			if err == nil || out != "" {
 				t.Fatalf("%s: expected an error and nothing else, but found %v, %q", tc.reason, err, out)
