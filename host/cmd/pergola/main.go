@@ -43,12 +43,27 @@ func newCommand(name string) *cobra.Command {
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 	}
-	cmd.AddCommand(newHostCommand(), newPluginsCommand(), newItemsCommand(), newCRDsCommand(), newConfigCommand())
+	cmd.AddCommand(newHostCommand(), newPluginsCommand(), newItemsCommand(), newCRDsCommand(), newConfigCommand(), newVersionCommand())
 	cmd.InitDefaultHelpCmd()
 	cmd.InitDefaultCompletionCmd()
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return failing(err) })
 	finish(cmd, name)
 	return cmd
+}
+
+// newVersionCommand does what --version does.
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s version %s\n", cmd.Root().DisplayName(), version); err != nil {
+				return fmt.Errorf("print the version: %w", err)
+			}
+			return nil
+		},
+	}
 }
 
 // arguments wants so many arguments, and calls them what the usage of the command does.

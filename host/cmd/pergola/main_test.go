@@ -236,6 +236,15 @@ func TestNonsenseIsRefused(t *testing.T) {
 	}
 }
 
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		if out, err := pergola(t, args...); err != nil || out != "pergola version "+version+"\n" {
+			t.Errorf("%v: expected the version, but found %q, %v", args, out, err)
+		}
+	}
+}
+
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
