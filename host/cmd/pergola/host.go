@@ -147,7 +147,7 @@ type host struct {
 // setUp makes everything that the host consists of, and starts nothing.
 func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) error {
 	var err error
-	if h.manager, err = newManager(cluster, h.settings.Timeouts.Shutdown.Duration); err != nil {
+	if h.manager, err = newManager(cluster, h.settings.Timeouts.Shutdown.Duration, h.log); err != nil {
 		return err
 	}
 	selectors, errs := responsibility.Compile(h.settings.TargetSelectors, nil)
@@ -293,7 +293,8 @@ const unsyncedGrace = 2 * time.Second
 // process.
 func (h *host) manage(ctx context.Context) error {
 	ended := make(chan error, 1)
-	go func() { ended <- h.manager.Start(ctx) }()
+	// What it runs besides controllers takes its logger from the context.
+	go func() { ended <- h.manager.Start(ctrl.LoggerInto(ctx, h.manager.GetLogger())) }()
 	select {
 	case err := <-ended:
 		return err
@@ -393,14 +394,15 @@ func findCluster(loader clientcmd.ClientConfig) (*rest.Config, error) {
 }
 
 // newManager returns a manager whose cache holds Targets, Contexts and DeployerRegistrations, and of DeployItems and secrets nothing but
-// metadata. When it stops, calls under way may take the time of drain.
-func newManager(cluster *rest.Config, drain time.Duration) (manager.Manager, error) {
+// metadata. When it stops, calls under way may take the time of drain. How it and its controllers start and stop is logged at level debug.
+func newManager(cluster *rest.Config, drain time.Duration, log *slog.Logger) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("register API types: %w", err)
 	}
 	mgr, err := manager.New(cluster, manager.Options{
 		Scheme:                  scheme,
+		Logger:                  logr.FromSlogHandler(log.Handler()).V(-int(slog.LevelDebug)),
 		Metrics:                 server.Options{BindAddress: "0"}, // package telemetry serves them
 		GracefulShutdownTimeout: &drain,
 		Cache: cache.Options{

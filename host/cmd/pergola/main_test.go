@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -289,6 +291,24 @@ func TestConclude(t *testing.T) {
 		if code := conclude(&out, tc.err); code != tc.code || out.String() != tc.told {
 			t.Errorf("%s: expected %d and %q, but found %d and %q", tc.reason, tc.code, tc.told, code, out.String())
 		}
+	}
+}
+
+// How a manager starts and stops is not what the log is read for at level info; its errors are.
+func TestManagerIsQuiet(t *testing.T) {
+	controlPlane, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	mgr, err := newManager(controlPlane.Config, time.Second, slog.New(slog.NewTextHandler(&out, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mgr.GetLogger().Info("starting")
+	mgr.GetLogger().Error(errors.New("no"), "failed")
+	if got := out.String(); strings.Contains(got, "starting") || !strings.Contains(got, "failed") {
+		t.Errorf("expected the error alone, but found %s", got)
 	}
 }
 
