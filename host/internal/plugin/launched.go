@@ -27,6 +27,9 @@ import (
 // stopGrace is how long a process may take to end after it was asked to; then its whole group is killed.
 const stopGrace = 3 * time.Second
 
+// lastWordsTime is how old the last words of a plugin may be when it has ended.
+const lastWordsTime = 10 * time.Second
+
 // launched is a process that the host has started.
 type launched struct {
 	plugin *goplugin.Client
@@ -83,7 +86,7 @@ func launch(ctx context.Context, program *program.Program, profile Profile, s *s
 	}
 	if err != nil {
 		l.stop()
-		return nil, r.startError(launching, err, out.Tail())
+		return nil, r.startError(launching, err, out.Tail(2*s.startTimeout)) // all that it has said
 	}
 	// AllowedProtocols leaves nothing but gRPC.
 	grpcClient, ok := protocol.(*goplugin.GRPCClient)
@@ -164,9 +167,10 @@ func (l *launched) stop() {
 	}
 }
 
-// logLastWords gives whoever looks for the reason of a crash what the plugin has said last, in one record.
+// logLastWords gives whoever looks for the reason of a crash what the plugin has said last, in one record. A plugin that is killed
+// says nothing, and what it has said before has nothing to do with that.
 func (l *launched) logLastWords(log *slog.Logger) {
-	if tail := l.output.Tail(); len(tail) > 0 {
+	if tail := l.output.Tail(lastWordsTime); len(tail) > 0 {
 		log.Error("last words of the plugin", "pid", l.pid(), "lines", tail)
 	}
 }

@@ -99,7 +99,7 @@ func TestRealCrashes(t *testing.T) {
 			if got[1]["level"] != "ERROR" || got[1]["msg"] != want.message || !ok || !strings.Contains(stack, want.stack) {
 				t.Errorf("expected %q with %q in its stack, but found %.2000q", want.message, want.stack, got[1])
 			}
-			tail := f.Tail()
+			tail := f.Tail(time.Minute)
 			if tail[0] != "before" || tail[1] != want.message || !strings.Contains(strings.Join(tail, "\n"), want.tail) {
 				t.Errorf("expected %q and %q in the tail, but found %.2000q", want.message, want.tail, tail)
 			}

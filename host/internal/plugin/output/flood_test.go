@@ -121,7 +121,7 @@ func TestStreamsAtOnce(t *testing.T) {
 					return err
 				}
 				f.Dropped()
-				f.Tail()
+				f.Tail(time.Minute)
 			}
 			return w.Close()
 		})
@@ -224,7 +224,7 @@ func TestTail(t *testing.T) {
 		"panic": {
 			"the first lines of a panic say more than its last", numbered.String() + "panic: oh\n\n" + goroutines + manyFrames,
 			slices.Concat(last[len(last)-tailLines+gistLines:], []string{"panic: oh"},
-				strings.FieldsFunc(goroutines, func(r rune) bool { return r == '\n' }), slices.Repeat([]string{"\tframe"}, 3)),
+				strings.FieldsFunc(strings.ReplaceAll(goroutines, "\t", "    "), func(r rune) bool { return r == '\n' }), slices.Repeat([]string{"    frame"}, 3)),
 		},
 		"exception": {
 			"the last lines of a traceback say more than its first",
@@ -234,6 +234,10 @@ func TestTail(t *testing.T) {
 		"exception that breaks off": {
 			"its lines stay in order", "Traceback (most recent call last):\n  File", []string{"Traceback (most recent call last):", "  File"},
 		},
+		"records": {"they are read by people", `{"time":"2026-01-02T12:00:00Z","level":"INFO","msg":"no room","disk":"/tmp","free":0}` + "\n" +
+			`{"@level":"error","@message":"no \u001b[31mdisk\u001b[0m","@timestamp":"2026-01-02T12:00:00.000000Z"}` + "\n",
+			[]string{"no room disk=/tmp free=0", "no disk"}},
+		"colours": {"they are nothing to read", "\x1b[1;31mred\x1b[0m\x1b[2K alert\a\n", []string{"red alert"}},
 		"long lines": {
 			"all of them must find room in a record", strings.Repeat("x", 3*maxLine) + "\n" + strings.Repeat("\x7f", maxLine) + "\n\xff\n",
 			[]string{strings.Repeat("x", tailLine), strings.Repeat("\uFFFD", tailLine/3), "\uFFFD"},
@@ -243,9 +247,23 @@ func TestTail(t *testing.T) {
 		w := f.Writer("stderr")
 		write(t, w, test.in, 32<<10)
 		closeWriter(t, w)
-		if diff := cmp.Diff(test.want, f.Tail()); diff != "" {
+		if diff := cmp.Diff(test.want, f.Tail(time.Minute)); diff != "" {
 			t.Errorf("%s: %s: tail (-want +got):\n%.2000s", name, test.reason, diff)
 		}
+	}
+}
+
+// What a process has said long before it ended has nothing to do with its end.
+func TestTailIsOfTheEnd(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := f.Writer("stderr")
+	write(t, w, "long ago\n", 32)
+	f.pass(time.Minute)
+	write(t, w, "lately\n", 32)
+	f.pass(time.Second)
+	if diff := cmp.Diff([]string{"lately"}, f.Tail(10*time.Second)); diff != "" {
+		t.Errorf("tail (-want +got):\n%s", diff)
 	}
 }
 

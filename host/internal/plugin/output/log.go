@@ -113,13 +113,13 @@ func (l *Log) Dropped() (lines, bytes uint64) {
 	return l.droppedLines.Load(), l.droppedBytes.Load()
 }
 
-// Tail returns what an operator wants to see of a process that has ended: its last lines, dropped or not, at most 20 lines and
-// 16 KiB. Of a crash report of Go's it has the beginning, which says what happened and where, rather than the last of a thousand
-// goroutines. Close the writers first: what they hold back is not in it.
-func (l *Log) Tail() []string {
+// Tail returns what an operator wants to see of a process that has ended: its last lines, dropped or not, as plain text, at most 20
+// lines and 16 KiB, and none that is older than age. Of a crash report of Go's it has the beginning, which says what happened and
+// where, rather than the last of a thousand goroutines. Close the writers first: what they hold back is not in it.
+func (l *Log) Tail(age time.Duration) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tail.lines()
+	return l.tail.lines(l.clock.Now().Add(-age))
 }
 
 // admit decides whether a line is logged, and counts it if not.

@@ -144,7 +144,7 @@ func FuzzOutput(f *testing.F) {
 		if lines := bytes.Count(in, []byte("\n")) + 1; bytes.Count(l.out.Bytes(), []byte("\n")) > lines {
 			t.Errorf("%d lines became more records: %s", lines, l.out.Bytes())
 		}
-		for _, text := range l.Tail() {
+		for _, text := range l.Tail(time.Minute) {
 			if clean(text) != text || len(text) > tailLine {
 				t.Errorf("tail has %q", text)
 			}

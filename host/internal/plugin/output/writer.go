@@ -106,7 +106,7 @@ func (w *writer) line(now time.Time, text []byte, size int) {
 	if len(l.text) == 0 || string(l.text) == raceRule {
 		return // it says nothing
 	}
-	w.out.tail.add(l.text)
+	w.out.tail.add(now, l.text)
 	if w.out.admit(now, l) {
 		handle(w.handler, w.record(now, l))
 	}
@@ -133,7 +133,7 @@ func (w *writer) endReport(now time.Time, lastWords bool) {
 	}
 	w.report = nil
 	for _, text := range r.gist() {
-		w.out.tail.add(text)
+		w.out.tail.add(now, text)
 	}
 	if lastWords || w.out.admitReport(now, r) {
 		handle(w.handler, r.record())
