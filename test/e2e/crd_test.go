@@ -2,11 +2,14 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -145,5 +148,43 @@ func TestTypeIsImmutable(t *testing.T) {
 	item.Spec.Type = manifestType
 	if err := admin.Update(t.Context(), item); !apierrors.IsInvalid(err) {
 		t.Errorf("expected the type to be immutable, but found error %v", err)
+	}
+}
+
+// TestReasonColumn: what kubectl get shows of an item is the reason of its last error, or that it waits, and with -o wide for what.
+func TestReasonColumn(t *testing.T) {
+	item := newItem(newNamespace(t), "item", mockType, mockSucceeds)
+	create(t, item)
+	now := v1alpha1.Now()
+	for _, c := range []v1alpha1.Condition{
+		{Type: "Reconciling", Status: v1alpha1.ConditionTrue, Reason: "Retrying", Message: "another try"},
+		{Type: "Ready", Status: v1alpha1.ConditionFalse, Reason: "Unreachable", Message: "nobody answers"},
+	} {
+		c.LastTransitionTime, c.LastUpdateTime = now, now
+		item.Status.Conditions = append(item.Status.Conditions, c)
+	}
+	if err := admin.Status().Update(t.Context(), item); err != nil {
+		t.Fatal(err)
+	}
+	clients, err := kubernetes.NewForConfig(controlPlane.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := clients.Discovery().RESTClient().Get().
+		AbsPath("apis", v1alpha1.GroupName, v1alpha1.GroupVersion.Version, "namespaces", item.Namespace, "deployitems", item.Name).
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := &metav1.Table{}
+	if err := json.Unmarshal(answer, table); err != nil || len(table.Rows) != 1 {
+		t.Fatalf("expected a table with a row, but found %s, %v", answer, err)
+	}
+	found := map[string]any{}
+	for i, column := range table.ColumnDefinitions {
+		found[column.Name] = table.Rows[0].Cells[i]
+	}
+	if found["Reason"] != "Unreachable" || found["Message"] != "nobody answers" {
+		t.Errorf("expected reason and message, but found %v", found)
 	}
 }

@@ -11,7 +11,8 @@ import (
 // The conditions of an item. Those but PickedUp, Started and PluginCrashes are the ones that kstatus reads, and with it kubectl wait, Flux
 // and others: Reconciling and Stalled are absent when they do not hold.
 const (
-	// ConditionReady: True after a job that succeeded, False after an error, Unknown while a job is under way that has met none.
+	// ConditionReady: True after a job that succeeded, False after an error, Unknown while a job is under way that has met none. Its reason
+	// is that of the error, or whether the job waits.
 	ConditionReady v1alpha1.ConditionType = "Ready"
 	// ConditionReconciling: a job is under way; the message says what is being done or waited for.
 	ConditionReconciling v1alpha1.ConditionType = "Reconciling"
@@ -62,16 +63,20 @@ func Step(item *v1alpha1.DeployItem, step, message string, now time.Time) {
 		step = reasonProgressing
 	}
 	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, step, message, now)
+	if ready := condition(&item.Status, ConditionReady); ready != nil && ready.Reason == reasonWaiting {
+		setCondition(&item.Status, ConditionReady, v1alpha1.ConditionUnknown, reasonProgressing, messageUnderWay, now)
+	}
 }
 
 // reasonPattern is that of Kubernetes for the reasons of conditions.
 var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,254}[A-Za-z0-9_])?$`)
 
-// Wait changes the status to that of a job under way that waits for something. The same text again changes nothing.
+// Wait changes the status to that of a job under way that waits for something. The same text again changes nothing. Ready says so, too:
+// its reason is what kubectl get shows.
 func Wait(item *v1alpha1.DeployItem, waitingFor string, now time.Time) {
 	Progress(item)
 	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonWaiting, waitingFor, now)
-	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionUnknown, reasonProgressing, messageUnderWay, now)
+	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionUnknown, reasonWaiting, waitingFor, now)
 }
 
 // Retry changes the status to that of a job under way that has met an error and is tried again later. It reports whether the error

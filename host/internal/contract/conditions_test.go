@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -33,6 +34,9 @@ func TestConditions(t *testing.T) {
 	coded := func(c v1alpha1.Condition) v1alpha1.Condition { c.Codes = failure.Codes; return c }
 	const minute, second = time.Minute, time.Second
 	readyUnknown := newCondition(ready, isUnknown, "Progressing", "the job is under way", second)
+	readyWaits := func(waitingFor string, after, transition time.Duration) v1alpha1.Condition {
+		return updated(newCondition(ready, isUnknown, "Waiting", waitingFor, after), transition)
+	}
 	steps := []struct {
 		reason string
 		do     func(*v1alpha1.DeployItem, time.Time)
@@ -57,11 +61,11 @@ func TestConditions(t *testing.T) {
 		},
 		{
 			"what is waited for", func(i *v1alpha1.DeployItem, now time.Time) { contract.Wait(i, "the moon", now) },
-			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Waiting", "the moon", 4*minute), second), readyUnknown}, status.InProgressStatus,
+			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Waiting", "the moon", 4*minute), second), readyWaits("the moon", 4*minute, second)}, status.InProgressStatus,
 		},
 		{
 			"the same again changes nothing", func(i *v1alpha1.DeployItem, now time.Time) { contract.Wait(i, "the moon", now) },
-			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Waiting", "the moon", 4*minute), second), readyUnknown}, status.InProgressStatus,
+			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Waiting", "the moon", 4*minute), second), readyWaits("the moon", 4*minute, second)}, status.InProgressStatus,
 		},
 		{
 			"an error, and another try", func(i *v1alpha1.DeployItem, now time.Time) { contract.Retry(i, failure, now) },
@@ -74,7 +78,7 @@ func TestConditions(t *testing.T) {
 			"the error is overcome", func(i *v1alpha1.DeployItem, now time.Time) { contract.Wait(i, "the sun", now) },
 			[]v1alpha1.Condition{
 				foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Waiting", "the sun", 7*minute), second),
-				newCondition(ready, isUnknown, "Progressing", "the job is under way", 7*minute),
+				readyWaits("the sun", 7*minute, 7*minute),
 			}, status.InProgressStatus,
 		},
 		{
@@ -103,6 +107,23 @@ func TestConditions(t *testing.T) {
 		failWith(t, step.reason, cmp.Diff(step.want, item.Status.Conditions))
 		if got := kstatusOf(t, item); got != step.status {
 			t.Errorf("%s: kstatus says %s instead of %s", step.reason, got, step.status)
+		}
+	}
+}
+
+// A deployer that goes on does not wait any more. An error stays until it is overcome.
+func TestStepEndsWaiting(t *testing.T) {
+	t.Parallel()
+	for before, want := range map[string]string{"Waiting": "Progressing", "Refused": "Refused"} {
+		item := newItem(pickedUp(time.Second, v1alpha1.DeployItemPhaseProgressing))
+		contract.Wait(item, "the moon", noon)
+		if before == "Refused" {
+			contract.Retry(item, contract.Error{Operation: "Apply", Reason: before, Message: "no"}, noon)
+		}
+		contract.Step(item, "Apply", "applying", noon)
+		i := slices.IndexFunc(item.Status.Conditions, func(c v1alpha1.Condition) bool { return c.Type == contract.ConditionReady })
+		if got := item.Status.Conditions[i].Reason; got != want {
+			t.Errorf("after %s: expected the reason %s, but found %s", before, want, got)
 		}
 	}
 }

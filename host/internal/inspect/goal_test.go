@@ -49,7 +49,7 @@ func TestJudge(t *testing.T) {
 
 		{reason: "a condition it does not have", goal: "condition=Drifted", item: after(succeeded), want: inspect.Verdict{Waiting: "waits for the condition Drifted, which it does not have yet"}},
 		{reason: "a condition that is True", goal: "condition=Ready", item: after(succeeded), want: inspect.Verdict{Reached: true}},
-		{reason: "a condition that is not", goal: "condition=Ready", item: after(underWay), want: inspect.Verdict{Waiting: "waits for the condition Ready, which is Unknown: the job is under way"}},
+		{reason: "a condition that is not", goal: "condition=Ready", item: after(underWay), want: inspect.Verdict{Waiting: "waits for the condition Ready, which is Unknown: Deployment shop/web: Available: 1/3"}},
 		{reason: "another status", goal: "condition=Ready=unknown", item: after(underWay), want: inspect.Verdict{Reached: true}},
 		{reason: "nothing has a condition any more", goal: "condition=Ready", want: inspect.Verdict{Failed: "it is gone"}},
 	} {
