@@ -16,7 +16,7 @@ import (
 
 func newPlugin(t *testing.T) *sdktest.Plugin {
 	t.Helper()
-	return sdktest.New(t, &deployer{}, sdk.Name("mock"), sdk.Version("test"), sdk.Types(mockv1alpha1.Type))
+	return sdktest.New(t, &deployer{}, options()...)
 }
 
 func call(change func(*mockv1alpha1.ProviderConfiguration)) sdktest.Call {

@@ -20,6 +20,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	manifestv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha1"
 	manifestv1alpha2 "github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
+	mockv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/mock/v1alpha1"
 )
 
 const module = "github.com/pergola-deploy/pergola"
@@ -41,6 +42,9 @@ var documents = map[string][]version{
 	},
 	"plugins/container/internal/config/providerconfiguration.schema.json": {
 		{containerv1alpha1.GroupVersion.String(), containerv1alpha1.ProviderConfigurationKind, containerv1alpha1.ProviderConfiguration{}},
+	},
+	"plugins/mock/providerconfiguration.schema.json": {
+		{mockv1alpha1.GroupVersion, mockv1alpha1.Kind, mockv1alpha1.ProviderConfiguration{}},
 	},
 }
 
