@@ -59,7 +59,15 @@ type Status struct {
 	// last ones that have failed. All are without their timelines.
 	InProgress     []control.Job `json:"inProgress"`
 	MoreInProgress int           `json:"moreInProgress,omitempty"`
-	Errors         []control.Job `json:"errors"`
+	Errors         []FailedJob   `json:"errors"`
+}
+
+// FailedJob is a job that has failed.
+type FailedJob struct {
+	control.Job
+
+	// SucceededSince tells whether a later job of the DeployItem has succeeded.
+	SucceededSince bool `json:"succeededSince,omitempty"`
 }
 
 // Host says which replica it is.
@@ -108,7 +116,7 @@ type Lock struct {
 // status gathers everything.
 func (s Sources) status() *Status {
 	status := &Status{
-		Time: s.Clock.Now().UTC(), Host: s.Host, Plugins: s.Plugins(), Workers: []Workers{}, InProgress: []control.Job{}, Errors: []control.Job{},
+		Time: s.Clock.Now().UTC(), Host: s.Host, Plugins: s.Plugins(), Workers: []Workers{}, InProgress: []control.Job{}, Errors: []FailedJob{},
 	}
 	if err := s.Ready(); err != nil {
 		status.Host.NotReady = err.Error()
@@ -122,12 +130,15 @@ func (s Sources) status() *Status {
 		}
 	}
 	held := s.locks(status)
+	succeeded := map[string]bool{} // UIDs of items; what is newer comes first
 	for _, job := range control.JobsOf(s.Overview()).Jobs {
 		switch {
 		case job.Phase == "" && (s.Locks == nil || held[job.UID]):
 			status.InProgress = append(status.InProgress, job)
 		case job.Phase != "" && job.LastError != nil && len(status.Errors) < maxErrors:
-			status.Errors = append(status.Errors, job)
+			status.Errors = append(status.Errors, FailedJob{Job: job, SucceededSince: succeeded[job.UID]})
+		case job.Phase != "" && job.LastError == nil:
+			succeeded[job.UID] = true
 		}
 	}
 	slices.Reverse(status.InProgress)

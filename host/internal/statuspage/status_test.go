@@ -121,9 +121,39 @@ func TestStatus(t *testing.T) {
 		for _, l := range status.Locks {
 			locks = append(locks, l.Name)
 		}
-		if diff := cmp.Diff([][]string{tc.inProgress, tc.errors, tc.held}, [][]string{names(status.InProgress), names(status.Errors), locks}); diff != "" {
+		var failed []control.Job
+		for _, job := range status.Errors {
+			failed = append(failed, job.Job)
+		}
+		if diff := cmp.Diff([][]string{tc.inProgress, tc.errors, tc.held}, [][]string{names(status.InProgress), names(failed), locks}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 		}
+	}
+}
+
+// An error is no cause for alarm any more once the item has succeeded; that of another item, or a later one, is.
+func TestErrorsThatArePast(t *testing.T) {
+	t.Parallel()
+	again := func(j *journal.Job) { fails(j); j.JobID = "job-again" }
+	done := func(j *journal.Job) { j.Phase = v1alpha1.DeployItemPhaseSucceeded }
+	sources := newSources(newJob("a", again), newJob("a", done), newJob("a", fails), newJob("b", fails))
+	var past []bool
+	for _, failed := range sources.status().Errors {
+		past = append(past, failed.SucceededSince)
+	}
+	if diff := cmp.Diff([]bool{false, true, false}, past); diff != "" {
+		t.Errorf("succeeded since (-want +got):\n%s", diff)
+	}
+	pages, err := newPages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := render(pages.overview, overview{Status: sources.status()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(page), "succeeded since"); n != 1 {
+		t.Errorf("expected one error to be marked, but found %d", n)
 	}
 }
 
