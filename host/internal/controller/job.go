@@ -321,18 +321,17 @@ func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)
 	return j.write(ctx, func() error { return j.writer.status(ctx, j.item, change) })
 }
 
-// save writes a change of the status that has the provider status. The plugin relies on it, and goes on with the one that it was given: nobody else may
-// have written another one since. Where nothing changes the API server is asked, and not told: the item was read from a cache, which may be behind.
+// save writes a change of the status that has the provider status, on which the plugin relies. Where nothing changes the
+// API server is asked, and not told: the item was read from a cache, which may be behind.
 func (j *job) save(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	wanted := func(fresh *v1alpha1.DeployItem) bool { return j.stillWanted(fresh) && j.sameProviderStatus(fresh) }
 	read := j.item.ResourceVersion
-	err := j.retryOutdated(ctx, func() error { return j.writer.status(ctx, j.item, change) }, wanted)
+	err := j.retryOutdated(ctx, func() error { return j.writer.status(ctx, j.item, change) }, j.stillWanted)
 	if err != nil || j.item.ResourceVersion != read {
 		return err
 	}
-	return j.readAgain(ctx, wanted)
+	return j.readAgain(ctx, j.stillWanted)
 }
 
 // sameProviderStatus tells whether an item has the provider status that is known.
@@ -348,11 +347,12 @@ func (j *job) write(ctx context.Context, write func() error) error {
 	return j.retryOutdated(ctx, write, j.stillWanted)
 }
 
-// stillWanted tells whether the job goes on as it is, after somebody else has changed the item: it is the same job, nobody else has
-// picked it up, and the decision is the same.
+// stillWanted tells whether the job goes on as it is, after somebody else has changed the item: it is the same job, nobody
+// else has picked it up or has written another provider status than the one that the plugin goes on with, and the decision
+// is the same.
 func (j *job) stillWanted(fresh *v1alpha1.DeployItem) bool {
 	before, after := &j.item.Status, &fresh.Status
-	return fresh.UID == j.item.UID &&
+	return fresh.UID == j.item.UID && j.sameProviderStatus(fresh) &&
 		after.JobID == before.JobID && after.Deployer == before.Deployer && after.LastReconcileTime.Equal(before.LastReconcileTime) &&
 		j.decision.Same(contract.Decide(fresh, j.clock.Now()))
 }
