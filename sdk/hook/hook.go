@@ -49,12 +49,11 @@ const (
 	End Type = "End"
 )
 
-// The condition by which the host names, in its message, the job of an item that it has set last itself, and its reason for one that hooks of
-// type ShouldReconcile have asked for.
-const (
-	ConditionStarted    v1alpha1.ConditionType = "Started"
-	ReasonStartedByHook                        = "StartedByHook"
-)
+// ConditionStarted names, in its message, the job of an item that the host has set last itself.
+const ConditionStarted v1alpha1.ConditionType = "Started"
+
+// ReasonStartedByHook is the reason of ConditionStarted for a job that hooks of type ShouldReconcile have asked for.
+const ReasonStartedByHook = "StartedByHook"
 
 // AskedFor tells whether the job of an item was set because hooks of type ShouldReconcile have asked for it, such as a schedule, and not for a
 // user. A job that Landscaper sets is a user's.

@@ -139,7 +139,7 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 	for _, s := range found {
 		verdict := verdictOf(s)
 		if s.State != plugin.Refused && s.State != plugin.Missing {
-			o := conformanceOptions(options, s, cases)
+			o := conformanceOptions(options, s, cases) //nolint:contextcheck // conformance ends what it has started
 			if v.local.verbose {
 				o.Output = stderr
 			}

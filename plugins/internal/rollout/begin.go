@@ -56,8 +56,8 @@ func (j *Job) normalize(ctx context.Context, namespace string) error {
 		switch {
 		case targeterror.ConcernsAll(ctx, err):
 			return "", err
-		case err != nil: // Nobody can tell, as with a kind that is not served any more.
-			return r.Namespace, nil
+		case err != nil:
+			return r.Namespace, nil //nolint:nilerr // nobody can tell, as with a kind that is not served any more
 		case !mapping.Namespaced:
 			return "", nil
 		default:
