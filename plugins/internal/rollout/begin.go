@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"context"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,6 +18,9 @@ import (
 // reasonTargetChanged is given to the error about a Target that leads to another cluster than the one that something is managed on.
 const reasonTargetChanged = "TargetChanged"
 
+// clusterKnown is for how long it is taken for known where a target leads.
+const clusterKnown = time.Minute
+
 // Begin finds out whether the target is still the cluster that the objects of the ledger are on, and makes the ledger name them as the target
 // does. namespace is where objects are that name none, see normalize. Until it has succeeded nothing is known to be gone.
 func (j *Job) Begin(ctx context.Context, namespace string) error {
@@ -30,8 +34,11 @@ func (j *Job) Begin(ctx context.Context, namespace string) error {
 // checkCluster notes the cluster of the target, or refuses to go on with another one: what is managed would seem to be gone there. Where one of
 // the two is not known, nothing is refused.
 func (j *Job) checkCluster(ctx context.Context) error {
-	found, err := j.Client.Cluster(ctx)
 	before := j.Account.cluster
+	found, err := j.Client.Cluster(ctx, j.Began.Add(-clusterKnown))
+	if err == nil && before != "" && found != before { // it may lead to the one before again
+		found, err = j.Client.Cluster(ctx, j.Began)
+	}
 	switch {
 	case err != nil:
 		return err

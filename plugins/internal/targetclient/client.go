@@ -53,8 +53,9 @@ type Client struct {
 	// turn is held by who reads or replaces kinds or cluster. It is a channel, because who waits for it must not outwait his context.
 	turn  chan struct{}
 	kinds *kinds
-	// cluster is what Cluster returns; nil as long as it was not asked for.
-	cluster *types.UID
+	// cluster is what Cluster returns, and clusterRead when it was read; zero as long as it was not.
+	cluster     types.UID
+	clusterRead time.Time
 }
 
 // newClient returns a client for a kubeconfig, without talking to its cluster.
@@ -148,17 +149,19 @@ func (c *Client) connect(config *rest.Config, httpClient *http.Client) (err erro
 func (c *Client) SameServer(other *Client) bool { return c.server == other.server }
 
 // Cluster tells the cluster from all others, whatever its API server is called: it is the UID of the namespace kube-system. It is empty if
-// nobody knows, because these credentials may not read that namespace or there is none. The API server is asked once in the life of a client.
-func (c *Client) Cluster(ctx context.Context) (types.UID, error) {
+// nobody knows, because these credentials may not read that namespace or there is none. The API server is asked again if it was asked last
+// before since: an address may lead elsewhere by now.
+func (c *Client) Cluster(ctx context.Context, since time.Time) (types.UID, error) {
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if c.cluster != nil {
-		return *c.cluster, nil
+	if !c.clusterRead.IsZero() && !c.clusterRead.Before(since) {
+		return c.cluster, nil
 	}
+	now := time.Now()
 	namespaces := Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
 	var uid types.UID
 	found, err := c.Metadata(namespaces, "").Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
@@ -168,7 +171,7 @@ func (c *Client) Cluster(ctx context.Context) (types.UID, error) {
 	case !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
 		return "", fmt.Errorf("read the namespace %s of the target: %w", metav1.NamespaceSystem, err)
 	}
-	c.cluster = &uid
+	c.cluster, c.clusterRead = uid, now
 	return uid, nil
 }
 

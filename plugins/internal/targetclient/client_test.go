@@ -87,7 +87,7 @@ func gvk(group, version, kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
 }
 
-// TestCluster: what identifies a cluster is asked once, whatever the answer, unless there is none.
+// TestCluster: what identifies a cluster is asked once, whatever the answer, unless there is none or it is too old.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -118,12 +118,16 @@ func TestCluster(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				if got, err := client.Cluster(t.Context()); got != c.want || (err != nil) != c.unknown {
+				if got, err := client.Cluster(t.Context(), time.Time{}); got != c.want || (err != nil) != c.unknown {
 					t.Errorf("%s: found %q and %v", c.reason, got, err)
 				}
 			}
 			if (asked > 1) != c.unknown {
 				t.Errorf("%s: asked %d times", c.reason, asked)
+			}
+			before := asked
+			if got, _ := client.Cluster(t.Context(), time.Now()); got != c.want || asked != before+1 {
+				t.Errorf("expected to be asked anew, but found %q after %d more times", got, asked-before)
 			}
 		})
 	}
