@@ -212,6 +212,12 @@ func (h *host) discard(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// unservedGrace and unservedGraceOfReplicas are for job.Options.UnservedGrace.
+const (
+	unservedGrace           = 5 * time.Second
+	unservedGraceOfReplicas = time.Minute
+)
+
 // setJobs has the host set jobs, too.
 func (h *host) setJobs() error {
 	options, err := jobOptions(h.settings)
@@ -225,7 +231,10 @@ func (h *host) setJobs() error {
 		}
 		return h.replicas.elected() // to say that nobody serves it
 	}
-	options.Unserved = h.plugins.Unserved
+	options.Unserved, options.UnservedGrace = h.plugins.Unserved, unservedGrace
+	if !h.replicas.alone() { // one with another plugin may be starting
+		options.UnservedGrace = unservedGraceOfReplicas
+	}
 	serves := func(t v1alpha1.DeployItemType) bool { return h.plugins.For(t) != nil }
 	setter, err := job.Setup(h.manager, serves, controller.NewMetadata, h.log, options)
 	if err != nil {

@@ -170,10 +170,18 @@ func condition(status *v1alpha1.DeployItemStatus, conditionType v1alpha1.Conditi
 // SetUnserved notes in the status that no plugin serves the item's type. The message says which ones are served.
 func SetUnserved(item *v1alpha1.DeployItem, message string, now time.Time) {
 	setCondition(&item.Status, ConditionServed, v1alpha1.ConditionFalse, ReasonTypeNotServed, message, now)
+	if condition(&item.Status, ConditionReady) == nil { // it is what kubectl get shows
+		setCondition(&item.Status, ConditionReady, v1alpha1.ConditionFalse, ReasonTypeNotServed, message, now)
+	}
 }
 
 // SetServed takes back what SetUnserved has noted.
-func SetServed(item *v1alpha1.DeployItem) { removeConditions(&item.Status, ConditionServed) }
+func SetServed(item *v1alpha1.DeployItem) {
+	removeConditions(&item.Status, ConditionServed)
+	if ready := condition(&item.Status, ConditionReady); ready != nil && ready.Reason == ReasonTypeNotServed {
+		removeConditions(&item.Status, ConditionReady)
+	}
+}
 
 // Unserved is what SetUnserved has noted; empty if it has not.
 func Unserved(item *v1alpha1.DeployItem) string { return named(&item.Status, ConditionServed) }

@@ -32,8 +32,7 @@ func (s *setter) spares(ctx context.Context, key types.NamespacedName) (bool, er
 	if !ok || j.atRest || s.serves(j.itemType) {
 		return ok && j.atRest, nil
 	}
-	message := s.options.unserved(j.itemType)
-	return message == "" || message == j.unserved, nil
+	return j.unserved != "" || s.options.unserved(j.itemType) == "", nil
 }
 
 // judge remembers what was seen of an item, unless it is gone by now: its deletion may have been heard of before.

@@ -20,6 +20,9 @@ type Options struct {
 	// Unserved says of a type that nobody serves, and what is served instead; empty for a type that is served, and as
 	// long as that is not known. Setter.Served tells that the answer may be another one now. Nil if it is never known.
 	Unserved func(itemType v1alpha1.DeployItemType) string
+	// UnservedGrace is how long an item of a type that nobody here serves is left to others before it says so: another
+	// installation may serve it, or a replica that starts. Zero for no time.
+	UnservedGrace time.Duration
 	// Surveyed: somebody lists all items at the start and has Setter.Surveyed and Setter.SurveyEnded told of it. What was there at
 	// the start waits for the end, so that only the items that need something are read one by one.
 	Surveyed bool

@@ -13,26 +13,23 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// unservedGrace is how long an item of a type that nobody here serves is left to others: another installation may serve
-// it, or a replica that is newer.
-const unservedGrace = 5 * time.Second
-
 // tellUnserved writes on an item that needs something that nobody serves its type, and tells when it needs another
 // look; zero for never.
 func (s *setter) tellUnserved(ctx context.Context, item *v1alpha1.DeployItem) (time.Duration, error) {
 	key, now := client.ObjectKeyFromObject(item), s.clock.Now()
 	s.memory.setPatient(key, false)
 	message, v := s.options.unserved(item.Spec.Type), decide(item, known{}, s.options, now)
-	needs := v.need != needNothing && v.need != needPatience || item.Annotations[v1alpha1.OperationAnnotation] != ""
-	if !needs {
+	asked := item.Status.JobID == item.Status.JobIDFinished && // else whoever has the job hears it when that ends
+		item.Annotations[v1alpha1.OperationAnnotation] != "" && contract.UnknownOperation(item) == ""
+	if !asked && (v.need == needNothing || v.need == needPatience) {
 		s.memory.drop(key)
 		return v.again, s.judge(ctx, item)
 	}
-	if message == "" || message == contract.Unserved(item) {
+	if message == "" || contract.Unserved(item) != "" { // others may serve other types, and say so
 		s.memory.drop(key)
 		return 0, s.judge(ctx, item)
 	}
-	if wait := s.memory.seenUnserved(key, now).Add(unservedGrace).Sub(now); wait > 0 {
+	if wait := s.memory.seenUnserved(key, now).Add(s.options.UnservedGrace).Sub(now); wait > 0 {
 		return wait, nil
 	}
 	err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) { contract.SetUnserved(item, message, now) })

@@ -2,12 +2,15 @@ package job
 
 import (
 	"testing"
+	"time"
 
 	"k8s.io/client-go/tools/events"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
+
+const unservedGrace = 5 * time.Second
 
 // TestUnserved: an item that needs something and whose type nobody serves says so, once, and not before others had
 // their chance.
@@ -24,10 +27,33 @@ func TestUnserved(t *testing.T) {
 		reason         string
 		before, within func(b *bench) // the first look, and the time of the others
 		want           string
+		told           bool // before
 	}{
 		"new":     {reason: "it needs a job", before: nothing, within: nothing, want: nobody},
 		"asked":   {reason: "somebody wants a job", before: func(b *bench) { finished(b); ask(b) }, within: nothing, want: nobody},
 		"at rest": {reason: "it needs nothing", before: finished, within: nothing},
+		"asked during a job": {
+			reason: "somebody else has taken the job", within: nothing,
+			before: func(b *bench) {
+				b.patchStatus(`{"phase":"Progressing","observedGeneration":1,"jobID":"b","jobIDFinished":"a"}`)
+				ask(b)
+			},
+		},
+		"asked for nonsense": {
+			reason: "nobody would do it", within: nothing,
+			before: func(b *bench) {
+				finished(b)
+				b.patch(`{"metadata":{"annotations":{"` + v1alpha1.OperationAnnotation + `":"dance"}}}`)
+			},
+		},
+		"told by another host": {
+			reason: "it may serve other types", within: nothing, told: true, want: "nobody over there",
+			before: func(b *bench) {
+				b.patchStatus(`{"observedGeneration":0,"conditions":[{"type":"Served","status":"False",` +
+					`"reason":"TypeNotServed","message":"nobody over there",` +
+					`"lastTransitionTime":"2026-01-01T00:00:00Z","lastUpdateTime":"2026-01-01T00:00:00Z"}]}`)
+			},
+		},
 		"taken up": {
 			reason: "somebody else serves the type", before: nothing,
 			within: func(b *bench) { b.patchStatus(`{"jobID":"b","observedGeneration":0}`) },
@@ -56,7 +82,7 @@ func TestUnserved(t *testing.T) {
 				item = b.look()
 			}
 			told := len(b.events.Events)
-			if got := contract.Unserved(item); got != tc.want || told != *writes || (told == 1) != (tc.want != "") {
+			if got := contract.Unserved(item); got != tc.want || told != *writes || (told == 1) != (tc.want != "" && !tc.told) {
 				t.Errorf("%s: expected %q, but found %q after %d writes and %d events", tc.reason, tc.want, got, *writes, told)
 			}
 		})
@@ -98,5 +124,6 @@ func newUnserved(t *testing.T, message string) *unserved {
 	b.recorder = b.events
 	b.serves = func(v1alpha1.DeployItemType) bool { return false }
 	b.options.Unserved = func(v1alpha1.DeployItemType) string { return message }
+	b.options.UnservedGrace = unservedGrace
 	return b
 }
