@@ -43,13 +43,13 @@ func TestTimeoutError(t *testing.T) {
 		contract.Retry(i, contract.Error{Operation: contract.OperationResolve, Reason: contract.ReasonContextNotFound, Message: "no Context"}, noon)
 	}
 	cases := map[string]struct {
-		reason    string
-		item      *v1alpha1.DeployItem
-		want      string
-		resolving bool // what it waited for is something that the item uses
+		reason string
+		item   *v1alpha1.DeployItem
+		want   string
+		lacks  bool // what it waited for is something that the item uses
 	}{
 		"lacks": {
-			reason: "the job may begin anew when it is there", item: newItem(underWay, timeout("1s"), lacks), resolving: true,
+			reason: "the job may begin anew when it is there", item: newItem(underWay, timeout("1s"), lacks), lacks: true,
 			want: "the job took longer than spec.timeout allows; it was waiting for: another try, after: no Context",
 		},
 		"lacked": {
@@ -67,9 +67,7 @@ func TestTimeoutError(t *testing.T) {
 			want := contract.Error{
 				Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout}, Operation: "Timeout", Reason: "ProgressingTimeout", Message: tc.want,
 			}
-			if tc.resolving {
-				want.Operation = contract.OperationResolve
-			}
+			failWith(t, tc.reason, cmp.Diff(tc.lacks, contract.AwaitsWhatItLacks(tc.item)))
 			failWith(t, tc.reason, cmp.Diff(want, contract.TimeoutError(tc.item, "")))
 		})
 	}

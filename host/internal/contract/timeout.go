@@ -40,7 +40,7 @@ func expired(item *v1alpha1.DeployItem, now time.Time) bool {
 }
 
 // TimeoutError says that a job took too long, which call was under way, empty for none, and what it waited for last, as
-// the item's status tells. Its operation is OperationResolve if that was something that the item uses.
+// the item's status tells.
 func TimeoutError(item *v1alpha1.DeployItem, underWay string) Error {
 	message := "the job took longer than spec.timeout allows"
 	if item.Spec.Timeout == "" {
@@ -52,16 +52,18 @@ func TimeoutError(item *v1alpha1.DeployItem, underWay string) Error {
 	if waitingFor := WaitingFor(item); waitingFor != "" {
 		message = fmt.Sprintf("%s; it was waiting for: %s", message, waitingFor)
 	}
-	operation := "Timeout"
-	if c := condition(&item.Status, ConditionReconciling); c != nil && c.Reason == reasonRetrying && lacks(&item.Status) {
-		operation = OperationResolve
-	}
 	return Error{
 		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
-		Operation: operation,
+		Operation: "Timeout",
 		Reason:    ReasonProgressingTimeout,
 		Message:   message,
 	}
+}
+
+// AwaitsWhatItLacks tells whether the job under way is tried again because something is not there which the item uses.
+func AwaitsWhatItLacks(item *v1alpha1.DeployItem) bool {
+	c := condition(&item.Status, ConditionReconciling)
+	return c != nil && c.Reason == reasonRetrying && lacks(&item.Status)
 }
 
 func fieldError(field string, err error) Error {

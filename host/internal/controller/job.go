@@ -82,7 +82,7 @@ func (j *job) run(ctx context.Context) error {
 	case contract.Skip:
 		return j.skip(ctx)
 	case contract.TimedOut:
-		return j.fail(ctx, contract.TimeoutError(j.item, ""))
+		return j.fail(ctx, j.timeoutError(j.item, ""))
 	case contract.GiveUp:
 		return j.giveUp(ctx)
 	case contract.Repair:

@@ -62,7 +62,7 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 		if errors.Is(err, errNotCalled) {
 			underWay = ""
 		}
-		return j.fail(ctx, contract.TimeoutError(item, underWay))
+		return j.fail(ctx, j.timeoutError(item, underWay))
 	case errors.Is(err, plugin.ErrCrashed):
 		return j.handleCrash(ctx)
 	case errors.Is(err, plugin.ErrNotRunning):
@@ -82,6 +82,16 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 	default:
 		return fmt.Errorf("call plugin: %w", err)
 	}
+}
+
+// timeoutError is contract.TimeoutError. Without a Landscaper, a job that has waited for something that the item uses begins
+// anew when that is there, see contract.FailedForLack.
+func (j *job) timeoutError(item *v1alpha1.DeployItem, underWay string) contract.Error {
+	e := contract.TimeoutError(item, underWay)
+	if j.standalone && underWay == "" && contract.AwaitsWhatItLacks(item) {
+		e.Operation = contract.OperationResolve
+	}
+	return e
 }
 
 func protocolError(err error) contract.Error {
