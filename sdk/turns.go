@@ -80,16 +80,22 @@ func (t *turns) hold(ctx context.Context, item types.UID, mine *turn, call strin
 	}
 }
 
-// overdue is a call that goes on although its context ended longer ago than the grace; empty if there is none.
+// overdue is the call that goes on for the longest time although its context ended longer ago than the grace; empty if there
+// is none.
 func (t *turns) overdue() (call string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	var first time.Time
 	for _, turn := range t.items {
-		if h := turn.current; h != nil && !h.cancelled.IsZero() && time.Since(h.cancelled) >= t.grace {
-			return h.call
+		h := turn.current
+		if h == nil || h.cancelled.IsZero() || time.Since(h.cancelled) < t.grace {
+			continue
+		}
+		if call == "" || h.cancelled.Before(first) {
+			call, first = h.call, h.cancelled
 		}
 	}
-	return ""
+	return call
 }
 
 func (t *turns) leave(item types.UID, mine *turn) {

@@ -93,9 +93,10 @@ func (p *Plugin) noteHealth(answer error) {
 
 // pulse is what is known of the health of a process.
 type pulse struct {
-	silence time.Duration // for which it may give no sign of life
-	healthy time.Time     // when it gave one last
-	looked  time.Time     // when the host looked last
+	silence   time.Duration // for which it may give no sign of life
+	healthy   time.Time     // when it gave one last, or named another reason for being unhealthy
+	unhealthy string        // the reason that it has named last; empty for none
+	looked    time.Time     // when the host looked last
 }
 
 func newPulse(silence time.Duration, now time.Time) *pulse {
@@ -111,12 +112,17 @@ func (p *pulse) interval() time.Duration { return p.silence / checksPerSilence }
 func (p *pulse) judge(now time.Time, answer error, silent *conversation) (verdict *condemnation, asleep bool) {
 	asleep = now.Sub(p.looked) > (checksPerSilence-1)*p.interval()+p.interval()/2
 	p.looked = now
+	before := p.unhealthy
+	p.unhealthy = ""
 	var unhealthy *unhealthyError
+	if errors.As(answer, &unhealthy) {
+		p.unhealthy = unhealthy.why
+	}
 	switch {
-	case asleep:
+	case asleep, p.unhealthy != before && p.unhealthy != "": // the call before has ended
 		p.healthy = now
 	case answer != nil && now.Sub(p.healthy) < p.silence-p.interval()/2: // it has some time left
-	case errors.As(answer, &unhealthy):
+	case unhealthy != nil:
 		// The call to blame was cancelled, and is none of those that are under way.
 		verdict = &condemnation{
 			reason: ReasonWedged, culprit: &conversation{},
