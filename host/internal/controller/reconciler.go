@@ -210,8 +210,8 @@ func (r *reconciler) decide(ctx context.Context, known *entry) (contract.Decisio
 		return decision, nil
 	}
 	there, err := r.referencesThere(ctx, item)
-	if there {
-		decision.Action = contract.Start
+	if there { // for whom the last job was set, as this one does what that was to do
+		decision.Action, decision.ByHook = contract.Start, sdkhook.AskedFor(item)
 	}
 	return decision, err
 }

@@ -54,6 +54,9 @@ func (r runner) bring(ctx context.Context, i *Item, known *ahead) outcome {
 			}
 			return o
 		}
+		if errors.Is(again, errReplaced) {
+			entry.DoneIn = "" // what was done is not what was deleted
+		}
 		believed, lastErr = true, again
 	}
 	return outcome{err: fmt.Errorf("others keep changing it at the same time: %w", lastErr)}
@@ -66,6 +69,9 @@ func (r runner) carryOut(
 ) (o outcome, again error) {
 	if r.plan.isDone(i, entry, live) {
 		return outcome{done: true}, nil
+	}
+	if r.plan.isFailing(i, entry, live) {
+		return outcome{live: live, memo: entry.Applied}, nil
 	}
 	d := decide(i, entry, live)
 	switch d.verdict {

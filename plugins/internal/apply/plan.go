@@ -15,6 +15,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -264,7 +265,17 @@ func stageOf(i *Item) int {
 
 // isDone tells whether an object need not be there: it is done, and is gone or about to go.
 func (p *Plan) isDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
-	return p.Done != nil && p.Done(entry) && !i.Stale(entry.Applied) && (live == nil || live.GetDeletionTimestamp() != nil)
+	return p.counts(i, entry) && (live == nil || live.GetDeletionTimestamp() != nil && !readiness.HasFailed(live))
+}
+
+// isFailing tells whether an object counts as done, as one that deletes itself, but is about to go because it has failed.
+func (p *Plan) isFailing(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
+	return p.counts(i, entry) && live != nil && live.GetDeletionTimestamp() != nil && readiness.HasFailed(live)
+}
+
+// counts tells whether an object counts as done, unless there is more to know about it.
+func (p *Plan) counts(i *Item, entry managedresource.ManagedResourceStatus) bool {
+	return p.Done != nil && p.Done(entry) && !i.Stale(entry.Applied)
 }
 
 // Items returns all objects that Run may apply, in the order of the stages. Those with the policy ignore and those of unknown kinds are not

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// completeConditions are the types of conditions by which an object says that it has done its work: those of Jobs, and what others have made
-// of them, such as JobSets and the runs of Tekton.
-var completeConditions = []string{"Complete", "Completed", "SuccessCriteriaMet", "Succeeded"}
+// completeConditions are the types of conditions by which an object says that it has done its work: those of Jobs, and what
+// others have made of them, such as the runs of Tekton. Completed is none: a Rollout of Argo that is up to date has it.
+var completeConditions = []string{"Complete", "SuccessCriteriaMet", "Succeeded"}
 
 // IsComplete tells whether an object has done its work with success, and will do nothing more.
 func IsComplete(o *unstructured.Unstructured) bool {
@@ -20,6 +20,11 @@ func IsComplete(o *unstructured.Unstructured) bool {
 		_, ok := isTrue(o, kind)
 		return ok
 	})
+}
+
+// HasFailed tells whether an object is a Job that has given up.
+func HasFailed(o *unstructured.Unstructured) bool {
+	return o.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: "batch", Kind: "Job"}) && judgeJob(o).phase == failed
 }
 
 // NeedNotStay tells whether nobody misses an object when it is gone: it is complete, or is deleted by itself when it has finished.

@@ -25,6 +25,10 @@ func TestIsComplete(t *testing.T) {
 		"ready pod":  {reason: "one that is ready runs", apiVersion: "v1", kind: "Pod", status: conditions("Ready", "True")},
 		"others":     {reason: "others are like Jobs", apiVersion: "tekton.dev/v1", kind: "TaskRun", status: conditions("Succeeded", "True"), want: true},
 		"deployment": {reason: "what is there to stay", apiVersion: "apps/v1", kind: "Deployment", status: conditions("Available", "True")},
+		"rollout": {
+			reason: "Argo says so of one that is up to date", apiVersion: "argoproj.io/v1alpha1", kind: "Rollout",
+			status: conditions("Completed", "True"),
+		},
 		"config map": {reason: "no status at all", apiVersion: "v1", kind: "ConfigMap"},
 	} {
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": c.apiVersion, "kind": c.kind, "status": c.status}}

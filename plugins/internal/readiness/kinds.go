@@ -47,7 +47,7 @@ var rules = map[schema.GroupKind]func(*unstructured.Unstructured) state{
 
 // judge tells the state of an object by its kind. bindsLate is asked for a volume claim that is not bound.
 func judge(o *unstructured.Unstructured, bindsLate func() (late bool, doubt string)) state {
-	if o.GetDeletionTimestamp() != nil {
+	if o.GetDeletionTimestamp() != nil && !HasFailed(o) { // that it has failed is known only until it is gone
 		return beingDeleted(o)
 	}
 	kind := o.GroupVersionKind().GroupKind()

@@ -92,6 +92,18 @@ func TestJobWithTTLRunsOnce(t *testing.T) {
 		w.mustRunJob(1)
 		revisions("1 deployed")
 
+		// What somebody has deleted beside it is repaired without it.
+		if err := w.admin.Resource(configMaps).Namespace(w.namespace).Delete(t.Context(), "shop-plain-settings", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		startJobOfHook(item)
+		w.mustSucceed(item)
+		if w.get(configMaps, "shop-plain-settings") == nil {
+			t.Error("what was deleted is not there again")
+		}
+		w.mustRunJob(0)
+		revisions("1 superseded", "2 deployed")
+
 		startJob(item)
 		if result := w.reconcile(item); result.InProgress == nil {
 			t.Fatalf("expected to wait for the Job, but found: %s", result)
@@ -99,7 +111,7 @@ func TestJobWithTTLRunsOnce(t *testing.T) {
 		w.vanish()
 		w.mustSucceed(item)
 		w.mustRunJob(1)
-		revisions("1 superseded", "2 deployed")
+		revisions("1 superseded", "2 superseded", "3 deployed")
 		w.mustDelete(item)
 	})
 }

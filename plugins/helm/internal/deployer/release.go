@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
@@ -11,6 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/plugins/internal/remove"
@@ -124,6 +126,7 @@ func (j *job) deployRelease(
 	// What is rendered anew for each call, as with random texts, must not lead to a revision for each.
 	want.AnyChildren = j.isMade()
 	decision := release.Decide(history, want)
+	var gone []object.Key
 	if decision.Action == release.Nothing {
 		live, err := j.look(ctx, c.Release, decision.Revision)
 		if err != nil {
@@ -137,12 +140,12 @@ func (j *job) deployRelease(
 		j.Account.NoteDrift(live.plan, live.drift)
 		j.TellDrift(live.plan, apply.Result{Drift: live.drift})
 		want.Drifted = true
-		decision = release.Decide(history, want)
+		decision, gone = release.Decide(history, want), live.gone
 	}
 	if res := j.renderFirst(c, archive, history, decision); res != nil {
 		return nil, res, nil
 	}
-	return j.enact(ctx, c, archive, want, decision)
+	return j.enact(ctx, c, archive, want, decision, gone)
 }
 
 // renderFirst leaves a revision to the next call if an HTTP hook has changed objects that were rendered for another one: a chart may have
@@ -188,9 +191,9 @@ func (j *job) want(c *config.Config, archive *chartsource.Archive) release.Want 
 	return want
 }
 
-// enact does what was decided.
+// enact does what was decided. gone are the objects of the release that are done and gone.
 func (j *job) enact(
-	ctx context.Context, c *config.Config, archive *chartsource.Archive, want release.Want, decision release.Decision,
+	ctx context.Context, c *config.Config, archive *chartsource.Archive, want release.Want, decision release.Decision, gone []object.Key,
 ) (*releaseObjects, *sdk.Response, error) {
 	if res, err := j.blocked(c, decision); res != nil || err != nil {
 		return nil, res, err
@@ -209,9 +212,9 @@ func (j *job) enact(
 		Action: action, Release: c.Release, Chart: helm.Chart{Path: archive.Path}, Values: c.Values, CreateNamespace: c.CreateNamespace,
 		Labels:         want.Labels(decision.Revision),
 		RollbackLabels: release.Labels(want.Item, decision.Revision+1, release.RolledBack),
-		Interrupted:    decision.Interrupted, Options: j.bounded(ctx, options),
+		Interrupted:    decision.Interrupted, Gone: gone, Options: j.bounded(ctx, options),
 	}, &observer{rendered: func(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {
-		return j.expect(ctx, c, objects)
+		return j.expect(ctx, c, objects, gone)
 	}})
 	if err != nil {
 		return nil, j.End(), err
@@ -245,8 +248,9 @@ func (j *job) warnOfInterrupted(name helm.Release, decision release.Decision) {
 	}
 }
 
-// expect notes the objects of the release and saves the note, before Helm creates any. Those of an HTTP hook take their places.
-func (j *job) expect(ctx context.Context, c *config.Config, objects []helm.Object) ([]helm.Object, error) {
+// expect notes the objects of the release and saves the note, before Helm creates any but those that are gone. Those of an HTTP hook take
+// their places.
+func (j *job) expect(ctx context.Context, c *config.Config, objects []helm.Object, gone []object.Key) ([]helm.Object, error) {
 	objects, err := replace(objects, j.Request.Children)
 	if err != nil {
 		return nil, err
@@ -257,7 +261,7 @@ func (j *job) expect(ctx context.Context, c *config.Config, objects []helm.Objec
 	}
 	for _, item := range plan.Items() {
 		// What Helm will write is not known to be what was written: the memo is made anew.
-		j.Account.Ledger.Expect(item.Entry(), func(string) bool { return true })
+		j.Account.Ledger.Expect(item.Entry(), func(string) bool { return !slices.Contains(gone, item.Key) })
 	}
 	return objects, j.Account.Save(ctx)
 }
@@ -303,7 +307,8 @@ func (j *job) look(ctx context.Context, name helm.Release, revision int) (*relea
 type releaseObjects struct {
 	plan    *apply.Plan
 	applied []apply.Applied
-	// missing are those that do not exist and are not done either.
+	// gone are those that do not exist because they are done, and missing those that do not exist and are not.
+	gone    []object.Key
 	missing []*apply.Item
 	// drift is how they differ from what they were when they were noted last.
 	drift []apply.Drift
@@ -328,6 +333,7 @@ func (j *job) observe(ctx context.Context, name helm.Release, objects []helm.Obj
 		switch {
 		case o.Done:
 			j.NoteDone([]*apply.Item{o.Item})
+			found.gone = append(found.gone, o.Item.Key)
 		case o.Live == nil:
 			found.missing = append(found.missing, o.Item)
 		default:

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
 // Helm carries out one request after the other, or several at once.
@@ -55,6 +57,9 @@ type Request struct {
 	RollbackLabels map[string]string `json:"rollbackLabels,omitempty"`
 	// Interrupted are revisions whose operations have ended without noting it. They are marked as failed before anything else is done.
 	Interrupted []int `json:"interrupted,omitempty"`
+	// Gone are objects that are not there and are not to be created: they have done their work, see managedresource.ManagedResourceStatus.
+	// They stay part of the release. For Upgrade only.
+	Gone []object.Key `json:"gone,omitempty"`
 	// MaxHistory is how many revisions are kept.
 	MaxHistory int     `json:"maxHistory,omitempty"`
 	Options    Options `json:"options,omitzero"`

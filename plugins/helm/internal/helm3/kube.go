@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,10 +18,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
 // objectClient is Helm's client for objects, with these differences:
@@ -184,6 +187,7 @@ func (k *objectClient) Update(original, target kube.ResourceList, force bool) (*
 // UpdateThreeWayMerge is Update.
 func (k *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	k.applied, _ = k.o.history.current()
+	target = k.withoutGone(target)
 	k.o.progress("UpdateObjects", "Updating "+enumerate(target))
 	original, err := k.asBefore(original)
 	if err != nil {
@@ -224,14 +228,27 @@ func (k *objectClient) DeleteWithPropagationPolicy(resources kube.ResourceList, 
 	return result, errs
 }
 
+// withoutGone leaves out what has done its work and is gone.
+func (k *objectClient) withoutGone(resources kube.ResourceList) kube.ResourceList {
+	return resources.Filter(func(info *resource.Info) bool {
+		key := object.Key{Group: info.Mapping.GroupVersionKind.Group, Kind: info.Mapping.GroupVersionKind.Kind, Name: info.Name}
+		if info.Namespaced() {
+			key.Namespace = info.Namespace
+		}
+		return !slices.Contains(k.o.req.Gone, key)
+	})
+}
+
 // Wait waits until objects are ready.
 func (k *objectClient) Wait(resources kube.ResourceList, timeout time.Duration) error {
+	resources = k.withoutGone(resources)
 	k.o.progress("WaitForObjects", "Waiting until these are ready: "+enumerate(resources))
 	return k.noted(k.waitReady(resources, k.within(timeout), false))
 }
 
 // WaitWithJobs waits until objects are ready and Jobs are complete.
 func (k *objectClient) WaitWithJobs(resources kube.ResourceList, timeout time.Duration) error {
+	resources = k.withoutGone(resources)
 	k.o.progress("WaitForObjects", "Waiting until these are ready: "+enumerate(resources))
 	return k.noted(k.waitReady(resources, k.within(timeout), true))
 }

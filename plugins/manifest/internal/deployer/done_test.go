@@ -203,3 +203,17 @@ func TestNotDone(t *testing.T) {
 		w.mustCreate("jobs", "jobs")
 	})
 }
+
+// TestFailedJobIsSeenBeforeItIsGone: a Job with a TTL that is being deleted has not succeeded if it says that it has failed.
+func TestFailedJobIsSeenBeforeItIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.running(object{"ttlSecondsAfterFinished": 0})))
+	w.mustWaitFor(w.call(item), "Job "+w.namespace+"/job")
+	w.setStatus(jobs, "job", jobFailed)
+	foreground := metav1.DeletePropagationForeground // as the TTL controller does; nobody ends it here
+	if err := w.objects(jobs).Delete(w.Context(), "job", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
+		t.Fatal(err)
+	}
+	w.mustFail(w.call(item), []landscaper.ErrorCode{landscaper.ErrorNoRetry}, "Readiness", "ObjectFailed", "it has tried often enough")
+}
