@@ -233,10 +233,14 @@ func (s *server) Render(ctx context.Context, in *deployerv1.RenderRequest) (*dep
 		res, err := renderer.Render(ctx, req)
 		return renderedToWire(res, err), nil
 	}()
-	if err != nil {
+	switch {
+	case ctx.Err() != nil: // nobody waits for the answer
+		return nil, status.FromContextError(ctx.Err()).Err()
+	case err != nil:
 		return renderedToWire(nil, err), nil
+	default:
+		return out, nil
 	}
-	return out, nil
 }
 
 func (s *server) Diff(ctx context.Context, in *deployerv1.DiffRequest) (*deployerv1.DiffResponse, error) {
@@ -253,10 +257,14 @@ func (s *server) Diff(ctx context.Context, in *deployerv1.DiffRequest) (*deploye
 		res, err := differ.Diff(ctx, req)
 		return diffToWire(res, err), nil
 	}()
-	if err != nil {
+	switch {
+	case ctx.Err() != nil: // nobody waits for the answer
+		return nil, status.FromContextError(ctx.Err()).Err()
+	case err != nil:
 		return diffToWire(nil, err), nil
+	default:
+		return out, nil
 	}
-	return out, nil
 }
 
 func (s *server) RunHooks(ctx context.Context, in *deployerv1.RunHooksRequest) (*deployerv1.RunHooksResponse, error) {
