@@ -30,13 +30,13 @@ const (
 func main() {
 	wait := flag.Bool("wait", false, "the server is not ready before POST /release")
 	url := flag.String("get", "", "end when this URL answers with 200")
-	code := flag.Int("exit", 0, "end with this code, if it is not 0")
+	code := flag.Int("exit", -1, "end with this code, if it is not negative")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
 	switch {
-	case *code != 0:
+	case *code >= 0:
 		os.Exit(*code)
 	case *url != "":
 		err = get(ctx, *url)
