@@ -333,7 +333,7 @@ func (j *job) observe(ctx context.Context, name helm.Release, objects []helm.Obj
 		switch {
 		case o.Done:
 			j.NoteDone([]*apply.Item{o.Item})
-			found.gone = append(found.gone, o.Item.Key)
+			found.gone = append(found.gone, o.Key)
 		case o.Live == nil:
 			found.missing = append(found.missing, o.Item)
 		default:
