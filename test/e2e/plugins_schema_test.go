@@ -13,5 +13,5 @@ func TestPluginsSchema(t *testing.T) {
 	pergola(t, "plugins", "schema", manifest, "landscaper.gardener.cloud/kubernetes-manifest").expect(t, 0, `"deletionGroupsDuringUpdate"`)
 	pergola(t, "plugins", "schema", manifest, "--own").expect(t, 0, `"ManifestConfiguration"`)
 	pergola(t, "plugins", "schema", manifest, "example.org/other").expect(t, 1, `no schema for "example.org/other"`)
-	pergola(t, "plugins", "schema", filepath.Join(binaries, "plugins", "mock")).expect(t, 1, "the plugin mock publishes no such schema")
+	pergola(t, "plugins", "schema", filepath.Join(binaries, "test", "counter")).expect(t, 1, "the plugin counter publishes no such schema")
 }
