@@ -68,7 +68,9 @@ func TestTurnsOverdue(t *testing.T) {
 				t.Errorf("%s: expected %q to be overdue, but found %q", when, want, got)
 			}
 		}
-		if _, err := turns.take(t.Context(), "another item", "another call"); err != nil {
+		later, cancelLater := context.WithCancel(t.Context())
+		endLater, err := turns.take(later, "another item", "another call")
+		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -84,7 +86,12 @@ func TestTurnsOverdue(t *testing.T) {
 		expect("within the grace", "")
 		time.Sleep(time.Second)
 		expect("after the grace", "call")
+		cancelLater()
+		time.Sleep(endGrace)
+		expect("while it is overdue for longer", "call")
 		end()
+		expect("when the other one goes on", "another call")
+		endLater()
 		expect("when it has ended", "")
 	})
 }
