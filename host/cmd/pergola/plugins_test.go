@@ -132,7 +132,6 @@ func TestChoose(t *testing.T) {
 }
 
 func TestPluginsErrorsSayWhatToDo(t *testing.T) {
-	t.Parallel()
 	base := filepath.Join(os.TempDir(), "nobody")
 	item := writeFile(t, "item.yaml", itemHead+"metadata: {name: a}\nspec: {type: t, target: {name: cluster}}\n")
 	for _, tc := range []struct {
