@@ -19,8 +19,9 @@ CLUSTER = go run -C test/cluster .
 NODE ?=
 CLUSTER_DIR := $(CURDIR)/.cluster
 FUZZTIME ?= 5m
-# Property tests draw the same cases each time, so that whether a commit passes does not depend on luck. 0 draws others.
+# Property tests draw the same few cases each time, so that whether a commit passes does not depend on luck. `make properties` draws others.
 RAPID_SEED ?= 1
+RAPID_CHECKS ?= 20
 BENCH ?=
 SOAK ?= 10m
 SOAK_FLAGS ?=
@@ -72,17 +73,36 @@ demo: build $(DEMO_NEEDS) ## See Pergola work: control plane, host, plugins and 
 
 ##@ Develop
 
-# These take as long as all others together, and are begun first.
-LONG_TESTS = ./test/e2e ./test/e2e/helm
-# These keep a node busy with many Pods, and would take the machine from other tests.
-NODE_TESTS = ./test/e2e/container ./test/e2e/image ./test/e2e/install ./test/testenv
-TEST = KUBEBUILDER_ASSETS=$$($(CLUSTER) path) CGO_ENABLED=1 RAPID_SEED=$(RAPID_SEED) $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race -timeout 60m
+# These take longest, and are begun first.
+LONG_TESTS = ./test/e2e/...
+# The tests of one run share a control plane where one is enough for them.
+GOTESTSUM = KUBEBUILDER_ASSETS=$$($(CLUSTER) path) CGO_ENABLED=1 RAPID_SEED=$(RAPID_SEED) RAPID_CHECKS=$(RAPID_CHECKS) \
+	go run ./test/testenv/run $(TOOLS)/gotestsum --format pkgname-and-test-fails --jsonfile bin/test.json -- -race -timeout 40m
 
 .PHONY: test
-test: race-binaries test-image python-grpc node-packages browser cluster-binaries $(TOOLS)/gotestsum $(TOOLS)/helm ## Run all tests, with the race detector; with RAPID_SEED=0 property tests draw new cases
-	$(TEST) $(LONG_TESTS) $$(go list ./... | grep -vxF "$$(go list $(NODE_TESTS) $(LONG_TESTS))")
-	$(TEST) -p 1 $(NODE_TESTS)
-	cd test/cluster && go vet . ./internal/... ./workload && CGO_ENABLED=1 go test -race . ./internal/...
+test: build test-plugins test-needs ## Run all tests, with the race detector
+	@$(RUN_TESTS)
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need no cluster, without the race detector
+	go test -short $$(go list ./... | grep -v /test/e2e)
+
+# It takes several times as long as `make test`, which starts programs as users get them.
+.PHONY: test-race
+test-race: race-binaries test-needs ## Run all tests, and have all programs that they start built with the race detector
+	@export PERGOLA_TEST_BINARIES=$(CURDIR)/bin/race; $(RUN_TESTS)
+
+.PHONY: test-needs
+test-needs: c-compiler test-image python-grpc node-packages browser cluster-binaries $(TOOLS)/gotestsum $(TOOLS)/helm
+
+RUN_TESTS = status=0; \
+	$(GOTESTSUM) $(LONG_TESTS) $$(go list ./... | grep -vxF "$$(go list $(LONG_TESTS))") || status=$$?; \
+	echo; echo "The slowest tests:"; $(TOOLS)/gotestsum tool slowest --num 10 --jsonfile bin/test.json; \
+	echo "What every test has printed is in bin/test.json."; exit $$status
+
+.PHONY: test-plugins
+test-plugins:
+	umask 022; go build -trimpath -o bin/test/ ./test/plugins/... ./test/demo ./sdk/examples/...
 
 .PHONY: c-compiler
 c-compiler:
@@ -98,7 +118,7 @@ python-grpc:
 		echo "The tests of the plugin in Python are skipped: they need python3-grpcio and openssl (apt-get install python3-grpcio openssl)"
 
 .PHONY: race-binaries
-race-binaries: c-compiler ## Build what the end-to-end tests start, with the race detector
+race-binaries: c-compiler
 	CGO_ENABLED=1 go build -race -o bin/race/pergola ./host/cmd/pergola
 	umask 022; CGO_ENABLED=1 go build -race -o bin/race/plugins/ $(PLUGINS:%=./plugins/%)
 	umask 022; CGO_ENABLED=1 go build -race -o bin/race/test/ ./test/plugins/... ./test/demo ./sdk/examples/...
@@ -124,8 +144,14 @@ browser:
 		echo "The tests with a browser are skipped: they need chromium-headless-shell or chromium"
 
 .PHONY: pictures
-pictures: race-binaries cluster-binaries browser ## Take the pictures in the docs anew
-	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) CGO_ENABLED=1 go test -race -count 1 ./test/e2e -run 'TestStatusPage|TestTreePicture' -pictures
+pictures: build test-plugins cluster-binaries browser ## Take the pictures in the docs anew
+	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go test -count 1 ./test/e2e -run 'TestStatusPage|TestTreePicture' -pictures
+
+.PHONY: properties
+properties: RAPID_SEED = 0
+properties: RAPID_CHECKS = 500
+properties: c-compiler cluster-binaries $(TOOLS)/gotestsum ## Run the property tests with 500 new cases each
+	@$(GOTESTSUM) $$(grep -rl pgregory.net/rapid --include='*_test.go' . | xargs -n1 dirname | sort -u)
 
 .PHONY: fuzz
 fuzz: ## Fuzz each fuzz target for FUZZTIME (5m); `make test` runs what they begin with

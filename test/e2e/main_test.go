@@ -28,7 +28,7 @@ const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard()) // what the clients log is of no interest
-	os.Exit(testenv.RunTests(m, func(c *testenv.ControlPlane) (err error) {
+	os.Exit(testenv.RunTestsAlone(m, func(c *testenv.ControlPlane) (err error) {
 		controlPlane = c
 		if binaries, err = testenv.Binaries(); err != nil {
 			return err

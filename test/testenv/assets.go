@@ -2,7 +2,6 @@ package testenv
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,11 +35,19 @@ func Assets(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Binaries returns the directory with the binaries under test: bin/race, which `make test` builds, with the race detector.
+// binariesEnv names a directory with the programs under test, instead of bin.
+const binariesEnv = "PERGOLA_TEST_BINARIES"
+
+// Binaries returns the directory with the programs under test, as users get them: pergola, plugins/ and, for tests alone, test/.
 func Binaries() (string, error) {
-	dir := filepath.Join(Root(), "bin", "race")
-	if _, err := os.Stat(filepath.Join(dir, "pergola")); err != nil {
-		return "", errors.Join(errors.New("the binaries under test are missing: run `make race-binaries`, or `make test` for everything"), err)
+	dir := os.Getenv(binariesEnv)
+	if dir == "" {
+		dir = filepath.Join(Root(), "bin")
+	}
+	for _, name := range []string{"pergola", "plugins", "test"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return "", fmt.Errorf("find the programs under test: run `make build test-plugins`, or `make test` for everything: %w", err)
+		}
 	}
 	return dir, nil
 }

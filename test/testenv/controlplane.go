@@ -52,10 +52,10 @@ type ControlPlane struct {
 	Config *rest.Config
 	// Kubeconfig is a file with the administrator's kubeconfig.
 	Kubeconfig string
-	// AuditLog is the file that the API server logs its requests to.
+	// AuditLog is the file that the API server logs its requests to; empty for none.
 	AuditLog string
 
-	env *envtest.Environment
+	env *envtest.Environment // nil if somebody else has started it
 }
 
 // ControlPlaneOption changes a control plane before it is started.
@@ -117,8 +117,11 @@ func StartControlPlane(ctx context.Context, dir string, options ...ControlPlaneO
 	return c, nil
 }
 
-// Stop stops the control plane.
+// Stop stops the control plane, unless others use it too.
 func (c *ControlPlane) Stop() error {
+	if c.env == nil {
+		return nil
+	}
 	if err := c.env.Stop(); err != nil {
 		return fmt.Errorf("stop control plane: %w", err)
 	}

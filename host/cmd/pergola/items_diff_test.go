@@ -102,7 +102,7 @@ const document = `{"apiVersion":"test.pergola.dev/v1","kind":"Document","colour"
 
 func newWorkshop(t *testing.T) *workshop {
 	t.Helper()
-	controlPlane, admin := testenv.StartForTest(t)
+	controlPlane, admin := testenv.ForTest(t)
 	w := &workshop{t: t, admin: admin, plugins: t.TempDir(), kubeconfig: controlPlane.Kubeconfig}
 	self, err := os.Executable()
 	if err != nil {
@@ -117,7 +117,7 @@ func newWorkshop(t *testing.T) *workshop {
 			t.Fatal(err)
 		}
 	}
-	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "workshop"}})
 	w.create(&corev1.Secret{ObjectMeta: w.named("credentials"), StringData: map[string]string{"token": "t0ps3cret"}})
 	w.create(&corev1.Secret{
 		ObjectMeta: w.named("pull"), Type: corev1.SecretTypeDockerConfigJson, StringData: map[string]string{corev1.DockerConfigJsonKey: `{"auths":{"a":{"auth":"t0ps3cret"}}}`},
@@ -138,7 +138,7 @@ func newWorkshop(t *testing.T) *workshop {
 }
 
 func (w *workshop) named(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Namespace: "shop"}
+	return metav1.ObjectMeta{Name: name, Namespace: "workshop"}
 }
 
 func (w *workshop) create(object client.Object) {
@@ -158,7 +158,7 @@ func (w *workshop) impersonating(user string) string {
 	for _, info := range config.AuthInfos {
 		info.Impersonate = user
 	}
-	config.Contexts["shopping"] = &clientcmdapi.Context{Namespace: "shop"}
+	config.Contexts["shopping"] = &clientcmdapi.Context{Namespace: "workshop"}
 	for _, c := range config.Contexts {
 		if c.Cluster != "" {
 			config.Contexts["shopping"].Cluster, config.Contexts["shopping"].AuthInfo = c.Cluster, c.AuthInfo
@@ -221,8 +221,8 @@ func TestItemsDiff(t *testing.T) {
 	const head = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DeployItem\n"
 	spec := "spec: {type: test.pergola.dev/differ, target: {name: here}, config: " + strings.Replace(document, "green", "blue", 1) + "}\n"
 	file := writeFile(t, "item.yaml", head+"metadata: {name: changed, labels: {b: two}}\n"+spec)
-	unborn := writeFile(t, "unborn.yaml", head+"metadata: {name: unborn, namespace: shop}\n"+spec+"status: {observedGeneration: 1, providerStatus: "+document+"}\n")
-	changed := "~ update Document shop/changed: on here, with Context default, label one\n    @@ -1,3 +1,3 @@\n     apiVersion: test.pergola.dev/v1\n    -colour: red\n    +colour: green\n     kind: Document\n0 to create, 1 to update, 0 to delete.\n"
+	unborn := writeFile(t, "unborn.yaml", head+"metadata: {name: unborn, namespace: workshop}\n"+spec+"status: {observedGeneration: 1, providerStatus: "+document+"}\n")
+	changed := "~ update Document workshop/changed: on here, with Context default, label one\n    @@ -1,3 +1,3 @@\n     apiVersion: test.pergola.dev/v1\n    -colour: red\n    +colour: green\n     kind: Document\n0 to create, 1 to update, 0 to delete.\n"
 	applied := strings.Replace(strings.Replace(changed, "+colour: green", "+colour: blue", 1), "label one", "label onetwo", 1)
 
 	for _, tc := range []struct {
@@ -233,40 +233,40 @@ func TestItemsDiff(t *testing.T) {
 		err    []string // parts of the error; none for none
 	}{
 		{
-			reason: "what was never deployed is new", args: []string{"new", "-n", "shop"}, code: 1,
-			out: "+ create Document shop/new: on here, with Context default, label one\n    @@ -0,0 +1,3 @@\n    +apiVersion: test.pergola.dev/v1\n    +colour: green\n    +kind: Document\n1 to create, 0 to update, 0 to delete.\n",
+			reason: "what was never deployed is new", args: []string{"new", "-n", "workshop"}, code: 1,
+			out: "+ create Document workshop/new: on here, with Context default, label one\n    @@ -0,0 +1,3 @@\n    +apiVersion: test.pergola.dev/v1\n    +colour: green\n    +kind: Document\n1 to create, 0 to update, 0 to delete.\n",
 		},
-		{reason: "what has changed since", args: []string{"changed", "-n", "shop"}, code: 1, out: changed},
+		{reason: "what has changed since", args: []string{"changed", "-n", "workshop"}, code: 1, out: changed},
 		{reason: "the namespace of the kubeconfig's context", args: []string{"changed", "--kubeconfig", w.impersonating(""), "--context", "shopping"}, code: 1, out: changed},
-		{reason: "nothing to do", args: []string{"same", "-n", "shop"}, out: "Nothing to change.\n"},
-		{reason: "a file, as if it were applied to the item", args: []string{"-f", file, "-n", "shop"}, code: 1, out: applied},
+		{reason: "nothing to do", args: []string{"same", "-n", "workshop"}, out: "Nothing to change.\n"},
+		{reason: "a file, as if it were applied to the item", args: []string{"-f", file, "-n", "workshop"}, code: 1, out: applied},
 		{
 			reason: "a file of an item that is not there, whose status is not its own to tell", args: []string{"-f", unborn}, code: 1,
-			out: "+ create Document shop/unborn: on here, with Context default, label\n    @@ -0,0 +1,3 @@\n    +apiVersion: test.pergola.dev/v1\n    +colour: blue\n    +kind: Document\n1 to create, 0 to update, 0 to delete.\n",
+			out: "+ create Document workshop/unborn: on here, with Context default, label\n    @@ -0,0 +1,3 @@\n    +apiVersion: test.pergola.dev/v1\n    +colour: blue\n    +kind: Document\n1 to create, 0 to update, 0 to delete.\n",
 		},
-		{reason: "another namespace than that of the file", args: []string{"-f", unborn, "-n", "default"}, code: 2, err: []string{`"shop"`, `-n says "default"`}},
-		{reason: "no such item", args: []string{"nobody", "-n", "shop"}, code: 2, err: []string{`there is no DeployItem "nobody" in the namespace "shop"`, "-n"}},
-		{reason: "no name at all", args: []string{"-n", "shop"}, code: 2, err: []string{"-f", "0 arguments"}},
-		{reason: "an empty name would be a list", args: []string{"", "-n", "shop"}, code: 2, err: []string{"is empty"}},
+		{reason: "another namespace than that of the file", args: []string{"-f", unborn, "-n", "default"}, code: 2, err: []string{`"workshop"`, `-n says "default"`}},
+		{reason: "no such item", args: []string{"nobody", "-n", "workshop"}, code: 2, err: []string{`there is no DeployItem "nobody" in the namespace "workshop"`, "-n"}},
+		{reason: "no name at all", args: []string{"-n", "workshop"}, code: 2, err: []string{"-f", "0 arguments"}},
+		{reason: "an empty name would be a list", args: []string{"", "-n", "workshop"}, code: 2, err: []string{"is empty"}},
 		{reason: "two things to compare", args: []string{"new", "-f", file}, code: 2, err: []string{`"new"`, "-f"}},
 		{reason: "no such flag", args: []string{"new", "--colour"}, code: 2, err: []string{"--colour"}},
 		{reason: "no such file", args: []string{"-f", "/no/where"}, code: 2, err: []string{"/no/where"}},
 		{reason: "no such context", args: []string{"new", "--context", "nowhere"}, code: 2, err: []string{"nowhere"}},
-		{reason: "an item that goes", args: []string{"going", "-n", "shop"}, code: 2, err: []string{`"shop/going"`, "is being deleted"}},
-		{reason: "all that is missing", args: []string{"lost", "-n", "shop"}, code: 2, err: []string{`Target "shop/nowhere"`, `Context "shop/none"`}},
+		{reason: "an item that goes", args: []string{"going", "-n", "workshop"}, code: 2, err: []string{`"workshop/going"`, "is being deleted"}},
+		{reason: "all that is missing", args: []string{"lost", "-n", "workshop"}, code: 2, err: []string{`Target "workshop/nowhere"`, `Context "workshop/none"`}},
 		{
-			reason: "credentials of the Context", args: []string{"puller", "-n", "shop"}, code: 1,
+			reason: "credentials of the Context", args: []string{"puller", "-n", "workshop"}, code: 1,
 			out: "+ create Image: pulled with 36 bytes\n1 to create, 0 to update, 0 to delete.\n",
 		},
 		{
-			reason: "what may not be read is for the plugin to judge", args: []string{"puller", "-n", "shop", "--kubeconfig", w.powerless}, code: 2,
-			err: []string{`plugin "puller": [ERR_CONFIGURATION_PROBLEM]`, `registryPullSecrets[0].name: the Secret "shop/pull" may not be read`},
+			reason: "what may not be read is for the plugin to judge", args: []string{"puller", "-n", "workshop", "--kubeconfig", w.powerless}, code: 2,
+			err: []string{`plugin "puller": [ERR_CONFIGURATION_PROBLEM]`, `registryPullSecrets[0].name: the Secret "workshop/pull" may not be read`},
 		},
-		{reason: "a plugin that cannot", args: []string{"plain", "-n", "shop"}, code: 2, err: []string{`the plugin "plain" v2`, "lacks the capability diff"}},
-		{reason: "no plugin, and what may be why", args: []string{"unserved", "-n", "shop"}, code: 2, err: []string{`no plugin serves the type "test.pergola.dev/none"`, "--plugin-dir", "plugin broken: "}},
-		{reason: "what the plugin does not like", args: []string{"wrong", "-n", "shop"}, code: 2, err: []string{`plugin "differ": [ERR_CONFIGURATION_PROBLEM]`, `spec.config.wrong: it is\x1b[31m`}},
+		{reason: "a plugin that cannot", args: []string{"plain", "-n", "workshop"}, code: 2, err: []string{`the plugin "plain" v2`, "lacks the capability diff"}},
+		{reason: "no plugin, and what may be why", args: []string{"unserved", "-n", "workshop"}, code: 2, err: []string{`no plugin serves the type "test.pergola.dev/none"`, "--plugin-dir", "plugin broken: "}},
+		{reason: "what the plugin does not like", args: []string{"wrong", "-n", "workshop"}, code: 2, err: []string{`plugin "differ": [ERR_CONFIGURATION_PROBLEM]`, `spec.config.wrong: it is\x1b[31m`}},
 		{
-			reason: "the rights are the user's", args: []string{"new", "-n", "shop", "--kubeconfig", w.powerless}, code: 2,
+			reason: "the rights are the user's", args: []string{"new", "-n", "workshop", "--kubeconfig", w.powerless}, code: 2,
 			err: []string{`secrets "credentials" is forbidden`, `"powerless"`, "your own rights"},
 		},
 	} {
@@ -287,8 +287,8 @@ func TestItemsDiff(t *testing.T) {
 		}
 	}
 
-	out, code, err := w.diff("changed", "-n", "shop", "-o", "json")
-	want := `{"deployItem":"shop/changed","changes":[{"object":"Document shop/changed","action":"update","before":` + red + `,"after":` + document +
+	out, code, err := w.diff("changed", "-n", "workshop", "-o", "json")
+	want := `{"deployItem":"workshop/changed","changes":[{"object":"Document workshop/changed","action":"update","before":` + red + `,"after":` + document +
 		`,"note":"on here, with Context default, label one"}]}`
 	if diff := cmp.Diff(decoded(t, want), decoded(t, out)); diff != "" || code != 1 {
 		t.Errorf("as JSON, with code %d: (-want +got):\n%s%v", code, diff, err)

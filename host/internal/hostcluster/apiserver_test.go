@@ -19,7 +19,7 @@ import (
 
 // TestRealAccess has a real API server issue tokens, and logs in with what comes out.
 func TestRealAccess(t *testing.T) {
-	controlPlane, admin := testenv.StartForTest(t)
+	controlPlane, admin := testenv.ForTest(t)
 	accessAs := func(user *rest.Config, now clock.PassiveClock) *Access {
 		t.Helper()
 		c, err := client.New(user, client.Options{Scheme: admin.Scheme()})

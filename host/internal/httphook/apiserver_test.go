@@ -27,7 +27,7 @@ import (
 
 // TestWithAPIServer holds the tests that need one.
 func TestWithAPIServer(t *testing.T) {
-	controlPlane, admin := testenv.StartForTest(t)
+	controlPlane, admin := testenv.ForTest(t)
 	for name, test := range map[string]func(*testing.T, *testenv.ControlPlane, client.Client){
 		"Admission": testAdmission, "ReservedConditions": testReservedConditions, "InstallationTemplate": testInstallationTemplate,
 		"Resolve": testResolve, "ResolveForbidden": testResolveForbidden,

@@ -35,7 +35,7 @@ type cluster struct {
 
 // TestRealTokens resolves Targets with an API server that really issues tokens, and logs in with what comes out.
 func TestRealTokens(t *testing.T) {
-	controlPlane, admin := testenv.StartForTest(t)
+	controlPlane, admin := testenv.ForTest(t)
 	for name, test := range map[string]func(*testing.T, *cluster){
 		"login": testRealLogin, "replaced": testRealReplacement, "no account": testRealNoAccount,
 		"forbidden": testRealForbidden, "namespace goes": testRealTermination,

@@ -1,0 +1,121 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// SharedKubeconfigEnv names the kubeconfig of the control plane that the tests of many packages share. test/testenv/run sets it.
+const SharedKubeconfigEnv = "PERGOLA_TEST_KUBECONFIG"
+
+// RunTests runs the tests of a package on the control plane that many packages share, and returns the code to exit with. Where there is none, it
+// starts one for the package, without an audit log. Tests keep to namespaces of their own and give what has no namespace a name of its own. use takes
+// the control plane before the first test; without it no test runs. It is called from TestMain with its *testing.M.
+//
+// In the processes of a fuzz run there is no control plane and use is not called: fuzz targets do without. With -short no test runs.
+func RunTests(tests interface{ Run() int }, use func(*ControlPlane) error) (code int) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Fprintln(os.Stderr, "skipped: the tests of this package need a control plane")
+		return 0
+	}
+	if f := flag.Lookup("test.fuzz"); f != nil && f.Value.String() != "" {
+		return tests.Run()
+	}
+	if shared := os.Getenv(SharedKubeconfigEnv); shared != "" {
+		return exitCode(runOn(tests, use, func(string) (*ControlPlane, error) { return sharedControlPlane(shared) }))
+	}
+	return exitCode(runOn(tests, use, func(dir string) (*ControlPlane, error) {
+		return StartControlPlane(context.Background(), dir, WithoutAuditLog())
+	}))
+}
+
+// RunTestsAlone runs the tests of a package on a control plane of their own, which they may restart, whose audit log they may read, and on which they
+// may let hosts work on the items of all namespaces. Else it is like RunTests.
+func RunTestsAlone(tests interface{ Run() int }, use func(*ControlPlane) error) (code int) {
+	return exitCode(runOn(tests, use, func(dir string) (*ControlPlane, error) {
+		return StartControlPlane(context.Background(), dir)
+	}))
+}
+
+// ForTest returns the control plane that many packages share, with a client of its administrator. Where there is none, it starts one for the test, which
+// is stopped at its end.
+func ForTest(t testing.TB) (*ControlPlane, client.Client) {
+	t.Helper()
+	shared := os.Getenv(SharedKubeconfigEnv)
+	if shared == "" {
+		return StartForTest(t, WithoutAuditLog())
+	}
+	c, err := sharedControlPlane(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, administrator(t, c)
+}
+
+// StartForTest starts a control plane for one test, at whose end it is stopped, and returns it with a client of its administrator.
+func StartForTest(t testing.TB, options ...ControlPlaneOption) (*ControlPlane, client.Client) {
+	t.Helper()
+	c, err := StartControlPlane(t.Context(), t.TempDir(), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c, administrator(t, c)
+}
+
+func administrator(t testing.TB, c *ControlPlane) client.Client {
+	t.Helper()
+	admin, err := c.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return admin
+}
+
+// sharedControlPlane is one that somebody else starts and stops: its Stop does nothing, and it has no audit log.
+func sharedControlPlane(kubeconfig string) (*ControlPlane, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read $%s: %w", SharedKubeconfigEnv, err)
+	}
+	config.QPS = -1
+	return &ControlPlane{Config: config, Kubeconfig: kubeconfig}, nil
+}
+
+func runOn(tests interface{ Run() int }, use func(*ControlPlane) error, start func(dir string) (*ControlPlane, error)) (code int, err error) {
+	dir, err := os.MkdirTemp("", "pergola-test-")
+	if err != nil {
+		return 1, fmt.Errorf("create directory of the control plane: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	c, err := start(dir)
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	if err := use(c); err != nil {
+		return 1, err
+	}
+	return tests.Run(), nil
+}
+
+// exitCode is the code that a test program exits with after an error, which it prints.
+func exitCode(code int, err error) int {
+	if err == nil {
+		return code
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
