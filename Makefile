@@ -159,6 +159,14 @@ fuzz: ## Fuzz each fuzz target for FUZZTIME (5m); `make test` runs what they beg
 		grep -oE '^func Fuzz[A-Za-z0-9]+' $$file | cut -c6- | while read -r target; do \
 			echo "== $$target in $$(dirname $$file)"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); done; done
 
+# The packages that decide. Each change that a mutation makes there should make one of the package's tests fail.
+MUTATE ?= host/internal/contract host/internal/responsibility host/internal/lock sdk/hook host/internal/target \
+	plugins/internal/apply plugins/internal/remove plugins/helm/internal/release plugins/internal/readiness
+.PHONY: mutate
+mutate: cluster-binaries $(TOOLS)/gremlins ## Change the code of the packages MUTATE that decide, and show which changes no test notices; takes hours
+	@export KUBEBUILDER_ASSETS=$$($(CLUSTER) path); for package in $(MUTATE); do echo "== $$package"; \
+		go run ./test/testenv/run $(TOOLS)/gremlins unleash --output-statuses lct ./$$package || exit 1; done
+
 .PHONY: bench
 bench: bin/pergola bin/plugins/manifest bin/plugins/helm cluster-binaries ## Measure plugins' calls and starts, more replicas, many items, many objects
 	go test -run '^$$' -bench 'Call|Hooks|Start' -benchtime 500x ./host/internal/plugin
@@ -236,6 +244,8 @@ $(TOOLS)/protoc-gen-go-grpc: tools.mod
 	go build -modfile=tools.mod -o $@ google.golang.org/grpc/cmd/protoc-gen-go-grpc
 $(TOOLS)/controller-gen: tools.mod
 	go build -modfile=tools.mod -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
+$(TOOLS)/gremlins: tools.mod
+	go build -modfile=tools.mod -o $@ github.com/go-gremlins/gremlins/cmd/gremlins
 $(TOOLS)/gotestsum: tools.mod
 	go build -modfile=tools.mod -o $@ gotest.tools/gotestsum
 

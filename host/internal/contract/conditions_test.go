@@ -191,3 +191,33 @@ func kstatusOf(t *testing.T, item *v1alpha1.DeployItem) status.Status {
 	}
 	return result.Status
 }
+
+// TestServed: an item whose type nobody serves shows that in the condition that kubectl get shows, unless a job has said something there.
+func TestServed(t *testing.T) {
+	const message = "no plugin here serves it"
+	own := newCondition(contract.ConditionServed, isFalse, contract.ReasonTypeNotServed, message, 0)
+	shown := newCondition(ready, isFalse, contract.ReasonTypeNotServed, message, 0)
+	ofAJob := newCondition(ready, isTrue, "Succeeded", "done", 0)
+	cases := map[string]struct {
+		reason           string
+		before           []v1alpha1.Condition
+		unserved, served []v1alpha1.Condition
+	}{
+		"never a job": {reason: "nothing else is known", unserved: []v1alpha1.Condition{own, shown}},
+		"after a job": {
+			reason: "what a job has said stays",
+			before: []v1alpha1.Condition{ofAJob}, unserved: []v1alpha1.Condition{ofAJob, own}, served: []v1alpha1.Condition{ofAJob},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			item := &v1alpha1.DeployItem{Status: v1alpha1.DeployItemStatus{Conditions: tc.before}}
+			contract.SetUnserved(item, message, noon)
+			failWith(t, tc.reason, cmp.Diff(tc.unserved, item.Status.Conditions))
+			failWith(t, tc.reason, cmp.Diff(message, contract.Unserved(item)))
+			contract.SetServed(item)
+			failWith(t, tc.reason, cmp.Diff(tc.served, item.Status.Conditions))
+			failWith(t, tc.reason, cmp.Diff("", contract.Unserved(item)))
+		})
+	}
+}

@@ -45,6 +45,7 @@ func TestTimeoutError(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		item   *v1alpha1.DeployItem
+		call   string
 		want   string
 		lacks  bool // what it waited for is something that the item uses
 	}{
@@ -56,10 +57,14 @@ func TestTimeoutError(t *testing.T) {
 			reason: "it has come since", item: newItem(underWay, timeout("1s"), lacks, waits),
 			want: "the job took longer than spec.timeout allows; it was waiting for: pod a/b",
 		},
-		"waits":        {reason: "names what was waited for", item: newItem(underWay, timeout("1s"), waits), want: "the job took longer than spec.timeout allows; it was waiting for: pod a/b"},
-		"retries":      {reason: "names the error", item: newItem(underWay, timeout("1s"), retries), want: "the job took longer than spec.timeout allows; it was waiting for: another try, after: refused"},
-		"works":        {reason: "the deployer has said nothing", item: newItem(timeout("1s"), works), want: "the job took longer than spec.timeout allows"},
-		"nothing":      {reason: "nothing known to wait for", item: newItem(underWay, timeout("1s")), want: "the job took longer than spec.timeout allows"},
+		"waits":   {reason: "names what was waited for", item: newItem(underWay, timeout("1s"), waits), want: "the job took longer than spec.timeout allows; it was waiting for: pod a/b"},
+		"retries": {reason: "names the error", item: newItem(underWay, timeout("1s"), retries), want: "the job took longer than spec.timeout allows; it was waiting for: another try, after: refused"},
+		"works":   {reason: "the deployer has said nothing", item: newItem(timeout("1s"), works), want: "the job took longer than spec.timeout allows"},
+		"nothing": {reason: "nothing known to wait for", item: newItem(underWay, timeout("1s")), want: "the job took longer than spec.timeout allows"},
+		"in a call": {
+			reason: "names the call before what was waited for", item: newItem(underWay, timeout("1s"), waits), call: "Reconcile goes on",
+			want: "the job took longer than spec.timeout allows; Reconcile goes on; it was waiting for: pod a/b",
+		},
 		"default time": {reason: "names the timeout that the item does not", item: newItem(underWay), want: "the job took longer than the 10 minutes that a job has without spec.timeout"},
 	}
 	for name, tc := range cases {
@@ -68,7 +73,7 @@ func TestTimeoutError(t *testing.T) {
 				Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout}, Operation: "Timeout", Reason: "ProgressingTimeout", Message: tc.want,
 			}
 			failWith(t, tc.reason, cmp.Diff(tc.lacks, contract.AwaitsWhatItLacks(tc.item)))
-			failWith(t, tc.reason, cmp.Diff(want, contract.TimeoutError(tc.item, "")))
+			failWith(t, tc.reason, cmp.Diff(want, contract.TimeoutError(tc.item, tc.call)))
 		})
 	}
 }

@@ -99,6 +99,8 @@ func TestDecideOperation(t *testing.T) {
 func TestDecideFailedDeletion(t *testing.T) {
 	gone := failedWith(contract.OperationResolve, contract.ReasonTargetNotFound)
 	leave := annotated(v1alpha1.DeleteWithoutUninstallAnnotation, "true")
+	begun := func(i *v1alpha1.DeployItem) { contract.Begin(i, true, deployer, noon) }
+	nextJob := func(i *v1alpha1.DeployItem) { i.Status.JobID, i.Status.JobIDFinished = "job-3", "job-3" }
 	deletion := func(a contract.Action) contract.Decision { return contract.Decision{Action: a, Deletion: true} }
 	leaving := func(a contract.Action) contract.Decision {
 		return contract.Decision{Action: a, Deletion: true, LeaveBehind: true}
@@ -108,13 +110,25 @@ func TestDecideFailedDeletion(t *testing.T) {
 		item   *v1alpha1.DeployItem
 		want   contract.Decision
 	}{
-		"target gone":      {reason: "it is deleted when the Target is back", item: newItem(deleted, gone), want: deletion(contract.Restart)},
-		"context gone":     {reason: "it is deleted when the Context is back", item: newItem(deleted, failedWith(contract.OperationResolve, contract.ReasonContextNotFound)), want: deletion(contract.Restart)},
-		"other reason":     {reason: "somebody has to set a job", item: newItem(deleted, failedWith("Delete", "Refused")), want: deletion(contract.Nothing)},
-		"plugin's reason":  {reason: "what a plugin says does not restart a job", item: newItem(deleted, failedWith("Delete", contract.ReasonTargetNotFound)), want: deletion(contract.Nothing)},
-		"not deleted":      {reason: "Landscaper sets another job when the user has mended it", item: newItem(gone), want: contract.Decision{Action: contract.Nothing}},
-		"to be left":       {reason: "the way out that the error names works at once", item: newItem(deleted, gone, leave, hasFinalizer), want: leaving(contract.Start)},
-		"left already":     {reason: "somebody else holds the item", item: newItem(deleted, gone, leave), want: leaving(contract.Restart)},
+		"target gone":     {reason: "it is deleted when the Target is back", item: newItem(deleted, gone), want: deletion(contract.Restart)},
+		"context gone":    {reason: "it is deleted when the Context is back", item: newItem(deleted, failedWith(contract.OperationResolve, contract.ReasonContextNotFound)), want: deletion(contract.Restart)},
+		"other reason":    {reason: "somebody has to set a job", item: newItem(deleted, failedWith("Delete", "Refused")), want: deletion(contract.Nothing)},
+		"plugin's reason": {reason: "what a plugin says does not restart a job", item: newItem(deleted, failedWith("Delete", contract.ReasonTargetNotFound)), want: deletion(contract.Nothing)},
+		"not deleted":     {reason: "Landscaper sets another job when the user has mended it", item: newItem(gone), want: contract.Decision{Action: contract.Nothing}},
+		"to be left":      {reason: "the way out that the error names works at once", item: newItem(deleted, gone, leave, hasFinalizer), want: leaving(contract.Start)},
+		"left already":    {reason: "somebody else holds the item", item: newItem(deleted, gone, leave), want: leaving(contract.Restart)},
+		"left in vain": {
+			reason: "a job that was to leave it behind has failed by a hook, and another one would too",
+			item:   newItem(deleted, leave, begun, failedWith("Hook", "Refused"), hasFinalizer), want: leaving(contract.Nothing),
+		},
+		"left in vain, next job": {
+			reason: "the last job was not one that was to leave it behind",
+			item:   newItem(deleted, leave, begun, failedWith("Hook", "Refused"), hasFinalizer, nextJob), want: leaving(contract.Start),
+		},
+		"to be left since": {
+			reason: "the annotation came after the job had begun",
+			item:   newItem(deleted, begun, failedWith("Delete", "Refused"), leave, hasFinalizer), want: leaving(contract.Start),
+		},
 		"failed otherwise": {reason: "it is a way out of every failed deletion", item: newItem(deleted, failedWith("Delete", "Refused"), leave, hasFinalizer), want: leaving(contract.Start)},
 	}
 	for name, tc := range cases {

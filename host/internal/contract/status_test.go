@@ -82,6 +82,20 @@ func TestNoJobGetsLessTimeThanItsTimeout(t *testing.T) {
 	}
 }
 
+func TestNoJobGetsMoreThanItsTimeoutFromAWholeSecondOn(t *testing.T) {
+	now := noon.Truncate(time.Second)
+	item := newItem()
+	contract.Begin(item, false, deployer, now)
+	if init := item.Status.TransitionTimes.InitTime; !init.Equal(at(0)) {
+		t.Errorf("expected a pick-up on the second to be of that second, but found %s", init)
+	}
+	asks(v1alpha1.OperationAbort)(item)
+	contract.AcceptOperation(item, "job-3", time.Minute, now)
+	if deadline, err := contract.Deadline(item); err != nil || !deadline.Equal(now.Add(time.Minute)) {
+		t.Errorf("expected an abort to have a minute, but found %s, %v", deadline.Sub(now), err)
+	}
+}
+
 func TestProgress(t *testing.T) {
 	for before, want := range map[v1alpha1.DeployItemPhase]v1alpha1.DeployItemPhase{
 		v1alpha1.DeployItemPhaseInit:        v1alpha1.DeployItemPhaseProgressing,
