@@ -58,12 +58,17 @@ func TestDefaults(t *testing.T) {
 	if *pod.TerminationGracePeriodSeconds != 45 {
 		t.Errorf("expected the 30s of timeouts.shutdown and 15s, but found %d", *pod.TerminationGracePeriodSeconds)
 	}
+	var spreadOver []string
 	for _, spread := range pod.TopologySpreadConstraints {
+		spreadOver = append(spreadOver, spread.TopologyKey)
 		for key, value := range spread.LabelSelector.MatchLabels {
 			if deployment.Spec.Template.Labels[key] != value {
 				t.Errorf("%s: expected the label %s=%s, but the Pods have %v", spread.TopologyKey, key, value, deployment.Spec.Template.Labels)
 			}
 		}
+	}
+	if diff := cmp.Diff([]string{"kubernetes.io/hostname", "topology.kubernetes.io/zone"}, spreadOver); diff != "" {
+		t.Errorf("what the Pods are spread over (-want +got):\n%s", diff)
 	}
 	main := pod.Containers[0]
 	if main.StartupProbe.HTTPGet.Path != "/healthz" || main.LivenessProbe.HTTPGet.Path != "/healthz" || main.ReadinessProbe.HTTPGet.Path != "/readyz" {

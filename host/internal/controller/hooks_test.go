@@ -211,7 +211,7 @@ func TestHooksOverruleResponsibility(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newHooked(t, done, []sdkhook.Type{sdkhook.DuringResponsibilityCheck}, withTarget)
+			b := newHooked(t, done, []sdkhook.Type{sdkhook.DuringResponsibilityCheck, sdkhook.AfterResponsibilityCheck}, withTarget)
 			create(t, &v1alpha1.Target{
 				ObjectMeta: metav1.ObjectMeta{Namespace: b.item.Namespace, Name: "target"},
 				Spec:       v1alpha1.TargetSpec{Type: "example.org/target", Configuration: &runtime.RawExtension{Raw: []byte(`{"password":"secret"}`)}},
@@ -228,6 +228,9 @@ func TestHooksOverruleResponsibility(t *testing.T) {
 			}
 			if !tc.works && item.ResourceVersion != before {
 				t.Errorf("%s: the item was written", tc.reason)
+			}
+			if asked := slices.Contains(b.passed, string(sdkhook.AfterResponsibilityCheck)); asked != tc.works {
+				t.Errorf("%s: expected AfterResponsibilityCheck to run: %t, but found %v", tc.reason, tc.works, b.passed)
 			}
 			if target := b.targets[sdkhook.DuringResponsibilityCheck]; target == nil || target.Spec.Configuration != nil || target.Name != "target" {
 				t.Errorf("unexpected target of the hook: %v", target)

@@ -313,6 +313,17 @@ func TestSameName(t *testing.T) {
 	b.Forget(next.Plugin, next.Item) // nothing is held any more
 }
 
+// TestTwoPlugins: each plugin has its own lock of an item, so that neither waits for the other.
+func TestTwoPlugins(t *testing.T) {
+	here, there, key := newBench(t, "here"), newBench(t, "there"), newKey(t)
+	other := key
+	other.Plugin = "two"
+	here.acquire(key)
+	there.acquire(other)
+	expectHolder(t, "the lock of one plugin", key, "here")
+	expectHolder(t, "the lock of the other one", other, "there")
+}
+
 func TestNamespaceIsDeleted(t *testing.T) {
 	key := newKey(t)
 	deleteNamespace(t, key.Item.Namespace)
