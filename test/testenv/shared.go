@@ -46,9 +46,12 @@ func RunTestsAlone(tests interface{ Run() int }, use func(*ControlPlane) error) 
 }
 
 // ForTest returns the control plane that many packages share, with a client of its administrator. Where there is none, it starts one for the test, which
-// is stopped at its end.
+// is stopped at its end. With -short the test is skipped.
 func ForTest(t testing.TB) (*ControlPlane, client.Client) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it needs a control plane")
+	}
 	shared := os.Getenv(SharedKubeconfigEnv)
 	if shared == "" {
 		return StartForTest(t, WithoutAuditLog())

@@ -58,6 +58,8 @@ type pulse struct {
 	awaited int
 	// quietSince is the time of the last answer, or when the first of the awaited requests was sent if that is later.
 	quietSince time.Time
+	// heardAt is the time of the last answer alone.
+	heardAt time.Time
 	// armed: a timer runs that looks whether the target is quiet.
 	armed   bool
 	probing bool
@@ -111,6 +113,7 @@ func (p *pulse) heard() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.quietSince = p.clock.Now()
+	p.heardAt = p.quietSince
 }
 
 // settled says that the request does not wait for the target any more, though it may go on.
@@ -176,7 +179,7 @@ func (p *pulse) runProbe(started time.Time, reconnect bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.probing, p.probed = false, p.clock.Now()
-	answeredMeanwhile := !p.silent && p.quietSince.After(started)
+	answeredMeanwhile := !p.silent && p.heardAt.After(started)
 	switch {
 	case err == nil, answeredMeanwhile:
 		p.silent, p.failure = false, nil

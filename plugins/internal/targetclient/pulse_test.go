@@ -123,6 +123,41 @@ func TestSilentTarget(t *testing.T) {
 	}
 }
 
+// TestNextRequestIsNoAnswer: a request that is sent after another one has failed is no sign of life.
+func TestNextRequestIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(time.Now())
+	probing := make(chan struct{})
+	p := newPulse(clock, func(ctx context.Context, _ bool) error {
+		close(probing)
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	first, err := p.begin(func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.sent(first)
+	clock.Step(patience)
+	<-probing
+	p.end(first) // such as after the timeout of its handshake
+	clock.Step(probeTimeout - time.Second)
+	cancelled := make(chan error, 1)
+	next, err := p.begin(func(err error) { cancelled <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.sent(next)
+	clock.Step(time.Second)
+	select {
+	case err = <-cancelled:
+	case <-time.After(30 * time.Second):
+	}
+	if unanswered := (*NoAnswerError)(nil); !errors.As(err, &unanswered) {
+		t.Errorf("expected the target to be silent, but found %v", err)
+	}
+}
+
 // TestPausesBetweenProbes has a silent target asked less and less often.
 func TestPausesBetweenProbes(t *testing.T) {
 	t.Parallel()
