@@ -100,9 +100,14 @@ RUN_TESTS = status=0; \
 	echo; echo "The slowest tests:"; $(TOOLS)/gotestsum tool slowest --num 10 --jsonfile bin/test.json; \
 	echo "What every test has printed is in bin/test.json."; exit $$status
 
+# testplugin is each of these plugins, by the name of its file.
+TEST_PLUGINS := hooksonly keeper probe rogue tracer twin
+LINK_TEST_PLUGINS = cd $(1); for plugin in $(TEST_PLUGINS); do ln -f testplugin $$plugin; done
+
 .PHONY: test-plugins
 test-plugins:
 	umask 022; go build -trimpath -o bin/test/ ./test/plugins/... ./test/demo ./sdk/examples/...
+	$(call LINK_TEST_PLUGINS,bin/test)
 
 .PHONY: c-compiler
 c-compiler:
@@ -122,6 +127,7 @@ race-binaries: c-compiler
 	CGO_ENABLED=1 go build -race -o bin/race/pergola ./host/cmd/pergola
 	umask 022; CGO_ENABLED=1 go build -race -o bin/race/plugins/ $(PLUGINS:%=./plugins/%)
 	umask 022; CGO_ENABLED=1 go build -race -o bin/race/test/ ./test/plugins/... ./test/demo ./sdk/examples/...
+	$(call LINK_TEST_PLUGINS,bin/race/test)
 
 # The images are those that users get, but for one platform, and for a version that lets programs stay that have not changed.
 .PHONY: test-image

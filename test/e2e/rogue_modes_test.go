@@ -261,11 +261,11 @@ func (s *scene) process(kind string) int {
 
 // playLeak takes more memory than it may.
 func playLeak(t *testing.T, rogue string) {
-	s := newScene(t, rogue, fmt.Sprintf("plugins: {%s: {memory: 64Mi}}\nmaxPluginCrashes: 1", rogue))
+	s := newScene(t, rogue, fmt.Sprintf("plugins: {%s: {memory: 512Mi}}\nmaxPluginCrashes: 1", rogue))
 	poison, job := s.item("poison", "leak")
 	s.crashed(waitFinished(t, poison, job), "once")
 	s.restarted("memory", 1)
-	if record := s.logged("plugin is killed"); !strings.Contains(fmt.Sprint(record["error"]), "and may take 64 MiB") {
+	if record := s.logged("plugin is killed"); !strings.Contains(fmt.Sprint(record["error"]), "and may take 512 MiB") {
 		t.Errorf("expected the log to name the limit, but found %s", clip(record))
 	}
 	s.succeeds("afterwards")

@@ -7,9 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,9 +53,7 @@ func newScene(t *testing.T, rogue, config string, others ...string) *scene {
 		t.Fatal(err)
 	}
 	dir := pluginDir(t, append(others, "mock")...)
-	if err := os.Link(rogueBinary(t), filepath.Join(dir, rogue)); err != nil {
-		t.Fatal(err)
-	}
+	addPlugin(t, dir, "rogue", rogue)
 	s.Host = startHost(t, testenv.HostOptions{PluginDir: dir, Config: writeConfig(t, fmt.Sprintf(sceneConfig, s.namespace, config))})
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -70,26 +65,6 @@ func newScene(t *testing.T, rogue, config string, others ...string) *scene {
 	})
 	return s
 }
-
-// rogueBinary builds the rogue, once. It has no race detector, which needs more memory than a plugin with a limit gets.
-func rogueBinary(t *testing.T) string {
-	t.Helper()
-	path, err := buildRogue()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-var buildRogue = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(filepath.Dir(controlPlane.Kubeconfig), "rogue") // which is removed at the end
-	cmd := exec.Command("go", "build", "-o", path, "./test/plugins/rogue")
-	cmd.Dir, cmd.Env = testenv.Root(), append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the rogue: %w\n%s", err, out)
-	}
-	return path, nil
-})
 
 // finishItems has one healthy item after the other carried out, until ctx ends.
 func (s *scene) finishItems(ctx context.Context) {

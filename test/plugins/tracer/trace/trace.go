@@ -8,9 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"time"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
@@ -18,16 +18,14 @@ import (
 
 // Record is one call of a hook function, of a deployer's method, or of an HTTP hook.
 type Record struct {
-	Time time.Time `json:"time"`
 	// By is who was called, such as the name of the plugin.
 	By string `json:"by"`
 	// Step is the type of the hook, or the method of the deployer.
 	Step string `json:"step"`
 	// Item is namespace/name of the deploy item; empty for none.
 	Item string `json:"item,omitempty"`
-	// JobID and Phase are the item's.
-	JobID string                   `json:"jobID,omitempty"`
-	Phase v1alpha1.DeployItemPhase `json:"phase,omitempty"`
+	// JobID is the item's.
+	JobID string `json:"jobID,omitempty"`
 	// Target is what a hook was given of the Target; nil for none.
 	Target *v1alpha1.Target `json:"target,omitempty"`
 	// Children are the objects that a deployer was given; nil for none.
@@ -37,9 +35,9 @@ type Record struct {
 
 // New returns the Record of a step for an item, which may be nil.
 func New(by, step string, item *v1alpha1.DeployItem) Record {
-	r := Record{Time: time.Now(), By: by, Step: step, PID: os.Getpid()}
+	r := Record{By: by, Step: step, PID: os.Getpid()}
 	if item != nil {
-		r.Item, r.JobID, r.Phase = item.Namespace+"/"+item.Name, item.Status.JobID, item.Status.Phase
+		r.Item, r.JobID = item.Namespace+"/"+item.Name, item.Status.JobID
 	}
 	return r
 }
@@ -49,41 +47,43 @@ type File string
 
 // Add appends a record.
 func (f File) Add(r Record) error {
-	if f == "" {
-		return nil
-	}
 	line, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("trace: %w", err)
+	}
+	return f.AddLine(string(line))
+}
+
+// AddLine appends a line.
+func (f File) AddLine(line string) error {
+	if f == "" {
+		return nil
 	}
 	file, err := os.OpenFile(string(f), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}
-	if _, err := file.Write(append(line, '\n')); err != nil {
-		return errors.Join(fmt.Errorf("trace: %w", err), file.Close())
-	}
-	return file.Close()
+	_, err = fmt.Fprintln(file, line)
+	return errors.Join(err, file.Close())
 }
 
 // Read returns all records so far, in their order; none if nobody has written yet. A record that is being written is left out.
-func (f File) Read() ([]Record, error) {
+func (f File) Read() (records []Record, err error) {
 	content, err := os.ReadFile(string(f))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read trace: %w", err)
 	}
-	var records []Record
-	for line := range bytes.Lines(content) {
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			break
-		}
+	for lines := json.NewDecoder(bytes.NewReader(content)); ; {
 		r := Record{}
-		if err := json.Unmarshal(line, &r); err != nil {
+		err := lines.Decode(&r)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return records, nil
+		}
+		if err != nil {
 			return nil, fmt.Errorf("read trace: %w", err)
 		}
 		records = append(records, r)
 	}
-	return records, nil
 }
 
 // Hook returns a hook function that records its calls in the name of a plugin and has no opinion.

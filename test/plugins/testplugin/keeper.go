@@ -1,5 +1,3 @@
-// Command keeper is a deployer for tests of what is left behind: for each item, and for each of its jobs while that is under way, it keeps a
-// ConfigMap in the host cluster.
 package main
 
 import (
@@ -8,28 +6,22 @@ import (
 	"fmt"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// The label of what is kept for the items of one cluster, and the annotations that name item and job.
-const (
-	installationLabel   = "test.pergola.dev/installation"
-	namespaceAnnotation = "test.pergola.dev/namespace"
-	nameAnnotation      = "test.pergola.dev/name"
-	uidAnnotation       = "test.pergola.dev/uid"
-	jobAnnotation       = "test.pergola.dev/job"
-)
+// keys begins the label of what is kept for the items of one installation, and the annotations that name item and job.
+const keys = "test.pergola.dev/"
 
-// config is the provider configuration.
-type config struct {
+// keeperConfig is the provider configuration.
+type keeperConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Wait leaves a job in progress for ever.
@@ -40,20 +32,14 @@ type config struct {
 	Tell int `json:"tell,omitempty"`
 }
 
+// keeper keeps a ConfigMap in the host cluster for each item, and for each of its jobs while that is under way.
 type keeper struct{}
 
-var (
-	_ sdk.Deployer  = keeper{}
-	_ sdk.Collector = keeper{}
-)
-
-func main() {
-	sdk.Serve(keeper{}, sdk.Name("keeper"), sdk.Version("v1"), sdk.Types("test.pergola.dev/keeper"), sdk.HostClusterAccess())
-}
+var _ sdk.Collector = keeper{}
 
 // Reconcile keeps something for the item and its job, and exports who it is in the host cluster.
 func (keeper) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	c := &config{}
+	c := &keeperConfig{}
 	if err := req.DecodeConfig(c); err != nil {
 		return nil, err
 	}
@@ -84,19 +70,15 @@ func (keeper) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, e
 	if c.Wait {
 		return sdk.WaitFor("the end of the world", time.Minute), nil
 	}
-	review, err := s.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
+	exports["namespace"], exports["installation"] = req.HostCluster.Namespace, req.HostCluster.Installation
+	if exports["user"], err = s.user(ctx); err != nil {
 		return nil, err
 	}
-	exports["user"], exports["namespace"], exports["installation"] = review.Status.UserInfo.Username, s.namespace, s.installation
 	return &sdk.Response{Exports: exports}, s.remove(ctx, job)
 }
 
 // Delete removes what is kept.
 func (keeper) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	if req.HostCluster == nil {
-		return &sdk.Response{}, nil
-	}
 	s, err := storeOf(req.HostCluster)
 	if err != nil {
 		return nil, err
@@ -106,35 +88,43 @@ func (keeper) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, erro
 
 // Holdings tells what is kept.
 func (keeper) Holdings(ctx context.Context, req *sdk.HoldingsRequest) (*sdk.HoldingsResponse, error) {
+	out := &sdk.HoldingsResponse{}
 	if req.HostCluster == nil {
-		return &sdk.HoldingsResponse{}, nil
+		return out, nil
 	}
 	s, err := storeOf(req.HostCluster)
 	if err != nil {
 		return nil, err
 	}
-	kept, err := s.list(ctx)
-	return &sdk.HoldingsResponse{Holdings: kept}, err
+	kept, err := s.configMaps().List(ctx, metav1.ListOptions{LabelSelector: keys + "installation=" + s.cluster.Installation})
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range kept.Items {
+		a := o.GetAnnotations()
+		out.Holdings = append(out.Holdings, sdk.Holding{
+			Namespace: a[keys+"namespace"], Name: a[keys+"name"], UID: types.UID(a[keys+"uid"]), JobID: a[keys+"job"],
+		})
+	}
+	return out, nil
 }
 
 // Collect removes what nobody needs.
 func (keeper) Collect(ctx context.Context, req *sdk.CollectRequest) error {
 	s, err := storeOf(req.HostCluster)
-	if err != nil {
-		return err
-	}
-	var errs []error
 	for _, h := range req.Holdings {
-		errs = append(errs, s.remove(ctx, h))
+		if err == nil {
+			err = s.remove(ctx, h)
+		}
 		req.Log.Info("collected", "uid", string(h.UID), "jobID", h.JobID)
 	}
-	return errors.Join(errs...)
+	return err
 }
 
-// store is where things are kept.
+// store is the host cluster, in which things are kept.
 type store struct {
-	client                  kubernetes.Interface
-	namespace, installation string
+	cluster *sdk.HostCluster
+	client  dynamic.Interface
 }
 
 func storeOf(cluster *sdk.HostCluster) (*store, error) {
@@ -142,11 +132,12 @@ func storeOf(cluster *sdk.HostCluster) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig of the host cluster: %w", err)
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the host cluster: %w", err)
-	}
-	return &store{client: client, namespace: cluster.Namespace, installation: cluster.Installation}, nil
+	client, err := dynamic.NewForConfig(config)
+	return &store{cluster, client}, err
+}
+
+func (s *store) configMaps() dynamic.ResourceInterface {
+	return s.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(s.cluster.Namespace)
 }
 
 // nameOf is the name of what is kept for a holding.
@@ -158,35 +149,35 @@ func nameOf(h sdk.Holding) string {
 }
 
 func (s *store) keep(ctx context.Context, h sdk.Holding) error {
-	_, err := s.client.CoreV1().ConfigMaps(s.namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Name: nameOf(h), Labels: map[string]string{installationLabel: s.installation},
-		Annotations: map[string]string{namespaceAnnotation: h.Namespace, nameAnnotation: h.Name, uidAnnotation: string(h.UID), jobAnnotation: h.JobID},
-	}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("keep something: %w", err)
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+	o.SetName(nameOf(h))
+	o.SetLabels(map[string]string{keys + "installation": s.cluster.Installation})
+	o.SetAnnotations(map[string]string{
+		keys + "namespace": h.Namespace, keys + "name": h.Name, keys + "uid": string(h.UID), keys + "job": h.JobID,
+	})
+	_, err := s.configMaps().Create(ctx, o, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 func (s *store) remove(ctx context.Context, h sdk.Holding) error {
-	err := s.client.CoreV1().ConfigMaps(s.namespace).Delete(ctx, nameOf(h), metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("remove what is kept: %w", err)
+	err := s.configMaps().Delete(ctx, nameOf(h), metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
-func (s *store) list(ctx context.Context) ([]sdk.Holding, error) {
-	kept, err := s.client.CoreV1().ConfigMaps(s.namespace).List(ctx, metav1.ListOptions{LabelSelector: installationLabel + "=" + s.installation})
+// user is the name that the host cluster knows the plugin by.
+func (s *store) user(ctx context.Context) (string, error) {
+	reviews := s.client.Resource(schema.GroupVersionResource{Group: "authentication.k8s.io", Version: "v1", Resource: "selfsubjectreviews"})
+	review := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}}
+	review, err := reviews.Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("list what is kept: %w", err)
+		return "", err
 	}
-	var holdings []sdk.Holding
-	for _, c := range kept.Items {
-		holdings = append(holdings, sdk.Holding{
-			Namespace: c.Annotations[namespaceAnnotation], Name: c.Annotations[nameAnnotation],
-			UID: types.UID(c.Annotations[uidAnnotation]), JobID: c.Annotations[jobAnnotation],
-		})
-	}
-	return holdings, nil
+	name, _, err := unstructured.NestedString(review.Object, "status", "userInfo", "username")
+	return name, err
 }

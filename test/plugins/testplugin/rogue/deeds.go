@@ -1,0 +1,108 @@
+package rogue
+
+import (
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/prototext"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1" //nolint:depguard // it does without the sdk
+)
+
+// leaked is memory that is never given back.
+var leaked [][]byte
+
+// call is one call of the host.
+type call struct {
+	grpc.BidiStreamingServer[deployerv1.ReconcileRequest, deployerv1.ReconcileResponse]
+}
+
+// do does what an item asks for, or says it. An item that asks for nothing succeeds.
+func (c call) do(what string) error {
+	switch what {
+	case "exit":
+		os.Exit(7)
+	case "panic":
+		panic("a secret of the call's") //nolint:forbidigo // that is the point
+	case "panics":
+		go func() { panic("a secret of the goroutine's") }() //nolint:forbidigo // where no server could catch it
+		sleep()
+	case "hang":
+		sleep()
+	case "stop": // the whole process, as a debugger does
+		return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	case "linger": // with signs of life, whatever the host wants
+		for range time.Tick(time.Second) {
+			_ = c.say(heartbeat) // it fails once the call was cancelled
+		}
+	case "endless": // for as long as somebody listens
+		for {
+			if err := c.say(`progress { step: "step" message: "message" }`); err != nil {
+				return err
+			}
+		}
+	case "fork":
+		return fork()
+	case "leak":
+		return c.leak()
+	case "too-large":
+		return c.say(`result { succeeded { exports: '{"large":"` + strings.Repeat("x", maxSend-1<<20) + `"}' } }`)
+	}
+	messages, ok := sayings[what]
+	if !ok {
+		return status.Errorf(codes.Unimplemented, "there is no %q", what)
+	}
+	return c.say(messages...)
+}
+
+// say sends messages, which are in the text format of protocol buffers.
+func (c call) say(messages ...string) error {
+	for _, text := range messages {
+		m := &deployerv1.PluginMessage{}
+		if err := prototext.Unmarshal([]byte(text), m); err != nil {
+			return err
+		}
+		if err := c.Send(&deployerv1.ReconcileResponse{Message: m}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fork leaves children behind: one in the plugin's process group, and one that has left it. Both hold on to the plugin's standard error,
+// and their process ids are in the log.
+func fork() error {
+	for kind, attributes := range map[string]*syscall.SysProcAttr{"child": {}, "deserter": {Setsid: true}} {
+		child := exec.Command("sleep", "300") //nolint:noctx // it is to outlive its call
+		child.Stderr, child.SysProcAttr = stderr, attributes
+		if err := child.Start(); err != nil {
+			return err
+		}
+		slog.New(slog.NewJSONHandler(stderr, nil)).Info(kind, "pid", child.Process.Pid)
+	}
+	os.Exit(7)
+	return nil
+}
+
+// leak takes more and more memory, and gives signs of life meanwhile.
+func (c call) leak() error {
+	const bytes, page = 8 << 20, 4 << 10
+	for range time.Tick(50 * time.Millisecond) {
+		block := make([]byte, bytes)
+		for i := 0; i < len(block); i += page { // only what is written to takes memory
+			block[i] = 1
+		}
+		leaked = append(leaked, block)
+		if err := c.say(heartbeat); err != nil {
+			return err
+		}
+	}
+	return nil
+}

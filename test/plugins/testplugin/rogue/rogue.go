@@ -1,0 +1,174 @@
+// Package rogue is a plugin that breaks every rule, for tests of what becomes of the host and of the plugins beside it. It is built
+// without the sdk, which would not let it.
+package rogue
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+
+	"github.com/pergola-deploy/pergola/proto/handshake"                      //nolint:depguard // it does without the sdk
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1" //nolint:depguard // it does without the sdk
+)
+
+const (
+	mockType = "landscaper.gardener.cloud/mock"
+	// maxSend is more than the host takes.
+	maxSend = 2 * handshake.MaxMessageBytes
+	// floodBytes is how much a flood writes: a million and a half lines. The plugin serves no earlier than the host has read them.
+	floodBytes = 24 << 20
+)
+
+// stdout and stderr are the plugin's own: go-plugin takes the variables for something else.
+var stdout, stderr = os.Stdout, os.Stderr
+
+// Serve is the main function of the plugin with this name, for items of the type test.pergola.dev/ with the name behind it. The mode
+// says how it starts and what it says about itself; with another mode, such as none, it is well-behaved until it is called. What it
+// does in a call is up to the item: the field "do" of its provider configuration.
+//
+// Some modes need a directory: a changeling leaves there that it has lived, and a latecomer waits until there is a file "come".
+func Serve(name, mode, dir string) {
+	r := &rogue{mode: mode, wake: wakes[mode]}
+	r.start(dir)
+	r.introduce(name, dir)
+	goplugin.Serve(&goplugin.ServeConfig{
+		HandshakeConfig:  handshake.Config(),
+		VersionedPlugins: map[int]goplugin.PluginSet{handshake.ProtocolVersion: {handshake.PluginName: r}},
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			codec := corrupting{encoding.GetCodecV2(proto.Name)}
+			return grpc.NewServer(append(opts, grpc.MaxSendMsgSize(maxSend), grpc.ForceServerCodecV2(codec))...)
+		},
+		Logger: hclog.NewNullLogger(),
+	})
+}
+
+// rogue serves the protocol without its rules.
+type rogue struct {
+	deployerv1.UnimplementedDeployerServiceServer
+	goplugin.NetRPCUnsupportedPlugin
+	goplugin.GRPCPlugin // the client's side, which is for hosts
+
+	mode string
+	info *deployerv1.GetInfoResponse
+	wake *deployerv1.WatchResponse
+}
+
+// wakes are what modes send as wake-ups.
+var wakes = map[string]*deployerv1.WatchResponse{
+	"alarms":   {Namespace: "default", Name: "nobody"},
+	"bad-wake": {Namespace: badText, Name: "\x00"},
+}
+
+// start is what a mode does before it serves, if it ever does.
+func (r *rogue) start(dir string) {
+	switch r.mode {
+	case "exits":
+		os.Exit(3)
+	case "silent":
+		sleep()
+	case "garbage":
+		write(stdout, "Hello, I am no plugin.\n\xff\xfe\n")
+		sleep()
+	case "floods": // with lines that go-plugin would panic at, and that are no records
+		block := strings.Repeat(`{"@message":123}`+"\n", 4096)
+		for written := 0; written < floodBytes; written += len(block) {
+			write(stderr, block)
+		}
+	case "latecomer":
+		come := filepath.Join(dir, "come")
+		for _, err := os.Stat(come); err != nil; _, err = os.Stat(come) {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+// introduce sets what the plugin says about itself. Some modes say what is not true, or what is no text.
+func (r *rogue) introduce(name, dir string) {
+	version, itemType := "v0", "test.pergola.dev/"+name
+	switch r.mode {
+	case "path":
+		name = "../" + name
+	case "bad-name":
+		name = badText
+	case "bad-version":
+		version = badText
+	case "bad-type":
+		itemType = badText
+	case "impostor":
+		itemType = "test.pergola.dev/probe"
+	case "latecomer":
+		itemType = mockType
+	case "changeling":
+		if os.Mkdir(filepath.Join(dir, "lived"), 0o700) != nil { // it has lived before
+			itemType = mockType
+		}
+	}
+	r.info = &deployerv1.GetInfoResponse{
+		Name: name, Version: version, DeployItemTypes: []string{itemType}, Capabilities: &deployerv1.Capabilities{Watch: r.wake != nil},
+	}
+}
+
+// GRPCServer registers the service.
+func (r *rogue) GRPCServer(_ *goplugin.GRPCBroker, registrar *grpc.Server) error {
+	deployerv1.RegisterDeployerServiceServer(registrar, r)
+	return nil
+}
+
+// GetInfo says who the plugin is. The handshake is over by then, and one that babbles begins.
+func (r *rogue) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.GetInfoResponse, error) {
+	if r.mode == "babbles" {
+		go babble()
+	}
+	return r.info, nil
+}
+
+// babble writes rubbish for as long as the plugin lives. Standard output is the host's as long as the handshake has not been made, and
+// go-plugin's afterwards: this goes past it.
+func babble() {
+	for range time.Tick(100 * time.Millisecond) {
+		write(stdout, "1|1|unix|/nowhere|grpc\n\x00\x1b[2J\xff\n"+strings.Repeat("x", 1<<20)+"\n")
+	}
+}
+
+// Watch sends wake-ups without end.
+func (r *rogue) Watch(_ *deployerv1.WatchRequest, stream grpc.ServerStreamingServer[deployerv1.WatchResponse]) error {
+	for {
+		if err := stream.Send(r.wake); err != nil {
+			return err
+		}
+	}
+}
+
+// Reconcile does what the item asks for.
+func (r *rogue) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequest, deployerv1.ReconcileResponse]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	var item struct {
+		Spec struct{ Config struct{ Do string } }
+	}
+	if err := json.Unmarshal(first.GetMessage().GetStart().GetDeployItem(), &item); err != nil {
+		return err
+	}
+	return call{stream}.do(item.Spec.Config.Do)
+}
+
+func write(out io.Writer, text string) {
+	if _, err := io.WriteString(out, text); err != nil {
+		os.Exit(1) // nobody is there to read it
+	}
+}
+
+// sleep blocks for longer than any test does, but not for ever, should one leave a process behind.
+func sleep() { time.Sleep(5 * time.Minute) }
