@@ -59,11 +59,7 @@ func addPlugin(t *testing.T, dir, plugin, file string) {
 		if _, err := os.Stat(path); err != nil {
 			continue
 		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, file), content, 0o755); err != nil {
+		if err := testenv.AddPlugin(path, dir, file); err != nil {
 			t.Fatal(err)
 		}
 		return

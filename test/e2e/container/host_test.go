@@ -132,14 +132,10 @@ func newHost(dir string, ofHost, ofPlugin object) (testenv.HostOptions, error) {
 	if err := os.WriteFile(o.Config, document, 0o600); err != nil {
 		return o, err
 	}
-	plugin, err := os.ReadFile(filepath.Join(binaries, "plugins", "container"))
-	if err != nil {
-		return o, err
-	}
 	if err := os.Mkdir(o.PluginDir, 0o755); err != nil {
 		return o, err
 	}
-	return o, os.WriteFile(filepath.Join(o.PluginDir, "container"), plugin, 0o755)
+	return o, testenv.AddPlugin(filepath.Join(binaries, "plugins", "container"), o.PluginDir, "container")
 }
 
 // startHost starts a host of the test's own and waits until it is ready. It is stopped at the end of the test.

@@ -75,11 +75,9 @@ func newWorld(t *testing.T, kubeconfig []byte) *world {
 		PluginDir: t.TempDir(), Config: filepath.Join(t.TempDir(), "host.yaml"),
 	}
 	w.write(w.options.Config, []byte(hostConfig), 0o600)
-	plugin, err := os.ReadFile(filepath.Join(binaries, "plugins", "helm"))
-	if err != nil {
+	if err := testenv.AddPlugin(filepath.Join(binaries, "plugins", "helm"), w.options.PluginDir, "helm"); err != nil {
 		t.Fatal(err)
 	}
-	w.write(filepath.Join(w.options.PluginDir, "helm"), plugin, 0o755)
 	return w
 }
 
