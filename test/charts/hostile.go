@@ -1,69 +1,281 @@
 package charts
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// A Stage is where a hostile chart does its harm, and so where it has to be stopped at the latest.
-type Stage string
-
-// The stages.
 const (
-	// Unpacking: the archive is wrong as such, whatever is in its files.
-	Unpacking Stage = "unpacking"
-	// Loading: a file in it is wrong that is read when the chart is loaded, or when values are combined and checked.
-	Loading Stage = "loading"
-	// Rendering: a template does not come to an end, needs too much, or renders what cannot be read.
-	Rendering Stage = "rendering"
+	// bombBlocks are the mebibytes of zeros in a bomb.
+	bombBlocks = 1024
+	// depth is how deep things are nested that nobody nests by hand.
+	depth = 1_000_000
+	// object is the beginning of an object whose data can go on.
+	object = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: evil\ndata:"
 )
 
-// hostile is a way to make a chart that does harm.
-type hostile struct {
-	kind  string
-	stage Stage
-	make  func() []byte
+// block is a mebibyte of zeros.
+var block = make([]byte, 1<<20)
+
+// A Stage is where hostile charts do their harm, and so where they have to be stopped at the latest. It makes them by
+// their kinds.
+type Stage map[string]func() []byte
+
+// Unpacking: the archive is wrong as such, whatever is in its files.
+var Unpacking = Stage{
+	"zip-bomb":                 func() []byte { return zeros(bombHead()) },
+	"zip-bomb-members":         members,
+	"sparse-bomb":              func() []byte { return zipped(hole()) },
+	"nested-bomb":              func() []byte { return subCharts(zeros(bombHead()), 2, 1) },
+	"nested-deep":              func() []byte { return subCharts(Pack("plain"), 64, 1) },
+	"nested-wide":              func() []byte { return subCharts(Pack("plain"), 9, 10) }, // 10^9 charts
+	"many-files":               with(many(12_000, "plain/files/%06d", nil)...),
+	"path-traversal":           withFile("plain/../../../../tmp/evil"),
+	"path-traversal-inside":    withFile("plain/templates/../../../evil"),
+	"path-traversal-backslash": withFile(`plain\..\..\evil`),
+	"path-absolute":            withFile("/etc/cron.d/evil"),
+	"path-absolute-inside":     withFile("plain//etc/cron.d/evil"),
+	"path-drive":               withFile(`plain\c:\evil`),
+	"path-base":                withFile("evil"),
+	"path-dot":                 withFile("plain/."),
+	"path-long":                withFile("plain/" + strings.Repeat("a/", 100_000) + "evil"),
+	"path-invalid-utf8":        withFile("plain/templates/\xff\xfe.yaml"),
+	"path-control":             withFile("plain/templates/\x1b[2J\n.yaml"),
+	"symlink":                  withSpecial(tar.TypeSymlink, "plain/templates/evil.yaml", "/etc/passwd"),
+	"symlink-folder":           withSpecial(tar.TypeSymlink, "plain/charts", "/etc"),
+	"symlink-lock":             withSpecial(tar.TypeSymlink, "plain/Chart.lock", "/tmp/evil"),
+	"hard-link":                withSpecial(tar.TypeLink, "plain/templates/evil.yaml", "/etc/passwd"),
+	"device":                   withSpecial(tar.TypeChar, "plain/templates/evil.yaml", ""),
+	"block-device":             withSpecial(tar.TypeBlock, "plain/templates/evil.yaml", ""),
+	"fifo":                     withSpecial(tar.TypeFifo, "plain/templates/evil.yaml", ""),
+	"empty":                    func() []byte { return nil },
+	"no-files":                 func() []byte { return zipped(tarOf()) },
+	"no-gzip":                  func() []byte { return chartFile("plain").content },
+	"no-tar":                   func() []byte { return zipped([]byte(strings.Repeat("this is no tar. ", 100))) },
+	"truncated":                func() []byte { b := Pack("plain"); return b[:len(b)/2] },
+	"truncated-tar":            func() []byte { return zipped(tarOf(entries("plain")...)[:515]) }, // within its first file
+	"checksum":                 func() []byte { b := Pack("plain"); b[len(b)-8] ^= 0xff; return b },
 }
 
-// kinds are all of them.
-var kinds = slices.Concat(archiveKinds, fileKinds, templateKinds)
+// Loading: a file in it is wrong that is read when the chart is loaded, or when values are combined and checked.
+var Loading = Stage{
+	"name-traversal":      plain(metadata("name", "../x")),
+	"name-absolute":       plain(metadata("name", "/etc/x")),
+	"version-traversal":   plain(metadata("version", "1.0.0/../../x")),
+	"metadata-missing":    plain(Without(metadataFile)),
+	"metadata-no-yaml":    plain(File(metadataFile, "][")),
+	"metadata-deep":       plain(alsoSaying("annotations: " + nested(depth, "[", "", "]"))),
+	"metadata-alias-bomb": plain(alsoSaying(aliasBomb())),
+	// Helm's command refuses charts whose dependencies are not in them, and fetches none unless it is told to; its
+	// library does neither. The address is for documentation: nobody is there.
+	"dependency-missing":   plain(dependency("elsewhere", "http://192.0.2.1/charts")),
+	"dependency-traversal": plain(dependency("../../x", "file:///etc")),
+	"values-deep":          plain(values("deep: " + nested(depth, "[", "", "]"))),
+	"values-deep-maps":     plain(values("deep: " + nested(depth, "{a: ", "", "}"))),
+	"values-alias-bomb":    plain(values(aliasBomb())),
+	"values-invalid-utf8":  plain(values("greeting: \"\xff\xfe\xc3\x28\"\n")),
+	"schema-ref-http":      plain(schemaRef("http://192.0.2.1/schema.json")),
+	"schema-ref-file":      plain(schemaRef("file:///etc/passwd")),
+	"schema-ref-device":    plain(schemaRef("file:///dev/zero")), // a file without an end
+	"schema-ref-itself":    plain(schemaRef("#/properties/greeting")),
+	"schema-deep":          plain(schema(nested(depth/2, `{"not":`, "", "}"))), // within the 5 MiB that Helm reads
+	"schema-no-json":       plain(schema("][")),
+}
 
-// HostileKinds returns the kinds of hostile charts that do their harm at one of the stages; without stages, all.
-//
-// Those of the stage Rendering, and those of Loading that are called deep or bomb, may take all the memory and time there is: they are for a
-// process with limits, not for that of a test.
-func HostileKinds(stages ...Stage) []string {
-	var names []string
-	for _, k := range kinds {
-		if len(stages) == 0 || slices.Contains(stages, k.stage) {
-			names = append(names, k.kind)
-		}
+// Rendering: a template does not come to an end, needs too much, or renders what cannot be read. These charts, and
+// those of Loading that are called deep or bomb, may take all the memory and time there is: they are for a process with
+// limits, not for that of a test.
+var Rendering = Stage{
+	// Ends at the depth that Go's templates allow, with some hundred megabytes of stack.
+	"recursion-template": plain(evil(`{{ define "x" }}{{ template "x" . }}{{ end }}{{ template "x" . }}`)),
+	// Ends at the depth that Helm allows.
+	"recursion-include": plain(evil(`{{ define "x" }}{{ include "x" . }}{{ end }}{{ include "x" . }}`)),
+	// Does not end before the stack does, which no program survives.
+	"recursion-tpl": plain(evil(`{{ tpl .Values.greeting . }}`), values("greeting: '{{ tpl .Values.greeting . }}'\n")),
+	// Includes that end, after 2^60 of them, and none of them in itself.
+	"endless-include": plain(evil(doubling(60))),
+	"endless-loop":    plain(evil(nested(6, "{{ range until 1000000 }}", "", "{{ end }}"))),
+	"endless-output":  plain(evil(nested(6, "{{ range until 1000000 }}", "0123456789abcdef", "{{ end }}"))),
+	// Some gigabytes, in one step and in many.
+	"memory-at-once": plain(evil(`{{ $x := repeat 1000000 "0123456789" | repeat 100000 }}`)),
+	"memory-list":    plain(evil(`{{ $l := list "x" }}{{ range until 60 }}{{ $l = concat $l $l }}{{ end }}`)),
+	"memory-texts": plain(evil(
+		`{{ $l := list }}{{ range until 100000 }}{{ $l = append $l (repeat 1000000 "x") }}{{ end }}`)),
+	"output-huge": plain(evil(object +
+		`{{ range until 10000 }}{{ printf "\n  key-%d: " . }}{{ repeat 1000000 "x" }}{{ end }}`)),
+	"output-many": plain(evil(
+		"{{ range until 1000000 }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: many-{{ . }}}{{ end }}")),
+	"output-deep":         plain(evil(object + deep("[", "]"))),
+	"output-deep-maps":    plain(evil(object + deep("{a: ", "}"))),
+	"output-alias-bomb":   plain(evil(object + "\n" + aliasBomb())),
+	"output-invalid-utf8": plain(evil(object + "\n  key: \"\xff\xfe\xc3\x28\"\n")),
+	// Hard to parse.
+	"template-deep":        plain(evil("{{ " + nested(depth, "(", "", ")") + " }}")),
+	"template-deep-blocks": plain(evil(nested(300_000, "{{if 1}}", "", "{{end}}"))),
+}
+
+// HostileKinds returns the kinds of hostile charts that do their harm at one of the stages, sorted; without stages,
+// all.
+func HostileKinds(stages ...Stage) []string { return slices.Sorted(maps.Keys(together(stages))) }
+
+// Hostile returns an archive of the kind, the same bytes each time. It is small, at most some megabytes, whatever it
+// unpacks or renders to. It panics if there is no such kind; see HostileKinds.
+func Hostile(kind string) []byte { return together(nil)[kind]() }
+
+func together(stages []Stage) Stage {
+	if len(stages) == 0 {
+		stages = []Stage{Unpacking, Loading, Rendering}
 	}
-	return names
-}
-
-// HostileStage returns where charts of the kind do their harm. It panics if there is no such kind.
-func HostileStage(kind string) Stage { return hostileOf(kind).stage }
-
-// Hostile returns an archive of the kind, the same bytes each time. It is small, at most some megabytes, whatever it unpacks or renders to.
-// It panics if there is no such kind; see HostileKinds.
-func Hostile(kind string) []byte { return hostileOf(kind).make() }
-
-func hostileOf(kind string) hostile {
-	i := slices.IndexFunc(kinds, func(k hostile) bool { return k.kind == kind })
-	if i < 0 {
-		must(fmt.Errorf("there is no hostile chart %q, only %s", kind, strings.Join(HostileKinds(), ", ")))
+	all := Stage{}
+	for _, s := range stages {
+		maps.Copy(all, s)
 	}
-	return kinds[i]
+	return all
 }
 
-// SchemaRef gives a chart a schema of its values that refers to what is at the URL.
-func SchemaRef(url string) Option {
-	return File("values.schema.json", fmt.Sprintf(`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"greeting":{"$ref":%q}}}`, url))
+// withFile is the chart plain with another file.
+func withFile(name string) func() []byte { return with(fileEntry(name, []byte(object))) }
+
+// withSpecial is the chart plain with another entry that is no file.
+func withSpecial(typeflag byte, name, target string) func() []byte {
+	return with(entry{header: tar.Header{Typeflag: typeflag, Name: name, Linkname: target}})
+}
+
+func with(more ...entry) func() []byte {
+	return func() []byte { return zipped(tarOf(append(entries("plain"), more...)...)) }
+}
+
+// many are files of the same content.
+func many(n int, name string, content []byte) []entry {
+	files := make([]entry, n)
+	for i := range files {
+		files[i] = fileEntry(fmt.Sprintf(name, i), content)
+	}
+	return files
+}
+
+func chartFile(name string) entry {
+	return fileEntry(name+"/"+metadataFile, fmt.Appendf(nil, "apiVersion: v2\nname: %s\nversion: 1.0.0\n", name))
+}
+
+// subCharts is a chart with some sub-charts, packed, which have as many each, and so on. Even of a bomb it is some
+// kilobytes only: what a bomb is packed to is as monotonous as what is in it.
+func subCharts(chart []byte, deep, wide int) []byte {
+	for range deep {
+		chart = zipped(tarOf(append(many(wide, "nested/charts/plain-%d.tgz", chart), chartFile("nested"))...))
+	}
+	return chart
+}
+
+// bombHead is the tar of a chart up to the content of a file of zeros. The blocks of a bomb are that and the end of the
+// tar, which is 1024 zeros.
+func bombHead() []byte {
+	b := bytes.NewBuffer(tarOf(chartFile("bomb"))[:1024])
+	file := &tar.Header{Typeflag: tar.TypeReg, Name: "bomb/files/zeros", Size: bombBlocks<<20 - 1024}
+	must(tar.NewWriter(b).WriteHeader(file))
+	return b.Bytes()
+}
+
+// members is a bomb of many gzip members, one after the other, as programs unpack them that look at the size of the
+// first one only.
+func members() []byte { return append(zipped(bombHead()), bytes.Repeat(zipped(block), bombBlocks)...) }
+
+// zeros packs something and the blocks of a bomb after it. One block is packed and repeated, since packing all takes
+// seconds.
+func zeros(head []byte) []byte {
+	sum := crc32.ChecksumIEEE(head)
+	for range bombBlocks {
+		sum = crc32.Update(sum, crc32.IEEETable, block)
+	}
+	begin, end := []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}, []byte{3, 0} // as gzip and its last piece are
+	packed := bytes.Join([][]byte{begin, deflated(head), bytes.Repeat(deflated(block), bombBlocks), end}, nil)
+	packed = binary.LittleEndian.AppendUint32(packed, sum)
+	return binary.LittleEndian.AppendUint32(packed, uint32((len(head)+bombBlocks<<20)&0xffffffff))
+}
+
+// deflated packs a piece of a stream. It refers to nothing before it, so that it can be repeated.
+func deflated(content []byte) []byte {
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, flate.BestCompression)
+	must(err)
+	_, _ = w.Write(content) // to memory, which does not fail
+	must(w.Flush())
+	return b.Bytes()
+}
+
+// hole is the tar of a chart with a file of a tebibyte that is one hole. Go's tar reads such files and does not write
+// them, so the records that make the next file one are written as a file of their own, whose type is changed after
+// that, and with it the checksum.
+func hole() []byte {
+	const records = "22 GNU.sparse.major=0\n22 GNU.sparse.minor=1\n33 GNU.sparse.size=1099511627776\n" +
+		"26 GNU.sparse.numblocks=1\n22 GNU.sparse.map=0,0\n"
+	b := tarOf(fileEntry("records", []byte(records)), fileEntry("bomb/files/hole", nil), chartFile("bomb"))
+	const sumAt, typeAt, headerBytes = 148, 156, 512
+	b[typeAt] = tar.TypeXHeader
+	copy(b[sumAt:], "        ") // as it counts in the sum
+	sum := 0
+	for _, c := range b[:headerBytes] {
+		sum += int(c)
+	}
+	copy(b[sumAt:], fmt.Sprintf("%06o\x00 ", sum))
+	return b
 }
 
 // plain is the chart plain changed.
-func plain(opts ...Option) func() []byte {
-	return func() []byte { return Pack("plain", opts...) }
+func plain(opts ...Option) func() []byte { return func() []byte { return Pack("plain", opts...) } }
+
+func values(content string) Option { return File("values.yaml", content) }
+
+func schema(content string) Option { return File("values.schema.json", content) }
+
+func schemaRef(url string) Option {
+	const draft = "http://json-schema.org/draft-07/schema#"
+	return schema(fmt.Sprintf(`{"$schema":%q,"properties":{"greeting":{"$ref":%q}}}`, draft, url))
+}
+
+func dependency(name, repository string) Option {
+	return alsoSaying(fmt.Sprintf("dependencies:\n- {name: %s, version: 1.0.0, repository: %q}\n", name, repository))
+}
+
+// evil is the template that does the harm.
+func evil(template string) Option { return File("templates/evil.yaml", template) }
+
+// alsoSaying adds to what a chart says of itself.
+func alsoSaying(content string) Option {
+	return func(files map[string][]byte) { files[metadataFile] = append(files[metadataFile], content...) }
+}
+
+// aliasBomb is a YAML document of 10^10 texts.
+func aliasBomb() string {
+	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		bomb += fmt.Sprintf("a%d: &a%[1]d [%s]\n", i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 10))
+	}
+	return bomb
+}
+
+// nested is something in itself, so many times, around a core.
+func nested(depth int, opening, core, closing string) string {
+	return strings.Repeat(opening, depth) + core + strings.Repeat(closing, depth)
+}
+
+// deep is the end of a template that renders a value in itself.
+func deep(opening, closing string) string {
+	return fmt.Sprintf("\n  deep: {{ repeat %d %q }}{{ repeat %d %q }}\n", depth, opening, depth, closing)
+}
+
+// doubling are templates of which each includes the next one twice.
+func doubling(templates int) string {
+	text := fmt.Sprintf(`{{ define "x%d" }}{{ end }}`, templates)
+	for i := range templates {
+		text += fmt.Sprintf(`{{ define "x%d" }}{{ include "x%d" . }}{{ include "x%[2]d" . }}{{ end }}`, i, i+1)
+	}
+	return text + `{{ include "x0" . }}`
 }

@@ -1,89 +1,46 @@
 package chartserver
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
-	"path"
+	"net/http/httptest"
 	"strings"
+	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
 )
 
-// Registry is an OCI registry: that of go-containerregistry, which keeps everything in memory, with authentication before it.
+// The media types of a chart in a registry.
+const (
+	ManifestMediaType = "application/vnd.oci.image.manifest.v1+json"
+	ConfigMediaType   = "application/vnd.cncf.helm.config.v1+json"
+	ChartMediaType    = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+)
+
+// Registry is an OCI registry: that of go-containerregistry, which keeps everything in memory, with authentication
+// before it.
 type Registry struct {
 	*Server
 
-	registry  http.Handler // without authentication, books and faults
-	blobs     *blobs
-	tokens    *tokenService
-	elsewhere *Server
+	registry http.Handler // without authentication, and without a record of the requests
 }
 
 // NewRegistry starts an empty registry. The caller closes it.
 func NewRegistry(opts Options) (*Registry, error) {
-	b := newBlobs()
-	r := &Registry{blobs: b, registry: registry.New(registry.WithBlobHandler(b), registry.Logger(log.New(io.Discard, "", 0)))}
-	if opts.Auth != Bearer {
-		server, err := start(opts, registryKind, authorized(opts, r.registry))
-		if err != nil {
-			return nil, fmt.Errorf("start registry: %w", err)
-		}
-		r.Server = server
-		return r, nil
-	}
-	if err := r.startWithTokens(opts); err != nil {
-		return nil, err
-	}
-	return r, nil
+	handler := registry.New(registry.Logger(silent))
+	server, err := start(opts, handler)
+	return &Registry{Server: server, registry: handler}, err
 }
 
-// startWithTokens starts the registry, and the token service with it or before it.
-func (r *Registry) startWithTokens(opts Options) error {
-	r.tokens = &tokenService{opts: opts, given: map[string][]string{}}
-	handler := r.tokens.require(r.registry)
-	if !opts.TokensElsewhere {
-		mux := http.NewServeMux()
-		mux.Handle(tokenPath, r.tokens)
-		mux.Handle("/", handler)
-		handler = mux
-	}
-	server, err := start(opts, registryKind, handler)
-	if err != nil {
-		return fmt.Errorf("start registry: %w", err)
-	}
-	r.Server = server
-	tokens := server
-	if opts.TokensElsewhere {
-		opts.Authority = server.authority
-		if r.elsewhere, err = start(opts, registryKind, r.tokens); err != nil {
-			return errors.Join(fmt.Errorf("start token service: %w", err), server.Close())
-		}
-		tokens = r.elsewhere
-	}
-	r.tokens.set(tokens.URL()+tokenPath, server.Host())
-	return nil
-}
-
-// Tokens is the server of the token service, which is that of the registry unless the tokens are elsewhere; nil if there is no such service.
-func (r *Registry) Tokens() *Server {
-	switch {
-	case r.tokens == nil:
-		return nil
-	case r.elsewhere != nil:
-		return r.elsewhere
-	default:
-		return r.Server
-	}
-}
-
-// ExpireTokens makes all tokens invalid that were given.
-func (r *Registry) ExpireTokens() {
-	if r.tokens != nil {
-		r.tokens.expire()
-	}
+// StartRegistry is NewRegistry for a test, which closes the registry.
+func StartRegistry(t testing.TB, opts Options) *Registry {
+	t.Helper()
+	registry, err := NewRegistry(opts)
+	closeAfter(t, registry, err)
+	return registry
 }
 
 // Ref names a chart, or anything else, in the registry: by tag, or by digest.
@@ -94,38 +51,42 @@ func (r *Registry) Ref(repository, reference string) string {
 	return r.Host() + "/" + repository + ":" + reference
 }
 
-// RedirectBlobs has clients sent to files for blobs, as large registries do it, with a signed URL; nil has the registry answer them again.
-// Blobs that are there already, or come later, are put there.
-func (r *Registry) RedirectBlobs(files *Files) { r.blobs.redirectTo(files) }
-
-// Close closes the token service as well.
-func (r *Registry) Close() error {
-	err := r.Server.Close()
-	if r.elsewhere != nil {
-		err = errors.Join(err, r.elsewhere.Close())
+// Push stores a chart as Helm does, and returns the digest of its manifest, such as "sha256:…". It may be anything,
+// whether it is a chart or not. What the tag named before is still there by its digest.
+func (r *Registry) Push(repository, tag string, archive []byte) (digest string, err error) {
+	about := []byte("{}") // nobody reads what Helm writes there
+	config, failed := r.PushBlob(repository, about)
+	chart, failedAsWell := r.PushBlob(repository, archive)
+	if err := errors.Join(failed, failedAsWell); err != nil {
+		return "", err
 	}
-	return err
+	const descriptor = `{"mediaType":%q,"digest":%q,"size":%d}`
+	return r.PushManifest(repository, tag, ManifestMediaType, fmt.Appendf(nil,
+		`{"schemaVersion":2,"config":`+descriptor+`,"layers":[`+descriptor+`]}`,
+		ConfigMediaType, config, len(about), ChartMediaType, chart, len(archive)))
 }
 
-func registryKind(r *http.Request) Kind {
-	if r.URL.Path == tokenPath {
-		return Token
-	}
-	if p := path.Clean(r.URL.Path); p == "/v2" {
-		return Ping
-	}
-	elements := strings.Split(r.URL.Path, "/")
-	if len(elements) < 4 {
-		return Other
-	}
-	switch elements[len(elements)-2] {
-	case "manifests":
-		return Manifest
-	case "blobs", "uploads":
-		return Blob
-	case "tags":
-		return Tags
-	default:
-		return Other
-	}
+// PushManifest stores a manifest as it is, and returns its digest.
+func (r *Registry) PushManifest(repository, tag, mediaType string, manifest []byte) (digest string, err error) {
+	return r.push(http.MethodPut, "/v2/"+repository+"/manifests/"+tag, mediaType, manifest)
 }
+
+// PushBlob stores a blob, and returns its digest.
+func (r *Registry) PushBlob(repository string, content []byte) (digest string, err error) {
+	target := "/v2/" + repository + "/blobs/uploads/?digest=" + digestOf(content)
+	return r.push(http.MethodPost, target, "application/octet-stream", content)
+}
+
+// push asks the registry without a connection.
+func (r *Registry) push(method, target, contentType string, content []byte) (digest string, err error) {
+	request := httptest.NewRequest(method, target, bytes.NewReader(content))
+	request.Header.Set("Content-Type", contentType)
+	answer := httptest.NewRecorder()
+	r.registry.ServeHTTP(answer, request)
+	if answer.Code != http.StatusCreated {
+		return "", fmt.Errorf("%s %s: the registry answers %d: %s", method, target, answer.Code, answer.Body)
+	}
+	return digestOf(content), nil
+}
+
+func digestOf(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(content)) }

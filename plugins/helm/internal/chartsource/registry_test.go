@@ -124,24 +124,19 @@ func TestRegistryLeaksNothing(t *testing.T) {
 	for _, auth := range []chartserver.Auth{chartserver.Basic, chartserver.Bearer} {
 		t.Run(string(auth), func(t *testing.T) {
 			t.Parallel()
-			authority, err := chartserver.NewAuthority()
-			if err != nil {
-				t.Fatal(err)
-			}
-			registry := chartserver.StartRegistry(t, chartserver.Options{Auth: auth, User: user, Password: password, Authority: authority, TokensElsewhere: auth == chartserver.Bearer})
-			files := chartserver.StartFiles(t, chartserver.Options{Authority: authority})
-			registry.RedirectBlobs(files)
+			tokens := chartserver.StartRegistry(t, chartserver.Options{Auth: auth, User: user, Password: password})
+			registry := chartserver.StartRegistry(t, chartserver.Options{
+				Auth: auth, User: user, Password: password, Tokens: tokens.Server,
+			})
 			push(t, registry, "plain", "1.0.0", plain)
-			trusted := []*chartserver.Server{registry.Server, files.Server}
-			if registry.Tokens() != nil {
-				trusted = append(trusted, registry.Tokens())
-			}
-			w := newWorld(t, trusted...)
+			files := chartserver.StartFiles(t, chartserver.Options{})
+			registry.Break(chartserver.Blob, chartserver.Redirect(files.Put("blob", plain)+"?signature=x"))
+			w := newWorld(t, registry.Server, tokens.Server, files.Server)
 			w.want(t, ofRef(registry.Ref("plain", "1.0.0")), loginFor(registry.Host()), plain)
-			if got := files.Count(); got != 1 {
+			if got := files.Count(chartserver.Any); got != 1 {
 				t.Errorf("expected the archive to be asked for once elsewhere, but found %d requests", got)
 			}
-			for _, r := range files.Requests() {
+			for _, r := range files.Requests(chartserver.Any) {
 				if r.HasCredentials() || r.Header.Get("Referer") != "" {
 					t.Errorf("expected nothing about credentials in %s, but found %v", r, r.Header)
 				}
@@ -152,8 +147,8 @@ func TestRegistryLeaksNothing(t *testing.T) {
 				}
 			}
 			// The certificate of the other server is not trusted just because that of the registry is.
-			w = newWorld(t, trusted[:1]...)
-			_, err = w.fetch(t, ofRef(registry.Ref("plain", "1.0.0")), loginFor(registry.Host()))
+			w = newWorld(t, registry.Server, tokens.Server)
+			_, err := w.fetch(t, ofRef(registry.Ref("plain", "1.0.0")), loginFor(registry.Host()))
 			isError(t, err, chartsource.ReasonUnavailable, "", "not trusted")
 		})
 	}
@@ -163,14 +158,14 @@ func TestRegistryLeaksNothing(t *testing.T) {
 func TestRegistryRedirectsAway(t *testing.T) {
 	t.Parallel()
 	registry := chartserver.StartRegistry(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
-	thief := chartserver.StartRegistry(t, chartserver.Options{Address: "127.0.0.2", Auth: chartserver.Basic, User: user, Password: password})
+	thief := chartserver.StartRegistry(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
 	push(t, registry, "plain", "1.0.0", plain)
 	push(t, thief, "plain", "1.0.0", plain)
 	w := newWorld(t, registry.Server, thief.Server)
-	registry.Break(chartserver.Match{}, chartserver.RedirectTo(thief.Server))
+	registry.Break(chartserver.Any, chartserver.Redirect(thief.URL()+"/v2/plain/manifests/1.0.0"))
 	w.wantError(t, ofRef(registry.Ref("plain", "1.0.0")), loginFor(registry.Host()), chartsource.ReasonUnauthorized, v1alpha1.ErrorUnauthorized)
-	if got := thief.WithCredentials(); len(got) > 0 || thief.Count() == 0 {
-		t.Errorf("expected requests without credentials elsewhere, but found %v", thief.Requests())
+	if got := thief.WithCredentials(); len(got) > 0 || thief.Count(chartserver.Any) == 0 {
+		t.Errorf("expected requests without credentials elsewhere, but found %v", thief.Requests(chartserver.Any))
 	}
 }
 
@@ -220,50 +215,53 @@ func TestRegistryKnowsWhoAsks(t *testing.T) {
 func TestRegistryManifests(t *testing.T) {
 	t.Parallel()
 	registry := chartserver.StartRegistry(t, chartserver.Options{})
-	pushWith := func(tag string, options chartserver.PushOptions) string {
-		digest, err := registry.PushWith("things", tag, plain, options)
+	blob, err := registry.PushBlob("things", plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type descriptor map[string]any
+	put := func(tag, mediaType string, document map[string]any) descriptor {
+		content, err := json.Marshal(document)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return digest
-	}
-	index := func(tag string, digests ...string) {
-		if _, err := registry.PushIndex("things", tag, digests...); err != nil {
+		digest, err := registry.PushManifest("things", tag, mediaType, content)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return descriptor{"mediaType": mediaType, "digest": digest, "size": len(content)}
 	}
-	chart := pushWith("chart", chartserver.PushOptions{Provenance: []byte("signed")})
-	image := pushWith("image", chartserver.PushOptions{ConfigType: "application/vnd.oci.image.config.v1+json", ChartType: "application/vnd.oci.image.layer.v1.tar+gzip"})
-	second := pushWith("second", chartserver.PushOptions{Annotations: map[string]string{"a": "b"}})
-	pushWith("legacy", chartserver.PushOptions{ChartType: chartserver.LegacyChartMediaType})
-	pushWith("strange", chartserver.PushOptions{ChartType: "application/x-strange"})
+	manifest := func(tag, config string, layers ...descriptor) descriptor {
+		return put(tag, chartserver.ManifestMediaType, map[string]any{
+			"schemaVersion": 2, "config": descriptor{"mediaType": config, "digest": blob, "size": len(plain)}, "layers": layers,
+		})
+	}
+	index := func(tag string, manifests ...descriptor) {
+		put(tag, "application/vnd.oci.image.index.v1+json", map[string]any{"schemaVersion": 2, "manifests": manifests})
+	}
+	of := func(mediaType string) descriptor {
+		return descriptor{"mediaType": mediaType, "digest": blob, "size": len(plain)}
+	}
+	layer := func(digest string, size int) descriptor {
+		return descriptor{"mediaType": chartserver.ChartMediaType, "digest": digest, "size": size}
+	}
+	const config = chartserver.ConfigMediaType
+	archive := of(chartserver.ChartMediaType)
+	chart := manifest("chart", config, archive, of("application/vnd.cncf.helm.chart.provenance.v1.prov"))
+	second := manifest("second", config, archive)
+	image := manifest("image", "application/vnd.oci.image.config.v1+json", of("application/vnd.oci.image.layer.v1.tar+gzip"))
+	manifest("legacy", config, of("application/tar+gzip"))
+	manifest("strange", config, of("application/x-strange"))
 	push(t, registry, "things", "1.0.0_build", plain)
 	push(t, registry, "things", "page", []byte("<html>hello</html>"))
 	index("with-image", image, chart)
 	index("with-two", second, chart)
 	index("without", image)
-	blob, err := registry.PushBlob("things", plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifest := func(tag, config string, layers ...map[string]any) {
-		document := map[string]any{"schemaVersion": 2, "config": map[string]any{"mediaType": config, "digest": blob, "size": len(plain)}, "layers": layers}
-		content, err := json.Marshal(document)
-		if err == nil {
-			_, err = registry.PushManifest("things", tag, "application/vnd.oci.image.manifest.v1+json", content)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	layer := func(digest string, size int) map[string]any {
-		return map[string]any{"mediaType": chartserver.ChartMediaType, "digest": digest, "size": size}
-	}
-	manifest("two-layers", chartserver.ConfigMediaType, layer(blob, len(plain)), layer(blob, len(plain)))
-	manifest("path", chartserver.ConfigMediaType, layer("sha256:../../../../etc/passwd", len(plain)))
-	manifest("huge", chartserver.ConfigMediaType, layer(blob, 1<<40))
-	manifest("wrong-size", chartserver.ConfigMediaType, layer(blob, len(plain)-1))
-	manifest("missing", chartserver.ConfigMediaType, layer("sha256:"+strings.Repeat("0", 64), 10))
+	manifest("two-layers", config, archive, archive)
+	manifest("path", config, layer("sha256:../../../../etc/passwd", len(plain)))
+	manifest("huge", config, layer(blob, 1<<40))
+	manifest("wrong-size", config, layer(blob, len(plain)-1))
+	manifest("missing", config, layer("sha256:"+strings.Repeat("0", 64), 10))
 
 	w := newWorld(t, registry.Server)
 	for tag, want := range map[string][]byte{"chart": plain, "legacy": plain, "with-image": plain, "1.0.0+build": plain} {
@@ -303,19 +301,19 @@ func TestRegistryMisbehaves(t *testing.T) {
 		code      v1alpha1.ErrorCode
 		text      string
 	}{
-		"Busy":     {"it is tried again", chartserver.Manifest, chartserver.Status(http.StatusTooManyRequests), chartsource.ReasonUnavailable, "", "429"},
-		"Broken":   {"it is tried again", chartserver.Blob, chartserver.Status(http.StatusBadGateway), chartsource.ReasonUnavailable, "", "502"},
-		"Cut":      {"a connection can break", chartserver.Blob, chartserver.Cut(10), chartsource.ReasonUnavailable, "", "EOF"},
-		"Corrupt":  {"what was sent is not what it should be", chartserver.Blob, chartserver.Corrupt(), chartsource.ReasonDigestMismatch, v1alpha1.ErrorConfigurationProblem, "digest"},
-		"Endless":  {"nothing is read beyond its size", chartserver.Blob, chartserver.Endless(), chartsource.ReasonDigestMismatch, v1alpha1.ErrorConfigurationProblem, "size"},
-		"Manifest": {"it is no manifest", chartserver.Manifest, chartserver.Answer([]byte("<html>")), chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "manifest"},
+		"Busy":     {"it is tried again", chartserver.Manifest, chartserver.Answer(http.StatusTooManyRequests, nil), chartsource.ReasonUnavailable, "", "429"},
+		"Broken":   {"it is tried again", chartserver.Blob, chartserver.Answer(http.StatusBadGateway, nil), chartsource.ReasonUnavailable, "", "502"},
+		"Cut":      {"a connection can break", chartserver.Blob, cut, chartsource.ReasonUnavailable, "", "EOF"},
+		"Corrupt":  {"what was sent is not what it should be", chartserver.Blob, corrupt, chartsource.ReasonDigestMismatch, v1alpha1.ErrorConfigurationProblem, "digest"},
+		"Endless":  {"nothing is read beyond its size", chartserver.Blob, chartserver.Endless(plain), chartsource.ReasonDigestMismatch, v1alpha1.ErrorConfigurationProblem, "size"},
+		"Manifest": {"it is no manifest", chartserver.Manifest, chartserver.Answer(http.StatusOK, []byte("<html>")), chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "manifest"},
 		"Downgrade": {
-			"nobody is led from https to http", chartserver.Blob, chartserver.Redirect(http.StatusFound, "http://127.0.0.1:1/x?signature=y"),
+			"nobody is led from https to http", chartserver.Blob, chartserver.Redirect("http://127.0.0.1:1/x?signature=y"),
 			chartsource.ReasonUnavailable, "", "from https to http",
 		},
 		"Realm": {
 			"nobody is led to an internal server", chartserver.Manifest,
-			chartserver.Status(http.StatusUnauthorized, "WWW-Authenticate", `Bearer realm="https://169.254.169.254/token",service="x"`),
+			chartserver.Answer(http.StatusUnauthorized, nil, "WWW-Authenticate", `Bearer realm="https://169.254.169.254/token",service="x"`),
 			chartsource.ReasonUnavailable, "", "internal address",
 		},
 	}
@@ -324,7 +322,7 @@ func TestRegistryMisbehaves(t *testing.T) {
 			t.Parallel()
 			registry := chartserver.StartRegistry(t, chartserver.Options{})
 			push(t, registry, "plain", "1.0.0", plain)
-			mend := registry.Break(chartserver.Match{Kind: test.kind}, test.fault)
+			mend := registry.Break(test.kind, test.fault)
 			w := newWorld(t, registry.Server)
 			chart := ofRef(registry.Ref("plain", "1.0.0"))
 			w.wantError(t, chart, loginFor(registry.Host()), test.wantError, test.code, test.text)

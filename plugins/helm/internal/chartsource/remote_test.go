@@ -29,7 +29,7 @@ func TestRemoteArchive(t *testing.T) {
 	wantRequests(t, files.Server, 0, "just now")
 	w.later()
 	w.want(t, chart, credentials, plain)
-	if got := files.Requests(); len(got) != 1 || got[0].Status != http.StatusNotModified {
+	if got := files.Requests(chartserver.Any); len(got) != 1 || !isConditional(got[0]) {
 		t.Errorf("expected it to be asked for whether it has changed, but found %v", got)
 	}
 	files.Forget()
@@ -37,7 +37,7 @@ func TestRemoteArchive(t *testing.T) {
 	w.later()
 	w.want(t, chart, credentials, other)
 	w.wantError(t, chart, trustIn(files.URL(), files.CA()), chartsource.ReasonCredentialsMissing, v1alpha1.ErrorConfigurationProblem, "plain.tgz?…")
-	files.Remove("plain.tgz")
+	files.Break(chartserver.Any, chartserver.Answer(http.StatusNotFound, nil))
 	w.later()
 	w.wantError(t, chart, credentials, chartsource.ReasonNotFound, "", "404")
 }
@@ -48,12 +48,12 @@ func TestRemoteArchiveWithoutValidators(t *testing.T) {
 	files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
 	chart := ofURL(files.Put("plain.tgz", nil))
 	w := newWorld(t)
-	mend := files.Break(chartserver.Match{}, chartserver.Answer(plain))
+	mend := files.Break(chartserver.Any, chartserver.Answer(http.StatusOK, plain))
 	w.want(t, chart, nil, plain)
 	w.later()
 	w.want(t, chart, nil, plain)
 	mend()
-	files.Break(chartserver.Match{}, chartserver.Answer(other))
+	files.Break(chartserver.Any, chartserver.Answer(http.StatusOK, other))
 	w.later()
 	w.want(t, chart, nil, other)
 	wantRequests(t, files.Server, 3, "each time")
@@ -61,23 +61,19 @@ func TestRemoteArchiveWithoutValidators(t *testing.T) {
 
 func TestRemoteArchiveRedirects(t *testing.T) {
 	t.Parallel()
-	authority, err := chartserver.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := chartserver.StartFiles(t, chartserver.Options{Authority: authority})
+	files := chartserver.StartFiles(t, chartserver.Options{})
 	url := files.Put("a.tgz", plain)
 	files.Put("b.tgz", plain)
-	elsewhere := chartserver.StartFiles(t, chartserver.Options{Authority: authority})
+	elsewhere := chartserver.StartFiles(t, chartserver.Options{})
 	back := elsewhere.Put("back.tgz", nil)
-	elsewhere.Break(chartserver.Match{}, chartserver.Redirect(http.StatusFound, files.URL()+"/b.tgz"))
-	files.Break(chartserver.Match{Path: "/a.tgz"}, chartserver.Redirect(http.StatusFound, back))
-	credentials := accessTo(files.URL(), authority.PEM())
-	credentials.ChartRepositories = append(credentials.ChartRepositories, trustIn(elsewhere.URL(), authority.PEM()).ChartRepositories...)
+	elsewhere.Break(chartserver.Any, chartserver.Redirect(files.URL()+"/b.tgz"))
+	files.Break("/a.tgz", chartserver.Redirect(back))
+	credentials := accessTo(files.URL(), files.CA())
+	credentials.ChartRepositories = append(credentials.ChartRepositories, trustIn(elsewhere.URL(), elsewhere.CA()).ChartRepositories...)
 	// The operator trusts the other server, because nothing but the address itself is matched with the credentials of the Context.
 	w := newWorld(t, elsewhere.Server)
 	w.want(t, ofURL(url+"?signature=x"), credentials, plain)
-	for _, r := range append(elsewhere.Requests(), files.Requests()...) {
+	for _, r := range append(elsewhere.Requests(chartserver.Any), files.Requests(chartserver.Any)...) {
 		if r.Path != "/a.tgz" && (r.HasCredentials() || r.Header.Get("Referer") != "") {
 			t.Errorf("expected no credentials after a redirect to another server, also not when it leads back, but found %v in %s", r.Header, r)
 		}
@@ -89,7 +85,7 @@ func TestRemoteArchiveElsewhereOnHost(t *testing.T) {
 	t.Parallel()
 	files, same := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true}), chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
 	same.Put("plain.tgz", plain)
-	files.Break(chartserver.Match{}, chartserver.RedirectTo(same.Server))
+	files.Break(chartserver.Any, chartserver.Redirect(same.URL()+"/plain.tgz"))
 	w := newWorld(t)
 	w.want(t, ofURL(files.URL()+"/plain.tgz"), accessTo(files.URL(), nil), plain)
 	if len(same.WithCredentials()) > 0 || len(files.WithCredentials()) != 1 {
@@ -105,7 +101,8 @@ func TestRemoteArchiveQuotesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.wantError(t, chart, nil, chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "found text/plain")
 	for _, status := range []int{http.StatusTeapot, http.StatusForbidden, http.StatusFound} {
-		mend := files.Break(chartserver.Match{}, chartserver.Status(status, "X", password, "WWW-Authenticate", password, "Location", "http://127.0.0.1:1/?"+password))
+		mend := files.Break(chartserver.Any, chartserver.Answer(status, []byte(password),
+			"X", password, "WWW-Authenticate", password, "Location", "http://127.0.0.1:1/?"+password))
 		if _, err := w.fetch(t, chart, nil); err == nil { // which looks for the secret
 			t.Errorf("expected status %d to be an error", status)
 		}

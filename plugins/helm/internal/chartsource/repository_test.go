@@ -23,10 +23,6 @@ func TestRepository(t *testing.T) {
 		"Anybody":   {reason: "a public repository of a private authority", ask: trustIn},
 		"PlainHTTP": {reason: "an address may be of http", options: chartserver.Options{PlainHTTP: true}, ask: trustIn},
 		"Basic":     {reason: "user and password in a header", options: chartserver.Options{Auth: chartserver.Basic, User: user, Password: password}, ask: accessTo},
-		"Header": {
-			reason:  "a header of any kind",
-			options: chartserver.Options{Auth: chartserver.Header, Authorization: chartserver.BasicAuth(user, password)}, ask: accessTo,
-		},
 		"Path": {
 			reason:  "credentials are for all below their address",
 			options: chartserver.Options{Auth: chartserver.Basic, User: user, Password: password, Path: "/charts/stable"},
@@ -44,7 +40,7 @@ func TestRepository(t *testing.T) {
 			t.Parallel()
 			repository := chartserver.StartRepository(t, test.options)
 			add(t, repository, plain)
-			add(t, repository, other, repository.Absolute)
+			add(t, repository, other, chartserver.At(repository.Put("other.tgz", other)))
 			w := newWorld(t)
 			credentials := test.ask(repository.URL(), repository.CA())
 			for _, url := range []string{repository.URL(), repository.URL() + "/"} {
@@ -125,35 +121,31 @@ func TestRepositoryRefuses(t *testing.T) {
 // TestRepositoryLeaksNothing: a repository that names archives of other servers does not have them told its credentials.
 func TestRepositoryLeaksNothing(t *testing.T) {
 	t.Parallel()
-	authority, err := chartserver.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
-	repository := chartserver.StartRepository(t, chartserver.Options{Authority: authority, Auth: chartserver.Basic, User: user, Password: password, Path: "/private"})
-	elsewhere := chartserver.StartFiles(t, chartserver.Options{Authority: authority})
+	repository := chartserver.StartRepository(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password, Path: "/private"})
+	elsewhere := chartserver.StartFiles(t, chartserver.Options{})
 	url := elsewhere.Put("plain.tgz", plain)
 	add(t, repository, plain, chartserver.At(url+"?signature=x"))
 	add(t, repository, charts.Pack("plain", charts.Name("above")), chartserver.At("/plain.tgz"))
-	both := accessTo(repository.URL(), authority.PEM())
-	both.ChartRepositories = append(both.ChartRepositories, sdk.ChartRepositoryCredentials{URL: elsewhere.URL(), CAData: authority.PEM()})
+	both := accessTo(repository.URL(), repository.CA())
+	both.ChartRepositories = append(both.ChartRepositories, sdk.ChartRepositoryCredentials{URL: elsewhere.URL(), CAData: elsewhere.CA()})
 	chart := ofRepository(repository.URL(), "plain", "")
 
 	t.Run("Elsewhere", func(t *testing.T) {
 		elsewhere.Forget()
 		newWorld(t).want(t, chart, both, plain)
-		if got := elsewhere.WithCredentials(); len(got) > 0 || elsewhere.Count() != 1 {
-			t.Errorf("expected one request without credentials elsewhere, but found %v", elsewhere.Requests())
+		if got := elsewhere.WithCredentials(); len(got) > 0 || elsewhere.Count(chartserver.Any) != 1 {
+			t.Errorf("expected one request without credentials elsewhere, but found %v", elsewhere.Requests(chartserver.Any))
 		}
 	})
 	t.Run("AuthorityElsewhere", func(t *testing.T) {
-		newWorld(t).wantError(t, chart, accessTo(repository.URL(), authority.PEM()), chartsource.ReasonUnavailable, "", "not trusted", elsewhere.URL())
+		newWorld(t).wantError(t, chart, accessTo(repository.URL(), repository.CA()), chartsource.ReasonUnavailable, "", "not trusted", elsewhere.URL())
 	})
 	t.Run("ElsewhereWithItsOwn", func(t *testing.T) {
 		elsewhere.Forget()
-		own := accessTo(repository.URL(), authority.PEM())
-		own.ChartRepositories = append(own.ChartRepositories, sdk.ChartRepositoryCredentials{URL: elsewhere.URL(), CAData: authority.PEM(), AuthHeader: "Bearer own"})
+		own := accessTo(repository.URL(), repository.CA())
+		own.ChartRepositories = append(own.ChartRepositories, sdk.ChartRepositoryCredentials{URL: elsewhere.URL(), CAData: elsewhere.CA(), AuthHeader: "Bearer own"})
 		newWorld(t).want(t, chart, own, plain)
-		for _, r := range elsewhere.Requests() {
+		for _, r := range elsewhere.Requests(chartserver.Any) {
 			if got := r.Header.Get("Authorization"); got != "Bearer own" {
 				t.Errorf("expected its own credentials elsewhere, but found %q", got)
 			}
@@ -169,10 +161,10 @@ func TestRepositoryLeaksNothing(t *testing.T) {
 	})
 	t.Run("IndexRedirectedAway", func(t *testing.T) {
 		elsewhere.Forget()
-		defer repository.Break(chartserver.Match{Kind: chartserver.Index}, chartserver.RedirectTo(elsewhere.Server))()
+		defer repository.Break(chartserver.Index, chartserver.Redirect(elsewhere.URL()+"/nothing"))()
 		newWorld(t).wantError(t, chart, both, chartsource.ReasonNotFound, "")
-		if len(elsewhere.WithCredentials()) > 0 || elsewhere.Count() == 0 {
-			t.Errorf("expected requests without credentials elsewhere, but found %v", elsewhere.Requests())
+		if len(elsewhere.WithCredentials()) > 0 || elsewhere.Count(chartserver.Any) == 0 {
+			t.Errorf("expected requests without credentials elsewhere, but found %v", elsewhere.Requests(chartserver.Any))
 		}
 	})
 }
@@ -191,7 +183,7 @@ func TestRepositoryLooksUpIndexAgain(t *testing.T) {
 	wantRequests(t, repository.Server, 0, "an index that was looked up just now")
 	w.later()
 	w.want(t, chart, credentials, plain)
-	if got := repository.Requests(); len(got) != 1 || got[0].Status != http.StatusNotModified || got[0].Bytes != 0 {
+	if got := repository.Requests(chartserver.Any); len(got) != 1 || !isConditional(got[0]) {
 		t.Errorf("expected one request for an index that has not changed, but found %v", got)
 	}
 	repository.Forget()
@@ -200,8 +192,8 @@ func TestRepositoryLooksUpIndexAgain(t *testing.T) {
 	wantRequests(t, repository.Server, 1, "another chart of the same index")
 	w.later()
 	w.want(t, ofRepository(repository.URL(), "loose", ""), credentials, loose)
-	for _, r := range repository.Requests() {
-		if r.Status != http.StatusNotModified {
+	for _, r := range repository.Requests(chartserver.Any) {
+		if !isConditional(r) {
 			t.Errorf("expected index and archive to be asked whether they have changed, but found %v", r)
 		}
 	}
@@ -250,24 +242,24 @@ func TestRepositoryMisbehaves(t *testing.T) {
 		code   v1alpha1.ErrorCode
 		text   string
 	}{
-		"Broken":       {"it is tried again", chartserver.Index, chartserver.Status(http.StatusInternalServerError), chartsource.ReasonUnavailable, "", "500"},
-		"Cut":          {"a connection can break", chartserver.File, chartserver.Cut(10), chartsource.ReasonUnavailable, "", "broken off"},
-		"Corrupt":      {"it is not what the index says", chartserver.File, chartserver.Corrupt(), chartsource.ReasonDigestMismatch, v1alpha1.ErrorConfigurationProblem, "digest"},
-		"Endless":      {"there is a limit", chartserver.File, chartserver.Endless(), chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "65536 bytes"},
-		"EndlessIndex": {"there is a limit", chartserver.Index, chartserver.Endless(), chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "65537 bytes"},
-		"Page":         {"it is no repository", chartserver.Index, chartserver.Answer([]byte("<html>hello</html>")), chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "helmChartRepoUrl"},
-		"NotModified":  {"an answer to what nobody asked", chartserver.Index, chartserver.Status(http.StatusNotModified), chartsource.ReasonUnavailable, "", "304"},
-		"Stall":        {"a server that hangs is given up", chartserver.File, chartserver.Stall(10), chartsource.ReasonUnavailable, "", "stopped sending"},
-		"Hang":         {"a server that hangs is given up", chartserver.Index, chartserver.Hang(), chartsource.ReasonUnavailable, "", "stopped sending"},
-		"Circle":       {"there is an end to redirects", chartserver.Index, chartserver.Redirect(http.StatusFound, "index.yaml"), chartsource.ReasonUnavailable, "", "redirected more than"},
-		"Downgrade":    {"nobody is led from https to http", chartserver.Index, chartserver.Redirect(http.StatusFound, "http://127.0.0.1:1/"), chartsource.ReasonUnavailable, "", "https to http"},
+		"Broken":       {"it is tried again", chartserver.Index, chartserver.Answer(http.StatusInternalServerError, nil), chartsource.ReasonUnavailable, "", "500"},
+		"Cut":          {"a connection can break", chartserver.File, cut, chartsource.ReasonUnavailable, "", "broken off"},
+		"Corrupt":      {"it is not what the index says", chartserver.File, corrupt, chartsource.ReasonDigestMismatch, v1alpha1.ErrorConfigurationProblem, "digest"},
+		"Endless":      {"there is a limit", chartserver.File, chartserver.Endless(plain), chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "65536 bytes"},
+		"EndlessIndex": {"there is a limit", chartserver.Index, chartserver.Endless([]byte("apiVersion: v1\n")), chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "65537 bytes"},
+		"Page":         {"it is no repository", chartserver.Index, chartserver.Answer(http.StatusOK, []byte("<html>hello</html>")), chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "helmChartRepoUrl"},
+		"NotModified":  {"an answer to what nobody asked", chartserver.Index, chartserver.Answer(http.StatusNotModified, nil), chartsource.ReasonUnavailable, "", "304"},
+		"Stall":        {"a server that hangs is given up", chartserver.File, chartserver.Stall(plain[:10]), chartsource.ReasonUnavailable, "", "stopped sending"},
+		"Hang":         {"a server that hangs is given up", chartserver.Index, chartserver.Hold(nil), chartsource.ReasonUnavailable, "", "stopped sending"},
+		"Circle":       {"there is an end to redirects", chartserver.Index, chartserver.Redirect("index.yaml"), chartsource.ReasonUnavailable, "", "redirected more than"},
+		"Downgrade":    {"nobody is led from https to http", chartserver.Index, chartserver.Redirect("http://127.0.0.1:1/"), chartsource.ReasonUnavailable, "", "https to http"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			repository := chartserver.StartRepository(t, chartserver.Options{})
 			add(t, repository, plain)
-			mend := repository.Break(chartserver.Match{Kind: test.kind}, test.fault)
+			mend := repository.Break(test.kind, test.fault)
 			w := newWorldWith(t, chartsource.Config{StallAfter: stallAfter, ArchiveBytes: 1 << 16, IndexBytes: 1<<16 + 1})
 			credentials := accessTo(repository.URL(), repository.CA())
 			w.wantError(t, ofRepository(repository.URL(), "plain", ""), credentials, test.want, test.code, test.text)
@@ -279,3 +271,6 @@ func TestRepositoryMisbehaves(t *testing.T) {
 		})
 	}
 }
+
+// isConditional says whether a request asks only for what has changed.
+func isConditional(r chartserver.Request) bool { return r.Header.Get("If-None-Match") != "" }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/charts"
 	"github.com/pergola-deploy/pergola/test/chartserver"
 )
@@ -37,7 +40,7 @@ func TestManyItemsOneDownload(t *testing.T) {
 		blobs, manifests := registry.Count(chartserver.Blob), registry.Count(chartserver.Manifest)
 		files, indexes := repository.Count(chartserver.File), repository.Count(chartserver.Index)
 		if blobs != 1 || manifests != 2+2*round || files != 1 || indexes != 1+round {
-			t.Errorf("round %d: expected one download, but found %v and %v", round, registry.Requests(), repository.Requests())
+			t.Errorf("round %d: expected one download, but found %v and %v", round, registry.Requests(chartserver.Any), repository.Requests(chartserver.Any))
 		}
 		w.later()
 	}
@@ -49,7 +52,7 @@ func TestCallerGoesAway(t *testing.T) {
 	registry := chartserver.StartRegistry(t, chartserver.Options{})
 	push(t, registry, "plain", "1.0.0", plain)
 	release := make(chan struct{})
-	registry.Break(chartserver.Match{Kind: chartserver.Blob, Times: 1}, chartserver.Hold(release))
+	registry.Break(chartserver.Blob, chartserver.Hold(release))
 	w := newWorld(t, registry.Server)
 	source := parse(t, ofRef(registry.Ref("plain", "1.0.0")))
 	first, cancel := context.WithCancelCause(t.Context())
@@ -59,9 +62,7 @@ func TestCallerGoesAway(t *testing.T) {
 			t.Errorf("expected the first caller to leave, but found %v", err)
 		}
 	})
-	if err := registry.Await(t.Context(), chartserver.Blob, 1); err != nil {
-		t.Fatal(err)
-	}
+	await.That(t, 30*time.Second, "a request for the blob", func() bool { return registry.Count(chartserver.Blob) == 1 })
 	second, cancelSecond := context.WithCancel(t.Context())
 	joined := make(chan struct{})
 	items.Go(func() {
@@ -78,7 +79,7 @@ func TestCallerGoesAway(t *testing.T) {
 	close(release)
 	items.Wait()
 	if got := registry.Count(chartserver.Blob); got != 1 {
-		t.Errorf("expected one download, but found %v", registry.Requests())
+		t.Errorf("expected one download, but found %v", registry.Requests(chartserver.Any))
 	}
 }
 
@@ -101,15 +102,12 @@ func TestAbortEndsDownload(t *testing.T) {
 	t.Parallel()
 	registry := chartserver.StartRegistry(t, chartserver.Options{})
 	push(t, registry, "plain", "1.0.0", plain)
-	mend := registry.Break(chartserver.Match{Kind: chartserver.Blob}, chartserver.Stall(3))
 	w := newWorld(t, registry.Server)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	go func() {
-		if err := registry.Await(ctx, chartserver.Blob, 1); err != nil {
-			t.Error(err)
-		}
+	mend := registry.Break(chartserver.Blob, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		cancel(errAborted)
-	}()
+		chartserver.Stall(plain[:3])(w, r, next)
+	})
 	if _, err := w.withContext(ctx, parse(t, ofRef(registry.Ref("plain", "1.0.0")))); !errors.Is(err, errAborted) {
 		t.Errorf("expected the cause of the context's end, but found %v", err)
 	}

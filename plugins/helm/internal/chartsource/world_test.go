@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +33,12 @@ const (
 var (
 	plain = charts.Pack("plain")
 	other = charts.Pack("plain", charts.Version("9.9.9"))
+)
+
+// Answers that are not the chart plain, though they begin like it.
+var (
+	cut     = chartserver.Answer(http.StatusOK, plain[:10], "Content-Length", strconv.Itoa(len(plain)))
+	corrupt = chartserver.Answer(http.StatusOK, append(plain[:len(plain)-1:len(plain)-1], plain[len(plain)-1]^0xff))
 )
 
 // world is a fetcher with a clock that stands still.
@@ -185,7 +193,7 @@ func (w *world) later() { w.clock.Step(2 * freshFor) }
 // wantRequests fails unless a server has got so many requests since it was asked last.
 func wantRequests(t *testing.T, server *chartserver.Server, want int, why string) {
 	t.Helper()
-	if got := server.Requests(); len(got) != want {
+	if got := server.Requests(chartserver.Any); len(got) != want {
 		t.Errorf("%s: expected %d requests, but found %v", why, want, got)
 	}
 	server.Forget()

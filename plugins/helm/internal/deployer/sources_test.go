@@ -220,55 +220,6 @@ func TestSourcesThatFail(t *testing.T) {
 	}
 }
 
-// TestCredentialsAreForTheirServer: who answers with an address elsewhere does not get others to say who they are there.
-func TestCredentialsAreForTheirServer(t *testing.T) {
-	t.Parallel()
-	// trusting adds to credentials that the other server is to be believed.
-	trusting := func(c *sdk.Credentials, other *chartserver.Files) *sdk.Credentials {
-		c.ChartRepositories = append(c.ChartRepositories, sdk.ChartRepositoryCredentials{URL: other.URL(), CAData: other.CA()})
-		return c
-	}
-	for name, c := range map[string]struct {
-		reason string
-		source func(w *world, other *chartserver.Files) object
-	}{
-		"redirect of an archive": {reason: "the server sends on", source: func(w *world, other *chartserver.Files) object {
-			files := chartserver.StartFiles(w, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
-			files.Break(chartserver.Match{}, chartserver.Redirect(302, other.URL()+"/plain.tgz"))
-			w.credentials = trusting(forAddress(files.URL(), files.CA()), other)
-			return object{"archive": object{"remote": object{"url": files.URL() + "/plain.tgz"}}}
-		}},
-		"address in an index": {reason: "the repository has its charts elsewhere", source: func(w *world, other *chartserver.Files) object {
-			repository := chartserver.StartRepository(w, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
-			if err := repository.Add(charts.Pack("plain"), chartserver.At(other.URL()+"/plain.tgz")); err != nil {
-				w.Fatal(err)
-			}
-			w.credentials = trusting(forAddress(repository.URL(), repository.CA()), other)
-			return object{"helmChartRepo": object{"helmChartRepoUrl": repository.URL(), "helmChartName": "plain"}}
-		}},
-		"redirect of a blob": {reason: "large registries do so", source: func(w *world, other *chartserver.Files) object {
-			registry := w.push(object{"host": other.Host(), "caData": string(other.CA())})
-			registry.RedirectBlobs(other)
-			w.credentials = forRegistry(registry)
-			return object{"ref": registry.Ref("charts/plain", "1.0.0")}
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			other := chartserver.StartFiles(w, chartserver.Options{Address: "127.0.0.2"})
-			other.Put("plain.tgz", charts.Pack("plain"))
-			w.mustSucceed(w.item(w.config(c.source(w, other), nil)))
-			if other.Count() == 0 {
-				t.Errorf("%s: expected that the other server is asked", c.reason)
-			}
-			if told := other.WithCredentials(); len(told) > 0 {
-				t.Errorf("%s: the other server was told credentials: %v", c.reason, told)
-			}
-		})
-	}
-}
-
 // TestManyItemsOfOneChart: many items of one chart in a registry, several at once, download it once.
 func TestManyItemsOfOneChart(t *testing.T) {
 	t.Parallel()

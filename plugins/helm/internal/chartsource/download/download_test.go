@@ -59,12 +59,7 @@ func trustIn(server *chartserver.Server) download.Trust {
 // TestTrustIsForOneServer: an authority counts for the server that it is given for, also when connections are shared.
 func TestTrustIsForOneServer(t *testing.T) {
 	t.Parallel()
-	authority, err := chartserver.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
-	one := chartserver.StartFiles(t, chartserver.Options{Authority: authority})
-	two := chartserver.StartFiles(t, chartserver.Options{Authority: authority})
+	one, two := chartserver.StartFiles(t, chartserver.Options{}), chartserver.StartFiles(t, chartserver.Options{})
 	c := newClient(t, download.Config{UserAgent: "tester"})
 	ofOne, ofTwo := mustParse(t, one.Put("a", []byte("a"))), mustParse(t, two.Put("a", []byte("b")))
 	for range 2 {
@@ -81,7 +76,7 @@ func TestTrustIsForOneServer(t *testing.T) {
 			t.Errorf("expected any certificate to be taken, but found %q and %v", got, err)
 		}
 	}
-	for _, r := range one.Requests() {
+	for _, r := range one.Requests(chartserver.Any) {
 		if got := r.Header.Get("User-Agent"); got != "tester" || r.Header.Get("Accept-Encoding") != "" {
 			t.Errorf("expected the user agent and no compression, but found %v", r.Header)
 		}
@@ -134,14 +129,19 @@ func TestRedirects(t *testing.T) {
 func TestSlowIsNotStalled(t *testing.T) {
 	t.Parallel()
 	files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
-	at := mustParse(t, files.Put("a", []byte(strings.Repeat("x", 20))))
-	mend := files.Break(chartserver.Match{}, chartserver.Slow(1, 150*time.Millisecond))
+	at := mustParse(t, files.URL())
+	files.Break(chartserver.Any, func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		for range 20 {
+			_, _ = w.Write([]byte("x"))
+			_ = http.NewResponseController(w).Flush()
+			<-time.After(150 * time.Millisecond)
+		}
+	})
 	c := newClient(t, download.Config{StallAfter: 2 * time.Second})
 	if got, err := get(t, c, download.Get{URL: at}); len(got) != 20 || err != nil {
 		t.Errorf("expected all of the content, but found %q and %v", got, err)
 	}
-	mend()
-	files.Break(chartserver.Match{}, chartserver.Stall(3))
+	files.Break(chartserver.Any, chartserver.Stall([]byte("xxx")))
 	if got, err := get(t, c, download.Get{URL: at}); !errors.Is(err, download.ErrStalled) {
 		t.Errorf("expected it to be given up, but found %q and %v", got, err)
 	}
@@ -150,8 +150,8 @@ func TestSlowIsNotStalled(t *testing.T) {
 func TestContextEnds(t *testing.T) {
 	t.Parallel()
 	files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
-	at := mustParse(t, files.Put("a", []byte("content")))
-	files.Break(chartserver.Match{}, chartserver.Stall(3))
+	at := mustParse(t, files.URL())
+	files.Break(chartserver.Any, chartserver.Stall([]byte("con")))
 	client, err := newClient(t, download.Config{}).HTTP()
 	if err != nil {
 		t.Fatal(err)
