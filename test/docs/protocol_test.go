@@ -1,4 +1,4 @@
-package e2e
+package docs
 
 import (
 	"os"
@@ -16,7 +16,8 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// The page of the protocol names each call, each message with its fields, and whatever the handshake needs.
+// TestProtocolPage: the page of the protocol names each call, each message with its fields, and whatever the
+// handshake needs.
 func TestProtocolPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testenv.Root(), "docs", "protocol.md"))
 	if err != nil {
