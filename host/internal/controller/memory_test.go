@@ -131,6 +131,34 @@ func TestWakeAllTellsWhose(t *testing.T) {
 	}
 }
 
+// TestMended: what comes or changes makes the jobs due that use it and have met an error, and no others.
+func TestMended(t *testing.T) {
+	hour := noon.Add(time.Hour)
+	failing := entry{item: itemAt("a", "5"), due: hour, retries: 4}
+	failing.item.Spec.Target, failing.item.Spec.Context = &v1alpha1.ObjectReference{Name: "here"}, "default"
+	waiting := failing
+	waiting.retries = 0
+	for name, tc := range map[string]struct {
+		entry entry
+		ref   reference
+		want  time.Time
+	}{
+		"its Target":              {failing, reference{kindTarget, itemKey.Namespace, "here"}, noon},
+		"its Context":             {failing, reference{kindContext, itemKey.Namespace, "default"}, noon},
+		"a Target of that name":   {failing, reference{kindTarget, itemKey.Namespace, "default"}, hour},
+		"of another namespace":    {failing, reference{kindTarget, "elsewhere", "here"}, hour},
+		"a job without any error": {waiting, reference{kindTarget, itemKey.Namespace, "here"}, hour},
+	} {
+		m := newMemory()
+		m.underWay(m.begin(tc.entry, "p"), noon)
+		woken := m.mended(tc.ref, noon)
+		known, _ := m.recall(itemKey, "a", "5")
+		if _, told := woken[itemKey]; !known.due.Equal(tc.want) || told != tc.want.Equal(noon) {
+			t.Errorf("%s: expected the job to be due at %s, but found %s, told %v", name, tc.want, known.due, woken)
+		}
+	}
+}
+
 // history is all versions of an item, of which a watch shows some.
 type history struct {
 	versions []*metav1.PartialObjectMetadata
