@@ -1,25 +1,22 @@
 package e2e
 
 import (
-	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// oddValues are written into every field. The API server may refuse them or take them, but what it takes must be readable.
+// oddValues are written into every field. The API server may refuse them or take them, but what it takes must be
+// readable.
 var oddValues = []any{
-	"", "none", "text", "10m", "-1s", "1h30m5s", "99999999999h", "1.5h", "µ", "1y",
-	"2021-04-15T12:10:51Z", "2021-04-15T12:10:51.123456789+02:00", "2021-04-15T12:10:51", "2021-04-15 12:10:51Z",
-	"2021-04-15t12:10:51z", "2021-02-30T12:10:51Z", "2021-13-45T99:99:99Z", "2021-04-15T24:00:00Z", "2021-04-15T12:10:60Z", "2021-04-15", "0001-01-01T00:00:00Z",
+	"", "none", "text", "10m", "-1s", "99999999999h", "1.5h", "µ", "1y",
+	"2021-04-15T12:10:51Z", "2021-04-15T12:10:51.123456789+02:00", "2021-04-15 12:10:51Z", "2021-04-15t12:10:51z",
+	"2021-02-30T12:10:51Z", "2021-04-15T24:00:00Z", "2021-04-15T12:10:60Z", "0001-01-01T00:00:00Z",
 	"12021-04-15T12:10:51Z", "2021-04-15T12:10:51+99:99",
 	int64(0), int64(-7), int64(9007199254740993), 1.5, true,
 	map[string]any{}, map[string]any{"key": "value"}, map[string]any{"apiVersion": "v1", "kind": "Any"},
@@ -34,15 +31,18 @@ var fieldsOf = map[string][][]string{
 		{"status", "jobIDGenerationTime"}, {"status", "transitionTimes"}, {"status", "transitionTimes", "initTime"},
 		{"status", "providerStatus"}, {"status", "exportRef"}, {"status", "deployer"}, {"status", "observedGeneration"},
 	},
-	"Target":  {{"spec", "config"}, {"spec", "secretRef"}},
-	"Context": {{"repositoryContext"}, {"ocmConfig"}, {"registryPullSecrets"}, {"configurations"}, {"verificationSignatures"}},
+	"Target": {{"spec", "config"}, {"spec", "secretRef"}},
+	"Context": {
+		{"repositoryContext"}, {"ocmConfig"}, {"registryPullSecrets"}, {"configurations"}, {"verificationSignatures"},
+	},
 	"SyncObject": {
 		{"spec", "lastUpdateTime"}, {"spec", "podName"},
 	},
 	"DeployerRegistration": {
-		{"spec", "types"}, {"spec", "installationTemplate"}, {"spec", "hook"}, {"spec", "hook", "version"}, {"spec", "hook", "address"},
-		{"spec", "hook", "address", "uri"}, {"spec", "hook", "address", "ref"}, {"spec", "hook", "timeout"}, {"spec", "hook", "capabilities"},
-		{"spec", "hook", "formFactor"}, {"spec", "hook", "conditionsFromHook"}, {"spec", "hook", "tls"}, {"spec", "hook", "auth"},
+		{"spec", "types"}, {"spec", "installationTemplate"}, {"spec", "hook"}, {"spec", "hook", "version"},
+		{"spec", "hook", "address"}, {"spec", "hook", "address", "uri"}, {"spec", "hook", "address", "ref"},
+		{"spec", "hook", "timeout"}, {"spec", "hook", "capabilities"}, {"spec", "hook", "formFactor"},
+		{"spec", "hook", "conditionsFromHook"}, {"spec", "hook", "tls"}, {"spec", "hook", "auth"},
 		{"status", "observedGeneration"}, {"status", "conditions"}, {"status", "hook"}, {"status", "deployers"},
 	},
 }
@@ -72,44 +72,52 @@ func lists() map[string]client.ObjectList {
 	}
 }
 
+// TestNoObjectBreaksItsList: each object that the API server takes can be read in a list.
 func TestNoObjectBreaksItsList(t *testing.T) {
 	for kind, list := range lists() {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			namespace := newNamespace(t)
 			if kind == "DeployerRegistration" {
 				namespace = "" // they are in none
 			}
-			t.Cleanup(func() {
-				ctx := context.WithoutCancel(t.Context())
-				object := &unstructured.Unstructured{}
-				object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
-				if err := admin.DeleteAllOf(ctx, object, client.InNamespace(namespace), client.MatchingLabels{oddLabel: "true"}); err != nil {
-					t.Error(err)
-				}
-			})
-			accepted := 0
+			taken := 0
 			for _, path := range fieldsOf[kind] {
-				for _, value := range oddValues {
-					if createOdd(t, namespace, kind, path, value) {
-						accepted++
-						if err := admin.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
-							t.Fatalf("%s with the value %#v is taken and makes the list unreadable: %v", strings.Join(path, "."), value, err)
-						}
-					}
-				}
+				taken += listOdd(t, namespace, kind, path, list)
 			}
-			if accepted == 0 {
+			if taken == 0 {
 				t.Error("the API server has taken no object at all, so the test shows nothing")
 			}
-			t.Logf("%d odd objects were taken and can be read", accepted)
 		})
 	}
+}
+
+// listOdd creates objects with odd values in a field, lists them and deletes them again, and returns how many the
+// API server has taken.
+func listOdd(t *testing.T, namespace, kind string, path []string, list client.ObjectList) (taken int) {
+	t.Helper()
+	for _, value := range oddValues {
+		if createOdd(t, namespace, kind, path, value) {
+			taken++
+		}
+	}
+	unreadable := admin.List(t.Context(), list, client.InNamespace(namespace))
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
+	odd := client.MatchingLabels{oddLabel: "true"}
+	if err := admin.DeleteAllOf(t.Context(), object, client.InNamespace(namespace), odd); err != nil {
+		t.Fatal(err)
+	}
+	if unreadable != nil {
+		t.Fatalf("%s with an odd value is taken and makes the list unreadable: %v", strings.Join(path, "."), unreadable)
+	}
+	return taken
 }
 
 // createOdd creates an object with a value in a field, and tells whether the API server took it.
 func createOdd(t *testing.T, namespace, kind string, path []string, value any) bool {
 	t.Helper()
-	object := &unstructured.Unstructured{Object: runtimeCopy(required[kind])}
+	object := &unstructured.Unstructured{Object: (&unstructured.Unstructured{Object: required[kind]}).DeepCopy().Object}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
 	object.SetNamespace(namespace)
 	object.SetGenerateName("odd-")
@@ -118,7 +126,7 @@ func createOdd(t *testing.T, namespace, kind string, path []string, value any) b
 		if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
 			t.Fatal(err)
 		}
-		return taken(t, admin.Create(t.Context(), object))
+		return isTaken(t, admin.Create(t.Context(), object))
 	}
 	if err := admin.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
@@ -127,14 +135,11 @@ func createOdd(t *testing.T, namespace, kind string, path []string, value any) b
 	if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
 		t.Fatal(err)
 	}
-	return taken(t, admin.Status().Update(t.Context(), object))
+	return isTaken(t, admin.Status().Update(t.Context(), object))
 }
 
-func runtimeCopy(fields map[string]any) map[string]any {
-	return (&unstructured.Unstructured{Object: fields}).DeepCopy().Object
-}
-
-func taken(t *testing.T, err error) bool {
+// isTaken tells whether the API server took an object, which it may refuse as invalid.
+func isTaken(t *testing.T, err error) bool {
 	t.Helper()
 	if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
 		t.Fatal(err)
@@ -142,49 +147,12 @@ func taken(t *testing.T, err error) bool {
 	return err == nil
 }
 
+// TestTypeIsImmutable: a deploy item cannot be handed to another deployer.
 func TestTypeIsImmutable(t *testing.T) {
 	item := newItem(newNamespace(t), "item", mockType, mockSucceeds)
 	create(t, item)
 	item.Spec.Type = manifestType
 	if err := admin.Update(t.Context(), item); !apierrors.IsInvalid(err) {
 		t.Errorf("expected the type to be immutable, but found error %v", err)
-	}
-}
-
-// TestReasonColumn: what kubectl get shows of an item is the reason of its last error, or that it waits, and with -o wide for what.
-func TestReasonColumn(t *testing.T) {
-	item := newItem(newNamespace(t), "item", mockType, mockSucceeds)
-	create(t, item)
-	now := v1alpha1.Now()
-	for _, c := range []v1alpha1.Condition{
-		{Type: "Reconciling", Status: v1alpha1.ConditionTrue, Reason: "Retrying", Message: "another try"},
-		{Type: "Ready", Status: v1alpha1.ConditionFalse, Reason: "Unreachable", Message: "nobody answers"},
-	} {
-		c.LastTransitionTime, c.LastUpdateTime = now, now
-		item.Status.Conditions = append(item.Status.Conditions, c)
-	}
-	if err := admin.Status().Update(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
-	clients, err := kubernetes.NewForConfig(controlPlane.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := clients.Discovery().RESTClient().Get().
-		AbsPath("apis", v1alpha1.GroupName, v1alpha1.GroupVersion.Version, "namespaces", item.Namespace, "deployitems", item.Name).
-		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := &metav1.Table{}
-	if err := json.Unmarshal(answer, table); err != nil || len(table.Rows) != 1 {
-		t.Fatalf("expected a table with a row, but found %s, %v", answer, err)
-	}
-	found := map[string]any{}
-	for i, column := range table.ColumnDefinitions {
-		found[column.Name] = table.Rows[0].Cells[i]
-	}
-	if found["Reason"] != "Unreachable" || found["Message"] != "nobody answers" {
-		t.Errorf("expected reason and message, but found %v", found)
 	}
 }

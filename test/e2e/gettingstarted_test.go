@@ -21,7 +21,8 @@ import (
 // hostCommand is the command on the page that does not end.
 const hostCommand = "pergola host --plugin-dir bin/plugins --standalone\n"
 
-// TestGettingStarted: who does what the page says, one thing after the other, comes to its end and sees what it shows.
+// TestGettingStarted: who does what the page says, one thing after the other, comes to its end and sees what it
+// shows.
 func TestGettingStarted(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testenv.Root(), "docs", "getting-started.md"))
 	if err != nil {
@@ -77,8 +78,8 @@ func newcomer(t *testing.T, plugins string) (dir string) {
 	}
 	dir = t.TempDir()
 	for name, file := range map[string]string{
-		"bin/pergola": filepath.Join(binaries, "pergola"), "bin/kubectl": filepath.Join(assets, "kubectl"), "bin/plugins": plugins,
-		".cluster/kubeconfig": controlPlane.Kubeconfig,
+		"bin/pergola": filepath.Join(binaries, "pergola"), "bin/kubectl": filepath.Join(assets, "kubectl"),
+		"bin/plugins": plugins, ".cluster/kubeconfig": controlPlane.Kubeconfig,
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -91,12 +92,14 @@ func newcomer(t *testing.T, plugins string) (dir string) {
 	return dir
 }
 
-// do has a shell carry out commands, and returns what they print. Those of make are only looked at: what they would make is there.
+// do has a shell carry out commands, and returns what they print. Those of make are only looked at: what they would
+// make is there.
 func do(t *testing.T, dir, script string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*patience) // for many commands
 	defer cancel()
-	shell := exec.CommandContext(ctx, "bash", "-c", fmt.Sprintf("make() { command make -C %q --dry-run \"$@\" >/dev/null; }\n", testenv.Root())+script)
+	dryRun := fmt.Sprintf("make() { command make -C %q --dry-run \"$@\" >/dev/null; }\n", testenv.Root())
+	shell := exec.CommandContext(ctx, "bash", "-c", dryRun+script)
 	var out bytes.Buffer
 	shell.Dir, shell.Stdout, shell.Stderr = dir, &out, &out
 	shell.Env = append(os.Environ(), "GORACE=halt_on_error=1", "HOME="+dir)

@@ -7,21 +7,20 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-const (
-	preReconcile = "pre-reconcile"
-	finalize     = "finalize"
+var (
+	// preReconcileOnly is the capability of a hook that has no say in deletions.
+	preReconcileOnly = []v1alpha1.HookCapability{v1alpha1.HookPreReconcile}
+	// bothPhases are all capabilities.
+	bothPhases = []v1alpha1.HookCapability{v1alpha1.HookPreReconcile, v1alpha1.HookFinalize}
 )
 
 // hookRequest is what an HTTP hook is asked, as its author reads it.
@@ -80,37 +79,9 @@ func (s *hookServer) answer(name string, answer hookAnswer) {
 func (s *hookServer) asked(item *v1alpha1.DeployItem, phase string) []*hookRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.requests), func(r *hookRequest) bool { return r.Object.Name != item.Name || r.Phase != phase })
-}
-
-// waitAsked waits until the server was asked so often, and returns the requests.
-func (s *hookServer) waitAsked(t *testing.T, item *v1alpha1.DeployItem, phase string, atLeast int) (asked []*hookRequest) {
-	t.Helper()
-	eventually(t, fmt.Sprintf("request %d of %s for item %s", atLeast, phase, item.Name), func(context.Context) (string, error) {
-		if asked = s.asked(item, phase); len(asked) < atLeast {
-			return fmt.Sprintf("%d requests", len(asked)), nil
-		}
-		return "", nil
+	return slices.DeleteFunc(slices.Clone(s.requests), func(r *hookRequest) bool {
+		return r.Object.Name != item.Name || r.Phase != phase
 	})
-	return asked
-}
-
-// waitClosed waits until a channel is closed, or has something.
-func waitClosed(t *testing.T, what string, c <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-c:
-	case <-time.After(patience):
-		t.Fatalf("waiting for %s took more than %s", what, patience)
-	}
-}
-
-// respond answers with a status and a body.
-func respond(status int, body string) hookAnswer {
-	return func(_ context.Context, w http.ResponseWriter, _ *hookRequest) {
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte(body))
-	}
 }
 
 // respondWith answers with an object and children as the hook wants them.
@@ -119,7 +90,9 @@ func respondWith(w http.ResponseWriter, object any, children map[string]map[stri
 }
 
 // registration names a hook for types of deploy items.
-func registration(name, uri string, capabilities []v1alpha1.HookCapability, types ...v1alpha1.DeployItemType) *v1alpha1.DeployerRegistration {
+func registration(
+	name, uri string, capabilities []v1alpha1.HookCapability, types ...v1alpha1.DeployItemType,
+) *v1alpha1.DeployerRegistration {
 	return &v1alpha1.DeployerRegistration{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1alpha1.DeployerRegistrationSpec{Types: types, Hook: &v1alpha1.Hook{
@@ -127,9 +100,6 @@ func registration(name, uri string, capabilities []v1alpha1.HookCapability, type
 		}},
 	}
 }
-
-// bothPhases are all capabilities.
-var bothPhases = []v1alpha1.HookCapability{v1alpha1.HookPreReconcile, v1alpha1.HookFinalize}
 
 // register creates a registration, which is deleted at the end of the test.
 func register(t *testing.T, r *v1alpha1.DeployerRegistration) {
@@ -142,64 +112,24 @@ func register(t *testing.T, r *v1alpha1.DeployerRegistration) {
 	})
 }
 
-// waitRegistered waits until the condition Ready of a registration has a status for its present spec, and returns the registration.
-func waitRegistered(t *testing.T, r *v1alpha1.DeployerRegistration, status v1alpha1.ConditionStatus) *v1alpha1.DeployerRegistration {
+// waitRegistered waits until the condition Ready of a registration has a status for its present spec, and returns
+// the registration.
+func waitRegistered(
+	t *testing.T, r *v1alpha1.DeployerRegistration, status v1alpha1.ConditionStatus,
+) *v1alpha1.DeployerRegistration {
 	t.Helper()
 	fresh := &v1alpha1.DeployerRegistration{}
 	eventually(t, fmt.Sprintf("registration %s to be Ready %s", r.Name, status), func(ctx context.Context) (string, error) {
 		if err := admin.Get(ctx, client.ObjectKeyFromObject(r), fresh); err != nil {
 			return "", err
 		}
-		if fresh.Status.ObservedGeneration == fresh.Generation && readyOf(fresh).Status == status {
+		ready := slices.ContainsFunc(fresh.Status.Conditions, func(c v1alpha1.Condition) bool {
+			return c.Type == "Ready" && c.Status == status
+		})
+		if ready && fresh.Status.ObservedGeneration == fresh.Generation {
 			return "", nil
 		}
 		return string(marshal(t, fresh.Status)), nil
 	})
 	return fresh
-}
-
-func readyOf(r *v1alpha1.DeployerRegistration) v1alpha1.Condition {
-	for _, c := range r.Status.Conditions {
-		if c.Type == "Ready" {
-			return c
-		}
-	}
-	return v1alpha1.Condition{}
-}
-
-func newSecret(t *testing.T, namespace, name string, data map[string][]byte) *v1alpha1.NamespacedSecretReference {
-	t.Helper()
-	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data})
-	return &v1alpha1.NamespacedSecretReference{Namespace: namespace, Name: name}
-}
-
-// waitHookError waits until the last error of an item has a reason of hooks, and checks that the item tells of it. The job goes on.
-func waitHookError(t *testing.T, item *v1alpha1.DeployItem, reason string) *v1alpha1.DeployItem {
-	t.Helper()
-	failing := waitFor(t, item, "failing with "+reason, func(i *v1alpha1.DeployItem) bool {
-		return i.Status.LastError != nil && i.Status.LastError.Reason == reason
-	})
-	checkHookError(t, failing, reason)
-	if failing.Status.JobIDFinished == failing.Status.JobID {
-		t.Errorf("expected the job to go on, but found %s", describe(failing))
-	}
-	return failing
-}
-
-// checkHookError checks that error, condition and event of an item tell what was wrong with the hook.
-func checkHookError(t *testing.T, item *v1alpha1.DeployItem, reason string) {
-	t.Helper()
-	e := item.Status.LastError
-	if e == nil || e.Reason != reason {
-		t.Fatalf("expected an error with reason %s, but found %s", reason, describe(item))
-	}
-	if !strings.Contains(e.Message, "DeployerRegistration") {
-		t.Errorf("the message does not name the registration: %q", e.Message)
-	}
-	if c := conditionOf(item, "HookAnswered"); c.Status != v1alpha1.ConditionFalse || c.Reason != reason {
-		t.Errorf("the condition does not tell of the error: %s", marshal(t, item.Status.Conditions))
-	}
-	if event := waitEvent(t, item, reason); event.Type != corev1.EventTypeWarning {
-		t.Errorf("expected a warning, but found %+v", event)
-	}
 }

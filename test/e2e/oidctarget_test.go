@@ -13,7 +13,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,15 +81,8 @@ func deployedBy(t *testing.T, mark int64, key client.ObjectKey) []string {
 	return slices.Compact(users)
 }
 
-// allowTokens lets hosts get tokens for the ServiceAccounts of a namespace.
-func allowTokens(t *testing.T, namespace string) {
-	t.Helper()
-	if err := controlPlane.AllowTokens(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestServiceAccountTargets: an item whose Target names a ServiceAccount is deployed, and deleted, by that ServiceAccount.
+// TestServiceAccountTargets: an item whose Target names a ServiceAccount is deployed, and deleted, by that
+// ServiceAccount.
 func TestServiceAccountTargets(t *testing.T) {
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest")})
 	server := controlPlane.Config.Host
@@ -107,53 +99,27 @@ func TestServiceAccountTargets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace := newNamespace(t)
-			allowTokens(t, namespace)
+			if err := controlPlane.AllowTokens(t.Context(), namespace); err != nil {
+				t.Fatal(err)
+			}
 			createAccount(t, namespace, "deployer")
 			createInlineTarget(t, namespace, "my-target", content)
 			deployed := client.ObjectKey{Namespace: namespace, Name: "deployed"}
-			item := withTarget(newItem(namespace, "item", manifestType, manifestConfig(configMap(namespace, deployed.Name, "x"))), "my-target")
+			config := manifestConfig(configMap(namespace, deployed.Name, "x"))
+			item := withTarget(newItem(namespace, "item", manifestType, config), "my-target")
 			mark := auditMark(t)
 
 			item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
-			if err := admin.Get(t.Context(), deployed, &corev1.ConfigMap{}); err != nil {
-				t.Errorf("the ConfigMap of the item: %v", err)
-			}
-
-			if err := admin.Delete(t.Context(), item); err != nil {
-				t.Fatal(err)
-			}
+			expectConfigMap(t, namespace, deployed.Name, true)
+			deleteObject(t, item)
 			setJob(t, item)
 			waitGone(t, item)
-			if err := admin.Get(t.Context(), deployed, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
-				t.Errorf("the ConfigMap is still there after the deletion of its item: %v", err)
-			}
+			expectConfigMap(t, namespace, deployed.Name, false)
 
 			want := "system:serviceaccount:" + namespace + ":deployer"
 			if users := deployedBy(t, mark, deployed); !slices.Equal(users, []string{want}) {
 				t.Errorf("want the ConfigMap to be written by %s alone, but it was by %v", want, users)
 			}
 		})
-	}
-}
-
-// TestMissingServiceAccount: an item waits for a ServiceAccount that is not there yet and says so.
-func TestMissingServiceAccount(t *testing.T) {
-	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest")})
-	namespace := newNamespace(t)
-	allowTokens(t, namespace)
-	createInlineTarget(t, namespace, "my-target", map[string]any{
-		"selfConfig": map[string]any{"serviceAccount": map[string]any{"name": "deployer"}},
-	})
-	item := withTarget(newItem(namespace, "item", manifestType, manifestConfig(configMap(namespace, "deployed", "x"))), "my-target")
-	create(t, item)
-	jobID := setJob(t, item)
-	waitFor(t, item, "waiting for its ServiceAccount", func(i *v1alpha1.DeployItem) bool {
-		return i.Status.LastError != nil && i.Status.LastError.Reason == "TargetServiceAccountNotFound" &&
-			strings.Contains(i.Status.LastError.Message, namespace+"/deployer")
-	})
-
-	createAccount(t, namespace, "deployer")
-	if finished := waitFinished(t, item, jobID); finished.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		t.Errorf("want the item to succeed once the ServiceAccount is there, but found %s", describe(finished))
 	}
 }

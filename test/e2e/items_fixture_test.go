@@ -1,0 +1,335 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// noteAnnotation is where the host notes the operation that it has accepted last.
+const noteAnnotation = "host.pergola.dev/operation"
+
+// What somebody else does to an item.
+
+func deleteObject(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := admin.Delete(t.Context(), object); err != nil {
+		t.Fatalf("delete %T: %v", object, err)
+	}
+}
+
+// patchStatus changes fields of the status, and returns the item as it is then.
+func patchStatus(t *testing.T, item *v1alpha1.DeployItem, fields map[string]any) *v1alpha1.DeployItem {
+	t.Helper()
+	patched := item.DeepCopy()
+	patch := client.RawPatch(types.MergePatchType, marshal(t, map[string]any{"status": fields}))
+	if err := admin.Status().Patch(t.Context(), patched, patch); err != nil {
+		t.Fatalf("patch status: %v", err)
+	}
+	return patched
+}
+
+func patchMetadata(t *testing.T, item *v1alpha1.DeployItem, fields map[string]any) {
+	t.Helper()
+	patch := client.RawPatch(types.MergePatchType, marshal(t, map[string]any{"metadata": fields}))
+	if err := admin.Patch(t.Context(), item.DeepCopy(), patch); err != nil {
+		t.Fatalf("patch metadata: %v", err)
+	}
+}
+
+func annotate(t *testing.T, item *v1alpha1.DeployItem, key, value string) {
+	t.Helper()
+	patchMetadata(t, item, map[string]any{"annotations": map[string]any{key: value}})
+}
+
+// ask asks for an operation on an item.
+func ask(t *testing.T, item *v1alpha1.DeployItem, operation string) {
+	t.Helper()
+	annotate(t, item, v1alpha1.OperationAnnotation, operation)
+}
+
+// interrupt ends the job under way in one write, as a Landscaper does.
+func interrupt(t *testing.T, item *v1alpha1.DeployItem, jobID string) *v1alpha1.DeployItem {
+	t.Helper()
+	now := v1alpha1.Now()
+	return patchStatus(t, item, map[string]any{
+		"jobID": jobID, "jobIDFinished": jobID, "phase": v1alpha1.DeployItemPhaseFailed,
+		"lastError": v1alpha1.Error{
+			Operation: "InterruptOperation", Reason: "InterruptOperation", Message: "operation was interrupted",
+			LastTransitionTime: now, LastUpdateTime: now,
+		},
+	})
+}
+
+// start creates an item and sets a job, and returns the item with it.
+func start(t *testing.T, item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
+	t.Helper()
+	create(t, item)
+	setJob(t, item)
+	return read(t, item)
+}
+
+// remove removes a file.
+func remove(t *testing.T, file string) {
+	t.Helper()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What becomes of an item.
+
+// waitPhase waits until the job of an item that start has returned is finished, and checks the phase that it has
+// come to.
+func waitPhase(t *testing.T, item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase) *v1alpha1.DeployItem {
+	t.Helper()
+	finished := waitFinished(t, item, item.Status.JobID)
+	if finished.Status.Phase != phase {
+		t.Fatalf("expected phase %s, but found %s", phase, describe(finished))
+	}
+	return finished
+}
+
+// waitFinishedAfter waits until another job than the one before is finished, and no operation asked for, and
+// returns the item.
+func waitFinishedAfter(t *testing.T, item *v1alpha1.DeployItem, before string) *v1alpha1.DeployItem {
+	t.Helper()
+	return waitFor(t, item, "finished with another job", func(i *v1alpha1.DeployItem) bool {
+		return i.Status.JobID != before && i.Status.JobIDFinished == i.Status.JobID &&
+			i.Annotations[v1alpha1.OperationAnnotation] == ""
+	})
+}
+
+// waitAborted waits until the job is finished, and checks that it was aborted.
+func waitAborted(t *testing.T, item *v1alpha1.DeployItem, jobID string, phase v1alpha1.DeployItemPhase) *v1alpha1.DeployItem {
+	t.Helper()
+	item = waitFinished(t, item, jobID)
+	s := item.Status
+	if s.Phase != phase || s.JobID != jobID || s.LastError == nil || s.LastError.Reason != "Aborted" {
+		t.Errorf("expected phase %s and reason Aborted, but found %s", phase, describe(item))
+	}
+	if operation, asks := item.Annotations[v1alpha1.OperationAnnotation]; asks {
+		t.Errorf("the item still asks for %q", operation)
+	}
+	return item
+}
+
+// waitLastError waits until the last error of an item says something.
+func waitLastError(t *testing.T, item *v1alpha1.DeployItem, text string) *v1alpha1.DeployItem {
+	t.Helper()
+	return waitFor(t, item, fmt.Sprintf("with an error that says %q", text), func(i *v1alpha1.DeployItem) bool {
+		return i.Status.LastError != nil && strings.Contains(i.Status.LastError.Message, text)
+	})
+}
+
+// waitMessage waits until the item says that this is being done, or waited for.
+func waitMessage(t *testing.T, item *v1alpha1.DeployItem, message string) *v1alpha1.DeployItem {
+	t.Helper()
+	return waitFor(t, item, fmt.Sprintf("saying %q", message), func(i *v1alpha1.DeployItem) bool {
+		return conditionOf(i, "Reconciling").Message == message
+	})
+}
+
+// conditionOf returns a condition of an item; an empty one if it has none.
+func conditionOf(item *v1alpha1.DeployItem, conditionType v1alpha1.ConditionType) v1alpha1.Condition {
+	for _, c := range item.Status.Conditions {
+		if c.Type == conditionType {
+			return c
+		}
+	}
+	return v1alpha1.Condition{}
+}
+
+// checkUntouched checks that an item has not been written since it was read, after the host has carried out another
+// one.
+func checkUntouched(t *testing.T, before *v1alpha1.DeployItem) {
+	t.Helper()
+	other := newItem(before.Namespace, "other-"+uuid.NewString()[:8], probeType, probeConfig(t.TempDir()))
+	carryOut(t, other, v1alpha1.DeployItemPhaseSucceeded)
+	if after := read(t, before); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("somebody has written the item:\nbefore %s\nafter  %s", marshal(t, before.Status), marshal(t, after.Status))
+	}
+}
+
+func exports(t *testing.T, item *v1alpha1.DeployItem) map[string]any {
+	t.Helper()
+	ref := item.Status.ExportReference
+	if ref == nil {
+		t.Fatalf("the item has no export reference: %s", describe(item))
+	}
+	secret := &corev1.Secret{}
+	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := json.Unmarshal(secret.Data["config"], &values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// versions are all versions of an item since the record was begun.
+type versions struct {
+	mu   sync.Mutex
+	seen []*v1alpha1.DeployItem
+}
+
+// record begins to record the versions of an item.
+func record(t *testing.T, item *v1alpha1.DeployItem) *versions {
+	t.Helper()
+	cluster, err := client.NewWithWatch(controlPlane.Config, client.Options{Scheme: admin.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := cluster.Watch(t.Context(), &v1alpha1.DeployItemList{},
+		client.InNamespace(item.Namespace), client.MatchingFields{"metadata.name": item.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &versions{}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for event := range stream.ResultChan() {
+			if version, ok := event.Object.(*v1alpha1.DeployItem); ok {
+				v.mu.Lock()
+				v.seen = append(v.seen, version)
+				v.mu.Unlock()
+			}
+		}
+	})
+	t.Cleanup(func() {
+		stream.Stop()
+		reading.Wait()
+	})
+	return v
+}
+
+// upTo waits until the version of an item is recorded, and returns what is.
+func (v *versions) upTo(t *testing.T, item *v1alpha1.DeployItem) []*v1alpha1.DeployItem {
+	t.Helper()
+	var seen []*v1alpha1.DeployItem
+	eventually(t, "the record to be complete", func(context.Context) (string, error) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		last := slices.IndexFunc(v.seen, func(version *v1alpha1.DeployItem) bool {
+			return version.ResourceVersion == item.ResourceVersion
+		})
+		if last < 0 {
+			return fmt.Sprintf("%d versions, without the last", len(v.seen)), nil
+		}
+		seen = slices.Clone(v.seen[:last+1])
+		return "", nil
+	})
+	return seen
+}
+
+// eventsOf are the events about an item.
+func eventsOf(ctx context.Context, item *v1alpha1.DeployItem) ([]eventsv1.Event, error) {
+	list := &eventsv1.EventList{}
+	if err := admin.List(ctx, list, client.InNamespace(item.Namespace)); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(event eventsv1.Event) bool {
+		return event.Regarding.Name != item.Name || event.Regarding.Kind != "DeployItem"
+	}), nil
+}
+
+// reasons are the reasons of events, and how often each of them has come.
+func reasons(events []eventsv1.Event) map[string]int {
+	counted := map[string]int{}
+	for _, event := range events {
+		counted[event.Reason]++
+		if event.Series != nil {
+			counted[event.Reason] += int(event.Series.Count) - 1
+		}
+	}
+	return counted
+}
+
+// waitEvent waits for an event about an item.
+func waitEvent(t *testing.T, item *v1alpha1.DeployItem, reason string) eventsv1.Event {
+	t.Helper()
+	var found eventsv1.Event
+	eventually(t, "the event "+reason, func(ctx context.Context) (string, error) {
+		events, err := eventsOf(ctx, item)
+		if err != nil {
+			return "", err
+		}
+		i := slices.IndexFunc(events, func(event eventsv1.Event) bool { return event.Reason == reason })
+		if i < 0 {
+			return fmt.Sprintf("events %v", reasons(events)), nil
+		}
+		found = events[i]
+		return "", nil
+	})
+	return found
+}
+
+// checkEvents checks how often the events of an item have come, by their reasons.
+func checkEvents(t *testing.T, item *v1alpha1.DeployItem, want map[string]int) {
+	t.Helper()
+	events, err := eventsOf(t.Context(), item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, reasons(events), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("events of item %s (-want +got):\n%s", item.Name, diff)
+	}
+}
+
+// What a probe was called for.
+
+// probeConfigWith is the configuration of a probe that leaves its trace in the directory, with more fields.
+func probeConfigWith(dir string, fields map[string]any) string {
+	config := map[string]any{"apiVersion": "test.pergola.dev/v1", "kind": "Probe", "trace": dir + "/trace"}
+	maps.Copy(config, fields)
+	out, err := json.Marshal(config)
+	if err != nil {
+		panic(err) //nolint:forbidigo // texts, numbers and booleans marshal
+	}
+	return string(out)
+}
+
+// calls are what a probe was called for: operation and job, in order.
+func calls(t *testing.T, dir string) []string {
+	t.Helper()
+	var found []string
+	for _, line := range lines(t, dir+"/trace") {
+		if fields := strings.Fields(line); len(fields) > 1 {
+			found = append(found, fields[0]+" "+fields[1])
+		}
+	}
+	return found
+}
+
+// checkCalls checks what a probe was called for.
+func checkCalls(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	if got := calls(t, dir); !slices.Equal(got, want) {
+		t.Errorf("calls of the plugin:\nwant %q\ngot  %q", want, got)
+	}
+}
+
+// waitCalled waits until a probe is called.
+func waitCalled(t *testing.T, dir, call string) {
+	t.Helper()
+	eventually(t, "the plugin to be called", func(context.Context) (string, error) {
+		return missing(lines(t, dir+"/trace"), call), nil
+	})
+}
