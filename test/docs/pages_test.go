@@ -170,27 +170,6 @@ func linksOf(t *testing.T, from string) (files []string) {
 	return files
 }
 
-// TestNamedTests: a test that a page names is in the file that the name links to.
-func TestNamedTests(t *testing.T) {
-	t.Parallel()
-	named := regexp.MustCompile(`\[((?:Test|Fuzz)\w+)\]\(([^)]+)\)`)
-	count := map[string]int{}
-	for _, from := range pages(t) {
-		for _, found := range named.FindAllStringSubmatch(page(t, from), -1) {
-			count[from]++
-			file := filepath.Join(filepath.Dir(from), found[2])
-			if !strings.Contains(page(t, file), "\nfunc "+found[1]+"(") {
-				t.Errorf("%s: there is no %s in %s", from, found[1], file)
-			}
-		}
-	}
-	for from, atLeast := range map[string]int{"SECURITY.md": 80, "docs/architecture.md": 20} {
-		if count[from] < atLeast {
-			t.Errorf("expected %s to name at least %d tests, but found %d", from, atLeast, count[from])
-		}
-	}
-}
-
 var (
 	link    = regexp.MustCompile(`\]\(([^)\s#]*)(?:#([^)\s]*))?\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
