@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-
-	"github.com/pergola-deploy/pergola/test/cluster/internal/pki"
 )
 
 const (
@@ -17,119 +15,34 @@ const (
 	dnsIP = "10.96.0.10"
 )
 
-// issueCredentials writes keys, certificates and kubeconfig files to the
-// directory pki, and the administrator's to the file kubeconfig.
-func (c *Cluster) issueCredentials(s state) error {
-	authority, err := pki.NewAuthority("pergola-test-cluster")
+func (c *Cluster) startControlPlane(ctx context.Context, at addresses) error {
+	apiServer, err := c.apiServerArguments(at)
 	if err != nil {
 		return err
 	}
-	serviceAccountKey, err := pki.NewKey()
-	if err != nil {
+	if err := c.startProgram("etcd", c.etcdArguments(at)...); err != nil {
 		return err
 	}
-	if err := c.write("pki/service-account.key", serviceAccountKey); err != nil {
+	if err := c.startProgram("kube-apiserver", apiServer...); err != nil {
 		return err
 	}
-	if err := c.writePair("ca", authority.Pair()); err != nil {
+	if err := c.await(ctx, "API server", []string{"etcd", "kube-apiserver"}, "get", "--raw", "/readyz"); err != nil {
 		return err
 	}
-	if err := c.issueServers(authority); err != nil {
+	if err := c.startProgram("kube-controller-manager", c.controllerManagerArguments()...); err != nil {
 		return err
 	}
-	for name, subject := range map[string]pki.Subject{
-		"kube-controller-manager": {CommonName: "system:kube-controller-manager"},
-		"kube-scheduler":          {CommonName: "system:kube-scheduler"},
-		"kube-proxy":              {CommonName: "system:kube-proxy"},
-		"kubelet":                 {CommonName: "system:node:" + nodeName, Organizations: []string{"system:nodes"}},
-	} {
-		client, err := authority.IssueClient(subject)
-		if err != nil {
-			return err
-		}
-		file := "pki/" + name + ".kubeconfig"
-		if err := c.write(file, authority.Kubeconfig("https://"+s.Server, client)); err != nil {
-			return err
-		}
-	}
-	admin, err := authority.IssueClient(pki.Subject{CommonName: "admin", Organizations: []string{"system:masters"}})
-	if err != nil {
-		return err
-	}
-	if err := c.write("kubeconfig", authority.Kubeconfig("https://"+s.API, admin)); err != nil {
-		return err
-	}
-	return c.writePair("admin", admin)
+	return c.startProgram("kube-scheduler", c.clientArguments("kube-scheduler")...)
 }
 
-// issueServers writes the certificates of the two servers, and the one by
-// which the API server is known to the kubelet.
-func (c *Cluster) issueServers(authority *pki.Authority) error {
-	apiServer, err := authority.IssueServer(pki.Subject{CommonName: "kube-apiserver"}, []string{
-		"127.0.0.1", nodeIP, serviceIP, "localhost",
-		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
-	})
-	if err != nil {
-		return err
-	}
-	kubelet, err := authority.IssueServer(pki.Subject{CommonName: nodeName}, []string{nodeName, nodeIP})
-	if err != nil {
-		return err
-	}
-	client, err := authority.IssueClient(pki.Subject{CommonName: "kube-apiserver-kubelet-client", Organizations: []string{"system:masters"}})
-	if err != nil {
-		return err
-	}
-	for name, pair := range map[string]pki.Pair{
-		"kube-apiserver":                apiServer,
-		"kubelet":                       kubelet,
-		"kube-apiserver-kubelet-client": client,
-	} {
-		if err := c.writePair(name, pair); err != nil {
-			return err
-		}
-	}
-	return nil
+// startProgram starts one of the programs that are built.
+func (c *Cluster) startProgram(name string, args ...string) error {
+	_, err := c.start(name, c.command(append([]string{filepath.Join(c.Programs, name)}, args...)...))
+	return err
 }
 
-func (c *Cluster) writePair(name string, pair pki.Pair) error {
-	if err := c.write("pki/"+name+".crt", pair.Certificate); err != nil {
-		return err
-	}
-	return c.write("pki/"+name+".key", pair.Key)
-}
-
-func (c *Cluster) startControlPlane(ctx context.Context, s state, namespaces namespaces, access *api) error {
-	apiServer, err := c.apiServerArguments(s)
-	if err != nil {
-		return err
-	}
-	start := func(name string, args []string) error {
-		argv := append([]string{filepath.Join(s.Programs, name)}, args...)
-		_, err := c.table.Start(name, namespaces.command(argv...))
-		return err
-	}
-	if err := start("etcd", c.etcdArguments(s)); err != nil {
-		return err
-	}
-	if err := start("kube-apiserver", apiServer); err != nil {
-		return err
-	}
-	err = c.await(ctx, "API server", []string{"etcd", "kube-apiserver"}, func(ctx context.Context) error {
-		_, err := access.get(ctx, "/readyz")
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := start("kube-controller-manager", c.controllerManagerArguments()); err != nil {
-		return err
-	}
-	return start("kube-scheduler", c.schedulerArguments())
-}
-
-func (c *Cluster) etcdArguments(s state) []string {
-	client, peer := "http://"+s.Etcd, "http://"+s.EtcdPeer
+func (c *Cluster) etcdArguments(at addresses) []string {
+	client, peer := "http://"+at.etcd, "http://"+at.etcdPeer
 	return []string{
 		"--data-dir=" + c.path("etcd"),
 		"--unsafe-no-fsync",
@@ -142,13 +55,13 @@ func (c *Cluster) etcdArguments(s state) []string {
 	}
 }
 
-func (c *Cluster) apiServerArguments(s state) ([]string, error) {
-	host, port, err := net.SplitHostPort(s.Server)
+func (c *Cluster) apiServerArguments(at addresses) ([]string, error) {
+	host, port, err := net.SplitHostPort(at.server)
 	if err != nil {
 		return nil, fmt.Errorf("parse the API server's address: %w", err)
 	}
 	args := []string{
-		"--etcd-servers=http://" + s.Etcd,
+		"--etcd-servers=http://" + at.etcd,
 		"--bind-address=" + host,
 		"--advertise-address=" + host,
 		"--secure-port=" + port,
@@ -167,7 +80,7 @@ func (c *Cluster) apiServerArguments(s state) ([]string, error) {
 		"--kubelet-client-certificate=" + c.path("pki", "kube-apiserver-kubelet-client.crt"),
 		"--kubelet-client-key=" + c.path("pki", "kube-apiserver-kubelet-client.key"),
 	}
-	if !s.Node {
+	if !c.Node {
 		// An endpoint must not be a loopback address.
 		args = append(args, "--endpoint-reconciler-type=none")
 	}
@@ -183,8 +96,6 @@ func (c *Cluster) controllerManagerArguments() []string {
 		"--cluster-signing-key-file="+c.path("pki", "ca.key"),
 	)
 }
-
-func (c *Cluster) schedulerArguments() []string { return c.clientArguments("kube-scheduler") }
 
 // clientArguments are those of the programs that only use the API. They serve
 // nothing, so they need no ports.

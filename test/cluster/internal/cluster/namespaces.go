@@ -2,15 +2,16 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
+	"sync"
 	"syscall"
-
-	"github.com/pergola-deploy/pergola/test/cluster/internal/forward"
+	"time"
 )
 
 // namespaceHolder is the name of the process that is the first in the
@@ -22,8 +23,13 @@ const namespaceHolder = "namespaces"
 // with the argument that follows.
 const ForwardCommand = "forward"
 
-// listenerFD is the first file descriptor after the standard three.
-const listenerFD = 3
+const (
+	// listenerFD is the first file descriptor after the standard three.
+	listenerFD = 3
+	// ownNamespaces are what a cluster with a node has for itself.
+	ownNamespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWNET
+	dialTimeout   = 10 * time.Second
+)
 
 // privateDirs are where the programs of a node keep what they do not keep
 // elsewhere. In its mount namespace they are directories of the cluster.
@@ -48,74 +54,61 @@ var kernelSettings = map[string]int{
 	"/proc/sys/vm/panic_on_oom":           0,
 }
 
-// namespaces are the network and mount namespaces the programs run in: those
-// of the process holder, or the machine's own if that is 0.
-type namespaces struct{ holder int }
-
-// command returns a command that runs in the namespaces. The number of its
-// process is that of the program, because what enters them becomes it.
-func (n namespaces) command(argv ...string) *exec.Cmd {
-	if n.holder != 0 {
-		argv = append([]string{"nsenter", "--target=" + strconv.Itoa(n.holder), "--net", "--mount", "--"}, argv...)
+// command returns a command that runs in the cluster's namespaces. The number of its process is that of the program, because what enters them
+// becomes it.
+func (c *Cluster) command(argv ...string) *exec.Cmd {
+	if c.holder != 0 {
+		argv = append([]string{"nsenter", "--target=" + strconv.Itoa(c.holder), "--net", "--mount", "--"}, argv...)
 	}
 	return exec.Command(argv[0], argv[1:]...)
 }
 
-// run runs a command in the namespaces to its end.
-func (n namespaces) run(argv ...string) error {
-	if output, err := n.command(argv...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(string(output)))
+// findNamespaces has command use the namespaces of a cluster that is up.
+func (c *Cluster) findNamespaces() error {
+	running, err := c.running()
+	if err != nil {
+		return err
+	}
+	if c.holder = running[namespaceHolder]; c.holder == 0 {
+		return c.explain(namespaceHolder, errors.New("nothing holds the node's namespaces"))
 	}
 	return nil
 }
 
-// namespaces returns the namespaces of a cluster that is up.
-func (c *Cluster) namespaces(s state) (namespaces, error) {
-	if !s.Node {
-		return namespaces{}, nil
-	}
-	if err := c.table.Check(namespaceHolder); err != nil {
-		return namespaces{}, err
-	}
-	id, err := c.table.Lookup(namespaceHolder)
-	return namespaces{holder: id.PID}, err
-}
-
 // createNamespaces starts the holder of new namespaces and prepares them.
-func (c *Cluster) createNamespaces(s *state) (namespaces, error) {
-	s.Server, s.Etcd, s.EtcdPeer = net.JoinHostPort(nodeIP, "6443"), "127.0.0.1:2379", "127.0.0.1:2380"
+func (c *Cluster) createNamespaces() (addresses, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return namespaces{}, fmt.Errorf("find a free port: %w", err)
+		return addresses{}, fmt.Errorf("find a free port: %w", err)
 	}
 	defer func() { _ = listener.Close() }()
-	s.API = listener.Addr().String()
-	// A socket stays in the network namespace it was made in. This one is the
-	// way in from the machine.
+	at := addresses{
+		server: net.JoinHostPort(nodeIP, "6443"), api: listener.Addr().String(), etcd: "127.0.0.1:2379", etcdPeer: "127.0.0.1:2380",
+	}
+	// A socket stays in the network namespace it was made in. This one is the way in from the machine.
 	socket, err := listener.(*net.TCPListener).File()
 	if err != nil {
-		return namespaces{}, fmt.Errorf("pass on listener: %w", err)
+		return at, fmt.Errorf("pass on listener: %w", err)
 	}
 	defer func() { _ = socket.Close() }()
 	self, err := os.Executable()
 	if err != nil {
-		return namespaces{}, fmt.Errorf("find this executable: %w", err)
+		return at, fmt.Errorf("find this executable: %w", err)
 	}
-	cmd := exec.Command(self, ForwardCommand, s.Server)
+	cmd := exec.Command(self, ForwardCommand, at.server)
+	cmd.Args[0] = namespaceHolder
 	cmd.ExtraFiles = []*os.File{socket}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
-	id, err := c.table.Start(namespaceHolder, cmd)
-	if err != nil {
-		return namespaces{}, err
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: ownNamespaces}
+	if c.holder, err = c.start(namespaceHolder, cmd); err != nil {
+		return at, err
 	}
-	n := namespaces{holder: id.PID}
-	if err := c.prepareNamespaces(n); err != nil {
-		return namespaces{}, fmt.Errorf("prepare the node's namespaces: %w", err)
+	if err := c.prepareNamespaces(); err != nil {
+		return at, fmt.Errorf("prepare the node's namespaces: %w", err)
 	}
-	return n, nil
+	return at, nil
 }
 
-func (c *Cluster) prepareNamespaces(n namespaces) error {
+func (c *Cluster) prepareNamespaces() error {
 	for _, argv := range [][]string{
 		{"ip", "link", "set", "lo", "up"},
 		{"ip", "address", "add", nodeIP + "/32", "dev", "lo"},
@@ -123,12 +116,12 @@ func (c *Cluster) prepareNamespaces(n namespaces) error {
 		// mounts only. These are shared with the pods, not with the machine.
 		{"mount", "--make-rshared", "/"},
 	} {
-		if err := n.run(argv...); err != nil {
+		if err := run(c.command(argv...)); err != nil {
 			return err
 		}
 	}
 	for _, dir := range privateDirs {
-		if err := c.makePrivate(n, dir); err != nil {
+		if err := c.makePrivate(dir); err != nil {
 			return err
 		}
 	}
@@ -137,7 +130,7 @@ func (c *Cluster) prepareNamespaces(n namespaces) error {
 		if err := c.write(file, fmt.Appendln(nil, value)); err != nil {
 			return err
 		}
-		if err := n.run("mount", "--bind", c.path(file), setting); err != nil {
+		if err := run(c.command("mount", "--bind", c.path(file), setting)); err != nil {
 			return err
 		}
 	}
@@ -146,14 +139,14 @@ func (c *Cluster) prepareNamespaces(n namespaces) error {
 
 // makePrivate puts a directory of the cluster in the place of the machine's,
 // which has to exist for that; an empty one stays behind.
-func (c *Cluster) makePrivate(n namespaces, dir string) error {
+func (c *Cluster) makePrivate(dir string) error {
 	own := c.path("node", dir)
 	for _, dir := range []string{own, dir} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("create %s: %w", dir, err)
 		}
 	}
-	return n.run("mount", "--bind", own, dir)
+	return run(c.command("mount", "--bind", own, dir))
 }
 
 // Forward passes connections from the listener this process was started with
@@ -167,5 +160,37 @@ func Forward(ctx context.Context, target string) error {
 	if err := socket.Close(); err != nil {
 		return fmt.Errorf("take over listener: %w", err)
 	}
-	return forward.Serve(ctx, listener, target)
+	context.AfterFunc(ctx, func() { _ = listener.Close() })
+	for {
+		client, err := listener.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accept connection: %w", err)
+		}
+		go pass(ctx, client, target)
+	}
+}
+
+// pass copies both ways until both sides have finished sending. A target that cannot be reached is the client's to notice, by its connection
+// being closed.
+func pass(ctx context.Context, client net.Conn, target string) {
+	defer func() { _ = client.Close() }()
+	dialer := net.Dialer{Timeout: dialTimeout}
+	server, err := dialer.DialContext(ctx, "tcp", target)
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	var ways sync.WaitGroup
+	ways.Go(func() { copyOneWay(server, client) })
+	ways.Go(func() { copyOneWay(client, server) })
+	ways.Wait()
+}
+
+// copyOneWay copies until the source has finished sending and tells the destination so, which leaves the other way open.
+func copyOneWay(to, from net.Conn) {
+	_, _ = io.Copy(to, from)
+	_ = to.(*net.TCPConn).CloseWrite()
 }

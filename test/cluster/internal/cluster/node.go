@@ -1,16 +1,15 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"github.com/pergola-deploy/pergola/test/cluster/internal/image"
 )
 
 const (
+	kubelet  = "kubelet"
 	nodeName = "node"
 	// nodeIP is the node's address, on the loopback interface of its network
 	// namespace. It is outside of podRange, whose first address is the pods'
@@ -34,6 +33,35 @@ const containerdFormat = `version = 2
     conf_dir = %q
 `
 
+// The kubelet must accept the machine it is on: either version of cgroups, any
+// swap and nearly full disks.
+const kubeletFormat = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: %[1]s
+healthzBindAddress: 127.0.0.1
+tlsCertFile: %[2]s/kubelet.crt
+tlsPrivateKeyFile: %[2]s/kubelet.key
+authentication:
+  anonymous: {enabled: false}
+  webhook: {enabled: true}
+  x509: {clientCAFile: %[2]s/ca.crt}
+authorization: {mode: Webhook}
+containerRuntimeEndpoint: unix://%[3]s
+volumePluginDir: /var/lib/kubelet/volumeplugins
+cgroupDriver: cgroupfs
+cgroupRoot: /%[4]s
+enforceNodeAllocatable: []
+failCgroupV1: false
+failSwapOn: false
+makeIPTablesUtilChains: false
+evictionHard: {memory.available: 100Mi, nodefs.available: 1%%, imagefs.available: 1%%}
+imageGCHighThresholdPercent: 100
+nodeStatusUpdateFrequency: 5s
+syncFrequency: 10s
+clusterDomain: cluster.local
+clusterDNS: [%[5]s]
+`
+
 // networkConfig connects each pod to the node by a pair of interfaces and a
 // route. Unlike a bridge, that has all traffic between pods pass through the
 // node's packet filter, where kube-proxy's services are.
@@ -51,37 +79,35 @@ const networkConfig = `{
 }
 `
 
-// containerdSocket is a path in the node's mount namespace. Being unique to
-// the cluster, it marks the processes that containerd leaves behind.
-func (c *Cluster) containerdSocket() string { return "/run/containerd/" + c.name + ".sock" }
+// containerdSocket is a path in the node's mount namespace.
+func (c *Cluster) containerdSocket() string { return "/run/containerd/containerd.sock" }
 
-func (c *Cluster) startNode(ctx context.Context, s state, namespaces namespaces, access *api) error {
-	if err := c.startContainerd(ctx, s, namespaces); err != nil {
+func (c *Cluster) startNode(ctx context.Context) error {
+	if err := c.startContainerd(ctx); err != nil {
 		return err
 	}
 	if err := c.createCgroups(); err != nil {
 		return err
 	}
-	if err := c.startKubelet(s, namespaces); err != nil {
+	if err := c.startKubelet(); err != nil {
 		return err
 	}
-	_, err := c.table.Start("kube-proxy", namespaces.command(filepath.Join(s.Programs, "kube-proxy"),
+	err := c.startProgram("kube-proxy",
 		"--kubeconfig="+c.path("pki", "kube-proxy.kubeconfig"),
 		"--hostname-override="+nodeName,
 		"--proxy-mode=nftables",
 		// The size of the connection table is the machine's, not the node's.
 		"--conntrack-max-per-core=0",
-	))
+	)
 	if err != nil {
 		return err
 	}
-	return c.await(ctx, "node", []string{"containerd", "kube-proxy", kubelet}, func(ctx context.Context) error {
-		return access.nodeReady(ctx, nodeName)
-	})
+	return c.await(ctx, "node", []string{"containerd", "kube-proxy", kubelet},
+		"wait", "node/"+nodeName, "--for=condition=Ready", "--timeout=5s")
 }
 
 // startContainerd starts the container runtime and loads the sandbox image.
-func (c *Cluster) startContainerd(ctx context.Context, s state, namespaces namespaces) error {
+func (c *Cluster) startContainerd(ctx context.Context) error {
 	plugins, err := networkPluginDir()
 	if err != nil {
 		return err
@@ -93,41 +119,120 @@ func (c *Cluster) startContainerd(ctx context.Context, s state, namespaces names
 	if err := c.write("node/cni/pods.conflist", []byte(networkConfig)); err != nil {
 		return err
 	}
-	_, err = c.table.Start("containerd", namespaces.command(
-		"containerd", "--config="+c.path("node", "containerd.toml"), "--log-level=warn"))
-	if err != nil {
+	cmd := c.command("containerd", "--config="+c.path("node", "containerd.toml"), "--log-level=warn")
+	if _, err := c.start("containerd", cmd); err != nil {
 		return err
 	}
-	err = c.await(ctx, "containerd", []string{"containerd"}, func(context.Context) error {
-		return namespaces.run("ctr", "--address="+c.containerdSocket(), "version")
-	})
+	err = poll(ctx, startTimeout, func() error { return c.ctr("version") })
 	if err != nil {
-		return err
+		return c.explain("containerd", fmt.Errorf("wait for containerd: %w", err))
 	}
-	pause, err := os.ReadFile(filepath.Join(s.Programs, "pause"))
+	pause, err := os.ReadFile(filepath.Join(c.Programs, "pause"))
 	if err != nil {
 		return fmt.Errorf("make the sandbox image: %w", err)
 	}
-	var archive bytes.Buffer
-	if err := image.Write(&archive, image.Image{Name: sandboxImage, Command: "pause", Binary: pause}); err != nil {
-		return fmt.Errorf("make the sandbox image: %w", err)
-	}
-	if err := c.write("node/pause.tar", archive.Bytes()); err != nil {
+	image, err := Image(sandboxImage, "", "pause", pause)
+	if err != nil {
 		return err
 	}
-	return c.importImage(namespaces, c.path("node", "pause.tar"))
+	if err := c.write("node/pause.tar", image); err != nil {
+		return err
+	}
+	return c.importImage(c.path("node", "pause.tar"))
 }
 
-// importImage loads an image from a docker-archive into the node.
-func (c *Cluster) importImage(namespaces namespaces, archive string) error {
+// ctr runs containerd's command in the namespace in which the kubelet's container runtime looks for images.
+func (c *Cluster) ctr(args ...string) error {
+	return run(c.command(append([]string{"ctr", "--address=" + c.containerdSocket(), "--namespace=k8s.io"}, args...)...))
+}
+
+func (c *Cluster) importImage(archive string) error {
 	archive, err := filepath.Abs(archive)
 	if err != nil {
 		return fmt.Errorf("import image: %w", err)
 	}
-	// k8s.io is where the kubelet's container runtime looks for images.
-	err = namespaces.run("ctr", "--address="+c.containerdSocket(), "--namespace=k8s.io", "images", "import", archive)
-	if err != nil {
+	if err := c.ctr("images", "import", archive); err != nil {
 		return fmt.Errorf("import image: %w", err)
 	}
 	return nil
+}
+
+// Import loads images from docker-archive files, or from OCI layouts, into the cluster's node.
+func (c *Cluster) Import(archives []string) error {
+	if err := c.findNode(); err != nil {
+		return fmt.Errorf("import images to %s: %w", c.dir, err)
+	}
+	for _, archive := range archives {
+		if err := c.importImage(archive); err != nil {
+			return err
+		}
+		c.say("imported %s", archive)
+	}
+	return nil
+}
+
+// findNode reads the state of a cluster that is up with a node.
+func (c *Cluster) findNode() error {
+	if err := c.load(); err != nil {
+		return err
+	}
+	switch {
+	case c.Programs == "":
+		return errNoCluster
+	case !c.Node:
+		return errors.New("the cluster is up without a node")
+	}
+	return c.findNamespaces()
+}
+
+// KillKubelet ends the node's kubelet as a crash does: at once, and nothing starts it again. Containers go on, but nobody looks after them. A
+// kubelet that does not run is not an error.
+func (c *Cluster) KillKubelet(ctx context.Context) error {
+	err := c.locked(ctx, func() error {
+		if err := c.findNode(); err != nil {
+			return err
+		}
+		return c.kill(ctx, kubelet)
+	})
+	if err != nil {
+		return fmt.Errorf("kill the kubelet of %s: %w", c.dir, err)
+	}
+	c.say("killed the kubelet")
+	return nil
+}
+
+// StartKubelet starts the kubelet again as Up has started it, and returns when it answers. One that runs is not an error.
+func (c *Cluster) StartKubelet(ctx context.Context) error {
+	err := c.locked(ctx, func() error {
+		if err := c.findNode(); err != nil {
+			return err
+		}
+		if c.check(kubelet) == nil {
+			return nil
+		}
+		if err := c.startKubelet(); err != nil {
+			return err
+		}
+		// The node is ready until somebody misses the old kubelet, which says nothing of the new one.
+		return c.await(ctx, kubelet, []string{kubelet}, "get", "--raw", "/api/v1/nodes/"+nodeName+"/proxy/healthz")
+	})
+	if err != nil {
+		return fmt.Errorf("start the kubelet of %s: %w", c.dir, err)
+	}
+	c.say("the kubelet is up")
+	return nil
+}
+
+func (c *Cluster) startKubelet() error {
+	config := fmt.Appendf(nil, kubeletFormat, nodeIP, c.path("pki"), c.containerdSocket(), c.Name, dnsIP)
+	if err := c.write("node/kubelet.yaml", config); err != nil {
+		return err
+	}
+	return c.startProgram(kubelet,
+		"--config="+c.path("node", "kubelet.yaml"),
+		"--kubeconfig="+c.path("pki", "kubelet.kubeconfig"),
+		"--cert-dir="+c.path("pki"),
+		"--hostname-override="+nodeName,
+		"--node-ip="+nodeIP,
+	)
 }

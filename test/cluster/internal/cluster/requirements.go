@@ -7,8 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"syscall"
 )
 
 // required are the commands a node needs and the Debian packages they are in.
@@ -30,33 +30,10 @@ var (
 	networkPluginDirs = []string{"/usr/lib/cni", "/usr/libexec/cni", "/opt/cni/bin"}
 )
 
-// privileges are the capabilities a node needs, by their bits. Root of a
-// container may lack them.
-var privileges = []struct {
-	name string
-	bit  int
-}{
-	{"CAP_NET_ADMIN", 12},
-	{"CAP_SYS_ADMIN", 21},
-}
-
-// CheckNodeRequirements returns an error that names what this machine lacks
-// for a cluster with a node, and the command that installs it.
+// CheckNodeRequirements returns an error that names what this machine lacks for a cluster with a node, and the command that installs it.
 func CheckNodeRequirements() error {
 	if os.Geteuid() != 0 {
 		return errors.New("a node needs root, and this is another user: use sudo, or leave out --node")
-	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return fmt.Errorf("read capabilities: %w", err)
-	}
-	lacking, err := lackingPrivileges(string(status))
-	if err != nil {
-		return err
-	}
-	if len(lacking) > 0 {
-		return fmt.Errorf("a node needs %s, which root lacks here: run the container privileged, or leave out --node",
-			strings.Join(lacking, ", "))
 	}
 	var commands, packages []string
 	for _, r := range required {
@@ -69,34 +46,20 @@ func CheckNodeRequirements() error {
 		commands = append(commands, "CNI plugins")
 		packages = append(packages, "containernetworking-plugins")
 	}
-	if len(packages) == 0 {
-		return nil
+	if len(packages) > 0 {
+		return fmt.Errorf("a node needs %s, which this machine lacks: apt-get install -y %s",
+			strings.Join(commands, ", "), strings.Join(slices.Compact(packages), " "))
 	}
-	return fmt.Errorf("a node needs %s, which this machine lacks: apt-get install -y %s",
-		strings.Join(commands, ", "), strings.Join(slices.Compact(packages), " "))
-}
-
-// lackingPrivileges returns the names of the privileges that a process lacks,
-// as /proc has its status.
-func lackingPrivileges(status string) ([]string, error) {
-	for line := range strings.Lines(status) {
-		effective, ok := strings.CutPrefix(line, "CapEff:")
-		if !ok {
-			continue
+	// Root of a container may lack CAP_SYS_ADMIN or CAP_NET_ADMIN, or its system calls are filtered.
+	for _, argv := range [][]string{{"ip", "link", "set", "lo", "up"}, {"mount", "--make-rshared", "/"}} {
+		trial := exec.Command(argv[0], argv[1:]...)
+		trial.SysProcAttr = &syscall.SysProcAttr{Unshareflags: ownNamespaces}
+		if err := run(trial); err != nil {
+			return fmt.Errorf("a node needs CAP_SYS_ADMIN and CAP_NET_ADMIN, and here root cannot use them (%w): "+
+				"run the container privileged, or leave out --node", err)
 		}
-		bits, err := strconv.ParseUint(strings.TrimSpace(effective), 16, 64)
-		if err != nil {
-			return nil, fmt.Errorf("read capabilities: %w", err)
-		}
-		var lacking []string
-		for _, p := range privileges {
-			if bits&(1<<p.bit) == 0 {
-				lacking = append(lacking, p.name)
-			}
-		}
-		return lacking, nil
 	}
-	return nil, errors.New("read capabilities: the status of the process has no line CapEff")
+	return nil
 }
 
 // networkPluginDir returns the directory that holds the CNI plugins.
