@@ -17,10 +17,10 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("the demo failed: %v\n%s", err, out)
 	}
 	for _, shown := range []string{
-		"data.colour: green", "spec.height: 3", "data.greeting: good morning", `{"copies":1}`,
+		"map[colour:green]", "climbing   3", "greeting:good morning]", `{"copies":1}`,
 		`{"endpoint":"https://mock.example.org"}`,
 		`ERR_CONFIGURATION_PROBLEM`, `unknown field "manifest"`,
-		"data.colour: red", "data.greeting: good evening", "is not there", "Done in",
+		"map[colour:red]", "NAME   HEIGHT\n$", "greeting:good evening]", `configmaps "settings" not found`, "Done in",
 	} {
 		if !strings.Contains(out, shown) {
 			t.Errorf("the demo does not show %q:\n%s", shown, out)
