@@ -46,7 +46,7 @@ func (n *Node) StartRegistry(ctx context.Context, name, pkg string) (*Registry, 
 	}
 	pods := clientset.CoreV1().Pods(metav1.NamespaceDefault)
 	r := &Registry{User: "puller", Password: rand.Text()}
-	pod, err := pods.Create(ctx, r.pod(archive), metav1.CreateOptions{})
+	pod, err := pods.Create(ctx, r.pod(archive, name), metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("create pod of the registry: %w", err)
 	}
@@ -58,7 +58,7 @@ func (n *Node) StartRegistry(ctx context.Context, name, pkg string) (*Registry, 
 }
 
 // pod runs the registry where the node's container runtime is, for which 127.0.0.1 is the same.
-func (r *Registry) pod(archive string) *corev1.Pod {
+func (r *Registry) pod(archive, name string) *corev1.Pod {
 	const inside = "/image.tar"
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "registry-"},
@@ -71,7 +71,7 @@ func (r *Registry) pod(archive string) *corev1.Pod {
 				Name:            "registry",
 				Image:           registryImage,
 				ImagePullPolicy: corev1.PullNever,
-				Args:            []string{"-archive", inside, "-user", r.User, "-password", r.Password},
+				Args:            []string{"-archive", inside, "-image", name, "-user", r.User, "-password", r.Password},
 				VolumeMounts:    []corev1.VolumeMount{{Name: "archive", MountPath: inside, ReadOnly: true}},
 			}},
 			Volumes: []corev1.Volume{{Name: "archive", VolumeSource: corev1.VolumeSource{

@@ -1,64 +1,81 @@
 // Command registry is a private registry on a node of tests, since a node's containers and image pulls reach nothing on the machine that the
 // node is on. It serves one image, the one in a file, to the one client who has user and password.
 //
-//	registry -archive FILE -user USER -password PASSWORD
+//	registry -archive FILE -image private/step:1 -user USER -password PASSWORD
 //
 // It listens at a free port of 127.0.0.1, for which container runtimes use plain HTTP, and prints the reference of the image when it is there.
 package main
 
 import (
-	"errors"
+	"bytes"
 	"flag"
 	"fmt"
 	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
-	"os/signal"
-	"syscall"
+	"strings"
 
-	"github.com/pergola-deploy/pergola/test/chartserver"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 func main() {
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
-	registry, err := start(os.Args[1:], os.Stdout)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "registry:", err)
-		os.Exit(1)
-	}
-	<-stop
-	_ = registry.Close() // the process ends, whatever it says
+	archive := flag.String("archive", "", "the docker-archive with the image")
+	image := flag.String("image", "", "name and tag of the image")
+	user := flag.String("user", "", "who may pull")
+	password := flag.String("password", "", "by which that is known")
+	flag.Parse()
+	content := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	push(content, *archive, *image)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if u, p, _ := r.BasicAuth(); u != *user || p != *password {
+			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		content.ServeHTTP(w, r)
+	}))
+	fmt.Fprintf(os.Stdout, "%s/%s\n", server.Listener.Addr(), *image)
+	select {} // until the node is stopped
 }
 
-// start starts the registry, which the caller closes.
-func start(args []string, out io.Writer) (*chartserver.Registry, error) {
-	flags := flag.NewFlagSet("registry", flag.ContinueOnError)
-	archive := flags.String("archive", "", "the docker-archive with the image")
-	user := flags.String("user", "", "who may pull")
-	password := flags.String("password", "", "by which that is known")
-	if err := flags.Parse(args); err != nil {
-		return nil, fmt.Errorf("read flags: %w", err)
+// push puts the image of an archive into a registry.
+func push(content http.Handler, archive, name string) {
+	image, err := tarball.ImageFromPath(archive, nil)
+	check(err)
+	blobs, err := image.Layers()
+	check(err)
+	config, err := partial.ConfigLayer(image)
+	check(err)
+	repository, tag, _ := strings.Cut(name, ":")
+	for _, layer := range append(blobs, config) {
+		digest, err := layer.Digest()
+		check(err)
+		blob, err := layer.Compressed()
+		check(err)
+		send(content, http.MethodPost, "/v2/"+repository+"/blobs/uploads/?digest="+digest.String(), "application/octet-stream", blob)
 	}
-	file, err := os.Open(*archive)
+	mediaType, err := image.MediaType()
+	check(err)
+	manifest, err := image.RawManifest()
+	check(err)
+	send(content, http.MethodPut, "/v2/"+repository+"/manifests/"+tag, string(mediaType), bytes.NewReader(manifest))
+}
+
+func send(content http.Handler, method, target, contentType string, body io.Reader) {
+	request := httptest.NewRequest(method, target, body) //nolint:noctx // it never leaves the process
+	request.Header.Set("Content-Type", contentType)
+	answer := httptest.NewRecorder()
+	if content.ServeHTTP(answer, request); answer.Code != http.StatusCreated {
+		log.Fatalf("%s %s: %d %s", method, target, answer.Code, answer.Body)
+	}
+}
+
+func check(err error) {
 	if err != nil {
-		return nil, fmt.Errorf("open archive: %w", err)
+		log.Fatal(err)
 	}
-	defer func() { _ = file.Close() }()
-	image, err := read(file)
-	if err != nil {
-		return nil, err
-	}
-	registry, err := chartserver.NewRegistry(chartserver.Options{
-		PlainHTTP: true, Auth: chartserver.Basic, User: *user, Password: *password,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("start registry: %w", err)
-	}
-	if err := image.push(registry); err != nil {
-		return nil, errors.Join(err, registry.Close())
-	}
-	if _, err := fmt.Fprintln(out, registry.Ref(image.repository, image.tag)); err != nil {
-		return nil, errors.Join(fmt.Errorf("print reference: %w", err), registry.Close())
-	}
-	return registry, nil
 }

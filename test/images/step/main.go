@@ -2,8 +2,7 @@
 //
 //	step ACTION [ARGUMENT...] [-- ACTION [ARGUMENT...]]...
 //
-// It does one action after the other, until one fails, by which it ends with code 1. It does none if one is unknown or has a wrong number of
-// arguments, and ends with code 2.
+// It does one action after the other, until one fails, by which it ends with code 1. It does none if one is unknown, and ends with code 2.
 //
 // What an action exports takes the place of what was exported before:
 //
@@ -33,63 +32,49 @@
 package main
 
 import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 )
 
+// The codes to end with.
 const (
-	failed       = 1
-	misused      = 2
-	terminated   = 128 + int(syscall.SIGTERM)
-	separator    = "--"
-	anyArguments = -1
+	failed     = 1
+	misused    = 2
+	terminated = 128 + int(syscall.SIGTERM)
 )
 
-// step is what the actions have of the container.
-type step struct {
-	out     io.Writer
-	env     func(name string) string
-	environ func() []string
-	// root of the file system in which credentials are looked for.
-	root string
+var actions = map[string]func(args []string){
+	"export":            func(args []string) { export([]byte(args[0])) },
+	"echo-imports":      echoImports,
+	"count":             count,
+	"symlink-exports":   func(args []string) { link(args[0], os.Getenv("EXPORTS_PATH")) },
+	"touch-credentials": func([]string) { export(toJSON(touch(nil))) },
+	"show-credentials":  func(paths []string) { fmt.Fprintf(os.Stdout, "%s\n", toJSON(touch(paths))) },
+	"fill-state":        fillState,
+	"symlink-state":     func(args []string) { link(args[0], os.Getenv("STATE_PATH")+"/link") },
+	"mark":              mark,
+	"say":               func(words []string) { fmt.Fprintln(os.Stdout, strings.Join(words, " ")) },
+	"print":             printBytes,
+	"sleep":             sleep,
+	"await":             await,
+	"exit":              func(args []string) { os.Exit(number(args[0])) },
+	"hang":              hang,
+	"hang-hard":         func([]string) { signal.Ignore(syscall.SIGTERM); hang(nil) },
+	"hang-gently":       hangGently,
+	"oom":               oom,
 }
-
-// action is one that takes a certain number of arguments.
-type action struct {
-	arguments int
-	do        func(step, []string) error
-}
-
-var actions = map[string]action{
-	"export":            {1, step.export},
-	"echo-imports":      {anyArguments, step.echoImports},
-	"count":             {0, step.count},
-	"symlink-exports":   {1, step.symlinkExports},
-	"touch-credentials": {0, step.touchCredentials},
-	"show-credentials":  {anyArguments, step.showCredentials},
-	"fill-state":        {1, step.fillState},
-	"symlink-state":     {1, step.symlinkState},
-	"mark":              {0, step.mark},
-	"say":               {anyArguments, step.say},
-	"print":             {1, step.print},
-	"sleep":             {1, step.sleep},
-	"await":             {1, step.await},
-	"exit":              {1, step.exit},
-	"hang":              {0, step.hang},
-	"hang-hard":         {0, step.hangHard},
-	"hang-gently":       {0, step.hangGently},
-	"oom":               {0, step.oom},
-}
-
-// exitError is what an action returns to end the program.
-type exitError int
-
-func (c exitError) Error() string { return fmt.Sprintf("exit with code %d", int(c)) }
 
 func main() {
 	// The first process of a container has no default action for a signal.
@@ -97,49 +82,194 @@ func main() {
 	signal.Notify(signals, syscall.SIGTERM)
 	go func() {
 		<-signals
-		fmt.Fprintln(os.Stdout, "terminated") //nolint:errcheck // there is nobody else to tell
+		fmt.Fprintln(os.Stdout, "terminated")
 		os.Exit(terminated)
 	}()
-	os.Exit(run(step{out: os.Stdout, env: os.Getenv, environ: os.Environ, root: "/"}, os.Args[1:], os.Stderr))
+	commands := split(os.Args[1:])
+	for _, command := range commands {
+		if len(command) == 0 || actions[command[0]] == nil {
+			fmt.Fprintf(os.Stderr, "step: unknown action %q\n", command)
+			os.Exit(misused)
+		}
+	}
+	for _, command := range commands {
+		actions[command[0]](command[1:])
+	}
 }
 
-// run carries out what a command line says and returns the code to end with.
-func run(s step, args []string, errs io.Writer) int {
-	say := func(format string, a ...any) { _, _ = fmt.Fprintf(errs, "step: "+format+"\n", a...) }
-	commands := split(args)
-	for _, command := range commands {
-		if len(command) == 0 {
-			say("an action is missing")
-			return misused
-		}
-		a, known := actions[command[0]]
-		if !known {
-			say("unknown action %q", command[0])
-			return misused
-		}
-		if n := len(command) - 1; a.arguments != anyArguments && n != a.arguments {
-			say("%s takes %d arguments, but has %d", command[0], a.arguments, n)
-			return misused
-		}
+// check ends the program if an action has failed.
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "step:", err)
+		os.Exit(failed)
 	}
-	for _, command := range commands {
-		err := actions[command[0]].do(s, command[1:])
-		if code, ends := errors.AsType[exitError](err); ends {
-			return int(code)
-		}
-		if err != nil {
-			say("%s: %v", command[0], err)
-			return failed
-		}
-	}
-	return 0
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	check(err)
+	return n
+}
+
+func toJSON(value any) []byte {
+	content, err := json.Marshal(value)
+	check(err)
+	return content
 }
 
 // split returns the commands between separators.
 func split(args []string) [][]string {
-	i := slices.Index(args, separator)
+	i := slices.Index(args, "--")
 	if i < 0 {
 		return [][]string{args}
 	}
 	return append([][]string{args[:i]}, split(args[i+1:])...)
+}
+
+// variables that the deployer gives to a container, which echo-imports always exports. They are written down here once more, since images rely on
+// their names.
+var variables = []string{
+	"IMPORTS_PATH", "EXPORTS_PATH", "STATE_PATH", "CONTENT_PATH", "TARGET_PATH", "COMPONENT_DESCRIPTOR_PATH",
+	"OPERATION", "POD_NAME", "POD_NAMESPACE",
+}
+
+const (
+	// line is what print prints, again and again.
+	line = "0123456789012345678901234567890123456789012345678901234567890123456789012345678\n"
+	// chunk is how much memory oom takes at a time, and maxMemory is where it gives up.
+	chunk, maxMemory = 8 << 20, 1 << 30
+)
+
+func export(content []byte) { check(os.WriteFile(os.Getenv("EXPORTS_PATH"), content, 0o644)) }
+
+func echoImports(names []string) {
+	env := map[string]string{}
+	for _, name := range append(names, variables...) {
+		if value := os.Getenv(name); value != "" {
+			env[name] = value
+		}
+	}
+	export(toJSON(map[string]any{
+		"imports": document("IMPORTS_PATH"), "target": document("TARGET_PATH"), "descriptor": document("COMPONENT_DESCRIPTOR_PATH"),
+		"content": content(os.Getenv("CONTENT_PATH")), "operation": os.Getenv("OPERATION"), "env": env,
+	}))
+}
+
+// document returns nil for one that is not there, and a text for one that is no JSON.
+func document(variable string) any {
+	text, err := os.ReadFile(os.Getenv(variable))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	check(err)
+	if json.Valid(text) {
+		return json.RawMessage(text)
+	}
+	return string(text)
+}
+
+// content returns files by their paths below a directory, and symbolic links as "-> target"; nil if there is no directory.
+func content(root string) (files map[string]string) {
+	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	files = map[string]string{}
+	check(filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name := strings.TrimPrefix(path, root+"/")
+		if entry.Type() == fs.ModeSymlink {
+			target, err := os.Readlink(path)
+			files[name] = "-> " + target
+			return err
+		}
+		text, err := os.ReadFile(path) //nolint:gosec // nobody else writes there
+		files[name] = string(text)
+		return err
+	}))
+	return files
+}
+
+func count([]string) {
+	file := filepath.Join(os.Getenv("STATE_PATH"), "count")
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = []byte("0"), nil
+	}
+	check(err)
+	n := number(string(text)) + 1
+	check(os.WriteFile(file, []byte(strconv.Itoa(n)), 0o644))
+	export(toJSON(map[string]int{"count": n}))
+}
+
+// fillState uses random bytes, which no archive makes smaller.
+func fillState(args []string) {
+	content := make([]byte, number(args[0]))
+	_, _ = rand.Read(content) // never fails
+	check(os.WriteFile(filepath.Join(os.Getenv("STATE_PATH"), "random"), content, 0o644))
+}
+
+// link makes a link in the place of what is there, such as the link of a former run.
+func link(target, path string) {
+	_ = os.Remove(path)
+	check(os.Symlink(target, path))
+}
+
+// mark writes its line at once, so that those of several containers do not mix.
+func mark([]string) {
+	dir := os.Getenv("MARK_DIR")
+	if dir == "" {
+		return
+	}
+	file, err := os.OpenFile(filepath.Join(dir, "marks"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644) //nolint:gosec // tests read it
+	check(err)
+	_, err = fmt.Fprintf(file, "pod=%s operation=%s\n", os.Getenv("POD_NAME"), os.Getenv("OPERATION"))
+	check(errors.Join(err, file.Close()))
+}
+
+func printBytes(args []string) {
+	n := number(args[0])
+	_, err := os.Stdout.WriteString(strings.Repeat(line, n/len(line)+1)[:n])
+	check(err)
+}
+
+func sleep(args []string) {
+	d, err := time.ParseDuration(args[0])
+	check(err)
+	time.Sleep(d)
+}
+
+func await(args []string) {
+	for {
+		if _, err := os.Stat(args[0]); !errors.Is(err, fs.ErrNotExist) { //nolint:gosec // the command line is the test's
+			check(err)
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func hang([]string) {
+	fmt.Fprintln(os.Stdout, "hanging")
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+func hangGently([]string) {
+	signal.Ignore(syscall.SIGTERM) // which is the end of what main does about it
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM)
+	fmt.Fprintln(os.Stdout, "hanging")
+	<-asked
+	os.Exit(0)
+}
+
+func oom([]string) {
+	var held [][]byte
+	for taken := 0; taken < maxMemory; taken += chunk {
+		held = append(held, bytes.Repeat([]byte{1}, chunk)) // memory counts when it is written to
+	}
+	check(fmt.Errorf("nothing has ended the use of %d MB", len(held)*chunk>>20))
 }
