@@ -4,15 +4,19 @@ package screenshot
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"html"
 	"image"
 	"image/color"
 	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // ErrNoBrowser says that no browser is installed.
@@ -20,6 +24,27 @@ var ErrNoBrowser = errors.New("there is no browser: `make test` installs one whe
 
 // programs are the names that the browser has.
 var programs = []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"}
+
+// The sizes of a terminal's characters, and of its margin.
+const lineHeight, charWidth, padding = 20, 9, 24
+
+// terminalPage is a terminal as a page.
+const terminalPage = `<!DOCTYPE html><html><head><meta charset="utf-8"><style>
+html { background: #16181d; }
+body { margin: 24px; color: #d6d9df; }
+pre { margin: 0; font: 15px/20px "DejaVu Sans Mono", "Liberation Mono", monospace; }
+.b { font-weight: bold; } .d { opacity: .65; }
+.c31 { color: #ff7b72; } .c32 { color: #7ee787; } .c33 { color: #e3b341; } .c34 { color: #79c0ff; } .c35 { color: #d2a8ff; } .c36 { color: #76e3ea; } .c90 { color: #8b949e; }
+</style></head><body><pre>%s</pre></body></html>`
+
+// sequence is how a program says how a terminal is to show what follows.
+var sequence = regexp.MustCompile("\x1b\\[([0-9;]*)m")
+
+// classes of the codes of such a sequence.
+var classes = map[string]string{
+	"1": "b", "2": "d", "31": "c31", "32": "c32", "33": "c33", "34": "c34", "35": "c35", "36": "c36", "90": "c90",
+	"91": "c31", "92": "c32", "93": "c33", "94": "c34", "95": "c35", "96": "c36",
+}
 
 // Browser is a browser that is installed on this machine. Each of its methods starts a process of its own and waits for its end.
 type Browser struct {
@@ -38,53 +63,69 @@ func Find() (*Browser, error) {
 
 // DOM returns the document at a URL as the browser has it once it is loaded, as HTML.
 func (b *Browser) DOM(ctx context.Context, url string) (string, error) {
-	return b.run(ctx, "--dump-dom", url)
+	dom, err := b.run(ctx, "", "--dump-dom", url)
+	return string(dom), err
 }
 
 // Picture takes a picture of what is at a URL, in PNG, of a window of this size.
-func (b *Browser) Picture(ctx context.Context, url string, width, height int) (_ []byte, err error) {
-	dir, err := os.MkdirTemp("", "picture-")
-	if err != nil {
-		return nil, fmt.Errorf("take a picture: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	file := filepath.Join(dir, "picture.png")
-	if _, err := b.run(ctx, fmt.Sprintf("--window-size=%d,%d", width, height), "--screenshot="+file, url); err != nil {
-		return nil, err
-	}
-	picture, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("take a picture: %w", err)
-	}
-	return picture, nil
+func (b *Browser) Picture(ctx context.Context, url string, width, height int) ([]byte, error) {
+	const file = "picture.png"
+	return b.run(ctx, file, fmt.Sprintf("--window-size=%d,%d", width, height), "--screenshot="+file, url)
 }
 
-// run runs the browser and returns what it prints. What it complains about in a page, such as a thing that the page may not load, is an error.
-func (b *Browser) run(ctx context.Context, args ...string) (_ string, err error) {
-	profile, err := os.MkdirTemp("", "browser-")
-	if err != nil {
-		return "", fmt.Errorf("start browser: %w", err)
+// Terminal takes a picture of a terminal on which a program has printed a text, with its colours.
+func (b *Browser) Terminal(ctx context.Context, text string) ([]byte, error) {
+	text = strings.TrimRight(text, "\n")
+	width, lines := 0, strings.Split(sequence.ReplaceAllString(text, ""), "\n")
+	for _, line := range lines {
+		width = max(width, utf8.RuneCountInString(line)*charWidth)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(profile)) }()
+	page := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, terminalPage, toHTML(text)))
+	return b.Picture(ctx, "data:text/html;base64,"+page, width+2*padding, len(lines)*lineHeight+2*padding)
+}
+
+// toHTML is a text for a terminal as a browser shows it, with its colours.
+func toHTML(text string) string {
+	spans := sequence.ReplaceAllStringFunc(html.EscapeString(text), func(codes string) string {
+		var names []string
+		for code := range strings.SplitSeq(strings.Trim(codes, "\x1b[m"), ";") {
+			names = append(names, classes[code])
+		}
+		return `</span><span class="` + strings.Join(names, " ") + `">`
+	})
+	return "<span>" + spans + "</span>"
+}
+
+// run runs the browser in a directory of its own and returns the file that it writes there; without one, what it prints. What it complains about
+// in a page, such as a thing that the page may not load, is an error.
+func (b *Browser) run(ctx context.Context, file string, args ...string) (_ []byte, err error) {
+	dir, err := os.MkdirTemp("", "browser-")
+	if err != nil {
+		return nil, fmt.Errorf("start browser: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	// Tests may be run by root, for whom the browser has no sandbox; it sees nothing but the tests' own pages.
 	// In the full browser the window has tabs and an address bar, which would take their height from the page.
 	common := []string{
 		"--headless", "--start-fullscreen", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
-		"--user-data-dir=" + profile,
+		"--user-data-dir=" + dir,
 	}
 	cmd := exec.CommandContext(ctx, b.program, append(common, args...)...) //nolint:gosec // the browser, and URLs of tests
 	var out, log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &log
-	cmd.Env = append(os.Environ(), "HOME="+profile)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &log
+	cmd.Env = append(os.Environ(), "HOME="+dir)
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("run browser: %w\n%s", err, log.String())
+		return nil, fmt.Errorf("run browser: %w\n%s", err, log.String())
 	}
 	for line := range strings.Lines(log.String()) {
 		if strings.Contains(line, ":CONSOLE") {
-			return "", fmt.Errorf("the browser complains: %s", strings.TrimSpace(line))
+			return nil, fmt.Errorf("the browser complains: %s", strings.TrimSpace(line))
 		}
 	}
-	return out.String(), nil
+	if file != "" {
+		return os.ReadFile(filepath.Join(dir, file))
+	}
+	return out.Bytes(), nil
 }
 
 // Colours is how many colours a picture in PNG has. A picture of an empty page has one.
@@ -93,7 +134,7 @@ func Colours(picture []byte) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("decode picture: %w", err)
 	}
-	return len(colours(decoded, decoded.Bounds())), nil
+	return colours(decoded, decoded.Bounds()), nil
 }
 
 // Margin is how many rows at the lower edge of a picture in PNG are empty. Where there are fewer than between two things, something may be cut off.
@@ -103,17 +144,17 @@ func Margin(picture []byte) (int, error) {
 		return 0, fmt.Errorf("decode picture: %w", err)
 	}
 	lower := decoded.Bounds()
-	for lower.Min.Y = lower.Max.Y - 1; lower.Min.Y > 0 && len(colours(decoded, lower)) == 1; lower.Min.Y-- {
+	for lower.Min.Y = lower.Max.Y - 1; lower.Min.Y > 0 && colours(decoded, lower) == 1; lower.Min.Y-- {
 	}
 	return lower.Dy() - 1, nil
 }
 
-func colours(of image.Image, within image.Rectangle) map[color.Color]bool {
+func colours(of image.Image, within image.Rectangle) int {
 	seen := map[color.Color]bool{}
 	for y := within.Min.Y; y < within.Max.Y; y++ {
 		for x := within.Min.X; x < within.Max.X; x++ {
 			seen[of.At(x, y)] = true
 		}
 	}
-	return seen
+	return len(seen)
 }
