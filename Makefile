@@ -96,6 +96,7 @@ test-race: race-binaries test-needs ## Run all tests, and have all programs that
 test-needs: c-compiler test-image python-grpc node-packages browser cluster-binaries $(TOOLS)/gotestsum $(TOOLS)/helm
 
 RUN_TESTS = status=0; \
+	(cd test/cluster && go vet . ./internal/... ./workload && go test ./internal/...) || status=$$?; \
 	$(GOTESTSUM) $(LONG_TESTS) $$(go list ./... | grep -vxF "$$(go list $(LONG_TESTS))") || status=$$?; \
 	echo; echo "The slowest tests:"; $(TOOLS)/gotestsum tool slowest --num 10 --jsonfile bin/test.json; \
 	echo "What every test has printed is in bin/test.json."; exit $$status
@@ -106,7 +107,8 @@ LINK_TEST_PLUGINS = cd $(1); for plugin in $(TEST_PLUGINS); do ln -f testplugin 
 
 .PHONY: test-plugins
 test-plugins:
-	umask 022; go build -trimpath -o bin/test/ ./test/plugins/... ./test/demo ./sdk/examples/...
+	umask 022; go build -trimpath -o bin/test/ ./test/plugins/... ./sdk/examples/...
+	go build -o bin/test/ ./test/demo # which finds the files of the repository by the path of its source
 	$(call LINK_TEST_PLUGINS,bin/test)
 
 .PHONY: c-compiler
