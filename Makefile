@@ -182,9 +182,9 @@ bench: bin/pergola bin/plugins/manifest bin/plugins/helm cluster-binaries ## Mea
 	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go run ./test/bench -plugins bin/bench/plugins $(BENCH)
 
 .PHONY: soak
-soak: bin/pergola cluster-binaries ## Let hosts, plugins, API server and target fail at random for SOAK (10m), and see that nothing is lost and nothing grows
-	umask 022; go build -trimpath -o bin/soak/plugins/ ./test/plugins/counter ./plugins/manifest
-	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go run ./test/soak -plugins bin/soak/plugins -for $(SOAK) $(SOAK_FLAGS)
+soak: build test-plugins cluster-binaries ## Let hosts, plugins, API server and target fail at random for SOAK (10m), and see that nothing is lost and nothing grows
+	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go test ./test/chaos -v -count 1 -timeout 0 -run TestReplicasUnderFire \
+		-chaos.for $(SOAK) -chaos.items 1000 -chaos.seed 0 $(SOAK_FLAGS)
 
 .PHONY: generate
 generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOLS)/controller-gen ## Write all generated files anew

@@ -13,7 +13,7 @@ const anyConfig = "apiVersion: host.pergola.dev/v1alpha1\nkind: HostConfiguratio
 
 // tracers are the plugins that leave traces in directories of the tests. Like every plugin that needs files of its
 // own, they can only where the configuration says so.
-var tracers = []string{"probe", "chaos", "counter"}
+var tracers = []string{"probe", "counter"}
 
 // writeConfig writes a HostConfiguration and returns its path. One that says nothing about plugins lets the tracers
 // write where the tests have their files.

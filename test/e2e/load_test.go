@@ -33,7 +33,7 @@ func workersConfig(t *testing.T, workers int) string {
 // TestPickUpUnderLoad: however many jobs there are and however slow the deployer is, Landscaper sees each of them picked up, and
 // none fails because it had to wait for its turn.
 func TestPickUpUnderLoad(t *testing.T) {
-	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "chaos"), Config: workersConfig(t, loadWorkers)})
+	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "counter"), Config: workersConfig(t, loadWorkers)})
 	l := &load{t: t, namespace: newNamespace(t), dir: t.TempDir()}
 	l.createAll()
 	mark := auditMark(t)
@@ -74,9 +74,12 @@ type load struct {
 // createAll creates the items. The first ones have no timeout; they hold the workers.
 func (l *load) createAll() {
 	l.t.Helper()
-	config := chaosConfig(filepath.Join(l.dir, "trace"), map[string]any{"blockUntil": filepath.Join(l.dir, "release"), "takes": "20ms"})
+	config := string(marshal(l.t, map[string]any{
+		"apiVersion": "test.pergola.dev/v1", "kind": "Counter", "dir": l.dir,
+		"blockUntil": filepath.Join(l.dir, "release"), "millis": 20,
+	}))
 	for i := range loadItems {
-		item := newItem(l.namespace, fmt.Sprintf("item-%04d", i), chaosType, config)
+		item := newItem(l.namespace, fmt.Sprintf("item-%04d", i), counterType, config)
 		item.Spec.Timeout = v1alpha1.Duration(queuedTimeout.String())
 		if i < loadWorkers {
 			item.Spec.Timeout = v1alpha1.NoDuration
@@ -131,19 +134,29 @@ func (l *load) eventually(what string, condition func(context.Context) (string, 
 
 // calls says how many calls are under way if they are not so many, or if one has ended; "" otherwise.
 func (l *load) calls(want int) string {
-	began, ended := 0, 0
-	for _, c := range readTrace(l.t, filepath.Join(l.dir, "trace")) {
-		switch c.Event {
-		case "begin":
-			began++
-		case "end":
-			ended++
+	if began, ended := l.counted(); began != want || ended != 0 {
+		return fmt.Sprintf("%d calls have begun and %d have ended", began, ended)
+	}
+	return ""
+}
+
+// counted is how many calls have begun, and how many of them have ended.
+func (l *load) counted() (began, ended int) {
+	l.t.Helper()
+	logs, err := filepath.Glob(filepath.Join(l.dir, "*.log"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, log := range logs {
+		for _, c := range readTrace(l.t, log) {
+			if c.Event == "begin" {
+				began++
+			} else {
+				ended++
+			}
 		}
 	}
-	if began == want && ended == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d calls have begun and %d have ended", began, ended)
+	return began, ended
 }
 
 // without counts the items that do not meet a condition; "" for none. While one does not that did not the last time, it looks no
@@ -199,13 +212,7 @@ func (l *load) checkOutcome(mark int64) {
 	if err != nil || failed != "" {
 		l.t.Errorf("not all jobs have succeeded: %s %v", failed, err)
 	}
-	calls, begun := readTrace(l.t, filepath.Join(l.dir, "trace")), 0
-	for _, c := range calls {
-		if c.Event == "begin" {
-			begun++
-		}
-	}
-	if begun != loadItems {
+	if begun, _ := l.counted(); begun != loadItems {
 		l.t.Errorf("expected %d calls, one for each job, but found %d", loadItems, begun)
 	}
 	requests := requestsSince(l.t, mark, l.namespace)
@@ -223,34 +230,25 @@ func (l *load) checkOutcome(mark int64) {
 // TestPollsCostNoRequests: a job that waits for the same thing at each of many polls costs no request.
 func TestPollsCostNoRequests(t *testing.T) {
 	const polls = 20
-	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "chaos")})
-	namespace, dir := newNamespace(t), t.TempDir()
-	trace := filepath.Join(dir, "trace")
-	item := newItem(namespace, "item", chaosType,
-		chaosConfig(trace, map[string]any{"pollUntil": filepath.Join(dir, "release"), "pollAfter": "100ms"}))
+	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "counter")})
+	c := &counts{t: t, namespace: newNamespace(t), dir: t.TempDir()}
+	release := filepath.Join(c.dir, "release")
+	item := newItem(c.namespace, "item", counterType, string(marshal(t, map[string]any{
+		"apiVersion": "test.pergola.dev/v1", "kind": "Counter", "dir": c.dir, "pollUntil": release, "pollMillis": 100,
+	})))
 	create(t, item)
 	jobID := setJob(t, item)
-	poll := func(n int) {
-		t.Helper()
-		eventually(t, fmt.Sprintf("%d polls", n), func(context.Context) (string, error) {
-			// Each call leaves two records. The one after the last whose end has been seen is under way, or has not begun.
-			if found := len(readTrace(t, trace)) / 2; found < n {
-				return fmt.Sprintf("%d polls", found), nil
-			}
-			return "", nil
-		})
-	}
-	poll(2) // what the first has reached was written before the second
+	c.waitBegun(item, 3) // what the first has reached was written before the second
 	mark := auditMark(t)
 
-	poll(2 + polls)
+	c.waitBegun(item, 3+polls)
 
-	if requests := requestsSince(t, mark, namespace); len(requests) != 0 {
+	if requests := requestsSince(t, mark, c.namespace); len(requests) != 0 {
 		t.Errorf("expected no request in %d polls, but found:\n%s", polls, list(requests))
 	}
-	touch(t, filepath.Join(dir, "release"))
+	touch(t, release)
 	waitFinished(t, item, jobID)
-	if requests := requestsSince(t, mark, namespace); len(requests) != 1 {
+	if requests := requestsSince(t, mark, c.namespace); len(requests) != 1 {
 		t.Errorf("expected one request, the final write, but found:\n%s", list(requests))
 	}
 }

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -255,17 +254,4 @@ func forEach(t *testing.T, items []*v1alpha1.DeployItem, do func(context.Context
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// writeJob sets a job as a Landscaper does, whatever anybody else has written, and changes the item to what it is then.
-func writeJob(ctx context.Context, item *v1alpha1.DeployItem, jobID string) error {
-	now := v1alpha1.Now()
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{
-		"jobID": jobID, "jobIDGenerationTime": now, "observedGeneration": item.Status.ObservedGeneration,
-		"transitionTimes": map[string]any{"triggerTime": now, "initTime": nil, "finishedTime": nil},
-	}})
-	if err != nil {
-		return err
-	}
-	return admin.Status().Patch(ctx, item, client.RawPatch("application/merge-patch+json", patch))
 }

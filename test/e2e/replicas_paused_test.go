@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -77,11 +78,9 @@ func (f *fleet) checkPaused(mark int64, item *v1alpha1.DeployItem, paused *teste
 		f.t.Errorf("the replica writes the lock that it has lost: %+v", after)
 	}
 	ended := 0
-	for _, h := range newHistories(readAudit(f.t, mark), []string{item.Name}, nil) {
-		for _, w := range h.writes {
-			if w.before != nil && w.after.Status.JobIDFinished != w.before.Status.JobIDFinished {
-				ended++
-			}
+	for _, r := range requests {
+		if r.ObjectRef.Name == item.Name && r.succeeded() && strings.Contains(string(r.RequestObject), `"jobIDFinished"`) {
+			ended++
 		}
 	}
 	if ended != 1 {
