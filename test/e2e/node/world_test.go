@@ -1,15 +1,11 @@
-package container
+package node
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -21,98 +17,91 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	containerv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
+	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 type object = map[string]any
 
-const targetName = "target"
+const (
+	succeeded = v1alpha1.DeployItemPhaseSucceeded
+	failed    = v1alpha1.DeployItemPhaseFailed
+)
 
-// world is what a test plays in: a namespace with items. All worlds share the node and what runs on it, and one host unless they start their own.
+// itemTypes are the types of items by the versions of their configurations.
+var itemTypes = map[string]v1alpha1.DeployItemType{
+	containerv1alpha1.GroupVersion.String():            containerv1alpha1.Type,
+	helmv1alpha1.GroupVersion.String():                 helmv1alpha1.Type,
+	v1alpha2.GroupVersion.String():                     "landscaper.gardener.cloud/kubernetes-manifest",
+	"mock.deployer.landscaper.gardener.cloud/v1alpha1": "landscaper.gardener.cloud/mock",
+	"example.org/v1":                                   "example.org/hello",
+}
+
+// world is what a test plays in: a namespace with items and a Target, which is the node's cluster.
 type world struct {
 	*testing.T
 
 	namespace string
+	target    string // the name of the Target
+	// released are the Pods that were told to be ready.
+	released map[string]bool
 }
 
-// newWorld creates a namespace with a Target, and makes sure that there is a host.
+// newWorld creates a namespace with a Context and a Target.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := emptyWorld(t)
-	sharedHost(t)
-	return w
-}
-
-// emptyWorld is newWorld without a host.
-func emptyWorld(t *testing.T) *world {
-	t.Helper()
-	w := &world{T: t, namespace: "items-" + uuid.NewString()[:8]}
+	w := &world{T: t, namespace: "items-" + uuid.NewString()[:8], target: "target", released: map[string]bool{}}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}})
 	w.create(&v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultContextName, Namespace: w.namespace}})
-	content, err := testenv.GrantContainerRights(t.Context(), admin, node.Config, w.namespace)
+	content, err := testenv.InlineKubeconfig(node.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.create(&v1alpha1.Target{
-		ObjectMeta: metav1.ObjectMeta{Name: targetName, Namespace: w.namespace},
-		Spec: v1alpha1.TargetSpec{
-			Type:          v1alpha1.KubernetesClusterTargetType,
-			Configuration: &runtime.RawExtension{Raw: w.marshal(object{"kubeconfig": string(content)})},
-		},
-	})
+	target, err := testenv.NewTarget(w.namespace, w.target, content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.create(target)
 	return w
 }
 
 // in returns the same world for a subtest.
-func (w *world) in(t *testing.T) *world { return &world{T: t, namespace: w.namespace} }
-
-// marks is a directory of the node into which containers write that they have run; see the action mark of the image.
-var marks = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "marks-")
-	if err == nil {
-		err = os.Chmod(dir, 0o777)
-	}
-	return dir, err
-})
-
-// stepConfig is a provider configuration that runs the image of the tests with these arguments.
-func stepConfig(args ...string) object {
-	return object{
-		"apiVersion": containerv1alpha1.GroupVersion.String(), "kind": containerv1alpha1.ProviderConfigurationKind,
-		"image": stepImage, "args": args,
-	}
+func (w *world) in(t *testing.T) *world {
+	return &world{T: t, namespace: w.namespace, target: w.target}
 }
 
-// with returns a configuration with more fields.
-func with(config object, more object) object {
-	config = maps.Clone(config)
-	maps.Copy(config, more)
-	return config
+// newItem is an item as it is created, of the type that its configuration is for.
+func (w *world) newItem(name string, config object, change ...func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {
+	w.Helper()
+	itemType := itemTypes[config["apiVersion"].(string)]
+	item := w.named(name)
+	item.Annotations = map[string]string{
+		v1alpha1.DeployerTypeAnnotation: string(itemType), v1alpha1.DeployerTargetNameAnnotation: w.target,
+	}
+	item.Spec = v1alpha1.DeployItemSpec{
+		Type: itemType, Context: v1alpha1.DefaultContextName, Config: &runtime.RawExtension{Raw: w.marshal(config)},
+		Target: &v1alpha1.ObjectReference{Name: w.target, Namespace: w.namespace},
+	}
+	for _, c := range change {
+		c(item)
+	}
+	return item
 }
 
 // put creates an item, or gives it another configuration, and sets a job, which it returns.
 func (w *world) put(name string, config object, change ...func(*v1alpha1.DeployItem)) (jobID string) {
 	w.Helper()
+	wanted := w.newItem(name, config, change...)
 	item, err := w.find(name)
-	missing := apierrors.IsNotFound(err)
-	if err != nil && !missing {
-		w.Fatal(err)
+	if apierrors.IsNotFound(err) {
+		w.create(wanted)
+	} else if err == nil {
+		err = testenv.Change(w.Context(), admin, item, func() { item.Spec = wanted.Spec })
 	}
-	how := func() {
-		item.Spec.Config = &runtime.RawExtension{Raw: w.marshal(config)}
-		for _, c := range change {
-			c(item)
-		}
-	}
-	if missing {
-		item = w.named(name)
-		item.Annotations = map[string]string{v1alpha1.DeployerTypeAnnotation: string(containerv1alpha1.Type)}
-		item.Spec = v1alpha1.DeployItemSpec{Type: containerv1alpha1.Type, Context: v1alpha1.DefaultContextName}
-		how()
-		w.create(item)
-	} else if err := testenv.Change(w.Context(), admin, item, how); err != nil {
+	if client.IgnoreNotFound(err) != nil {
 		w.Fatal(err)
 	}
 	return w.setJob(name)
@@ -120,11 +109,6 @@ func (w *world) put(name string, config object, change ...func(*v1alpha1.DeployI
 
 func timeout(d v1alpha1.Duration) func(*v1alpha1.DeployItem) {
 	return func(i *v1alpha1.DeployItem) { i.Spec.Timeout = d }
-}
-
-func onTarget(i *v1alpha1.DeployItem) {
-	i.Annotations[v1alpha1.DeployerTargetNameAnnotation] = targetName
-	i.Spec.Target = &v1alpha1.ObjectReference{Name: targetName, Namespace: i.Namespace}
 }
 
 // remove deletes an item as a Landscaper does, and sets a job, which it returns.
@@ -173,6 +157,15 @@ func (w *world) find(name string) (*v1alpha1.DeployItem, error) {
 	return item, admin.Get(w.Context(), client.ObjectKeyFromObject(item), item)
 }
 
+func (w *world) uid(name string) string {
+	w.Helper()
+	item, err := w.find(name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(item.UID)
+}
+
 // await waits until an item meets a condition and returns it.
 func (w *world) await(name, what string, condition func(*v1alpha1.DeployItem) bool) (item *v1alpha1.DeployItem) {
 	w.Helper()
@@ -184,6 +177,14 @@ func (w *world) await(name, what string, condition func(*v1alpha1.DeployItem) bo
 		return describe(item), nil
 	})
 	return item
+}
+
+// awaitWord waits until an item says what contains a text.
+func (w *world) awaitWord(name, text string) {
+	w.Helper()
+	w.await(name, fmt.Sprintf("saying %q", text), func(i *v1alpha1.DeployItem) bool {
+		return strings.Contains(describe(i), text)
+	})
 }
 
 // finish waits until a job is finished, and checks the phase.
@@ -199,14 +200,20 @@ func (w *world) finish(name, jobID string, phase v1alpha1.DeployItemPhase) *v1al
 // succeed runs an item to its success and returns its exports.
 func (w *world) succeed(name string, config object, change ...func(*v1alpha1.DeployItem)) (exports object) {
 	w.Helper()
-	item := w.finish(name, w.put(name, config, change...), v1alpha1.DeployItemPhaseSucceeded)
-	return w.exports(item)
+	return w.exports(w.finish(name, w.put(name, config, change...), succeeded))
 }
 
-// fail runs an item to its failure, and returns the message and the reason of the error.
+// succeedAlone creates an item for a host that sets the jobs itself, waits for its success and returns its exports.
+func (w *world) succeedAlone(name string, config object, change ...func(*v1alpha1.DeployItem)) (exports object) {
+	w.Helper()
+	w.create(w.newItem(name, config, change...))
+	return w.exports(w.await(name, "Succeeded", func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == succeeded }))
+}
+
+// fail runs an item to its failure, and returns the reason and the message of the error.
 func (w *world) fail(name string, config object, change ...func(*v1alpha1.DeployItem)) (reason, message string) {
 	w.Helper()
-	item := w.finish(name, w.put(name, config, change...), v1alpha1.DeployItemPhaseFailed)
+	item := w.finish(name, w.put(name, config, change...), failed)
 	if item.Status.LastError == nil {
 		w.Fatalf("deploy item %s has failed without an error", name)
 	}
@@ -214,7 +221,7 @@ func (w *world) fail(name string, config object, change ...func(*v1alpha1.Deploy
 }
 
 // exports returns what an item has exported; nil for nothing.
-func (w *world) exports(item *v1alpha1.DeployItem) object {
+func (w *world) exports(item *v1alpha1.DeployItem) (exports object) {
 	w.Helper()
 	if item.Status.ExportReference == nil {
 		return nil
@@ -224,40 +231,10 @@ func (w *world) exports(item *v1alpha1.DeployItem) object {
 	if err := admin.Get(w.Context(), key, secret); err != nil {
 		w.Fatal(err)
 	}
-	var exports object
 	if err := json.Unmarshal(secret.Data["config"], &exports); err != nil {
 		w.Fatal(err)
 	}
 	return exports
-}
-
-// awaitRunning waits until a job says that it waits for main.
-func (w *world) awaitRunning(name, jobID string) {
-	w.Helper()
-	w.await(name, "waiting for main", func(i *v1alpha1.DeployItem) bool {
-		said := describe(i)
-		return i.Status.JobID == jobID && strings.Contains(said, "container main of Pod "+podNamespace+"/") && strings.Contains(said, "has run since")
-	})
-}
-
-// gate is the name of the file that letGo creates.
-func (w *world) gate(name string) string { return w.namespace + "-" + name }
-
-// gated is stepConfig of an item whose main marks that it has run, and then waits for letGo.
-func (w *world) gated(name string, args ...string) object {
-	return stepConfig(append([]string{"mark", "--", "await", "/marks/" + w.gate(name), "--"}, args...)...)
-}
-
-// letGo lets main of an item go on that was gated.
-func (w *world) letGo(name string) {
-	w.Helper()
-	dir, err := marks()
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, w.gate(name)), nil, 0o644)
-	}
-	if err != nil {
-		w.Fatal(err)
-	}
 }
 
 // awaitGone waits until an item is deleted.
@@ -272,55 +249,41 @@ func (w *world) awaitGone(name string) {
 	})
 }
 
-// pod returns the Pod of an item's run, once there is one that meets a condition.
-func (w *world) pod(name, what string, condition func(*corev1.Pod) bool) *corev1.Pod {
-	w.Helper()
-	item, err := w.find(name)
-	if err != nil {
-		w.Fatal(err)
-	}
-	var found *corev1.Pod
-	w.eventually(fmt.Sprintf("a Pod of deploy item %s to be %s", name, what), func(ctx context.Context) (string, error) {
-		pods := &corev1.PodList{}
-		err := admin.List(ctx, pods, client.InNamespace(podNamespace), client.MatchingLabels{"container.pergola.dev/item": string(item.UID)})
-		if err != nil {
-			return "", err
-		}
-		i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return condition(&p) })
-		if i < 0 {
-			return fmt.Sprintf("%d Pods", len(pods.Items)), nil
-		}
-		found = &pods.Items[i]
-		return "", nil
-	})
-	return found
-}
-
-// running tells whether main runs.
-func running(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
-}
-
 func describe(item *v1alpha1.DeployItem) string {
-	text := fmt.Sprintf("phase %q, jobID %q, jobIDFinished %q", item.Status.Phase, item.Status.JobID, item.Status.JobIDFinished)
-	for _, c := range item.Status.Conditions {
+	s := item.Status
+	text := fmt.Sprintf("phase %q, jobID %q, jobIDFinished %q", s.Phase, s.JobID, s.JobIDFinished)
+	for _, c := range s.Conditions {
 		text += fmt.Sprintf(", %s: %s", c.Type, c.Message)
 	}
-	if item.Status.LastError != nil {
-		text += fmt.Sprintf(", last error %s: %s", item.Status.LastError.Reason, item.Status.LastError.Message)
+	if s.LastError != nil {
+		text += fmt.Sprintf(", last error %s: %s", s.LastError.Reason, s.LastError.Message)
 	}
 	return text
 }
 
-// eventually waits for a condition, which returns "" when it holds and else what is there instead.
+// eventually waits for a condition, which returns "" when it holds and else what is there instead. What is not there
+// yet is waited for.
 func (w *world) eventually(what string, condition func(ctx context.Context) (string, error)) {
 	w.Helper()
-	await.For(w.Context(), w, patience, what, condition)
+	await.For(w.Context(), w, patience, what, func(ctx context.Context) (string, error) {
+		found, err := condition(ctx)
+		if apierrors.IsNotFound(err) {
+			return err.Error(), nil
+		}
+		return found, err
+	})
 }
 
 func (w *world) create(o client.Object) {
 	w.Helper()
 	if err := admin.Create(w.Context(), o); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) get(o client.Object) {
+	w.Helper()
+	if err := admin.Get(w.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -332,4 +295,10 @@ func (w *world) marshal(v any) []byte {
 		w.Fatal(err)
 	}
 	return content
+}
+
+// letGo lets containers go on that await a file.
+func (w *world) letGo(file string) {
+	w.Helper()
+	w.write(filepath.Join(marks, file), nil, 0o644)
 }

@@ -1,15 +1,15 @@
-package container
+package node
 
 import (
 	"bufio"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -23,20 +23,37 @@ const (
 	partLabel = "container.pergola.dev/part"
 )
 
-// kinds are those of all objects that the deployer creates, and one that it does not.
+// kinds are those of all objects that the container deployer creates.
 var kinds = []schema.GroupVersionKind{
 	corev1.SchemeGroupVersion.WithKind("Pod"),
 	corev1.SchemeGroupVersion.WithKind("Secret"),
-	corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 	corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
 	rbacv1.SchemeGroupVersion.WithKind("Role"),
 	rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
 }
 
-// objects returns all objects of a deploy item, in any namespace.
-func (w *world) objects(uid string) []metav1.PartialObjectMetadata {
+// pod returns the Pod of a container item, once there is one that meets a condition.
+func (w *world) pod(name string, condition func(*corev1.Pod) bool) (found *corev1.Pod) {
 	w.Helper()
-	var all []metav1.PartialObjectMetadata
+	uid := w.uid(name)
+	w.eventually("the Pod of deploy item "+name, func(ctx context.Context) (string, error) {
+		pods := &corev1.PodList{}
+		if err := admin.List(ctx, pods, client.InNamespace(podNamespace), client.MatchingLabels{itemLabel: uid}); err != nil {
+			return "", err
+		}
+		i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return condition(&p) })
+		if i < 0 {
+			return fmt.Sprintf("%d other Pods", len(pods.Items)), nil
+		}
+		found = &pods.Items[i]
+		return "", nil
+	})
+	return found
+}
+
+// objects returns all objects of a deploy item, in any namespace.
+func (w *world) objects(uid string) (all []metav1.PartialObjectMetadata) {
+	w.Helper()
 	for _, kind := range kinds {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind)
@@ -52,23 +69,14 @@ func (w *world) objects(uid string) []metav1.PartialObjectMetadata {
 }
 
 // secrets returns the names of the Secrets of a part of an item's runs.
-func (w *world) secrets(name, part string) []string {
+func (w *world) secrets(name, part string) (names []string) {
 	w.Helper()
-	var names []string
 	for _, o := range w.objects(w.uid(name)) {
 		if o.Kind == "Secret" && o.Labels[partLabel] == part {
 			names = append(names, o.Name)
 		}
 	}
 	return names
-}
-
-// mustHaveNothing checks that there is nothing of a deploy item.
-func (w *world) mustHaveNothing(uid string) {
-	w.Helper()
-	for _, o := range w.objects(uid) {
-		w.Errorf("left over: %s %s/%s", o.Kind, o.Namespace, o.Name)
-	}
 }
 
 // mustHaveOnly waits until there is nothing of a deploy item but some parts: a Pod needs some time to go.
@@ -97,36 +105,32 @@ func (w *world) mustHaveRun(name string, operations ...string) {
 	}
 }
 
-// runs returns what the containers of a deploy item have marked.
-func (w *world) runs(name string) []mark {
+// awaitRuns waits until containers of a deploy item have marked so many runs, and returns them.
+func (w *world) awaitRuns(name string, n int) (runs []mark) {
 	w.Helper()
-	all := allMarks(w.T)
-	prefix := w.namespace + "-" + name + "-"
-	return slices.DeleteFunc(all, func(m mark) bool {
-		hash, ok := strings.CutPrefix(m.pod, prefix)
-		return !ok || strings.Contains(hash, "-")
+	w.eventually(fmt.Sprintf("%d runs of deploy item %s", n, name), func(context.Context) (string, error) {
+		if runs = w.runs(name); len(runs) < n {
+			return fmt.Sprintf("there are %v", runs), nil
+		}
+		return "", nil
 	})
+	return runs
 }
 
 // mark is what a container has written that has run.
 type mark struct{ pod, operation string }
 
-// allMarks reads what the containers of all tests have marked.
-func allMarks(t *testing.T) []mark {
-	t.Helper()
-	dir, err := marks()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Open(filepath.Join(dir, "marks"))
-	if os.IsNotExist(err) {
+// runs returns what the containers of a deploy item have marked.
+func (w *world) runs(name string) (all []mark) {
+	w.Helper()
+	file, err := os.Open(filepath.Join(marks, "marks"))
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
 	defer func() { _ = file.Close() }() // it was read
-	var all []mark
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var m mark
 		for _, field := range strings.Fields(lines.Text()) {
@@ -138,9 +142,10 @@ func allMarks(t *testing.T) []mark {
 				m.operation = value
 			}
 		}
-		all = append(all, m)
+		hash, ok := strings.CutPrefix(m.pod, w.namespace+"-"+name+"-")
+		if ok && !strings.Contains(hash, "-") {
+			all = append(all, m)
+		}
 	}
 	return all
 }
-
-func unmarshal(raw []byte, into any) error { return json.Unmarshal(raw, into) }
