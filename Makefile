@@ -153,7 +153,7 @@ browser:
 
 .PHONY: pictures
 pictures: build test-plugins cluster-binaries browser ## Take the pictures in the docs anew
-	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go test -count 1 ./test/e2e -run 'TestStatusPage|TestTreePicture' -pictures
+	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go test -count 1 ./test/e2e -run TestStatusPage -pictures
 
 .PHONY: properties
 properties: RAPID_SEED = 0

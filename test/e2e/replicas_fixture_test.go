@@ -226,6 +226,28 @@ func (c *counts) check(items ...*v1alpha1.DeployItem) {
 	}
 }
 
+// deleteItem deletes an item as a Landscaper does, with a job, and waits until it is gone.
+func deleteItem(t *testing.T, item *v1alpha1.DeployItem) {
+	t.Helper()
+	if err := admin.Delete(t.Context(), item); err != nil {
+		t.Fatal(err)
+	}
+	setJob(t, item)
+	waitItemGone(t, item)
+}
+
+func waitItemGone(t *testing.T, item *v1alpha1.DeployItem) {
+	t.Helper()
+	eventually(t, "item "+item.Name+" to be gone", func(ctx context.Context) (string, error) {
+		fresh := &v1alpha1.DeployItem{}
+		err := admin.Get(ctx, client.ObjectKeyFromObject(item), fresh)
+		if apierrors.IsNotFound(err) || err == nil && fresh.UID != item.UID {
+			return "", nil
+		}
+		return describe(fresh), err
+	})
+}
+
 // lockName is the name of the lock of an item.
 func lockName(item *v1alpha1.DeployItem) string { return "counter-" + string(item.UID) }
 

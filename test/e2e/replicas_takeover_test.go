@@ -1,136 +1,108 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"github.com/google/uuid"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-const (
-	takeoverRounds = 8
-	// shortLease is timeouts.lease where a test waits for its end.
-	shortLease = 3 * time.Second
-)
-
-// takeover measures how long a job stands still whose replica goes away.
-type takeover struct {
-	*fleet
-	counts *counts
-	rounds int
+// TestTakeover: when a replica is told to stop, or its pod is gone, another one goes on with its jobs at once. No
+// Lease expires as soon as that.
+func TestTakeover(t *testing.T) {
+	f := newFleet(t, "timeouts: {lease: 1h}")
+	f.start(3)
+	counts := &counts{t: t, namespace: newNamespace(t), dir: t.TempDir()}
+	for _, c := range []struct {
+		name string
+		end  func(*testenv.Replica)
+	}{
+		{"sigterm", f.terminate},
+		{"pod-deleted", func(r *testenv.Replica) {
+			f.kill(r)
+			f.deletePod(r)
+		}},
+	} {
+		f.takeOver(counts.newItem(c.name, 0, 1, 3_600_000), counts, c.end)
+	}
+	counts.check()
 }
 
-func newTakeover(t *testing.T, settings ...string) *takeover {
-	t.Helper()
-	o := &takeover{fleet: newFleet(t, settings...), counts: &counts{t: t, namespace: newNamespace(t), dir: t.TempDir()}}
-	o.start(3)
-	return o
-}
-
-// round lets a job begin that is called again in a minute and holds its lock until then. end makes its replica go away and returns
-// since when it counts as gone. next is when the job was called elsewhere, which ends it.
-func (o *takeover) round(end func(*testenv.Replica) time.Time) (gone, next time.Time) {
-	o.t.Helper()
-	o.rounds++
-	item := o.counts.newItem(fmt.Sprintf("item-%d", o.rounds), 0, 1, 60_000)
-	create(o.t, item)
-	jobID := setJob(o.t, item)
-	waitFor(o.t, item, "in progress", func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == v1alpha1.DeployItemPhaseProgressing })
-
-	gone = end(o.holder(item))
-
-	begun := o.counts.waitBegun(item, 2)
-	if finished := waitFinished(o.t, item, jobID); finished.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		o.t.Errorf("expected the job to succeed, but found %s", describe(finished))
+// takeOver lets a job begin that is called again in an hour and holds its lock until then, ends its replica, and
+// returns when another one has finished the job.
+func (f *fleet) takeOver(item *v1alpha1.DeployItem, counts *counts, end func(*testenv.Replica)) {
+	f.t.Helper()
+	create(f.t, item)
+	jobID := setJob(f.t, item)
+	waitFor(f.t, item, "in progress", func(i *v1alpha1.DeployItem) bool {
+		return i.Status.Phase == v1alpha1.DeployItemPhaseProgressing
+	})
+	holder, ended := f.holder(item), time.Now()
+	end(holder)
+	begun := counts.waitBegun(item, 2)
+	f.t.Logf("%s: called elsewhere %s after that", item.Name, begun[1].Time.Sub(ended).Round(time.Millisecond))
+	if finished := waitFinished(f.t, item, jobID); finished.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		f.t.Errorf("expected the job to succeed, but found %s", describe(finished))
 	}
 	if begun[0].PID == begun[1].PID {
-		o.t.Errorf("the job goes on in the process that it had: %+v", begun)
-	}
-	o.start(3 - len(o.live))
-	return gone, begun[1].Time
-}
-
-// measure makes some rounds, logs how long they take, and returns the median. Each round has three replicas.
-func (o *takeover) measure(what string, end func(*testenv.Replica) time.Time) time.Duration {
-	o.t.Helper()
-	var latencies []time.Duration
-	for range takeoverRounds {
-		gone, next := o.round(end)
-		latencies = append(latencies, next.Sub(gone).Round(time.Millisecond))
-	}
-	slices.Sort(latencies)
-	median := latencies[len(latencies)/2]
-	o.t.Logf("%s: median %s of %v", what, median, latencies)
-	o.counts.check()
-	return median
-}
-
-// TestTakeoverAfterKill measures from the deletion of the pod of a replica that was killed to the call of its job elsewhere. The Lease
-// would expire much later.
-func TestTakeoverAfterKill(t *testing.T) {
-	o := newTakeover(t, "timeouts: {lease: 1m}")
-	median := o.measure("from the deletion of the pod to the next call", func(r *testenv.Replica) time.Time {
-		o.kill(r)
-		deleted := time.Now()
-		o.deletePod(r)
-		return deleted
-	})
-	if median > 3*time.Second {
-		t.Errorf("expected jobs to go on within 3s of the pod's deletion, but found a median of %s", median)
+		f.t.Errorf("the job goes on in the process that it had: %+v", begun)
 	}
 }
 
-// TestTakeoverAfterTermination measures from SIGTERM to the call of the job elsewhere. The pod stays, as it does while its containers end.
-func TestTakeoverAfterTermination(t *testing.T) {
-	o := newTakeover(t, "timeouts: {lease: 1m}")
-	median := o.measure("from SIGTERM to the next call", func(r *testenv.Replica) time.Time {
-		asked := time.Now()
-		o.terminate(r)
-		return asked
-	})
-	if median > time.Second {
-		t.Errorf("expected jobs to go on within 1s of SIGTERM, but found a median of %s", median)
-	}
-}
+// TestTakeoverAfterLease: a replica that stands still for longer than its Lease finds its lock in another's hands
+// when it goes on. It neither writes nor calls what it has lost, and goes on with other work: also with that of a
+// replica whose node is lost, so that its pod stays.
+func TestTakeoverAfterLease(t *testing.T) {
+	f := newFleet(t, "timeouts: {lease: 3s}")
+	f.start(2)
+	counts := &counts{t: t, namespace: useAuditedNamespace(t), dir: t.TempDir()}
+	name := func() string { return "lease-" + uuid.NewString()[:8] } // the namespace is that of other tests as well
+	mark := auditMark(t)
+	item := counts.newItem(name(), 20, 1000, 200) // 200 seconds, of which the end is not waited for
+	create(t, item)
+	jobID := setJob(t, item)
+	counts.waitBegun(item, 3)
+	paused := f.holder(item)
+	plugin := pid(t, paused.Host, "counter")
 
-// TestTakeoverAfterLossOfNode: a replica has ended, but nobody has deleted its pod. It counts as alive until its Lease expires.
-func TestTakeoverAfterLossOfNode(t *testing.T) {
-	const margin = 3 * time.Second // for three processes that share two processors with others, and the race detector
-	o := newTakeover(t, "timeouts: {lease: "+shortLease.String()+"}")
-	for range 3 {
-		var renewed time.Time
-		killed, next := o.round(func(r *testenv.Replica) time.Time {
-			o.kill(r)
-			renewed = o.renewed(r)
-			return time.Now()
-		})
-		t.Logf("from the end of the replica to the next call: %s; from the last renewal of its Lease: %s",
-			next.Sub(killed).Round(time.Millisecond), next.Sub(renewed).Round(time.Millisecond))
-		if next.Sub(renewed) < shortLease*2/3 {
-			t.Errorf("the job was called elsewhere %s after its replica has renewed a Lease of %s", next.Sub(renewed), shortLease)
+	if err := paused.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another replica to call", func(context.Context) (string, error) {
+		if !slices.ContainsFunc(counts.begun(item), func(c call) bool { return c.PID != plugin }) {
+			return "there are calls of one", nil
 		}
-		if next.Sub(killed) > shortLease+margin {
-			t.Errorf("expected the job to go on when a Lease of %s has expired, but found %s", shortLease, next.Sub(killed))
+		return "", nil
+	})
+	taken := len(counts.begun(item))
+	if err := paused.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the replica to notice that it has lost the lock", func(context.Context) (string, error) {
+		if lost := f.metric(paused, "pergola_locks_lost_total"); lost != 1 {
+			return fmt.Sprintf("%v locks lost", lost), nil
+		}
+		return "", nil
+	})
+	interrupt(t, item, jobID)
+	eventually(t, "the lock to be given up", func(context.Context) (string, error) { return held(t, item), nil })
+	for _, c := range counts.begun(item)[taken:] {
+		if c.PID == plugin {
+			t.Errorf("the replica calls the deployer for what it has lost: %+v", c)
 		}
 	}
-	o.counts.check()
-}
-
-// renewed is when a replica has renewed its Lease last.
-func (o *takeover) renewed(r *testenv.Replica) time.Time {
-	o.t.Helper()
-	lease := &coordinationv1.Lease{}
-	if err := admin.Get(o.t.Context(), client.ObjectKey{Namespace: o.namespace, Name: "pergola-" + r.Pod.Name}, lease); err != nil {
-		o.t.Fatal(err)
+	requests := f.requestsOf(mark)
+	locks := lockHistories(t, requests)
+	checkLocks(t, locks)
+	if checked := checkFenced(t, requests, locks); checked < 2 { // picked up, and picked up again
+		t.Errorf("only %d writes were checked", checked)
 	}
-	if lease.Spec.RenewTime == nil {
-		o.t.Fatalf("the Lease of %s was never renewed: %+v", r.Pod.Name, lease.Spec)
-	}
-	return lease.Spec.RenewTime.Time
+	f.takeOver(counts.newItem(name(), 0, 1, 3_600_000), counts, f.kill)
+	counts.check(item)
 }

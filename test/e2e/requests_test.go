@@ -3,14 +3,12 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,8 +40,8 @@ func auditMark(t *testing.T) int64 {
 	return info.Size()
 }
 
-// requestsSince are the requests of host and plugins for objects of a namespace since a mark. Watches and events are aside, and
-// so is the discovery of kinds, which is done once per target.
+// requestsSince are the requests of host and plugins for objects of a namespace since a mark. Watches and events are
+// aside, and so is the discovery of kinds, which is done once per target.
 func requestsSince(t *testing.T, mark int64, namespace string) []request {
 	t.Helper()
 	content, err := os.ReadFile(controlPlane.AuditLog)
@@ -69,15 +67,18 @@ func requestsSince(t *testing.T, mark int64, namespace string) []request {
 	return requests
 }
 
+// TestRequestsPerJob: a job costs few requests, a repeated one fewer, and an event on an idle item none.
 func TestRequestsPerJob(t *testing.T) {
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest")})
 	namespace := newNamespace(t)
 	createTarget(t, namespace, "my-target")
 	// Another item of the same target comes first, so that the target's kinds are known.
-	carryOut(t, withTarget(newItem(namespace, "warm-up", manifestType, manifestConfig(configMap(namespace, "warm-up", "x"))), "my-target"),
-		v1alpha1.DeployItemPhaseSucceeded)
+	ofConfigMap := func(name string) *v1alpha1.DeployItem {
+		return withTarget(newItem(namespace, name, manifestType, manifestConfig(configMap(namespace, name, "x"))), "my-target")
+	}
+	carryOut(t, ofConfigMap("warm-up"), v1alpha1.DeployItemPhaseSucceeded)
 
-	item := withTarget(newItem(namespace, "item", manifestType, manifestConfig(configMap(namespace, "counted", "x"))), "my-target")
+	item := ofConfigMap("item")
 	mark := auditMark(t)
 	item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
 	first := requestsSince(t, mark, namespace)
@@ -103,8 +104,7 @@ func TestRequestsPerJob(t *testing.T) {
 		}
 	}
 	// A job of another item shows that the host has seen what came before.
-	other := withTarget(newItem(namespace, "other", manifestType, manifestConfig(configMap(namespace, "other", "x"))), "my-target")
-	carryOut(t, other, v1alpha1.DeployItemPhaseSucceeded)
+	carryOut(t, ofConfigMap("other"), v1alpha1.DeployItemPhaseSucceeded)
 	var idle []request
 	for _, r := range requestsSince(t, mark, namespace) {
 		if r.ObjectRef.Resource == "deployitems" && r.ObjectRef.Name == "item" {
@@ -119,61 +119,10 @@ func TestRequestsPerJob(t *testing.T) {
 	carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
 }
 
-func TestWaitingCostsNoRequests(t *testing.T) {
-	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "probe")})
-	namespace, dir := newNamespace(t), t.TempDir()
-	item := newItem(namespace, "item", probeType, probeConfig(dir, "waitFor"))
-	create(t, item)
-	jobID := setJob(t, item)
-	waitFor(t, item, "in progress", func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == v1alpha1.DeployItemPhaseProgressing })
-
-	mark := auditMark(t)
-	touch(t, dir+"/waitFor")
-	waitFinished(t, item, jobID)
-
-	if requests := requestsSince(t, mark, namespace); len(requests) != 1 {
-		t.Errorf("expected one request, the final write, after a wait, but found:\n%s", list(requests))
-	}
-}
-
 func list(requests []request) string {
 	var text strings.Builder
 	for _, r := range requests {
 		fmt.Fprintln(&text, " ", r)
 	}
 	return text.String()
-}
-
-func TestJobTogetherWithALabel(t *testing.T) {
-	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "mock")})
-	namespace := newNamespace(t)
-	item := carryOut(t, newItem(namespace, "item", mockType, mockSucceeds), v1alpha1.DeployItemPhaseSucceeded)
-	for range 20 { // whatever the events look like that come of it, a job is never missed
-		patch := `{"metadata":{"labels":{"touched":"` + item.ResourceVersion + `"}}}`
-		if err := admin.Patch(t.Context(), item, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-			t.Fatal(err)
-		}
-		item = carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
-	}
-}
-
-func TestExportSecretOfSomebodyElse(t *testing.T) {
-	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "mock")})
-	namespace := newNamespace(t)
-	foreign := &corev1.Secret{Data: map[string][]byte{"password": []byte("theirs")}}
-	foreign.Namespace, foreign.Name = namespace, "item-export"
-	create(t, foreign)
-
-	item := carryOut(t, newItem(namespace, "item", mockType, fmt.Sprintf(mockConfig, `,"export":{"a":1}`)), v1alpha1.DeployItemPhaseFailed)
-
-	if !strings.Contains(item.Status.LastError.Message, "item-export") {
-		t.Errorf("the error does not name the secret: %s", describe(item))
-	}
-	fresh := &corev1.Secret{}
-	if err := admin.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(foreign), fresh); err != nil {
-		t.Fatal(err)
-	}
-	if fresh.ResourceVersion != foreign.ResourceVersion {
-		t.Error("a secret that belongs to somebody else was written")
-	}
 }

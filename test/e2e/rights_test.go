@@ -2,97 +2,146 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// The places in which a host has rights.
-const (
-	everywhere = "in all namespaces"
-	ofPods     = "in the namespace of its pods"
-	ofItems    = "in a namespace of Targets that name a ServiceAccount"
-)
+// TestEachRightIsUsed: a host that has the rights of the documentation and no others does all that hosts do, is
+// refused nothing, and makes use of each of them. A right that it makes no use of is one too many, in the
+// documentation and in the chart.
+func TestEachRightIsUsed(t *testing.T) {
+	// Not every API server can stream what there is with a watch. Where it cannot, clients have to list.
+	t.Setenv("KUBE_FEATURE_WatchListClient", "false")
+	f := newFleet(t)
+	f.options.PluginDir = pluginDir(t, "keeper")
+	f.options.Config = writeConfig(t, anyConfig+
+		fmt.Sprintf("plugins: {keeper: {hostCluster: {serviceAccount: {namespace: %s, name: keeper}}}}\n", f.namespace))
+	namespace := newNamespace(t)
+	createWorkForEachRight(t, f.namespace, namespace)
+	item := func(name string) *v1alpha1.DeployItem { return newKeeperItem(namespace, name, `,"tell":2`) }
+	plain, again := withTarget(item("plain"), "of-secret"), withTarget(item("again"), "of-account")
+	lost, early := withTarget(item("lost"), "nowhere"), item("early")
+	early.Spec.Context = "later"
+	for _, i := range []*v1alpha1.DeployItem{plain, again, lost, early} {
+		create(t, i)
+	}
+	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ // of an earlier job
+		Namespace: namespace, Name: again.Name + "-export",
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: v1alpha1.GroupVersion.String(), Kind: "DeployItem", Name: again.Name, UID: again.UID,
+		}},
+	}})
+	mark := auditMark(t)
+	r := f.start(1)[0]
 
-// right is the right to do one thing with one kind of objects in one place: its rule has one of each.
-type right struct {
-	place string
-	rbacv1.PolicyRule
+	job := setJob(t, early)
+	waitLastError(t, early, early.Spec.Context)
+	create(t, &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: early.Spec.Context}})
+	waitFinished(t, early, job)
+	carryOutAgain(t, lost, v1alpha1.DeployItemPhaseFailed)
+	carryOutAgain(t, again, v1alpha1.DeployItemPhaseSucceeded)
+	carryOutAgain(t, plain, v1alpha1.DeployItemPhaseSucceeded)
+	deleteItem(t, plain)
+
+	const watches = true
+	eventually(t, "the host to use each right", func(context.Context) (string, error) {
+		return strings.Join(f.unusedRights(mark, !watches), ", "), nil
+	})
+	f.stop(r) // the audit log has a watch when it has ended
+	if unused := f.unusedRights(mark, watches); len(unused) > 0 {
+		t.Errorf("the host makes no use of %q of %s", unused, testenv.HostRights)
+	}
 }
 
-func (r *right) String() string {
-	return fmt.Sprintf("%s %s %s", r.Verbs[0], strings.Trim(r.Resources[0]+"."+r.APIGroups[0], "."), r.place)
+// unusedRights are those that the replicas have made no use of since a mark, but for watches, unless they are wanted.
+// None may lack a right.
+func (f *fleet) unusedRights(mark int64, watches bool) []string {
+	f.t.Helper()
+	used := map[string]bool{}
+	for _, r := range f.requestsOf(mark) {
+		used[r.Verb+" "+strings.Trim(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/")] = true
+		if r.ResponseStatus.Code == http.StatusForbidden {
+			f.t.Errorf("the rights of %s do not suffice: %s: %s", testenv.HostRights, r.request, r.ResponseStatus.Message)
+		}
+	}
+	return slices.DeleteFunc(rightsOfHosts(f.t), func(right string) bool {
+		return used[right] || !watches && strings.HasPrefix(right, "watch ")
+	})
 }
 
-// rightsOfHosts are all that a host has by the documentation.
-func rightsOfHosts(t *testing.T) (all []*right) {
+// rightsOfHosts are all that a host has by the documentation, as "get secrets".
+func rightsOfHosts(t *testing.T) (all []string) {
 	t.Helper()
 	rules, err := testenv.HostRules()
 	if err != nil {
 		t.Fatal(err)
 	}
-	split := func(place string, rules ...rbacv1.PolicyRule) {
-		for _, rule := range rules {
-			for _, group := range rule.APIGroups {
-				for _, resource := range rule.Resources {
-					for _, verb := range rule.Verbs {
-						one := rule.DeepCopy()
-						one.APIGroups, one.Resources, one.Verbs = []string{group}, []string{resource}, []string{verb}
-						all = append(all, &right{place, *one})
-					}
-				}
+	for _, rule := range slices.Concat(rules.Everywhere, rules.OfPods, rules.Tokens) {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				all = append(all, verb+" "+resource)
 			}
 		}
 	}
-	split(everywhere, rules.Everywhere...)
-	split(ofPods, rules.OfPods...)
-	split(ofItems, rules.Tokens...)
-	split(ofPods, rbacv1.PolicyRule{ // to act as the plugin keeper
-		APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{"keeper"}, Verbs: []string{"create"},
-	})
 	return all
 }
 
-// forbidden is what the API server says of a missing right.
-var forbidden = regexp.MustCompile(`cannot \w+ resource "[^"]*" in API group "[^"]*"`)
-
-// TestEachRightIsNeeded: a host that has all its rights but one says that it lacks this one, and one that has all says so of none. The right that
-// no host misses is one too many.
-func TestEachRightIsNeeded(t *testing.T) {
-	// Not every API server can stream what there is with a watch. Where it cannot, clients have to list.
-	t.Setenv("KUBE_FEATURE_WatchListClient", "false")
-	all := rightsOfHosts(t)
-	plugins := pluginDir(t, "keeper")
-	t.Run("all", func(t *testing.T) {
-		w := newTour(t, plugins, all, nil)
-		w.take()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		if err := w.host.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-		if lacking := forbidden.FindAllString(w.said(), -1); len(lacking) > 0 {
-			t.Errorf("the rights of %s do not suffice: %q", testenv.HostRights, lacking)
-		}
+// createWorkForEachRight creates what items refer to, and what else there is for a host to do: a Target of each kind,
+// a ServiceAccount that the plugin acts as in the cluster, an HTTP hook behind a Service, the lock of an item that is
+// gone, and an autoscaler.
+func createWorkForEachRight(t *testing.T, pods, items string) {
+	t.Helper()
+	createTarget(t, items, "of-secret")
+	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: items, Name: "deployer"}})
+	createInlineTarget(t, items, "of-account", map[string]any{
+		"selfConfig": map[string]any{"serviceAccount": map[string]any{"name": "deployer"}},
 	})
-	for _, missing := range all {
-		t.Run(missing.String(), func(t *testing.T) {
-			if w := newTour(t, plugins, all, missing); !w.take() {
-				t.Errorf("the host does not say that it lacks this right. If it does without, take it out of %s and of the chart", testenv.HostRights)
-			}
-		})
+	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pods, Name: "keeper"}})
+	create(t, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pods, Name: "keeper"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: pods, Name: "keeper"}},
+	})
+	allowed := controlPlane.AllowTokens(t.Context(), items)
+	if err := errors.Join(allowed, controlPlane.AllowTokenOf(t.Context(), pods, "keeper")); err != nil {
+		t.Fatal(err)
 	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: items, Name: "hook"}}
+	service.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+	create(t, service)
+	hook := registration(items, "", preReconcileOnly, v1alpha1.DeployItemType("test.pergola.dev/"+items))
+	hook.Spec.Hook.Address = v1alpha1.HookAddress{
+		Ref: &v1alpha1.HookReference{APIVersion: "v1", Kind: "Service", Namespace: items, Name: service.Name},
+	}
+	register(t, hook)
+	create(t, &v1alpha1.SyncObject{
+		ObjectMeta: metav1.ObjectMeta{Namespace: items, Name: "keeper-" + uuid.NewString()},
+		Spec: v1alpha1.SyncObjectSpec{
+			Prefix: "keeper", Kind: "DeployItem", Name: "gone", LastUpdateTime: v1alpha1.Now(),
+		},
+	})
+	create(t, &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pods, Name: "host"},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "host"},
+			MaxReplicas:    1,
+		},
+	})
 }
 
 // TestNoRights: a host that may list nothing says so to those who ask, instead of letting them wait, and is alive.
@@ -109,35 +158,15 @@ func TestNoRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	host := startHost(t, o)
-	eventually(t, "the host to say what it may not list", func(context.Context) (string, error) {
-		if strings.Contains(host.Log(), "cannot list resource") {
-			return "", nil
+	eventually(t, "the host to say what it may not list", func(ctx context.Context) (string, error) {
+		if !strings.Contains(host.Log(), "cannot list resource") {
+			return "its log says something else", nil
 		}
-		return "its log says something else", nil
+		const want = "the host is starting: it has not listed all that it watches; its log says what it may not list"
+		if ready := describeError(host.Ready(ctx)); !strings.Contains(ready, want) {
+			return ready, nil
+		}
+		_, err := fetch(ctx, host.URL+"/healthz")
+		return "", err
 	})
-	for _, c := range []struct {
-		path, want string
-		code       int
-	}{
-		{"/healthz", "ok", http.StatusOK},
-		{"/readyz", "the host is starting: it has not listed all that it watches; its log says what it may not list", http.StatusServiceUnavailable},
-		{"/metrics", "pergola_plugin_", http.StatusOK},
-	} {
-		eventually(t, c.path+" to be answered", func(ctx context.Context) (string, error) {
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, host.URL+c.path, nil)
-			if err != nil {
-				return "", err
-			}
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				return "", err
-			}
-			defer response.Body.Close()
-			body, err := io.ReadAll(response.Body)
-			if err != nil || response.StatusCode == c.code && strings.Contains(string(body), c.want) {
-				return "", err
-			}
-			return fmt.Sprintf("%d %s", response.StatusCode, body), nil
-		})
-	}
 }

@@ -4,243 +4,138 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/google/uuid"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// scene is a host with a rogue plugin and a healthy one, whose items are created and finished all the while.
+// scene is a host with rogue plugins and a healthy one.
 type scene struct {
 	*testenv.Host
 
 	t         *testing.T
 	namespace string
-	rogue     string       // the file of the plugin
-	finished  atomic.Int64 // healthy items
-	failed    atomic.Bool  // one of them
+	items     int
 }
 
-// sceneConfig is the configuration of a host that carries out the items of one namespace alone, by their Target: scenes share a cluster.
-const sceneConfig = `apiVersion: host.pergola.dev/v1alpha1
-kind: HostConfiguration
-targetSelectors:
-- labels:
-  - {key: scene, operator: "=", values: [%s]}
-%s
-`
-
-// newScene starts a host with the rogue under a file name, which says how it misbehaves, and other plugins beside it. config is what the
-// host's configuration says besides.
-func newScene(t *testing.T, rogue, config string, others ...string) *scene {
+// newScene starts a host with the rogue under these file names, which say how it misbehaves, and two healthy plugins.
+func newScene(t *testing.T, rogues ...string) *scene {
 	t.Helper()
-	s := &scene{t: t, namespace: newNamespace(t), rogue: rogue}
-	target := createZoneTarget(t, s.namespace, "target", "none")
-	target.Labels["scene"] = s.namespace
-	if err := admin.Update(t.Context(), target); err != nil {
-		t.Fatal(err)
+	dir := pluginDir(t, "mock", "probe")
+	for _, file := range rogues {
+		addPlugin(t, dir, "rogue", file)
 	}
-	dir := pluginDir(t, append(others, "mock")...)
-	addPlugin(t, dir, "rogue", rogue)
-	s.Host = startHost(t, testenv.HostOptions{PluginDir: dir, Config: writeConfig(t, fmt.Sprintf(sceneConfig, s.namespace, config))})
-
-	ctx, cancel := context.WithCancel(t.Context())
-	var healthy sync.WaitGroup
-	healthy.Go(func() { s.finishItems(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		healthy.Wait()
-	})
-	return s
+	host := startHost(t, testenv.HostOptions{PluginDir: dir, Config: writeConfig(t, anyConfig+rogueConfig+"\n")})
+	return &scene{Host: host, t: t, namespace: newNamespace(t)}
 }
 
-// finishItems has one healthy item after the other carried out, until ctx ends.
-func (s *scene) finishItems(ctx context.Context) {
-	for i := 0; ctx.Err() == nil; i++ {
-		item := withTarget(newItem(s.namespace, fmt.Sprintf("healthy-%d", i), mockType, mockSucceeds), "target")
-		if err := carryOutHealthy(ctx, item); ctx.Err() == nil && err != nil {
-			s.t.Errorf("an item of a healthy plugin: %v", err)
-			s.failed.Store(true)
-			return
-		}
-		s.finished.Add(1)
-	}
-}
-
-// carryOutHealthy creates an item with a job and waits until it has succeeded.
-func carryOutHealthy(ctx context.Context, item *v1alpha1.DeployItem) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := admin.Create(ctx, item); err != nil {
-		return err
-	}
-	job := uuid.NewString()
-	patch := fmt.Sprintf(`{"status":{"jobID":%q,"jobIDGenerationTime":%q,"observedGeneration":0}}`, job, time.Now().UTC().Format(time.RFC3339))
-	if err := admin.Status().Patch(ctx, item, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-		return err
-	}
-	for item.Status.JobIDFinished != job {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %s", ctx.Err(), describe(item))
-		case <-time.After(20 * time.Millisecond):
-		}
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(item), item); err != nil {
-			return err
-		}
-	}
-	if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		return errors.New(describe(item))
-	}
-	return nil
-}
-
-// goesOn waits until several more healthy items are finished, and expects that their plugin was not started again.
+// goesOn expects that items of the healthy plugin are carried out.
 func (s *scene) goesOn() {
 	s.t.Helper()
-	const several = 5
-	before := s.finished.Load()
-	eventually(s.t, "healthy items to be finished", func(context.Context) (string, error) {
-		if s.failed.Load() {
-			return "", errors.New("one has failed")
-		}
-		if now := s.finished.Load(); now < before+several {
-			return fmt.Sprintf("%d of them since there were %d", now-before, before), nil
-		}
-		return "", nil
-	})
-	s.neverRestarted("mock")
-}
-
-// neverRestarted expects that a plugin still has its first process.
-func (s *scene) neverRestarted(file string) {
-	s.t.Helper()
-	series := s.metrics(fmt.Sprintf("pergola_plugin_restarts_total{file=%q", file))
-	if len(series) == 0 {
-		s.t.Errorf("there are no metrics of %s", file)
-	}
-	for name, value := range series {
-		if value != 0 {
-			s.t.Errorf("expected the plugin to have its first process, but %s is %v", name, value)
-		}
+	for range 5 {
+		s.items++
+		item := newItem(s.namespace, fmt.Sprintf("healthy-%d", s.items), mockType, mockSucceeds)
+		carryOut(s.t, item, v1alpha1.DeployItemPhaseSucceeded)
 	}
 }
 
-// item creates an item of the rogue plugin that says what to do in a call, and sets a job.
-func (s *scene) item(name, do string) (item *v1alpha1.DeployItem, job string) {
+// item creates an item of a rogue plugin that says what to do in a call, and sets a job.
+func (s *scene) item(plugin, do string, timeout v1alpha1.Duration) (item *v1alpha1.DeployItem, job string) {
 	s.t.Helper()
-	return s.itemWithTimeout(name, do, "")
-}
-
-func (s *scene) itemWithTimeout(name, do string, timeout v1alpha1.Duration) (item *v1alpha1.DeployItem, job string) {
-	s.t.Helper()
+	s.items++
 	config := fmt.Sprintf(`{"apiVersion":"test.pergola.dev/v1","kind":"Rogue","do":%q}`, do)
-	item = withTarget(newItem(s.namespace, name, "test.pergola.dev/"+s.rogue, config), "target")
+	item = newItem(s.namespace, fmt.Sprintf("%s-%d", plugin, s.items), "test.pergola.dev/"+plugin, config)
 	item.Spec.Timeout = timeout
 	create(s.t, item)
 	return item, setJob(s.t, item)
 }
 
-// succeeds has an item of the rogue plugin carried out with which nothing is wrong.
-func (s *scene) succeeds(name string) {
+// succeeds has an item of a rogue plugin carried out with which nothing is wrong.
+func (s *scene) succeeds(plugin string) {
 	s.t.Helper()
-	item, job := s.item(name, "")
+	item, job := s.item(plugin, "", "")
 	if item = waitFinished(s.t, item, job); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		s.t.Errorf("expected item %s to succeed, but found %s", name, describe(item))
+		s.t.Errorf("expected item %s to succeed, but found %s", item.Name, describe(item))
 	}
 }
 
-// unready waits until the host says that it is not ready, with these texts among its reasons.
-func (s *scene) unready(texts ...string) {
+// unready waits until the host says that it is not ready, since a plugin is not, for a reason with this text.
+func (s *scene) unready(plugin, why string) {
 	s.t.Helper()
-	eventually(s.t, "readiness to name the plugin", func(ctx context.Context) (string, error) {
+	eventually(s.t, "readiness to name the plugin "+plugin, func(ctx context.Context) (string, error) {
 		found := describeError(s.Ready(ctx))
-		for _, text := range texts {
-			if !strings.Contains(found, text) {
-				return fmt.Sprintf("%q is not in %s", text, found), nil
+		for line := range strings.Lines(found) {
+			if strings.HasPrefix(line, "plugin "+plugin+": ") && strings.Contains(line, why) {
+				return "", nil
 			}
 		}
-		return "", nil
+		return fmt.Sprintf("%q is not in %s", why, found), nil
 	})
 }
 
-// metrics are the series of the host's metrics that begin so, with their values.
-func (s *scene) metrics(prefix string) map[string]float64 {
-	s.t.Helper()
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.URL+"/metrics", nil)
+// restarts is how often the host has started a plugin again, by the reasons.
+func (s *scene) restarts(ctx context.Context, plugin string) (map[string]float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/metrics", nil)
 	if err != nil {
-		s.t.Fatal(err)
+		return nil, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		s.t.Fatal(err)
+		return nil, err
 	}
 	defer response.Body.Close()
 	found := map[string]float64{}
 	lines := bufio.NewScanner(response.Body)
 	for lines.Scan() {
-		series, text, _ := strings.Cut(lines.Text(), " ")
-		if !strings.HasPrefix(series, prefix) {
-			continue
-		}
-		if found[series], err = strconv.ParseFloat(text, 64); err != nil {
-			s.t.Fatal(err)
+		series, value, _ := strings.Cut(lines.Text(), " ")
+		if reason, ok := strings.CutPrefix(series, fmt.Sprintf("pergola_plugin_restarts_total{file=%q,reason=", plugin)); ok {
+			if found[strings.Trim(reason, `"}`)], err = strconv.ParseFloat(value, 64); err != nil {
+				return nil, err
+			}
 		}
 	}
-	if err := lines.Err(); err != nil {
-		s.t.Fatal(err)
-	}
-	return found
+	return found, lines.Err()
 }
 
-// restarted waits until the rogue was started again, for a reason, so many times at least.
-func (s *scene) restarted(reason string, times float64) {
+// restarted waits until a plugin was started again for a reason.
+func (s *scene) restarted(plugin, reason string) {
 	s.t.Helper()
-	s.metric(fmt.Sprintf(`pergola_plugin_restarts_total{file=%q,reason=%q}`, s.rogue, reason), func(v float64) bool { return v >= times })
-}
-
-// up waits until the metric says whether the rogue takes calls.
-func (s *scene) up(is float64) {
-	s.t.Helper()
-	s.metric(fmt.Sprintf(`pergola_plugin_up{file=%q}`, s.rogue), func(v float64) bool { return v == is })
-}
-
-// metric waits until a series has a value that will do.
-func (s *scene) metric(series string, will func(float64) bool) {
-	s.t.Helper()
-	eventually(s.t, "the metric "+series, func(context.Context) (string, error) {
-		found := s.metrics(series)
-		if value, ok := found[series]; !ok || !will(value) {
-			return fmt.Sprint(found), nil
+	eventually(s.t, plugin+" to be started again", func(ctx context.Context) (string, error) {
+		found, err := s.restarts(ctx, plugin)
+		if err != nil || found[reason] > 0 {
+			return "", err
 		}
-		return "", nil
+		return fmt.Sprint(found), nil
 	})
 }
 
-// logged waits until the host has logged a record of the rogue whose message begins so, and returns the first.
-func (s *scene) logged(message string) map[string]any {
+// neverRestarted expects that a plugin still has its first process.
+func (s *scene) neverRestarted(plugin string) {
 	s.t.Helper()
-	text, err := json.Marshal(message)
-	if err != nil {
-		s.t.Fatal(err)
+	found, err := s.restarts(s.t.Context(), plugin)
+	if err != nil || len(found) == 0 {
+		s.t.Errorf("there are no metrics of %s: %v", plugin, err)
 	}
-	beginning := `"msg":` + strings.TrimSuffix(string(text), `"`)
-	record := map[string]any{}
-	eventually(s.t, "the record "+beginning, func(context.Context) (string, error) {
+	for reason, times := range found {
+		if times != 0 {
+			s.t.Errorf("expected %s to have its first process, but it was started again %v times (%s)", plugin, times, reason)
+		}
+	}
+}
+
+// logged waits until the host has logged a record of a plugin whose message begins so, and returns the first.
+func (s *scene) logged(plugin, message string) (record map[string]any) {
+	s.t.Helper()
+	beginning := `"msg":` + strings.TrimSuffix(string(marshal(s.t, message)), `"`)
+	eventually(s.t, plugin+" to have the record "+beginning, func(context.Context) (string, error) {
 		for line := range strings.Lines(s.Log()) {
-			if strings.Contains(line, beginning) && strings.Contains(line, fmt.Sprintf(`"plugin":%q`, s.rogue)) {
+			if strings.Contains(line, beginning) && strings.Contains(line, fmt.Sprintf(`"plugin":%q`, plugin)) {
 				return "", json.Unmarshal([]byte(line), &record)
 			}
 		}
@@ -249,13 +144,43 @@ func (s *scene) logged(message string) map[string]any {
 	return record
 }
 
-// gone waits until a process has ended.
-func (s *scene) gone(pid int) {
+// gone waits until the process has ended whose id a record has.
+func (s *scene) gone(record map[string]any) {
 	s.t.Helper()
+	id, ok := record["pid"].(float64)
+	if !ok || id <= 1 {
+		s.t.Fatalf("expected a process id, but found %v", record)
+	}
 	eventually(s.t, "a process to end", func(context.Context) (string, error) {
-		if running(pid) {
-			return fmt.Sprintf("%d runs", pid), nil
+		if running(int(id)) {
+			return fmt.Sprintf("%v runs", id), nil
 		}
 		return "", nil
 	})
+}
+
+// crashed checks the status of an item in whose call its plugin has died.
+func (s *scene) crashed(item *v1alpha1.DeployItem, plugin string) {
+	s.t.Helper()
+	last := item.Status.LastError
+	if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || last == nil || last.Reason != "PluginCrashed" ||
+		!slices.Contains(last.Codes, v1alpha1.ErrorInternalProblem) ||
+		!strings.Contains(last.Message, `the plugin "`+plugin+`"`) {
+		s.t.Errorf("expected that %s crashed, but found %s (%+v)", plugin, describe(item), last)
+	}
+}
+
+// checkPanic checks that a panic is in the host's log, in one record with the stack, and that nothing of it is in the
+// item.
+func (s *scene) checkPanic(item *v1alpha1.DeployItem, plugin string) {
+	s.t.Helper()
+	record := s.logged(plugin, "panic: a secret of the goroutine's")
+	if stack, _ := record["stack"].(string); record["level"] != "ERROR" || !strings.Contains(stack, "rogue/deeds.go") {
+		s.t.Errorf("expected an error with the stack of the panic, but found %v", record)
+	}
+	for _, words := range []string{"a secret of", "goroutine", "deeds.go"} {
+		if status := string(marshal(s.t, item.Status)); strings.Contains(status, words) {
+			s.t.Errorf("%q of the plugin's standard error is in the status: %s", words, status)
+		}
+	}
 }

@@ -6,20 +6,17 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// TestNothingSecretIsTold: whatever becomes of jobs with secrets in their items and Targets, these are nowhere but where they belong: not in
-// status, events, log, metrics, the status page, and what the commands print.
+// TestNothingSecretIsTold: whatever becomes of jobs with secrets in their items and Targets, these are nowhere but
+// where they belong: not in status, events, log, metrics, the status page, and what the commands print.
 func TestNothingSecretIsTold(t *testing.T) {
 	const marker = "cucumber-sandwich"
-	base := runDir(t)
 	host := startReadyHost(t, testenv.HostOptions{
-		PluginDir: pluginDir(t, "manifest"), LogLevel: "debug", RunDir: base, Config: writeConfig(t, anyConfig+"statusPage: {listenAddress: \"127.0.0.1:0\"}\n"),
+		PluginDir: pluginDir(t, "manifest"), LogLevel: "debug",
+		Config: writeConfig(t, anyConfig+"statusPage: {listenAddress: \"127.0.0.1:0\"}\n"),
 	})
 	namespace := newNamespace(t)
 	createTarget(t, namespace, "good")
@@ -27,18 +24,23 @@ func TestNothingSecretIsTold(t *testing.T) {
 		"forbidden": fmt.Sprintf(`{"token":%q,"exec":{"command":%q}}`, marker, marker),
 		"malformed": fmt.Sprintf(`{"token":[%q]}`, marker),
 	} {
-		create(t, &v1alpha1.Target{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
-			Spec: v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType, Configuration: &runtime.RawExtension{Raw: fmt.Appendf(nil,
-				`{"kubeconfig":{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
-				"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}],"users":[{"name":"u","user":%s}]}}`, user)}},
-		})
+		target, err := testenv.NewTarget(namespace, name, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"c",
+			"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":%s}],
+			"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}]}`, user))
+		if err != nil {
+			t.Fatal(err)
+		}
+		create(t, target)
 	}
 	secretWith := func(name string, more map[string]any) string {
-		export := map[string]any{"exports": map[string]any{"exports": []any{map[string]any{"key": "password", "jsonPath": ".data.password", "fromResource": map[string]any{
-			"apiVersion": "v1", "kind": "Secret", "name": name, "namespace": namespace,
-		}}}}}
+		secret := map[string]any{"apiVersion": "v1", "kind": "Secret", "name": name, "namespace": namespace}
+		export := map[string]any{"exports": map[string]any{"exports": []any{
+			map[string]any{"key": "password", "jsonPath": ".data.password", "fromResource": secret},
+		}}}
 		return configWith(t, export, newManifest("v1", "Secret", namespace, name, more))
+	}
+	password := func(value any) map[string]any {
+		return map[string]any{"stringData": map[string]any{"password": value}}
 	}
 	const succeeded, failed = v1alpha1.DeployItemPhaseSucceeded, v1alpha1.DeployItemPhaseFailed
 	told := &strings.Builder{}
@@ -46,13 +48,18 @@ func TestNothingSecretIsTold(t *testing.T) {
 		reason, target, config string
 		phase                  v1alpha1.DeployItemPhase
 	}{
-		"deployed": {"a Secret and an export that are as they should be", "good", secretWith("deployed", map[string]any{"stringData": map[string]any{"password": marker}}), succeeded},
-		"encoded":  {"a value that is no base64", "good", secretWith("encoded", map[string]any{"data": map[string]any{"password": marker}}), failed},
-		"mistyped": {"a value that is no text", "good", secretWith("mistyped", map[string]any{"stringData": map[string]any{"password": []any{marker}}}), failed},
+		"deployed": {"all is as it should be", "good", secretWith("deployed", password(marker)), succeeded},
+		"encoded": {"a value that is no base64", "good", secretWith("encoded", map[string]any{
+			"data": map[string]any{"password": marker},
+		}), failed},
+		"mistyped": {"a value that is no text", "good", secretWith("mistyped", password([]any{marker})), failed},
 		"refused": {"the API server says what is wrong with a value", "good", secretWith("refused", map[string]any{
 			"type": "kubernetes.io/dockerconfigjson", "stringData": map[string]any{".dockerconfigjson": marker},
 		}), failed},
-		"unknown":   {"what is wrong is beside a secret", "good", strings.Replace(secretWith("unknown", map[string]any{"stringData": map[string]any{"password": marker}}), `"policy"`, `"polizy"`, 1), failed},
+		"unknown": {
+			"what is wrong is beside a secret", "good",
+			strings.Replace(secretWith("unknown", password(marker)), `"policy"`, `"polizy"`, 1), failed,
+		},
 		"forbidden": {"the credentials of the Target are not allowed", "forbidden", manifestConfig(), failed},
 		"malformed": {"the credentials of the Target cannot be read", "malformed", manifestConfig(), failed},
 	} {
@@ -64,22 +71,18 @@ func TestNothingSecretIsTold(t *testing.T) {
 		t.Logf("%s: %s", tc.reason, describe(item))
 		fmt.Fprintf(told, "%s: status %s\nevents %s\n", name, marshal(t, item.Status), marshal(t, events))
 		for _, command := range [][]string{
-			{"items", "show", name}, {"items", "show", name, "-o", "json"}, {"items", "trace", name, "-o", "json", "--run-dir", base},
-			{"items", "tree", name, "-o", "json"}, {"items", "journal", name, "-o", "json", "--run-dir", base},
+			{"items", "show", name, "-o", "json"}, {"items", "tree", name, "-o", "json"}, {"items", "list", "-o", "json"},
 		} {
-			if command[1] != "journal" {
-				command = append(command, "--kubeconfig", controlPlane.Kubeconfig)
-			}
-			out := pergola(t, append(command, "-n", namespace)...)
+			out := pergola(t, append(command, "-n", namespace, "--kubeconfig", controlPlane.Kubeconfig)...)
 			if out.code > 1 {
 				t.Errorf("%s: %v: exit code %d: %s", tc.reason, command, out.code, out.stderr)
 			}
 			fmt.Fprintf(told, "%v: %s%s\n", command, out.stdout, out.stderr)
 		}
 	}
-	told.WriteString(pergola(t, "items", "list", "-o", "json", "-n", namespace, "--kubeconfig", controlPlane.Kubeconfig).stdout)
 	page := "http://" + statusPageAddress.FindStringSubmatch(host.Log())[1]
-	for _, url := range []string{host.URL + "/metrics", page, page + "/status.json", page + "/items/" + namespace + "/encoded"} {
+	ofItem := page + "/items/" + namespace + "/encoded"
+	for _, url := range []string{host.URL + "/metrics", page, page + "/status.json", ofItem} {
 		body, err := fetch(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +91,9 @@ func TestNothingSecretIsTold(t *testing.T) {
 	}
 	told.WriteString(host.Log())
 
-	for _, expected := range []string{"TargetForbidden", "TargetContentInvalid", "ObjectRejected", "manifests[0].polizy", "pergola_jobs_total", `"level":"DEBUG"`, "<html"} {
+	for _, expected := range []string{
+		"TargetForbidden", "TargetContentInvalid", "ObjectRejected", "manifests[0].polizy", "pergola_jobs_total", `"level":"DEBUG"`, "<html",
+	} {
 		if !strings.Contains(told.String(), expected) {
 			t.Errorf("expected %q to be told, so that something was looked at", expected)
 		}

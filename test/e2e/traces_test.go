@@ -123,24 +123,3 @@ func misplaced(spans []testenv.Span, jobID string) string {
 	}
 	return ""
 }
-
-// TestNoCollector: jobs are carried out all the same, and the log says once what is wrong.
-func TestNoCollector(t *testing.T) {
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-	host := startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest"), Config: writeConfig(t, tracing("127.0.0.1:1"))})
-	namespace := newNamespace(t)
-	createTarget(t, namespace, "target")
-	for i := range 3 {
-		config := configWith(t, nil, configMapWith(namespace, fmt.Sprint("deployed-", i), map[string]any{"a": "b"}))
-		carryOut(t, withTarget(newItem(namespace, fmt.Sprint("item-", i), manifestType, config), "target"), v1alpha1.DeployItemPhaseSucceeded)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := host.Stop(ctx); err != nil {
-		t.Error(err)
-	}
-	const complaint = `"msg":"traces could not be sent`
-	if n := strings.Count(host.Log(), complaint); n < 1 || n > 2 { // of the host, and possibly of the plugin
-		t.Errorf("expected to be told once by each process, but found %d times", n)
-	}
-}
