@@ -3,9 +3,7 @@
 //   - probe is a deployer whose provider configuration says how it is to behave. It leaves traces in files, so that a test can see
 //     what it was called for and decide when it goes on.
 //   - tracer is a deployer with hooks of all types, which behave as the provider configuration says.
-//   - hooksonly has hooks of all types for the deploy items of mock and tracer, without an opinion, and no deployer. While there is a
-//     file ".down" behind its trace it does not start.
-//   - twin claims the type of the deployer mock.
+//   - hooksonly has hooks of all types for the deploy items of mock and tracer, without an opinion, and no deployer.
 //   - keeper keeps objects in the host cluster.
 //   - rogue breaks every rule; behind a hyphen the file's name says how, such as rogue-exits. See package rogue.
 //
@@ -17,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/pergola-deploy/pergola/sdk"
 	mockv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/mock/v1alpha1"
@@ -30,38 +27,28 @@ const tracedType = "example.org/trace"
 
 func main() {
 	file := filepath.Base(os.Args[0])
-	argument := ""
+	plugin, mode, _ := strings.Cut(file, "-")
+	var record trace.File
 	if len(os.Args) > 1 {
-		argument = os.Args[1]
+		record = trace.File(os.Args[1])
 	}
-	record := trace.File(argument)
-	plugin, variant, _ := strings.Cut(file, "-")
 	name, version := sdk.Name(plugin), sdk.Version("v1")
 	switch plugin {
 	case "probe":
-		sdk.Serve(newDeployer(time.Hour, ""), name, version, sdk.Types("test.pergola.dev/probe"))
-	case "twin":
-		sdk.Serve(newDeployer(time.Hour, ""), name, version, sdk.Types(mockv1alpha1.Type))
+		sdk.Serve(newDeployer(""), name, version, sdk.Types("test.pergola.dev/probe"))
 	case "tracer":
-		sdk.Serve(tracer{newDeployer(20*time.Millisecond, record)}, name, version, sdk.Types(tracedType))
+		sdk.Serve(tracer{newDeployer(record)}, name, version, sdk.Types(tracedType))
 	case "hooksonly":
-		if down := argument + ".down"; exists(down) {
-			fail("the file " + down + " keeps the plugin from starting")
-		}
 		hooks := hook.Hooks{}.RegisterHook(record.Hook(plugin), hook.Types()...)
 		sdk.ServeHooks(hooks, name, version, sdk.HookedTypes(mockv1alpha1.Type, tracedType))
 	case "keeper":
 		sdk.Serve(keeper{}, name, version, sdk.Types("test.pergola.dev/keeper"), sdk.HostClusterAccess())
 	case "rogue":
-		rogue.Serve(file, variant, argument)
+		rogue.Serve(file, mode)
 	default:
-		fail("there is no plugin " + file)
+		fmt.Fprintln(os.Stderr, "there is no plugin "+file)
+		os.Exit(1)
 	}
-}
-
-func fail(why string) {
-	fmt.Fprintln(os.Stderr, why)
-	os.Exit(1)
 }
 
 func exists(file string) bool {

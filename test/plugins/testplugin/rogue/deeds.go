@@ -29,8 +29,6 @@ func (c call) do(what string) error {
 	switch what {
 	case "exit":
 		os.Exit(7)
-	case "panic":
-		panic("a secret of the call's") //nolint:forbidigo // that is the point
 	case "panics":
 		go func() { panic("a secret of the goroutine's") }() //nolint:forbidigo // where no server could catch it
 		sleep()
@@ -41,12 +39,6 @@ func (c call) do(what string) error {
 	case "linger": // with signs of life, whatever the host wants
 		for range time.Tick(time.Second) {
 			_ = c.say(heartbeat) // it fails once the call was cancelled
-		}
-	case "endless": // for as long as somebody listens
-		for {
-			if err := c.say(`progress { step: "step" message: "message" }`); err != nil {
-				return err
-			}
 		}
 	case "fork":
 		return fork()

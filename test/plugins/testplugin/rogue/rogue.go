@@ -5,9 +5,7 @@ package rogue
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -21,13 +19,8 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1" //nolint:depguard // it does without the sdk
 )
 
-const (
-	mockType = "landscaper.gardener.cloud/mock"
-	// maxSend is more than the host takes.
-	maxSend = 2 * handshake.MaxMessageBytes
-	// floodBytes is how much a flood writes: a million and a half lines. The plugin serves no earlier than the host has read them.
-	floodBytes = 24 << 20
-)
+// maxSend is more than the host takes.
+const maxSend = 2 * handshake.MaxMessageBytes
 
 // stdout and stderr are the plugin's own: go-plugin takes the variables for something else.
 var stdout, stderr = os.Stdout, os.Stderr
@@ -35,12 +28,16 @@ var stdout, stderr = os.Stdout, os.Stderr
 // Serve is the main function of the plugin with this name, for items of the type test.pergola.dev/ with the name behind it. The mode
 // says how it starts and what it says about itself; with another mode, such as none, it is well-behaved until it is called. What it
 // does in a call is up to the item: the field "do" of its provider configuration.
-//
-// Some modes need a directory: a changeling leaves there that it has lived, and a latecomer waits until there is a file "come".
-func Serve(name, mode, dir string) {
+func Serve(name, mode string) {
+	switch mode {
+	case "exits":
+		os.Exit(3)
+	case "garbage":
+		write("Hello, I am no plugin.\n\xff\xfe\n")
+		sleep()
+	}
 	r := &rogue{mode: mode, wake: wakes[mode]}
-	r.start(dir)
-	r.introduce(name, dir)
+	r.introduce(name)
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig:  handshake.Config(),
 		VersionedPlugins: map[int]goplugin.PluginSet{handshake.ProtocolVersion: {handshake.PluginName: r}},
@@ -69,52 +66,19 @@ var wakes = map[string]*deployerv1.WatchResponse{
 	"bad-wake": {Namespace: badText, Name: "\x00"},
 }
 
-// start is what a mode does before it serves, if it ever does.
-func (r *rogue) start(dir string) {
-	switch r.mode {
-	case "exits":
-		os.Exit(3)
-	case "silent":
-		sleep()
-	case "garbage":
-		write(stdout, "Hello, I am no plugin.\n\xff\xfe\n")
-		sleep()
-	case "floods": // with lines that go-plugin would panic at, and that are no records
-		block := strings.Repeat(`{"@message":123}`+"\n", 4096)
-		for written := 0; written < floodBytes; written += len(block) {
-			write(stderr, block)
-		}
-	case "latecomer":
-		come := filepath.Join(dir, "come")
-		for _, err := os.Stat(come); err != nil; _, err = os.Stat(come) {
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-}
-
 // introduce sets what the plugin says about itself. Some modes say what is not true, or what is no text.
-func (r *rogue) introduce(name, dir string) {
-	version, itemType := "v0", "test.pergola.dev/"+name
+func (r *rogue) introduce(name string) {
+	itemType := "test.pergola.dev/" + name
 	switch r.mode {
 	case "path":
 		name = "../" + name
 	case "bad-name":
 		name = badText
-	case "bad-version":
-		version = badText
-	case "bad-type":
-		itemType = badText
 	case "impostor":
 		itemType = "test.pergola.dev/probe"
-	case "latecomer":
-		itemType = mockType
-	case "changeling":
-		if os.Mkdir(filepath.Join(dir, "lived"), 0o700) != nil { // it has lived before
-			itemType = mockType
-		}
 	}
 	r.info = &deployerv1.GetInfoResponse{
-		Name: name, Version: version, DeployItemTypes: []string{itemType}, Capabilities: &deployerv1.Capabilities{Watch: r.wake != nil},
+		Name: name, Version: "v0", DeployItemTypes: []string{itemType}, Capabilities: &deployerv1.Capabilities{Watch: r.wake != nil},
 	}
 }
 
@@ -136,7 +100,7 @@ func (r *rogue) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv
 // go-plugin's afterwards: this goes past it.
 func babble() {
 	for range time.Tick(100 * time.Millisecond) {
-		write(stdout, "1|1|unix|/nowhere|grpc\n\x00\x1b[2J\xff\n"+strings.Repeat("x", 1<<20)+"\n")
+		write("1|1|unix|/nowhere|grpc\n\x00\x1b[2J\xff\n" + strings.Repeat("x", 1<<20) + "\n")
 	}
 }
 
@@ -164,8 +128,8 @@ func (r *rogue) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRe
 	return call{stream}.do(item.Spec.Config.Do)
 }
 
-func write(out io.Writer, text string) {
-	if _, err := io.WriteString(out, text); err != nil {
+func write(text string) {
+	if _, err := stdout.WriteString(text); err != nil {
 		os.Exit(1) // nobody is there to read it
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// Record is one call of a hook function, of a deployer's method, or of an HTTP hook.
+// Record is one call of a hook function, or of a deployer's method.
 type Record struct {
 	// By is who was called, such as the name of the plugin.
 	By string `json:"by"`
@@ -24,20 +24,15 @@ type Record struct {
 	Step string `json:"step"`
 	// Item is namespace/name of the deploy item; empty for none.
 	Item string `json:"item,omitempty"`
-	// JobID is the item's.
-	JobID string `json:"jobID,omitempty"`
 	// Target is what a hook was given of the Target; nil for none.
 	Target *v1alpha1.Target `json:"target,omitempty"`
-	// Children are the objects that a deployer was given; nil for none.
-	Children map[string]json.RawMessage `json:"children,omitempty"`
-	PID      int                        `json:"pid"`
 }
 
 // New returns the Record of a step for an item, which may be nil.
 func New(by, step string, item *v1alpha1.DeployItem) Record {
-	r := Record{By: by, Step: step, PID: os.Getpid()}
+	r := Record{By: by, Step: step}
 	if item != nil {
-		r.Item, r.JobID = item.Namespace+"/"+item.Name, item.Status.JobID
+		r.Item = item.Namespace + "/" + item.Name
 	}
 	return r
 }
