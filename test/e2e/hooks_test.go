@@ -13,7 +13,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
-	"github.com/pergola-deploy/pergola/test/plugins/tracer/trace"
+	"github.com/pergola-deploy/pergola/test/plugins/testplugin/trace"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 

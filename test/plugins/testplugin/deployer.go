@@ -15,7 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
-	"github.com/pergola-deploy/pergola/test/plugins/tracer/trace"
+	"github.com/pergola-deploy/pergola/test/plugins/testplugin/trace"
 )
 
 // watchInterval is how often a deployer looks for the files that it waits for.

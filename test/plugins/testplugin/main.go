@@ -20,7 +20,7 @@ import (
 	mockv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/mock/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/test/plugins/testplugin/rogue"
-	"github.com/pergola-deploy/pergola/test/plugins/tracer/trace"
+	"github.com/pergola-deploy/pergola/test/plugins/testplugin/trace"
 )
 
 const tracedType = "example.org/trace"
