@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	loadItems   = 2000
-	loadWorkers = 10
+	loadItems   = 200
+	loadWorkers = 4
 	// queuedTimeout of the jobs that have to wait is shorter than they wait.
-	queuedTimeout = 10 * time.Second
+	queuedTimeout = 5 * time.Second
 	// loadPatience bounds how long all of them together take.
 	loadPatience = 3 * time.Minute
 )
