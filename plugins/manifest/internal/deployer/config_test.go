@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
@@ -67,14 +68,14 @@ func TestBadConfigurations(t *testing.T) {
 				"manifests[0].manifest: Required", "manifests[1].manifest: Required",
 				"manifests[2].policy: Unsupported", "manifests[2].manifest.apiVersion: Required",
 				"manifests[3].manifest.kind: Required", "manifests[3].manifest.metadata.name: Required", "manifests[3].manifest.metadata.labels[a]",
-				"manifests[5].manifest.items[0]: Invalid value: ConfigMap " + w.namespace + "/a is already in manifests[4].manifest",
+				"manifests[5].manifest.items[0]: Invalid value: ConfigMap " + w.Namespace + "/a is already in manifests[4].manifest",
 				"manifests[5].manifest.items[1]: Required",
 			},
 		},
 		"manifests of v1alpha1": {
 			reason: "the paths are those of the document as it was written",
 			config: v1alpha1(good, nil, good),
-			want:   []string{"manifests[1]: Required", "manifests[2]: Invalid value: ConfigMap " + w.namespace + "/a is already in manifests[0]"},
+			want:   []string{"manifests[1]: Required", "manifests[2]: Invalid value: ConfigMap " + w.Namespace + "/a is already in manifests[0]"},
 		},
 		"strategies": {
 			reason: "an unknown strategy is not an unsupported one",
@@ -139,15 +140,15 @@ func TestBadConfigurations(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{T: t, plugin: w.plugin, target: w.target, requests: w.requests, admin: w.admin, namespace: w.namespace}
-			result := w.reconcile(w.item(c.config))
-			w.mustFail(result, configurationProblem, append(c.want, "spec.config")...)
+			w := w.in(t)
+			result := w.Do(plugintest.Reconcile, w.item(c.config))
+			w.MustFail(result, plugintest.ConfigurationProblem, append(c.want, "spec.config")...)
 			if t.Failed() {
 				t.Log(c.reason)
 			}
 		})
 	}
-	if got := w.requests.take(); len(got) > 0 {
+	if got := w.Requests.Take(); len(got) > 0 {
 		t.Errorf("expected no request for a bad configuration, but found %v", got)
 	}
 }
@@ -166,7 +167,7 @@ func TestBadTargets(t *testing.T) {
 		"nonsense": {reason: "a kubeconfig is not quoted", target: &sdk.Target{Name: "t", Content: []byte(`{"kubeconfig":"hunter2: ["}`)}, want: `"t"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := w.plugin.Reconcile(t.Context(), sdktest.Call{DeployItem: item, Target: c.target})
+			result := w.Plugin.Reconcile(t.Context(), sdktest.Call{DeployItem: item, Target: c.target})
 			if result.Failed == nil || !strings.Contains(result.Failed.Error(), c.want) || strings.Contains(result.Failed.Error(), "hunter2") {
 				t.Errorf("%s: expected a failure with %q, but found: %s", c.reason, c.want, result)
 			}
@@ -181,7 +182,7 @@ func TestValidate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(with(config(w.configMap("a", nil)), "updateStrategy", "replace"))
-	problems, err := w.plugin.Validate(t.Context(), item.Spec.Type, item.Spec.Config.Raw)
+	problems, err := w.Plugin.Validate(t.Context(), item.Spec.Type, item.Spec.Config.Raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func TestValidate(t *testing.T) {
 	if diff := cmp.Diff(want, problems); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	problems, err = w.plugin.Validate(t.Context(), item.Spec.Type, []byte(`{"kind":"x"}`))
+	problems, err = w.Plugin.Validate(t.Context(), item.Spec.Type, []byte(`{"kind":"x"}`))
 	if err != nil || len(problems) != 1 || problems[0].Field != "spec.config" {
 		t.Errorf("expected one problem of spec.config, but found %v and %v", problems, err)
 	}

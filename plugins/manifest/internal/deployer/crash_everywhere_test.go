@@ -3,27 +3,46 @@ package deployer_test
 import (
 	"fmt"
 	"net/http"
+	"path"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// TestCrashAtEachStep lets each step of a job go wrong in turn, in each way that it can, and checks what the target and the host have at
-// the end against a job that nothing has happened to. On the way every object of the item is known to the host.
+// TestCrashAtEachStep lets each step of a job go wrong in turn, in each way that it can, and checks what the target
+// and the host have at the end against a job that nothing has happened to. On the way every object of the item is
+// known to the host.
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			undisturbed, steps := live(t, s, 0, fault{})
-			for i, step := range steps {
-				for _, f := range faultsOf(step) {
-					t.Run(fmt.Sprintf("step %d of %d %s", i+1, len(steps), f.name), func(t *testing.T) {
+			undisturbed, steps := live(t, s, 0, plugintest.Fault{})
+			count := func(is func(step string) bool) (n int) {
+				for _, step := range steps {
+					if is(step) {
+						n++
+					}
+				}
+				return n
+			}
+			reads, results := count(plugintest.IsRead), count(func(step string) bool { return step == plugintest.StepResult })
+			changes := len(steps) - reads - results
+			for f, count := range map[plugintest.Fault]int{
+				plugintest.Killed: changes + results, plugintest.Failed: changes, plugintest.AnswerLost: changes, plugintest.ReadFailed: reads,
+			} {
+				for n := 1; n <= count; n++ {
+					t.Run(fmt.Sprintf("%s at step %d of %d", f.Name, n, count), func(t *testing.T) {
 						t.Parallel()
-						disturbed, _ := live(t, s, i+1, f)
+						disturbed, _ := live(t, s, n, f)
 						if diff := cmp.Diff(undisturbed, disturbed, cmpopts.EquateEmpty()); diff != "" {
-							t.Errorf("%s, but after a fault at %q the end is another one: -undisturbed +disturbed:\n%s", s.reason, step, diff)
+							t.Errorf("%s, but after a fault the end is another one: -undisturbed +disturbed:\n%s", s.reason, diff)
 						}
 					})
 				}
@@ -32,8 +51,9 @@ func TestCrashAtEachStep(t *testing.T) {
 	}
 }
 
-// live carries a scenario out and returns what came of it, and the steps of its job.
-func live(t *testing.T, s scenario, strikeAt int, f fault) (state, []string) {
+// live carries a scenario out, with a fault at the nth of the steps that it strikes at, or none for 0. It returns
+// what came of it, and the steps.
+func live(t *testing.T, s scenario, n int, f plugintest.Fault) (end state, steps []string) {
 	t.Helper()
 	first := s.before
 	if first == nil {
@@ -41,58 +61,135 @@ func live(t *testing.T, s scenario, strikeAt int, f fault) (state, []string) {
 	}
 	l := newLife(t, first)
 	if s.before != nil {
-		l.carryOut(scenario{}.operation())
+		l.MustSucceed(l.item)
 	}
 	if s.foreign != nil {
 		s.foreign(l.world)
 	}
-	l.setConfig(l.item, s.job(l.world))
-	l.begin(strikeAt, f)
-	l.carryOut(s.operation())
-	end, steps := l.state(), l.steps
-
-	l.begin(0, fault{})
-	l.carryOut(s.operation())
-	for _, step := range l.steps {
-		if isWrite(step) {
-			t.Errorf("another job finds something to do: %s", step)
+	l.SetConfig(l.item, s.job(l.world))
+	l.forget()
+	if n > 0 {
+		if last, _ := l.Disturb(s.operation(), l.item, n, f); last.Succeeded == nil {
+			l.checkNoOrphans()
 		}
+	}
+	l.carryOut(s.operation())
+	end, steps = l.state(), l.Requests.Steps()
+
+	l.Requests.Take()
+	l.carryOut(s.operation())
+	if writes := l.Requests.Writes(); len(writes) > 0 {
+		t.Errorf("another job finds something to do: %v", writes)
 	}
 	return end, steps
 }
 
-// TestCrashWhilePatching kills the plugin after patchAfterDeployment, of a job that has waited before, so that what it has applied was noted
-// without the patch. The patch must not be taken for a change that somebody else has made.
+// TestCrashWhilePatching kills the plugin after patchAfterDeployment, of a job that has waited before, so that what
+// it has applied was noted without the patch. The patch must not be taken for a change that somebody else has made.
 func TestCrashWhilePatching(t *testing.T) {
 	t.Parallel()
-	reconcile := scenario{}.operation()
 	l := newLife(t, func(w *world) object {
 		slow := w.deployment("slow", "none")
 		slow["metadata"].(object)["labels"] = object{"state": "applied"}
 		return configOf(entry(slow, object{"patchAfterDeployment": object{"metadata": object{"labels": object{"state": "deployed"}}}}))
 	})
-	if l.callOnce(reconcile) {
-		t.Fatal("expected the job to wait for the Deployment")
-	}
+	l.mustWait(l.Do(plugintest.Reconcile, l.item), "slow")
 	l.ready("slow")
 
-	l.begin(3, killedAfter)
-	l.callOnce(reconcile)
-	patch := http.MethodPatch + " /apis/apps/v1/namespaces/" + l.namespace + "/deployments/slow"
-	if diff := cmp.Diff([]string{http.MethodGet + patch[len(http.MethodPatch):], stepSave, patch}, l.steps); diff != "" {
+	l.Requests.Take()
+	const result = 3 // after the status is saved and the patch is made
+	l.Disturb(plugintest.Reconcile, l.item, result, plugintest.Killed)
+	slow := " /apis/apps/v1/namespaces/" + l.Namespace + "/deployments/slow"
+	want := []string{http.MethodGet + slow, plugintest.StepSave, http.MethodPatch + slow, plugintest.StepResult}
+	if diff := cmp.Diff(want, l.Requests.Steps()); diff != "" {
 		t.Fatalf("until the plugin was killed: -want +got:\n%s", diff)
 	}
-	l.begin(0, fault{})
-	l.carryOut(reconcile)
-	for _, step := range l.steps {
-		if isWrite(step) {
-			t.Errorf("expected nothing to be left to do, but found %s", step)
-		}
+	l.Requests.Take()
+	l.carryOut(plugintest.Reconcile)
+	if writes := l.Requests.Writes(); len(writes) > 0 {
+		t.Errorf("expected nothing to be left to do, but found %v", writes)
 	}
 	if l.state().Drifted {
 		t.Error("the patch was taken for a drift")
 	}
-	if got := l.mustGet(deployments, "slow").GetLabels()["state"]; got != "deployed" {
+	if got := l.MustGet(deployments, "slow").GetLabels()["state"]; got != "deployed" {
 		t.Errorf("expected the label of the patch, but found %q", got)
+	}
+}
+
+// life is that of a deploy item, with what cannot be seen at its end any more.
+type life struct {
+	*world
+
+	item *landscaper.DeployItem
+
+	mu sync.Mutex
+	// created says how often objects were created, by the paths of their resources.
+	created map[string]int
+	// patched are the paths of the objects that were patched, as some are before they are deleted.
+	patched map[string]bool
+}
+
+func newLife(t *testing.T, config func(*world) object) *life {
+	t.Helper()
+	l := &life{}
+	l.world = newWorldBy(t, l.note)
+	l.item = l.world.item(config(l.world))
+	l.forget()
+	return l
+}
+
+// forget forgets what was done until now.
+func (l *life) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.created, l.patched = map[string]int{}, map[string]bool{}
+	l.Requests.Take()
+}
+
+// note notes what the target carries out.
+func (l *life) note(next http.RoundTripper) http.RoundTripper {
+	return plugintest.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(r)
+		if err != nil || r.URL.Query().Has("dryRun") || response.StatusCode >= http.StatusMultipleChoices {
+			return response, err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if r.Method == http.MethodPatch {
+			l.patched[r.URL.Path] = true
+		}
+		if response.StatusCode == http.StatusCreated {
+			resource := r.URL.Path
+			if r.Method != http.MethodPost { // server-side apply
+				resource = path.Dir(resource)
+			}
+			l.created[resource]++
+		}
+		return response, nil
+	})
+}
+
+// carryOut carries a job out to its success.
+func (l *life) carryOut(operation plugintest.Operation) {
+	l.Helper()
+	if result := l.UntilDone(operation, l.item); result.Succeeded == nil {
+		l.Fatalf("expected no failure without a reason, but found: %s", result)
+	}
+}
+
+// checkNoOrphans checks that the host knows of each object that is labelled for the item.
+func (l *life) checkNoOrphans() {
+	l.Helper()
+	managed := map[string]bool{}
+	if status := l.item.Status.ProviderStatus; status != nil {
+		for _, m := range l.Managed(status.Raw) {
+			managed[strings.Join([]string{m.Kind, m.Namespace, m.Name}, " ")] = true
+		}
+	}
+	for _, o := range l.labelled() {
+		if key := strings.Join([]string{o.GetKind(), o.GetNamespace(), o.GetName()}, " "); !managed[key] {
+			l.Errorf("%s is an orphan: the host has saved only %v", key, managed)
+		}
 	}
 }

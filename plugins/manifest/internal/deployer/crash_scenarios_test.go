@@ -1,7 +1,7 @@
 package deployer_test
 
 import (
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
 // scenario is a job that something happens to in the middle.
@@ -14,12 +14,12 @@ type scenario struct {
 	// job is the configuration of the job; for a deletion, that of the item.
 	job func(w *world) object
 	// do defaults to a reconcile.
-	do operation
+	do plugintest.Operation
 }
 
-func (s scenario) operation() operation {
+func (s scenario) operation() plugintest.Operation {
 	if s.do == nil {
-		return (*sdktest.Plugin).Reconcile
+		return plugintest.Reconcile
 	}
 	return s.do
 }
@@ -31,8 +31,8 @@ func scenarios() []scenario {
 			reason: "objects are created in stages, and the kind of one comes with the item",
 			job: func(w *world) object {
 				return configOf(
-					entry(crd(w.group(), "Rose"), nil),
-					entry(w.custom(w.group(), "Rose", "climbing"), nil),
+					entry(w.crd("Rose"), nil),
+					entry(w.custom("Rose", "climbing"), nil),
 					entry(w.clusterRole(), nil),
 					entry(w.configMap("annotated", object{"a": "1"}), object{"annotateBeforeCreate": object{"example.org/created": "yes"}}),
 					entry(w.secretWith("secret", "1"), object{"policy": "keep"}),
@@ -97,8 +97,8 @@ func scenarios() []scenario {
 				)
 			},
 			foreign: func(w *world) {
-				w.create(configMaps, w.configMap("theirs", object{"a": "theirs"}))
-				w.create(configMaps, w.configMap("taken", object{"a": "theirs"}))
+				w.Create(configMaps, w.configMap("theirs", object{"a": "theirs"}))
+				w.Create(configMaps, w.configMap("taken", object{"a": "theirs"}))
 			},
 			job: func(w *world) object {
 				return configOf(
@@ -114,9 +114,9 @@ func scenarios() []scenario {
 			name:    "deletion in groups",
 			reason:  "objects of others and finalizers go as well, in the order of the groups",
 			before:  deletedInGroups,
-			foreign: func(w *world) { w.create(w.roses(), w.custom(w.group(), "Rose", "wild")) },
+			foreign: func(w *world) { w.Create(w.roses(), w.custom("Rose", "wild")) },
 			job:     deletedInGroups,
-			do:      (*sdktest.Plugin).Delete,
+			do:      plugintest.Delete,
 		},
 		{
 			name:   "deletion in the default order",
@@ -131,7 +131,7 @@ func scenarios() []scenario {
 				)
 			},
 			job: func(*world) object { return config() },
-			do:  (*sdktest.Plugin).Delete,
+			do:  plugintest.Delete,
 		},
 	}
 	for _, strategy := range []string{"update", "patch", "merge", "mergeOverwrite", "apply"} {
@@ -153,12 +153,12 @@ func deletedInGroups(w *world) object {
 	held := w.configMap("held", nil)
 	held["metadata"].(object)["finalizers"] = []any{"example.org/hold"}
 	return with(configOf(
-		entry(crd(w.group(), "Rose"), nil),
-		entry(w.custom(w.group(), "Rose", "climbing"), nil),
+		entry(w.crd("Rose"), nil),
+		entry(w.custom("Rose", "climbing"), nil),
 		entry(held, nil),
 	), "deletionGroups", []any{
 		object{"customResourceGroup": object{
-			"resources":          []any{object{"apiVersion": w.group() + "/v1", "kind": "roses", "namespaces": []any{w.namespace}}},
+			"resources":          []any{object{"apiVersion": w.group() + "/v1", "kind": "roses", "namespaces": []any{w.Namespace}}},
 			"deleteAllResources": true,
 		}},
 		object{"predefinedResourceGroup": object{"type": "namespaced-resources", "forceDelete": true}},
@@ -183,7 +183,7 @@ func (w *world) patched(name, value string) object {
 func (w *world) secretWith(name, value string) object {
 	return object{
 		"apiVersion": "v1", "kind": "Secret",
-		"metadata":   object{"name": name, "namespace": w.namespace},
+		"metadata":   object{"name": name, "namespace": w.Namespace},
 		"stringData": object{"key": value},
 	}
 }
@@ -191,12 +191,7 @@ func (w *world) secretWith(name, value string) object {
 func (w *world) serviceAt(port int64) object {
 	return object{
 		"apiVersion": "v1", "kind": "Service",
-		"metadata": object{"name": "service", "namespace": w.namespace},
+		"metadata": object{"name": "service", "namespace": w.Namespace},
 		"spec":     object{"selector": object{"app": "none"}, "ports": []any{object{"name": "http", "port": port}}},
 	}
-}
-
-// clusterRole is a cluster-scoped object of the world.
-func (w *world) clusterRole() object {
-	return object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": w.namespace}}
 }

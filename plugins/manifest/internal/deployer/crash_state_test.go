@@ -15,9 +15,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
-// group is the API group of the custom resources in the world; no other one has it.
-func (w *world) group() string { return w.namespace + ".example.org" }
-
 func (w *world) roses() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: w.group(), Version: "v1", Resource: "roses"}
 }
@@ -25,7 +22,7 @@ func (w *world) roses() schema.GroupVersionResource {
 // labelled returns the objects that say that they belong to the item of the world.
 func (w *world) labelled() []unstructured.Unstructured {
 	w.Helper()
-	own := owner.Label + "=" + w.namespace + ".item"
+	own := owner.Label + "=" + w.Namespace + ".item"
 	return w.list(own, configMaps, secrets, services, w.roses(), roles, namespaces, crds)
 }
 
@@ -34,7 +31,7 @@ func (w *world) list(selector string, resources ...schema.GroupVersionResource) 
 	w.Helper()
 	var all []unstructured.Unstructured
 	for _, resource := range resources {
-		list, err := w.objects(resource).List(w.Context(), metav1.ListOptions{LabelSelector: selector})
+		list, err := w.Objects(resource).List(w.Context(), metav1.ListOptions{LabelSelector: selector})
 		if err != nil && !apierrors.IsNotFound(err) {
 			w.Fatalf("list %s: %v", resource.Resource, err)
 		}
@@ -53,7 +50,7 @@ type state struct {
 	Managed map[string]object
 	// Drifted tells whether the job has blamed others for what it has found.
 	Drifted bool
-	// Created says how often each object was created.
+	// Created says how often objects were created, by the paths of their resources.
 	Created map[string]int
 	// Patched are the paths of the objects that were patched.
 	Patched map[string]bool
@@ -63,15 +60,13 @@ type state struct {
 func (l *life) state() state {
 	l.Helper()
 	s := state{Objects: map[string]object{}, Managed: map[string]object{}, Created: map[string]int{}, Patched: map[string]bool{}}
-	all := append(l.list("", configMaps, secrets, services, l.roses()), l.list(owner.Label+"="+l.namespace+".item", roles, namespaces, crds)...)
+	all := append(l.list("", configMaps, secrets, services, l.roses()), l.list(owner.Label+"="+l.Namespace+".item", roles, namespaces, crds)...)
 	for _, o := range all {
 		s.Objects[l.anywhere(o.GetKind()+" "+o.GetName())] = l.normal(o)
 	}
 	var status v1alpha2.ProviderStatus
-	if len(l.saved) > 0 {
-		if err := json.Unmarshal(l.saved, &status); err != nil {
-			l.Fatal(err)
-		}
+	if saved := l.item.Status.ProviderStatus; saved != nil {
+		mustParse(l, saved.Raw, &status)
 	}
 	s.Drifted = status.Drift != nil
 	for _, m := range status.ManagedResources {
@@ -91,7 +86,7 @@ func (l *life) state() state {
 
 // anywhere replaces the names of the world in a text.
 func (w *world) anywhere(text string) string {
-	return strings.ReplaceAll(text, w.namespace, "NAMESPACE")
+	return strings.ReplaceAll(text, w.Namespace, "NAMESPACE")
 }
 
 // normal returns an object without what differs between any two: times, counters, and what the API server draws by lot.

@@ -4,14 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
@@ -20,34 +19,29 @@ func TestSavedBeforeCreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(config(w.configMap("a", nil), w.configMap("b", nil)))
-	refused := sdktest.Call{DeployItem: item, Target: w.target, OnSave: func(json.RawMessage) error { return errors.New("refused") }}
-	if result := w.plugin.Reconcile(t.Context(), refused); result.Failed == nil {
+	refused := w.CallOf(item)
+	refused.OnSave = func(json.RawMessage) error { return errors.New("refused") }
+	if result := w.Plugin.Reconcile(t.Context(), refused); result.Failed == nil {
 		t.Fatalf("expected a failure, but found: %s", result)
 	}
-	if got := w.requests.take(); len(got) > 0 {
+	if got := w.Requests.Take(); len(got) > 0 {
 		t.Errorf("expected no request to the target before the provider status is saved, but found %v", got)
 	}
 
-	var saved []string
-	call := sdktest.Call{DeployItem: item, Target: w.target, OnSave: func(document json.RawMessage) error {
-		saved = managedIn(t, document)
-		item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
-		return nil
-	}}
-	w.requests.failWith(func(r *http.Request) error {
+	w.Requests.Fail(func(r *http.Request) error {
 		if r.Method == http.MethodPost {
 			return errors.New("cut off")
 		}
 		return nil
 	})
-	w.mustFail(w.plugin.Reconcile(t.Context(), call), nil, "cannot reach target cluster", "cut off")
-	if diff := cmp.Diff([]string{"ConfigMap a", "ConfigMap b"}, saved); diff != "" {
+	w.MustFail(w.Do(plugintest.Reconcile, item), nil, "cannot reach target cluster", "cut off")
+	if diff := cmp.Diff([]string{"ConfigMap a", "ConfigMap b"}, w.managed(item)); diff != "" {
 		t.Errorf("saved before anything was created: -want +got:\n%s", diff)
 	}
-	w.requests.failWith(nil)
+	w.Requests.Undisturbed()
 	// The plugin has crashed and was started again.
-	w.plugin = w.newPlugin()
-	w.setConfig(item, config(w.configMap("b", nil)))
+	w.Restart()
+	w.SetConfig(item, config(w.configMap("b", nil)))
 	w.mustSucceed(item)
 	if diff := cmp.Diff([]string{"ConfigMap b"}, w.managed(item)); diff != "" {
 		t.Errorf("managed: -want +got:\n%s", diff)
@@ -62,9 +56,9 @@ func TestCrashBetweenWriteAndNote(t *testing.T) {
 	w.mustSucceed(item)
 
 	newer := item.DeepCopy()
-	w.setConfig(newer, config(w.configMap("a", object{"x": "1", "y": "2"})))
+	w.SetConfig(newer, config(w.configMap("a", object{"x": "1", "y": "2"})))
 	var saved json.RawMessage
-	w.plugin.Reconcile(t.Context(), sdktest.Call{DeployItem: newer, Target: w.target, OnSave: func(d json.RawMessage) error {
+	w.Plugin.Reconcile(t.Context(), sdktest.Call{DeployItem: newer, Target: w.Call.Target, OnSave: func(d json.RawMessage) error {
 		saved = d
 		return nil
 	}})
@@ -73,53 +67,8 @@ func TestCrashBetweenWriteAndNote(t *testing.T) {
 	}
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: saved}
 	w.mustSucceed(item)
-	if diff := cmp.Diff(object{"x": "1"}, w.mustGet(configMaps, "a").Object["data"]); diff != "" {
+	if diff := cmp.Diff(object{"x": "1"}, w.MustGet(configMaps, "a").Object["data"]); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-// TestCutOffAtEachRequest ends an update at each of its requests in turn, which the target still carries out, and goes on with a
-// plugin that was started again and knows only what was saved.
-func TestCutOffAtEachRequest(t *testing.T) {
-	t.Parallel()
-	const requests = 5 // GET and PUT of changed, POST of added, DELETE and GET of removed
-	for n := 1; n <= requests; n++ {
-		t.Run(strconv.Itoa(n), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			item := w.item(config(w.configMap("removed", nil), w.configMap("changed", object{"a": "1"})))
-			w.mustSucceed(item)
-			w.requests.take()
-			w.setConfig(item, config(w.configMap("changed", object{"b": "2"}), w.configMap("added", nil)))
-
-			var seen atomic.Int64
-			w.requests.loseWith(func(*http.Request) error {
-				if seen.Add(1) >= int64(n) {
-					return errors.New("cut off")
-				}
-				return nil
-			})
-			call := sdktest.Call{DeployItem: item, Target: w.target, OnSave: func(document json.RawMessage) error {
-				item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
-				return nil
-			}}
-			if result := w.plugin.Reconcile(t.Context(), call); result.Failed == nil {
-				t.Fatalf("expected a failure, but found: %s", result)
-			}
-			w.requests.loseWith(nil)
-
-			w.plugin = w.newPlugin()
-			w.mustSucceed(item)
-			if diff := cmp.Diff([]string{"ConfigMap changed", "ConfigMap added"}, w.managed(item)); diff != "" {
-				t.Errorf("managed: -want +got:\n%s", diff)
-			}
-			if diff := cmp.Diff(object{"b": "2"}, w.mustGet(configMaps, "changed").Object["data"]); diff != "" {
-				t.Errorf("changed: -want +got:\n%s", diff)
-			}
-			if w.get(configMaps, "removed") != nil || w.get(configMaps, "added") == nil {
-				t.Error("expected the removed object to be gone and the added one to be there")
-			}
-		})
 	}
 }
 
@@ -128,9 +77,9 @@ func TestFailedApplyForgetsNothing(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(config(w.configMap("old", nil)))
 	w.mustSucceed(item)
-	w.setConfig(item, config(w.configMap("fine", nil), w.configMap("Not.A.Name", nil), w.configMap("Bad_Name", nil)))
-	w.mustFail(w.reconcile(item), configurationProblem, "apply ConfigMap "+w.namespace+"/Not.A.Name", "Bad_Name")
-	if w.get(configMaps, "old") == nil || w.get(configMaps, "fine") == nil {
+	w.SetConfig(item, config(w.configMap("fine", nil), w.configMap("Not.A.Name", nil), w.configMap("Bad_Name", nil)))
+	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "apply ConfigMap "+w.Namespace+"/Not.A.Name", "Bad_Name")
+	if w.Get(configMaps, "old") == nil || w.Get(configMaps, "fine") == nil {
 		t.Error("expected the old object to stay and the good one to be created")
 	}
 	want := []string{"ConfigMap Bad_Name", "ConfigMap Not.A.Name", "ConfigMap fine", "ConfigMap old"}
@@ -138,7 +87,7 @@ func TestFailedApplyForgetsNothing(t *testing.T) {
 	if diff := cmp.Diff(want, w.managed(item), sorted); diff != "" {
 		t.Errorf("managed: -want +got:\n%s", diff)
 	}
-	w.setConfig(item, config(w.configMap("fine", nil)))
+	w.SetConfig(item, config(w.configMap("fine", nil)))
 	w.mustSucceed(item)
 	if diff := cmp.Diff([]string{"ConfigMap fine"}, w.managed(item)); diff != "" {
 		t.Errorf("managed after the repair: -want +got:\n%s", diff)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -32,62 +33,48 @@ func groups(all ...any) []any { return all }
 // hold keeps a ConfigMap from going away.
 func (w *world) hold(name string) {
 	w.Helper()
-	w.patch(configMaps, name, `{"metadata":{"finalizers":["example.org/hold"]}}`)
+	w.Patch(configMaps, name, `{"metadata":{"finalizers":["example.org/hold"]}}`)
 }
 
 func (w *world) release(name string) {
 	w.Helper()
-	w.patch(configMaps, name, `{"metadata":{"finalizers":null}}`)
+	w.Patch(configMaps, name, `{"metadata":{"finalizers":null}}`)
 }
 
 // TestGroupsInOrder: nothing of a group is touched before those before it are gone, call after call.
 func TestGroupsInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	role := object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": w.namespace}}
+	role := object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": w.Namespace}}
 	item := w.item(with(config(w.configMap("last", nil), w.configMap("second", nil), w.configMap("first", nil), role), "deletionGroups", groups(
 		customGroup("ConfigMap", object{"names": []any{"first"}}),
-		customGroup("ConfigMap", object{"names": []any{"second"}, "namespaces": []any{w.namespace}}),
+		customGroup("ConfigMap", object{"names": []any{"second"}, "namespaces": []any{w.Namespace}}),
 		predefined("cluster-scoped-resources"), predefined("namespaced-resources"),
 	)))
 	w.mustSucceed(item)
 	for _, name := range []string{"first", "second", "last"} {
 		w.hold(name)
 	}
-	w.requests.take()
-	configMap := func(name string) string { return "DELETE /api/v1/namespaces/" + w.namespace + "/configmaps/" + name }
+	w.Requests.Take()
+	configMap := func(name string) string { return "DELETE /api/v1/namespaces/" + w.Namespace + "/configmaps/" + name }
 	for _, c := range []struct {
 		waitFor string
 		sent    []string
 	}{
 		{"first", []string{configMap("first")}},
 		{"second", []string{configMap("second")}},
-		{"last", []string{"DELETE /apis/rbac.authorization.k8s.io/v1/clusterroles/" + w.namespace, configMap("last")}},
+		{"last", []string{"DELETE /apis/rbac.authorization.k8s.io/v1/clusterroles/" + w.Namespace, configMap("last")}},
 	} {
 		for range 2 { // another call in between changes nothing
-			w.mustWaitFor(w.delete(item), "the deletion of ConfigMap "+w.namespace+"/"+c.waitFor, "being deleted since", "example.org/hold")
+			w.mustWait(w.Do(plugintest.Delete, item), "the deletion of ConfigMap "+w.Namespace+"/"+c.waitFor, "being deleted since", "example.org/hold")
 		}
-		if diff := cmp.Diff(c.sent, w.writes()); diff != "" {
+		if diff := cmp.Diff(c.sent, w.Requests.Writes()); diff != "" {
 			t.Errorf("%s: writes: -want +got:\n%s", c.waitFor, diff)
 		}
 		w.release(c.waitFor)
-		w.requests.take()
+		w.Requests.Take()
 	}
 	w.mustTell(w.mustDelete(item))
-}
-
-// TestNamesOfAKind: a group may name a kind as people do.
-func TestNamesOfAKind(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for reason, kind := range map[string]string{"plural": "configmaps", "singular": "configmap", "kind": "ConfigMap"} {
-		item := w.itemOf(reason, with(config(w.configMap(reason, nil)), "deletionGroups", groups(customGroup(kind, nil))))
-		w.mustSucceed(item)
-		w.mustTell(w.mustDelete(item))
-		if w.get(configMaps, reason) != nil {
-			t.Errorf("%s: a group with the kind %s does not take ConfigMaps", reason, kind)
-		}
-	}
 }
 
 // TestVersionsWithGroups: both versions of the configuration have deletion groups, for updates and for deletions.
@@ -113,18 +100,18 @@ func TestVersionsWithGroups(t *testing.T) {
 				}
 			}
 			left := func(name string) string {
-				return "LeftOnTarget: ConfigMap " + w.namespace + "/" + name + " stays on the target: no deletion group takes it"
+				return "LeftOnTarget: ConfigMap " + w.Namespace + "/" + name + " stays on the target: no deletion group takes it"
 			}
 			item := w.item(of("goes-in-update", "left-in-update", "goes-with-item", "left-with-item"))
 			w.mustSucceed(item)
-			w.setConfig(item, of("goes-with-item", "left-with-item"))
+			w.SetConfig(item, of("goes-with-item", "left-with-item"))
 			w.mustTell(w.mustSucceed(item), left("left-in-update"))
-			if diff := cmp.Diff([]string{"ConfigMap goes-with-item", "ConfigMap left-with-item"}, w.ledger(item)); diff != "" {
+			if diff := cmp.Diff([]string{"ConfigMap goes-with-item", "ConfigMap left-with-item"}, w.managed(item)); diff != "" {
 				t.Errorf("managed after the update: -want +got:\n%s", diff)
 			}
 			w.mustTell(w.mustDelete(item), left("left-with-item"))
 			for name, want := range map[string]bool{"goes-in-update": false, "left-in-update": true, "goes-with-item": false, "left-with-item": true} {
-				if got := w.get(configMaps, name) != nil; got != want {
+				if got := w.Get(configMaps, name) != nil; got != want {
 					t.Errorf("%s: left on the target is %t", name, got)
 				}
 			}
@@ -159,16 +146,16 @@ func TestDeleteAllResources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.create(configMaps, w.configMap("theirs", nil))
+			w.Create(configMaps, w.configMap("theirs", nil))
 			w.mustSucceed(w.itemOf("other", config(w.configMap("others", nil))))
 			kept := entry(w.configMap("kept", nil), object{"policy": "keep"})
 			item := w.item(configOf(entry(w.configMap("orphan", nil), nil), entry(w.configMap("wanted", nil), nil), kept))
 			w.mustSucceed(item)
-			all := deleteAll(customGroup("configmaps", object{"namespaces": []any{w.namespace}}))
-			w.setConfig(item, with(configOf(entry(w.configMap("wanted", nil), nil), kept), c.field, groups(all)))
+			all := deleteAll(customGroup("configmaps", object{"namespaces": []any{w.Namespace}}))
+			w.SetConfig(item, with(configOf(entry(w.configMap("wanted", nil), nil), kept), c.field, groups(all)))
 			c.end(w, item)
 			for o, want := range c.want {
-				if got := w.get(configMaps, o) != nil; got != want {
+				if got := w.Get(configMaps, o) != nil; got != want {
 					t.Errorf("%s: %s: left on the target is %t", c.reason, o, got)
 				}
 			}
@@ -183,13 +170,13 @@ func TestForceDelete(t *testing.T) {
 	item := w.item(with(config(w.configMap("held", nil), w.configMap("free", nil)), "deletionGroups", groups(forced("namespaced-resources"))))
 	w.mustSucceed(item)
 	w.hold("held")
-	w.create(configMaps, w.configMap("theirs", nil))
+	w.Create(configMaps, w.configMap("theirs", nil))
 	w.hold("theirs")
 	w.mustDelete(item)
-	if w.get(configMaps, "held") != nil || w.get(configMaps, "free") != nil {
+	if w.Get(configMaps, "held") != nil || w.Get(configMaps, "free") != nil {
 		t.Error("expected the objects to be gone")
 	}
-	if got := w.mustGet(configMaps, "theirs").GetFinalizers(); len(got) != 1 {
+	if got := w.MustGet(configMaps, "theirs").GetFinalizers(); len(got) != 1 {
 		t.Errorf("expected finalizers of others' objects to stay, but found %v", got)
 	}
 }
@@ -200,19 +187,19 @@ func TestOrphansWaitForAnErrorFreeApply(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(config(w.configMap("orphan", nil)))
 	w.mustSucceed(item)
-	w.setConfig(item, config(w.configMap("fine", nil), w.configMap("Bad_Name", nil)))
+	w.SetConfig(item, config(w.configMap("fine", nil), w.configMap("Bad_Name", nil)))
 	for range 2 {
-		w.mustFail(w.reconcile(item), configurationProblem, "Bad_Name")
-		if w.get(configMaps, "orphan") == nil {
+		w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "Bad_Name")
+		if w.Get(configMaps, "orphan") == nil {
 			t.Fatal("an orphan was deleted although the apply failed")
 		}
 	}
-	w.setConfig(item, config(w.configMap("fine", nil)))
+	w.SetConfig(item, config(w.configMap("fine", nil)))
 	w.mustSucceed(item)
-	if w.get(configMaps, "orphan") != nil {
+	if w.Get(configMaps, "orphan") != nil {
 		t.Error("an orphan was forgotten")
 	}
-	if diff := cmp.Diff([]string{"ConfigMap fine"}, w.ledger(item)); diff != "" {
+	if diff := cmp.Diff([]string{"ConfigMap fine"}, w.managed(item)); diff != "" {
 		t.Errorf("managed: -want +got:\n%s", diff)
 	}
 }

@@ -20,7 +20,7 @@ import (
 func (w *world) diff(item *landscaper.DeployItem) map[string]sdk.Change {
 	w.Helper()
 	before := w.versions()
-	changes, err := w.plugin.Diff(w.Context(), sdktest.Call{DeployItem: item, Target: w.target})
+	changes, err := w.Plugin.Diff(w.Context(), w.CallOf(item))
 	if err != nil {
 		w.Fatalf("diff: %v", err)
 	}
@@ -42,7 +42,7 @@ func (w *world) versions() map[string]string {
 	w.Helper()
 	versions := map[string]string{}
 	for _, resource := range []string{"configmaps", "secrets", "services"} {
-		list, err := w.objects(configMaps.GroupVersion().WithResource(resource)).List(context.WithoutCancel(w.Context()), metav1.ListOptions{})
+		list, err := w.Objects(configMaps.GroupVersion().WithResource(resource)).List(context.WithoutCancel(w.Context()), metav1.ListOptions{})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -92,9 +92,9 @@ func TestDiff(t *testing.T) {
 				entry(w.configMap("created", object{"a": "1"}), nil), entry(fixed("green"), object{"recreate": true}),
 			}
 			bad := entry(w.configMap("Bad_Name", nil), nil)
-			w.setConfig(item, with(configOf(append(slices.Clone(good), bad)...), "updateStrategy", strategy))
+			w.SetConfig(item, with(configOf(append(slices.Clone(good), bad)...), "updateStrategy", strategy))
 			changes := w.diff(item)
-			configMap := func(name string) string { return "ConfigMap " + w.namespace + "/" + name }
+			configMap := func(name string) string { return "ConfigMap " + w.Namespace + "/" + name }
 			want := map[string]struct {
 				action        sdk.Action
 				before, after any
@@ -126,7 +126,7 @@ func TestDiff(t *testing.T) {
 				t.Errorf("expected the note to say why the job would fail, but found %q", note)
 			}
 
-			w.setConfig(item, with(configOf(good...), "updateStrategy", strategy))
+			w.SetConfig(item, with(configOf(good...), "updateStrategy", strategy))
 			w.mustSucceed(item)
 			for name, c := range want {
 				_, short, _ := strings.Cut(name, "/")
@@ -147,15 +147,15 @@ func TestDiff(t *testing.T) {
 func TestDiffBeforeTheFirstJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	inner, group := w.namespace+"-inner", w.namespace+".example.org"
+	inner, group := w.Namespace+"-inner", w.Namespace+".example.org"
 	setting := w.configMap("a", nil)
 	setting["metadata"].(object)["namespace"] = inner
-	item := w.item(config(crd(group, "Thing"), w.custom(group, "Thing", "t"), setting,
-		object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": inner}}, w.custom("nowhere.example.org", "Ghost", "g")))
+	item := w.item(config(w.crd("Thing"), w.custom("Thing", "t"), setting,
+		object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": inner}}, w.custom("Ghost", "g")))
 	changes := w.diff(item)
 	want := map[string]sdk.Action{
-		"CustomResourceDefinition things." + group: sdk.ActionCreate, "Thing " + w.namespace + "/t": sdk.ActionCreate,
-		"Namespace " + inner: sdk.ActionCreate, "ConfigMap " + inner + "/a": sdk.ActionCreate, "Ghost " + w.namespace + "/g": sdk.ActionFail,
+		"CustomResourceDefinition things." + group: sdk.ActionCreate, "Thing " + w.Namespace + "/t": sdk.ActionCreate,
+		"Namespace " + inner: sdk.ActionCreate, "ConfigMap " + inner + "/a": sdk.ActionCreate, "Ghost " + w.Namespace + "/g": sdk.ActionFail,
 	}
 	got := map[string]sdk.Action{}
 	for name, c := range changes {
@@ -164,7 +164,7 @@ func TestDiffBeforeTheFirstJob(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if w.get(namespaces, inner) != nil || w.get(crds, "things."+group) != nil {
+	if w.Get(namespaces, inner) != nil || w.Get(crds, "things."+w.group()) != nil {
 		t.Error("the diff has created something")
 	}
 }
@@ -175,12 +175,12 @@ func TestDiffOfASecret(t *testing.T) {
 	w := newWorld(t)
 	secret := func(name, password string) object {
 		return object{
-			"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": name, "namespace": w.namespace}, "stringData": object{"password": password},
+			"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": name, "namespace": w.Namespace}, "stringData": object{"password": password},
 		}
 	}
 	item := w.item(config(secret("updated", "hunter2"), secret("deleted", "hunter2")))
 	w.mustSucceed(item)
-	w.setConfig(item, config(secret("updated", "swordfish"), secret("created", "swordfish"), secret("Bad_Name", "swordfish")))
+	w.SetConfig(item, config(secret("updated", "swordfish"), secret("created", "swordfish"), secret("Bad_Name", "swordfish")))
 	changes := w.diff(item)
 	if len(changes) != 4 {
 		t.Errorf("expected four changes, but found %v", changes)
@@ -193,7 +193,7 @@ func TestDiffOfASecret(t *testing.T) {
 			}
 		}
 	}
-	updated := changes["Secret "+w.namespace+"/updated"]
+	updated := changes["Secret "+w.Namespace+"/updated"]
 	if before, after := dataOf(t, updated.Before), dataOf(t, updated.After); cmp.Equal(before, after) || before.(object)["password"] == nil {
 		t.Errorf("expected to see that the password changes, but found %v and %v", before, after)
 	}
@@ -212,7 +212,7 @@ func TestDiffOfWhatOthersHave(t *testing.T) {
 	if len(changes) != 1 {
 		t.Errorf("expected one change, but found %v", changes)
 	}
-	if c := changes["ConfigMap "+w.namespace+"/taken"]; c.Action != sdk.ActionUpdate || !strings.Contains(c.Note, w.namespace+".other") {
+	if c := changes["ConfigMap "+w.Namespace+"/taken"]; c.Action != sdk.ActionUpdate || !strings.Contains(c.Note, w.Namespace+".other") {
 		t.Errorf("expected the note to tell from whom the object is taken, but found %+v", c)
 	}
 }
@@ -226,15 +226,15 @@ func TestDiffOfAMistake(t *testing.T) {
 	}{
 		"configuration": {
 			reason: "what is wrong is told as by a job", want: "updateStrategy",
-			call: sdktest.Call{DeployItem: w.item(with(config(), "updateStrategy", "replace")), Target: w.target},
+			call: sdktest.Call{DeployItem: w.item(with(config(), "updateStrategy", "replace")), Target: w.Call.Target},
 		},
 		"target": {
 			reason: "a target that cannot be asked is an error, not one of each object", want: "does not accept the credentials",
-			call: sdktest.Call{DeployItem: w.item(config(w.configMap("a", nil))), Target: targetOf(t, anonymous())},
+			call: sdktest.Call{DeployItem: w.item(config(w.configMap("a", nil))), Target: w.Target("cluster", anonymous())},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := w.plugin.Diff(t.Context(), c.call)
+			_, err := w.Plugin.Diff(t.Context(), c.call)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: expected an error with %q, but found %v", c.reason, c.want, err)
 			}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
@@ -43,14 +44,14 @@ func (w *world) running(spec object) object {
 // gate is a readiness check that waits until the test has opened it.
 func (w *world) gate() object {
 	w.Helper()
-	w.create(configMaps, w.configMap("gate", nil))
+	w.Create(configMaps, w.configMap("gate", nil))
 	return w.check(object{"jsonPath": ".data.open", "operator": "exists"}, "gate")
 }
 
 // mustWaitForGate checks that nothing else is waited for.
 func (w *world) mustWaitForGate(result *sdktest.Result) {
 	w.Helper()
-	want := `readiness check "check": ConfigMap ` + w.namespace + `/gate: expected .data.open to exist, but there is no value yet`
+	want := `readiness check "check": ConfigMap ` + w.Namespace + `/gate: expected .data.open to exist, but there is no value yet`
 	if result.InProgress == nil || result.InProgress.WaitingFor != want {
 		w.Fatalf("expected to wait for nothing but the gate, but found: %s", result)
 	}
@@ -58,14 +59,14 @@ func (w *world) mustWaitForGate(result *sdktest.Result) {
 
 func (w *world) open() {
 	w.Helper()
-	w.patch(configMaps, "gate", `{"data":{"open":"yes"}}`)
+	w.Patch(configMaps, "gate", `{"data":{"open":"yes"}}`)
 }
 
 // vanish deletes an object as its controller does when it is done.
 func (w *world) vanish(resource schema.GroupVersionResource, name string) {
 	w.Helper()
 	background := metav1.DeletePropagationBackground
-	if err := w.objects(resource).Delete(w.Context(), name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+	if err := w.Objects(resource).Delete(w.Context(), name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -74,7 +75,7 @@ func (w *world) vanish(resource schema.GroupVersionResource, name string) {
 func (w *world) mustCreate(resources ...string) {
 	w.Helper()
 	var created []string
-	for _, r := range w.requests.take() {
+	for _, r := range w.Requests.Take() {
 		if strings.HasPrefix(r, http.MethodPost) {
 			created = append(created, path.Base(r))
 		}
@@ -87,7 +88,7 @@ func (w *world) mustCreate(resources ...string) {
 
 // startJobOfHook begins a job that a schedule asks for, as the host does.
 func startJobOfHook(item *landscaper.DeployItem) {
-	startJob(item)
+	plugintest.NewJob(item)
 	item.Status.Conditions = []landscaper.Condition{{
 		Type: hook.ConditionStarted, Status: landscaper.ConditionTrue, Reason: hook.ReasonStartedByHook, Message: item.Status.JobID,
 	}}
@@ -100,21 +101,21 @@ func TestJobWithTTLRunsOnce(t *testing.T) {
 	checks := w.gate()
 	hasSucceeded := []any{object{"jsonPath": ".status.succeeded", "operator": "==", "values": []any{object{"value": 1}}}}
 	checks["custom"] = append(checks["custom"].([]any), object{
-		"name": "by name", "resourceSelector": []any{object{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "namespace": w.namespace}},
+		"name": "by name", "resourceSelector": []any{object{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "namespace": w.Namespace}},
 		"requirements": hasSucceeded,
 	}, object{
-		"name": "by label", "labelSelector": object{"apiVersion": "batch/v1", "kind": "Job", "matchLabels": object{"of": w.namespace}},
+		"name": "by label", "labelSelector": object{"apiVersion": "batch/v1", "kind": "Job", "matchLabels": object{"of": w.Namespace}},
 		"requirements": hasSucceeded,
 	})
 	job := w.running(object{"ttlSecondsAfterFinished": 0})
-	job["metadata"].(object)["labels"] = object{"of": w.namespace}
+	job["metadata"].(object)["labels"] = object{"of": w.Namespace}
 	configuration := with(config(job, w.configMap("beside", nil)), "readinessChecks", checks)
 	item := w.item(configuration)
-	w.mustWaitFor(w.call(item), "Job "+w.namespace+"/job", "gate")
+	w.mustWait(w.call(item), "Job "+w.Namespace+"/job", "gate")
 	w.vanish(jobs, "job")
 	w.mustCreate("configmaps", "jobs")
 	for range 3 {
-		w.plugin = w.newPlugin()
+		w.Restart()
 		w.mustWaitForGate(w.call(item))
 	}
 	w.open()
@@ -125,16 +126,16 @@ func TestJobWithTTLRunsOnce(t *testing.T) {
 		w.vanish(configMaps, "beside")
 		startJobOfHook(item)
 		if got, want := eventsOf(w.mustSucceed(item)), []string{
-			"Repaired: repaired what had changed on the target: ConfigMap " + w.namespace + "/beside was missing",
+			"Repaired: repaired what had changed on the target: ConfigMap " + w.Namespace + "/beside was missing",
 		}; !slices.Equal(got, want) {
 			t.Errorf("expected the events %q, but found %q", want, got)
 		}
 		w.mustCreate("configmaps")
 	}
 
-	startJob(item)
+	plugintest.NewJob(item)
 	result := w.call(item)
-	w.mustWaitFor(result, "Job "+w.namespace+"/job")
+	w.mustWait(result, "Job "+w.Namespace+"/job")
 	if events := eventsOf(result); len(events) > 0 {
 		t.Errorf("a Job that has deleted itself is no drift, but found %q", events)
 	}
@@ -143,9 +144,9 @@ func TestJobWithTTLRunsOnce(t *testing.T) {
 	w.mustCreate("jobs")
 
 	job["spec"].(object)["backoffLimit"] = 1
-	w.setConfig(item, configuration)
+	w.SetConfig(item, configuration)
 	startJobOfHook(item)
-	w.mustWaitFor(w.call(item), "Job "+w.namespace+"/job")
+	w.mustWait(w.call(item), "Job "+w.Namespace+"/job")
 	w.mustCreate("jobs") // another one than the user's job has run
 }
 
@@ -157,8 +158,8 @@ func TestCompleteOnce(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			item := w.item(with(config(w.running(nil)), "readinessChecks", w.gate()))
-			w.mustWaitFor(w.call(item), "Job "+w.namespace+"/job")
-			w.patch(jobs, "job", `{"metadata":{"finalizers":`+finalizers+`}}`)
+			w.mustWait(w.call(item), "Job "+w.Namespace+"/job")
+			w.Patch(jobs, "job", `{"metadata":{"finalizers":`+finalizers+`}}`)
 			w.setStatus(jobs, "job", jobSucceeded)
 			if name == "gone" {
 				w.mustWaitForGate(w.call(item))
@@ -168,8 +169,8 @@ func TestCompleteOnce(t *testing.T) {
 			w.mustWaitForGate(w.call(item))
 			w.open()
 			w.mustSucceed(item)
-			if w.get(jobs, "job") != nil {
-				w.patch(jobs, "job", `{"metadata":{"finalizers":null}}`)
+			if w.Get(jobs, "job") != nil {
+				w.Patch(jobs, "job", `{"metadata":{"finalizers":null}}`)
 			}
 			startJobOfHook(item)
 			w.mustSucceed(item)
@@ -185,21 +186,21 @@ func TestNotDone(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		item := w.item(config(w.running(nil)))
-		w.mustWaitFor(w.call(item))
+		w.mustWait(w.call(item))
 		w.vanish(jobs, "job")
-		w.mustWaitFor(w.call(item))
+		w.mustWait(w.call(item))
 		w.mustCreate("jobs", "jobs")
 	})
 	t.Run("failed", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		item := w.item(config(w.running(object{"ttlSecondsAfterFinished": 1})))
-		w.mustWaitFor(w.call(item))
+		w.mustWait(w.call(item))
 		w.setStatus(jobs, "job", jobFailed)
-		w.mustFail(w.call(item), []landscaper.ErrorCode{landscaper.ErrorNoRetry}, "ObjectFailed")
+		w.MustFail(w.call(item), []landscaper.ErrorCode{landscaper.ErrorNoRetry}, "ObjectFailed")
 		w.vanish(jobs, "job")
 		startJobOfHook(item)
-		w.mustWaitFor(w.call(item))
+		w.mustWait(w.call(item))
 		w.mustCreate("jobs", "jobs")
 	})
 }
@@ -209,11 +210,11 @@ func TestFailedJobIsSeenBeforeItIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(config(w.running(object{"ttlSecondsAfterFinished": 0})))
-	w.mustWaitFor(w.call(item), "Job "+w.namespace+"/job")
+	w.mustWait(w.call(item), "Job "+w.Namespace+"/job")
 	w.setStatus(jobs, "job", jobFailed)
 	foreground := metav1.DeletePropagationForeground // as the TTL controller does; nobody ends it here
-	if err := w.objects(jobs).Delete(w.Context(), "job", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
+	if err := w.Objects(jobs).Delete(w.Context(), "job", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
 		t.Fatal(err)
 	}
-	w.mustFail(w.call(item), []landscaper.ErrorCode{landscaper.ErrorNoRetry}, "Readiness", "ObjectFailed", "it has tried often enough")
+	w.MustFail(w.call(item), []landscaper.ErrorCode{landscaper.ErrorNoRetry}, "Readiness", "ObjectFailed", "it has tried often enough")
 }

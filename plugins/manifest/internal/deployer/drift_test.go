@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
@@ -43,31 +44,31 @@ func TestDrift(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(config(w.configMap("changed", object{"a": "1", "b": "2"}), w.configMap("deleted", nil), w.deployment("web", "nginx")))
-	w.mustWaitFor(w.reconcile(item), "web")
+	w.mustWait(w.Do(plugintest.Reconcile, item), "web")
 	w.ready("web")
-	startJob(item)
+	plugintest.NewJob(item)
 	if got := w.call(item); len(got.Conditions) > 0 {
 		t.Fatalf("an item that has not drifted has the condition %v", got.Conditions)
 	}
 
-	w.patch(configMaps, "changed", `{"data":{"a":"9","theirs":"x"}}`)
-	w.destroy(configMaps, "deleted")
-	w.patch(deployments, "web", `{"status":{"readyReplicas":0,"availableReplicas":0}}`, "status")
-	startJob(item)
-	parts := []string{"ConfigMap " + w.namespace + "/changed: data.a", "ConfigMap " + w.namespace + "/deleted was missing"}
+	w.Patch(configMaps, "changed", `{"data":{"a":"9","theirs":"x"}}`)
+	w.Delete(configMaps, "deleted")
+	w.Patch(deployments, "web", `{"status":{"readyReplicas":0,"availableReplicas":0}}`, "status")
+	plugintest.NewJob(item)
+	parts := []string{"ConfigMap " + w.Namespace + "/changed: data.a", "ConfigMap " + w.Namespace + "/deleted was missing"}
 	first := w.call(item)
-	w.mustWaitFor(first, "web")
+	w.mustWait(first, "web")
 	w.mustReport(first, landscaper.ConditionTrue, parts...)
 	w.mustTell(first, "Repaired: repaired what had changed on the target: "+parts[0]+"; "+parts[1])
 	want := &managedresource.Drift{JobID: item.Status.JobID, Objects: []managedresource.DriftedObject{
-		{Resource: managedresource.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.namespace, Name: "changed"}, Fields: []string{"data.a"}},
-		{Resource: managedresource.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.namespace, Name: "deleted"}, Missing: true},
+		{Resource: managedresource.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.Namespace, Name: "changed"}, Fields: []string{"data.a"}},
+		{Resource: managedresource.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.Namespace, Name: "deleted"}, Missing: true},
 	}}
 	if diff := cmp.Diff(want, driftIn(t, item)); diff != "" {
 		t.Errorf("provider status: -want +got:\n%s", diff)
 	}
 	// The plugin was started again in between; what was found is not forgotten.
-	w.plugin = w.newPlugin()
+	w.Restart()
 	w.ready("web")
 	last := w.call(item)
 	if last.Succeeded == nil {
@@ -80,8 +81,8 @@ func TestDrift(t *testing.T) {
 	}
 
 	// Each job tells what it has found itself.
-	w.patch(configMaps, "changed", `{"data":{"b":"9"}}`)
-	startJob(item)
+	w.Patch(configMaps, "changed", `{"data":{"b":"9"}}`)
+	plugintest.NewJob(item)
 	w.mustReport(w.call(item), landscaper.ConditionTrue, "/changed: data.b")
 	want.JobID, want.Objects = item.Status.JobID, want.Objects[:1]
 	want.Objects[0].Fields = []string{"data.b"}
@@ -89,7 +90,7 @@ func TestDrift(t *testing.T) {
 		t.Errorf("provider status of the next job: -want +got:\n%s", diff)
 	}
 
-	startJob(item)
+	plugintest.NewJob(item)
 	w.mustReport(w.call(item), landscaper.ConditionFalse)
 	if got := driftIn(t, item); got != nil {
 		t.Errorf("expected the provider status to tell no drift any more, but found %v", got)
@@ -101,14 +102,14 @@ func TestDriftOfSeveralCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(config(w.configMap("a", object{"x": "1", "y": "2"}), w.configMap("b", nil), w.deployment("web", "nginx")))
-	w.mustWaitFor(w.reconcile(item), "web")
-	startJob(item)
+	w.mustWait(w.Do(plugintest.Reconcile, item), "web")
+	plugintest.NewJob(item)
 	for _, change := range []string{`{"data":{"y":"9"}}`, `{"data":{"x":"9"}}`, `{"data":{"y":"8"}}`} {
-		w.patch(configMaps, "a", change)
-		w.mustWaitFor(w.call(item), "web")
+		w.Patch(configMaps, "a", change)
+		w.mustWait(w.call(item), "web")
 	}
-	w.destroy(configMaps, "b")
-	w.mustReport(w.call(item), landscaper.ConditionTrue, "/a: data.x, data.y; ConfigMap "+w.namespace+"/b was missing")
+	w.Delete(configMaps, "b")
+	w.mustReport(w.call(item), landscaper.ConditionTrue, "/a: data.x, data.y; ConfigMap "+w.Namespace+"/b was missing")
 	if got := driftIn(t, item); len(got.Objects) != 2 {
 		t.Errorf("expected two objects, but found %v", got.Objects)
 	}
@@ -123,13 +124,13 @@ func TestNoDrift(t *testing.T) {
 		change func(w *world, item *landscaper.DeployItem, name string)
 	}{
 		"new-manifest": {reason: "a change that the item asks for", change: func(w *world, item *landscaper.DeployItem, name string) {
-			w.setConfig(item, config(w.configMap(name, object{"a": "2"})))
+			w.SetConfig(item, config(w.configMap(name, object{"a": "2"})))
 		}},
 		"foreign-field": {reason: "a field that the manifest does not name", change: func(w *world, _ *landscaper.DeployItem, name string) {
-			w.patch(configMaps, name, `{"data":{"b":"x"},"metadata":{"annotations":{"theirs":"x"}}}`)
+			w.Patch(configMaps, name, `{"data":{"b":"x"},"metadata":{"annotations":{"theirs":"x"}}}`)
 		}},
 		"new-object": {reason: "an object that was not there before", change: func(w *world, item *landscaper.DeployItem, name string) {
-			w.setConfig(item, config(w.configMap(name, object{"a": "1"}), w.configMap(name+"-more", nil)))
+			w.SetConfig(item, config(w.configMap(name, object{"a": "1"}), w.configMap(name+"-more", nil)))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestNoDrift(t *testing.T) {
 			item := w.itemOf(name, config(w.configMap(name, object{"a": "1"})))
 			w.mustSucceed(item)
 			c.change(w, item, name)
-			startJob(item)
+			plugintest.NewJob(item)
 			if got := w.call(item); got.Succeeded == nil || len(got.Conditions) > 0 || driftIn(t, item) != nil {
 				t.Errorf("%s: found conditions %v, drift %v, result %s", c.reason, got.Conditions, driftIn(t, item), got)
 			}
@@ -156,14 +157,14 @@ func TestDriftOfASecret(t *testing.T) {
 			t.Parallel()
 			w, strategy := newWorld(t), c.strategy
 			secret := object{
-				"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "a", "namespace": w.namespace}, c.field: object{"password": c.value},
+				"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "a", "namespace": w.Namespace}, c.field: object{"password": c.value},
 			}
 			item := w.item(with(configOf(entry(secret, object{"force": strategy == "apply"})), "updateStrategy", strategy))
 			w.mustSucceed(item)
-			w.patch(secrets, "a", `{"data":{"password":"c3dvcmRmaXNo"}}`)
-			startJob(item)
+			w.Patch(secrets, "a", `{"data":{"password":"c3dvcmRmaXNo"}}`)
+			plugintest.NewJob(item)
 			result := w.call(item)
-			w.mustReport(result, landscaper.ConditionTrue, "Secret "+w.namespace+"/a: data.password")
+			w.mustReport(result, landscaper.ConditionTrue, "Secret "+w.Namespace+"/a: data.password")
 			said := fmt.Sprint(result, result.Conditions, eventsOf(result)) + string(item.Status.ProviderStatus.Raw)
 			for _, value := range []string{"aHVudGVyMg", "hunter2", "c3dvcmRmaXNo", "swordfish"} {
 				if strings.Contains(said, value) {
@@ -180,11 +181,11 @@ func TestDriftOfAFailedJob(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(config(w.configMap("a", object{"a": "1"})))
 	w.mustSucceed(item)
-	w.patch(configMaps, "a", `{"data":{"a":"9"}}`)
-	w.setConfig(item, config(w.configMap("a", object{"a": "1"}), w.configMap("Bad_Name", nil)))
-	startJob(item)
+	w.Patch(configMaps, "a", `{"data":{"a":"9"}}`)
+	w.SetConfig(item, config(w.configMap("a", object{"a": "1"}), w.configMap("Bad_Name", nil)))
+	plugintest.NewJob(item)
 	result := w.call(item)
-	w.mustFail(result, configurationProblem, "Bad_Name")
+	w.MustFail(result, plugintest.ConfigurationProblem, "Bad_Name")
 	w.mustReport(result, landscaper.ConditionTrue, "/a: data.a")
 	if got := driftIn(t, item); got == nil || len(got.Objects) != 1 {
 		t.Errorf("expected the provider status to tell it, too, but found %v", got)
@@ -196,18 +197,18 @@ func TestUnknownFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	settings := []byte("apiVersion: manifest.pergola.dev/v1alpha1\nkind: ManifestConfiguration\nstrict: false\n")
-	if problems, err := w.plugin.Configure(t.Context(), settings); err != nil || len(problems) > 0 {
+	if problems, err := w.Plugin.Configure(t.Context(), settings); err != nil || len(problems) > 0 {
 		t.Fatalf("configure the plugin: %v, %v", err, problems)
 	}
 	item := w.item(with(configOf(entry(w.deployment("web", "nginx"), object{"polici": "keep"})), "upDateStrategy", "patch"))
 	for job := range 2 {
 		if job > 0 {
-			startJob(item)
+			plugintest.NewJob(item)
 		}
 		item.Status.Phase = landscaper.DeployItemPhaseInit
 		w.patchIfThere("web", `{"status":{"availableReplicas":0}}`)
 		result := w.call(item)
-		w.mustWaitFor(result, "web")
+		w.mustWait(result, "web")
 		w.mustTell(result, "UnknownField: spec.config: passed over: ")
 		if got := eventsOf(result)[0]; !strings.Contains(got, "manifests[0].polici") || !strings.Contains(got, "upDateStrategy") {
 			t.Errorf("expected both fields to be named, but found %q", got)
@@ -226,7 +227,7 @@ func TestUnknownFields(t *testing.T) {
 
 func (w *world) patchIfThere(name, patch string) {
 	w.Helper()
-	if w.get(deployments, name) != nil {
-		w.patch(deployments, name, patch, "status")
+	if w.Get(deployments, name) != nil {
+		w.Patch(deployments, name, patch, "status")
 	}
 }

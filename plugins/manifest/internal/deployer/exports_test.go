@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
 func export(key, path, namespace, name string) object {
@@ -20,9 +20,9 @@ func export(key, path, namespace, name string) object {
 // anonymous returns access to the cluster with a token that it does not know.
 func anonymous() *rest.Config {
 	return &rest.Config{
-		Host:            cluster.Host,
+		Host:            plugintest.Config().Host,
 		BearerToken:     "no-such-token",
-		TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CAData},
+		TLSClientConfig: rest.TLSClientConfig{CAData: plugintest.Config().CAData},
 	}
 }
 
@@ -36,12 +36,12 @@ func TestExports(t *testing.T) {
 	}{
 		"map": {
 			reason:  "the form of Landscaper, as in its documentation",
-			exports: object{"defaultTimeout": "5m", "exports": []any{export("test", ".data", w.namespace, "a")}},
+			exports: object{"defaultTimeout": "5m", "exports": []any{export("test", ".data", w.Namespace, "a")}},
 			want:    object{"test": object{"foo": "bar", "num": "7"}},
 		},
 		"list": {
 			reason:  "the direct list, with braces and without, and with nested keys",
-			exports: []any{export("a.b", "{.data.foo}", w.namespace, "a"), export("a.c", "data.num", w.namespace, "a")},
+			exports: []any{export("a.b", "{.data.foo}", w.Namespace, "a"), export("a.c", "data.num", w.Namespace, "a")},
 			want:    object{"a": object{"b": "bar", "c": "7"}},
 		},
 	} {
@@ -58,8 +58,8 @@ func TestExports(t *testing.T) {
 func TestExportNeedsNoRequestForAnAppliedObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mustSucceed(w.item(with(config(w.configMap("a", object{"foo": "bar"})), "exports", []any{export("x", ".data.foo", w.namespace, "a")})))
-	if got := w.requests.take(); len(got) != 1 {
+	w.mustSucceed(w.item(with(config(w.configMap("a", object{"foo": "bar"})), "exports", []any{export("x", ".data.foo", w.Namespace, "a")})))
+	if got := w.Requests.Take(); len(got) != 1 {
 		t.Errorf("expected one request, but found %v", got)
 	}
 }
@@ -68,13 +68,13 @@ func TestExportWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(with(config(w.configMap("a", object{"foo": "bar"})), "exports", []any{
-		export("late.value", ".data.late", w.namespace, "a"),
-		export("other", ".data.x", w.namespace, "elsewhere"),
+		export("late.value", ".data.late", w.Namespace, "a"),
+		export("other", ".data.x", w.Namespace, "elsewhere"),
 	}))
-	w.mustWaitFor(w.reconcile(item), `export "late.value"`, "ConfigMap "+w.namespace+"/a has no value at .data.late",
-		`export "other"`, "ConfigMap "+w.namespace+"/elsewhere does not exist")
-	w.patch(configMaps, "a", `{"data":{"late":"now"}}`)
-	w.mustWaitFor(w.reconcile(item), `export "other"`)
+	w.mustWait(w.Do(plugintest.Reconcile, item), `export "late.value"`, "ConfigMap "+w.Namespace+"/a has no value at .data.late",
+		`export "other"`, "ConfigMap "+w.Namespace+"/elsewhere does not exist")
+	w.Patch(configMaps, "a", `{"data":{"late":"now"}}`)
+	w.mustWait(w.Do(plugintest.Reconcile, item), `export "other"`)
 	w.mustSucceed(w.item(config(w.configMap("elsewhere", object{"x": "y"}))))
 	result := w.mustSucceed(item)
 	if diff := cmp.Diff(object{"late": object{"value": "now"}, "other": "y"}, result.Succeeded.Exports); diff != "" {
@@ -85,9 +85,9 @@ func TestExportWaits(t *testing.T) {
 func TestUnreachableTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.target = targetOf(t, &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "very-secret"})
-	result := w.reconcile(w.item(config(w.configMap("a", nil))))
-	w.mustFail(result, nil, "cannot reach target cluster 127.0.0.1:1", "TargetUnreachable")
+	w.Call.Target = w.Target("cluster", nowhere())
+	result := w.Do(plugintest.Reconcile, w.item(config(w.configMap("a", nil))))
+	w.MustFail(result, nil, "cannot reach target cluster 127.0.0.1:1", "TargetUnreachable")
 	if strings.Contains(result.String(), "very-secret") {
 		t.Error("the error holds the credentials")
 	}
@@ -102,17 +102,12 @@ func TestConcurrentItems(t *testing.T) {
 	var jobs sync.WaitGroup
 	for _, name := range []string{"a", "b"} {
 		jobs.Go(func() {
-			item := w.item(config(w.configMap(name, nil), w.configMap(name+"-more", nil), w.custom("two.example.org", "Gadget"+name, name),
-				crd("two.example.org", "Gadget"+name)))
-			item.Name = name
-			call := sdktest.Call{DeployItem: item, Target: w.target}
-			result := w.plugin.ReconcileUntilDone(w.Context(), call)
-			if result.Succeeded == nil {
+			item := w.itemOf(name, config(w.configMap(name, nil), w.configMap(name+"-more", nil), w.custom("Gadget"+name, name), w.crd("Gadget"+name)))
+			if result := w.UntilDone(plugintest.Reconcile, item); result.Succeeded == nil {
 				t.Errorf("item %s: expected success, but found: %s", name, result)
 				return
 			}
-			keepStatus(item, result)
-			if result := w.plugin.DeleteUntilDone(w.Context(), sdktest.Call{DeployItem: item, Target: w.target}); result.Succeeded == nil {
+			if result := w.UntilDone(plugintest.Delete, item); result.Succeeded == nil {
 				t.Errorf("item %s: expected the deletion to succeed, but found: %s", name, result)
 			}
 		})

@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
 // abroad is another cluster. Its objects have the same names as those of the first one and other content.
@@ -39,49 +39,45 @@ func newAbroad(w *world) *abroad {
 		w.Fatal(err)
 	}
 	_, err = admin.Resource(namespaces).Create(w.Context(), &unstructured.Unstructured{Object: object{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": w.namespace},
+		"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": w.Namespace},
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		w.Fatal(err)
 	}
-	target := targetOf(w.T, config)
-	target.Name = "abroad"
-	return &abroad{world: &world{T: w.T, admin: admin, namespace: w.namespace}, target: target}
-}
-
-// callWith is a call whose item may use the other cluster as the Target "abroad".
-func (w *world) callWith(item *landscaper.DeployItem, a *abroad) sdktest.Call {
-	return sdktest.Call{DeployItem: item, Target: w.target, Targets: map[string]*sdk.Target{"abroad": a.target}}
+	there := *w.Host
+	there.World = &plugintest.World{TB: w.TB, Namespace: w.Namespace, Admin: admin, Requests: w.Requests}
+	return &abroad{world: &world{&there}, target: w.Target("abroad", config)}
 }
 
 func TestOtherTargets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := newAbroad(w)
+	w.Call.Targets = map[string]*sdk.Target{"abroad": a.target}
 
 	t.Run("exports", func(t *testing.T) {
 		w := w.in(t)
-		a.create(configMaps, w.configMap("a", object{"where": "abroad"}))
-		a.create(secrets, object{
-			"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "token", "namespace": w.namespace}, "data": object{"token": "dA=="},
+		a.Create(configMaps, w.configMap("a", object{"where": "abroad"}))
+		a.Create(secrets, object{
+			"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "token", "namespace": w.Namespace}, "data": object{"token": "dA=="},
 		})
-		a.create(configMaps, w.configMap("ref", object{"name": "token"}))
-		there := export("there", ".data.where", w.namespace, "a")
+		a.Create(configMaps, w.configMap("ref", object{"name": "token"}))
+		there := export("there", ".data.where", w.Namespace, "a")
 		there["targetName"] = "abroad"
-		own := export("own", ".data.where", w.namespace, "a")
-		own["targetName"] = w.target.Name
+		own := export("own", ".data.where", w.Namespace, "a")
+		own["targetName"] = w.Call.Target.Name
 		referred := func(key string) object {
-			return with(export(key, ".data", w.namespace, "ref"), "fromObjectRef", object{"apiVersion": "v1", "kind": "Secret", "jsonPath": ".data.token"})
+			return with(export(key, ".data", w.Namespace, "ref"), "fromObjectRef", object{"apiVersion": "v1", "kind": "Secret", "jsonPath": ".data.token"})
 		}
 		secret := object{
-			"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "token", "namespace": w.namespace}, "data": object{"token": "aGVyZQ=="},
+			"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "token", "namespace": w.Namespace}, "data": object{"token": "aGVyZQ=="},
 		}
 		item := w.itemOf("exports", with(
 			config(w.configMap("a", object{"where": "here"}), w.configMap("ref", object{"name": "token"}), secret), "exports", []any{
-				export("here", ".data.where", w.namespace, "a"), there, own,
+				export("here", ".data.where", w.Namespace, "a"), there, own,
 				referred("token.here"), with(referred("token.there"), "targetName", "abroad"),
 			}))
-		result := w.plugin.ReconcileUntilDone(t.Context(), w.callWith(item, a))
+		result := w.UntilDone(plugintest.Reconcile, item)
 		if result.Succeeded == nil {
 			t.Fatalf("expected success, but found: %s", result)
 		}
@@ -97,32 +93,30 @@ func TestOtherTargets(t *testing.T) {
 		checks := w.check(requirement, "checked")
 		checks["custom"].([]any)[0].(object)["targetName"] = "abroad"
 		item := w.itemOf("checks", with(config(w.configMap("checked", object{"state": "done"})), "readinessChecks", checks))
-		w.mustWaitFor(w.plugin.Reconcile(t.Context(), w.callWith(item, a)), `readiness check "check"`, "ConfigMap "+w.namespace+"/checked", "abroad")
-		a.create(configMaps, w.configMap("checked", object{"state": "done"}))
-		if result := w.plugin.Reconcile(t.Context(), w.callWith(item, a)); result.Succeeded == nil {
+		w.mustWait(w.Do(plugintest.Reconcile, item), `readiness check "check"`, "ConfigMap "+w.Namespace+"/checked", "abroad")
+		a.Create(configMaps, w.configMap("checked", object{"state": "done"}))
+		if result := w.Do(plugintest.Reconcile, item); result.Succeeded == nil {
 			t.Errorf("expected success, but found: %s", result)
 		}
 	})
 
 	t.Run("deletion groups", func(t *testing.T) {
 		w := w.in(t)
-		a.create(configMaps, w.configMap("both", nil))
+		a.Create(configMaps, w.configMap("both", nil))
 		a.hold("both")
-		group := deleteAll(customGroup("configmaps", object{"namespaces": []any{w.namespace}, "names": []any{"both"}}))
+		group := deleteAll(customGroup("configmaps", object{"namespaces": []any{w.Namespace}, "names": []any{"both"}}))
 		group["customResourceGroup"].(object)["targetName"] = "abroad"
 		item := w.itemOf("groups", with(config(w.configMap("both", nil)), "deletionGroups", groups(group, predefined("namespaced-resources"))))
 		w.mustSucceed(item)
-		result := w.plugin.Delete(t.Context(), w.callWith(item, a))
-		keepStatus(item, result)
-		w.mustWaitFor(result, "ConfigMap "+w.namespace+"/both", "example.org/hold")
-		if got := w.mustGet(configMaps, "both"); got.GetDeletionTimestamp() != nil {
+		result := w.Do(plugintest.Delete, item)
+		w.mustWait(result, "ConfigMap "+w.Namespace+"/both", "example.org/hold")
+		if got := w.MustGet(configMaps, "both"); got.GetDeletionTimestamp() != nil {
 			t.Error("a later group began before the objects on the other Target were gone")
 		}
 		a.release("both")
-		result = w.plugin.DeleteUntilDone(t.Context(), w.callWith(item, a))
-		keepStatus(item, result)
-		if result.Succeeded == nil || a.get(configMaps, "both") != nil || w.get(configMaps, "both") != nil || len(w.ledger(item)) > 0 {
-			t.Errorf("expected nothing to be left, but found: %s, managed %v", result, w.ledger(item))
+		result = w.UntilDone(plugintest.Delete, item)
+		if result.Succeeded == nil || a.Get(configMaps, "both") != nil || w.Get(configMaps, "both") != nil || len(w.managed(item)) > 0 {
+			t.Errorf("expected nothing to be left, but found: %s, managed %v", result, w.managed(item))
 		}
 	})
 }
@@ -134,22 +128,22 @@ func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 	a := newAbroad(w)
 	item := w.item(config(w.configMap("a", nil)))
 	w.mustSucceed(item)
-	here := w.target
-	w.target = a.target
-	for name, call := range map[string]func(*landscaper.DeployItem) *sdktest.Result{"job": w.reconcile, "deletion": w.delete} {
-		w.mustFail(call(item), configurationProblem, "TargetChanged", `Target "abroad"`, "lead to that cluster again",
+	here := w.Call.Target
+	w.Call.Target = a.target
+	for name, operation := range map[string]plugintest.Operation{"job": plugintest.Reconcile, "deletion": plugintest.Delete} {
+		w.MustFail(w.Do(operation, item), plugintest.ConfigurationProblem, "TargetChanged", `Target "abroad"`, "lead to that cluster again",
 			landscaper.DeleteWithoutUninstallAnnotation)
-		if len(w.ledger(item)) != 1 || a.get(configMaps, "a") != nil {
-			t.Errorf("%s: found %v on the ledger, and on the other cluster %v", name, w.ledger(item), a.get(configMaps, "a"))
+		if len(w.managed(item)) != 1 || a.Get(configMaps, "a") != nil {
+			t.Errorf("%s: found %v on the ledger, and on the other cluster %v", name, w.managed(item), a.Get(configMaps, "a"))
 		}
 	}
-	w.target = here
+	w.Call.Target = here
 	w.mustDelete(item)
-	if w.get(configMaps, "a") != nil {
+	if w.Get(configMaps, "a") != nil {
 		t.Error("expected the object to be deleted where it is")
 	}
 	// Nothing is managed any more.
-	w.target = a.target
+	w.Call.Target = a.target
 	w.mustSucceed(item)
 	w.mustDelete(item)
 }
@@ -158,7 +152,7 @@ func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 func TestMissingTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	elsewhere := export("x", ".data.x", w.namespace, "a")
+	elsewhere := export("x", ".data.x", w.Namespace, "a")
 	elsewhere["targetName"] = "nowhere"
 	checks := w.check(object{"jsonPath": ".data", "operator": "exists"}, "a")
 	checks["custom"].([]any)[0].(object)["targetName"] = "nowhere"
@@ -172,8 +166,8 @@ func TestMissingTarget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := w.in(t)
-			result := w.reconcile(w.itemOf(name, with(config(w.configMap(name, nil)), c.field, c.value)))
-			w.mustFail(result, configurationProblem, c.want, "NoTargetFound", "/nowhere")
+			result := w.Do(plugintest.Reconcile, w.itemOf(name, with(config(w.configMap(name, nil)), c.field, c.value)))
+			w.MustFail(result, plugintest.ConfigurationProblem, c.want, "NoTargetFound", "/nowhere")
 			if t.Failed() {
 				t.Log(c.reason)
 			}
@@ -185,8 +179,8 @@ func TestMissingTarget(t *testing.T) {
 		group["customResourceGroup"].(object)["targetName"] = "nowhere"
 		item := w.itemOf("group", with(config(w.configMap("group", nil)), "deletionGroups", groups(group)))
 		w.mustSucceed(item)
-		w.mustFail(w.delete(item), configurationProblem, "deletionGroups[0].customResourceGroup.targetName", "NoTargetFound", "/nowhere")
-		if w.get(configMaps, "group") == nil {
+		w.MustFail(w.Do(plugintest.Delete, item), plugintest.ConfigurationProblem, "deletionGroups[0].customResourceGroup.targetName", "NoTargetFound", "/nowhere")
+		if w.Get(configMaps, "group") == nil {
 			t.Error("an object was deleted that no group takes")
 		}
 	})

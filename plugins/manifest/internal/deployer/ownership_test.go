@@ -21,21 +21,21 @@ func TestLongNames(t *testing.T) {
 	w := newWorld(t)
 	long := strings.Repeat("very-", 20)
 	one, two := w.itemOf(long+"long", nil), w.itemOf(long+"longer", nil)
-	w.setConfig(one, config(w.configMap("a", object{"by": "one"})))
+	w.SetConfig(one, config(w.configMap("a", object{"by": "one"})))
 	w.mustSucceed(one)
-	labels := w.mustGet(configMaps, "a").GetLabels()
+	labels := w.MustGet(configMaps, "a").GetLabels()
 	for _, key := range []string{owner.Label, v1alpha2.DeployItemLabel} {
 		if got := labels[key]; got == "" || len(got) > 63 {
 			t.Errorf("label %s: expected a value that fits, but found %q", key, got)
 		}
 	}
-	w.setConfig(two, configOf(entry(w.configMap("a", object{"by": "two"}), object{"policy": "fallback"})))
+	w.SetConfig(two, configOf(entry(w.configMap("a", object{"by": "two"}), object{"policy": "fallback"})))
 	w.mustSucceed(two)
 	if diff := cmp.Diff(object{"by": "one"}, w.data("a")); diff != "" {
 		t.Errorf("an item took another one's object for its own: -want +got:\n%s", diff)
 	}
 	w.mustDelete(one)
-	if w.get(configMaps, "a") != nil {
+	if w.Get(configMaps, "a") != nil {
 		t.Error("expected the object to be recognised, and deleted")
 	}
 }
@@ -47,13 +47,13 @@ func TestEqualNamesInTwoNamespaces(t *testing.T) {
 	here, there := w.item(config(w.configMap("a", object{"by": "here"}))), w.item(nil)
 	there.Namespace = "elsewhere"
 	w.mustSucceed(here)
-	w.setConfig(there, configOf(entry(w.configMap("a", object{"by": "there"}), object{"policy": "fallback"})))
+	w.SetConfig(there, configOf(entry(w.configMap("a", object{"by": "there"}), object{"policy": "fallback"})))
 	w.mustSucceed(there)
 	if diff := cmp.Diff(object{"by": "here"}, w.data("a")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	w.mustDelete(there)
-	if w.get(configMaps, "a") == nil {
+	if w.Get(configMaps, "a") == nil {
 		t.Error("an item deleted the object of its namesake")
 	}
 }
@@ -64,7 +64,7 @@ func TestAdoption(t *testing.T) {
 	const group = "manifest.deployer.landscaper.gardener.cloud"
 	w := newWorld(t)
 	nested := func(o *unstructured.Unstructured) string {
-		return `{"policy":"manage","resource":{"apiVersion":"v1","kind":"ConfigMap","name":"` + o.GetName() + `","namespace":"` + w.namespace +
+		return `{"policy":"manage","resource":{"apiVersion":"v1","kind":"ConfigMap","name":"` + o.GetName() + `","namespace":"` + w.Namespace +
 			`","uid":"` + string(o.GetUID()) + `","resourceVersion":"` + o.GetResourceVersion() + `"}}`
 	}
 	for name, c := range map[string]struct {
@@ -74,7 +74,7 @@ func TestAdoption(t *testing.T) {
 		"label": {reason: "the label of Landscaper is enough"},
 		"flat": {reason: "the older form of the provider status", status: func(o *unstructured.Unstructured) string {
 			return `{"apiVersion":"` + group + `/v1alpha1","kind":"ProviderStatus","managedResources":[` +
-				`{"apiVersion":"v1","kind":"ConfigMap","name":"` + o.GetName() + `","namespace":"` + w.namespace + `"}]}`
+				`{"apiVersion":"v1","kind":"ConfigMap","name":"` + o.GetName() + `","namespace":"` + w.Namespace + `"}]}`
 		}},
 		"nested": {reason: "the newer form under the older version", status: func(o *unstructured.Unstructured) string {
 			return `{"apiVersion":"` + group + `/v1alpha1","kind":"ProviderStatus","managedResources":[` + nested(o) + `]}`
@@ -87,27 +87,27 @@ func TestAdoption(t *testing.T) {
 			w := w.in(t)
 			o := w.configMap(name, object{"state": "old"})
 			o["metadata"].(object)["labels"] = object{v1alpha2.DeployItemLabel: name}
-			live := w.create(configMaps, o)
+			live := w.Create(configMaps, o)
 			// What belongs to somebody else would be left alone.
 			item := w.itemOf(name, configOf(entry(w.configMap(name, object{"state": "new"}), object{"policy": "fallback"})))
 			if c.status != nil {
 				item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(c.status(live))}
 			}
 			w.mustTell(w.mustSucceed(item))
-			adopted := w.mustGet(configMaps, name)
+			adopted := w.MustGet(configMaps, name)
 			if diff := cmp.Diff(object{"state": "new"}, adopted.Object["data"]); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 			}
-			if adopted.GetUID() != live.GetUID() || adopted.GetLabels()[owner.Label] != w.namespace+"."+name {
+			if adopted.GetUID() != live.GetUID() || adopted.GetLabels()[owner.Label] != w.Namespace+"."+name {
 				t.Errorf("%s: expected the same object with our label, but found %v", c.reason, adopted.Object["metadata"])
 			}
-			w.requests.take()
+			w.Requests.Take()
 			w.mustSucceed(item)
-			if got := w.writes(); len(got) > 0 {
+			if got := w.Requests.Writes(); len(got) > 0 {
 				t.Errorf("%s: a second job wrote %v", c.reason, got)
 			}
 			w.mustDelete(item)
-			if w.get(configMaps, name) != nil {
+			if w.Get(configMaps, name) != nil {
 				t.Errorf("%s: expected the object to be deleted", c.reason)
 			}
 		})
@@ -122,23 +122,23 @@ func TestAdoptionOfObjectsAsTheirManifestsNameThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			role, homeless := w.clusterRole(), object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.namespace}}
-			role["metadata"].(object)["namespace"] = w.namespace
+			role, homeless := w.clusterRole(), object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.Namespace}}
+			role["metadata"].(object)["namespace"] = w.Namespace
 			item := w.item(config(role, homeless))
 			w.mustSucceed(item)
 			item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{
 				"apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha2", "kind": "ProviderStatus", "managedResources": [
 					{"policy": "manage", "resource": {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-						"name": "` + w.namespace + `", "namespace": "` + w.namespace + `"}},
-					{"policy": "manage", "resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "` + w.namespace + `"}}]}`)}
+						"name": "` + w.Namespace + `", "namespace": "` + w.Namespace + `"}},
+					{"policy": "manage", "resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "` + w.Namespace + `"}}]}`)}
 			if deletion {
 				w.mustDelete(item)
 			} else {
 				w.mustTell(w.mustSucceed(item))
 			}
-			_, err := w.admin.Resource(configMaps).Namespace("default").Get(t.Context(), w.namespace, metav1.GetOptions{})
-			if (w.get(roles, w.namespace) == nil) != deletion || apierrors.IsNotFound(err) != deletion {
-				t.Errorf("found the ClusterRole %v, and of the ConfigMap %v", w.get(roles, w.namespace), err)
+			_, err := w.Admin.Resource(configMaps).Namespace("default").Get(t.Context(), w.Namespace, metav1.GetOptions{})
+			if (w.Get(roles, w.Namespace) == nil) != deletion || apierrors.IsNotFound(err) != deletion {
+				t.Errorf("found the ClusterRole %v, and of the ConfigMap %v", w.Get(roles, w.Namespace), err)
 			}
 		})
 	}
@@ -165,8 +165,8 @@ func TestMove(t *testing.T) {
 			w := w.in(t)
 			from, to := w.itemOf(name+"-from", config(w.configMap(name, nil))), w.itemOf(name+"-to", config(w.configMap(name, nil)))
 			w.mustSucceed(from)
-			before := w.mustGet(configMaps, name).GetUID()
-			w.setConfig(from, config())
+			before := w.MustGet(configMaps, name).GetUID()
+			w.SetConfig(from, config())
 			jobs := []*landscaper.DeployItem{from, to}
 			if c.newFirst {
 				jobs = []*landscaper.DeployItem{to, from}
@@ -178,22 +178,22 @@ func TestMove(t *testing.T) {
 				}
 				var events []string
 				if want != "" {
-					events = []string{want + "ConfigMap " + w.namespace + "/" + name}
+					events = []string{want + "ConfigMap " + w.Namespace + "/" + name}
 				}
 				w.mustTell(w.mustSucceed(item), events...)
 			}
-			if got := w.mustGet(configMaps, name); (got.GetUID() == before) != c.wantSameID || got.GetLabels()[owner.Label] != w.namespace+"."+name+"-to" {
+			if got := w.MustGet(configMaps, name); (got.GetUID() == before) != c.wantSameID || got.GetLabels()[owner.Label] != w.Namespace+"."+name+"-to" {
 				t.Errorf("%s: found %v", c.reason, got.Object["metadata"])
 			}
-			if got := w.ledger(from); len(got) > 0 {
+			if got := w.managed(from); len(got) > 0 {
 				t.Errorf("%s: the old item still manages %v", c.reason, got)
 			}
 			w.mustDelete(from)
-			if w.get(configMaps, name) == nil {
+			if w.Get(configMaps, name) == nil {
 				t.Errorf("%s: the old item deleted what is not its own any more", c.reason)
 			}
 			w.mustDelete(to)
-			if w.get(configMaps, name) != nil {
+			if w.Get(configMaps, name) != nil {
 				t.Errorf("%s: expected the new item to delete its object", c.reason)
 			}
 		})
@@ -206,21 +206,21 @@ func TestTwoItemsManageOneObject(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.itemOf("one", config(w.configMap("a", object{"by": "one"}))), w.itemOf("two", config(w.configMap("a", object{"by": "two"})))
 	w.mustTell(w.mustSucceed(one))
-	taken := "TakenOver: ConfigMap " + w.namespace + "/a belonged to the deploy item "
-	w.mustTell(w.mustSucceed(two), taken+`"`+w.namespace+`.one"`)
+	taken := "TakenOver: ConfigMap " + w.Namespace + "/a belonged to the deploy item "
+	w.mustTell(w.mustSucceed(two), taken+`"`+w.Namespace+`.one"`)
 	if diff := cmp.Diff(object{"by": "two"}, w.data("a")); diff != "" {
 		t.Errorf("after the second item: -want +got:\n%s", diff)
 	}
-	w.mustTell(w.mustSucceed(one), taken+`"`+w.namespace+`.two"`)
+	w.mustTell(w.mustSucceed(one), taken+`"`+w.Namespace+`.two"`)
 	if diff := cmp.Diff(object{"by": "one"}, w.data("a")); diff != "" {
 		t.Errorf("after the first item again: -want +got:\n%s", diff)
 	}
-	w.mustTell(w.mustDelete(two), "LeftOnTarget: ConfigMap "+w.namespace+"/a stays on the target: taken over by the deploy item "+w.namespace+".one")
-	if w.get(configMaps, "a") == nil {
+	w.mustTell(w.mustDelete(two), "LeftOnTarget: ConfigMap "+w.Namespace+"/a stays on the target: taken over by the deploy item "+w.Namespace+".one")
+	if w.Get(configMaps, "a") == nil {
 		t.Error("an item deleted what it had lost")
 	}
 	w.mustDelete(one)
-	if w.get(configMaps, "a") != nil {
+	if w.Get(configMaps, "a") != nil {
 		t.Error("expected the object to be deleted by the item that owns it")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
 // TestPolicies takes an object with each policy through two jobs, the second with another manifest, and a deletion.
@@ -44,7 +45,7 @@ func TestPolicies(t *testing.T) {
 			if c.existing {
 				o := w.configMap(name, theirs)
 				o["metadata"].(object)["labels"] = c.labels
-				w.create(configMaps, o)
+				w.Create(configMaps, o)
 			}
 			of := func(data object) object {
 				e := entry(w.configMap(name, data), nil)
@@ -58,16 +59,16 @@ func TestPolicies(t *testing.T) {
 			if diff := cmp.Diff(c.first, w.data(name)); diff != "" {
 				t.Errorf("%s: after the first job: -want +got:\n%s", c.reason, diff)
 			}
-			w.setConfig(item, of(changed))
+			w.SetConfig(item, of(changed))
 			w.mustSucceed(item)
 			if diff := cmp.Diff(c.second, w.data(name)); diff != "" {
 				t.Errorf("%s: after the second job: -want +got:\n%s", c.reason, diff)
 			}
-			if got := len(w.ledger(item)) == 1; got != c.managed {
+			if got := len(w.managed(item)) == 1; got != c.managed {
 				t.Errorf("%s: managed is %t", c.reason, got)
 			}
 			w.mustDelete(item)
-			if got := w.get(configMaps, name) != nil; got != c.left {
+			if got := w.Get(configMaps, name) != nil; got != c.left {
 				t.Errorf("%s: left on the target is %t", c.reason, got)
 			}
 		})
@@ -85,19 +86,19 @@ func TestPolicyOfAnOrphan(t *testing.T) {
 	}
 	item := w.item(configOf(all...))
 	w.mustSucceed(item)
-	w.patch(configMaps, "lost", `{"metadata":{"labels":null}}`)
+	w.Patch(configMaps, "lost", `{"metadata":{"labels":null}}`)
 
-	w.setConfig(item, configOf(entry(w.configMap("ignored", nil), object{"policy": "ignore"})))
-	w.mustTell(w.mustSucceed(item), "LeftOnTarget: ConfigMap "+w.namespace+"/ignored stays on the target: its policy is ignore",
-		"LeftOnTarget: ConfigMap "+w.namespace+"/kept stays on the target: policy keep",
-		"LeftOnTarget: ConfigMap "+w.namespace+"/lost stays on the target: policy fallback")
+	w.SetConfig(item, configOf(entry(w.configMap("ignored", nil), object{"policy": "ignore"})))
+	w.mustTell(w.mustSucceed(item), "LeftOnTarget: ConfigMap "+w.Namespace+"/ignored stays on the target: its policy is ignore",
+		"LeftOnTarget: ConfigMap "+w.Namespace+"/kept stays on the target: policy keep",
+		"LeftOnTarget: ConfigMap "+w.Namespace+"/lost stays on the target: policy fallback")
 	for name, left := range map[string]bool{"managed": false, "kept": true, "fixed": false, "ignored": true, "fallback": false, "lost": true} {
-		if got := w.get(configMaps, name) != nil; got != left {
+		if got := w.Get(configMaps, name) != nil; got != left {
 			t.Errorf("%s: left on the target is %t", name, got)
 		}
 	}
 	w.mustDelete(item)
-	if w.get(configMaps, "ignored") == nil {
+	if w.Get(configMaps, "ignored") == nil {
 		t.Error("an object with the policy ignore was deleted")
 	}
 }
@@ -114,18 +115,18 @@ func TestAnnotateBeforeCreate(t *testing.T) {
 			}
 			item := w.item(of("by us", nil))
 			w.mustSucceed(item)
-			if got := w.mustGet(configMaps, "a").GetAnnotations()["example.org/made"]; got != "by us" {
+			if got := w.MustGet(configMaps, "a").GetAnnotations()["example.org/made"]; got != "by us" {
 				t.Errorf("after creation: found %q", got)
 			}
-			w.setConfig(item, of("otherwise", object{"x": "y"}))
+			w.SetConfig(item, of("otherwise", object{"x": "y"}))
 			w.mustSucceed(item)
-			if got := w.mustGet(configMaps, "a"); got.GetAnnotations()["example.org/made"] != "by us" || got.Object["data"] == nil {
+			if got := w.MustGet(configMaps, "a"); got.GetAnnotations()["example.org/made"] != "by us" || got.Object["data"] == nil {
 				t.Errorf("after an update: expected the annotation of the creation, but found %v", got.Object)
 			}
-			w.create(configMaps, w.configMap("b", nil))
-			w.setConfig(item, with(configOf(entry(w.configMap("b", object{"x": "y"}), object{"annotateBeforeCreate": object{"made": "no"}})), "updateStrategy", strategy))
+			w.Create(configMaps, w.configMap("b", nil))
+			w.SetConfig(item, with(configOf(entry(w.configMap("b", object{"x": "y"}), object{"annotateBeforeCreate": object{"made": "no"}})), "updateStrategy", strategy))
 			w.mustSucceed(item)
-			if got := w.mustGet(configMaps, "b").GetAnnotations(); len(got) > 0 {
+			if got := w.MustGet(configMaps, "b").GetAnnotations(); len(got) > 0 {
 				t.Errorf("an object that was there already: found %v", got)
 			}
 		})
@@ -147,29 +148,29 @@ func TestBeforeDelete(t *testing.T) {
 	}
 	item := w.item(configOf(held("orphan"), held("deleted")))
 	w.mustSucceed(item)
-	w.requests.take()
+	w.Requests.Take()
 
-	w.setConfig(item, configOf(held("deleted")))
-	w.mustWaitFor(w.reconcile(item), "orphan")
+	w.SetConfig(item, configOf(held("deleted")))
+	w.mustWait(w.Do(plugintest.Reconcile, item), "orphan")
 	w.mustBePrepared("orphan")
-	w.mustWaitFor(w.delete(item), "orphan")
+	w.mustWait(w.Do(plugintest.Delete, item), "orphan")
 	w.mustBePrepared("deleted")
 	for _, name := range []string{"orphan", "deleted"} {
-		w.patch(configMaps, name, `{"metadata":{"finalizers":null}}`)
+		w.Patch(configMaps, name, `{"metadata":{"finalizers":null}}`)
 	}
 	w.mustDelete(item)
-	if got := w.writes(); len(got) > 0 {
+	if got := w.Requests.Writes(); len(got) > 0 {
 		t.Errorf("an object that is being deleted was written: %v", got)
 	}
 }
 
 func (w *world) mustBePrepared(name string) {
 	w.Helper()
-	path := "/api/v1/namespaces/" + w.namespace + "/configmaps/" + name
-	if diff := cmp.Diff([]string{"PATCH " + path, "DELETE " + path}, w.writes()); diff != "" {
+	path := "/api/v1/namespaces/" + w.Namespace + "/configmaps/" + name
+	if diff := cmp.Diff([]string{"PATCH " + path, "DELETE " + path}, w.Requests.Writes()); diff != "" {
 		w.Errorf("%s: writes: -want +got:\n%s", name, diff)
 	}
-	o := w.mustGet(configMaps, name)
+	o := w.MustGet(configMaps, name)
 	if o.GetDeletionTimestamp() == nil || o.GetAnnotations()["example.org/confirmed"] != "true" {
 		w.Errorf("%s: expected it to be annotated and then deleted, but found %v", name, o.Object["metadata"])
 	}
@@ -187,9 +188,9 @@ func TestPatchAfterDeployment(t *testing.T) {
 			w := newWorld(t)
 			patch := object{"patchAfterDeployment": object{"data": object{"state": "deployed", "once": nil}}}
 			conf := configOf(entry(w.configMap("a", object{"state": "new", "once": "x"}), patch), entry(w.deployment("web", "nginx"), nil))
-			conf = with(with(conf, "updateStrategy", strategy), "exports", []any{export("state", ".data.state", w.namespace, "a")})
+			conf = with(with(conf, "updateStrategy", strategy), "exports", []any{export("state", ".data.state", w.Namespace, "a")})
 			item := w.item(conf)
-			w.mustWaitFor(w.reconcile(item), "Deployment "+w.namespace+"/web")
+			w.mustWait(w.Do(plugintest.Reconcile, item), "Deployment "+w.Namespace+"/web")
 			if diff := cmp.Diff(object{"state": "new", "once": "x"}, w.data("a")); diff != "" {
 				t.Errorf("before all is ready: -want +got:\n%s", diff)
 			}
@@ -200,9 +201,9 @@ func TestPatchAfterDeployment(t *testing.T) {
 			if diff := cmp.Diff(object{"state": "deployed"}, w.data("a")); diff != "" {
 				t.Errorf("after the deployment: -want +got:\n%s", diff)
 			}
-			w.requests.take()
+			w.Requests.Take()
 			w.mustSucceed(item)
-			if got := w.writes(); len(got) > 0 {
+			if got := w.Requests.Writes(); len(got) > 0 {
 				t.Errorf("a second job without a change wrote: %v", got)
 			}
 		})
@@ -226,13 +227,13 @@ func TestLists(t *testing.T) {
 			item := w.itemOf(name, configOf(entry(c.list, object{"policy": "keep", "annotateBeforeCreate": object{"made": "here"}})))
 			w.mustSucceed(item)
 			for _, o := range c.want {
-				if w.mustGet(configMaps, o).GetAnnotations()["made"] != "here" {
+				if w.MustGet(configMaps, o).GetAnnotations()["made"] != "here" {
 					t.Errorf("%s: expected the settings of the entry to go for %s", c.reason, o)
 				}
 			}
 			w.mustDelete(item)
 			for _, o := range c.want {
-				if w.get(configMaps, o) == nil {
+				if w.Get(configMaps, o) == nil {
 					t.Errorf("%s: expected the policy of the entry to go for %s", c.reason, o)
 				}
 			}
@@ -245,7 +246,7 @@ func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	role := func(namespace string) object {
-		return object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": w.namespace, "namespace": namespace}}
+		return object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": w.Namespace, "namespace": namespace}}
 	}
 	a := w.configMap("a", nil)
 	for name, c := range map[string]struct {
@@ -265,9 +266,9 @@ func TestDuplicates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := w.in(t)
-			w.requests.take()
-			w.mustFail(w.reconcile(w.itemOf(name, c.config)), configurationProblem, c.where, "is already in")
-			for _, request := range w.requests.take() {
+			w.Requests.Take()
+			w.MustFail(w.Do(plugintest.Reconcile, w.itemOf(name, c.config)), plugintest.ConfigurationProblem, c.where, "is already in")
+			for _, request := range w.Requests.Take() {
 				if strings.HasPrefix(request, "POST") {
 					t.Errorf("%s: a duplicate was found only after %s", c.reason, request)
 				}

@@ -3,11 +3,11 @@ package deployer_test
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
@@ -15,40 +15,18 @@ import (
 )
 
 // run carries a job out to its end, as a host does. Only a fault excuses a failure.
-func (g *game) run(p *player, do operation) *sdktest.Result {
-	g.jobs++
-	p.item.Status.JobID = fmt.Sprintf("job-%d", g.jobs)
-	p.item.Status.Phase = landscaper.DeployItemPhaseInit
-	g.setConfig(p.item, g.config(p.model))
-	const patience = time.Minute
-	for began := time.Now(); time.Since(began) < patience; {
-		var saved json.RawMessage
-		result := do(g.plugin, g.Context(), sdktest.Call{DeployItem: p.item, Target: g.target, OnSave: func(document json.RawMessage) error {
-			if g.connection.isDead() {
-				return errStruckDown
-			}
-			saved = document
-			return nil
-		}})
-		struck, killed := g.connection.takeStruck()
-		if killed {
-			result.ProviderStatus = saved
-			g.connection.restart()
-			g.plugin = g.startPlugin(g.connection)
-		}
-		keepStatus(p.item, result)
-		switch {
-		case killed, struck && result.Failed != nil:
-			continue
-		case result.InProgress != nil:
-			time.Sleep(20 * time.Millisecond) // until the target has gone on; how often it is asked does not matter
-			continue
-		}
-		keepConditions(p.item, result.Conditions)
-		return result
+func (g *game) run(p *player, do plugintest.Operation) *sdktest.Result {
+	plugintest.NewJob(p.item)
+	g.SetConfig(p.item, g.config(p.model))
+	result, struck := (*sdktest.Result)(nil), true
+	if g.strikeAt > 0 {
+		result, struck = g.Disturb(do, p.item, g.strikeAt, g.fault)
 	}
-	g.t.Fatalf("item %s: the job is not done after %s", p.model.name, patience)
-	return nil
+	if struck {
+		result = g.UntilDone(do, p.item)
+	}
+	keepConditions(p.item, result.Conditions)
+	return result
 }
 
 // snapshot returns the objects of the model as they are now.

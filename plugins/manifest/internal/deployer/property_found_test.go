@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -16,32 +17,32 @@ import (
 func TestPatchThatEmptiesAMap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(crds, crd(w.group(), kindRose))
+	w.Create(crds, w.crd(kindRose))
 	w.waitUntilServed()
 	for _, strategy := range []string{"update", "patch", "merge", "mergeOverwrite", "apply"} {
 		for _, policy := range []string{"manage", "immutable"} {
 			t.Run(strategy+" "+policy, func(t *testing.T) {
 				w := w.in(t)
-				rose := w.custom(w.group(), kindRose, "a")
+				rose := w.custom(kindRose, "a")
 				item := w.itemOf("item", with(configOf(
 					entry(w.configMap("a", object{"once": "x"}), object{"policy": policy, "patchAfterDeployment": object{"data": object{"once": nil}}}),
 					entry(rose, object{"policy": policy, "patchAfterDeployment": object{"spec": object{"size": nil}}}),
 				), "updateStrategy", strategy))
 				w.mustSucceed(item)
-				w.requests.take()
-				startJob(item)
+				w.Requests.Take()
+				plugintest.NewJob(item)
 				if got := w.mustSucceed(item).Conditions; len(got) > 0 {
 					t.Errorf("a second job without a change has found a drift: %v", got)
 				}
-				if got := w.writes(); len(got) > 0 {
+				if got := w.Requests.Writes(); len(got) > 0 {
 					t.Errorf("a second job without a change wrote %v", got)
 				}
-				w.patch(configMaps, "a", `{"metadata":{"labels":null}}`)
-				w.patch(w.roses(), "a", `{"metadata":{"labels":null}}`)
+				w.Patch(configMaps, "a", `{"metadata":{"labels":null}}`)
+				w.Patch(w.roses(), "a", `{"metadata":{"labels":null}}`)
 				w.mustSucceed(item)
-				w.requests.take()
+				w.Requests.Take()
 				w.mustSucceed(item)
-				if got := w.writes(); len(got) > 0 {
+				if got := w.Requests.Writes(); len(got) > 0 {
 					t.Errorf("a job after a repair wrote %v", got)
 				}
 				w.mustDelete(item)
@@ -60,8 +61,8 @@ func TestDriftOfAPatchedField(t *testing.T) {
 			item := w.itemOf("item", with(configOf(entry(w.configMap("a", object{"state": "new"}),
 				object{"patchAfterDeployment": object{"data": object{"state": "deployed"}}})), "updateStrategy", strategy))
 			w.mustSucceed(item)
-			w.patch(configMaps, "a", `{"data":{"state":"new"}}`)
-			startJob(item)
+			w.Patch(configMaps, "a", `{"data":{"state":"new"}}`)
+			plugintest.NewJob(item)
 			found := false
 			for _, c := range w.mustSucceed(item).Conditions {
 				found = found || c.Status == landscaper.ConditionTrue
@@ -85,21 +86,21 @@ func TestApplyToAnUntrackedObject(t *testing.T) {
 	for _, strategy := range []string{"update", "patch", "merge", "mergeOverwrite"} {
 		t.Run(strategy, func(t *testing.T) {
 			w := w.in(t)
-			w.create(configMaps, w.configMap("a", nil))
-			if got := w.mustGet(configMaps, "a").GetManagedFields(); len(got) > 0 {
+			w.Create(configMaps, w.configMap("a", nil))
+			if got := w.MustGet(configMaps, "a").GetManagedFields(); len(got) > 0 {
 				t.Fatalf("expected an object whose fields are not tracked, but found %v", got)
 			}
 			other := w.itemOf("other", configOfSize(w, "1", strategy))
 			w.mustSucceed(other)
 			item := w.itemOf("item", configOfSize(w, "2", "apply"))
 			w.mustSucceed(item)
-			if got, _, _ := unstructured.NestedString(w.mustGet(configMaps, "a").Object, "data", "size"); got != "2" {
+			if got, _, _ := unstructured.NestedString(w.MustGet(configMaps, "a").Object, "data", "size"); got != "2" {
 				t.Errorf("expected the value of the item that came last, but found %q", got)
 			}
-			w.requests.take()
-			startJob(item)
+			w.Requests.Take()
+			plugintest.NewJob(item)
 			w.mustSucceed(item)
-			if got := w.writes(); len(got) > 0 {
+			if got := w.Requests.Writes(); len(got) > 0 {
 				t.Errorf("a second job without a change wrote %v", got)
 			}
 			w.mustDelete(item)
@@ -107,9 +108,9 @@ func TestApplyToAnUntrackedObject(t *testing.T) {
 	}
 	t.Run("of others", func(t *testing.T) {
 		w := w.in(t)
-		w.create(configMaps, w.configMap("a", nil))
-		w.patch(configMaps, "a", `{"data":{"size":"1"}}`)
-		w.mustFail(w.call(w.itemOf("item", configOfSize(w, "2", "apply"))), []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}, "before-first-apply")
+		w.Create(configMaps, w.configMap("a", nil))
+		w.Patch(configMaps, "a", `{"data":{"size":"1"}}`)
+		w.MustFail(w.call(w.itemOf("item", configOfSize(w, "2", "apply"))), []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}, "before-first-apply")
 	})
 }
 
@@ -118,11 +119,11 @@ func TestApplyToAnUntrackedObject(t *testing.T) {
 func TestServerSideApplyDropsAMap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(crds, crd(w.group(), kindRose))
+	w.Create(crds, w.crd(kindRose))
 	w.waitUntilServed()
-	roses := w.objects(w.roses())
+	roses := w.Objects(w.roses())
 	apply := func(spec object) {
-		rose := object{"apiVersion": w.group() + "/v1", "kind": kindRose, "metadata": object{"name": "a", "namespace": w.namespace}}
+		rose := object{"apiVersion": w.group() + "/v1", "kind": kindRose, "metadata": object{"name": "a", "namespace": w.Namespace}}
 		if spec != nil {
 			rose["spec"] = spec
 		}
@@ -131,9 +132,9 @@ func TestServerSideApplyDropsAMap(t *testing.T) {
 		}
 	}
 	apply(object{"a": "1"})
-	w.patch(w.roses(), "a", `{"spec":{"b":"1"}}`)
+	w.Patch(w.roses(), "a", `{"spec":{"b":"1"}}`)
 	apply(nil)
-	if spec, ok := w.mustGet(w.roses(), "a").Object["spec"]; ok {
+	if spec, ok := w.MustGet(w.roses(), "a").Object["spec"]; ok {
 		t.Errorf("expected the API server to drop the map, but found %v", spec)
 	}
 }

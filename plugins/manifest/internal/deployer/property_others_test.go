@@ -31,7 +31,7 @@ func (g *game) somebodyChanges(t *rapid.T) {
 
 // somebodyRelabels makes an object nobody's, an item's, or that of an item of Landscaper.
 func (g *game) somebodyRelabels(t *rapid.T) {
-	own := rapid.SampledFrom([]string{null, null, "elsewhere.other", g.namespace + ".one"}).Draw(t, "owner")
+	own := rapid.SampledFrom([]string{null, null, "elsewhere.other", g.Namespace + ".one"}).Draw(t, "owner")
 	upstream := rapid.SampledFrom([]string{null, "one", "two", "other"}).Draw(t, "owner for Landscaper")
 	g.patchAs(t, g.drawObject(t), fields{fieldOwn: own, fieldUpstream: upstream})
 }
@@ -59,7 +59,7 @@ func (g *game) somebodyCreates(t *rapid.T) {
 	at := rapid.SampledFrom(slots).Draw(t, "object")
 	f := drawFields(t, at)
 	maps.Copy(f, rapid.SampledFrom([]fields{
-		nil, nil, {fieldUpstream: "one"}, {fieldOwn: "elsewhere.other"}, {fieldOwn: g.namespace + ".two", fieldUpstream: "two"},
+		nil, nil, {fieldUpstream: "one"}, {fieldOwn: "elsewhere.other"}, {fieldOwn: g.Namespace + ".two", fieldUpstream: "two"},
 	}).Draw(t, "labels"))
 	if len(f) == 0 {
 		// Of an object that is created without any field the API server does not know who writes what, see TestApplyToAnUntrackedObject.

@@ -2,9 +2,6 @@ package deployer_test
 
 import (
 	"encoding/base64"
-	"errors"
-	"io"
-	"net/http"
 	"strings"
 	"sync"
 
@@ -43,30 +40,33 @@ type kindOnTarget struct {
 type playground struct {
 	*world
 
-	namespace string
-	kinds     map[string]kindOnTarget
+	kinds map[string]kindOnTarget
 }
 
-func (w *world) playgroundIn(namespace string) playground {
-	return playground{world: w, namespace: namespace, kinds: map[string]kindOnTarget{
+// newPlayground returns a world with a namespace of its own, in which all else is that of the world.
+func (w *world) newPlayground() playground {
+	inner := *w.Host
+	inner.World = w.At(w.Create(namespaces, object{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": object{"generateName": "game-"},
+	}).GetName())
+	p := playground{world: &world{&inner}, kinds: map[string]kindOnTarget{
 		kindConfigMap:   {configMaps, []string{"data"}},
 		kindSecret:      {secrets, []string{"data"}},
 		kindService:     {services, []string{"metadata", "annotations"}},
 		kindRose:        {w.roses(), []string{"spec"}},
 		kindClusterRole: {roles, []string{"metadata", "annotations"}},
 	}}
+	p.DeleteAfter(roles, p.Namespace)
+	return p
 }
 
 func (p playground) objectsOf(kind string) dynamic.ResourceInterface {
-	if isClusterScoped(slot{kind: kind}) {
-		return p.admin.Resource(p.kinds[kind].resource)
-	}
-	return p.admin.Resource(p.kinds[kind].resource).Namespace(p.namespace)
+	return p.Objects(p.kinds[kind].resource)
 }
 
 func (p playground) nameOf(at slot) string {
 	if isClusterScoped(at) {
-		return p.namespace
+		return p.Namespace
 	}
 	return at.name
 }
@@ -78,7 +78,7 @@ func (p playground) manifest(at slot, f fields) object {
 	metadata := sub(o, "metadata")
 	metadata["name"] = p.nameOf(at)
 	if !isClusterScoped(at) {
-		metadata["namespace"] = p.namespace
+		metadata["namespace"] = p.Namespace
 	}
 	if at.kind == kindService {
 		sub(o, "spec")["ports"] = []any{object{"port": int64(80)}}
@@ -191,112 +191,4 @@ func (p playground) look() (map[slot]*unstructured.Unstructured, error) {
 		})
 	}
 	return all, looks.Wait()
-}
-
-// tape is the connection of plugins to the target. It counts what changes something there, and at one request something goes wrong.
-type tape struct {
-	mu     sync.Mutex
-	writes []string
-	// strikeIn is after how many requests it goes wrong; 0 for never.
-	strikeIn int
-	fault    strike
-	struck   bool
-	// dead says that the plugin was killed: nothing that it still does reaches anybody.
-	dead bool
-}
-
-// strike is what goes wrong at a request.
-type strike struct {
-	// done: it takes effect, and only its answer is lost.
-	done bool
-	// refused: the target answers that it cannot do it now.
-	refused bool
-	// killed: the plugin ends with it.
-	killed bool
-}
-
-func (p *tape) begin(strikeIn int, fault strike) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.writes, p.strikeIn, p.fault, p.struck, p.dead = nil, strikeIn, fault, false, false
-}
-
-// next says whether the next request takes effect, and what goes wrong with it; nil for nothing.
-func (p *tape) next() (done bool, wrong *strike) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dead {
-		return false, &strike{}
-	}
-	if p.strikeIn--; p.strikeIn != 0 {
-		return true, nil
-	}
-	p.struck, p.dead = true, p.fault.killed
-	return p.fault.done, &p.fault
-}
-
-// takeStruck tells whether something went wrong since it was asked last, and whether the plugin was killed.
-func (p *tape) takeStruck() (struck, killed bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	struck, killed = p.struck, p.dead
-	p.struck = false
-	return struck, killed
-}
-
-func (p *tape) restart() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.dead = false
-}
-
-func (p *tape) isDead() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.dead
-}
-
-func (p *tape) written() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.writes
-}
-
-func (p *tape) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		done, wrong := p.next()
-		if !done {
-			if r.Body != nil {
-				_ = r.Body.Close()
-			}
-			if wrong.refused {
-				return unavailable(r), nil
-			}
-			return nil, errStruckDown
-		}
-		response, err := next.RoundTrip(r)
-		if err != nil {
-			return nil, err
-		}
-		if r.Method != http.MethodGet && !r.URL.Query().Has("dryRun") && response.StatusCode < http.StatusBadRequest {
-			p.mu.Lock()
-			p.writes = append(p.writes, r.Method+" "+r.URL.Path)
-			p.mu.Unlock()
-		}
-		if wrong != nil || p.isDead() {
-			_ = response.Body.Close()
-			return nil, errStruckDown
-		}
-		return response, nil
-	})
-}
-
-var errStruckDown = errors.New("the connection was cut")
-
-func unavailable(r *http.Request) *http.Response {
-	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`
-	return &http.Response{
-		StatusCode: http.StatusServiceUnavailable, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)),
-	}
 }

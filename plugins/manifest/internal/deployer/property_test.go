@@ -2,19 +2,14 @@ package deployer_test
 
 import (
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/manifest/internal/deployer"
-	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
 // TestAnySequence takes two deploy items through random sequences of edits, jobs, faults, deletions and changes by others. After each job
@@ -22,12 +17,10 @@ import (
 func TestAnySequence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(crds, crd(w.group(), kindRose))
+	w.Create(crds, w.crd(kindRose))
 	w.waitUntilServed()
-	connection := &tape{}
-	plugin := w.startPlugin(connection)
 	rapid.Check(t, func(rt *rapid.T) {
-		g := newGame(rt, w, connection, plugin)
+		g := newGame(rt, w)
 		for range 6 {
 			g.editEntry(rt)
 		}
@@ -48,7 +41,6 @@ func TestAnySequence(t *testing.T) {
 		for i := range g.players {
 			g.deleteAs(&g.players[i])
 		}
-		plugin = g.plugin
 	})
 }
 
@@ -56,12 +48,12 @@ func TestAnySequence(t *testing.T) {
 type game struct {
 	playground
 
-	t          *rapid.T
-	connection *tape
-	plugin     *sdktest.Plugin
-	model      *modelCluster
-	players    [2]player
-	jobs       int
+	t       *rapid.T
+	model   *modelCluster
+	players [2]player
+	// strikeAt is at which step a fault strikes in the next job; 0 for never.
+	strikeAt int
+	fault    plugintest.Fault
 	// uids are those of the objects of the model, and versions the resourceVersions that they had after the last job or change by others.
 	uids     map[int]types.UID
 	versions map[slot]string
@@ -73,20 +65,14 @@ type player struct {
 	model *modelItem
 }
 
-func newGame(t *rapid.T, w *world, connection *tape, plugin *sdktest.Plugin) *game {
-	namespace, err := w.admin.Resource(namespaces).Create(w.Context(), &unstructured.Unstructured{Object: object{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": object{"generateName": "game-"},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+func newGame(t *rapid.T, w *world) *game {
 	g := &game{
-		playground: w.playgroundIn(namespace.GetName()), t: t, connection: connection, plugin: plugin,
+		playground: w.newPlayground(), t: t,
 		model: &modelCluster{objects: map[slot]*modelObject{}}, uids: map[int]types.UID{}, versions: map[slot]string{},
 	}
 	for i, name := range []string{"one", "two"} {
 		g.players[i] = player{model: &modelItem{
-			namespace: g.namespace, name: name, strategy: "update", entries: map[slot]modelEntry{}, ledger: map[slot]modelManaged{},
+			namespace: g.Namespace, name: name, strategy: "update", entries: map[slot]modelEntry{}, ledger: map[slot]modelManaged{},
 		}}
 		g.renew(&g.players[i])
 	}
@@ -95,31 +81,15 @@ func newGame(t *rapid.T, w *world, connection *tape, plugin *sdktest.Plugin) *ga
 
 // renew makes the deploy item anew.
 func (g *game) renew(p *player) {
-	p.item = sdktest.DeployItem(v1alpha2.Type, nil)
-	p.item.Namespace, p.item.Name, p.item.UID = g.namespace, p.model.name, types.UID(g.namespace+p.model.name)
-}
-
-func (w *world) startPlugin(connection *tape) *sdktest.Plugin {
-	d := deployer.New("pergola-manifest/test", targetclient.WrapTransport(connection.wrap))
-	plugin := sdktest.New(w.T, d, sdk.Name("manifest"), sdk.Version("test"), sdk.Types(v1alpha2.Type))
-	problems, err := plugin.Configure(w.Context(), []byte(`{"apiVersion":"manifest.pergola.dev/v1alpha1","kind":"ManifestConfiguration",`+
-		`"targets":{"requestsPerSecond":10000,"burst":10000}}`))
-	if err != nil || len(problems) > 0 {
-		w.Fatalf("configure the plugin: %v, %v", problems, err)
-	}
-	return plugin
+	p.item = g.Item(v1alpha2.Type, p.model.name, nil)
 }
 
 func (w *world) waitUntilServed() {
 	w.Helper()
-	const patience = 30 * time.Second
-	var err error
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(50 * time.Millisecond) {
-		if _, err = w.admin.Resource(w.roses()).List(w.Context(), metav1.ListOptions{}); err == nil {
-			return
-		}
-	}
-	w.Fatalf("the custom resource is not served: %v", err)
+	w.Eventually("the custom resource to be served", func() bool {
+		_, err := w.Objects(w.roses()).List(w.Context(), metav1.ListOptions{})
+		return err == nil
+	})
 }
 
 // The edits.
@@ -193,7 +163,7 @@ func (g *game) deletionGroups(name string) []any {
 	predefined := func(t string) object { return object{"predefinedResourceGroup": object{"type": t}} }
 	configMaps := func(all bool) object {
 		return object{"customResourceGroup": object{"deleteAllResources": all, "resources": []any{
-			object{"apiVersion": "v1", "kind": "configmaps", "namespaces": []any{g.namespace}},
+			object{"apiVersion": "v1", "kind": "configmaps", "namespaces": []any{g.Namespace}},
 		}}}
 	}
 	switch name {
@@ -219,9 +189,9 @@ func (g *game) reconcile(t *rapid.T) {
 	// How far a job gets that fails anyway depends on how often it is begun.
 	faulty := g.drawFault(t) && expected.succeeds
 	if !faulty {
-		g.connection.begin(0, strike{})
+		g.strikeAt = 0
 	}
-	result := g.run(p, (*sdktest.Plugin).Reconcile)
+	result := g.run(p, plugintest.Reconcile)
 	if (result.Succeeded != nil) != expected.succeeds {
 		t.Fatalf("item %s: expected success to be %t, but found: %s\n%s", p.model.name, expected.succeeds, result, p.item.Spec.Config.Raw)
 	}
@@ -244,14 +214,15 @@ func (g *game) reconcile(t *rapid.T) {
 
 // reconcileAgain runs a job without a change, which writes nothing.
 func (g *game) reconcileAgain(p *player) {
-	g.connection.begin(0, strike{})
+	g.strikeAt = 0
+	g.Requests.Take()
 	before := g.snapshot()
 	expected := g.model.job(p.model)
-	result := g.run(p, (*sdktest.Plugin).Reconcile)
+	result := g.run(p, plugintest.Reconcile)
 	if result.Succeeded == nil || expected.drifted {
 		g.t.Fatalf("item %s: a second job: %s; the model: %+v", p.model.name, result, expected)
 	}
-	if writes := g.connection.written(); len(writes) > 0 {
+	if writes := g.Requests.Writes(); len(writes) > 0 {
 		g.t.Fatalf("item %s: a second job without a change wrote %v\n%s", p.model.name, writes, p.item.Spec.Config.Raw)
 	}
 	g.check(p, before)
@@ -266,7 +237,7 @@ func (g *game) deleteItem(t *rapid.T) {
 func (g *game) deleteAs(p *player) {
 	before := g.snapshot()
 	g.model.delete(p.model)
-	if result := g.run(p, (*sdktest.Plugin).Delete); result.Succeeded == nil {
+	if result := g.run(p, plugintest.Delete); result.Succeeded == nil {
 		g.t.Fatalf("item %s: delete: %s\n%s", p.model.name, result, p.item.Spec.Config.Raw)
 	}
 	g.check(p, before)
@@ -275,13 +246,13 @@ func (g *game) deleteAs(p *player) {
 
 // drawFault tells whether something is to go wrong in the next job.
 func (g *game) drawFault(t *rapid.T) bool {
+	g.strikeAt = 0
 	if rapid.IntRange(0, 3).Draw(t, "faulty") > 0 {
-		g.connection.begin(0, strike{})
 		return false
 	}
-	fault := rapid.SampledFrom([]strike{
-		{}, {done: true}, {refused: true}, {killed: true}, {killed: true, done: true},
+	g.fault = rapid.SampledFrom([]plugintest.Fault{
+		plugintest.Failed, plugintest.AnswerLost, plugintest.Refused, plugintest.Killed, plugintest.ReadFailed,
 	}).Draw(t, "fault")
-	g.connection.begin(rapid.IntRange(1, 12).Draw(t, "at request"), fault)
+	g.strikeAt = rapid.IntRange(1, 8).Draw(t, "at step")
 	return true
 }

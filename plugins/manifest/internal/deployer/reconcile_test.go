@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
@@ -21,9 +21,9 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	sdktest.Conform(t, w.plugin, sdktest.Case{
+	sdktest.Conform(t, w.Plugin, sdktest.Case{
 		Name: "ConfigMap",
-		Call: sdktest.Call{DeployItem: w.item(config(w.configMap("conform", object{"a": "b"}))), Target: w.target},
+		Call: sdktest.Call{DeployItem: w.item(config(w.configMap("conform", object{"a": "b"}))), Target: w.Call.Target},
 	})
 }
 
@@ -31,13 +31,13 @@ func TestCreateUpdateAndDrift(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(config(w.configMap("settings", object{"a": "1", "b": "2"})))
-	path := "/api/v1/namespaces/" + w.namespace + "/configmaps"
+	path := "/api/v1/namespaces/" + w.Namespace + "/configmaps"
 
 	w.mustSucceed(item)
-	if diff := cmp.Diff([]string{"POST " + path}, w.requests.take()); diff != "" {
+	if diff := cmp.Diff([]string{"POST " + path}, w.Requests.Take()); diff != "" {
 		t.Errorf("requests of the first job: -want +got:\n%s", diff)
 	}
-	created := w.mustGet(configMaps, "settings")
+	created := w.MustGet(configMaps, "settings")
 	if got := created.GetLabels()["manifest.deployer.landscaper.gardener.cloud/deployitem"]; got != "item" {
 		t.Errorf("expected the label of the deploy item, but found %q", got)
 	}
@@ -46,40 +46,40 @@ func TestCreateUpdateAndDrift(t *testing.T) {
 	}
 
 	again := w.mustSucceed(item)
-	if diff := cmp.Diff([]string{"GET " + path + "/settings"}, w.requests.take()); diff != "" {
+	if diff := cmp.Diff([]string{"GET " + path + "/settings"}, w.Requests.Take()); diff != "" {
 		t.Errorf("requests of a job without a change: -want +got:\n%s", diff)
 	}
 	if len(again.Messages) > 0 && again.Messages[0].ProviderStatus != nil {
 		t.Error("a job without a change saved the provider status")
 	}
-	if got := w.mustGet(configMaps, "settings").GetResourceVersion(); got != created.GetResourceVersion() {
+	if got := w.MustGet(configMaps, "settings").GetResourceVersion(); got != created.GetResourceVersion() {
 		t.Error("a job without a change wrote the object")
 	}
 
-	w.setConfig(item, config(w.configMap("settings", object{"a": "1"})))
+	w.SetConfig(item, config(w.configMap("settings", object{"a": "1"})))
 	w.mustSucceed(item)
-	if diff := cmp.Diff(object{"a": "1"}, w.mustGet(configMaps, "settings").Object["data"]); diff != "" {
+	if diff := cmp.Diff(object{"a": "1"}, w.MustGet(configMaps, "settings").Object["data"]); diff != "" {
 		t.Errorf("a field that was removed from the manifest must go: -want +got:\n%s", diff)
 	}
 
-	w.patch(configMaps, "settings", `{"data":{"a":"changed"},"metadata":{"labels":null}}`)
+	w.Patch(configMaps, "settings", `{"data":{"a":"changed"},"metadata":{"labels":null}}`)
 	w.mustSucceed(item)
-	repaired := w.mustGet(configMaps, "settings")
+	repaired := w.MustGet(configMaps, "settings")
 	if diff := cmp.Diff(object{"a": "1"}, repaired.Object["data"]); diff != "" {
 		t.Errorf("drift must be repaired: -want +got:\n%s", diff)
 	}
 	labels := map[string]string{
-		"pergola.dev/deployitem": w.namespace + ".item", "manifest.deployer.landscaper.gardener.cloud/deployitem": "item",
+		"pergola.dev/deployitem": w.Namespace + ".item", "manifest.deployer.landscaper.gardener.cloud/deployitem": "item",
 	}
 	if diff := cmp.Diff(labels, repaired.GetLabels()); diff != "" {
 		t.Errorf("the labels must be back: -want +got:\n%s", diff)
 	}
 
-	if err := w.objects(configMaps).Delete(t.Context(), "settings", metav1.DeleteOptions{}); err != nil {
+	if err := w.Objects(configMaps).Delete(t.Context(), "settings", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.mustSucceed(item)
-	if w.get(configMaps, "settings") == nil {
+	if w.Get(configMaps, "settings") == nil {
 		t.Error("a deleted object must be created again")
 	}
 }
@@ -88,40 +88,40 @@ func TestUnchangedObjectsAreNotWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	secret := object{
-		"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "secret", "namespace": w.namespace},
+		"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "secret", "namespace": w.Namespace},
 		"stringData": object{"password": "hunter2"},
 	}
 	service := object{
-		"apiVersion": "v1", "kind": "Service", "metadata": object{"name": "service", "namespace": w.namespace},
+		"apiVersion": "v1", "kind": "Service", "metadata": object{"name": "service", "namespace": w.Namespace},
 		"spec": object{"selector": object{"app": "a"}, "ports": []any{object{"port": 80}}},
 	}
 	job := object{
-		"apiVersion": "batch/v1", "kind": "Job", "metadata": object{"name": "job", "namespace": w.namespace},
+		"apiVersion": "batch/v1", "kind": "Job", "metadata": object{"name": "job", "namespace": w.Namespace},
 		"spec": object{"suspend": true, "template": object{"spec": object{
 			"restartPolicy": "Never", "containers": []any{object{"name": "main", "image": "busybox"}},
 		}}},
 	}
 	item := w.item(with(config(w.deployment("web", "nginx"), secret, service, job), "readinessChecks", object{"disableDefault": true}))
 	w.mustSucceed(item)
-	w.requests.take()
+	w.Requests.Take()
 
 	w.mustSucceed(item)
-	for _, request := range w.requests.take() {
+	for _, request := range w.Requests.Take() {
 		if !strings.HasPrefix(request, http.MethodGet) {
 			t.Errorf("a job without a change sent %s", request)
 		}
 	}
 
 	// Replicas are not named in the manifest and belong to whoever scales; the secret's password is, if in another field.
-	w.patch(deployments, "web", `{"spec":{"replicas":3}}`)
-	w.patch(secrets, "secret", `{"data":{"password":"bm90IGh1bnRlcg=="}}`)
-	w.requests.take()
+	w.Patch(deployments, "web", `{"spec":{"replicas":3}}`)
+	w.Patch(secrets, "secret", `{"data":{"password":"bm90IGh1bnRlcg=="}}`)
+	w.Requests.Take()
 	w.mustSucceed(item)
-	writes := slices.DeleteFunc(w.requests.take(), func(r string) bool { return strings.HasPrefix(r, http.MethodGet) })
-	if diff := cmp.Diff([]string{"PUT /api/v1/namespaces/" + w.namespace + "/secrets/secret"}, writes); diff != "" {
+	writes := w.Requests.Writes()
+	if diff := cmp.Diff([]string{"PUT /api/v1/namespaces/" + w.Namespace + "/secrets/secret"}, writes); diff != "" {
 		t.Errorf("writes after drift: -want +got:\n%s", diff)
 	}
-	if replicas, _, _ := unstructured.NestedInt64(w.mustGet(deployments, "web").Object, "spec", "replicas"); replicas != 3 {
+	if replicas, _, _ := unstructured.NestedInt64(w.MustGet(deployments, "web").Object, "spec", "replicas"); replicas != 3 {
 		t.Errorf("expected the replicas to be left alone, but found %d", replicas)
 	}
 
@@ -129,9 +129,9 @@ func TestUnchangedObjectsAreNotWritten(t *testing.T) {
 	for _, o := range []object{service, job} {
 		o["metadata"].(object)["annotations"] = object{"changed": "yes"}
 	}
-	w.setConfig(item, with(config(w.deployment("web", "nginx"), secret, service, job), "readinessChecks", object{"disableDefault": true}))
+	w.SetConfig(item, with(config(w.deployment("web", "nginx"), secret, service, job), "readinessChecks", object{"disableDefault": true}))
 	w.mustSucceed(item)
-	if w.mustGet(services, "service").GetAnnotations()["changed"] != "yes" || w.mustGet(jobs, "job").GetAnnotations()["changed"] != "yes" {
+	if w.MustGet(services, "service").GetAnnotations()["changed"] != "yes" || w.MustGet(jobs, "job").GetAnnotations()["changed"] != "yes" {
 		t.Error("expected Service and Job to be updated")
 	}
 }
@@ -139,32 +139,32 @@ func TestUnchangedObjectsAreNotWritten(t *testing.T) {
 func TestRevokedRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	role := object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": w.namespace}}
+	role := object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": w.Namespace}}
 	rules := []any{object{"apiGroups": []any{""}, "resources": []any{"secrets"}, "verbs": []any{"get"}}}
 	item := w.item(config(with(role, "rules", rules)))
 	w.mustSucceed(item)
-	if diff := cmp.Diff(rules, w.mustGet(roles, w.namespace).Object["rules"]); diff != "" {
+	if diff := cmp.Diff(rules, w.MustGet(roles, w.Namespace).Object["rules"]); diff != "" {
 		t.Errorf("rules: -want +got:\n%s", diff)
 	}
-	w.setConfig(item, config(role))
+	w.SetConfig(item, config(role))
 	w.mustSucceed(item)
-	if got := w.mustGet(roles, w.namespace).Object["rules"]; got != nil {
+	if got := w.MustGet(roles, w.Namespace).Object["rules"]; got != nil {
 		t.Errorf("expected the rules to be revoked, but found %v", got)
 	}
 
 	// There is no controller; the rules are given as it would.
 	aggregated := with(role, "aggregationRule", object{"clusterRoleSelectors": []any{object{"matchLabels": object{"a": "b"}}}})
-	w.setConfig(item, config(aggregated))
+	w.SetConfig(item, config(aggregated))
 	w.mustSucceed(item)
 	patch, err := json.Marshal(object{"rules": rules})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.patch(roles, w.namespace, string(patch))
-	aggregated["metadata"] = object{"name": w.namespace, "annotations": object{"changed": "yes"}}
-	w.setConfig(item, config(aggregated))
+	w.Patch(roles, w.Namespace, string(patch))
+	aggregated["metadata"] = object{"name": w.Namespace, "annotations": object{"changed": "yes"}}
+	w.SetConfig(item, config(aggregated))
 	w.mustSucceed(item)
-	if diff := cmp.Diff(rules, w.mustGet(roles, w.namespace).Object["rules"]); diff != "" {
+	if diff := cmp.Diff(rules, w.MustGet(roles, w.Namespace).Object["rules"]); diff != "" {
 		t.Errorf("rules of an aggregated role: -want +got:\n%s", diff)
 	}
 }
@@ -174,44 +174,44 @@ func TestForeignFinalizersAndOwnersSurvive(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(config(w.configMap("a", object{"a": "1"})))
 	w.mustSucceed(item)
-	w.patch(configMaps, "a", `{"metadata":{"finalizers":["example.org/keep"],"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"1"}]}}`)
-	w.setConfig(item, config(w.configMap("a", object{"a": "2"})))
+	w.Patch(configMaps, "a", `{"metadata":{"finalizers":["example.org/keep"],"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"1"}]}}`)
+	w.SetConfig(item, config(w.configMap("a", object{"a": "2"})))
 	w.mustSucceed(item)
-	o := w.mustGet(configMaps, "a")
+	o := w.MustGet(configMaps, "a")
 	if diff := cmp.Diff([]string{"example.org/keep"}, o.GetFinalizers()); diff != "" {
 		t.Errorf("finalizers: -want +got:\n%s", diff)
 	}
 	if len(o.GetOwnerReferences()) != 1 {
 		t.Errorf("expected the owner to stay, but found %v", o.GetOwnerReferences())
 	}
-	w.patch(configMaps, "a", `{"metadata":{"finalizers":null}}`)
+	w.Patch(configMaps, "a", `{"metadata":{"finalizers":null}}`)
 }
 
 func TestCustomResourceWithItsDefinition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	item := w.item(config(w.custom("one.example.org", "Widget", "w"), crd("one.example.org", "Widget")))
+	item := w.item(config(w.custom("Widget", "w"), w.crd("Widget")))
 	w.mustSucceed(item)
-	widgets := schema.GroupVersionResource{Group: "one.example.org", Version: "v1", Resource: "widgets"}
-	if w.get(widgets, "w") == nil {
+	widgets := schema.GroupVersionResource{Group: w.group(), Version: "v1", Resource: "widgets"}
+	if w.Get(widgets, "w") == nil {
 		t.Fatal("expected the custom resource to exist")
 	}
-	w.requests.take()
+	w.Requests.Take()
 	w.mustSucceed(item)
-	if got := w.requests.take(); len(got) != 2 {
+	if got := w.Requests.Take(); len(got) != 2 {
 		t.Errorf("expected two requests of a job without a change, but found %v", got)
 	}
-	deleted := w.plugin.DeleteUntilDone(t.Context(), sdktest.Call{DeployItem: item, Target: w.target})
+	deleted := w.UntilDone(plugintest.Delete, item)
 	if deleted.Succeeded == nil {
 		t.Fatalf("expected the deletion to succeed, but found: %s", deleted)
 	}
-	if w.get(crds, "widgets.one.example.org") != nil {
+	if w.Get(crds, "widgets."+w.group()) != nil {
 		t.Error("expected the definition to be gone")
 	}
-	deletions := slices.DeleteFunc(w.requests.take(), func(r string) bool { return !strings.HasPrefix(r, http.MethodDelete) })
+	deletions := slices.DeleteFunc(w.Requests.Take(), func(r string) bool { return !strings.HasPrefix(r, http.MethodDelete) })
 	want := []string{
-		"DELETE /apis/one.example.org/v1/namespaces/" + w.namespace + "/widgets/w",
-		"DELETE /apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.one.example.org",
+		"DELETE /apis/" + w.group() + "/v1/namespaces/" + w.Namespace + "/widgets/w",
+		"DELETE /apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets." + w.group(),
 	}
 	if diff := cmp.Diff(want, slices.Compact(deletions)); diff != "" {
 		t.Errorf("deletions: -want +got:\n%s", diff)
@@ -222,19 +222,19 @@ func TestListAndDefaultNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	// Names in the default namespace are shared by all tests.
-	homeless := object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.namespace}}
+	homeless := object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.Namespace}}
 	item := w.item(config(object{"apiVersion": "v1", "kind": "List", "items": []any{w.configMap("a", nil), homeless}}))
 	w.mustSucceed(item)
-	if w.get(configMaps, "a") == nil {
+	if w.Get(configMaps, "a") == nil {
 		t.Error("expected the items of a List to be created")
 	}
-	if _, err := w.admin.Resource(configMaps).Namespace("default").Get(t.Context(), w.namespace, metav1.GetOptions{}); err != nil {
+	if _, err := w.Admin.Resource(configMaps).Namespace("default").Get(t.Context(), w.Namespace, metav1.GetOptions{}); err != nil {
 		t.Errorf("expected an object without a namespace in the default one: %v", err)
 	}
-	again := object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.namespace, "namespace": "default"}}
-	w.setConfig(item, config(homeless, again))
-	w.mustFail(w.reconcile(item), configurationProblem, "manifests[1].manifest", "already in manifests[0].manifest")
-	w.setConfig(item, config())
+	again := object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.Namespace, "namespace": "default"}}
+	w.SetConfig(item, config(homeless, again))
+	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "manifests[1].manifest", "already in manifests[0].manifest")
+	w.SetConfig(item, config())
 	w.mustSucceed(item)
 }
 
@@ -243,14 +243,14 @@ func TestDeletedBehindTheBack(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(config(w.configMap("a", nil)))
 	w.mustSucceed(item)
-	w.patch(configMaps, "a", `{"metadata":{"finalizers":["example.org/hold"]}}`)
-	if err := w.objects(configMaps).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+	w.Patch(configMaps, "a", `{"metadata":{"finalizers":["example.org/hold"]}}`)
+	if err := w.Objects(configMaps).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.mustWaitFor(w.reconcile(item), "ConfigMap "+w.namespace+"/a", "to be gone before it is created again")
-	w.patch(configMaps, "a", `{"metadata":{"finalizers":null}}`)
+	w.mustWait(w.Do(plugintest.Reconcile, item), "ConfigMap "+w.Namespace+"/a", "to be gone before it is created again")
+	w.Patch(configMaps, "a", `{"metadata":{"finalizers":null}}`)
 	w.mustSucceed(item)
-	if o := w.mustGet(configMaps, "a"); o.GetDeletionTimestamp() != nil {
+	if o := w.MustGet(configMaps, "a"); o.GetDeletionTimestamp() != nil {
 		t.Error("expected a new object")
 	}
 }
@@ -259,31 +259,31 @@ func TestReadiness(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(config(w.deployment("web", "nginx")))
-	result := w.reconcile(item)
-	w.mustWaitFor(result, "Deployment "+w.namespace+"/web: ")
+	result := w.Do(plugintest.Reconcile, item)
+	w.mustWait(result, "Deployment "+w.Namespace+"/web: ")
 	if result.InProgress.PollAfter <= 0 {
 		t.Errorf("expected a poll hint, but found %s", result.InProgress.PollAfter)
 	}
 	if diff := cmp.Diff([]string{"Deployment web"}, w.managed(item)); diff != "" {
 		t.Errorf("managed: -want +got:\n%s", diff)
 	}
-	for _, m := range w.reconcile(item).Messages {
+	for _, m := range w.Do(plugintest.Reconcile, item).Messages {
 		if m.Progress != nil && m.Progress.Step != "Readiness" {
 			t.Errorf("a call that only looks again must not hide what is waited for, but it says %q", m.Progress.Message)
 		}
 	}
 	w.ready("web")
-	w.requests.take()
+	w.Requests.Take()
 	w.mustSucceed(item)
-	if diff := cmp.Diff([]string{"GET /apis/apps/v1/namespaces/" + w.namespace + "/deployments/web"}, w.requests.take()); diff != "" {
+	if diff := cmp.Diff([]string{"GET /apis/apps/v1/namespaces/" + w.Namespace + "/deployments/web"}, w.Requests.Take()); diff != "" {
 		t.Errorf("requests of a poll: -want +got:\n%s", diff)
 	}
 
-	w.patch(deployments, "web", `{"status":{"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded","message":"no"}]}}`, "status")
+	w.Patch(deployments, "web", `{"status":{"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded","message":"no"}]}}`, "status")
 	noRetry := []landscaper.ErrorCode{landscaper.ErrorNoRetry}
-	w.mustFail(w.reconcile(item), noRetry, "Readiness", "ObjectFailed", "Deployment "+w.namespace+"/web")
+	w.MustFail(w.Do(plugintest.Reconcile, item), noRetry, "Readiness", "ObjectFailed", "Deployment "+w.Namespace+"/web")
 
-	w.setConfig(item, with(config(w.deployment("web", "nginx")), "readinessChecks", object{"disableDefault": true}))
+	w.SetConfig(item, with(config(w.deployment("web", "nginx")), "readinessChecks", object{"disableDefault": true}))
 	w.mustSucceed(item)
 }
 
@@ -293,17 +293,17 @@ func TestOlderProviderStatus(t *testing.T) {
 	for _, reason := range []string{"flat", "nested"} {
 		o := w.configMap(reason, nil)
 		o["metadata"].(object)["labels"] = object{"manifest.deployer.landscaper.gardener.cloud/deployitem": "item"}
-		if _, err := w.objects(configMaps).Create(t.Context(), &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil {
+		if _, err := w.Objects(configMaps).Create(t.Context(), &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	item := w.item(config(w.configMap("new", nil)))
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{
 		"apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderStatus", "managedResources": [
-			{"apiVersion": "v1", "kind": "ConfigMap", "name": "flat", "namespace": "` + w.namespace + `"},
-			{"policy": "manage", "resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "nested", "namespace": "` + w.namespace + `"}}]}`)}
+			{"apiVersion": "v1", "kind": "ConfigMap", "name": "flat", "namespace": "` + w.Namespace + `"},
+			{"policy": "manage", "resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "nested", "namespace": "` + w.Namespace + `"}}]}`)}
 	result := w.mustSucceed(item)
-	if w.get(configMaps, "flat") != nil || w.get(configMaps, "nested") != nil {
+	if w.Get(configMaps, "flat") != nil || w.Get(configMaps, "nested") != nil {
 		t.Error("expected the objects of the older provider status to be deleted")
 	}
 	if !strings.Contains(string(result.ProviderStatus), "/v1alpha2") {
@@ -315,8 +315,8 @@ func TestV1alpha1WithExports(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	// Names in the default namespace are shared by all tests.
-	homeless := object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.namespace}, "data": object{"foo": "bar"}}
-	exports := []any{export("x", ".data.foo", "", w.namespace)}
+	homeless := object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.Namespace}, "data": object{"foo": "bar"}}
+	exports := []any{export("x", ".data.foo", "", w.Namespace)}
 	for reason, e := range map[string]any{
 		"exports of v1alpha1 are not dropped":       object{"exports": exports},
 		"nor are they when they are a list at once": exports,
@@ -335,48 +335,41 @@ func TestV1alpha1WithExports(t *testing.T) {
 func TestKindThatComesLater(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	group := w.namespace + ".example.org"
-	item := w.item(config(w.custom(group, "Latecomer", "l")))
-	w.mustFail(w.reconcile(item), nil, "UnknownKind", "serves no kind Latecomer")
-	definition := w.item(config(crd(group, "Latecomer")))
+	item := w.item(config(w.custom("Latecomer", "l")))
+	w.MustFail(w.Do(plugintest.Reconcile, item), nil, "UnknownKind", "serves no kind Latecomer")
+	definition := w.item(config(w.crd("Latecomer")))
 	definition.Name = "definition"
 	w.mustSucceed(definition)
-	// The API server takes a moment to serve a kind whose definition is established.
-	result := w.reconcile(item)
-	for deadline := time.Now().Add(30 * time.Second); result.Succeeded == nil && time.Now().Before(deadline); {
-		time.Sleep(50 * time.Millisecond)
-		result = w.reconcile(item)
-	}
-	if result.Succeeded == nil {
-		t.Errorf("expected a retry to succeed, but found: %s", result)
-	}
+	w.Eventually("a retry to succeed, once the API server serves the kind", func() bool {
+		return w.Do(plugintest.Reconcile, item).Succeeded != nil
+	})
 }
 
 // TestKindThatVanishes lets a kind go that the client believes to know: the call that finds out is retried, and then knows.
 func TestKindThatVanishes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	definition := w.item(config(crd("four.example.org", "Ghost")))
+	definition := w.item(config(w.crd("Ghost")))
 	w.mustSucceed(definition)
-	first := w.item(config(w.custom("four.example.org", "Ghost", "first")))
+	first := w.item(config(w.custom("Ghost", "first")))
 	w.mustSucceed(first)
-	if result := w.plugin.DeleteUntilDone(t.Context(), sdktest.Call{DeployItem: definition, Target: w.target}); result.Succeeded == nil {
+	if result := w.UntilDone(plugintest.Delete, definition); result.Succeeded == nil {
 		t.Fatalf("expected the deletion to succeed, but found: %s", result)
 	}
-	second := w.item(config(w.custom("four.example.org", "Ghost", "second")))
-	w.mustFail(w.reconcile(second), nil, "apply Ghost "+w.namespace+"/second")
-	w.mustFail(w.reconcile(second), nil, "UnknownKind", "serves no kind Ghost")
+	second := w.item(config(w.custom("Ghost", "second")))
+	w.MustFail(w.Do(plugintest.Reconcile, second), nil, "apply Ghost "+w.Namespace+"/second")
+	w.MustFail(w.Do(plugintest.Reconcile, second), nil, "UnknownKind", "serves no kind Ghost")
 }
 
 func TestErrorsOfTheTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	o := w.configMap("a", nil)
-	o["metadata"].(object)["namespace"] = w.namespace + "-missing"
-	w.mustFail(w.reconcile(w.item(config(o))), nil, "apply ConfigMap", "not found")
-	w.mustFail(w.reconcile(w.item(config(w.custom("nowhere.example.org", "Ghost", "g")))), nil,
-		"UnknownKind", "manifests[0].manifest", "Ghost "+w.namespace+"/g", "nowhere.example.org/v1")
+	o["metadata"].(object)["namespace"] = w.Namespace + "-missing"
+	w.MustFail(w.Do(plugintest.Reconcile, w.item(config(o))), nil, "apply ConfigMap", "not found")
+	w.MustFail(w.Do(plugintest.Reconcile, w.item(config(w.custom("Ghost", "g")))), nil,
+		"UnknownKind", "manifests[0].manifest", "Ghost "+w.Namespace+"/g", w.group()+"/v1")
 	unauthorized := []landscaper.ErrorCode{landscaper.ErrorUnauthorized}
-	w.target = targetOf(t, anonymous())
-	w.mustFail(w.reconcile(w.item(config(w.configMap("a", nil)))), unauthorized, "credentials")
+	w.Call.Target = w.Target("cluster", anonymous())
+	w.MustFail(w.Do(plugintest.Reconcile, w.item(config(w.configMap("a", nil)))), unauthorized, "credentials")
 }

@@ -1,17 +1,14 @@
 package deployer_test
 
 import (
-	"context"
 	"encoding/json"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
@@ -20,7 +17,7 @@ import (
 // render returns the children of a deploy item, without a target.
 func (w *world) render(item *landscaper.DeployItem) []sdk.Child {
 	w.Helper()
-	children, err := w.plugin.Render(w.Context(), sdktest.Call{DeployItem: item})
+	children, err := w.Plugin.Render(w.Context(), sdktest.Call{DeployItem: item})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -30,10 +27,9 @@ func (w *world) render(item *landscaper.DeployItem) []sdk.Child {
 // mustApply calls the deployer with children until the job is done.
 func (w *world) mustApply(item *landscaper.DeployItem, children []sdk.Child) *sdktest.Result {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 30*time.Second)
-	defer cancel()
-	result := w.plugin.ReconcileUntilDone(ctx, sdktest.Call{DeployItem: item, Target: w.target, Children: children})
-	keepStatus(item, result)
+	w.Call.Children = children
+	defer func() { w.Call.Children = nil }()
+	result := w.UntilDone(plugintest.Reconcile, item)
 	if result.Succeeded == nil {
 		w.Fatalf("expected success, but found: %s", result)
 	}
@@ -68,10 +64,6 @@ func label(key, value string) func(*unstructured.Unstructured) {
 		labels[key] = value
 		o.SetLabels(labels)
 	}
-}
-
-func writes(requests []string) []string {
-	return slices.DeleteFunc(requests, func(r string) bool { return strings.HasPrefix(r, http.MethodGet) })
 }
 
 func TestRender(t *testing.T) {
@@ -121,11 +113,11 @@ func TestRender(t *testing.T) {
 			if diff := cmp.Diff(first, w.render(item)); diff != "" {
 				t.Errorf("the second time: -want +got:\n%s", diff)
 			}
-			again, err := w.plugin.Render(t.Context(), sdktest.Call{DeployItem: item, Children: first})
+			again, err := w.Plugin.Render(t.Context(), sdktest.Call{DeployItem: item, Children: first})
 			if diff := cmp.Diff(first, again); diff != "" || err != nil {
 				t.Errorf("with these children: %v -want +got:\n%s", err, diff)
 			}
-			if got := w.requests.take(); len(got) > 0 {
+			if got := w.Requests.Take(); len(got) > 0 {
 				t.Errorf("expected no request, but found %v", got)
 			}
 		})
@@ -135,7 +127,7 @@ func TestRender(t *testing.T) {
 func TestRenderReportsBadConfiguration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := w.plugin.Render(t.Context(), sdktest.Call{DeployItem: w.item(with(config(), "updateStrategy", "replace"))})
+	_, err := w.Plugin.Render(t.Context(), sdktest.Call{DeployItem: w.item(with(config(), "updateStrategy", "replace"))})
 	if err == nil || !strings.Contains(err.Error(), "spec.config: updateStrategy: Unsupported value") {
 		t.Errorf("expected the error of a job with this configuration, but found %v", err)
 	}
@@ -145,7 +137,7 @@ func TestChildrenAreApplied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(with(config(w.configMap("a", object{"foo": "<&>"}), w.configMap("b", nil)), "exports",
-		[]any{export("x", ".metadata.labels.hooked", w.namespace, "a")}))
+		[]any{export("x", ".metadata.labels.hooked", w.Namespace, "a")}))
 	children := change(t, w.render(item), label("hooked", "yes"))
 
 	result := w.mustApply(item, children)
@@ -153,9 +145,9 @@ func TestChildrenAreApplied(t *testing.T) {
 		t.Errorf("exports: -want +got:\n%s", diff)
 	}
 	for name, data := range map[string]any{"a": object{"foo": "<&>"}, "b": nil} {
-		created := w.mustGet(configMaps, name)
+		created := w.MustGet(configMaps, name)
 		labels := map[string]string{
-			"hooked": "yes", "pergola.dev/deployitem": w.namespace + ".item", "manifest.deployer.landscaper.gardener.cloud/deployitem": "item",
+			"hooked": "yes", "pergola.dev/deployitem": w.Namespace + ".item", "manifest.deployer.landscaper.gardener.cloud/deployitem": "item",
 		}
 		if diff := cmp.Diff(labels, created.GetLabels()); diff != "" {
 			t.Errorf("labels of %s: -want +got:\n%s", name, diff)
@@ -168,15 +160,15 @@ func TestChildrenAreApplied(t *testing.T) {
 		t.Errorf("managed: -want +got:\n%s", diff)
 	}
 
-	w.requests.take()
+	w.Requests.Take()
 	w.mustApply(item, children)
-	if got := writes(w.requests.take()); len(got) > 0 {
+	if got := w.Requests.Writes(); len(got) > 0 {
 		t.Errorf("expected no write for the same children, but found %v", got)
 	}
 
-	w.setConfig(item, config(w.configMap("a", nil), w.configMap("b", nil)))
+	w.SetConfig(item, config(w.configMap("a", nil), w.configMap("b", nil)))
 	w.mustSucceed(item)
-	if got := w.mustGet(configMaps, "b").GetLabels()["hooked"]; got != "" {
+	if got := w.MustGet(configMaps, "b").GetLabels()["hooked"]; got != "" {
 		t.Error("expected the label to go when nobody adds it any more")
 	}
 }
@@ -186,26 +178,25 @@ func TestChildrenAreApplied(t *testing.T) {
 func TestRenderedIsWhatIsApplied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	group := w.namespace + ".example.org"
 	secret := object{
-		"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "secret", "namespace": w.namespace},
+		"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "secret", "namespace": w.Namespace},
 		"stringData": object{"password": "hunter2"},
 	}
-	number := w.custom(group, "Number", "number")
+	number := w.custom("Number", "number")
 	number["spec"] = object{"int": json.Number("9007199254740993"), "float": 0.5, "whole": json.Number("3.0"), "large": json.Number("1e17")}
-	item := w.item(config(number, crd(group, "Number"), secret, w.configMap("a", object{"foo": "<&>"})))
+	item := w.item(config(number, w.crd("Number"), secret, w.configMap("a", object{"foo": "<&>"})))
 	w.mustSucceed(item)
 	before := string(item.Status.ProviderStatus.Raw)
-	w.requests.take()
+	w.Requests.Take()
 
 	w.mustApply(item, w.render(item))
-	if got := writes(w.requests.take()); len(got) > 0 {
+	if got := w.Requests.Writes(); len(got) > 0 {
 		t.Errorf("expected no write, but found %v", got)
 	}
 	if diff := cmp.Diff(before, string(item.Status.ProviderStatus.Raw)); diff != "" {
 		t.Errorf("provider status: -want +got:\n%s", diff)
 	}
-	if deleted := w.plugin.DeleteUntilDone(t.Context(), sdktest.Call{DeployItem: item, Target: w.target}); deleted.Succeeded == nil {
+	if deleted := w.UntilDone(plugintest.Delete, item); deleted.Succeeded == nil {
 		t.Fatalf("expected the deletion to succeed, but found: %s", deleted)
 	}
 }
@@ -231,8 +222,8 @@ func TestChildrenThatDoNotFit(t *testing.T) {
 		"none": {
 			reason: "no object can be taken out, also if all are", children: []sdk.Child{},
 			want: []string{
-				path + ": Required value: ConfigMap " + w.namespace + "/a cannot be left out",
-				"children[manifests[1].manifest]: Required value: ConfigMap " + w.namespace + "/b cannot be left out",
+				path + ": Required value: ConfigMap " + w.Namespace + "/a cannot be left out",
+				"children[manifests[1].manifest]: Required value: ConfigMap " + w.Namespace + "/b cannot be left out",
 			},
 		},
 		"unknown": {
@@ -240,9 +231,9 @@ func TestChildrenThatDoNotFit(t *testing.T) {
 			want: []string{"children[more]: Invalid value: there is no such object", "children[manifests[1].manifest]: Required"},
 		},
 		"twice":      {reason: "which of the two counts is not guessed", children: append(good[:2:2], good[0]), want: []string{path + ": Invalid value: is given twice"}},
-		"name":       {reason: "an object keeps its name", children: renamed(func(o *unstructured.Unstructured) { o.SetName("c") }), want: []string{path, "expected ConfigMap " + w.namespace + "/a of apiVersion v1", "found ConfigMap " + w.namespace + "/c"}},
+		"name":       {reason: "an object keeps its name", children: renamed(func(o *unstructured.Unstructured) { o.SetName("c") }), want: []string{path, "expected ConfigMap " + w.Namespace + "/a of apiVersion v1", "found ConfigMap " + w.Namespace + "/c"}},
 		"namespace":  {reason: "and its namespace", children: renamed(func(o *unstructured.Unstructured) { o.SetNamespace("other") }), want: []string{path, "found ConfigMap other/a"}},
-		"kind":       {reason: "and its kind", children: renamed(func(o *unstructured.Unstructured) { o.SetKind("Secret"); delete(o.Object, "data") }), want: []string{path, "found Secret " + w.namespace + "/a"}},
+		"kind":       {reason: "and its kind", children: renamed(func(o *unstructured.Unstructured) { o.SetKind("Secret"); delete(o.Object, "data") }), want: []string{path, "found Secret " + w.Namespace + "/a"}},
 		"apiVersion": {reason: "and its version", children: renamed(func(o *unstructured.Unstructured) { o.SetAPIVersion("v2") }), want: []string{path, "of apiVersion v2"}},
 		"no JSON":    {reason: "nonsense is named and not quoted", children: first(`hunter2`), want: []string{path + ": Invalid value: expected an object"}},
 		"empty":      {reason: "neither is nothing an object", children: first(``), want: []string{path + ": Required value"}},
@@ -254,9 +245,9 @@ func TestChildrenThatDoNotFit(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{T: t, plugin: w.plugin, target: w.target, requests: w.requests, admin: w.admin, namespace: w.namespace}
-			result := w.plugin.Reconcile(t.Context(), sdktest.Call{DeployItem: item, Target: w.target, Children: c.children})
-			w.mustFail(result, configurationProblem, append(c.want, "ChildrenInvalid")...)
+			w := w.in(t)
+			result := w.Plugin.Reconcile(t.Context(), sdktest.Call{DeployItem: item, Target: w.Call.Target, Children: c.children})
+			w.MustFail(result, plugintest.ConfigurationProblem, append(c.want, "ChildrenInvalid")...)
 			if strings.Contains(result.String(), "hunter2") {
 				t.Errorf("the error quotes the object: %s", result)
 			}
@@ -265,7 +256,7 @@ func TestChildrenThatDoNotFit(t *testing.T) {
 			}
 		})
 	}
-	if got := w.requests.take(); len(got) > 0 {
+	if got := w.Requests.Take(); len(got) > 0 {
 		t.Errorf("expected no request for bad children, but found %v", got)
 	}
 }

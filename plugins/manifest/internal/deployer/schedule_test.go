@@ -76,7 +76,7 @@ func TestSchedules(t *testing.T) {
 			item := w.item(c.config)
 			item.Status.JobIDFinished = item.Status.JobID
 			item.Status.LastReconcileTime = &hourAgo
-			outcomes, err := w.plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
+			outcomes, err := w.Plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestScheduleWithoutConfiguration(t *testing.T) {
 	item.Spec.Config = nil
 	now := landscaper.Now()
 	item.Status.JobIDFinished, item.Status.LastReconcileTime = item.Status.JobID, &now
-	outcomes, err := w.plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
+	outcomes, err := w.Plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestJobWithSchedule(t *testing.T) {
 
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
-	got := newWorld(t).plugin.Info().Capabilities
+	got := newWorld(t).Plugin.Info().Capabilities
 	want := sdktest.Capabilities{
 		Render: true, Diff: true, Validate: true, Configure: true, Watch: true, Hooks: []hook.Type{hook.ShouldReconcile},
 	}

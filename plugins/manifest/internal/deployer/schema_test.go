@@ -60,7 +60,7 @@ var free = []string{"manifest", "patchAfterDeployment", "patchBeforeDelete", "va
 // or a value of a wrong type anywhere.
 func TestSchemaAndDecoding(t *testing.T) {
 	t.Parallel()
-	plugin := newWorld(t).plugin
+	plugin := newWorld(t).Plugin
 	isGood := func(t *testing.T, c object) (schema, decoding bool) {
 		t.Helper()
 		document, err := json.Marshal(c)

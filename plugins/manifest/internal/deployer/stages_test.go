@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
 // TestStages applies a kind and a namespace with what is in them, written in the wrong order.
@@ -19,18 +19,18 @@ func TestStages(t *testing.T) {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			inner, group := w.namespace+"-inner", w.namespace+".example.org"
-			thing := w.custom(group, "Thing", "t")
+			inner, group := w.Namespace+"-inner", w.Namespace+".example.org"
+			thing := w.custom("Thing", "t")
 			setting := w.configMap("a", nil)
 			for _, o := range []object{thing, setting} {
 				o["metadata"].(object)["namespace"] = inner
 			}
 			namespace := object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": inner}}
-			item := w.item(with(config(thing, setting, namespace, crd(group, "Thing")), "updateStrategy", strategy))
+			item := w.item(with(config(thing, setting, namespace, w.crd("Thing")), "updateStrategy", strategy))
 			w.mustSucceed(item)
 
 			var stages []string
-			for _, write := range w.writes() {
+			for _, write := range w.Requests.Writes() {
 				switch {
 				case strings.Contains(write, "customresourcedefinitions"):
 					stages = append(stages, "kinds")
@@ -44,8 +44,8 @@ func TestStages(t *testing.T) {
 				t.Errorf("stages: -want +got:\n%s", diff)
 			}
 			things := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "things"}
-			w.namespace = inner
-			if w.get(things, "t") == nil || w.get(configMaps, "a") == nil {
+			w.Namespace = inner
+			if w.Get(things, "t") == nil || w.Get(configMaps, "a") == nil {
 				t.Error("expected the objects in the namespace to be there")
 			}
 		})
@@ -57,18 +57,18 @@ func TestAllErrorsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	lost := w.configMap("lost", nil)
-	lost["metadata"].(object)["namespace"] = w.namespace + "-missing"
+	lost["metadata"].(object)["namespace"] = w.Namespace + "-missing"
 	item := w.item(config(
-		w.configMap("fine", nil), w.configMap("Bad_Name", nil), lost, w.custom("nowhere.example.org", "Ghost", "g"),
+		w.configMap("fine", nil), w.configMap("Bad_Name", nil), lost, w.custom("Ghost", "g"),
 		w.configMap("too", object{"number": 7}), w.configMap("good", nil),
 	))
-	w.mustFail(w.reconcile(item), configurationProblem,
-		"manifests[1].manifest: apply ConfigMap "+w.namespace+"/Bad_Name",
-		"manifests[2].manifest: apply ConfigMap "+w.namespace+"-missing/lost", "namespace "+w.namespace+"-missing does not exist",
-		"manifests[3].manifest: apply Ghost "+w.namespace+"/g", "serves no kind Ghost in nowhere.example.org/v1",
-		"manifests[4].manifest: apply ConfigMap "+w.namespace+"/too",
+	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem,
+		"manifests[1].manifest: apply ConfigMap "+w.Namespace+"/Bad_Name",
+		"manifests[2].manifest: apply ConfigMap "+w.Namespace+"-missing/lost", "namespace "+w.Namespace+"-missing does not exist",
+		"manifests[3].manifest: apply Ghost "+w.Namespace+"/g", "serves no kind Ghost in "+w.group()+"/v1",
+		"manifests[4].manifest: apply ConfigMap "+w.Namespace+"/too",
 	)
-	if w.get(configMaps, "fine") == nil || w.get(configMaps, "good") == nil {
+	if w.Get(configMaps, "fine") == nil || w.Get(configMaps, "good") == nil {
 		t.Error("expected the other objects to be there")
 	}
 	w.mustDelete(item)
@@ -80,12 +80,12 @@ func TestSteps(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(config(w.configMap("orphan", nil)))
 	w.mustSucceed(item)
-	w.setConfig(item, with(config(w.deployment("web", "nginx")), "exports", []any{export("x", ".data.x", w.namespace, "later")}))
+	w.SetConfig(item, with(config(w.deployment("web", "nginx")), "exports", []any{export("x", ".data.x", w.Namespace, "later")}))
 
 	var steps []string
 	note := func() {
 		t.Helper()
-		for _, m := range w.reconcile(item).Messages {
+		for _, m := range w.Do(plugintest.Reconcile, item).Messages {
 			if m.Progress != nil {
 				steps = append(steps, m.Progress.Step)
 			}
@@ -105,14 +105,14 @@ func TestSteps(t *testing.T) {
 func TestDefinitionWithTakenNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	group := w.namespace + ".example.org"
-	w.mustSucceed(w.item(config(crd(group, "Rose"))))
-	other := crd(group, "Rose")
+	group := w.Namespace + ".example.org"
+	w.mustSucceed(w.item(config(w.crd("Rose"))))
+	other := w.crd("Rose")
 	other["metadata"] = object{"name": "flowers." + group}
 	spec := other["spec"].(object)
 	spec["names"] = object{"kind": "Rose", "plural": "flowers", "singular": "flower", "listKind": "FlowerList"}
 	item := w.item(config(other))
 	item.Name = "other"
-	result := w.plugin.ReconcileUntilDone(w.Context(), sdktest.Call{DeployItem: item, Target: w.target})
-	w.mustFail(result, []landscaper.ErrorCode{landscaper.ErrorNoRetry}, "NamesNotAccepted", "flowers."+group, `"Rose" is already in use`)
+	result := w.UntilDone(plugintest.Reconcile, item)
+	w.MustFail(result, []landscaper.ErrorCode{landscaper.ErrorNoRetry}, "NamesNotAccepted", "flowers."+group, `"Rose" is already in use`)
 }

@@ -1,7 +1,7 @@
 package deployer_test
 
 import (
-	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
 // A misspelt field of a deletion group must not widen what is deleted.
@@ -19,38 +19,35 @@ func TestUnknownFieldInDeletionGroupsStopsTheDeletion(t *testing.T) {
 	w, elsewhere := newWorld(t), newWorld(t)
 	item := w.item(config(w.configMap("a", nil)))
 	w.mustSucceed(item)
-	other := &unstructured.Unstructured{Object: elsewhere.configMap(w.namespace, nil)}
-	if _, err := elsewhere.objects(configMaps).Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+	other := &unstructured.Unstructured{Object: elsewhere.configMap(w.Namespace, nil)}
+	if _, err := elsewhere.Objects(configMaps).Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.setConfig(item, with(config(w.configMap("a", nil)), "deletionGroups", []any{object{"customResourceGroup": object{
+	w.SetConfig(item, with(config(w.configMap("a", nil)), "deletionGroups", []any{object{"customResourceGroup": object{
 		"deleteAllResources": true,
-		"resources":          []any{object{"apiVersion": "v1", "kind": "ConfigMap", "names": []any{w.namespace, "a"}, "namespace": []any{w.namespace}}},
+		"resources":          []any{object{"apiVersion": "v1", "kind": "ConfigMap", "names": []any{w.Namespace, "a"}, "namespace": []any{w.Namespace}}},
 	}}}))
-	result := w.delete(item)
-	if elsewhere.get(configMaps, w.namespace) == nil {
+	result := w.Do(plugintest.Delete, item)
+	if elsewhere.Get(configMaps, w.Namespace) == nil {
 		t.Error("an object of another namespace was deleted")
 	}
-	w.mustFail(result, configurationProblem, "namespace")
+	w.MustFail(result, plugintest.ConfigurationProblem, "namespace")
 }
-
-// lost carries a call out but forgets what it has returned, as when the plugin is killed.
-func (w *world) lost(item *sdktest.Call) { w.plugin.Reconcile(w.Context(), *item) }
 
 func TestRepairedObjectIsNotOrphanedByACrash(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(config(w.configMap("a", nil)))
 	w.mustSucceed(item)
-	if err := w.objects(configMaps).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+	if err := w.Objects(configMaps).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.lost(&sdktest.Call{DeployItem: item, Target: w.target})
-	w.mustGet(configMaps, "a")
-	if result := w.delete(item); result.Succeeded == nil {
+	w.Plugin.Reconcile(t.Context(), w.CallOf(item)) // what it returns is lost
+	w.MustGet(configMaps, "a")
+	if result := w.Do(plugintest.Delete, item); result.Succeeded == nil {
 		t.Fatalf("expected the deletion to succeed, but found: %s", result)
 	}
-	if w.get(configMaps, "a") != nil {
+	if w.Get(configMaps, "a") != nil {
 		t.Error("the object that the item has created is orphaned")
 	}
 }
@@ -63,13 +60,13 @@ func TestRecreatedObjectIsNotOrphanedByACrash(t *testing.T) {
 	w.mustSucceed(item)
 	c := config(cm("2"))
 	c["manifests"].([]any)[0].(object)["recreate"] = true
-	w.setConfig(item, c)
-	w.lost(&sdktest.Call{DeployItem: item, Target: w.target})
-	w.mustGet(configMaps, "a")
-	if result := w.delete(item); result.Succeeded == nil {
+	w.SetConfig(item, c)
+	w.Plugin.Reconcile(t.Context(), w.CallOf(item)) // what it returns is lost
+	w.MustGet(configMaps, "a")
+	if result := w.Do(plugintest.Delete, item); result.Succeeded == nil {
 		t.Fatalf("expected the deletion to succeed, but found: %s", result)
 	}
-	if w.get(configMaps, "a") != nil {
+	if w.Get(configMaps, "a") != nil {
 		t.Error("the object that the item has created is orphaned")
 	}
 }
@@ -78,22 +75,22 @@ func TestRecreatedObjectIsNotOrphanedByACrash(t *testing.T) {
 func TestObjectThatMovesToAnotherGroupStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	metadata := object{"name": "a", "namespace": w.namespace}
+	metadata := object{"name": "a", "namespace": w.Namespace}
 	old := object{
 		"apiVersion": "v1", "kind": "Event", "metadata": metadata, "type": "Normal", "reason": "r", "action": "act",
 		"reportingComponent": "example.org/x", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00.000000Z",
-		"involvedObject": object{"kind": "Pod", "namespace": w.namespace, "name": "p"}, "message": "m",
+		"involvedObject": object{"kind": "Pod", "namespace": w.Namespace, "name": "p"}, "message": "m",
 	}
 	newer := object{
 		"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": metadata, "type": "Normal", "reason": "r", "action": "act",
 		"reportingController": "example.org/x", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00.000000Z",
-		"regarding": object{"kind": "Pod", "namespace": w.namespace, "name": "p"}, "note": "m",
+		"regarding": object{"kind": "Pod", "namespace": w.Namespace, "name": "p"}, "note": "m",
 	}
 	item := w.item(config(old))
 	w.mustSucceed(item)
-	w.setConfig(item, config(newer))
+	w.SetConfig(item, config(newer))
 	w.mustSucceed(item)
-	if w.get(schema.GroupVersionResource{Version: "v1", Resource: "events"}, "a") == nil {
+	if w.Get(schema.GroupVersionResource{Version: "v1", Resource: "events"}, "a") == nil {
 		t.Error("the object was deleted although the item wants it")
 	}
 }
@@ -104,23 +101,23 @@ func TestDeleteAllResourcesSparesWhatIsWantedWhateverTheTargetIsCalled(t *testin
 	w := newWorld(t)
 	item := w.item(config(w.configMap("wanted", nil), w.configMap("goes", nil)))
 	w.mustSucceed(item)
-	w.setConfig(item, with(config(w.configMap("wanted", nil)), "deletionGroupsDuringUpdate", []any{
+	w.SetConfig(item, with(config(w.configMap("wanted", nil)), "deletionGroupsDuringUpdate", []any{
 		object{"customResourceGroup": object{
 			"deleteAllResources": true, "targetName": "alias",
-			"resources": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "namespaces": []any{w.namespace}}},
+			"resources": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "namespaces": []any{w.Namespace}}},
 		}},
 		object{"predefinedResourceGroup": object{"type": "namespaced-resources"}},
 	}))
-	alias := *w.target
-	alias.Name, alias.Content = "alias", []byte(strings.ReplaceAll(string(w.target.Content), "test", "best"))
+	alias := *w.Call.Target
+	alias.Name, alias.Content = "alias", []byte(strings.ReplaceAll(string(w.Call.Target.Content), "test", "best"))
+	w.Call.Targets = map[string]*sdk.Target{"alias": &alias}
 	for range 5 {
-		result := w.plugin.Reconcile(t.Context(), sdktest.Call{DeployItem: item, Target: w.target, Targets: map[string]*sdk.Target{"alias": &alias}})
-		keepStatus(item, result)
+		result := w.Do(plugintest.Reconcile, item)
 		if result.Succeeded != nil {
 			break
 		}
 	}
-	if w.get(configMaps, "wanted") == nil {
+	if w.Get(configMaps, "wanted") == nil {
 		t.Error("what the item wants was deleted")
 	}
 }
@@ -130,16 +127,16 @@ func TestRecreateServiceWithNodePort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	svc := func(ip string) object {
-		return object{"apiVersion": "v1", "kind": "Service", "metadata": object{"name": "s", "namespace": w.namespace},
+		return object{"apiVersion": "v1", "kind": "Service", "metadata": object{"name": "s", "namespace": w.Namespace},
 			"spec": object{"type": "NodePort", "clusterIP": ip, "ports": []any{object{"port": 80, "nodePort": 30789}}}}
 	}
 	item := w.item(config(svc("10.0.0.51")))
 	w.mustSucceed(item)
 	c := config(svc("10.0.0.52"))
-	w.setConfig(item, c)
-	w.mustFail(w.reconcile(item), configurationProblem, "set recreate: true")
+	w.SetConfig(item, c)
+	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "set recreate: true")
 	c["manifests"].([]any)[0].(object)["recreate"] = true
-	w.setConfig(item, c)
+	w.SetConfig(item, c)
 	w.mustSucceed(item)
 }
 
@@ -149,7 +146,7 @@ func TestBadAPIVersion(t *testing.T) {
 	item := w.item(config(
 		object{"apiVersion": "a/b/c", "kind": "X", "metadata": object{"name": "a"}},
 		object{"apiVersion": "a/b/d", "kind": "Y", "metadata": object{"name": "a"}}))
-	w.mustFail(w.reconcile(item), configurationProblem, "manifests[0].manifest.apiVersion")
+	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "manifests[0].manifest.apiVersion")
 }
 
 // An object is the same in all versions of its kind, even in one that is not served.
@@ -157,13 +154,13 @@ func TestIgnoredObjectOfAnUnknownVersionStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	cm := func(version string) object {
-		return object{"apiVersion": version, "kind": "ConfigMap", "metadata": object{"name": w.namespace}}
+		return object{"apiVersion": version, "kind": "ConfigMap", "metadata": object{"name": w.Namespace}}
 	}
 	item := w.item(configOf(entry(cm("v1"), object{})))
 	w.mustSucceed(item)
-	w.setConfig(item, configOf(entry(cm("v2"), object{"policy": "ignore"})))
+	w.SetConfig(item, configOf(entry(cm("v2"), object{"policy": "ignore"})))
 	w.mustSucceed(item)
-	if _, err := w.admin.Resource(configMaps).Namespace("default").Get(t.Context(), w.namespace, metav1.GetOptions{}); err != nil {
+	if _, err := w.Admin.Resource(configMaps).Namespace("default").Get(t.Context(), w.Namespace, metav1.GetOptions{}); err != nil {
 		t.Errorf("an object with the policy ignore was deleted: %v", err)
 	}
 }
@@ -188,10 +185,10 @@ func TestEmptyAnnotationsAreSavedOnce(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(configOf(entry(w.configMap("a", nil), object{"annotateBeforeDelete": object{}})))
 	w.mustSucceed(item)
-	saves := 0
-	result := w.plugin.Reconcile(t.Context(), sdktest.Call{DeployItem: item, Target: w.target, OnSave: func(json.RawMessage) error { saves++; return nil }})
-	if saves > 0 {
-		t.Errorf("saved %d, status %s", saves, result.ProviderStatus)
+	w.Requests.Take()
+	result := w.Do(plugintest.Reconcile, item)
+	if slices.Contains(w.Requests.Steps(), plugintest.StepSave) {
+		t.Errorf("saved %s", result.ProviderStatus)
 	}
 }
 
@@ -201,8 +198,8 @@ func TestIgnoredObjectIsLeftWithAnEvent(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(config(w.configMap("a", nil)))
 	w.mustSucceed(item)
-	w.setConfig(item, configOf(entry(w.configMap("a", nil), object{"policy": "ignore"})))
-	if got := eventsOf(w.mustSucceed(item)); len(got) != 1 || !strings.Contains(got[0], "LeftOnTarget: ConfigMap "+w.namespace+"/a stays on the target: its policy is ignore") {
+	w.SetConfig(item, configOf(entry(w.configMap("a", nil), object{"policy": "ignore"})))
+	if got := eventsOf(w.mustSucceed(item)); len(got) != 1 || !strings.Contains(got[0], "LeftOnTarget: ConfigMap "+w.Namespace+"/a stays on the target: its policy is ignore") {
 		t.Errorf("found the events %q", got)
 	}
 }

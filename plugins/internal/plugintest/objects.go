@@ -1,0 +1,121 @@
+package plugintest
+
+import (
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// Resource names a kind of objects as the API server does.
+type Resource = schema.GroupVersionResource
+
+const admission = "admissionregistration.k8s.io"
+
+// The resources that most tests work with.
+var (
+	ConfigMaps      = Resource{Version: "v1", Resource: "configmaps"}
+	Secrets         = Resource{Version: "v1", Resource: "secrets"}
+	Services        = Resource{Version: "v1", Resource: "services"}
+	ServiceAccounts = Resource{Version: "v1", Resource: "serviceaccounts"}
+	Namespaces      = Resource{Version: "v1", Resource: "namespaces"}
+	Deployments     = Resource{Group: "apps", Version: "v1", Resource: "deployments"}
+	Jobs            = Resource{Group: "batch", Version: "v1", Resource: "jobs"}
+	ClusterRoles    = Resource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	CRDs            = Resource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	APIServices     = Resource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	Webhooks        = Resource{Group: admission, Version: "v1", Resource: "validatingwebhookconfigurations"}
+	Policies        = Resource{Group: admission, Version: "v1", Resource: "validatingadmissionpolicies"}
+	PolicyBindings  = Resource{Group: admission, Version: "v1", Resource: "validatingadmissionpolicybindings"}
+)
+
+var clusterScoped = []Resource{Namespaces, ClusterRoles, CRDs, APIServices, Webhooks, Policies, PolicyBindings}
+
+// somebody is the field manager of what a test does behind the deployer's back.
+const somebody = "somebody"
+
+// Objects are those of a resource in the namespace, or in the cluster if they are cluster-scoped.
+func (w *World) Objects(resource Resource) dynamic.ResourceInterface {
+	if slices.Contains(clusterScoped, resource) {
+		return w.Admin.Resource(resource)
+	}
+	return w.Admin.Resource(resource).Namespace(w.Namespace)
+}
+
+// Get returns an object; nil if there is none.
+func (w *World) Get(resource Resource, name string) *unstructured.Unstructured {
+	w.Helper()
+	o, err := w.Objects(resource).Get(w.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		w.Fatalf("get %s %s: %v", resource.Resource, name, err)
+	}
+	return o
+}
+
+// MustGet returns an object that must be there.
+func (w *World) MustGet(resource Resource, name string) *unstructured.Unstructured {
+	w.Helper()
+	o := w.Get(resource, name)
+	if o == nil {
+		w.Fatalf("there is no %s %s", resource.Resource, name)
+	}
+	return o
+}
+
+// Names returns those of all objects that a label selector selects, in order, but for what the API server puts into
+// each namespace.
+func (w *World) Names(resource Resource, selector string) []string {
+	w.Helper()
+	list, err := w.Objects(resource).List(w.Context(), metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		w.Fatalf("list %s: %v", resource.Resource, err)
+	}
+	var names []string
+	for _, o := range list.Items {
+		if o.GetName() != "kube-root-ca.crt" {
+			names = append(names, o.GetName())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Create creates an object behind the deployer's back. One that is cluster-scoped goes with the test, unless it is a
+// namespace.
+func (w *World) Create(resource Resource, o map[string]any) *unstructured.Unstructured {
+	w.Helper()
+	created, err := w.Objects(resource).Create(w.Context(), &unstructured.Unstructured{Object: o},
+		metav1.CreateOptions{FieldManager: somebody})
+	if err != nil {
+		w.Fatalf("create %s: %v", resource.Resource, err)
+	}
+	if resource != Namespaces && slices.Contains(clusterScoped, resource) {
+		w.DeleteAfter(resource, created.GetName())
+	}
+	return created
+}
+
+// Patch changes an object behind the deployer's back.
+func (w *World) Patch(resource Resource, name, patch string, subresources ...string) {
+	w.Helper()
+	_, err := w.Objects(resource).Patch(w.Context(), name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{FieldManager: somebody}, subresources...)
+	if err != nil {
+		w.Fatalf("patch %s %s: %v", resource.Resource, name, err)
+	}
+}
+
+// Delete asks to delete an object behind the deployer's back.
+func (w *World) Delete(resource Resource, name string) {
+	w.Helper()
+	if err := w.Objects(resource).Delete(w.Context(), name, metav1.DeleteOptions{}); err != nil {
+		w.Fatalf("delete %s %s: %v", resource.Resource, name, err)
+	}
+}

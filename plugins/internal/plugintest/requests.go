@@ -1,0 +1,252 @@
+package plugintest
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Requests notes the requests of the code under test, as its steps, and can disturb them. The zero value is ready.
+type Requests struct {
+	mu sync.Mutex
+	// all are the steps until now.
+	all       []string
+	onceAsked int
+	// answer may answer a request instead of the API server; lose may lose its answer.
+	answer func(*http.Request) (*http.Response, error)
+	lose   func(*http.Request) error
+
+	// strikeAt is the number of the step, among those that the fault strikes at, at which it strikes; 0 for never.
+	strikeAt, steps int
+	fault           Fault
+	struck, dead    bool
+}
+
+// The steps that are no requests.
+const (
+	// StepSave is a provider status that is saved during a call, and StepResult the result of a call.
+	StepSave   = "save"
+	StepResult = "result"
+)
+
+// Fault is what goes wrong at a step of the code under test: a request, named as "PATCH /path", with "dry " or
+// "WATCH" for what is one, a provider status that is saved, or the result of a call.
+type Fault struct {
+	// Name for messages.
+	Name string
+	// Reads: it strikes at a step that only reads, and otherwise only at one that changes something.
+	Reads bool
+	// Path: it strikes only at steps that contain it.
+	Path string
+	// Done: the step takes effect all the same, and only its answer is lost.
+	Done bool
+	// Refused: the API server answers that it cannot do it now.
+	Refused bool
+	// Killed: the process ends with it, rather than getting an error. What it still does reaches nobody.
+	Killed bool
+}
+
+// canStrike tells whether the fault can strike at a step. A result is lost only when somebody ends.
+func (f Fault) canStrike(step string) bool {
+	return IsRead(step) == f.Reads && strings.Contains(step, f.Path) && (step != StepResult || f.Killed)
+}
+
+// The faults. To be killed after a step is the same as to be killed before the next one.
+var (
+	Killed     = Fault{Name: "killed", Killed: true}
+	Failed     = Fault{Name: "failed"}
+	AnswerLost = Fault{Name: "answer lost", Done: true}
+	Refused    = Fault{Name: "refused", Refused: true}
+	ReadFailed = Fault{Name: "read failed", Reads: true}
+)
+
+// ErrStruck is what the code under test gets from a step at which a fault strikes.
+var ErrStruck = errors.New("the test has cut the connection")
+
+// IsWrite tells whether a step changes something on the API server.
+func IsWrite(step string) bool {
+	return step != StepSave && step != StepResult && !IsRead(step)
+}
+
+// IsRead tells whether a step only reads.
+func IsRead(step string) bool {
+	verb, _, _ := strings.Cut(step, " ")
+	return verb == http.MethodGet || verb == "WATCH" || verb == "dry"
+}
+
+// RoundTripper is a function that is an http.RoundTripper.
+type RoundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Wrap is for the transport of a client whose requests are those of the code under test. What a client asks once, for
+// the kinds and for the identity of the cluster, is neither a step nor disturbed.
+func (l *Requests) Wrap(next http.RoundTripper) http.RoundTripper {
+	return RoundTripper(func(r *http.Request) (*http.Response, error) {
+		if slices.Contains(askedOnce, r.URL.Path) {
+			l.mu.Lock()
+			l.onceAsked++
+			l.mu.Unlock()
+			return next.RoundTrip(r)
+		}
+		done, heard := l.step(stepOf(r))
+		if !done {
+			return l.refusal(r)
+		}
+		l.mu.Lock()
+		answer, lose := l.answer, l.lose
+		l.mu.Unlock()
+		if answer != nil {
+			if response, err := answer(r); response != nil || err != nil {
+				return response, err
+			}
+		}
+		response, err := next.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		if lose != nil {
+			err = lose(r)
+		}
+		if !heard || l.isDead() {
+			err = ErrStruck
+		}
+		if err != nil {
+			_ = response.Body.Close() // nobody reads it
+			return nil, err
+		}
+		return response, nil
+	})
+}
+
+var askedOnce = []string{"/api", "/apis", "/version", "/api/v1/namespaces/kube-system"}
+
+// AskedOnce is how often something was asked that a client asks once.
+func (l *Requests) AskedOnce() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.onceAsked
+}
+
+// refusal is what comes of a request that is not sent.
+func (l *Requests) refusal(r *http.Request) (*http.Response, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead || !l.fault.Refused {
+		return nil, ErrStruck
+	}
+	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`
+	return &http.Response{
+		StatusCode: http.StatusServiceUnavailable, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)),
+	}, nil
+}
+
+func stepOf(r *http.Request) string {
+	switch {
+	case r.URL.Query().Has("dryRun"):
+		return "dry " + r.Method + " " + r.URL.Path
+	case r.URL.Query().Get("watch") != "":
+		return "WATCH " + r.URL.Path
+	default:
+		return r.Method + " " + r.URL.Path
+	}
+}
+
+// step says of the next step whether it takes effect, and whether the code under test hears of that.
+func (l *Requests) step(name string) (done, heard bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		return false, false
+	}
+	l.all = append(l.all, name)
+	if l.strikeAt == 0 || !l.fault.canStrike(name) {
+		return true, true
+	}
+	if l.steps++; l.steps != l.strikeAt {
+		return true, true
+	}
+	l.struck, l.dead = true, l.fault.Killed
+	return l.fault.Done, false
+}
+
+func (l *Requests) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+// Take returns the requests since it was called last.
+func (l *Requests) Take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.all
+	l.all = nil
+	return slices.DeleteFunc(all, func(step string) bool { return step == StepSave || step == StepResult })
+}
+
+// Steps returns the steps since Take was called last.
+func (l *Requests) Steps() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.all)
+}
+
+// Writes is Take without the requests that change nothing on the API server.
+func (l *Requests) Writes() []string {
+	return slices.DeleteFunc(l.Take(), func(step string) bool { return !IsWrite(step) })
+}
+
+// Answer has a function answer requests instead of the API server, unless it returns neither an answer nor an error.
+func (l *Requests) Answer(answer func(*http.Request) (*http.Response, error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answer = answer
+}
+
+// Fail lets requests fail that the function has an error for. They are not sent.
+func (l *Requests) Fail(fail func(*http.Request) error) {
+	l.Answer(func(r *http.Request) (*http.Response, error) { return nil, fail(r) })
+}
+
+// Lose lets answers get lost that the function has an error for.
+func (l *Requests) Lose(lose func(*http.Request) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lose = lose
+}
+
+// Undisturbed ends what Answer, Fail and Lose began.
+func (l *Requests) Undisturbed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answer, l.lose = nil, nil
+}
+
+// Strike lets a fault strike at the nth step from now on that it can strike at.
+func (l *Requests) Strike(n int, f Fault) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.strikeAt, l.fault, l.steps, l.struck, l.dead = n, f, 0, false, false
+}
+
+// hasStruck tells whether the fault of Strike has struck.
+func (l *Requests) hasStruck() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.struck
+}
+
+// Revive ends what Strike began, and tells whether the fault has struck.
+func (l *Requests) Revive() (struck bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	struck = l.struck
+	l.strikeAt, l.struck, l.dead = 0, false, false
+	return struck
+}
