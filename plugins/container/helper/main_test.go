@@ -13,12 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-
 	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
-	"github.com/pergola-deploy/pergola/test/testenv"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
 // helperEnv tells a process of this test to be the program itself.
@@ -27,14 +24,11 @@ const helperEnv = "CONTAINER_HELPER_TEST"
 // patience is how long a test waits for what must come, however slow the machine is.
 const patience = time.Minute
 
-// cluster is the API server that all tests of this package share; nil while fuzzing.
-var cluster *rest.Config
-
 func TestMain(m *testing.M) {
 	if os.Getenv(helperEnv) != "" {
 		main()
 	}
-	os.Exit(testenv.RunOnAPIServer(m, func(e *envtest.Environment) { cluster = e.Config }))
+	os.Exit(plugintest.Main(m))
 }
 
 // place is where the program runs: a base directory and a file for its termination message.

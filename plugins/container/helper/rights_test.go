@@ -10,11 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,22 +22,23 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
 // The rights to create and patch the Secrets of an Upload, by their names, are enough to write them for the first time and once more: the API
 // server asks for the right to create the object that a server-side apply names. They allow nothing else.
 func TestRightsThatSuffice(t *testing.T) {
 	t.Parallel()
+	cluster, world := plugintest.Config(), plugintest.New(t)
+	ns := world.Namespace
 	admin, err := kubernetes.NewForConfig(cluster)
 	must(t, err)
-	namespace, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
-	must(t, err)
-	ns := namespace.Name
 	_, err = admin.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "of-others"}}, metav1.CreateOptions{})
 	must(t, err)
 	upload := someUpload(ns)
 	names := append(slices.Clone(upload.State), upload.Result)
-	token := newToken(t, admin, ns, "run", may("create", names...), may("patch", names...))
+	access, _ := world.ServiceAccount("run", may("create", names...), may("patch", names...))
+	token := access.BearerToken
 
 	p := newPlace(t)
 	server, err := url.Parse(cluster.Host)
@@ -82,7 +80,8 @@ func TestRightsThatSuffice(t *testing.T) {
 		}
 	}
 
-	own := clientWith(t, token)
+	own, err := kubernetes.NewForConfig(access)
+	must(t, err)
 	mayNot(t, own.CoreV1().Secrets(ns), upload.Result)
 	mayNot(t, own.CoreV1().Secrets("default"), upload.Result)
 	if err := applySecret(t.Context(), own.CoreV1().Secrets("default"), upload.Result); !apierrors.IsForbidden(err) {
@@ -107,11 +106,11 @@ func TestRightsThatSuffice(t *testing.T) {
 // The right to patch all Secrets does not make up for the right to create one of that name.
 func TestCreationIsAskedForByName(t *testing.T) {
 	t.Parallel()
-	admin, err := kubernetes.NewForConfig(cluster)
+	world := plugintest.New(t)
+	access, _ := world.ServiceAccount("run", may("create", "known"), may("patch"))
+	clients, err := kubernetes.NewForConfig(access)
 	must(t, err)
-	namespace, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
-	must(t, err)
-	own := clientWith(t, newToken(t, admin, namespace.Name, "run", may("create", "known"), may("patch"))).CoreV1().Secrets(namespace.Name)
+	own := clients.CoreV1().Secrets(world.Namespace)
 	if err := applySecret(t.Context(), own, "known"); err != nil {
 		t.Errorf("expected that the known name is written, but found %v", err)
 	}
@@ -123,53 +122,6 @@ func TestCreationIsAskedForByName(t *testing.T) {
 // may is a rule for Secrets; no names are all.
 func may(verb string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{verb}, ResourceNames: names}
-}
-
-// newToken makes a ServiceAccount with rights, and returns a token of it.
-func newToken(t *testing.T, admin kubernetes.Interface, namespace, name string, rules ...rbacv1.PolicyRule) string {
-	t.Helper()
-	meta := metav1.ObjectMeta{Name: name, Namespace: namespace}
-	_, err := admin.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
-	must(t, err)
-	_, err = admin.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-	must(t, err)
-	_, err = admin.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: namespace}},
-	}, metav1.CreateOptions{})
-	must(t, err)
-	awaitRights(t, admin, namespace, name, rules[0])
-	request, err := admin.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	must(t, err)
-	return request.Status.Token
-}
-
-// awaitRights waits until the API server has taken notice of a rule.
-func awaitRights(t *testing.T, admin kubernetes.Interface, namespace, account string, rule rbacv1.PolicyRule) {
-	t.Helper()
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: "system:serviceaccount:" + namespace + ":" + account,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Verb: rule.Verbs[0], Resource: rule.Resources[0], Name: rule.ResourceNames[0],
-		},
-	}}
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		reviewed, err := admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
-		must(t, err)
-		if reviewed.Status.Allowed {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("waited in vain for the rights")
-		}
-	}
-}
-
-func clientWith(t *testing.T, token string) kubernetes.Interface {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: cluster.Host, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CAData}})
-	must(t, err)
-	return client
 }
 
 func applySecret(ctx context.Context, secrets corev1client.SecretInterface, name string) error {

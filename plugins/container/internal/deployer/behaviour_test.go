@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
@@ -47,9 +48,9 @@ func TestStateOfLandscaper(t *testing.T) {
 		t.Errorf("found %s", found)
 	}
 	old("state-old-1", "one", "0", "4")
-	w.setConfig(item, w.config("lose"))
+	w.SetConfig(item, w.config("lose"))
 	w.failing(item)
-	w.setConfig(item, w.config("count"))
+	w.SetConfig(item, w.config("count"))
 	if found := fmt.Sprint(w.succeed(item)["count"]); found != "42" {
 		t.Errorf("expected 42, but found %s", found)
 	}
@@ -57,7 +58,7 @@ func TestStateOfLandscaper(t *testing.T) {
 		t.Errorf("expected 43, but found %s", found)
 	}
 	left := func() (names []string) {
-		list, err := w.client.CoreV1().Secrets(w.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "!container.pergola.dev/item"})
+		list, err := w.client.CoreV1().Secrets(w.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "!container.pergola.dev/item"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,8 +83,8 @@ func TestDeletionOfAnItemOfLandscaper(t *testing.T) {
 	item := w.item("count")
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(
 		`{"apiVersion":"container.deployer.landscaper.gardener.cloud/v1alpha1","kind":"ProviderStatus","lastOperation":"RECONCILE","podStatus":{"podName":"shop-x"}}`)}
-	newJob(item)
-	if result := w.finish(item, w.plugin.Delete); result.Succeeded == nil {
+	plugintest.NewJob(item)
+	if result := w.Finish(plugintest.Delete, item); result.Succeeded == nil {
 		t.Fatalf("found %s", result)
 	}
 	if runs := w.node.ranIn(); len(runs) != 1 {
@@ -96,10 +97,10 @@ func TestDeletionOfAnItemOfLandscaper(t *testing.T) {
 func TestDeletionOfWhatWasNeverBegun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.access = nil
+	w.Call.HostCluster = nil
 	item := w.item("count")
-	newJob(item)
-	if result := w.finish(item, w.plugin.Delete); result.Succeeded == nil {
+	plugintest.NewJob(item)
+	if result := w.Finish(plugintest.Delete, item); result.Succeeded == nil {
 		t.Fatalf("found %s", result)
 	}
 }
@@ -108,7 +109,7 @@ func TestDeletionOfWhatWasNeverBegun(t *testing.T) {
 func TestKeptPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.restart(object{"debug": object{"keepPod": true}})
+	w.Configure(object{"debug": object{"keepPod": true}})
 	item := w.item("count")
 	w.succeed(item)
 	w.mustHave("Pod kept-pod", "Secret result", "Secret state")
@@ -126,15 +127,15 @@ func TestAnotherNamespace(t *testing.T) {
 	w, other := newWorld(t), newWorld(t)
 	item := w.item("count")
 	w.succeed(item)
-	_, err := w.client.RbacV1().RoleBindings(other.namespace).Create(t.Context(), &rbacv1.RoleBinding{
+	_, err := w.client.RbacV1().RoleBindings(other.Namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "moved"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "container"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "container", Namespace: w.namespace}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "container", Namespace: w.Namespace}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.restart(object{"namespace": other.namespace})
+	w.Configure(object{"namespace": other.Namespace})
 	for n := 2; n <= 3; n++ {
 		if found := fmt.Sprint(w.succeed(item)["count"]); found != fmt.Sprint(n) {
 			t.Errorf("expected %d, but found %s", n, found)
@@ -151,10 +152,10 @@ func TestRenewal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item("hang")
-	newJob(item)
-	w.call(item, w.plugin.Reconcile)
+	plugintest.NewJob(item)
+	w.Do(plugintest.Reconcile, item)
 	token := func() string {
-		secret, err := w.client.CoreV1().Secrets(w.namespace).Get(t.Context(), w.status(item).Run.Name+"-access", metav1.GetOptions{})
+		secret, err := w.client.CoreV1().Secrets(w.Namespace).Get(t.Context(), w.status(item).Run.Name+"-access", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,15 +165,15 @@ func TestRenewal(t *testing.T) {
 	if renewal == nil || time.Until(renewal.Time) < 4*time.Hour {
 		t.Fatalf("a day's token is to be renewed at %v", renewal)
 	}
-	w.call(item, w.plugin.Reconcile)
+	w.Do(plugintest.Reconcile, item)
 	if token() != first {
 		t.Error("the token was renewed too early")
 	}
 	status := w.status(item)
 	due := metav1.NewTime(time.Now().Add(-time.Second))
 	status.Run.RenewAccess = &due
-	item.Status.ProviderStatus = &runtime.RawExtension{Raw: w.marshal(status)}
-	result := w.call(item, w.plugin.Reconcile)
+	item.Status.ProviderStatus = &runtime.RawExtension{Raw: w.Marshal(status)}
+	result := w.Do(plugintest.Reconcile, item)
 	if result.InProgress == nil || token() == first || !w.status(item).Run.RenewAccess.After(time.Now()) {
 		t.Errorf("expected another token, but found %s, and renewal at %v", result, w.status(item).Run.RenewAccess)
 	}
@@ -184,17 +185,17 @@ func TestEvicted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item("hang")
-	newJob(item)
-	w.call(item, w.plugin.Reconcile)
+	plugintest.NewJob(item)
+	w.Do(plugintest.Reconcile, item)
 	w.awaitRun(1)
 	w.eventually("main to run", func() bool { return w.pods()[0].Status.Phase == corev1.PodRunning })
 	pod := w.pods()[0]
 	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}
-	if _, err := w.client.CoreV1().Pods(w.namespace).UpdateStatus(t.Context(), &pod, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.client.CoreV1().Pods(w.Namespace).UpdateStatus(t.Context(), &pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	result := w.finish(item, w.plugin.Reconcile)
+	result := w.Finish(plugintest.Reconcile, item)
 	if result.Failed == nil || result.Failed.Errors[0].Reason != "Evicted" || !strings.Contains(result.Failed.Error(), "low on resource: memory") {
 		t.Errorf("found %s", result)
 	}
@@ -206,15 +207,15 @@ func TestNotGranted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item("count")
-	newJob(item)
-	granted := w.access
-	w.access = nil
-	result := w.call(item, w.plugin.Reconcile)
+	plugintest.NewJob(item)
+	granted := w.Call.HostCluster
+	w.Call.HostCluster = nil
+	result := w.Do(plugintest.Reconcile, item)
 	if result.Failed == nil || len(result.Failed.Codes()) > 0 || !strings.Contains(result.Failed.Error(), "hostCluster.serviceAccount") {
 		t.Errorf("found %s", result)
 	}
-	w.access = granted
-	if result := w.finish(item, w.plugin.Reconcile); result.Succeeded == nil {
+	w.Call.HostCluster = granted
+	if result := w.Finish(plugintest.Reconcile, item); result.Succeeded == nil {
 		t.Errorf("found %s", result)
 	}
 }
@@ -225,10 +226,10 @@ func TestResultDeleted(t *testing.T) {
 	w := newWorld(t)
 	item := w.item("count")
 	w.succeed(item)
-	if err := w.client.CoreV1().Secrets(w.namespace).Delete(t.Context(), w.status(item).Run.Name+"-result", metav1.DeleteOptions{}); err != nil {
+	if err := w.client.CoreV1().Secrets(w.Namespace).Delete(t.Context(), w.status(item).Run.Name+"-result", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	result := w.finish(item, w.plugin.Reconcile)
+	result := w.Finish(plugintest.Reconcile, item)
 	if result.Failed == nil || !strings.Contains(result.Failed.Error(), "start another job") {
 		t.Errorf("found %s", result)
 	}
@@ -243,8 +244,8 @@ func TestHoldings(t *testing.T) {
 	w := newWorld(t)
 	finished, hanging := w.item("count"), w.item("hang")
 	w.succeed(finished)
-	newJob(hanging)
-	w.call(hanging, w.plugin.Reconcile)
+	plugintest.NewJob(hanging)
+	w.Do(plugintest.Reconcile, hanging)
 	w.awaitRun(2)
 	of := func(name, namespace string, uid types.UID, job string) sdk.Holding {
 		return sdk.Holding{Name: name, Namespace: namespace, UID: uid, JobID: job}
@@ -255,18 +256,18 @@ func TestHoldings(t *testing.T) {
 	}
 	ignoreOrder := cmpopts.SortSlices(func(a, b sdk.Holding) bool { return fmt.Sprint(a) < fmt.Sprint(b) })
 	w.eventually("the Pod of the first item to be gone", func() bool { return len(w.pods()) == 1 })
-	found, err := w.plugin.Holdings(t.Context(), w.access)
+	found, err := w.Plugin.Holdings(t.Context(), w.Call.HostCluster)
 	if diff := cmp.Diff(want, found, ignoreOrder); err != nil || diff != "" {
 		t.Fatalf("error %v, -want +got:\n%s", err, diff)
 	}
-	other := *w.access
+	other := *w.Call.HostCluster
 	other.Installation = "another"
-	if found, err := w.plugin.Holdings(t.Context(), &other); err != nil || len(found) > 0 {
+	if found, err := w.Plugin.Holdings(t.Context(), &other); err != nil || len(found) > 0 {
 		t.Errorf("another installation: found %v, error %v", found, err)
 	}
 	job := slices.IndexFunc(found, func(h sdk.Holding) bool { return h.JobID != "" })
 	w.eventually("what belongs to the job to be collected", func() bool {
-		return w.plugin.Collect(t.Context(), w.access, found[job:job+1]) == nil
+		return w.Plugin.Collect(t.Context(), w.Call.HostCluster, found[job:job+1]) == nil
 	})
 	w.mustHave("Secret result", "Secret result", "Secret state", "Secret state")
 	var gone []sdk.Holding
@@ -275,9 +276,9 @@ func TestHoldings(t *testing.T) {
 			gone = append(gone, h)
 		}
 	}
-	w.eventually("what belongs to the item to be collected", func() bool { return w.plugin.Collect(t.Context(), w.access, gone) == nil })
+	w.eventually("what belongs to the item to be collected", func() bool { return w.Plugin.Collect(t.Context(), w.Call.HostCluster, gone) == nil })
 	w.mustHave("Secret result", "Secret state")
-	if result := w.finish(finished, w.plugin.Reconcile); result.Succeeded == nil {
+	if result := w.Finish(plugintest.Reconcile, finished); result.Succeeded == nil {
 		t.Errorf("the other item: found %s", result)
 	}
 }
@@ -285,13 +286,13 @@ func TestHoldings(t *testing.T) {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	sdktest.Conform(t, w.plugin)
+	sdktest.Conform(t, w.Plugin)
 }
 
 // pods are those in the namespace.
 func (w *world) pods() []corev1.Pod {
 	w.Helper()
-	list, err := w.client.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{})
+	list, err := w.client.CoreV1().Pods(w.Namespace).List(w.Context(), metav1.ListOptions{})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -300,7 +301,7 @@ func (w *world) pods() []corev1.Pod {
 
 func (w *world) create(secret *corev1.Secret) {
 	w.Helper()
-	if _, err := w.client.CoreV1().Secrets(w.namespace).Create(w.Context(), secret, metav1.CreateOptions{}); err != nil {
+	if _, err := w.client.CoreV1().Secrets(w.Namespace).Create(w.Context(), secret, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -312,7 +313,7 @@ func TestStateLost(t *testing.T) {
 	item := w.item("count")
 	w.succeed(item)
 	name := w.status(item).Run.Name + "-state-0"
-	if err := w.client.CoreV1().Secrets(w.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := w.client.CoreV1().Secrets(w.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if found := w.failing(item); !strings.Contains(found, name) || !strings.Contains(found, "restore it") {
@@ -333,11 +334,11 @@ func TestSpecChangesMeanwhile(t *testing.T) {
 		return c
 	}
 	item := w.item()
-	w.setConfig(item, config("hunter2-and-more"))
-	newJob(item)
-	w.call(item, w.plugin.Reconcile)
-	w.setConfig(item, config("another-password"))
-	result := w.finish(item, w.plugin.Reconcile)
+	w.SetConfig(item, config("hunter2-and-more"))
+	plugintest.NewJob(item)
+	w.Do(plugintest.Reconcile, item)
+	w.SetConfig(item, config("another-password"))
+	result := w.Finish(plugintest.Reconcile, item)
 	if result.Failed == nil || !strings.Contains(result.Failed.Error(), "cannot log in with ***") {
 		t.Errorf("found %s", result)
 	}
@@ -352,23 +353,20 @@ func TestTimeIsUp(t *testing.T) {
 	w := newWorld(t)
 	w.node.stop()
 	item := w.item("count")
-	newJob(item)
-	deadline := time.Now().Add(5 * time.Second)
-	for {
-		ctx, cancel := context.WithDeadline(t.Context(), deadline)
-		result := w.callIn(ctx, item, w.plugin.Reconcile)
-		cancel()
-		if isOver(result) {
-			if result.Failed == nil || result.Failed.Errors[0].Reason != "DeadlineExceeded" {
-				t.Errorf("found %s", result)
-			}
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the job has gone on until its deadline: %s", result)
-		}
-		time.Sleep(50 * time.Millisecond)
+	plugintest.NewJob(item)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if result := w.DoCall(ctx, plugintest.Reconcile, w.CallOf(item)); result.InProgress == nil {
+		t.Fatalf("expected to wait for the Pod, but found %s", result)
 	}
+	w.ahead.Store(int64(time.Hour))
+	w.Eventually("the job to end before its deadline", func() bool {
+		result := w.DoCall(ctx, plugintest.Reconcile, w.CallOf(item))
+		if result.Failed != nil && result.Failed.Errors[0].Reason != "DeadlineExceeded" {
+			t.Errorf("found %s", result)
+		}
+		return result.InProgress == nil
+	})
 	w.mustHave("Secret result")
 	if runs := w.node.ranIn(); len(runs) != 0 {
 		t.Errorf("expected no run, but found %s", describe(runs))

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -36,15 +37,15 @@ func TestPodGone(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			item := w.item(c.args)
-			newJob(item)
-			w.call(item, w.plugin.Reconcile)
+			plugintest.NewJob(item)
+			w.Do(plugintest.Reconcile, item)
 			w.awaitRun(1)
 			if c.forgets {
 				w.eventually("main to end", func() bool { return w.pods()[0].Status.Phase == corev1.PodSucceeded })
 				w.change(item, func(s *v1alpha1.ProviderStatus) { s.Run.PodUID = "" })
 			}
 			w.removeByForce(&w.pods()[0])
-			result := w.finish(item, w.plugin.Reconcile)
+			result := w.Finish(plugintest.Reconcile, item)
 			if result.Failed == nil || result.Failed.Errors[0].Reason != "PodDeleted" || !strings.Contains(result.Failed.Error(), "start a new job") {
 				t.Errorf("%s: found %s", c.reason, result)
 			}
@@ -62,15 +63,15 @@ func TestOldDeployItem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item("count")
-	newJob(item)
-	w.finish(item, w.plugin.Reconcile)
+	plugintest.NewJob(item)
+	w.Finish(plugintest.Reconcile, item)
 	old := item.DeepCopy()
 	w.change(old, func(s *v1alpha1.ProviderStatus) { s.Run.PodUID, s.Run.Outcome, s.Run.Cleared = "", "", false })
-	newJob(item)
-	w.finish(item, w.plugin.Reconcile)
+	plugintest.NewJob(item)
+	w.Finish(plugintest.Reconcile, item)
 	conflict := errors.New("the deploy item has changed meanwhile")
-	result := w.plugin.Reconcile(t.Context(), sdktest.Call{
-		DeployItem: old, HostCluster: w.access, OnSave: func(json.RawMessage) error { return conflict },
+	result := w.Plugin.Reconcile(t.Context(), sdktest.Call{
+		DeployItem: old, HostCluster: w.Call.HostCluster, OnSave: func(json.RawMessage) error { return conflict },
 	})
 	if result.Failed == nil || len(result.Failed.Codes()) > 0 || !strings.Contains(result.Failed.Error(), conflict.Error()) {
 		t.Errorf("expected an error that is tried again, but found %s", result)
@@ -86,7 +87,7 @@ func TestOldDeployItem(t *testing.T) {
 func (w *world) removeByForce(pod *corev1.Pod) {
 	w.Helper()
 	zero := int64(0)
-	pods := w.client.CoreV1().Pods(w.namespace)
+	pods := w.client.CoreV1().Pods(w.Namespace)
 	w.eventually("the Pod to be gone", func() bool {
 		_, err := pods.Patch(w.Context(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		if err == nil {
@@ -101,7 +102,7 @@ func (w *world) change(item *landscaper.DeployItem, how func(*v1alpha1.ProviderS
 	w.Helper()
 	status := w.status(item)
 	how(status)
-	item.Status.ProviderStatus = &runtime.RawExtension{Raw: w.marshal(status)}
+	item.Status.ProviderStatus = &runtime.RawExtension{Raw: w.Marshal(status)}
 }
 
 // TestTargetChanged: what was begun on one cluster is not begun once more on another one to which the Target leads meanwhile.
@@ -118,16 +119,16 @@ func TestTargetChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.target = &sdk.Target{Name: "edge", Type: landscaper.KubernetesClusterTargetType, Content: w.marshal(object{"kubeconfig": string(w.access.Kubeconfig)})}
+			w.Call.Target = &sdk.Target{Name: "edge", Type: landscaper.KubernetesClusterTargetType, Content: w.Marshal(object{"kubeconfig": string(w.Call.HostCluster.Kubeconfig)})}
 			item := w.item()
 			config := w.config(c.args)
-			config["runOnTarget"] = object{"namespace": w.namespace}
-			w.setConfig(item, config)
-			newJob(item)
-			w.call(item, w.plugin.Reconcile)
+			config["runOnTarget"] = object{"namespace": w.Namespace}
+			w.SetConfig(item, config)
+			plugintest.NewJob(item)
+			w.Do(plugintest.Reconcile, item)
 			w.awaitRun(1)
 			if c.args == "count" {
-				w.finish(item, w.plugin.Reconcile)
+				w.Finish(plugintest.Reconcile, item)
 			}
 			here := w.status(item).Run.Cluster
 			lead := func(cluster types.UID) {
@@ -140,19 +141,25 @@ func TestTargetChanged(t *testing.T) {
 			}
 			lead("elsewhere")
 			if c.newJob {
-				newJob(item)
+				plugintest.NewJob(item)
 			}
-			result := w.finish(item, w.plugin.Reconcile)
+			result := w.Finish(plugintest.Reconcile, item)
 			if result.Failed == nil || result.Failed.Errors[0].Reason != "TargetChanged" || !strings.Contains(result.Failed.Error(), `Target "edge"`) {
 				t.Errorf("%s: found %s", c.reason, result)
 			}
 			if runs := w.node.ranIn(); len(runs) != 1 {
 				t.Errorf("%s: expected one run, but found %s", c.reason, describe(runs))
 			}
+			var warnings []string
+			w.Call.OnMessage = func(m sdktest.Message) {
+				if m.Event != nil && m.Event.Warning {
+					warnings = append(warnings, m.Event.Reason)
+				}
+			}
 			gone := *item
 			gone.Annotations = map[string]string{"container.deployer.landscaper.gardener.cloud/force-cleanup": "true"}
-			if result := w.finish(&gone, w.plugin.Delete); result.Succeeded == nil || !slices.Contains(w.warnings, "LeftBehind") {
-				t.Errorf("%s: deletion: found %s and the warnings %v", c.reason, result, w.warnings)
+			if result := w.Finish(plugintest.Delete, &gone); result.Succeeded == nil || !slices.Contains(warnings, "LeftBehind") {
+				t.Errorf("%s: deletion: found %s and the warnings %v", c.reason, result, warnings)
 			}
 			lead(here)
 			w.discard(item, false)
@@ -170,12 +177,12 @@ func TestGivenUp(t *testing.T) {
 		s.ContainerStatuses = []corev1.ContainerStatus{{Name: layout.MainContainer, State: corev1.ContainerState{Waiting: waiting}}}
 	})
 	for range 2 {
-		if result := w.call(item, w.plugin.Reconcile); result.InProgress == nil || w.pods()[0].DeletionTimestamp == nil {
+		if result := w.Do(plugintest.Reconcile, item); result.InProgress == nil || w.pods()[0].DeletionTimestamp == nil {
 			t.Fatalf("expected that it waits for the Pod to stop, but found %s", result)
 		}
 	}
 	w.setPodStatus(func(s *corev1.PodStatus) { s.Phase = corev1.PodFailed })
-	result := w.finish(item, w.plugin.Reconcile)
+	result := w.Finish(plugintest.Reconcile, item)
 	if result.Failed == nil || result.Failed.Errors[0].Reason != "ImagePullFailed" || !strings.Contains(result.Failed.Error(), "no such thing") {
 		t.Errorf("found %s", result)
 	}
@@ -195,12 +202,12 @@ func TestForgottenByKubelet(t *testing.T) {
 	state(corev1.PodPending, "", corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 		Reason: "ErrImagePull", Message: "no such thing",
 	}})
-	w.call(item, w.plugin.Reconcile)
+	w.Do(plugintest.Reconcile, item)
 	state(corev1.PodFailed, "DeadlineExceeded", corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		Reason: "ContainerStatusUnknown", ExitCode: 137,
 		Message: "The container could not be located when the pod was terminated",
 	}})
-	result := w.finish(item, w.plugin.Reconcile)
+	result := w.Finish(plugintest.Reconcile, item)
 	if result.Failed == nil || !strings.Contains(result.Failed.Error(), "ErrImagePull: no such thing") ||
 		strings.Contains(result.Failed.Error(), "located") {
 		t.Errorf("found %s", result)
@@ -212,9 +219,9 @@ func (w *world) startOnNode() *landscaper.DeployItem {
 	w.Helper()
 	w.node.stop()
 	item := w.item("count")
-	newJob(item)
-	w.call(item, w.plugin.Reconcile)
-	err := w.client.CoreV1().Pods(w.namespace).Bind(w.Context(), &corev1.Binding{
+	plugintest.NewJob(item)
+	w.Do(plugintest.Reconcile, item)
+	err := w.client.CoreV1().Pods(w.Namespace).Bind(w.Context(), &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: w.pods()[0].Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node"},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -229,7 +236,7 @@ func (w *world) setPodStatus(change func(*corev1.PodStatus)) {
 	w.eventually("the status of the Pod to be written", func() bool {
 		pod := w.pods()[0]
 		change(&pod.Status)
-		_, err := w.client.CoreV1().Pods(w.namespace).UpdateStatus(context.WithoutCancel(w.Context()), &pod, metav1.UpdateOptions{})
+		_, err := w.client.CoreV1().Pods(w.Namespace).UpdateStatus(context.WithoutCancel(w.Context()), &pod, metav1.UpdateOptions{})
 		return err == nil
 	})
 }
@@ -253,7 +260,7 @@ func TestStateOfOthers(t *testing.T) {
 		"the state of another item": {v1alpha1.State{ID: of, Chunks: 1}, of + "-state-0"},
 	} {
 		stray := item.DeepCopy()
-		c.state.Namespace = w.namespace
+		c.state.Namespace = w.Namespace
 		w.change(stray, func(s *v1alpha1.ProviderStatus) { s.State = &c.state })
 		if found := w.failing(stray); !strings.Contains(found, c.want) || !strings.Contains(found, "restore it") {
 			t.Errorf("%s: found %s", reason, found)

@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
@@ -44,8 +44,7 @@ func startNode(t *testing.T, client *kubernetes.Clientset, namespace string) *no
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		for ctx.Err() == nil {
-			n.look(ctx, t)
-			time.Sleep(10 * time.Millisecond)
+			n.watch(ctx, t)
 		}
 	})
 	n.stop = func() { cancel(); ended.Wait() }
@@ -53,16 +52,32 @@ func startNode(t *testing.T, client *kubernetes.Clientset, namespace string) *no
 	return n
 }
 
-func (n *node) look(ctx context.Context, t *testing.T) {
-	pods, err := n.client.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{})
+// watch works on each Pod whenever it has changed, until its connection ends.
+func (n *node) watch(ctx context.Context, t *testing.T) {
+	pods := n.client.CoreV1().Pods(n.namespace)
+	list, err := pods.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return // the test is over
 	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if err := n.sync(ctx, pod); err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			t.Errorf("the node has failed over Pod %s: %v", pod.Name, err)
+	for i := range list.Items {
+		n.work(ctx, t, &list.Items[i])
+	}
+	changes, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		return
+	}
+	defer changes.Stop()
+	for change := range changes.ResultChan() {
+		if pod, ok := change.Object.(*corev1.Pod); ok && change.Type != watch.Deleted {
+			n.work(ctx, t, pod)
 		}
+	}
+}
+
+func (n *node) work(ctx context.Context, t *testing.T, pod *corev1.Pod) {
+	// After a conflict the Pod has changed, and comes again.
+	if err := n.sync(ctx, pod); err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		t.Errorf("the node has failed over Pod %s: %v", pod.Name, err)
 	}
 }
 

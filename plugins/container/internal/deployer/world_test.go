@@ -10,21 +10,17 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/deployer"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
@@ -34,92 +30,69 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// apiServer is a real one that all tests of this package share. Nothing runs Pods there: see node.
-var apiServer *rest.Config
-
-func TestMain(m *testing.M) {
-	os.Exit(testenv.RunOnAPIServer(m, func(e *envtest.Environment) { apiServer = e.Config }))
-}
+func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 
 type object = map[string]any
 
-// patience bounds how long a test waits for something that must happen.
-const patience = time.Minute
-
-// world is what one test plays in: a namespace for Pods with a node that plays the kubelet, and a deployer.
+// world is what one test plays in: a host with a container deployer, whose Pods are in the namespace, with a node
+// that plays the kubelet.
 type world struct {
-	*testing.T
+	*plugintest.Host
 
-	namespace string
-	client    *kubernetes.Clientset
-	access    *sdk.HostCluster
-	// target is that of all items, which leads to the same cluster.
-	target *sdk.Target
-	// warnings are the reasons of the warning events so far.
-	warnings []string
-	node     *node
-	faults   *faults
-	refusals *refusals
-	plugin   *sdktest.Plugin
+	client *kubernetes.Clientset
+	// rights are those that the deployer uses.
+	rights *rights
+	node   *node
+	// ahead is how far the clock of the deployer is ahead of the real one.
+	ahead *atomic.Int64
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(apiServer)
+	client, err := kubernetes.NewForConfig(plugintest.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, namespace: "pods-" + uuid.NewString()[:8], client: client, faults: &faults{}, refusals: &refusals{}}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
-	if _, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.access = &sdk.HostCluster{Kubeconfig: w.grant(), Namespace: w.namespace, Installation: "test"}
-	w.node = startNode(t, client, w.namespace)
-	w.restart(nil)
+	used, ahead := &rights{}, &atomic.Int64{}
+	w := &world{client: client, rights: used, ahead: ahead, Host: plugintest.NewHost(t, plugintest.HostOptions{
+		APIVersion: "container.pergola.dev/v1alpha1", Kind: "ContainerConfiguration", Settings: object{"initContainer": object{"image": "helper"}},
+		Start: func(w *plugintest.World) *sdktest.Plugin {
+			d := deployer.New(deployer.Options{
+				UserAgent: "pergola-container/test",
+				Now:       func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+				Clients: []targetclient.Option{targetclient.WrapTransport(func(next http.RoundTripper) http.RoundTripper {
+					return w.Requests.Wrap(used.wrap(next))
+				})},
+			})
+			return sdktest.New(w.TB, d,
+				sdk.Name("container"), sdk.Version("test"), sdk.Types(v1alpha1.Type), sdk.ContextCredentials(), sdk.HostClusterAccess())
+		},
+	})}
+	w.Call.Target = nil
+	w.Call.HostCluster = &sdk.HostCluster{Kubeconfig: w.grant(), Namespace: w.Namespace, Installation: "test"}
+	w.node = startNode(t, client, w.Namespace)
 	return w
 }
 
 // grant returns a kubeconfig with the rights of the documentation in the namespace.
 func (w *world) grant() []byte {
 	w.Helper()
-	admin, err := ctrlclient.New(apiServer, ctrlclient.Options{})
+	admin, err := ctrlclient.New(plugintest.Config(), ctrlclient.Options{})
 	if err != nil {
 		w.Fatal(err)
 	}
-	kubeconfig, err := testenv.GrantContainerRights(w.Context(), admin, apiServer, w.namespace)
+	kubeconfig, err := testenv.GrantContainerRights(w.Context(), admin, plugintest.Config(), w.Namespace)
 	if err != nil {
 		w.Fatal(err)
 	}
 	return kubeconfig
 }
 
-// restart replaces the plugin by one that remembers nothing, with more fields in its configuration.
-func (w *world) restart(more object) {
-	w.Helper()
-	d := deployer.New(deployer.Options{
-		UserAgent: "pergola-container/test",
-		Clients: []targetclient.Option{targetclient.WrapTransport(func(next http.RoundTripper) http.RoundTripper {
-			return w.faults.wrap(w.refusals.wrap(next))
-		})},
-	})
-	w.plugin = sdktest.New(w.T, d, sdk.Name("container"), sdk.Version("test"), sdk.Types(v1alpha1.Type), sdk.ContextCredentials(), sdk.HostClusterAccess())
-	config := object{
-		"apiVersion": "container.pergola.dev/v1alpha1", "kind": "ContainerConfiguration",
-		"targets": object{"requestsPerSecond": 10000}, "initContainer": object{"image": "helper"},
-	}
-	maps.Copy(config, more)
-	problems, err := w.plugin.Configure(w.Context(), w.marshal(config))
-	if err != nil || len(problems) > 0 {
-		w.Fatalf("configure the plugin: %v, %v", problems, err)
-	}
-}
-
-// item returns a deploy item that runs an image with these arguments, and no job. See node for what the arguments do.
+// item returns a deploy item that runs an image with these arguments. See node for what they do.
 func (w *world) item(args ...string) *landscaper.DeployItem {
 	w.Helper()
-	item := sdktest.DeployItem(v1alpha1.Type, w.config(args...))
-	item.Name, item.Namespace, item.UID = "shop", "items-"+uuid.NewString()[:8], types.UID(uuid.NewString())
+	item := w.Item(v1alpha1.Type, "shop", w.config(args...))
+	item.Namespace = "items-" + string(item.UID[:8])
 	return item
 }
 
@@ -129,69 +102,11 @@ func (w *world) config(args ...string) object {
 	}
 }
 
-func (w *world) setConfig(item *landscaper.DeployItem, config object) {
-	w.Helper()
-	item.Spec.Config = &runtime.RawExtension{Raw: w.marshal(config)}
-}
-
-// newJob gives an item another job.
-func newJob(item *landscaper.DeployItem) { item.Status.JobID = uuid.NewString() }
-
-// call calls the plugin once, and keeps what it saves, unless it is dead by then.
-func (w *world) call(item *landscaper.DeployItem, operation func(context.Context, sdktest.Call) *sdktest.Result) *sdktest.Result {
-	w.Helper()
-	return w.callIn(w.Context(), item, operation)
-}
-
-// callIn is call within the time of a context.
-func (w *world) callIn(ctx context.Context, item *landscaper.DeployItem, operation func(context.Context, sdktest.Call) *sdktest.Result) *sdktest.Result {
-	w.Helper()
-	saved := item.Status.ProviderStatus
-	result := operation(ctx, sdktest.Call{
-		DeployItem: item.DeepCopy(), JobID: item.Status.JobID, HostCluster: w.access, Target: w.target,
-		OnMessage: func(m sdktest.Message) {
-			if m.Event != nil && m.Event.Warning {
-				w.warnings = append(w.warnings, m.Event.Reason)
-			}
-			if m.ProviderStatus != nil && w.faults.save() {
-				saved = &runtime.RawExtension{Raw: m.ProviderStatus}
-				w.faults.saved()
-			}
-		},
-	})
-	if len(result.ProviderStatus) > 0 && !w.faults.isDead() {
-		saved = &runtime.RawExtension{Raw: result.ProviderStatus}
-	}
-	item.Status.ProviderStatus = saved
-	return result
-}
-
-// finish calls the plugin until the job is over.
-func (w *world) finish(item *landscaper.DeployItem, operation func(context.Context, sdktest.Call) *sdktest.Result) *sdktest.Result {
-	w.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		result := w.call(item, operation)
-		if isOver(result) {
-			return result
-		}
-		if time.Now().After(deadline) {
-			w.Fatalf("the job does not come to an end: %s", result)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-// isOver tells whether a job is over: an error without a code is tried again.
-func isOver(result *sdktest.Result) bool {
-	return result.Succeeded != nil || result.Failed != nil && len(result.Failed.Codes()) > 0
-}
-
 // succeed runs a new job to its success and returns its exports.
 func (w *world) succeed(item *landscaper.DeployItem) object {
 	w.Helper()
-	newJob(item)
-	return w.exportsOf(w.finish(item, w.plugin.Reconcile))
+	plugintest.NewJob(item)
+	return w.exportsOf(w.Finish(plugintest.Reconcile, item))
 }
 
 func (w *world) exportsOf(result *sdktest.Result) object {
@@ -205,8 +120,8 @@ func (w *world) exportsOf(result *sdktest.Result) object {
 // failing runs a new job to its failure, of which it returns the error.
 func (w *world) failing(item *landscaper.DeployItem) string {
 	w.Helper()
-	newJob(item)
-	result := w.finish(item, w.plugin.Reconcile)
+	plugintest.NewJob(item)
+	result := w.Finish(plugintest.Reconcile, item)
 	if result.Failed == nil {
 		w.Fatalf("expected a failure, but found: %s", result)
 	}
@@ -224,7 +139,8 @@ func (w *world) status(item *landscaper.DeployItem) *v1alpha1.ProviderStatus {
 	return status
 }
 
-// left are the objects in the namespace that have the labels of the deployer, by kinds and parts. Pods that end are waited for.
+// left are the objects in the namespace that have the labels of the deployer, by kinds and parts. Pods that end are
+// waited for.
 func (w *world) left() []string {
 	w.Helper()
 	list := metav1.ListOptions{LabelSelector: "container.pergola.dev/item"}
@@ -233,11 +149,11 @@ func (w *world) left() []string {
 		found = append(found, kind+" "+o.Labels["container.pergola.dev/part"])
 	}
 	core, rbac := w.client.CoreV1(), w.client.RbacV1()
-	pods, err1 := core.Pods(w.namespace).List(w.Context(), list)
-	secrets, err2 := core.Secrets(w.namespace).List(w.Context(), list)
-	accounts, err3 := core.ServiceAccounts(w.namespace).List(w.Context(), list)
-	roles, err4 := rbac.Roles(w.namespace).List(w.Context(), list)
-	bindings, err5 := rbac.RoleBindings(w.namespace).List(w.Context(), list)
+	pods, err1 := core.Pods(w.Namespace).List(w.Context(), list)
+	secrets, err2 := core.Secrets(w.Namespace).List(w.Context(), list)
+	accounts, err3 := core.ServiceAccounts(w.Namespace).List(w.Context(), list)
+	roles, err4 := rbac.Roles(w.Namespace).List(w.Context(), list)
+	bindings, err5 := rbac.RoleBindings(w.Namespace).List(w.Context(), list)
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		w.Fatal(err)
 	}
@@ -263,108 +179,13 @@ func (w *world) left() []string {
 // mustHave waits until nothing is left but these.
 func (w *world) mustHave(want ...string) {
 	w.Helper()
-	await.For(w.Context(), w, patience, fmt.Sprintf("nothing to be left but %v", want), func(context.Context) (string, error) {
+	await.For(w.Context(), w, plugintest.Patience, fmt.Sprintf("nothing to be left but %v", want), func(context.Context) (string, error) {
 		if found := w.left(); !slices.Equal(found, want) {
 			return fmt.Sprintf("found %v", found), nil
 		}
 		return "", nil
 	})
 }
-
-func (w *world) marshal(v any) []byte {
-	w.Helper()
-	content, err := json.Marshal(v)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return content
-}
-
-var errKilled = errors.New("the plugin was killed")
-
-// faults kill the plugin at one of its steps that others can see: requests that write, and what it saves.
-type faults struct {
-	mu    sync.Mutex
-	armed bool
-	// at is the step at which it is killed, after it has had its effect or before.
-	at, steps   int
-	after, dead bool
-}
-
-// kill has the plugin killed at its nth step from now on.
-func (f *faults) kill(n int, after bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.armed, f.at, f.steps, f.after, f.dead = true, n, 0, after, false
-}
-
-// revive ends that, and tells whether the plugin was killed.
-func (f *faults) revive() (killed bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	killed = f.dead
-	f.armed, f.dead = false, false
-	return killed
-}
-
-func (f *faults) isDead() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.dead
-}
-
-// begin counts a step, and tells whether it has any effect.
-func (f *faults) begin() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.dead {
-		return false
-	}
-	f.steps++
-	if f.armed && !f.after && f.steps > f.at {
-		f.dead = true
-	}
-	return !f.dead
-}
-
-// end is the end of a step, and tells whether the plugin lives to see it.
-func (f *faults) end() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.armed && f.after && f.steps > f.at {
-		f.dead = true
-	}
-	return !f.dead
-}
-
-func (f *faults) save() bool { return f.begin() }
-func (f *faults) saved()     { f.end() }
-
-func (f *faults) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodGet {
-			if f.isDead() {
-				return nil, errKilled
-			}
-			return next.RoundTrip(r)
-		}
-		if !f.begin() {
-			return nil, errKilled
-		}
-		res, err := next.RoundTrip(r)
-		if !f.end() {
-			if err == nil {
-				_ = res.Body.Close() // nobody reads it any more
-			}
-			return nil, errKilled
-		}
-		return res, err
-	})
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // describe names runs for messages.
 func describe(runs map[string]int) string {
@@ -377,7 +198,7 @@ func describe(runs map[string]int) string {
 
 func (w *world) eventually(what string, condition func() bool) {
 	w.Helper()
-	await.For(w.Context(), w, patience, what, func(context.Context) (string, error) {
+	await.For(w.Context(), w, plugintest.Patience, what, func(context.Context) (string, error) {
 		if condition() {
 			return "", nil
 		}
