@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
@@ -38,7 +39,8 @@ type definition struct {
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 func (w *world) definition() definition {
-	group := w.namespace + ".example.org"
+	group := w.Namespace + ".example.org"
+	w.DeleteAfter(plugintest.CRDs, "gadgets."+group)
 	return definition{group: group, resources: schema.GroupVersionResource{Group: group, Version: "v1", Resource: "gadgets"}}
 }
 
@@ -84,7 +86,7 @@ spec:
 // fields returns how many fields the definition on the target has in spec; zero if it is not there.
 func (d definition) fields(w *world) int {
 	w.Helper()
-	o, err := w.admin.Resource(definitions).Get(w.Context(), "gadgets."+d.group, metav1.GetOptions{})
+	o, err := w.Objects(definitions).Get(w.Context(), "gadgets."+d.group, metav1.GetOptions{})
 	if err != nil {
 		return 0
 	}
@@ -95,7 +97,7 @@ func (d definition) fields(w *world) int {
 
 func (d definition) size(w *world) any {
 	w.Helper()
-	o := w.get(d.resources, "shop")
+	o := w.Get(d.resources, "shop")
 	if o == nil {
 		return nil
 	}
@@ -111,33 +113,33 @@ func TestDefinitions(t *testing.T) {
 		d := w.definition()
 		_, ordinary := mode["helmDeployment"]
 		item := w.item(w.config(d.chart(0), nil, mode))
-		w.mustSucceed(item)
+		w.MustSucceed(item)
 		if d.fields(w) != 1 || d.size(w) != int64(3) {
 			t.Errorf("expected the definition and an object, but found %d fields and size %v", d.fields(w), d.size(w))
 		}
 
 		w.setConfig(item, w.config(d.chart(1), object{"gadget": object{"size": 4}}, mode))
-		w.mustSucceed(item)
+		w.MustSucceed(item)
 		want := map[bool]int{false: 1, true: 2}[ordinary]
 		if d.fields(w) != want || d.size(w) != int64(4) {
 			t.Errorf("after the upgrade: expected %d fields and size 4, but found %d and %v", want, d.fields(w), d.size(w))
 		}
 
 		// Custom resources are looked after as other objects are.
-		w.patch(d.resources, "shop", `{"spec":{"size":9}}`)
-		startJob(item)
-		w.mustTellDrift(w.mustSucceed(item), "Gadget "+w.namespace+"/shop: spec.size")
+		w.Patch(d.resources, "shop", `{"spec":{"size":9}}`)
+		plugintest.NewJob(item)
+		w.mustTellDrift(w.MustSucceed(item), "Gadget "+w.Namespace+"/shop: spec.size")
 		if d.size(w) != int64(4) {
 			t.Errorf("expected the drift to be repaired, but found %v", d.size(w))
 		}
-		w.destroy(d.resources, "shop")
-		startJob(item)
-		w.mustTellDrift(w.mustSucceed(item), "Gadget "+w.namespace+"/shop was missing")
+		w.Delete(d.resources, "shop")
+		plugintest.NewJob(item)
+		w.mustTellDrift(w.MustSucceed(item), "Gadget "+w.Namespace+"/shop was missing")
 		if d.size(w) != int64(4) {
 			t.Errorf("expected the object again, but found %v", d.size(w))
 		}
 
-		w.mustDelete(item)
+		w.MustDelete(item)
 		if stays := d.fields(w) > 0; stays == ordinary {
 			t.Errorf("after the deletion: expected the definition to stay: %t, but found %t", !ordinary, stays)
 		}
@@ -154,13 +156,13 @@ func TestSubcharts(t *testing.T) {
 		t.Helper()
 		w := newWorld(t)
 		data := func(name string) any {
-			if o := w.get(configMaps, name); o != nil {
+			if o := w.Get(configMaps, name); o != nil {
 				return o.Object["data"]
 			}
 			return nil
 		}
 		item := w.item(w.config(chart("parent"), nil, mode))
-		w.mustSucceed(item)
+		w.MustSucceed(item)
 		want := object{
 			"shop-parent":   object{"zone": "north", "database": "database:5432"},
 			"shop-database": object{"zone": "north", "size": "5"}, "shop-cache": object{"zone": "north", "megabytes": "64"}, "shop-sessions": nil,
@@ -174,7 +176,7 @@ func TestSubcharts(t *testing.T) {
 			"global": object{"zone": "south"}, "database": object{"enabled": false}, "tags": object{"speed": false},
 			"sessions": object{"enabled": true, "megabytes": 8},
 		}, mode))
-		w.mustSucceed(item)
+		w.MustSucceed(item)
 		want = object{
 			"shop-parent": object{"zone": "south"}, "shop-database": nil, "shop-cache": nil, "shop-sessions": object{"zone": "south", "megabytes": "8"},
 		}
@@ -183,7 +185,7 @@ func TestSubcharts(t *testing.T) {
 				t.Errorf("%s, after the change: -want +got:\n%s", name, diff)
 			}
 		}
-		w.mustDelete(item)
+		w.MustDelete(item)
 	})
 }
 
@@ -195,20 +197,20 @@ func TestSchemaOfValues(t *testing.T) {
 		w := newWorld(t)
 		wrong := object{"name": "Shop-7", "copies": 9, "password": "short-pass"}
 		item := w.item(w.config(chart("schema"), wrong, mode))
-		result := w.reconcile(item)
-		w.mustFail(result, configurationProblem, "schema of chart schema", ".name: must match the pattern ^[a-z]+$", ".copies: must be at most 5",
+		result := w.Do(plugintest.Reconcile, item)
+		w.MustFail(result, plugintest.ConfigurationProblem, "schema of chart schema", ".name: must match the pattern ^[a-z]+$", ".copies: must be at most 5",
 			".password: minLength")
 		w.mustHide(result, "Shop-7", "short-pass")
-		if writes := writesIn(w.requests.take()); len(writes) > 0 {
+		if writes := w.Requests.Writes(); len(writes) > 0 {
 			t.Errorf("expected no write, but found %v", writes)
 		}
 		skip := object{"helmDeploymentConfig": object{"install": object{"skipSchemaValidation": true}}}
 		w.setConfig(item, w.config(chart("schema"), wrong, mode, skip))
-		w.mustSucceed(item)
-		if got := w.get(configMaps, "shop-shop").Object["data"].(object)["copies"]; got != "9" {
+		w.MustSucceed(item)
+		if got := w.Get(configMaps, "shop-shop").Object["data"].(object)["copies"]; got != "9" {
 			t.Errorf("expected the values as they are, but found %v", got)
 		}
-		w.mustDelete(item)
+		w.MustDelete(item)
 	})
 }
 
@@ -235,21 +237,21 @@ func TestLargeValues(t *testing.T) {
 		texts[fmt.Sprintf("t%d", i)] = strings.Repeat(fmt.Sprintf("%d. The quick brown fox jumps over the lazy dog. ", i), 256<<10/48)
 	}
 	item := w.item(w.config(chart("large"), object{"texts": texts, "objects": 0}))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	for i := range 4 {
 		name := fmt.Sprintf("t%d", i)
-		if got := w.get(configMaps, "shop-text-"+name).Object["data"].(object)["text"]; got != texts[name] {
+		if got := w.Get(configMaps, "shop-text-"+name).Object["data"].(object)["text"]; got != texts[name] {
 			t.Errorf("%s is not what was given", name)
 		}
 	}
-	w.requests.take()
-	startJob(item)
-	w.mustSucceed(item)
-	if writes := writesIn(w.requests.take()); len(writes) > 0 {
+	w.Requests.Take()
+	plugintest.NewJob(item)
+	w.MustSucceed(item)
+	if writes := w.Requests.Writes(); len(writes) > 0 {
 		t.Errorf("expected no write without a change, but found %v", writes)
 	}
-	w.mustDelete(item)
-	if got := w.names(configMaps); len(got) > 0 {
+	w.MustDelete(item)
+	if got := w.Names(configMaps, ""); len(got) > 0 {
 		t.Errorf("after the deletion there is still %v", got)
 	}
 }
@@ -261,24 +263,24 @@ func TestKeep(t *testing.T) {
 		t.Helper()
 		w := newWorld(t)
 		item := w.item(w.config(chart("keep"), nil, mode))
-		w.mustSucceed(item)
-		w.mustDelete(item)
-		if diff := cmp.Diff([]string{"shop-keep-archive"}, w.names(configMaps)); diff != "" {
+		w.MustSucceed(item)
+		w.MustDelete(item)
+		if diff := cmp.Diff([]string{"shop-keep-archive"}, w.Names(configMaps, "")); diff != "" {
 			t.Errorf("after the deletion: -want +got:\n%s", diff)
 		}
 		// What has stayed is taken into the next release of that name.
 		item = w.item(w.config(chart("keep"), object{"greeting": "again"}, mode))
-		w.mustSucceed(item)
-		if got := w.get(configMaps, "shop-keep-archive").Object["data"].(object)["greeting"]; got != "again" {
+		w.MustSucceed(item)
+		if got := w.Get(configMaps, "shop-keep-archive").Object["data"].(object)["greeting"]; got != "again" {
 			t.Errorf("expected that the object is deployed again, but found %v", got)
 		}
 		w.setConfig(item, w.config(chart("keep", charts.Without("templates/archive.yaml")), nil, mode))
-		w.mustSucceed(item)
-		if diff := cmp.Diff([]string{"shop-keep-archive", "shop-keep-greeting"}, w.names(configMaps)); diff != "" {
+		w.MustSucceed(item)
+		if diff := cmp.Diff([]string{"shop-keep-archive", "shop-keep-greeting"}, w.Names(configMaps, "")); diff != "" {
 			t.Errorf("after the chart has dropped it: -want +got:\n%s", diff)
 		}
-		w.mustDelete(item)
-		if diff := cmp.Diff([]string{"shop-keep-archive"}, w.names(configMaps)); diff != "" {
+		w.MustDelete(item)
+		if diff := cmp.Diff([]string{"shop-keep-archive"}, w.Names(configMaps, "")); diff != "" {
 			t.Errorf("what was dropped is nobody's: -want +got:\n%s", diff)
 		}
 	})
@@ -294,13 +296,13 @@ func TestKeptAsHelmDoes(t *testing.T) {
 		w := newWorld(t)
 		loud := charts.File("templates/loud.yaml", fmt.Sprintf(kept, "loud", "Keep "))
 		item := w.item(w.config(chart("plain", loud, charts.File("templates/more.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n")), nil, mode))
-		w.mustSucceed(item)
-		w.patch(configMaps, "more", `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`)
+		w.MustSucceed(item)
+		w.Patch(configMaps, "more", `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`)
 		w.setConfig(item, w.config(chart("plain", loud), nil, mode))
 		w.mustChange(item, "keep ConfigMap %s/more")
-		w.mustSucceed(item)
-		w.mustDelete(item)
-		if diff := cmp.Diff([]string{"loud", "more"}, w.names(configMaps)); diff != "" {
+		w.MustSucceed(item)
+		w.MustDelete(item)
+		if diff := cmp.Diff([]string{"loud", "more"}, w.Names(configMaps, "")); diff != "" {
 			t.Errorf("what has stayed: -want +got:\n%s", diff)
 		}
 	})
@@ -313,29 +315,29 @@ func TestLookup(t *testing.T) {
 		t.Helper()
 		w := newWorld(t)
 		item := w.item(w.config(chart("lookup"), nil, mode))
-		w.mustSucceed(item)
-		made := w.get(secrets, "shop-lookup").Object["data"].(object)["password"]
+		w.MustSucceed(item)
+		made := w.Get(secrets, "shop-lookup").Object["data"].(object)["password"]
 		w.setConfig(item, w.config(chart("lookup", charts.File("templates/more.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n")), nil, mode))
-		w.mustSucceed(item)
-		if got := w.get(secrets, "shop-lookup").Object["data"].(object)["password"]; got != made || w.get(configMaps, "more") == nil {
+		w.MustSucceed(item)
+		if got := w.Get(secrets, "shop-lookup").Object["data"].(object)["password"]; got != made || w.Get(configMaps, "more") == nil {
 			t.Errorf("expected the same password and one more object, but found %t", got == made)
 		}
-		w.mustDelete(item)
+		w.MustDelete(item)
 	})
 	t.Run("fails", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.requests.set(func(r *http.Request) error {
+		w.Requests.Fail(func(r *http.Request) error {
 			if strings.HasSuffix(r.URL.Path, "/secrets/shop-lookup") {
 				return errors.New("the network is gone")
 			}
 			return nil
-		}, nil)
+		})
 		item := w.item(w.config(chart("lookup"), nil))
-		w.mustFail(w.reconcile(item), nil, "lookup/templates/secret.yaml", "line 3", "the network is gone")
-		w.requests.set(nil, nil)
-		w.mustSucceed(item)
-		w.mustDelete(item)
+		w.MustFail(w.Do(plugintest.Reconcile, item), nil, "lookup/templates/secret.yaml", "line 3", "the network is gone")
+		w.Requests.Undisturbed()
+		w.MustSucceed(item)
+		w.MustDelete(item)
 	})
 }
 
@@ -357,17 +359,17 @@ func TestNoObject(t *testing.T) {
 	}
 	w := newWorld(t)
 	item := w.item(w.config(source("motd.txt", "README.md", "prices.yaml", "more.yaml"), nil, withoutRelease))
-	said := w.mustWarn(w.mustSucceed(item), "IgnoredTemplate")
+	said := w.mustWarn(w.MustSucceed(item), "IgnoredTemplate")
 	for name := range templates {
 		if !strings.Contains(said, "plain/templates/"+name) {
 			t.Errorf("expected an event that names %s, but found %q", name, said)
 		}
-		w.mustFail(w.reconcile(w.itemOf("released", w.config(source(name), nil))), configurationProblem, "plain/templates/"+name)
+		w.MustFail(w.Do(plugintest.Reconcile, w.itemOf("released", w.config(source(name), nil))), plugintest.ConfigurationProblem, "plain/templates/"+name)
 	}
-	if w.get(configMaps, "prices") == nil {
+	if w.Get(configMaps, "prices") == nil {
 		t.Error("what is an object in such a template is missing")
 	}
-	w.mustDelete(item)
+	w.MustDelete(item)
 }
 
 // TestBrokenCharts: the error says where in the chart, and what, and hides values.
@@ -401,7 +403,7 @@ func TestBrokenCharts(t *testing.T) {
 					source, parts = c.chart, c.parts
 				}
 				item := w.item(w.config(source, object{"failure": name, "password": "my-own-secret"}, fields))
-				result := w.reconcile(item)
+				result := w.Do(plugintest.Reconcile, item)
 				if result.Failed == nil {
 					t.Fatalf("%s: expected a failure, but found: %s", c.reason, result)
 				}
@@ -411,7 +413,7 @@ func TestBrokenCharts(t *testing.T) {
 					}
 				}
 				w.mustHide(result, "my-own-secret")
-				w.mustDelete(item)
+				w.MustDelete(item)
 			})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
@@ -38,8 +39,8 @@ metadata:
 // withHook is a call with what an HTTP hook makes of the objects: it annotates each.
 func (w *world) withHook(item *landscaper.DeployItem) sdktest.Call {
 	w.Helper()
-	call := w.call(item)
-	children, err := w.plugin.Render(w.Context(), call)
+	call := w.CallOf(item)
+	children, err := w.Plugin.Render(w.Context(), call)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -60,12 +61,12 @@ func (w *world) withHook(item *landscaper.DeployItem) sdktest.Call {
 // mustSucceedWithHook does a job before each call of which the hook is asked, as a host does it.
 func (w *world) mustSucceedWithHook(item *landscaper.DeployItem, force bool) {
 	w.Helper()
-	operation := w.plugin.Reconcile
+	operation := plugintest.Reconcile
 	if force {
-		operation = w.plugin.ForceReconcile
+		operation = plugintest.ForceReconcile
 	}
 	for range 5 {
-		result := keepStatus(item, operation(w.Context(), w.withHook(item)))
+		result := w.DoCall(w.Context(), operation, w.withHook(item))
 		if result.Succeeded != nil {
 			return
 		}
@@ -78,7 +79,7 @@ func (w *world) mustSucceedWithHook(item *landscaper.DeployItem, force bool) {
 
 func (w *world) mustRender(item *landscaper.DeployItem, revision, upgrade string, names ...string) {
 	w.Helper()
-	children, err := w.plugin.Render(w.Context(), w.call(item))
+	children, err := w.Plugin.Render(w.Context(), w.CallOf(item))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestRenderedIsWhatIsDeployed(t *testing.T) {
 	w.mustRender(item, "1", "false", first...)
 	w.mustSucceedWithHook(item, false)
 	w.mustBeAbout("1", "false")
-	startJob(item)
+	plugintest.NewJob(item)
 	w.mustRender(item, "1", "false", first...)
 	w.mustSucceedWithHook(item, false)
 	w.mustHave("1 deployed")
@@ -124,32 +125,32 @@ func TestRenderedIsWhatIsDeployed(t *testing.T) {
 	w.mustHave("1 superseded", "2 deployed")
 	w.mustBeAbout("2", "true")
 
-	w.patch(configMaps, "shop-plain-greeting", `{"data":{"greeting":"boo"}}`)
-	startJob(item)
+	w.Patch(configMaps, "shop-plain-greeting", `{"data":{"greeting":"boo"}}`)
+	plugintest.NewJob(item)
 	w.mustRender(item, "2", "true", later...)
 	w.mustSucceedWithHook(item, false)
 	w.mustGreet("two")
 	w.mustBeAbout("3", "true")
-	startJob(item)
+	plugintest.NewJob(item)
 	w.mustSucceedWithHook(item, true)
 	w.mustBeAbout("4", "true")
-	startJob(item)
+	plugintest.NewJob(item)
 	w.mustSucceedWithHook(item, false)
 	w.mustHave("1 superseded", "2 superseded", "3 superseded", "4 deployed")
 	if next := w.status(item).Release.Next; next != 0 {
 		t.Errorf("expected nothing left to do, but found revision %d", next)
 	}
-	if got := w.get(configMaps, "about").GetAnnotations()["example.org/hooked"]; got != "yes" {
+	if got := w.Get(configMaps, "about").GetAnnotations()["example.org/hooked"]; got != "yes" {
 		t.Errorf("expected the object as the hook has it, but found the annotation %q", got)
 	}
-	w.mustDelete(item)
+	w.MustDelete(item)
 }
 
 // mustBeAbout checks what the template about was rendered for on the target.
 func (w *world) mustBeAbout(revision, upgrade string) {
 	w.Helper()
 	want := object{"revision": revision, "upgrade": upgrade}
-	if diff := cmp.Diff(want, w.get(configMaps, "about").Object["data"]); diff != "" {
+	if diff := cmp.Diff(want, w.Get(configMaps, "about").Object["data"]); diff != "" {
 		w.Errorf("what was deployed: -want +got:\n%s", diff)
 	}
 }
@@ -160,9 +161,9 @@ func TestRepairOfAnInstallationWithHook(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(w.config(chart("plain", about()), nil))
 	w.mustSucceedWithHook(item, false)
-	w.destroy(configMaps, "shop-plain-greeting")
-	startJob(item)
-	result := keepStatus(item, w.plugin.Reconcile(t.Context(), w.withHook(item)))
+	w.Delete(configMaps, "shop-plain-greeting")
+	plugintest.NewJob(item)
+	result := w.DoCall(t.Context(), plugintest.Reconcile, w.withHook(item))
 	if result.InProgress == nil {
 		t.Fatalf("expected that the hook is to see the objects of the next revision first, but found: %s", result)
 	}
@@ -170,7 +171,7 @@ func TestRepairOfAnInstallationWithHook(t *testing.T) {
 	w.mustHave("1 superseded", "2 deployed")
 	w.mustGreet("hello")
 	w.mustBeAbout("2", "true")
-	w.mustDelete(item)
+	w.MustDelete(item)
 }
 
 // TestRenderWithoutRelease: there are no revisions, and templates see an installation each time.
@@ -181,10 +182,10 @@ func TestRenderWithoutRelease(t *testing.T) {
 	for _, greeting := range []string{"one", "two"} {
 		w.setConfig(item, w.config(chart("plain", about()), object{"greeting": greeting}, withoutRelease))
 		w.mustRender(item, "0", "false", "ConfigMap about", "ConfigMap first", "ConfigMap shop-plain-greeting", "ConfigMap shop-plain-settings")
-		w.mustSucceed(item)
+		w.MustSucceed(item)
 		w.mustBeAbout("0", "false")
 	}
-	w.mustDelete(item)
+	w.MustDelete(item)
 }
 
 // TestDiffOfAnUpgrade shows what an upgrade renders.
@@ -192,12 +193,12 @@ func TestDiffOfAnUpgrade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(w.config(chart("plain", about()), nil))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.setConfig(item, w.config(chart("plain", about()), object{"copies": 2}))
 	w.mustChange(item, "keep ConfigMap %s/first", "update ConfigMap %s/about", "update ConfigMap %s/shop-plain-greeting")
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.mustBeAbout("2", "true")
-	w.mustDelete(item)
+	w.MustDelete(item)
 }
 
 // TestChartThatRendersAnewEachTime: with an HTTP hook the objects are others in each call, and the job makes one revision all the same.
@@ -206,19 +207,19 @@ func TestChartThatRendersAnewEachTime(t *testing.T) {
 	w := newWorld(t)
 	random := charts.File("templates/random.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: random}\ndata: {text: {{ randAlphaNum 20 }}}\n")
 	item := w.item(w.config(chart("plain", random), nil, object{"readinessChecks": object{"custom": []any{object{
-		"name": "approved", "resourceSelector": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": "random", "namespace": w.namespace}},
+		"name": "approved", "resourceSelector": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": "random", "namespace": w.Namespace}},
 		"requirements": []any{object{"jsonPath": ".data.approved", "operator": "exists"}},
 	}}}}))
 	for range 3 {
-		if result := keepStatus(item, w.plugin.Reconcile(t.Context(), w.withHook(item))); result.InProgress == nil {
+		if result := w.DoCall(t.Context(), plugintest.Reconcile, w.withHook(item)); result.InProgress == nil {
 			t.Fatalf("expected that the check is waited for, but found: %s", result)
 		}
 	}
 	w.mustHave("1 deployed")
-	w.patch(configMaps, "random", `{"data":{"approved":"yes"}}`)
+	w.Patch(configMaps, "random", `{"data":{"approved":"yes"}}`)
 	w.mustSucceedWithHook(item, false)
 	w.mustHave("1 deployed")
-	w.mustDelete(item)
+	w.MustDelete(item)
 }
 
 // TestChildrenOfAChartWithHooks: Helm creates the objects of its own hooks, which an HTTP hook does not see then.
@@ -229,7 +230,7 @@ func TestChildrenOfAChartWithHooks(t *testing.T) {
 	w.mustRender(item, "", "", "ConfigMap shop-hooks")
 	w.mustSucceedWithHook(item, false)
 	w.setConfig(item, w.config(chart("hooks"), object{"greeting": "two"}))
-	changes, err := w.plugin.Diff(t.Context(), w.call(item))
+	changes, err := w.Plugin.Diff(t.Context(), w.CallOf(item))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,5 +239,5 @@ func TestChildrenOfAChartWithHooks(t *testing.T) {
 	}
 	w.mustSucceedWithHook(item, false)
 	w.mustHave("1 superseded", "2 deployed")
-	w.mustDelete(item)
+	w.MustDelete(item)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
@@ -29,7 +30,7 @@ func newHelmCLI(w *world) *helmCLI {
 		w.Fatalf("this test needs the Helm CLI: run `make bin/tools/helm`: %v", err)
 	}
 	h.kubeconfig = filepath.Join(h.home, "kubeconfig")
-	kubeconfig, err := w.target.Kubeconfig()
+	kubeconfig, err := w.Call.Target.Kubeconfig()
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func newHelmCLI(w *world) *helmCLI {
 // run runs a command of Helm in the namespace of the test.
 func (h *helmCLI) run(args ...string) string {
 	h.Helper()
-	command := exec.CommandContext(h.Context(), h.binary, append(args, "--namespace", h.namespace, "--kubeconfig", h.kubeconfig)...)
+	command := exec.CommandContext(h.Context(), h.binary, append(args, "--namespace", h.Namespace, "--kubeconfig", h.kubeconfig)...)
 	command.Env = []string{"HOME=" + h.home, "PATH=" + os.Getenv("PATH")}
 	out, err := command.Output()
 	if err != nil {
@@ -67,7 +68,7 @@ func (h *helmCLI) chartFile(name string) string {
 
 func (w *world) greeting() any {
 	w.Helper()
-	o := w.get(configMaps, "shop-plain-greeting")
+	o := w.Get(configMaps, "shop-plain-greeting")
 	if o == nil {
 		return nil
 	}
@@ -88,7 +89,7 @@ func TestHelmCLI(t *testing.T) {
 	h := newHelmCLI(w)
 	config := w.config(chart("plain"), object{"greeting": "one"})
 	item := w.item(config)
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 
 	var listed []struct{ Name, Revision, Status, Chart string }
 	if err := json.Unmarshal([]byte(h.run("list", "-o", "json")), &listed); err != nil {
@@ -103,28 +104,28 @@ func TestHelmCLI(t *testing.T) {
 
 	h.run("upgrade", "shop", h.chartFile("plain"), "--set", "greeting=two")
 	w.mustGreet("two")
-	startJob(item)
-	w.mustSucceed(item)
+	plugintest.NewJob(item)
+	w.MustSucceed(item)
 	w.mustGreet("one")
 	w.mustHave("1 superseded", "2 superseded", "3 deployed")
 
 	w.setConfig(item, w.config(chart("plain"), object{"greeting": "four"}))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	h.run("rollback", "shop", "3")
 	w.mustGreet("one")
-	startJob(item)
-	w.mustSucceed(item)
+	plugintest.NewJob(item)
+	w.MustSucceed(item)
 	w.mustGreet("four")
 
 	h.run("uninstall", "shop")
 	w.mustGreet(nil)
-	startJob(item)
-	w.mustSucceed(item)
+	plugintest.NewJob(item)
+	w.MustSucceed(item)
 	w.mustGreet("four")
 	w.mustHave("1 deployed")
 
 	h.run("uninstall", "shop")
-	w.mustDelete(item)
+	w.MustDelete(item)
 	w.mustHave()
 }
 
@@ -135,11 +136,11 @@ func TestReleaseOfTheCLI(t *testing.T) {
 	h := newHelmCLI(w)
 	h.run("install", "shop", h.chartFile("plain"), "--set", "greeting=one")
 	item := w.item(w.config(chart("plain"), object{"greeting": "two"}))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.mustGreet("two")
 	w.mustHave("1 superseded", "2 deployed")
 	w.mustBeClean(item)
-	w.mustDelete(item)
+	w.MustDelete(item)
 	w.mustHave()
 	w.mustGreet(nil)
 }

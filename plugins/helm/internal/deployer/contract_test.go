@@ -11,7 +11,7 @@ import (
 
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
-	got := newWorld(t).plugin.Info().Capabilities
+	got := newWorld(t).Plugin.Info().Capabilities
 	want := sdktest.Capabilities{
 		ForceReconcile: true, Render: true, Diff: true, Validate: true, Configure: true, Watch: true, ContextCredentials: true,
 		Hooks: []hook.Type{hook.ShouldReconcile},
@@ -42,7 +42,7 @@ func TestHooksOfTheChart(t *testing.T) {
 		left []string
 	}{
 		{
-			does: "installation", do: func() *sdktest.Result { return w.mustSucceed(item) },
+			does: "installation", do: func() *sdktest.Result { return w.MustSucceed(item) },
 			want: []string{
 				`pre-install hook ConfigMap "shop-hooks-prepare" of hooks/templates/hooks.yaml`,
 				`pre-install hook ConfigMap "shop-hooks-migrate" of hooks/templates/hooks.yaml`,
@@ -53,7 +53,7 @@ func TestHooksOfTheChart(t *testing.T) {
 		{
 			does: "upgrade", do: func() *sdktest.Result {
 				w.setConfig(item, w.config(chart("hooks"), object{"greeting": "two"}))
-				return w.mustSucceed(item)
+				return w.MustSucceed(item)
 			},
 			want: []string{
 				`pre-upgrade hook ConfigMap "shop-hooks-prepare" of hooks/templates/hooks.yaml`,
@@ -63,7 +63,7 @@ func TestHooksOfTheChart(t *testing.T) {
 			left: []string{"shop-hooks", "shop-hooks-announce", "shop-hooks-prepare", "shop-hooks-refresh"},
 		},
 		{
-			does: "deletion", do: func() *sdktest.Result { return w.mustDelete(item) },
+			does: "deletion", do: func() *sdktest.Result { return w.MustDelete(item) },
 			want: []string{
 				`pre-delete hook ConfigMap "shop-hooks-drain" of hooks/templates/hooks.yaml`,
 				`post-delete hook ConfigMap "shop-hooks-farewell" of hooks/templates/hooks.yaml`,
@@ -74,7 +74,7 @@ func TestHooksOfTheChart(t *testing.T) {
 		if diff := cmp.Diff(c.want, ran(c.do())); diff != "" {
 			t.Errorf("%s: the hooks: -want +got:\n%s", c.does, diff)
 		}
-		if diff := cmp.Diff(c.left, w.names(configMaps)); diff != "" {
+		if diff := cmp.Diff(c.left, w.Names(configMaps, "")); diff != "" {
 			t.Errorf("%s: the objects: -want +got:\n%s", c.does, diff)
 		}
 	}

@@ -1,180 +1,150 @@
 package deployer_test
 
 import (
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/test/charts"
 )
 
-var errKilled = errors.New("the plugin was killed")
+// The plugin is killed right before or right after a write of Helm's storage.
+var (
+	beforeStorageWrite = plugintest.Fault{Name: "killed before", Path: "/secrets", Killed: true}
+	afterStorageWrite  = plugintest.Fault{Name: "killed after", Path: "/secrets", Killed: true, Done: true}
+)
 
-// isStorageWrite tells whether a request changes what Helm stores about a release.
-func isStorageWrite(r *http.Request) bool {
-	return r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/secrets") &&
-		(r.Method == http.MethodPost || strings.Contains(r.URL.Path, "sh.helm.release"))
-}
-
-// killAt has the plugin seem dead from its nth write of Helm's storage on: before that reaches the API server, or after it did. The write
-// count tells how many there were.
-func (w *world) killAt(n int64, after bool) (writes *atomic.Int64, dead *atomic.Bool) {
-	writes, dead = &atomic.Int64{}, &atomic.Bool{}
-	reached := func(r *http.Request) bool { return isStorageWrite(r) && writes.Load() >= n }
-	w.requests.set(func(r *http.Request) error {
-		if dead.Load() {
-			return errKilled
-		}
-		if isStorageWrite(r) {
-			writes.Add(1)
-		}
-		if !after && reached(r) {
-			dead.Store(true)
-			return errKilled
-		}
-		return nil
-	}, func(r *http.Request) error {
-		if after && reached(r) {
-			dead.Store(true)
-		}
-		if dead.Load() {
-			return errKilled
-		}
-		return nil
-	})
-	return writes, dead
-}
-
-// untilDead does something with an item in which the plugin is killed. Nothing that it says after its death arrives.
-func untilDead(item *landscaper.DeployItem, dead *atomic.Bool, do func(sdktest.Call) *sdktest.Result, call sdktest.Call) {
-	saved := item.Status.ProviderStatus
-	call.OnMessage = func(m sdktest.Message) {
-		if m.ProviderStatus != nil && !dead.Load() {
-			saved = &runtime.RawExtension{Raw: m.ProviderStatus}
-		}
-	}
-	result := do(call)
-	if !dead.Load() && len(result.ProviderStatus) > 0 {
-		saved = &runtime.RawExtension{Raw: result.ProviderStatus}
-	}
-	item.Status.ProviderStatus = saved
-}
-
-// TestCrashAtEachStorageWrite kills the plugin before and after each write of Helm's storage, in each operation. The next try ends with a
-// clean release, or none after a deletion.
-func TestCrashAtEachStorageWrite(t *testing.T) {
+// TestCrashAtEachStep kills the plugin before each request that writes, each status that it saves and each result.
+// The next try ends with a clean release, or none after a deletion.
+func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason string
-		// prepare brings the item to where the operation begins.
-		prepare func(w *world) *landscaper.DeployItem
-		deletes bool
-		// fails says that the operation comes to nothing by itself, such as one that is rolled back.
-		fails bool
-		// leaves is the object of a hook for the installation: it must have been run, whenever the plugin was killed.
-		leaves string
-	}{
-		"install": {
-			reason: "a first installation",
-			prepare: func(w *world) *landscaper.DeployItem {
-				return w.item(w.config(chart("plain"), object{"greeting": "two"}))
-			},
+	old := charts.File("templates/old.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shop-old}\n")
+	failing := func(how string, more ...object) func(*world) object {
+		return func(w *world) object {
+			return w.config(chart("failinghook"), object{"hook": object{"fails": how}}, more...)
+		}
+	}
+	few := charts.File("values.yaml", `
+greeting: hello
+jobs: {enabled: false}
+hooks:
+  prepare: {events: "pre-install,pre-upgrade", weight: 0, deletePolicy: before-hook-creation}
+  announce: {events: post-install, weight: 0, deletePolicy: ""}
+  refresh: {events: "post-upgrade,post-rollback", weight: 0, deletePolicy: before-hook-creation}
+`)
+	of := func(name string, opts ...charts.Option) func(*world) object {
+		return func(w *world) object { return w.config(chart(name, opts...), nil) }
+	}
+	atomic := object{"helmDeploymentConfig": object{
+		"install": object{"atomic": true, "timeout": "20s"}, "upgrade": object{"atomic": true, "timeout": "20s"},
+	}}
+	for _, c := range []crash{
+		{
+			name: "install", reason: "an upgrade would not run the hooks of an installation",
+			job: of("hooks", few), leaves: "shop-hooks-announce",
 		},
-		"install with hooks": {
-			reason: "an upgrade would not run them", leaves: "shop-hooks-announce",
-			prepare: func(w *world) *landscaper.DeployItem {
-				return w.item(w.config(chart("hooks"), object{"greeting": "one"}))
-			},
+		{
+			name: "install after one that has failed", reason: "no revision is deployed at any time before the end",
+			before: failing("reject"), job: failing("none"),
 		},
-		"upgrade": {
-			reason: "a second revision",
-			prepare: func(w *world) *landscaper.DeployItem {
-				item := w.item(w.config(chart("plain"), object{"greeting": "one"}))
-				w.mustSucceed(item)
-				w.setConfig(item, w.config(chart("plain"), object{"greeting": "two"}))
-				return item
-			},
+		{
+			name: "atomic install", reason: "what was installed is uninstalled",
+			job: failing("reject", atomic), mended: failing("none", atomic),
 		},
-		"hooks": {
-			reason: "hooks write the status again",
-			prepare: func(w *world) *landscaper.DeployItem {
-				item := w.item(w.config(chart("hooks"), object{"greeting": "one"}))
-				w.mustSucceed(item)
-				w.setConfig(item, w.config(chart("hooks"), object{"greeting": "two"}))
-				return item
-			},
+		{
+			name: "upgrade", reason: "old revisions and objects are removed, and hooks write the status again",
+			before: of("hooks", few, old), twice: true, job: of("hooks", few),
 		},
-		"rollback": {
-			reason: "an upgrade that fails and is rolled back", fails: true,
-			prepare: func(w *world) *landscaper.DeployItem {
-				atomic := object{"helmDeploymentConfig": object{"upgrade": object{"atomic": true, "timeout": "20s"}}}
-				item := w.item(w.config(chart("failinghook"), object{"hook": object{"fails": "none"}}, atomic))
-				w.mustSucceed(item)
-				w.setConfig(item, w.config(chart("failinghook"), object{"hook": object{"fails": "reject"}}, atomic))
-				return item
-			},
+		{
+			name: "atomic upgrade", reason: "the rollback has a revision of its own",
+			before: failing("none", atomic), job: failing("reject", atomic), mended: failing("none", atomic),
 		},
-		"uninstall": {
-			reason: "the end", deletes: true,
-			prepare: func(w *world) *landscaper.DeployItem {
-				item := w.item(w.config(chart("plain"), object{"greeting": "one"}))
-				w.mustSucceed(item)
-				w.setConfig(item, w.config(chart("plain"), object{"greeting": "two"}))
-				w.mustSucceed(item)
-				return item
-			},
+		{
+			name: "uninstall", reason: "revisions are removed one by one",
+			before: of("plain", old), job: of("plain"), deletes: true,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for n, more := int64(1), true; more; n++ {
-				for _, after := range []bool{false, true} {
-					t.Run(fmt.Sprintf("write %d, after: %t", n, after), func(t *testing.T) {
-						w := newWorld(t)
-						item := c.prepare(w)
-						writes, dead := w.killAt(n, after)
-						operation := func(call sdktest.Call) *sdktest.Result { return w.plugin.Reconcile(t.Context(), call) }
-						if c.deletes {
-							item.Status.Phase = landscaper.DeployItemPhaseInitDelete
-							operation = func(call sdktest.Call) *sdktest.Result { return w.plugin.Delete(t.Context(), call) }
-						}
-						untilDead(item, dead, operation, w.call(item))
-						more = writes.Load() >= n
-						w.requests.set(nil, nil)
-						w.plugin = w.newPlugin()
-						if c.deletes {
-							w.mustDelete(item)
-							w.mustHave()
-							if got := w.names(configMaps); len(got) > 0 {
-								t.Errorf("%s: after the deletion there is still %v", c.reason, got)
-							}
-							return
-						}
-						if c.fails {
-							// The job fails again, but not for another operation; once the chart is mended, it goes on.
-							if result := w.reconcile(item); result.Failed == nil || strings.Contains(result.String(), "another operation") {
-								t.Fatalf("%s: expected the failure of the hook, but found: %s", c.reason, result)
-							}
-							w.setConfig(item, w.config(chart("failinghook"), object{"hook": object{"fails": "none"}, "greeting": "mended"}))
-						}
-						w.mustSucceed(item)
-						w.mustBeClean(item)
-						if c.leaves != "" && w.get(configMaps, c.leaves) == nil {
-							t.Errorf("%s: there is no %s among %v", c.reason, c.leaves, w.names(configMaps))
-						}
-					})
+		for first := 1; first <= shares; first++ {
+			t.Run(fmt.Sprintf("%s %d of %d", c.name, first, shares), func(t *testing.T) {
+				t.Parallel()
+				for n, struck := first, true; struck; n += shares {
+					w := newWorld(t)
+					if c.twice {
+						w.Configure(object{"maxHistory": 2})
+					}
+					struck = w.crash(&c, n)
 				}
-			}
-		})
+			})
+		}
 	}
+}
+
+// shares is how many tests share the steps of a job.
+const shares = 2
+
+// crash is a job in which the plugin is killed.
+type crash struct {
+	name, reason string
+	// before is the configuration of the job before it, which may fail; nil for none. twice: there is a third one, so
+	// that the history is full.
+	before func(*world) object
+	twice  bool
+	// job is the configuration of the job. With a mended one it fails, and succeeds with that then.
+	job, mended func(*world) object
+	// deletes: the item is deleted, after the job.
+	deletes bool
+	// leaves is the object of a hook for the installation: it must have been run, whenever the plugin was killed.
+	leaves string
+}
+
+// crash kills the plugin at the nth step of a job, and tells whether there is one.
+func (w *world) crash(c *crash, n int) (struck bool) {
+	w.Helper()
+	item := w.item(c.job(w))
+	if c.before != nil {
+		w.setConfig(item, c.before(w))
+		w.UntilDone(plugintest.Reconcile, item)
+		if c.twice {
+			plugintest.NewJob(item)
+			w.UntilDone(plugintest.ForceReconcile, item)
+		}
+		w.setConfig(item, c.job(w))
+	}
+	operation := plugintest.Reconcile
+	if c.deletes {
+		w.MustSucceed(item)
+		operation, item.Status.Phase = plugintest.Delete, landscaper.DeployItemPhaseInitDelete
+	}
+	_, struck = w.Disturb(operation, item, n, plugintest.Killed)
+	if c.deletes {
+		w.MustDelete(item)
+		w.mustHave()
+		if got := w.Names(configMaps, ""); len(got) > 0 {
+			w.Errorf("%s: killed at step %d: after the deletion there is still %v", c.reason, n, got)
+		}
+		return struck
+	}
+	if c.mended != nil {
+		// The job fails again, but not for another operation; once the chart is mended, it goes on.
+		if result := w.Do(plugintest.Reconcile, item); result.Failed == nil || strings.Contains(result.String(), "another operation") {
+			w.Fatalf("%s: killed at step %d: expected the failure of the hook, but found: %s", c.reason, n, result)
+		}
+		w.setConfig(item, c.mended(w))
+	}
+	w.MustSucceed(item)
+	w.mustBeClean(item)
+	if c.leaves != "" && w.Get(configMaps, c.leaves) == nil {
+		w.Errorf("%s: killed at step %d: there is no %s among %v", c.reason, n, c.leaves, w.Names(configMaps, ""))
+	}
+	if w.Get(configMaps, "shop-old") != nil {
+		w.Errorf("%s: killed at step %d: what only an earlier chart had is left", c.reason, n)
+	}
+	return struck
 }
 
 // mustBeClean checks that the release is deployed, once, and that there is nothing left to do.
@@ -194,14 +164,14 @@ func (w *world) mustBeClean(item *landscaper.DeployItem) {
 	if deployed != 1 || !strings.HasSuffix(revisions[len(revisions)-1], "deployed") {
 		w.Errorf("expected the newest revision to be the one that is deployed, but found %v", revisions)
 	}
-	before := w.names(configMaps)
-	w.requests.take()
-	startJob(item)
-	w.mustSucceed(item)
-	if writes := writesIn(w.requests.take()); len(writes) > 0 {
+	before := w.Names(configMaps, "")
+	w.Requests.Take()
+	plugintest.NewJob(item)
+	w.MustSucceed(item)
+	if writes := w.Requests.Writes(); len(writes) > 0 {
 		w.Errorf("a job after the recovery wrote %v", writes)
 	}
-	if diff := cmp.Diff(before, w.names(configMaps)); diff != "" {
+	if diff := cmp.Diff(before, w.Names(configMaps, "")); diff != "" {
 		w.Errorf("the objects changed without need: -before +after:\n%s", diff)
 	}
 	slices.Sort(before)

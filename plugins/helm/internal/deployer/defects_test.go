@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
@@ -31,19 +32,19 @@ func TestMistakesInTheConfiguration(t *testing.T) {
 		"helmDeploymentConfig": object{"install": object{"atomic": true, "retries": 3}, "uninstall": object{"timeout": "soon"}},
 	})
 	item := w.item(wrong)
-	w.mustFail(w.reconcile(item), configurationProblem, "spec.config", `unknown field "replicas"`, "createNamespace: ", "name: ", "values: ", "updateStrategy: ",
+	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "spec.config", `unknown field "replicas"`, "createNamespace: ", "name: ", "values: ", "updateStrategy: ",
 		"helmDeploymentConfig.install.retries: ", "helmDeploymentConfig.uninstall.timeout: ")
-	if requests := w.requests.take(); len(requests) > 0 {
+	if requests := w.Requests.Take(); len(requests) > 0 {
 		t.Errorf("expected no request, but found %v", requests)
 	}
-	w.mustDelete(item)
+	w.MustDelete(item)
 
-	w.configure(object{"strict": false})
+	w.Configure(object{"strict": false})
 	item = w.item(w.config(chart("plain"), nil, object{"replicas": 2}))
-	if said := w.mustWarn(w.mustSucceed(item), "UnknownField"); !strings.Contains(said, `"replicas"`) {
+	if said := w.mustWarn(w.MustSucceed(item), "UnknownField"); !strings.Contains(said, `"replicas"`) {
 		t.Errorf("expected the field that was passed over, but found %q", said)
 	}
-	w.mustDelete(item)
+	w.MustDelete(item)
 }
 
 // TestItemWithoutConfiguration: Landscaper's deployers end with it.
@@ -52,10 +53,10 @@ func TestItemWithoutConfiguration(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(nil)
 	item.Spec.Config = nil
-	w.mustFail(w.reconcile(item), configurationProblem, "spec.config")
-	w.requests.take()
-	w.mustDelete(item)
-	if requests := w.requests.take(); len(requests) > 0 {
+	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "spec.config")
+	w.Requests.Take()
+	w.MustDelete(item)
+	if requests := w.Requests.Take(); len(requests) > 0 {
 		t.Errorf("expected no request for an item that has deployed nothing, but found %v", requests)
 	}
 }
@@ -67,23 +68,23 @@ func TestCustomChecks(t *testing.T) {
 		t.Helper()
 		w := newWorld(t)
 		// A label is looked for in all namespaces, and all tests share one cluster.
-		own := object{"test": w.namespace}
+		own := object{"test": w.Namespace}
 		item := w.item(w.config(chart("plain"), object{"labels": own}, mode, object{"readinessChecks": object{"custom": []any{object{
 			"name":          "approved",
 			"labelSelector": object{"apiVersion": "v1", "kind": "ConfigMap", "matchLabels": own},
 			"requirements":  []any{object{"jsonPath": ".metadata.annotations.approved", "operator": "==", "values": []any{object{"value": "yes"}}}},
 		}}}}))
 		for range 2 {
-			result := w.reconcile(item)
+			result := w.Do(plugintest.Reconcile, item)
 			if result.InProgress == nil || !strings.Contains(result.InProgress.WaitingFor, "approved") ||
 				!strings.Contains(result.InProgress.WaitingFor, "shop-plain-settings") {
 				t.Fatalf("expected that the check of both objects is waited for, but found: %s", result)
 			}
-			w.patch(configMaps, "shop-plain-greeting", `{"metadata":{"annotations":{"approved":"yes"}}}`)
+			w.Patch(configMaps, "shop-plain-greeting", `{"metadata":{"annotations":{"approved":"yes"}}}`)
 		}
-		w.patch(configMaps, "shop-plain-settings", `{"metadata":{"annotations":{"approved":"yes"}}}`)
-		w.mustSucceed(item)
-		w.mustDelete(item)
+		w.Patch(configMaps, "shop-plain-settings", `{"metadata":{"annotations":{"approved":"yes"}}}`)
+		w.MustSucceed(item)
+		w.MustDelete(item)
 	})
 }
 
@@ -96,20 +97,20 @@ func TestExportsThatAreNotThere(t *testing.T) {
 		item := w.item(w.config(chart("plain"), nil, mode, object{"exports": object{"exports": []any{
 			object{"key": "a", "jsonPath": ".Values.nothing.at.all"}, object{"key": "b", "jsonPath": ".Chart.version"},
 		}}}))
-		w.mustFail(w.reconcile(item), configurationProblem, "ExportMissing", `export "a"`, ".Values.nothing.at.all", `export "b"`, "begin with .Values")
+		w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "ExportMissing", `export "a"`, ".Values.nothing.at.all", `export "b"`, "begin with .Values")
 
 		w.setConfig(item, w.config(chart("plain"), nil, mode, object{"exportsFromManifests": []any{object{
 			"key": "address", "jsonPath": ".data.address",
-			"fromResource": object{"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.namespace},
+			"fromResource": object{"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.Namespace},
 		}}}))
-		if result := w.reconcile(item); result.InProgress == nil || !strings.Contains(result.InProgress.WaitingFor, "address") {
+		if result := w.Do(plugintest.Reconcile, item); result.InProgress == nil || !strings.Contains(result.InProgress.WaitingFor, "address") {
 			t.Fatalf("expected that the export is waited for, but found: %s", result)
 		}
-		w.patch(configMaps, "shop-plain-greeting", `{"data":{"address":"here"}}`)
-		if diff := cmp.Diff(map[string]any{"address": "here"}, w.mustSucceed(item).Succeeded.Exports); diff != "" {
+		w.Patch(configMaps, "shop-plain-greeting", `{"data":{"address":"here"}}`)
+		if diff := cmp.Diff(map[string]any{"address": "here"}, w.MustSucceed(item).Succeeded.Exports); diff != "" {
 			t.Errorf("the exports: -want +got:\n%s", diff)
 		}
-		w.mustDelete(item)
+		w.MustDelete(item)
 	})
 }
 
@@ -121,12 +122,12 @@ func TestContinuousReconcile(t *testing.T) {
 		w := newWorld(t)
 		d := w.definition()
 		item := w.item(w.config(d.chart(0), nil, mode, object{"continuousReconcile": object{"every": "1h"}}))
-		w.mustSucceed(item)
+		w.MustSucceed(item)
 		item.Status.JobIDFinished = item.Status.JobID
 		due := func(ago time.Duration) bool {
 			at := landscaper.NewTime(time.Now().Add(-ago))
 			item.Status.LastReconcileTime = &at
-			outcomes, err := w.plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
+			outcomes, err := w.Plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
 			if err != nil || len(outcomes) != 1 || outcomes[0].Err != nil || outcomes[0].Result == nil {
 				t.Fatalf("expected one opinion, but found %+v, %v", outcomes, err)
 			}
@@ -138,20 +139,20 @@ func TestContinuousReconcile(t *testing.T) {
 		if !due(2 * time.Hour) {
 			t.Error("expected that the item is due after two hours")
 		}
-		w.patch(d.resources, "shop", `{"spec":{"size":9}}`)
+		w.Patch(d.resources, "shop", `{"spec":{"size":9}}`)
 		w.mustChange(item, "update Gadget %s/shop")
-		startJob(item)
-		w.mustTellDrift(w.mustSucceed(item), "Gadget "+w.namespace+"/shop: spec.size")
+		plugintest.NewJob(item)
+		w.mustTellDrift(w.MustSucceed(item), "Gadget "+w.Namespace+"/shop: spec.size")
 		if got := d.size(w); got != int64(3) {
 			t.Errorf("expected the drift to be repaired, but found %v", got)
 		}
-		startJob(item)
-		w.requests.take()
-		w.mustSucceed(item)
-		if writes := writesIn(w.requests.take()); len(writes) > 0 {
+		plugintest.NewJob(item)
+		w.Requests.Take()
+		w.MustSucceed(item)
+		if writes := w.Requests.Writes(); len(writes) > 0 {
 			t.Errorf("a job after the repair wrote %v", writes)
 		}
-		w.mustDelete(item)
+		w.MustDelete(item)
 	})
 }
 
@@ -162,20 +163,20 @@ func TestErrorsOfADeletionAreTold(t *testing.T) {
 		t.Helper()
 		w := newWorld(t)
 		item := w.item(w.config(chart("plain"), nil, mode))
-		w.mustSucceed(item)
-		w.requests.set(func(r *http.Request) error {
+		w.MustSucceed(item)
+		w.Requests.Fail(func(r *http.Request) error {
 			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/configmaps/shop-plain-greeting") {
 				return errors.New("the network is gone")
 			}
 			return nil
-		}, nil)
+		})
 		item.Status.Phase = landscaper.DeployItemPhaseInitDelete
-		result := keepStatus(item, w.plugin.Delete(t.Context(), w.call(item)))
-		w.mustFail(result, nil, "shop-plain-greeting", "the network is gone")
-		w.requests.set(nil, nil)
-		w.mustDelete(item)
+		result := w.Do(plugintest.Delete, item)
+		w.MustFail(result, nil, "shop-plain-greeting", "the network is gone")
+		w.Requests.Undisturbed()
+		w.MustDelete(item)
 		w.mustHave()
-		if got := w.names(configMaps); len(got) > 0 {
+		if got := w.Names(configMaps, ""); len(got) > 0 {
 			t.Errorf("after the deletion there is still %v", got)
 		}
 	})
@@ -188,21 +189,21 @@ func TestTargetThatIsGone(t *testing.T) {
 		t.Helper()
 		w := newWorld(t)
 		item := w.item(w.config(chart("plain"), nil, mode))
-		w.mustSucceed(item)
-		target := w.target
+		w.MustSucceed(item)
+		target := w.Call.Target
 		for name, gone := range map[string]*rest.Config{
 			"cannot reach target cluster":     {Host: "https://127.0.0.1:1", BearerToken: "x"},
-			"does not accept the credentials": {Host: cluster.Host, BearerToken: "x", TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CAData}},
+			"does not accept the credentials": {Host: plugintest.Config().Host, BearerToken: "x", TLSClientConfig: rest.TLSClientConfig{CAData: plugintest.Config().CAData}},
 		} {
-			w.target = targetOf(t, gone)
-			result := w.plugin.Delete(t.Context(), w.call(item))
+			w.Call.Target = w.Target("cluster", gone)
+			result := w.Do(plugintest.Delete, item)
 			if result.Failed == nil {
 				t.Fatalf("expected a failure, but found: %s", result)
 			}
-			w.mustFail(result, result.Failed.Codes(), name, landscaper.DeleteWithoutUninstallAnnotation)
+			w.MustFail(result, result.Failed.Codes(), name, landscaper.DeleteWithoutUninstallAnnotation)
 		}
-		w.target = target
-		w.mustDelete(item)
+		w.Call.Target = target
+		w.MustDelete(item)
 		w.mustHave()
 	})
 }
@@ -222,11 +223,11 @@ kind: ConfigMap
 metadata: {name: inner, namespace: {{ .Release.Namespace }}-own}
 `)
 		item := w.item(w.config(chart("plain", own), nil, mode))
-		w.mustSucceed(item)
+		w.MustSucceed(item)
 		// Nothing empties a namespace here, as a controller does that an API server alone does not have; it ends all the same.
 		item.Status.Phase = landscaper.DeployItemPhaseInitDelete
 		for range 3 {
-			result := keepStatus(item, w.plugin.Delete(t.Context(), w.call(item)))
+			result := w.Do(plugintest.Delete, item)
 			if result.Failed != nil {
 				t.Fatalf("expected no failure, but found: %s", result)
 			}
@@ -245,26 +246,26 @@ func TestNamesOfItems(t *testing.T) {
 		w = newWorld(t)
 		name := strings.Repeat("long-", 40) + "name"
 		one, two = w.itemOf(name, w.config(chart("plain"), object{"greeting": "one"}, mode)), w.itemOf(name, w.config(chart("plain"), object{"greeting": "two"}, mode))
-		two.Namespace, two.UID = w.namespace+"-two", "two"
-		w.mustSucceed(one)
+		two.Namespace, two.UID = w.Namespace+"-two", "two"
+		w.MustSucceed(one)
 		return w, one, two
 	}
 	t.Run("with a release", func(t *testing.T) {
 		t.Parallel()
 		w, one, two := begin(t, object{})
-		w.mustFail(w.reconcile(two), configurationProblem, "ReleaseTaken", "helmDeploymentConfig.takeOwnership")
-		w.mustDelete(two)
+		w.MustFail(w.Do(plugintest.Reconcile, two), plugintest.ConfigurationProblem, "ReleaseTaken", "helmDeploymentConfig.takeOwnership")
+		w.MustDelete(two)
 		w.mustGreet("one")
-		w.mustDelete(one)
+		w.MustDelete(one)
 	})
 	t.Run("without", func(t *testing.T) {
 		t.Parallel()
 		w, one, two := begin(t, withoutRelease)
 		// As with manifests, the last job wins, and says so.
-		w.mustWarn(w.mustSucceed(two), "TakenOver")
-		w.mustDelete(one)
+		w.mustWarn(w.MustSucceed(two), "TakenOver")
+		w.MustDelete(one)
 		w.mustGreet("two")
-		w.mustDelete(two)
+		w.MustDelete(two)
 		w.mustGreet(nil)
 	})
 }
@@ -273,16 +274,16 @@ func TestNamesOfItems(t *testing.T) {
 func TestReleaseOfAnItemThatIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mustSucceed(w.itemOf("gone", w.config(chart("plain"), nil)))
+	w.MustSucceed(w.itemOf("gone", w.config(chart("plain"), nil)))
 	item := w.item(w.config(chart("plain"), nil, object{"helmDeploymentConfig": object{"takeOwnership": true}}))
-	if said := w.mustWarn(w.mustSucceed(item), "TakenOver"); !strings.Contains(said, w.namespace+"/shop ") || !strings.Contains(said, w.namespace+".gone") {
+	if said := w.mustWarn(w.MustSucceed(item), "TakenOver"); !strings.Contains(said, w.Namespace+"/shop ") || !strings.Contains(said, w.Namespace+".gone") {
 		t.Errorf("expected the release and its item, but found %q", said)
 	}
 	w.mustHave("1 superseded", "2 deployed")
-	startJob(item)
-	w.mustSucceed(item)
+	plugintest.NewJob(item)
+	w.MustSucceed(item)
 	w.mustHave("1 superseded", "2 deployed")
-	w.mustDelete(item)
+	w.MustDelete(item)
 	w.mustHave()
 }
 
@@ -301,10 +302,10 @@ func TestSteps(t *testing.T) {
 			w := newWorld(t)
 			item := w.item(w.config(chart("plain"), nil, c.mode, object{"exports": object{"exports": []any{object{
 				"key": "copies", "jsonPath": ".data.copies",
-				"fromResource": object{"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.namespace},
+				"fromResource": object{"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.Namespace},
 			}}}}))
 			var steps []string
-			for _, m := range w.mustSucceed(item).Messages {
+			for _, m := range w.MustSucceed(item).Messages {
 				if m.Progress != nil {
 					steps = append(steps, m.Progress.Step)
 				}
@@ -312,7 +313,7 @@ func TestSteps(t *testing.T) {
 			if diff := cmp.Diff(c.want, steps); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			w.mustDelete(item)
+			w.MustDelete(item)
 		})
 	}
 }
@@ -324,7 +325,7 @@ func TestCancelledWait(t *testing.T) {
 	item := w.item(w.config(chart("workload"), nil, options("install", object{"atomic": true})))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	call := w.call(item)
+	call := w.CallOf(item)
 	var saved json.RawMessage
 	call.OnMessage = func(m sdktest.Message) {
 		if m.ProviderStatus != nil {
@@ -334,12 +335,12 @@ func TestCancelledWait(t *testing.T) {
 			cancel()
 		}
 	}
-	if result := w.plugin.Reconcile(ctx, call); result.Succeeded != nil {
+	if result := w.Plugin.Reconcile(ctx, call); result.Succeeded != nil {
 		t.Fatalf("expected that the call is cut short, but found: %s", result)
 	}
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: saved}
 	w.setConfig(item, w.config(chart("plain"), nil))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.mustBeClean(item)
-	w.mustDelete(item)
+	w.MustDelete(item)
 }

@@ -3,7 +3,7 @@ package deployer_test
 import (
 	"testing"
 
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
 // TestDeletionAfterACrash deletes an item whose release was never finished. Helm itself refuses to uninstall what is in progress.
@@ -15,16 +15,14 @@ func TestDeletionAfterACrash(t *testing.T) {
 			w := newWorld(t)
 			item := w.item(w.config(chart("plain"), object{"greeting": "one"}))
 			if deployed {
-				w.mustSucceed(item)
+				w.MustSucceed(item)
 				w.setConfig(item, w.config(chart("plain"), object{"greeting": "two"}))
 			}
-			_, dead := w.killAt(1, true)
-			untilDead(item, dead, func(call sdktest.Call) *sdktest.Result { return w.plugin.Reconcile(t.Context(), call) }, w.call(item))
-			w.requests.set(nil, nil)
-			w.plugin = w.newPlugin()
-			w.mustDelete(item)
+			w.Disturb(plugintest.Reconcile, item, 1, afterStorageWrite)
+			w.Restart()
+			w.MustDelete(item)
 			w.mustHave()
-			if got := w.names(configMaps); len(got) > 0 {
+			if got := w.Names(configMaps, ""); len(got) > 0 {
 				t.Errorf("after the deletion there is still %v", got)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/test/charts"
@@ -30,7 +31,7 @@ spec:
 // vanish deletes the Job as its controller does when it is done.
 func (w *world) vanish() {
 	background := metav1.DeletePropagationBackground
-	if err := w.admin.Resource(jobsOfTarget).Namespace(w.namespace).Delete(w.Context(), "once", metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+	if err := w.Admin.Resource(jobsOfTarget).Namespace(w.Namespace).Delete(w.Context(), "once", metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
 		w.Error(err)
 	}
 }
@@ -39,7 +40,7 @@ func (w *world) vanish() {
 func (w *world) mustRunJob(times int) {
 	w.Helper()
 	created := 0
-	for _, r := range w.requests.take() {
+	for _, r := range w.Requests.Take() {
 		if strings.HasPrefix(r, "POST ") && strings.HasSuffix(r, "/jobs") {
 			created++
 		}
@@ -50,7 +51,7 @@ func (w *world) mustRunJob(times int) {
 }
 
 func startJobOfHook(item *landscaper.DeployItem) {
-	startJob(item)
+	plugintest.NewJob(item)
 	item.Status.Conditions = []landscaper.Condition{{
 		Type: hook.ConditionStarted, Status: landscaper.ConditionTrue, Reason: hook.ReasonStartedByHook, Message: item.Status.JobID,
 	}}
@@ -69,50 +70,50 @@ func TestJobWithTTLRunsOnce(t *testing.T) {
 			}
 		}
 		gate := object{"readinessChecks": object{"custom": []any{object{
-			"name": "gate", "resourceSelector": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.namespace}},
+			"name": "gate", "resourceSelector": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.Namespace}},
 			"requirements": []any{object{"jsonPath": ".metadata.annotations.open", "operator": "exists"}},
 		}}}}
 		item := w.item(w.config(chart("plain", once()), nil, mode, gate))
 		for i := range 4 {
-			result := w.reconcile(item)
+			result := w.Do(plugintest.Reconcile, item)
 			if waiting := result.InProgress; waiting == nil || strings.Contains(waiting.WaitingFor, "Job") != (i == 0) {
 				t.Fatalf("call %d: expected to wait for the Job at first, and then for the gate alone, but found: %s", i, result)
 			}
 			if i == 0 {
 				w.vanish()
 			}
-			w.plugin = w.newPlugin()
+			w.Restart()
 		}
-		w.patch(configMaps, "shop-plain-greeting", `{"metadata":{"annotations":{"open":"yes"}}}`)
-		w.mustSucceed(item)
+		w.Patch(configMaps, "shop-plain-greeting", `{"metadata":{"annotations":{"open":"yes"}}}`)
+		w.MustSucceed(item)
 		for range 2 {
 			startJobOfHook(item)
-			w.mustSucceed(item)
+			w.MustSucceed(item)
 		}
 		w.mustRunJob(1)
 		revisions("1 deployed")
 
 		// What somebody has deleted beside it is repaired without it.
-		if err := w.admin.Resource(configMaps).Namespace(w.namespace).Delete(t.Context(), "shop-plain-settings", metav1.DeleteOptions{}); err != nil {
+		if err := w.Objects(configMaps).Delete(t.Context(), "shop-plain-settings", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		startJobOfHook(item)
-		w.mustSucceed(item)
-		if w.get(configMaps, "shop-plain-settings") == nil {
+		w.MustSucceed(item)
+		if w.Get(configMaps, "shop-plain-settings") == nil {
 			t.Error("what was deleted is not there again")
 		}
 		w.mustRunJob(0)
 		revisions("1 superseded", "2 deployed")
 
-		startJob(item)
-		if result := w.reconcile(item); result.InProgress == nil {
+		plugintest.NewJob(item)
+		if result := w.Do(plugintest.Reconcile, item); result.InProgress == nil {
 			t.Fatalf("expected to wait for the Job, but found: %s", result)
 		}
 		w.vanish()
-		w.mustSucceed(item)
+		w.MustSucceed(item)
 		w.mustRunJob(1)
 		revisions("1 superseded", "2 superseded", "3 deployed")
-		w.mustDelete(item)
+		w.MustDelete(item)
 	})
 }
 
@@ -120,22 +121,22 @@ func TestJobWithTTLRunsOnce(t *testing.T) {
 func TestJobGoneAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.requests.set(nil, func(r *http.Request) error {
+	w.Requests.Lose(func(r *http.Request) error {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/jobs") {
 			w.vanish()
 		}
 		return nil
 	})
 	item := w.item(w.config(chart("plain", once()), nil))
-	for _, start := range []func(*landscaper.DeployItem){startJob, startJobOfHook} {
+	for _, start := range []func(*landscaper.DeployItem){plugintest.NewJob, startJobOfHook} {
 		start(item)
 		for range 2 {
-			if result := w.reconcile(item); result.Succeeded == nil {
+			if result := w.Do(plugintest.Reconcile, item); result.Succeeded == nil {
 				t.Fatalf("expected success, but found: %s", fmt.Sprint(result))
 			}
 		}
 	}
 	w.mustRunJob(1)
 	w.mustHave("1 deployed")
-	w.mustDelete(item)
+	w.MustDelete(item)
 }

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
@@ -38,7 +38,7 @@ func (w *world) leaveStatus(item *landscaper.DeployItem, resources ...object) {
 func (w *world) resource(policy, kind, name string) object {
 	reference := object{"apiVersion": "v1", "kind": kind, "name": name}
 	if kind != "Namespace" {
-		reference["namespace"] = w.namespace
+		reference["namespace"] = w.Namespace
 	}
 	return object{"policy": policy, "resource": reference}
 }
@@ -57,21 +57,21 @@ func TestReleaseOfLandscaper(t *testing.T) {
 		t.Parallel()
 		w, item := begin(t)
 		w.leaveStatus(item, w.resource("", "ConfigMap", "shop-plain-greeting"), w.resource("", "ConfigMap", "gone-long-ago"))
-		w.mustSucceed(item)
+		w.MustSucceed(item)
 		w.mustGreet("two")
 		w.mustHave("1 superseded", "2 deployed")
 		if diff := cmp.Diff([]string{"ConfigMap shop-plain-greeting", "ConfigMap shop-plain-settings"}, w.managed(item)); diff != "" {
 			t.Errorf("the provider status: -want +got:\n%s", diff)
 		}
 		w.mustBeClean(item)
-		w.mustDelete(item)
+		w.MustDelete(item)
 		w.mustHave()
 	})
 	t.Run("deletion", func(t *testing.T) {
 		t.Parallel()
 		w, item := begin(t)
 		w.leaveStatus(item)
-		w.mustDelete(item)
+		w.MustDelete(item)
 		w.mustHave()
 		w.mustGreet(nil)
 	})
@@ -79,27 +79,23 @@ func TestReleaseOfLandscaper(t *testing.T) {
 		t.Parallel()
 		w, item := begin(t)
 		w.leaveStatus(item)
-		_, dead := w.killAt(1, false)
-		untilDead(item, dead, func(call sdktest.Call) *sdktest.Result { return w.plugin.Reconcile(t.Context(), call) }, w.call(item))
-		w.requests.set(nil, nil)
+		w.Disturb(plugintest.Reconcile, item, 1, beforeStorageWrite)
 		w.mustHave("1 deployed")
-		w.mustDelete(item)
+		w.MustDelete(item)
 		w.mustHave()
 	})
 	t.Run("crash in the first job of another item", func(t *testing.T) {
 		t.Parallel()
 		w, item := begin(t)
-		_, dead := w.killAt(1, false)
-		untilDead(item, dead, func(call sdktest.Call) *sdktest.Result { return w.plugin.Reconcile(t.Context(), call) }, w.call(item))
-		w.requests.set(nil, nil)
-		w.mustDelete(item)
+		w.Disturb(plugintest.Reconcile, item, 1, beforeStorageWrite)
+		w.MustDelete(item)
 		w.mustHave("1 deployed")
 		w.mustGreet("one")
 	})
 	t.Run("never deployed", func(t *testing.T) {
 		t.Parallel()
 		w, item := begin(t)
-		w.mustDelete(item)
+		w.MustDelete(item)
 		w.mustHave("1 deployed")
 		w.mustGreet("one")
 	})
@@ -117,21 +113,21 @@ func TestObjectsOfLandscaperAsTheChartNamesThem(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			item := w.item(w.config(chart("plain", charts.File("templates/role.yaml", template)), nil, withoutRelease))
-			w.mustSucceed(item)
-			role, greeting := w.resource("manage", "ClusterRole", w.namespace), w.resource("manage", "ConfigMap", "shop-plain-greeting")
+			w.MustSucceed(item)
+			role, greeting := w.resource("manage", "ClusterRole", w.Namespace), w.resource("manage", "ConfigMap", "shop-plain-greeting")
 			role["resource"].(object)["apiVersion"] = clusterRoles.GroupVersion().String()
 			delete(greeting["resource"].(object), "namespace")
 			w.leaveStatus(item, role, greeting)
-			startJob(item)
+			plugintest.NewJob(item)
 			greets := any("hello")
 			if deletion {
-				w.mustDelete(item)
+				w.MustDelete(item)
 				greets = nil
 			} else {
-				w.mustSucceed(item)
+				w.MustSucceed(item)
 			}
 			w.mustGreet(greets)
-			if _, err := w.admin.Resource(clusterRoles).Get(t.Context(), w.namespace, metav1.GetOptions{}); apierrors.IsNotFound(err) != deletion {
+			if _, err := w.Objects(clusterRoles).Get(t.Context(), w.Namespace, metav1.GetOptions{}); apierrors.IsNotFound(err) != deletion {
 				t.Errorf("of the ClusterRole found %v", err)
 			}
 		})
@@ -150,25 +146,25 @@ func TestObjectsOfLandscaper(t *testing.T) {
 				o := &unstructured.Unstructured{Object: object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{
 					"name": name, "labels": object{v1alpha1.DeployItemLabel: "item"},
 				}}}
-				if _, err := w.admin.Resource(configMaps).Namespace(w.namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+				if _, err := w.Objects(configMaps).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			item := w.item(w.config(chart("plain"), nil, withoutRelease, object{"createNamespace": true}))
 			w.leaveStatus(item, w.resource("manage", "ConfigMap", "shop-plain-greeting"), w.resource("manage", "ConfigMap", "old"),
-				w.resource("keep", "Namespace", w.namespace))
+				w.resource("keep", "Namespace", w.Namespace))
 			if job {
-				w.mustSucceed(item)
+				w.MustSucceed(item)
 				w.mustGreet("hello")
-				if diff := cmp.Diff([]string{"shop-plain-greeting", "shop-plain-settings"}, w.names(configMaps)); diff != "" {
+				if diff := cmp.Diff([]string{"shop-plain-greeting", "shop-plain-settings"}, w.Names(configMaps, "")); diff != "" {
 					t.Errorf("-want +got:\n%s", diff)
 				}
 			}
-			w.mustDelete(item)
-			if got := w.names(configMaps); len(got) > 0 {
+			w.MustDelete(item)
+			if got := w.Names(configMaps, ""); len(got) > 0 {
 				t.Errorf("after the deletion there is still %v", got)
 			}
-			namespace, err := w.admin.Resource(namespaces).Get(t.Context(), w.namespace, metav1.GetOptions{})
+			namespace, err := w.Objects(namespaces).Get(t.Context(), w.Namespace, metav1.GetOptions{})
 			if err != nil || namespace.GetDeletionTimestamp() != nil {
 				t.Errorf("expected the namespace to stay, but found %v, %v", namespace, err)
 			}

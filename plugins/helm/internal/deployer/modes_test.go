@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
@@ -22,28 +23,28 @@ func TestWithoutRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(w.config(chart("plain"), object{"greeting": "one"}, withoutRelease))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.mustGreet("one")
 	w.mustHave()
-	if got := w.get(configMaps, "shop-plain-greeting").GetLabels()["helm.deployer.landscaper.gardener.cloud/deployitem"]; got != "item" {
+	if got := w.Get(configMaps, "shop-plain-greeting").GetLabels()["helm.deployer.landscaper.gardener.cloud/deployitem"]; got != "item" {
 		t.Errorf("expected Landscaper's label with the name of the item, but found %q", got)
 	}
 
-	w.requests.take()
-	startJob(item)
-	w.mustSucceed(item)
-	if writes := writesIn(w.requests.take()); len(writes) > 0 {
+	w.Requests.Take()
+	plugintest.NewJob(item)
+	w.MustSucceed(item)
+	if writes := w.Requests.Writes(); len(writes) > 0 {
 		t.Errorf("expected no write without a change, but found %v", writes)
 	}
 
 	w.setConfig(item, w.config(chart("plain", charts.Without("templates/settings.yaml")), object{"greeting": "two"}, withoutRelease))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.mustGreet("two")
-	if diff := cmp.Diff([]string{"shop-plain-greeting"}, w.names(configMaps)); diff != "" {
+	if diff := cmp.Diff([]string{"shop-plain-greeting"}, w.Names(configMaps, "")); diff != "" {
 		t.Errorf("what the chart does not have any more is to go: -want +got:\n%s", diff)
 	}
-	w.mustDelete(item)
-	if got := w.names(configMaps); len(got) > 0 {
+	w.MustDelete(item)
+	if got := w.Names(configMaps, ""); len(got) > 0 {
 		t.Errorf("after the deletion there is still %v", got)
 	}
 }
@@ -55,15 +56,14 @@ func TestNamespaceIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			created := w.namespace + "-new"
+			created := w.Namespace + "-new"
 			item := w.item(w.config(chart("plain"), nil, mode, object{"namespace": created, "createNamespace": true}))
-			w.mustSucceed(item)
-			in := *w
-			in.namespace = created
+			w.MustSucceed(item)
+			in := w.at(created)
 			in.mustGreet("hello")
-			w.mustDelete(item)
+			w.MustDelete(item)
 			in.mustGreet(nil)
-			namespace, err := w.admin.Resource(namespaces).Get(t.Context(), created, metav1.GetOptions{})
+			namespace, err := w.Objects(namespaces).Get(t.Context(), created, metav1.GetOptions{})
 			if err != nil || namespace.GetDeletionTimestamp() != nil {
 				t.Errorf("expected the namespace to stay, but found %v, %v", namespace, err)
 			}
@@ -79,21 +79,21 @@ func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			item := w.item(w.config(chart("plain"), nil, mode))
-			w.mustSucceed(item)
-			system, err := w.admin.Resource(namespaces).Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
+			w.MustSucceed(item)
+			system, err := w.Objects(namespaces).Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
 			if err != nil || w.status(item).Cluster != system.GetUID() {
 				t.Fatalf("expected the cluster %s in the provider status, but found %q, %v", system.GetUID(), w.status(item).Cluster, err)
 			}
 			before := item.Status.ProviderStatus
 			elsewhere := []byte(strings.ReplaceAll(string(before.Raw), string(system.GetUID()), "another"))
 			item.Status.ProviderStatus = &runtime.RawExtension{Raw: elsewhere}
-			w.mustFail(w.reconcile(item), configurationProblem, "TargetChanged", "UID another there")
-			w.mustFail(keepStatus(item, w.plugin.Delete(t.Context(), w.call(item))), configurationProblem, "TargetChanged", "UID another there")
+			w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "TargetChanged", "UID another there")
+			w.MustFail(w.Do(plugintest.Delete, item), plugintest.ConfigurationProblem, "TargetChanged", "UID another there")
 			if diff := cmp.Diff(string(elsewhere), string(item.Status.ProviderStatus.Raw)); diff != "" {
 				t.Errorf("the provider status: -want +got:\n%s", diff)
 			}
 			item.Status.ProviderStatus = before
-			w.mustDelete(item)
+			w.MustDelete(item)
 			w.mustGreet(nil)
 		})
 	}
@@ -107,27 +107,27 @@ func TestHooks(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		item := w.item(w.config(chart("hooks"), nil))
-		w.mustSucceed(item)
-		if diff := cmp.Diff([]string{"shop-hooks", "shop-hooks-announce", "shop-hooks-prepare"}, w.names(configMaps)); diff != "" {
+		w.MustSucceed(item)
+		if diff := cmp.Diff([]string{"shop-hooks", "shop-hooks-announce", "shop-hooks-prepare"}, w.Names(configMaps, "")); diff != "" {
 			t.Errorf("after the installation: -want +got:\n%s", diff)
 		}
 		if diff := cmp.Diff([]string{"ConfigMap shop-hooks"}, w.managed(item)); diff != "" {
 			t.Errorf("hooks are Helm's own affair: -want +got:\n%s", diff)
 		}
-		w.mustDelete(item)
+		w.MustDelete(item)
 		w.mustHave()
 	})
 	t.Run("without", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		item := w.item(w.config(chart("hooks"), nil, withoutRelease))
-		w.mustSucceed(item)
+		w.MustSucceed(item)
 		want := []string{"shop-hooks", "shop-hooks-announce", "shop-hooks-migrate", "shop-hooks-prepare", "shop-hooks-refresh"}
-		if diff := cmp.Diff(want, w.names(configMaps)); diff != "" {
+		if diff := cmp.Diff(want, w.Names(configMaps, "")); diff != "" {
 			t.Errorf("the objects: -want +got:\n%s", diff)
 		}
-		w.mustDelete(item)
-		if got := w.names(configMaps); len(got) > 0 {
+		w.MustDelete(item)
+		if got := w.Names(configMaps, ""); len(got) > 0 {
 			t.Errorf("after the deletion there is still %v", got)
 		}
 	})
@@ -145,16 +145,16 @@ func TestExports(t *testing.T) {
 					object{"key": "own", "jsonPath": ".Values.greeting"},
 					object{"key": "of.the.chart", "jsonPath": ".Values.settings.colour"},
 					object{"key": "of.the.object", "jsonPath": ".data.copies", "fromResource": object{
-						"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.namespace,
+						"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.Namespace,
 					}},
 				}},
 			}))
-			result := w.mustSucceed(item)
+			result := w.MustSucceed(item)
 			want := object{"of": object{"the": object{"chart": "blue", "object": "1"}}, "own": "one"}
 			if diff := cmp.Diff(want, result.Succeeded.Exports); diff != "" {
 				t.Errorf("the exports: -want +got:\n%s", diff)
 			}
-			w.mustDelete(item)
+			w.MustDelete(item)
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestChildren(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			item := w.item(w.config(chart("plain"), nil, mode))
-			children, err := w.plugin.Render(t.Context(), w.call(item))
+			children, err := w.Plugin.Render(t.Context(), w.CallOf(item))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,21 +186,20 @@ func TestChildren(t *testing.T) {
 			if diff := cmp.Diff([]string{"ConfigMap shop-plain-greeting", "ConfigMap shop-plain-settings"}, names); diff != "" {
 				t.Errorf("the children: -want +got:\n%s", diff)
 			}
-			call := w.call(item)
-			call.Children = children
-			result := keepStatus(item, w.plugin.ReconcileUntilDone(t.Context(), call))
+			w.Call.Children = children
+			result := w.UntilDone(plugintest.Reconcile, item)
 			if result.Succeeded == nil {
 				t.Fatalf("expected success, but found: %s", result)
 			}
 			for _, name := range []string{"shop-plain-greeting", "shop-plain-settings"} {
-				if got := w.get(configMaps, name).GetAnnotations()["example.org/hooked"]; got != "yes" {
+				if got := w.Get(configMaps, name).GetAnnotations()["example.org/hooked"]; got != "yes" {
 					t.Errorf("expected %s as the hook has it, but found the annotation %q", name, got)
 				}
 			}
-			startJob(item)
-			call.Children = children[:1]
-			w.mustFail(w.plugin.ReconcileUntilDone(t.Context(), call), configurationProblem, "ConfigMap shop-plain-settings", "cannot be left out")
-			w.mustDelete(item)
+			plugintest.NewJob(item)
+			w.Call.Children = children[:1]
+			w.MustFail(w.UntilDone(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "ConfigMap shop-plain-settings", "cannot be left out")
+			w.MustDelete(item)
 		})
 	}
 }
@@ -215,25 +214,25 @@ func TestDiff(t *testing.T) {
 			item := w.item(w.config(chart("plain"), object{"greeting": "one"}, mode))
 			w.mustChange(item, "create ConfigMap %s/shop-plain-greeting", "create ConfigMap %s/shop-plain-settings")
 			w.mustGreet(nil)
-			w.mustSucceed(item)
+			w.MustSucceed(item)
 			w.mustChange(item)
 			w.setConfig(item, w.config(chart("plain", charts.Without("templates/settings.yaml")), object{"greeting": "two"}, mode))
 			w.mustChange(item, "delete ConfigMap %s/shop-plain-settings", "update ConfigMap %s/shop-plain-greeting")
 			w.mustGreet("one")
-			w.mustDelete(item)
+			w.MustDelete(item)
 		})
 	}
 }
 
 func (w *world) mustChange(item *landscaper.DeployItem, want ...string) {
 	w.Helper()
-	changes, err := w.plugin.Diff(w.Context(), w.call(item))
+	changes, err := w.Plugin.Diff(w.Context(), w.CallOf(item))
 	if err != nil {
 		w.Fatal(err)
 	}
 	var got []string
 	for _, c := range changes {
-		got = append(got, strings.ReplaceAll(string(c.Action)+" "+c.Object, w.namespace, "%s"))
+		got = append(got, strings.ReplaceAll(string(c.Action)+" "+c.Object, w.Namespace, "%s"))
 	}
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -246,16 +245,16 @@ func TestModeIsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(w.config(chart("plain"), nil))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.setConfig(item, w.config(chart("plain"), nil, withoutRelease))
-	w.mustFail(w.reconcile(item), configurationProblem, "helmDeployment", "delete the deploy item")
-	w.mustDelete(item)
+	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "helmDeployment", "delete the deploy item")
+	w.MustDelete(item)
 
 	item = w.item(w.config(chart("plain"), nil, withoutRelease))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.setConfig(item, w.config(chart("plain"), nil))
-	w.mustFail(w.reconcile(item), configurationProblem, "helmDeployment", "delete the deploy item")
-	w.mustDelete(item)
+	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "helmDeployment", "delete the deploy item")
+	w.MustDelete(item)
 }
 
 // TestOtherRelease: an item whose release gets another name leaves nothing of the one before.
@@ -263,14 +262,14 @@ func TestOtherRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(w.config(chart("plain"), nil))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.setConfig(item, w.config(chart("plain"), nil, object{"name": "market"}))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.mustHave()
-	if diff := cmp.Diff([]string{"market-plain-greeting", "market-plain-settings"}, w.names(configMaps)); diff != "" {
+	if diff := cmp.Diff([]string{"market-plain-greeting", "market-plain-settings"}, w.Names(configMaps, "")); diff != "" {
 		t.Errorf("the objects: -want +got:\n%s", diff)
 	}
-	w.mustDelete(item)
+	w.MustDelete(item)
 }
 
 // TestReleaseOfAnotherItem: two items do not fight over one release.
@@ -278,11 +277,11 @@ func TestReleaseOfAnotherItem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	one := w.itemOf("one", w.config(chart("plain"), object{"greeting": "one"}))
-	w.mustSucceed(one)
+	w.MustSucceed(one)
 	two := w.itemOf("two", w.config(chart("plain"), object{"greeting": "two"}))
-	w.mustFail(w.reconcile(two), configurationProblem, "shop", w.namespace+".one")
+	w.MustFail(w.Do(plugintest.Reconcile, two), plugintest.ConfigurationProblem, "shop", w.Namespace+".one")
 	w.mustGreet("one")
-	w.mustDelete(two)
+	w.MustDelete(two)
 	w.mustGreet("one")
-	w.mustDelete(one)
+	w.MustDelete(one)
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 	"github.com/pergola-deploy/pergola/test/charts"
@@ -41,19 +42,19 @@ data: {shared: ours, added: {{ .Values.greeting | quote }}}
 			name := strings.ToLower(strategy)
 			fields := object{"name": name, "updateStrategy": strategy}
 			item := w.itemOf(name, w.config(chart("plain", text), object{"greeting": "one"}, withoutRelease, fields))
-			w.mustSucceed(item)
+			w.MustSucceed(item)
 			patch := `{"data":{"shared":"theirs","extra":"theirs"}}`
 			if strategy == "apply" {
 				patch = `{"data":{"extra":"theirs"}}` // who takes a field over that is applied has to be told to give it back
 			}
-			w.patch(configMaps, name, patch)
+			w.Patch(configMaps, name, patch)
 			w.setConfig(item, w.config(chart("plain", text), object{"greeting": "two"}, withoutRelease, fields))
-			w.mustSucceed(item)
-			if diff := cmp.Diff(c.want, w.get(configMaps, name).Object["data"]); diff != "" {
+			w.MustSucceed(item)
+			if diff := cmp.Diff(c.want, w.Get(configMaps, name).Object["data"]); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 			}
-			w.requests.take()
-			w.mustDelete(item)
+			w.Requests.Take()
+			w.MustDelete(item)
 		})
 	}
 }
@@ -86,13 +87,13 @@ func TestIgnoredFields(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			item := w.item(w.config(chart("plain"), nil, c.fields))
-			said := w.mustWarn(w.mustSucceed(item), "IgnoredField")
+			said := w.mustWarn(w.MustSucceed(item), "IgnoredField")
 			for _, field := range c.want {
 				if !strings.Contains(said, field) {
 					t.Errorf("%s: expected an event that names %s, but found %q", c.reason, field, said)
 				}
 			}
-			w.mustDelete(item)
+			w.MustDelete(item)
 		})
 	}
 }
@@ -137,15 +138,15 @@ func TestDeletionGroups(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			item := w.item(w.config(chart("plain"), nil, withoutRelease, c.fields))
-			w.mustSucceed(item)
+			w.MustSucceed(item)
 			empty := chart("plain", charts.Without("templates/settings.yaml"), charts.Without("templates/greeting.yaml"))
 			w.setConfig(item, w.config(empty, nil, withoutRelease, c.fields))
-			w.mustSucceed(item)
-			if diff := cmp.Diff(c.afterUpdate, w.names(configMaps)); diff != "" {
+			w.MustSucceed(item)
+			if diff := cmp.Diff(c.afterUpdate, w.Names(configMaps, "")); diff != "" {
 				t.Errorf("%s: after the update: -want +got:\n%s", c.reason, diff)
 			}
-			w.mustDelete(item)
-			if diff := cmp.Diff(c.afterwards, w.names(configMaps)); diff != "" {
+			w.MustDelete(item)
+			if diff := cmp.Diff(c.afterwards, w.Names(configMaps, "")); diff != "" {
 				t.Errorf("%s: afterwards: -want +got:\n%s", c.reason, diff)
 			}
 		})
@@ -154,9 +155,9 @@ func TestDeletionGroups(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		item := w.item(w.config(chart("plain"), nil, withoutRelease, object{"deletionGroups": only("shop-plain-greeting")}))
-		w.mustSucceed(item)
-		w.mustDelete(item)
-		if diff := cmp.Diff([]string{"shop-plain-settings"}, w.names(configMaps)); diff != "" {
+		w.MustSucceed(item)
+		w.MustDelete(item)
+		if diff := cmp.Diff([]string{"shop-plain-settings"}, w.Names(configMaps, "")); diff != "" {
 			t.Errorf("what no group has stays: -want +got:\n%s", diff)
 		}
 	})
@@ -183,37 +184,38 @@ apiVersion: v1
 kind: List
 items:
 - {apiVersion: v1, kind: ConfigMap, metadata: {name: own}}
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: elsewhere, namespace: `+other.namespace+`}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: elsewhere, namespace: `+other.Namespace+`}}
 `)
 		item := w.item(w.config(chart("plain", more, charts.File("templates/NOTES.txt", "{{ .Release.Name }}: no object")), nil, mode))
-		w.mustSucceed(item)
-		if diff := cmp.Diff([]string{"own", "shop-plain-greeting", "shop-plain-settings"}, w.names(configMaps)); diff != "" {
+		w.MustSucceed(item)
+		if diff := cmp.Diff([]string{"own", "shop-plain-greeting", "shop-plain-settings"}, w.Names(configMaps, "")); diff != "" {
 			t.Errorf("in the release's namespace: -want +got:\n%s", diff)
 		}
-		if diff := cmp.Diff([]string{"elsewhere"}, other.names(configMaps)); diff != "" {
+		if diff := cmp.Diff([]string{"elsewhere"}, other.Names(configMaps, "")); diff != "" {
 			t.Errorf("in another one: -want +got:\n%s", diff)
 		}
-		role, err := w.admin.Resource(clusterRoles).Get(t.Context(), w.namespace, metav1.GetOptions{})
+		w.DeleteAfter(clusterRoles, w.Namespace)
+		role, err := w.Objects(clusterRoles).Get(t.Context(), w.Namespace, metav1.GetOptions{})
 		if err != nil || role.GetNamespace() != "" {
 			t.Errorf("expected the cluster role, but found %v, %v", role, err)
 		}
 		managed := []string{
-			"ClusterRole " + w.namespace, "ConfigMap elsewhere", "ConfigMap own", "ConfigMap shop-plain-greeting", "ConfigMap shop-plain-settings",
+			"ClusterRole " + w.Namespace, "ConfigMap elsewhere", "ConfigMap own", "ConfigMap shop-plain-greeting", "ConfigMap shop-plain-settings",
 		}
 		if diff := cmp.Diff(managed, w.managed(item)); diff != "" {
 			t.Errorf("the provider status: -want +got:\n%s", diff)
 		}
-		w.requests.take()
-		startJob(item)
-		w.mustSucceed(item)
-		if writes := writesIn(w.requests.take()); len(writes) > 0 {
+		w.Requests.Take()
+		plugintest.NewJob(item)
+		w.MustSucceed(item)
+		if writes := w.Requests.Writes(); len(writes) > 0 {
 			t.Errorf("expected no write without a change, but found %v", writes)
 		}
-		w.mustDelete(item)
-		if got := append(w.names(configMaps), other.names(configMaps)...); len(got) > 0 {
+		w.MustDelete(item)
+		if got := append(w.Names(configMaps, ""), other.Names(configMaps, "")...); len(got) > 0 {
 			t.Errorf("after the deletion there is still %v", got)
 		}
-		if _, err := w.admin.Resource(clusterRoles).Get(t.Context(), w.namespace, metav1.GetOptions{}); err == nil {
+		if _, err := w.Objects(clusterRoles).Get(t.Context(), w.Namespace, metav1.GetOptions{}); err == nil {
 			t.Error("after the deletion there is still the cluster role")
 		}
 	})
@@ -226,29 +228,29 @@ func TestNamespaceOfTheRelease(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode object) {
 		t.Helper()
 		w := newWorld(t)
-		missing := w.namespace + "-missing"
+		missing := w.Namespace + "-missing"
 		item := w.item(w.config(chart("plain"), nil, mode, object{"namespace": missing}))
-		w.mustFail(w.reconcile(item), nil, missing, "not found")
+		w.MustFail(w.Do(plugintest.Reconcile, item), nil, missing, "not found")
 		w.setConfig(item, w.config(chart("plain"), nil, mode, object{"namespace": missing, "createNamespace": true}))
-		w.mustSucceed(item)
-		w.mustDelete(item)
+		w.MustSucceed(item)
+		w.MustDelete(item)
 
 		labelled := &unstructured.Unstructured{Object: object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{
-			"name": w.namespace + "-old", "labels": object{"team": "roses"},
+			"name": w.Namespace + "-old", "labels": object{"team": "roses"},
 		}}}
-		if _, err := w.admin.Resource(namespaces).Create(t.Context(), labelled, metav1.CreateOptions{}); err != nil {
+		if _, err := w.Objects(namespaces).Create(t.Context(), labelled, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		item = w.item(w.config(chart("plain"), nil, mode, object{"namespace": labelled.GetName(), "createNamespace": true}))
-		w.mustSucceed(item)
-		after, err := w.admin.Resource(namespaces).Get(t.Context(), labelled.GetName(), metav1.GetOptions{})
+		w.MustSucceed(item)
+		after, err := w.Objects(namespaces).Get(t.Context(), labelled.GetName(), metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if after.GetLabels()["team"] != "roses" || after.GetLabels()["pergola.dev/deployitem"] != "" {
 			t.Errorf("expected the namespace as it was, but found the labels %v", after.GetLabels())
 		}
-		w.mustDelete(item)
+		w.MustDelete(item)
 	})
 }
 
@@ -259,23 +261,23 @@ func TestItemsOfOneNamespace(t *testing.T) {
 		t.Helper()
 		w := newWorld(t)
 		of := func(name string) *landscaper.DeployItem {
-			return w.itemOf(name, w.config(chart("plain"), nil, mode, object{"name": name, "namespace": w.namespace + "-shared", "createNamespace": true}))
+			return w.itemOf(name, w.config(chart("plain"), nil, mode, object{"name": name, "namespace": w.Namespace + "-shared", "createNamespace": true}))
 		}
 		one, two := of("one"), of("two")
 		for range 2 {
 			for _, item := range []*landscaper.DeployItem{one, two} {
-				startJob(item)
-				for _, m := range w.mustSucceed(item).Messages {
+				plugintest.NewJob(item)
+				for _, m := range w.MustSucceed(item).Messages {
 					if m.Event != nil && m.Event.Warning {
 						t.Errorf("expected that the items do not meet, but found %+v", m.Event)
 					}
 				}
 			}
 		}
-		w.mustDelete(one)
-		startJob(two)
-		w.mustSucceed(two)
-		w.mustDelete(two)
+		w.MustDelete(one)
+		plugintest.NewJob(two)
+		w.MustSucceed(two)
+		w.MustDelete(two)
 	})
 }
 
@@ -286,18 +288,18 @@ func TestFailedApplyForgetsNothing(t *testing.T) {
 		t.Helper()
 		w := newWorld(t)
 		item := w.item(w.config(chart("plain"), nil, mode))
-		w.mustSucceed(item)
+		w.MustSucceed(item)
 		rejected := charts.File("templates/bad.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bad}\ndata: {the key: is not valid}\n")
 		short := charts.Without("templates/settings.yaml")
 		w.setConfig(item, w.config(chart("plain", short, rejected), nil, mode))
-		w.mustFail(w.reconcile(item), []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}, "bad", "plain/templates/bad.yaml")
+		w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}, "bad", "plain/templates/bad.yaml")
 		w.setConfig(item, w.config(chart("plain", short), nil, mode))
-		w.mustSucceed(item)
-		if diff := cmp.Diff([]string{"shop-plain-greeting"}, w.names(configMaps)); diff != "" {
+		w.MustSucceed(item)
+		if diff := cmp.Diff([]string{"shop-plain-greeting"}, w.Names(configMaps, "")); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
-		w.mustDelete(item)
-		if got := w.names(configMaps); len(got) > 0 {
+		w.MustDelete(item)
+		if got := w.Names(configMaps, ""); len(got) > 0 {
 			t.Errorf("after the deletion there is still %v", got)
 		}
 	})

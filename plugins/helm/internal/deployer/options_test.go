@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
@@ -26,18 +27,18 @@ func TestOptionsReachHelm(t *testing.T) {
 	w := newWorld(t)
 	all := object{"atomic": true, "force": true, "skipSchemaValidation": true, "takeOwnership": true, "wait": true, "timeout": "7s"}
 	item := w.item(w.config(chart("plain"), object{"greeting": "one"}, options("install", all)))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.mustHaveOrdered(helm.Request{Action: helm.Install, Options: helm.Options{
 		Atomic: true, Force: true, SkipSchemaValidation: true, TakeOwnership: true, Wait: true, Timeout: 7 * time.Second,
 	}})
 	w.setConfig(item, w.config(chart("plain"), object{"greeting": "two"}, options("install", all)))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.mustHaveOrdered(helm.Request{Action: helm.Upgrade, Options: helm.Options{Timeout: 5 * time.Minute}})
 	w.setConfig(item, w.config(chart("plain"), object{"greeting": "three"}, options("upgrade", object{"takeOwnership": true, "timeout": "9s"})))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.mustHaveOrdered(helm.Request{Action: helm.Upgrade, Options: helm.Options{TakeOwnership: true, Timeout: 9 * time.Second}})
 	w.setConfig(item, w.config(chart("plain"), nil, options("uninstall", object{"wait": true, "timeout": "11s"})))
-	w.mustDelete(item)
+	w.MustDelete(item)
 	w.mustHaveOrdered(helm.Request{Action: helm.Uninstall, Options: helm.Options{Wait: true, Timeout: 11 * time.Second}})
 }
 
@@ -77,7 +78,7 @@ func TestTimeoutIsBounded(t *testing.T) {
 				fields["timeout"] = c.timeout
 			}
 			item := w.item(w.config(chart("plain"), nil, options("install", fields)))
-			if result := keepStatus(item, w.plugin.ReconcileUntilDone(ctx, w.call(item))); result.Succeeded == nil {
+			if result := w.DoCall(ctx, plugintest.Reconcile, w.CallOf(item)); result.Succeeded == nil {
 				t.Fatalf("expected success, but found: %s", result)
 			}
 			if got := w.orders.take()[0].Options.Timeout; got <= 0 || got > c.atMost {
@@ -92,10 +93,10 @@ func TestTimeoutOfAHook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(w.config(chart("failinghook"), object{"hook": object{"fails": "hang"}}, options("install", object{"timeout": "1s"})))
-	w.mustFail(w.reconcile(item), []landscaper.ErrorCode{landscaper.ErrorTimeout},
+	w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout},
 		"post-install hook", "shop-failinghook-hook", "failinghook/templates/hook.yaml", "after 1s")
 	w.mustHave("1 failed")
-	w.mustDelete(item)
+	w.MustDelete(item)
 	w.mustHave()
 }
 
@@ -124,7 +125,7 @@ func TestAtomic(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			greeting := func() any {
-				o := w.get(configMaps, "shop-failinghook")
+				o := w.Get(configMaps, "shop-failinghook")
 				if o == nil {
 					return nil
 				}
@@ -132,25 +133,25 @@ func TestAtomic(t *testing.T) {
 			}
 			operations := object{"helmDeploymentConfig": object{"install": object{"atomic": c.atomic}, "upgrade": object{"atomic": c.atomic}}}
 			item := w.item(w.config(chart("failinghook"), bad, operations))
-			w.mustFail(w.reconcile(item), configurationProblem, "hook", "failinghook/templates/hook.yaml", "a valid config key", c.installs)
+			w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "hook", "failinghook/templates/hook.yaml", "a valid config key", c.installs)
 			w.mustHave(c.install...)
 			if installed := greeting() != nil; installed == c.atomic {
 				t.Errorf("%s: expected objects of the failed installation: %t, but found %t", c.reason, !c.atomic, installed)
 			}
 			w.setConfig(item, w.config(chart("failinghook"), good, operations))
-			w.mustSucceed(item)
+			w.MustSucceed(item)
 			w.setConfig(item, w.config(chart("failinghook"), bad, operations))
-			w.mustFail(w.reconcile(item), configurationProblem, "a valid config key", c.says)
+			w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "a valid config key", c.says)
 			w.mustHave(c.upgrade...)
 			if got := greeting(); got != c.greets {
 				t.Errorf("%s: expected the greeting %v, but found %v", c.reason, c.greets, got)
 			}
 			w.setConfig(item, w.config(chart("failinghook"), good, operations))
-			w.mustSucceed(item)
+			w.MustSucceed(item)
 			if got := greeting(); got != "good" {
 				t.Errorf("%s: expected that the next job mends it, but found %v", c.reason, got)
 			}
-			w.mustDelete(item)
+			w.MustDelete(item)
 		})
 	}
 }
@@ -162,20 +163,20 @@ func TestWait(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		item := w.item(w.config(chart("workload"), nil, options("install", object{"wait": true, "timeout": "1s"})))
-		w.mustFail(w.reconcile(item), []landscaper.ErrorCode{landscaper.ErrorTimeout}, `Deployment "shop-workload" is not ready after 1s`)
+		w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout}, `Deployment "shop-workload" is not ready after 1s`)
 		w.mustHave("1 failed")
-		w.mustDelete(item)
+		w.MustDelete(item)
 	})
 	t.Run("by the deployer", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		item := w.item(w.config(chart("workload"), nil))
-		result := w.reconcile(item)
-		if result.InProgress == nil || !strings.Contains(result.InProgress.WaitingFor, "Deployment "+w.namespace+"/shop-workload") {
+		result := w.Do(plugintest.Reconcile, item)
+		if result.InProgress == nil || !strings.Contains(result.InProgress.WaitingFor, "Deployment "+w.Namespace+"/shop-workload") {
 			t.Fatalf("expected a wait for the Deployment, but found: %s", result)
 		}
 		w.mustHave("1 deployed")
-		w.mustDelete(item)
+		w.MustDelete(item)
 	})
 }
 
@@ -194,15 +195,15 @@ func TestWaitForTheEnd(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			item := w.item(w.config(chart("plain"), nil, c.fields))
-			w.mustSucceed(item)
-			w.patch(configMaps, "shop-plain-greeting", `{"metadata":{"finalizers":["example.org/hold"]}}`)
+			w.MustSucceed(item)
+			w.Patch(configMaps, "shop-plain-greeting", `{"metadata":{"finalizers":["example.org/hold"]}}`)
 			item.Status.Phase = landscaper.DeployItemPhaseInitDelete
-			result := keepStatus(item, w.plugin.Delete(t.Context(), w.call(item)))
+			result := w.Do(plugintest.Delete, item)
 			if result.Succeeded != nil || !strings.Contains(result.String(), c.says) || !strings.Contains(result.String(), "shop-plain-greeting") {
 				t.Errorf("%s: expected %q, but found: %s", c.reason, c.says, result)
 			}
-			w.patch(configMaps, "shop-plain-greeting", `{"metadata":{"finalizers":null}}`)
-			w.mustDelete(item)
+			w.Patch(configMaps, "shop-plain-greeting", `{"metadata":{"finalizers":null}}`)
+			w.MustDelete(item)
 			w.mustHave()
 		})
 	}
@@ -219,7 +220,7 @@ func TestTakeOwnership(t *testing.T) {
 			o := &unstructured.Unstructured{Object: object{
 				"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": "shop-plain-greeting"}, "data": object{"greeting": "mine"},
 			}}
-			if _, err := w.admin.Resource(configMaps).Namespace(w.namespace).Create(w.Context(), o, metav1.CreateOptions{}); err != nil {
+			if _, err := w.Objects(configMaps).Create(w.Context(), o, metav1.CreateOptions{}); err != nil {
 				w.Fatal(err)
 			}
 		}},
@@ -229,7 +230,7 @@ kind: ConfigMap
 metadata: {name: shop-plain-greeting}
 data: {greeting: mine}
 `)
-			w.mustSucceed(w.itemOf("other", w.config(chart("plain", static), nil, object{"name": "other"})))
+			w.MustSucceed(w.itemOf("other", w.config(chart("plain", static), nil, object{"name": "other"})))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,13 +238,13 @@ data: {greeting: mine}
 			w := newWorld(t)
 			c.others(w)
 			item := w.item(w.config(chart("plain"), nil))
-			w.mustFail(w.reconcile(item), configurationProblem, `ConfigMap "shop-plain-greeting"`, "takeOwnership", "plain/templates/greeting.yaml")
+			w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, `ConfigMap "shop-plain-greeting"`, "takeOwnership", "plain/templates/greeting.yaml")
 			w.mustGreet("mine")
 			take := object{"takeOwnership": true}
 			w.setConfig(item, w.config(chart("plain"), nil, object{"helmDeploymentConfig": object{"install": take, "upgrade": take}}))
-			w.mustSucceed(item)
+			w.MustSucceed(item)
 			w.mustGreet("hello")
-			w.mustDelete(item)
+			w.MustDelete(item)
 			w.mustGreet(nil)
 		})
 	}
@@ -254,32 +255,32 @@ func TestForce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(w.config(chart("plain"), nil))
-	w.mustSucceed(item)
-	other := func() any { return w.get(configMaps, "shop-plain-greeting").Object["data"].(object)["other"] }
-	w.patch(configMaps, "shop-plain-greeting", `{"data":{"other":"x"}}`)
+	w.MustSucceed(item)
+	other := func() any { return w.Get(configMaps, "shop-plain-greeting").Object["data"].(object)["other"] }
+	w.Patch(configMaps, "shop-plain-greeting", `{"data":{"other":"x"}}`)
 	w.setConfig(item, w.config(chart("plain"), object{"greeting": "two"}))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	if got := other(); got != "x" {
 		t.Errorf("fields of others stay, but found %v", got)
 	}
 	w.setConfig(item, w.config(chart("plain"), object{"greeting": "three"}, options("upgrade", object{"force": true})))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	if got := other(); got != nil {
 		t.Errorf("expected that the object is replaced, but found %v", got)
 	}
-	w.mustDelete(item)
+	w.MustDelete(item)
 }
 
 // TestHistoryIsBounded keeps as many revisions as the operator allows.
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.configure(object{"maxHistory": 2})
+	w.Configure(object{"maxHistory": 2})
 	item := w.item(w.config(chart("plain"), nil))
 	for _, greeting := range []string{"one", "two", "three", "four"} {
 		w.setConfig(item, w.config(chart("plain"), object{"greeting": greeting}))
-		w.mustSucceed(item)
+		w.MustSucceed(item)
 	}
 	w.mustHave("3 superseded", "4 deployed")
-	w.mustDelete(item)
+	w.MustDelete(item)
 }

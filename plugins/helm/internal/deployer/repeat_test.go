@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 	"github.com/pergola-deploy/pergola/test/charts"
@@ -27,32 +28,32 @@ func TestInstallationIsRepeated(t *testing.T) {
 
 	item := w.item(w.config(first, hook("reject")))
 	for _, revisions := range [][]string{{"1 failed"}, {"1 failed", "2 failed"}} {
-		startJob(item)
-		w.mustFail(w.reconcile(item), configurationProblem, "post-install hook ConfigMap")
+		plugintest.NewJob(item)
+		w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "post-install hook ConfigMap")
 		w.mustHave(revisions...)
 	}
 	w.setConfig(item, w.config(second, hook("none")))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.mustHave("1 failed", "2 failed", "3 deployed")
-	if w.get(configMaps, "shop-failinghook-hook") == nil {
+	if w.Get(configMaps, "shop-failinghook-hook") == nil {
 		t.Error("the hook for the installation was not run")
 	}
-	if w.get(configMaps, "dropped") != nil {
+	if w.Get(configMaps, "dropped") != nil {
 		t.Error("an object of the failed attempt alone is left")
 	}
-	if data := w.get(configMaps, "both").Object["data"].(object); data["dropped"] != nil {
+	if data := w.Get(configMaps, "both").Object["data"].(object); data["dropped"] != nil {
 		t.Errorf("a field of the failed attempt alone is left: %v", data)
 	}
 
 	// From now on it is upgraded, whatever fails.
-	w.destroy(configMaps, "shop-failinghook-hook")
+	w.Delete(configMaps, "shop-failinghook-hook")
 	w.setConfig(item, w.config(second, hook("none"), object{"values": object{"greeting": "again", "hook": object{"events": "post-install", "fails": "none"}}}))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.mustHave("1 failed", "2 failed", "3 superseded", "4 deployed")
-	if w.get(configMaps, "shop-failinghook-hook") != nil {
+	if w.Get(configMaps, "shop-failinghook-hook") != nil {
 		t.Error("the hook for the installation was run in an upgrade")
 	}
-	w.mustDelete(item)
+	w.MustDelete(item)
 }
 
 // TestTimeToUndo: an atomic operation is undone although it has had all the time that it could have.
@@ -60,31 +61,31 @@ func TestTimeToUndo(t *testing.T) {
 	t.Parallel()
 	atomic := object{"helmDeploymentConfig": object{"install": object{"atomic": true}, "upgrade": object{"atomic": true}}}
 	reconcile := func(w *world, item *landscaper.DeployItem) *sdktest.Result {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 		defer cancel()
-		return keepStatus(item, w.plugin.Reconcile(ctx, w.call(item)))
+		return w.DoCall(ctx, plugintest.Reconcile, w.CallOf(item))
 	}
 	timeout := []landscaper.ErrorCode{landscaper.ErrorTimeout}
 	t.Run("install", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		item := w.item(w.config(chart("workload"), nil, atomic))
-		w.mustFail(reconcile(w, item), timeout, `Deployment "shop-workload" is not ready after`, "has been uninstalled, because atomic is set")
+		w.MustFail(reconcile(w, item), timeout, "is not ready after", "has been uninstalled, because atomic is set")
 		w.mustHave()
-		w.mustDelete(item)
+		w.MustDelete(item)
 	})
 	t.Run("upgrade", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		item := w.item(w.config(chart("plain"), nil, atomic))
-		w.mustSucceed(item)
+		w.MustSucceed(item)
 		w.setConfig(item, w.config(chart("workload", charts.Name("plain")), nil, atomic))
-		w.mustFail(reconcile(w, item), timeout, "is not ready after", "has been rolled back, because atomic is set")
+		w.MustFail(reconcile(w, item), timeout, "is not ready after", "has been rolled back, because atomic is set")
 		w.mustHave("1 superseded", "2 failed", "3 deployed")
-		if w.get(configMaps, "shop-plain-greeting") == nil {
+		if w.Get(configMaps, "shop-plain-greeting") == nil {
 			t.Error("what was deployed before is not there again")
 		}
-		w.mustDelete(item)
+		w.MustDelete(item)
 	})
 }
 
@@ -93,11 +94,11 @@ func TestNoTimeAtAll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(w.config(chart("plain"), nil, options("install", object{"timeout": "none"})))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	if got := w.orders.take()[0].Options.Timeout; got != 5*time.Minute {
 		t.Errorf("expected five minutes for an installation, but found %s", got)
 	}
-	w.mustDelete(item)
+	w.MustDelete(item)
 	if got := w.orders.take()[0].Options.Timeout; got != 5*time.Minute {
 		t.Errorf("expected five minutes for a deletion, but found %s", got)
 	}
@@ -121,18 +122,18 @@ func TestOtherReleaseCannotBeMade(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			item := w.item(w.config(chart("plain"), nil))
-			w.mustSucceed(item)
+			w.MustSucceed(item)
 			other := w.itemOf("other", w.config(chart("plain"), nil, object{"name": "stock"}))
 			if name == "taken" {
-				w.mustSucceed(other)
+				w.MustSucceed(other)
 			}
 			w.setConfig(item, w.config(c.chart, c.values, object{"name": "stock"}))
-			w.mustFail(w.reconcile(item), configurationProblem, c.says)
+			w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, c.says)
 			w.mustHave("1 deployed")
-			if w.get(configMaps, "shop-plain-greeting") == nil {
+			if w.Get(configMaps, "shop-plain-greeting") == nil {
 				t.Errorf("%s: the objects of the release are gone", c.reason)
 			}
-			w.mustDelete(item)
+			w.MustDelete(item)
 		})
 	}
 }
@@ -142,11 +143,11 @@ func TestDiffOfAnotherRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(w.config(chart("plain"), nil))
-	w.mustSucceed(item)
+	w.MustSucceed(item)
 	w.setConfig(item, w.config(chart("plain"), nil, object{"name": "stock"}))
 	w.mustChange(item, "create ConfigMap %s/stock-plain-greeting", "create ConfigMap %s/stock-plain-settings",
 		"delete ConfigMap %s/shop-plain-greeting", "delete ConfigMap %s/shop-plain-settings", "delete Release %s/shop")
-	w.mustDelete(item)
+	w.MustDelete(item)
 }
 
 // TestModeOfAReleaseThatWasNeverMade: what has failed before there was a release does not bind the item to have one.
@@ -154,12 +155,12 @@ func TestModeOfAReleaseThatWasNeverMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(w.config(chart("broken"), object{"failure": "fail"}))
-	w.mustFail(w.reconcile(item), configurationProblem, charts.BrokenTemplate)
+	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, charts.BrokenTemplate)
 	w.mustHave()
 	w.setConfig(item, w.config(chart("plain"), nil, withoutRelease))
-	w.mustSucceed(item)
-	if o := w.get(configMaps, "shop-plain-greeting"); o == nil || o.GetLabels()[owner.Label] == "" {
+	w.MustSucceed(item)
+	if o := w.Get(configMaps, "shop-plain-greeting"); o == nil || o.GetLabels()[owner.Label] == "" {
 		t.Errorf("expected an object of the item, but found %v", o)
 	}
-	w.mustDelete(item)
+	w.MustDelete(item)
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
@@ -46,13 +47,13 @@ spec: {type: made-by-the-chart, ports: [{port: 80}]}
 				w := newWorld(t)
 				values := object{"password": "my-own-secret", "pin": 12345678}
 				item := w.item(w.config(chart("plain", charts.File("templates/bad.yaml", c.template)), values, fields))
-				result := w.reconcile(item)
-				w.mustFail(result, configurationProblem, "plain/templates/bad.yaml", "Service")
+				result := w.Do(plugintest.Reconcile, item)
+				w.MustFail(result, plugintest.ConfigurationProblem, "plain/templates/bad.yaml", "Service")
 				w.mustHide(result, "my-own-secret", "12345678", "made-by-the-chart")
 				if !strings.Contains(result.String(), "***") {
 					t.Errorf("%s: expected that something is hidden in: %s", c.reason, result)
 				}
-				w.mustDelete(item)
+				w.MustDelete(item)
 			})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
@@ -26,7 +27,7 @@ func (w *world) push(others ...any) *chartserver.Registry {
 		w.Fatal(err)
 	}
 	registry.Forget()
-	w.configure(object{"registries": append(others, object{"host": registry.Host(), "caData": string(registry.CA())})})
+	w.Configure(object{"registries": append(others, object{"host": registry.Host(), "caData": string(registry.CA())})})
 	return registry
 }
 
@@ -66,12 +67,12 @@ func TestSources(t *testing.T) {
 		"archive.remote": {reason: "at an address, with credentials and a private authority", source: func(w *world) (object, string) {
 			files := chartserver.StartFiles(w, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
 			url := files.Put("plain.tgz", charts.Pack("plain", charts.Version("1.1.0")))
-			w.credentials = forAddress(files.URL(), files.CA())
+			w.Call.Credentials = forAddress(files.URL(), files.CA())
 			return object{"archive": object{"remote": object{"url": url}}}, "1.1.0"
 		}},
 		"ref with a tag": {reason: "in a registry", source: func(w *world) (object, string) {
 			registry := w.push()
-			w.credentials = forRegistry(registry)
+			w.Call.Credentials = forRegistry(registry)
 			return object{"ref": registry.Ref("charts/plain", "1.0.0")}, "1.0.0"
 		}},
 		"ref with a digest": {reason: "one that never changes", source: func(w *world) (object, string) {
@@ -80,19 +81,19 @@ func TestSources(t *testing.T) {
 			if err != nil {
 				w.Fatal(err)
 			}
-			w.credentials = forRegistry(registry)
+			w.Call.Credentials = forRegistry(registry)
 			return object{"ref": "oci://" + registry.Ref("charts/plain", digest)}, "2.0.0"
 		}},
 		"helmChartRepo": {reason: "the version that is named", source: func(w *world) (object, string) {
 			repository := w.publish()
-			w.credentials = forAddress(repository.URL(), repository.CA())
+			w.Call.Credentials = forAddress(repository.URL(), repository.CA())
 			return object{"helmChartRepo": object{
 				"helmChartRepoUrl": repository.URL(), "helmChartName": "plain", "helmChartVersion": "1.0.0",
 			}}, "1.0.0"
 		}},
 		"helmChartRepo with a range": {reason: "the newest one in it", source: func(w *world) (object, string) {
 			repository := w.publish()
-			w.credentials = forAddress(repository.URL(), repository.CA())
+			w.Call.Credentials = forAddress(repository.URL(), repository.CA())
 			return object{"helmChartRepo": object{
 				"helmChartRepoUrl": repository.URL(), "helmChartName": "plain", "helmChartVersion": "^1.0",
 			}}, "1.2.3"
@@ -104,14 +105,14 @@ func TestSources(t *testing.T) {
 				w := newWorld(t)
 				source, version := c.source(w)
 				item := w.item(w.config(source, object{"greeting": "from " + name}, fields))
-				w.mustSucceed(item)
+				w.MustSucceed(item)
 				w.mustGreet("from " + name)
 				if got := w.status(item).Chart; got == nil || got.Name != "plain" || got.Version != version || !strings.HasPrefix(got.Digest, "sha256:") {
 					t.Errorf("%s: expected version %s in the status, but found %+v", c.reason, version, got)
 				}
 				// Nothing of the chart or of its place is needed to get rid of it.
-				w.credentials = nil
-				w.mustDelete(item)
+				w.Call.Credentials = nil
+				w.MustDelete(item)
 				w.mustGreet(nil)
 			})
 		}
@@ -124,7 +125,7 @@ func TestSourcesThatFail(t *testing.T) {
 	retried := []landscaper.ErrorCode(nil)
 	repositoryOf := func(w *world, name string) object {
 		repository := w.publish()
-		w.credentials = forAddress(repository.URL(), repository.CA())
+		w.Call.Credentials = forAddress(repository.URL(), repository.CA())
 		return object{"helmChartRepo": object{"helmChartRepoUrl": repository.URL(), "helmChartName": name, "helmChartVersion": "1.0.0"}}
 	}
 	for name, c := range map[string]struct {
@@ -135,21 +136,21 @@ func TestSourcesThatFail(t *testing.T) {
 	}{
 		"resourceRef": {
 			reason: "the component model needs a resolver", source: func(*world) object { return object{"resourceRef": "c2hvcA=="} },
-			codes: configurationProblem, parts: []string{"ChartResolverMissing", "chart.resourceRef"},
+			codes: plugintest.ConfigurationProblem, parts: []string{"ChartResolverMissing", "chart.resourceRef"},
 		},
 		"fromResource": {
 			reason: "and so does what was there before it", source: func(*world) object { return object{"fromResource": object{"name": "shop"}} },
-			codes: configurationProblem, parts: []string{"ChartResolverMissing", "chart.fromResource"},
+			codes: plugintest.ConfigurationProblem, parts: []string{"ChartResolverMissing", "chart.fromResource"},
 		},
 		"several": {
 			reason: "the one that counts is a matter of guessing", source: func(*world) object {
 				return object{"ref": "registry.example.org/a:1", "archive": object{"raw": "H4sI"}}
 			},
-			codes: configurationProblem, parts: []string{"chart.ref and chart.archive are set"},
+			codes: plugintest.ConfigurationProblem, parts: []string{"chart.ref and chart.archive are set"},
 		},
 		"none": {
 			reason: "there is nothing to deploy", source: func(*world) object { return object{} },
-			codes: configurationProblem, parts: []string{"chart", "set one of ref, helmChartRepo, archive.raw and archive.remote"},
+			codes: plugintest.ConfigurationProblem, parts: []string{"chart", "set one of ref, helmChartRepo, archive.raw and archive.remote"},
 		},
 		"missing": {
 			reason: "it may be published later", source: func(w *world) object { return repositoryOf(w, "none") },
@@ -157,12 +158,12 @@ func TestSourcesThatFail(t *testing.T) {
 		},
 		"no credentials": {
 			reason: "the Context has none", source: func(w *world) object { return object{"ref": w.push().Ref("charts/plain", "1.0.0")} },
-			codes: configurationProblem, parts: []string{"ChartCredentialsMissing", "registryPullSecrets"},
+			codes: plugintest.ConfigurationProblem, parts: []string{"ChartCredentialsMissing", "registryPullSecrets"},
 		},
 		"wrong credentials": {
 			reason: "the server does not take them", source: func(w *world) object {
 				source := repositoryOf(w, "plain")
-				w.credentials.ChartRepositories[0].AuthHeader = chartserver.BasicAuth(user, "wrong")
+				w.Call.Credentials.ChartRepositories[0].AuthHeader = chartserver.BasicAuth(user, "wrong")
 				return source
 			},
 			codes: []landscaper.ErrorCode{landscaper.ErrorUnauthorized}, parts: []string{"ChartUnauthorized", "helmChartRepoCredentials"},
@@ -170,8 +171,8 @@ func TestSourcesThatFail(t *testing.T) {
 		"unusable credentials": {
 			reason: "the Secret may come", source: func(w *world) object {
 				source := repositoryOf(w, "plain")
-				url := w.credentials.ChartRepositories[0].URL
-				w.credentials.ChartRepositories = []sdk.ChartRepositoryCredentials{{URL: url, Problem: `Secret "login" does not exist`}}
+				url := w.Call.Credentials.ChartRepositories[0].URL
+				w.Call.Credentials.ChartRepositories = []sdk.ChartRepositoryCredentials{{URL: url, Problem: `Secret "login" does not exist`}}
 				return source
 			},
 			codes: retried, parts: []string{"ChartCredentialsInvalid", `Secret "login" does not exist`},
@@ -179,7 +180,7 @@ func TestSourcesThatFail(t *testing.T) {
 		"unknown authority": {
 			reason: "nobody else is to be believed", source: func(w *world) object {
 				source := repositoryOf(w, "plain")
-				w.credentials.ChartRepositories[0].CAData = nil
+				w.Call.Credentials.ChartRepositories[0].CAData = nil
 				return source
 			},
 			codes: retried, parts: []string{"ChartUnavailable", "certificate", "customCAData"},
@@ -189,7 +190,7 @@ func TestSourcesThatFail(t *testing.T) {
 				files := chartserver.StartFiles(w, chartserver.Options{PlainHTTP: true})
 				return object{"archive": object{"remote": object{"url": files.Put("plain.tgz", []byte("<html>"))}}}
 			},
-			codes: configurationProblem, parts: []string{"ChartArchiveInvalid"},
+			codes: plugintest.ConfigurationProblem, parts: []string{"ChartArchiveInvalid"},
 		},
 		"unreachable": {
 			reason: "a server may come back", source: func(*world) object {
@@ -202,20 +203,20 @@ func TestSourcesThatFail(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			item := w.item(w.config(c.source(w), nil))
-			result := w.reconcile(item)
+			result := w.Do(plugintest.Reconcile, item)
 			if result.Failed == nil {
 				t.Fatalf("%s: expected a failure, but found: %s", c.reason, result)
 			}
-			w.mustFail(result, c.codes)
+			w.MustFail(result, c.codes)
 			for _, part := range c.parts {
 				if text := result.String(); !strings.Contains(text, part) {
 					t.Errorf("%s: expected %q, but found: %s", c.reason, part, text)
 				}
 			}
-			if writes := writesIn(w.requests.take()); len(writes) > 0 {
+			if writes := w.Requests.Writes(); len(writes) > 0 {
 				t.Errorf("%s: expected no write, but found %v", c.reason, writes)
 			}
-			w.mustDelete(item)
+			w.MustDelete(item)
 		})
 	}
 }
@@ -231,28 +232,28 @@ func TestManyItemsOfOneChart(t *testing.T) {
 			w := newWorld(t)
 			registry := w.push()
 			source := object{"ref": registry.Ref("charts/plain", "1.0.0")}
-			w.mustFail(w.reconcile(w.item(w.config(source, nil, c.mode))), configurationProblem, registry.Host())
+			w.MustFail(w.Do(plugintest.Reconcile, w.item(w.config(source, nil, c.mode))), plugintest.ConfigurationProblem, registry.Host())
 			registry.Forget()
-			w.credentials = forRegistry(registry)
+			w.Call.Credentials = forRegistry(registry)
 			calls := make(chan sdktest.Call)
 			var workers sync.WaitGroup
 			for range 8 {
 				workers.Go(func() {
 					for call := range calls {
-						if result := w.plugin.ReconcileUntilDone(t.Context(), call); result.Succeeded == nil {
+						if result := w.Plugin.ReconcileUntilDone(t.Context(), call); result.Succeeded == nil {
 							t.Errorf("expected success, but found: %s", result)
 						}
 					}
 				})
 			}
-			const items = 100
+			const items = 24
 			for i := range items {
 				name := fmt.Sprintf("shop-%d", i)
-				calls <- w.call(w.itemOf(name, w.config(source, nil, c.mode, object{"name": name})))
+				calls <- w.CallOf(w.itemOf(name, w.config(source, nil, c.mode, object{"name": name})))
 			}
 			close(calls)
 			workers.Wait()
-			if got := len(w.names(configMaps)); got != 2*items {
+			if got := len(w.Names(configMaps, "")); got != 2*items {
 				t.Errorf("expected two objects of each item, but found %d", got)
 			}
 			if got := registry.Count(chartserver.Blob); got != 1 {

@@ -8,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
@@ -38,7 +35,7 @@ func (w *world) cancelWhen(step string, r *helm.Request) {
 		_, err := w.client.Run(ctx, r, w.audience)
 		done <- outcome{err, time.Now()}
 	}()
-	w.eventually(step, func() bool {
+	w.Eventually(step, func() bool {
 		w.audience.mu.Lock()
 		defer w.audience.mu.Unlock()
 		return slices.ContainsFunc(w.audience.progress, func(p string) bool { return strings.HasPrefix(p, step+": ") })
@@ -54,14 +51,14 @@ func (w *world) cancelWhen(step string, r *helm.Request) {
 	if took := out.at.Sub(cancelled); took > patience {
 		w.Errorf("cancelling has taken %s", took)
 	}
-	w.requests.take()
+	w.Requests.Take()
 	w.audience.mu.Lock()
 	heard := len(w.audience.log) + len(w.audience.progress)
 	w.audience.mu.Unlock()
 	time.Sleep(300 * time.Millisecond)
 	w.audience.mu.Lock()
 	defer w.audience.mu.Unlock()
-	if late := w.requests.take(); len(late) > 0 || len(w.audience.log)+len(w.audience.progress) > heard {
+	if late := w.Requests.Take(); len(late) > 0 || len(w.audience.log)+len(w.audience.progress) > heard {
 		w.Errorf("something has happened after the end: %v, %v", late, w.audience.log)
 	}
 }
@@ -127,26 +124,18 @@ func TestCancelUninstall(t *testing.T) {
 	w := newWorld(t)
 	w.mustRun(w.request(charts.Pack("hooks"), nil))
 	w.mustRun(w.request(charts.Pack("hooks"), nil))
-	patch := func(text string) {
-		t.Helper()
-		_, err := w.admin.Resource(configMaps).Namespace(w.namespace).Patch(
-			t.Context(), "shop-hooks", types.MergePatchType, []byte(text), metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	patch(`{"metadata":{"finalizers":["example.org/wait"]}}`)
+	w.Patch(configMaps, "shop-hooks", `{"metadata":{"finalizers":["example.org/wait"]}}`)
 	r := w.request(plain, nil)
 	r.Action, r.Options.Wait = helm.Uninstall, true
 	w.cancelWhen("WaitForDeletion", r)
 	w.mustHave("1:superseded", "2:uninstalling")
-	if w.get(configMaps, "shop-hooks-farewell") != nil {
+	if w.Get(configMaps, "shop-hooks-farewell") != nil {
 		t.Error("the hooks that come after the wait must not run")
 	}
-	patch(`{"metadata":{"finalizers":null}}`)
+	w.Patch(configMaps, "shop-hooks", `{"metadata":{"finalizers":null}}`)
 	w.mustRun(r)
 	w.mustHave()
-	if w.get(configMaps, "shop-hooks-farewell") == nil {
+	if w.Get(configMaps, "shop-hooks-farewell") == nil {
 		t.Error("the hooks that come after the wait must run in the end")
 	}
 }
@@ -191,9 +180,9 @@ func TestRenderTime(t *testing.T) {
 			r := w.request(c.chart, nil)
 			r.Limits.RenderTime = c.limit
 			w.mustFail(r, helm.LimitExceeded, c.limit.String())
-			w.requests.take()
+			w.Requests.Take()
 			time.Sleep(c.later)
-			if late := w.requests.take(); len(late) > 0 || len(w.audience.objects) > 0 {
+			if late := w.Requests.Take(); len(late) > 0 || len(w.audience.objects) > 0 {
 				t.Errorf("something has happened after the end: %v, %v", late, w.audience.objects)
 			}
 			w.mustHave()
@@ -226,11 +215,7 @@ func TestTimeout(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		w.mustRun(w.request(plain, fields{"annotations": fields{"a": "b"}}))
-		_, err := w.admin.Resource(configMaps).Namespace(w.namespace).Patch(t.Context(), "shop-plain-greeting", types.MergePatchType,
-			[]byte(`{"metadata":{"finalizers":["example.org/wait"]}}`), metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.Patch(configMaps, "shop-plain-greeting", `{"metadata":{"finalizers":["example.org/wait"]}}`)
 		r := w.request(plain, nil)
 		r.Action, r.Options = helm.Uninstall, helm.Options{Wait: true, Timeout: time.Second}
 		w.mustFail(r, helm.TimedOut, `ConfigMap "shop-plain-greeting" still exists after 1s`)

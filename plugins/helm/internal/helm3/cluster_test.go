@@ -9,12 +9,11 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
@@ -81,8 +80,8 @@ func TestUnauthorized(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := w.request(plain, nil)
-	r.Kubeconfig = kubeconfig(t, func(c *clientcmdapi.Config) {
-		c.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: "wrong"}
+	r.Kubeconfig = w.changed(func(c *clientcmdapi.Config) {
+		c.AuthInfos["user"] = &clientcmdapi.AuthInfo{Token: "wrong"}
 	})
 	w.mustFail(r, helm.Unauthorized)
 }
@@ -90,12 +89,11 @@ func TestUnauthorized(t *testing.T) {
 func TestForbiddenLookup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.requests.intercept(nil, nil)
 	chart := charts.Pack("plain", charts.File("templates/more.yaml", "{{ lookup \"v1\" \"Secret\" \"kube-system\" \"\" }}"))
 	r := w.request(chart, nil)
 	r.Action = helm.Render
-	r.Kubeconfig = kubeconfig(t, func(c *clientcmdapi.Config) {
-		c.AuthInfos["test"].Impersonate = "nobody"
+	r.Kubeconfig = w.changed(func(c *clientcmdapi.Config) {
+		c.AuthInfos["user"].Impersonate = "nobody"
 	})
 	e := w.mustFail(r, helm.ClusterFailed, "plain/templates/more.yaml, line 1", "forbidden")
 	if e.Line != 1 {
@@ -107,7 +105,7 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := w.request(plain, nil)
-	r.Kubeconfig = kubeconfig(t, func(c *clientcmdapi.Config) { c.Clusters["test"].Server = "https://127.0.0.1:1" })
+	r.Kubeconfig = w.changed(func(c *clientcmdapi.Config) { c.Clusters["cluster"].Server = "https://127.0.0.1:1" })
 	w.mustFail(r, helm.ClusterFailed, "connection refused")
 }
 
@@ -115,19 +113,19 @@ func TestKubeconfig(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*clientcmdapi.Config){
 		"program": func(c *clientcmdapi.Config) {
-			c.AuthInfos["test"].Exec = &clientcmdapi.ExecConfig{Command: "/bin/true", APIVersion: "v1"}
+			c.AuthInfos["user"].Exec = &clientcmdapi.ExecConfig{Command: "/bin/true", APIVersion: "v1"}
 		},
-		"token file":     func(c *clientcmdapi.Config) { c.AuthInfos["test"].TokenFile = "/etc/hostname" },
-		"key file":       func(c *clientcmdapi.Config) { c.AuthInfos["test"].ClientKey = "/etc/hostname" },
-		"authority file": func(c *clientcmdapi.Config) { c.Clusters["test"].CertificateAuthority = "/etc/hostname" },
+		"token file":     func(c *clientcmdapi.Config) { c.AuthInfos["user"].TokenFile = "/etc/hostname" },
+		"key file":       func(c *clientcmdapi.Config) { c.AuthInfos["user"].ClientKey = "/etc/hostname" },
+		"authority file": func(c *clientcmdapi.Config) { c.Clusters["cluster"].CertificateAuthority = "/etc/hostname" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			r := w.request(plain, nil)
-			r.Kubeconfig = kubeconfig(t, change)
+			r.Kubeconfig = w.changed(change)
 			e := w.mustFail(r, helm.Rejected, "the kubeconfig of the target")
-			if strings.Contains(e.Message, "hostname") || len(w.requests.take()) > 0 {
+			if strings.Contains(e.Message, "hostname") || len(w.Requests.Take()) > 0 {
 				t.Errorf("expected neither a quotation nor a request: %s", e.Message)
 			}
 		})
@@ -149,7 +147,7 @@ func TestAtomic(t *testing.T) {
 		r.Options.Atomic = true
 		w.mustFail(r, helm.Rejected, "post-install hook", "has been uninstalled, because atomic is set")
 		w.mustHave()
-		if w.get(configMaps, "shop-failinghook") != nil {
+		if w.Get(configMaps, "shop-failinghook") != nil {
 			t.Error("an object is left")
 		}
 	})
@@ -161,7 +159,7 @@ func TestAtomic(t *testing.T) {
 		r.Options.Atomic = true
 		w.mustFail(r, helm.Rejected, "post-upgrade hook", "has been rolled back, because atomic is set")
 		w.mustHave("1:superseded", "2:failed", "3:deployed")
-		if got := w.get(configMaps, "shop-failinghook").Object["data"].(fields)["greeting"]; got != "hello" {
+		if got := w.Get(configMaps, "shop-failinghook").Object["data"].(fields)["greeting"]; got != "hello" {
 			t.Errorf("expected what was there before, but found %v", got)
 		}
 		if steps := w.audience.steps(); !slices.Contains(steps, "Rollback: Rolling back after a failure: Rollback to 1") {
@@ -206,7 +204,7 @@ func TestHookJob(t *testing.T) {
 				_, err := w.client.Run(t.Context(), r, w.audience)
 				done <- err
 			}()
-			w.eventually("the Job", func() bool { return w.get(jobs, "shop-failinghook-hook") != nil })
+			w.Eventually("the Job", func() bool { return w.Get(jobs, "shop-failinghook-hook") != nil })
 			w.finishJob(c.conditions)
 			err := <-done
 			if !c.fails {
@@ -227,7 +225,7 @@ func TestHookJob(t *testing.T) {
 
 func (w *world) finishJob(conditions []any) {
 	w.Helper()
-	job := w.get(jobs, "shop-failinghook-hook")
+	job := w.Get(jobs, "shop-failinghook-hook")
 	now := metav1.Now().UTC().Format(time.RFC3339)
 	for _, c := range conditions {
 		c.(fields)["lastTransitionTime"] = now
@@ -240,7 +238,7 @@ func (w *world) finishJob(conditions []any) {
 	}
 	status["uncountedTerminatedPods"] = fields{}
 	job.Object["status"] = status
-	if _, err := w.admin.Resource(jobs).Namespace(w.namespace).UpdateStatus(w.Context(), job, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.Objects(jobs).UpdateStatus(w.Context(), job, metav1.UpdateOptions{}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -254,7 +252,7 @@ func TestKeptObjects(t *testing.T) {
 	if got := w.mustRun(r).Kept; got != "[ConfigMap] shop-keep-archive" {
 		t.Errorf("expected the object that is kept, but found %q", got)
 	}
-	if w.get(configMaps, "shop-keep-archive") == nil || w.get(configMaps, "shop-keep-greeting") != nil {
+	if w.Get(configMaps, "shop-keep-archive") == nil || w.Get(configMaps, "shop-keep-greeting") != nil {
 		t.Error("expected that one object is kept")
 	}
 }
@@ -262,45 +260,29 @@ func TestKeptObjects(t *testing.T) {
 // TestKindIsGone removes a release, and another is upgraded, after the definition of a kind has gone.
 func TestKindIsGone(t *testing.T) {
 	t.Parallel()
-	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	define := func(w *world, kind string) {
+	define := func(w *world, kind string) plugintest.Resource {
 		t.Helper()
-		lower := strings.ToLower(kind)
-		_, err := w.admin.Resource(definitions).Create(t.Context(), &unstructured.Unstructured{Object: fields{
-			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": fields{"name": lower + "s.helm3.example.org"},
-			"spec": fields{
-				"group": "helm3.example.org", "scope": "Namespaced", "names": fields{"plural": lower + "s", "kind": kind},
-				"versions": []any{
-					version("v1", true), version("v1beta1", false),
-				},
-			},
-		}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.eventually("the kind", func() bool {
-			gvr := schema.GroupVersionResource{Group: "helm3.example.org", Version: "v1", Resource: lower + "s"}
-			_, err := w.admin.Resource(gvr).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
-			return err == nil
-		})
+		definition, resource := w.CRD(kind)
+		w.Create(plugintest.CRDs, definition)
+		w.Eventually("the kind", func() bool { return w.isServed(resource) })
+		return resource
 	}
-	chart := func(kind, version string) []byte {
-		return charts.Pack("plain", charts.File("templates/thing.yaml", "apiVersion: helm3.example.org/"+version+"\nkind: "+kind+"\nmetadata: {name: thing}\n"))
+	chart := func(kind plugintest.Resource, name, version string) []byte {
+		return charts.Pack("plain", charts.File("templates/thing.yaml",
+			"apiVersion: "+kind.Group+"/"+version+"\nkind: "+name+"\nmetadata: {name: thing}\n"))
 	}
 	t.Run("uninstall", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		define(w, "Gone")
-		w.mustRun(w.request(chart("Gone", "v1"), nil))
-		if err := w.admin.Resource(definitions).Delete(t.Context(), "gones.helm3.example.org", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		w.notServed("gones")
+		gone := define(w, "Gone")
+		w.mustRun(w.request(chart(gone, "Gone", "v1"), nil))
+		w.Delete(plugintest.CRDs, gone.Resource+"."+gone.Group)
+		w.Eventually("the end of a kind", func() bool { return !w.isServed(gone) })
 		r := w.request(plain, nil)
 		r.Action = helm.Uninstall
 		w.mustRun(r)
 		w.mustHave()
-		if w.get(configMaps, "shop-plain-greeting") != nil {
+		if w.Get(configMaps, "shop-plain-greeting") != nil {
 			t.Error("the other objects must go")
 		}
 		if log := strings.Join(w.audience.log, "\n"); !strings.Contains(log, `Gone "thing" of the release is left alone`) {
@@ -310,49 +292,35 @@ func TestKindIsGone(t *testing.T) {
 	t.Run("upgrade", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		define(w, "Moved")
-		w.mustRun(w.request(chart("Moved", "v1beta1"), nil))
-		_, err := w.admin.Resource(definitions).Patch(t.Context(), "moveds.helm3.example.org", types.JSONPatchType,
+		moved := define(w, "Moved")
+		old := chart(moved, "Moved", "v2")
+		w.mustRun(w.request(old, nil))
+		_, err := w.Objects(plugintest.CRDs).Patch(t.Context(), moved.Resource+"."+moved.Group, types.JSONPatchType,
 			[]byte(`[{"op":"replace","path":"/spec/versions/1/served","value":false}]`), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.eventually("the end of a version", func() bool {
-			gvr := schema.GroupVersionResource{Group: "helm3.example.org", Version: "v1beta1", Resource: "moveds"}
-			_, err := w.admin.Resource(gvr).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
-			return err != nil
-		})
-		w.mustFail(w.request(chart("Moved", "v1beta1"), nil), helm.ClusterFailed, `no matches for kind "Moved"`)
+		w.Eventually("the end of a version", func() bool { return !w.isServed(moved.GroupResource().WithVersion("v2")) })
+		w.mustFail(w.request(old, nil), helm.ClusterFailed, `no matches for kind "Moved"`)
 		w.mustRun(w.request(plain, nil))
 		w.mustHave("1:superseded", "2:deployed")
-		gvr := schema.GroupVersionResource{Group: "helm3.example.org", Version: "v1", Resource: "moveds"}
-		if w.get(gvr, "thing") != nil {
+		if w.Get(moved, "thing") != nil {
 			t.Error("an object that is served in another version must go with the release's revision")
 		}
 	})
 }
 
-func version(name string, storage bool) fields {
-	return fields{"name": name, "served": true, "storage": storage, "schema": fields{"openAPIV3Schema": fields{
-		"type": "object", "x-kubernetes-preserve-unknown-fields": true,
-	}}}
-}
-
-// notServed waits until discovery does not know a resource.
-func (w *world) notServed(resource string) {
-	w.Helper()
-	gvr := schema.GroupVersionResource{Group: "helm3.example.org", Version: "v1", Resource: resource}
-	w.eventually("the end of a kind", func() bool {
-		_, err := w.admin.Resource(gvr).Namespace(w.namespace).List(w.Context(), metav1.ListOptions{})
-		return err != nil
-	})
+// isServed tells whether the API server serves a kind.
+func (w *world) isServed(kind plugintest.Resource) bool {
+	_, err := w.Objects(kind).List(w.Context(), metav1.ListOptions{})
+	return err == nil
 }
 
 func TestUnreadableRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustRun(w.request(plain, nil))
-	w.create(secrets, fields{
+	w.Create(secrets, fields{
 		"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1", "stringData": fields{"release": "nonsense"},
 		"metadata": fields{"name": "sh.helm.release.v1.shop.v2", "labels": fields{"owner": "helm", "name": "shop", "version": "2", "status": "deployed"}},
 	})
@@ -360,7 +328,7 @@ func TestUnreadableRevision(t *testing.T) {
 	r := w.request(plain, nil)
 	r.Action = helm.Uninstall
 	w.mustRun(r)
-	if w.get(secrets, "sh.helm.release.v1.shop.v2") != nil {
+	if w.Get(secrets, "sh.helm.release.v1.shop.v2") != nil {
 		t.Error("the Secret is left")
 	}
 }
@@ -394,7 +362,7 @@ func TestRequestsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	slots := make(chan struct{}, 20)
-	w.requests.intercept(func(r *http.Request) error {
+	w.Requests.Fail(func(r *http.Request) error {
 		select {
 		case slots <- struct{}{}:
 		default:
@@ -403,6 +371,6 @@ func TestRequestsAtOnce(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		<-slots
 		return nil
-	}, nil)
+	})
 	w.mustRun(w.request(charts.Pack("large"), fields{"objects": 60, "kilobytes": 1}))
 }

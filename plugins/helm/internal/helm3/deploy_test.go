@@ -9,9 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/test/charts"
@@ -20,47 +18,56 @@ import (
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	secret := "/api/v1/namespaces/" + w.namespace + "/secrets"
-	configMap := "/api/v1/namespaces/" + w.namespace + "/configmaps"
+	secret := "/api/v1/namespaces/" + w.Namespace + "/secrets"
+	configMap := "/api/v1/namespaces/" + w.Namespace + "/configmaps"
 	for _, step := range []struct {
 		reason string
 		action helm.Action
 		want   []string
+		// once is how many requests for the version and the kinds there are.
+		once int
 	}{
 		{
 			reason: "a release is listed once, kinds are discovered once, and there is one look at each object that may exist",
 			action: helm.Install,
 			want: []string{
-				"GET " + secret, "GET /version", "GET /api", "GET /apis",
+				"GET " + secret,
 				"GET " + configMap + "/shop-plain-greeting", "GET " + configMap + "/shop-plain-settings",
 				"POST " + secret, "POST " + configMap, "POST " + configMap, "PUT " + secret + "/sh.helm.release.v1.shop.v1",
 			},
+			once: 3,
 		},
 		{
 			reason: "Helm reads an object three times when nothing is to be changed",
 			action: helm.Upgrade,
 			want: []string{
-				"GET " + secret, "GET /version", "GET /api", "GET /apis", "POST " + secret,
+				"GET " + secret, "POST " + secret,
 				"GET " + configMap + "/shop-plain-greeting", "GET " + configMap + "/shop-plain-greeting", "GET " + configMap + "/shop-plain-greeting",
 				"GET " + configMap + "/shop-plain-settings", "GET " + configMap + "/shop-plain-settings", "GET " + configMap + "/shop-plain-settings",
 				"PUT " + secret + "/sh.helm.release.v1.shop.v1", "PUT " + secret + "/sh.helm.release.v1.shop.v2",
 			},
+			once: 3,
 		},
 		{
 			reason: "nothing is looked at before it is deleted",
 			action: helm.Uninstall,
 			want: []string{
-				"GET " + secret, "GET /api", "GET /apis", "PUT " + secret + "/sh.helm.release.v1.shop.v2",
+				"GET " + secret, "PUT " + secret + "/sh.helm.release.v1.shop.v2",
 				"DELETE " + configMap + "/shop-plain-greeting", "DELETE " + configMap + "/shop-plain-settings",
 				"DELETE " + secret + "/sh.helm.release.v1.shop.v1", "DELETE " + secret + "/sh.helm.release.v1.shop.v2",
 			},
+			once: 2,
 		},
 		{reason: "there is nothing left", action: helm.Uninstall, want: []string{"GET " + secret}},
 	} {
 		r := w.request(plain, nil)
 		r.Action = step.action
+		before := w.Requests.AskedOnce()
 		w.mustRun(r)
-		got := w.requests.take()
+		got, once := w.Requests.Take(), w.Requests.AskedOnce()-before
+		if once != step.once {
+			t.Errorf("%s: expected %d requests for the version and the kinds, but found %d", step.action, step.once, once)
+		}
 		// Helm sends those about objects of one kind together.
 		slices.Sort(got)
 		slices.Sort(step.want)
@@ -88,7 +95,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	if rel.Labels["pergola.dev/deployitem"] != "some.item" {
 		t.Errorf("expected the label on the revision, but found %v", rel.Labels)
 	}
-	live := w.get(configMaps, "shop-plain-greeting")
+	live := w.Get(configMaps, "shop-plain-greeting")
 	if live.GetManagedFields()[0].Manager != "helm" {
 		t.Errorf("expected Helm's own field manager, but found %v", live.GetManagedFields())
 	}
@@ -108,7 +115,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 		t.Errorf("expected that revision 2 goes, but found %+v", got)
 	}
 	w.mustHave()
-	if w.get(configMaps, "shop-plain-greeting") != nil {
+	if w.Get(configMaps, "shop-plain-greeting") != nil {
 		t.Error("an object is left")
 	}
 	if got := w.mustRun(r); got.Revision != 0 {
@@ -143,25 +150,19 @@ func TestNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := w.request(plain, nil)
-	r.Release.Namespace = w.namespace + "-new"
+	r.Release.Namespace = w.Namespace + "-new"
 	w.mustFail(r, helm.ClusterFailed, "not found; set createNamespace, or create the namespace")
-	if w.admin.Resource(namespaces); w.getNamespace(r.Release.Namespace) {
+	if w.Get(namespaces, r.Release.Namespace) != nil {
 		t.Error("the namespace was not asked for")
 	}
 	r.CreateNamespace = true
 	w.mustRun(r)
-	if !w.getNamespace(r.Release.Namespace) {
+	if w.Get(namespaces, r.Release.Namespace) == nil {
 		t.Error("expected the namespace")
 	}
 	r = w.request(plain, nil)
 	r.CreateNamespace = true
 	w.mustRun(r)
-}
-
-func (w *world) getNamespace(name string) bool {
-	w.Helper()
-	_, err := w.admin.Resource(namespaces).Get(w.Context(), name, metav1.GetOptions{})
-	return err == nil
 }
 
 func TestReplacedObjects(t *testing.T) {
@@ -200,10 +201,10 @@ items:
 		return objects, nil
 	}
 	result := w.mustRun(w.request(chart, nil))
-	if got := w.get(configMaps, "shop-plain-greeting").Object["data"].(fields)["greeting"]; got != "😀 replaced" {
+	if got := w.Get(configMaps, "shop-plain-greeting").Object["data"].(fields)["greeting"]; got != "😀 replaced" {
 		t.Errorf("expected what the observer has returned, but found %q", got)
 	}
-	if one, two := w.get(configMaps, "one"), w.get(configMaps, "two"); one.Object["data"].(fields)["a"] != "<b> & 😀" || two.Object["data"].(fields)["b"] != "12" {
+	if one, two := w.Get(configMaps, "one"), w.Get(configMaps, "two"); one.Object["data"].(fields)["a"] != "<b> & 😀" || two.Object["data"].(fields)["b"] != "12" {
 		t.Errorf("expected the objects of the list, but found %v and %v", one, two)
 	}
 	manifest := w.releases()[0].Manifest
@@ -224,7 +225,7 @@ func TestRefusedObjects(t *testing.T) {
 	}
 	w.mustFail(w.request(plain, nil), helm.Refused, "no room for it")
 	w.mustHave()
-	for _, request := range w.requests.take() {
+	for _, request := range w.Requests.Take() {
 		if !strings.HasPrefix(request, "GET") {
 			t.Errorf("expected no write, but found %s", request)
 		}
@@ -242,12 +243,9 @@ func TestDefinitions(t *testing.T) {
 	if steps := w.audience.steps(); !strings.HasPrefix(steps[2], "InstallDefinitions: ") || !strings.Contains(steps[2], "CustomResourceDefinition") {
 		t.Errorf("expected progress about the definition, but found %v", steps)
 	}
-	patch := []byte(`{"spec":{"size":99}}`)
-	if _, err := w.admin.Resource(gadgets).Namespace(w.namespace).Patch(t.Context(), "shop-definitions", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.Patch(gadgets, "shop-definitions", `{"spec":{"size":99}}`)
 	w.mustRun(w.request(charts.Pack("definitions"), nil))
-	if got := w.get(gadgets, "shop-definitions").Object["spec"].(fields)["size"]; got == int64(99) {
+	if got := w.Get(gadgets, "shop-definitions").Object["spec"].(fields)["size"]; got == int64(99) {
 		t.Error("an upgrade must repair what somebody has changed, in custom resources as well")
 	}
 }
@@ -255,7 +253,7 @@ func TestDefinitions(t *testing.T) {
 func TestOwnership(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMaps, fields{
+	w.Create(configMaps, fields{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": fields{"name": "shop-plain-greeting"}, "data": fields{"greeting": "mine"},
 	})
 	w.mustFail(w.request(plain, nil), helm.OwnedByOthers, `ConfigMap "shop-plain-greeting"`, "takeOwnership")
@@ -264,7 +262,7 @@ func TestOwnership(t *testing.T) {
 	r.Options.TakeOwnership = true
 	w.mustRun(r)
 	w.mustHave("1:deployed")
-	if got := w.get(configMaps, "shop-plain-greeting").Object["data"].(fields)["greeting"]; got != "hello" {
+	if got := w.Get(configMaps, "shop-plain-greeting").Object["data"].(fields)["greeting"]; got != "hello" {
 		t.Errorf("expected the chart's greeting, but found %v", got)
 	}
 }
@@ -273,19 +271,15 @@ func TestForce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustRun(w.request(plain, nil))
-	patch := []byte(`{"data":{"other":"x"}}`)
-	if _, err := w.admin.Resource(configMaps).Namespace(w.namespace).Patch(
-		t.Context(), "shop-plain-greeting", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.Patch(configMaps, "shop-plain-greeting", `{"data":{"other":"x"}}`)
 	w.mustRun(w.request(plain, nil))
-	if got := w.get(configMaps, "shop-plain-greeting").Object["data"].(fields)["other"]; got != "x" {
+	if got := w.Get(configMaps, "shop-plain-greeting").Object["data"].(fields)["other"]; got != "x" {
 		t.Errorf("fields of others stay, but found %v", got)
 	}
 	r := w.request(plain, nil)
 	r.Options.Force = true
 	w.mustRun(r)
-	if got := w.get(configMaps, "shop-plain-greeting").Object["data"].(fields)["other"]; got != nil {
+	if got := w.Get(configMaps, "shop-plain-greeting").Object["data"].(fields)["other"]; got != nil {
 		t.Errorf("expected that the object is replaced, but found %v", got)
 	}
 }
@@ -309,7 +303,7 @@ func TestHooks(t *testing.T) {
 	if diff := cmp.Diff(want, w.audience.steps()); diff != "" {
 		t.Errorf("progress: -want +got:\n%s", diff)
 	}
-	if w.get(configMaps, "shop-hooks-migrate") != nil || w.get(configMaps, "shop-hooks-announce") == nil {
+	if w.Get(configMaps, "shop-hooks-migrate") != nil || w.Get(configMaps, "shop-hooks-announce") == nil {
 		t.Error("expected what the delete policies say")
 	}
 	w.mustRun(w.request(chart, nil))

@@ -15,17 +15,18 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
 // store writes a revision behind everybody's back.
 func (w *world) store(choose func([]*release.Release) *release.Release) {
 	w.Helper()
-	client, err := corev1client.NewForConfig(cluster)
+	client, err := corev1client.NewForConfig(plugintest.Config())
 	if err != nil {
 		w.Fatal(err)
 	}
-	if err := storage.Init(driver.NewSecrets(client.Secrets(w.namespace))).Update(choose(w.releases())); err != nil {
+	if err := storage.Init(driver.NewSecrets(client.Secrets(w.Namespace))).Update(choose(w.releases())); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -38,11 +39,11 @@ func (w *world) ordinary() *action.Configuration {
 		w.Fatal(err)
 	}
 	flags := genericclioptions.NewConfigFlags(true)
-	flags.KubeConfig, flags.Namespace = &file, &w.namespace
+	flags.KubeConfig, flags.Namespace = &file, &w.Namespace
 	cache := w.TempDir()
 	flags.CacheDir = &cache
 	config := &action.Configuration{}
-	if err := config.Init(flags, w.namespace, "secret", func(string, ...any) {}); err != nil {
+	if err := config.Init(flags, w.Namespace, "secret", func(string, ...any) {}); err != nil {
 		w.Fatal(err)
 	}
 	return config
@@ -76,7 +77,7 @@ func TestOrdinaryHelm(t *testing.T) {
 		t.Errorf("expected the release in the list, but found %v, %v", all, err)
 	}
 	upgrade := action.NewUpgrade(config)
-	upgrade.Namespace = w.namespace
+	upgrade.Namespace = w.Namespace
 	rel, err := upgrade.Run("shop", w.load(commented), map[string]any{})
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestOrdinaryHelm(t *testing.T) {
 		t.Error(err)
 	}
 	w.mustHave("1:superseded", "2:superseded", "3:superseded", "4:uninstalled")
-	if w.get(configMaps, "shop-plain-greeting") != nil {
+	if w.Get(configMaps, "shop-plain-greeting") != nil {
 		t.Error("an object is left")
 	}
 	w.mustRun(w.request(plain, nil))
@@ -111,7 +112,7 @@ func TestOrdinaryHelm(t *testing.T) {
 	w.mustHave()
 
 	install := action.NewInstall(config)
-	install.ReleaseName, install.Namespace = "shop", w.namespace
+	install.ReleaseName, install.Namespace = "shop", w.Namespace
 	if _, err := install.Run(w.load(charts.Pack("hooks")), map[string]any{}); err != nil {
 		t.Fatal(err)
 	}

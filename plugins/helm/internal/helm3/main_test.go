@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,46 +16,26 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3"
-	"github.com/pergola-deploy/pergola/test/await"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/test/charts"
-	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// cluster is the API server that all tests of this package share; nil while fuzzing.
-var cluster *rest.Config
-
-func TestMain(m *testing.M) {
-	os.Exit(testenv.RunOnAPIServer(m, func(e *envtest.Environment) { cluster = e.Config }))
-}
+func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 
 type fields = map[string]any
 
-var (
-	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	secrets    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	jobs       = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
-)
+var configMaps, secrets, namespaces, jobs = plugintest.ConfigMaps, plugintest.Secrets, plugintest.Namespaces, plugintest.Jobs
 
 // world is what one test plays in: a release in a namespace of its own.
 type world struct {
-	*testing.T
+	*plugintest.World
 
-	namespace  string
-	admin      dynamic.Interface
-	requests   *requestLog
 	client     *helm3.Client
 	kubeconfig []byte
 	audience   *audience
@@ -64,39 +43,22 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, requests: &requestLog{}, audience: &audience{}, kubeconfig: kubeconfig(t, nil)}
-	var err error
-	if w.admin, err = dynamic.NewForConfig(cluster); err != nil {
-		t.Fatal(err)
-	}
-	w.client = helm3.New(helm3.WrapTransport(w.requests.wrap))
-	ns, err := w.admin.Resource(namespaces).Create(t.Context(), &unstructured.Unstructured{Object: fields{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": fields{"generateName": "test-"},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.namespace = ns.GetName()
+	w := &world{World: plugintest.New(t), audience: &audience{}}
+	w.client, w.kubeconfig = helm3.New(helm3.WrapTransport(w.Requests.Wrap)), w.Kubeconfig(plugintest.Config())
 	return w
 }
 
-// kubeconfig returns one for the cluster, after it was changed.
-func kubeconfig(t *testing.T, change func(*clientcmdapi.Config)) []byte {
-	t.Helper()
-	config := clientcmdapi.Config{
-		CurrentContext: "test",
-		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "test"}},
-		Clusters:       map[string]*clientcmdapi.Cluster{"test": {Server: cluster.Host, CertificateAuthorityData: cluster.CAData}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{"test": {
-			ClientCertificateData: cluster.CertData, ClientKeyData: cluster.KeyData, Token: cluster.BearerToken,
-		}},
-	}
-	if change != nil {
-		change(&config)
-	}
-	content, err := clientcmd.Write(config)
+// changed returns the kubeconfig of the world after it was changed.
+func (w *world) changed(change func(*clientcmdapi.Config)) []byte {
+	w.Helper()
+	config, err := clientcmd.Load(w.kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
+	}
+	change(config)
+	content, err := clientcmd.Write(*config)
+	if err != nil {
+		w.Fatal(err)
 	}
 	return content
 }
@@ -104,13 +66,13 @@ func kubeconfig(t *testing.T, change func(*clientcmdapi.Config)) []byte {
 // request is an install of a chart as the release "shop".
 func (w *world) request(chart []byte, values fields) *helm.Request {
 	w.Helper()
-	r := request(w.T, chart, values)
-	r.Kubeconfig, r.Release.Namespace = w.kubeconfig, w.namespace
+	r := request(w.TB, chart, values)
+	r.Kubeconfig, r.Release.Namespace = w.kubeconfig, w.Namespace
 	return r
 }
 
 // request is one without a cluster.
-func request(t *testing.T, chart []byte, values fields) *helm.Request {
+func request(t testing.TB, chart []byte, values fields) *helm.Request {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "chart.tgz")
 	if err := os.WriteFile(file, chart, 0o600); err != nil {
@@ -144,7 +106,7 @@ func (w *world) mustRun(r *helm.Request) *helm.Result {
 	w.Helper()
 	result, err := w.run(r)
 	if err != nil {
-		w.Fatalf("%s: %v\n%s", r.Action, err, strings.Join(asError(w.T, err).Log, "\n"))
+		w.Fatalf("%s: %v\n%s", r.Action, err, strings.Join(asError(w.TB, err).Log, "\n"))
 	}
 	return result
 }
@@ -153,10 +115,10 @@ func (w *world) mustRun(r *helm.Request) *helm.Result {
 func (w *world) mustFail(r *helm.Request, kind helm.Kind, parts ...string) *helm.Error {
 	w.Helper()
 	_, err := w.run(r)
-	return mustBe(w.T, err, kind, parts...)
+	return mustBe(w.TB, err, kind, parts...)
 }
 
-func mustBe(t *testing.T, err error, kind helm.Kind, parts ...string) *helm.Error {
+func mustBe(t testing.TB, err error, kind helm.Kind, parts ...string) *helm.Error {
 	t.Helper()
 	known := asError(t, err)
 	if known.Kind != kind {
@@ -170,34 +132,13 @@ func mustBe(t *testing.T, err error, kind helm.Kind, parts ...string) *helm.Erro
 	return known
 }
 
-func asError(t *testing.T, err error) *helm.Error {
+func asError(t testing.TB, err error) *helm.Error {
 	t.Helper()
 	var known *helm.Error
 	if !errors.As(err, &known) {
 		t.Fatalf("expected an error of package helm, but found %v", err)
 	}
 	return known
-}
-
-// get returns an object of the release's namespace; nil if it does not exist.
-func (w *world) get(resource schema.GroupVersionResource, name string) *unstructured.Unstructured {
-	w.Helper()
-	o, err := w.admin.Resource(resource).Namespace(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		if strings.Contains(err.Error(), "not found") {
-			return nil
-		}
-		w.Fatal(err)
-	}
-	return o
-}
-
-func (w *world) create(resource schema.GroupVersionResource, o fields) {
-	w.Helper()
-	_, err := w.admin.Resource(resource).Namespace(w.namespace).Create(w.Context(), &unstructured.Unstructured{Object: o}, metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
 }
 
 // history returns the statuses of the release's revisions, oldest first, such as "1:superseded", as the ordinary library reads them.
@@ -212,11 +153,11 @@ func (w *world) history() []string {
 
 func (w *world) releases() []*release.Release {
 	w.Helper()
-	client, err := corev1client.NewForConfig(cluster)
+	client, err := corev1client.NewForConfig(plugintest.Config())
 	if err != nil {
 		w.Fatal(err)
 	}
-	all, err := driver.NewSecrets(client.Secrets(w.namespace)).Query(map[string]string{"owner": "helm", "name": "shop"})
+	all, err := driver.NewSecrets(client.Secrets(w.Namespace)).Query(map[string]string{"owner": "helm", "name": "shop"})
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		w.Fatal(err)
 	}
@@ -229,12 +170,6 @@ func (w *world) mustHave(want ...string) {
 	if got := w.history(); !slices.Equal(got, want) {
 		w.Errorf("expected the revisions %v, but found %v", want, got)
 	}
-}
-
-// eventually waits for what others do.
-func (w *world) eventually(what string, done func() bool) {
-	w.Helper()
-	await.That(w, 30*time.Second, what, done)
 }
 
 // audience is an observer that keeps what it hears, and replaces objects if it is told to.
@@ -277,58 +212,5 @@ func (a *audience) steps() []string {
 	a.progress = nil
 	return steps
 }
-
-// requestLog notes the requests to the cluster, and may keep them from getting there.
-type requestLog struct {
-	mu  sync.Mutex
-	all []string
-	// before is called with each request, and after with those that were answered.
-	before, after func(*http.Request) error
-}
-
-func (l *requestLog) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		l.mu.Lock()
-		entry := r.Method + " " + r.URL.Path
-		if r.URL.Query().Get("watch") != "" {
-			entry = "WATCH " + r.URL.Path
-		}
-		l.all = append(l.all, entry)
-		before, after := l.before, l.after
-		l.mu.Unlock()
-		if before != nil {
-			if err := before(r); err != nil {
-				return nil, err
-			}
-		}
-		res, err := next.RoundTrip(r)
-		if err == nil && after != nil {
-			if err := after(r); err != nil {
-				_ = res.Body.Close()
-				return nil, err
-			}
-		}
-		return res, err
-	})
-}
-
-// take returns the requests since it was called last.
-func (l *requestLog) take() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := l.all
-	l.all = nil
-	return all
-}
-
-func (l *requestLog) intercept(before, after func(*http.Request) error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.before, l.after = before, after
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 var plain = charts.Pack("plain")

@@ -107,10 +107,10 @@ data:
 		t.Fatal(err)
 	}
 	about.Data["version"] = strings.TrimRight(about.Data["version"], "0123456789")
-	if diff := cmp.Diff(map[string]string{"found": w.namespace, "list": "0", "missing": "0", "jobs": "true", "version": ""}, about.Data); diff != "" {
+	if diff := cmp.Diff(map[string]string{"found": w.Namespace, "list": "0", "missing": "0", "jobs": "true", "version": ""}, about.Data); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	for _, request := range w.requests.take() {
+	for _, request := range w.Requests.Take() {
 		if !strings.HasPrefix(request, "GET ") {
 			t.Errorf("expected no write, but found %s", request)
 		}
@@ -297,7 +297,7 @@ func TestChartErrors(t *testing.T) {
 				}
 			}
 			w.mustHave()
-			for _, request := range w.requests.take() {
+			for _, request := range w.Requests.Take() {
 				if !strings.HasPrefix(request, "GET ") && !strings.Contains(request, "customresourcedefinitions") {
 					t.Errorf("%s: expected no write, but found %s", c.reason, request)
 				}

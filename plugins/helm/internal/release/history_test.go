@@ -3,9 +3,8 @@ package release_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
+	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,59 +16,42 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// world is what one test plays in: a namespace with Helm's own storage, and a client.
-type world struct {
-	*testing.T
+func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 
-	namespace string
+// world is what one test plays in: Helm's own storage, and a client.
+type world struct {
+	*plugintest.World
+
 	clientset *kubernetes.Clientset
 	helm      *storage.Storage
 	client    *targetclient.Client
-	requests  *atomic.Int32
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	clientset, err := kubernetes.NewForConfig(cluster)
+	clientset, err := kubernetes.NewForConfig(plugintest.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespace, err := clientset.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{T: t, namespace: namespace.Name, clientset: clientset, requests: &atomic.Int32{}}
-	w.helm = storage.Init(driver.NewSecrets(clientset.CoreV1().Secrets(w.namespace)))
-	count := func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			w.requests.Add(1)
-			return next.RoundTrip(r)
-		})
-	}
-	if w.client, err = targetclient.NewCache("test", targetclient.WrapTransport(count)).Get(kubeconfig(t, cluster)); err != nil {
-		t.Fatal(err)
-	}
+	w := &world{World: plugintest.New(t), clientset: clientset}
+	w.helm = storage.Init(driver.NewSecrets(clientset.CoreV1().Secrets(w.Namespace)))
+	w.client = w.Client(plugintest.Config())
 	return w
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // revision returns a revision as Helm stores it.
 func (w *world) revision(version int, status helmrelease.Status, labels map[string]string) *helmrelease.Release {
 	return &helmrelease.Release{
-		Name: "shop", Namespace: w.namespace, Version: version, Labels: labels,
+		Name: "shop", Namespace: w.Namespace, Version: version, Labels: labels,
 		Info:  &helmrelease.Info{Status: status},
 		Chart: &helmchart.Chart{Metadata: &helmchart.Metadata{Name: "shop", Version: "1.2.3", AppVersion: "4.5"}},
 		Manifest: "---\n# Source: shop/templates/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  text: |\n" +
@@ -88,7 +70,7 @@ func (w *world) store(version int, status helmrelease.Status, labels map[string]
 // secret creates a Secret that Helm has not made.
 func (w *world) secret(name string, labels map[string]string, content string) {
 	w.Helper()
-	_, err := w.clientset.CoreV1().Secrets(w.namespace).Create(w.Context(), &corev1.Secret{
+	_, err := w.clientset.CoreV1().Secrets(w.Namespace).Create(w.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Data: map[string][]byte{"release": []byte(content)},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -96,7 +78,7 @@ func (w *world) secret(name string, labels map[string]string, content string) {
 	}
 }
 
-func (w *world) name() helm.Release { return helm.Release{Namespace: w.namespace, Name: "shop"} }
+func (w *world) name() helm.Release { return helm.Release{Namespace: w.Namespace, Name: "shop"} }
 
 func (w *world) history() []release.Revision {
 	w.Helper()
@@ -122,9 +104,9 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	w.requests.Store(0)
+	w.Requests.Take()
 	history := w.history()
-	if n := w.requests.Load(); n != 1 {
+	if n := len(w.Requests.Take()); n != 1 {
 		t.Errorf("expected one request, but found %d", n)
 	}
 	var got []string
@@ -150,7 +132,7 @@ func TestHistoryOfNothing(t *testing.T) {
 	if history := w.history(); len(history) > 0 {
 		t.Errorf("expected no revision, but found %v", history)
 	}
-	w.namespace = "does-not-exist"
+	w.Namespace = "does-not-exist"
 	if history := w.history(); len(history) > 0 {
 		t.Errorf("expected no revision in a namespace that does not exist, but found %v", history)
 	}
@@ -182,7 +164,7 @@ func TestModifiedAt(t *testing.T) {
 	w := newWorld(t)
 	w.store(1, helmrelease.StatusPendingInstall, nil)
 	created := w.history()[0].ModifiedAt
-	secrets := w.clientset.CoreV1().Secrets(w.namespace)
+	secrets := w.clientset.CoreV1().Secrets(w.Namespace)
 	wait(t, time.Second) // the API server tells whole seconds
 	secret, err := secrets.Get(t.Context(), "sh.helm.release.v1.shop.v1", metav1.GetOptions{})
 	if err != nil {
@@ -214,22 +196,17 @@ func wait(t *testing.T, d time.Duration) {
 func TestNotPermitted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	user, err := environment.AddUser(envtest.User{Name: "nobody"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if w.client, err = targetclient.NewCache("test").Get(kubeconfig(t, user.Config())); err != nil {
-		t.Fatal(err)
-	}
+	access, user := w.ServiceAccount("nobody")
+	w.client = w.Client(access)
 	_, ofHistory := release.History(t.Context(), w.client, w.name())
 	_, ofRead := release.Read(t.Context(), w.client, w.name(), 1)
-	for doing, err := range map[string]error{"list the revisions of release " + w.namespace + "/shop": ofHistory, "read revision 1 of release " + w.namespace + "/shop": ofRead} {
+	for doing, err := range map[string]error{"list the revisions of release " + w.Namespace + "/shop": ofHistory, "read revision 1 of release " + w.Namespace + "/shop": ofRead} {
 		var known *sdk.Error
 		if !errors.As(err, &known) || known.Reason != targeterror.ReasonTarget || len(known.Codes) > 0 {
 			t.Errorf("expected an error that can pass, but found %v", err)
 			continue
 		}
-		for _, part := range []string{doing, `User "nobody" cannot`, "get, list, create, update and delete Secrets in namespace " + w.namespace} {
+		for _, part := range []string{doing, `User "` + user + `" cannot`, "get, list, create, update and delete Secrets in namespace " + w.Namespace} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("expected an error with %q, but found: %v", part, err)
 			}
@@ -241,12 +218,12 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.store(1, helmrelease.StatusFailed, nil)
-	w.requests.Store(0)
+	w.Requests.Take()
 	got, err := release.Read(t.Context(), w.client, w.name(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := w.requests.Load(); n != 1 {
+	if n := len(w.Requests.Take()); n != 1 {
 		t.Errorf("expected one request, but found %d", n)
 	}
 	want := &release.Stored{
@@ -270,7 +247,7 @@ func TestReadFailure(t *testing.T) {
 	if !errors.Is(err, release.ErrUnreadable) || !errors.As(err, &known) || known.Reason != release.ReasonUnreadable {
 		t.Errorf("expected a release that cannot be read, but found %v", err)
 	}
-	if !strings.Contains(err.Error(), "Secret sh.helm.release.v1.shop.v1 in namespace "+w.namespace) || strings.Contains(err.Error(), "hunter2") {
+	if !strings.Contains(err.Error(), "Secret sh.helm.release.v1.shop.v1 in namespace "+w.Namespace) || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("expected the name of the Secret and nothing of its content, but found: %v", err)
 	}
 	_, err = release.Read(t.Context(), w.client, w.name(), 2)
