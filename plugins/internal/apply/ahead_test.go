@@ -27,20 +27,20 @@ func TestManyObjectsAreListed(t *testing.T) {
 		},
 		"one was changed": {
 			reason: "only that one is written", count: 4, want: []string{"GET", "PUT"},
-			before: func(w *world) { w.patch(configMaps, "a-0", `{"data":{"key":"other"}}`) },
+			before: func(w *world) { w.Patch(configMaps, "a-0", `{"data":{"key":"other"}}`) },
 		},
 		"one has lost its label": {
 			reason: "it is not in the list, but is there", count: 4, want: []string{"GET", "GET", "PUT"},
-			before: func(w *world) { w.patch(configMaps, "a-0", `{"metadata":{"labels":{"`+owner.Label+`":null}}}`) },
+			before: func(w *world) { w.Patch(configMaps, "a-0", `{"metadata":{"labels":{"`+owner.Label+`":null}}}`) },
 		},
 		"one is gone": {
 			reason: "it is not in the list, and is not there", count: 4, want: []string{"GET", "GET", "POST"},
-			before: func(w *world) { w.delete(configMaps, "a-0") },
+			before: func(w *world) { w.Delete(configMaps, "a-0") },
 		},
 		"lists are forbidden": {
 			reason: "the objects can be read one by one", count: 4, want: []string{"GET", "GET", "GET", "GET", "GET"},
 			before: func(w *world) {
-				w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+				w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 					if !strings.HasSuffix(r.URL.Path, "/configmaps") {
 						return nil, nil
 					}
@@ -48,7 +48,7 @@ func TestManyObjectsAreListed(t *testing.T) {
 						StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
 						Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)),
 					}, nil
-				}, nil)
+				})
 			},
 		},
 	} {
@@ -63,13 +63,13 @@ func TestManyObjectsAreListed(t *testing.T) {
 			if c.before != nil {
 				c.before(w)
 			}
-			w.requests.take()
+			w.verbs()
 			if result := w.mustRun(manifests...); len(result.Applied) != c.count {
 				t.Errorf("%s: expected %d applied objects, but found %d", c.reason, c.count, len(result.Applied))
 			}
 			w.mustRequest(c.want...)
-			w.requests.intercept(nil, nil)
-			if data := dataOf(w.get(configMaps, "a-0")); data["key"] != "value" {
+			w.Requests.Undisturbed()
+			if data := dataOf(w.MustGet(configMaps, "a-0")); data["key"] != "value" {
 				t.Errorf("%s: expected the object as its manifest says, but found %v", c.reason, data)
 			}
 		})

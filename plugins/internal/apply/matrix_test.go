@@ -136,7 +136,7 @@ func (w *world) prepare(name string, found state) {
 	}
 	o := w.configMap(name, fields{"a": "live", "b": "live"})
 	o["metadata"].(fields)["labels"] = labels
-	w.create(configMaps, o)
+	w.Create(configMaps, o)
 }
 
 func (w *world) checkAgainst(m apply.Manifest, name string, found state, want expectation) {
@@ -161,7 +161,7 @@ func (w *world) checkAgainst(m apply.Manifest, name string, found state, want ex
 		}
 		return
 	}
-	live := w.get(configMaps, name)
+	live := w.MustGet(configMaps, name)
 	if diff := cmp.Diff(want.data, dataOf(live)); diff != "" {
 		w.Errorf("data: -want +got:\n%s", diff)
 	}
@@ -180,11 +180,11 @@ func TestBecomingManaged(t *testing.T) {
 	m := manifest(w.configMap("a", fields{"a": "2"}), policy(managedresource.PolicyImmutable))
 	w.mustRun(m)
 	w.mustRun(m)
-	if data := dataOf(w.get(configMaps, "a")); data["a"] != "1" {
+	if data := dataOf(w.MustGet(configMaps, "a")); data["a"] != "1" {
 		t.Errorf("expected it to be left alone, but found %v", data)
 	}
 	result := w.mustRun(manifest(w.configMap("a", fields{"a": "2"})))
-	if data := dataOf(w.get(configMaps, "a")); data["a"] != "2" || len(result.Drift) > 0 {
+	if data := dataOf(w.MustGet(configMaps, "a")); data["a"] != "2" || len(result.Drift) > 0 {
 		t.Errorf("expected it to be written without being drift, but found %v and %+v", data, result.Drift)
 	}
 }
@@ -202,14 +202,14 @@ func TestOthersKeepWhatTheyAdd(t *testing.T) {
 				return o
 			}
 			w.mustRun(manifest(build("1"), strategy(s)))
-			w.patch(configMaps, "a", `{"metadata":{"finalizers":["example.org/ours","example.org/theirs"],"ownerReferences":[
+			w.Patch(configMaps, "a", `{"metadata":{"finalizers":["example.org/ours","example.org/theirs"],"ownerReferences":[
 				{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"00000000-0000-0000-0000-000000000001"}]}}`)
 			w.mustRun(manifest(build("2"), strategy(s)))
-			live := w.get(configMaps, "a")
+			live := w.MustGet(configMaps, "a")
 			if !slices.Contains(live.GetFinalizers(), "example.org/theirs") || len(live.GetOwnerReferences()) != 1 {
 				t.Errorf("expected them to stay, but found %v and %v", live.GetFinalizers(), live.GetOwnerReferences())
 			}
-			w.patch(configMaps, "a", `{"metadata":{"finalizers":null}}`)
+			w.Patch(configMaps, "a", `{"metadata":{"finalizers":null}}`)
 		})
 	}
 }
@@ -238,7 +238,7 @@ func (w *world) checkForeseen(changes []sdk.Change, found state, live *unstructu
 	for _, name := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
 		unstructured.RemoveNestedField(after.Object, "metadata", name)
 	}
-	if diff := cmp.Diff(after.Object, mustJSON(w.T, changes[0].After)); diff != "" {
+	if diff := cmp.Diff(after.Object, mustJSON(w.TB, changes[0].After)); diff != "" {
 		w.Errorf("-happened +foreseen:\n%s", diff)
 	}
 }
@@ -246,9 +246,9 @@ func (w *world) checkForeseen(changes []sdk.Change, found state, live *unstructu
 // checkAtRest runs the same job again: with what is known, without the memo, and with nothing on the ledger. Nothing is written.
 func (w *world) checkAtRest(m apply.Manifest, name string) {
 	w.Helper()
-	before := w.get(configMaps, name).GetResourceVersion()
+	before := w.MustGet(configMaps, name).GetResourceVersion()
 	w.mustRun(m)
-	if got := w.requests.take(); len(got) > 0 && !slices.Equal(got, []string{"GET"}) {
+	if got := w.verbs(); len(got) > 0 && !slices.Equal(got, []string{"GET"}) {
 		w.Errorf("expected to find nothing to do by looking, but found the requests %v", got)
 	}
 	for key, e := range w.ledger {
@@ -256,7 +256,7 @@ func (w *world) checkAtRest(m apply.Manifest, name string) {
 		w.ledger[key] = e
 	}
 	w.mustRun(m)
-	if got := w.requests.take(); slices.Contains(got, "dry PUT") {
+	if got := w.verbs(); slices.Contains(got, "dry PUT") {
 		w.Errorf("whether a ConfigMap is what would be sent needs no request, but found %v", got)
 	}
 	w.beItem(w.by.Name)
@@ -265,7 +265,7 @@ func (w *world) checkAtRest(m apply.Manifest, name string) {
 	if changes := w.diff(m); len(changes) > 0 {
 		w.Errorf("expected nothing to change, but found %+v", changes)
 	}
-	if after := w.get(configMaps, name).GetResourceVersion(); after != before {
+	if after := w.MustGet(configMaps, name).GetResourceVersion(); after != before {
 		w.Errorf("the object was written: %s became %s", before, after)
 	}
 }

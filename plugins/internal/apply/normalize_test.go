@@ -21,13 +21,13 @@ func TestNoWriteWithoutChange(t *testing.T) {
 		"deployment": {deployments, func(name string) fields { return w.deployment(name, 2) }},
 		"service": {services, func(name string) fields {
 			return fields{
-				"apiVersion": "v1", "kind": "Service", "metadata": fields{"name": name, "namespace": w.namespace},
+				"apiVersion": "v1", "kind": "Service", "metadata": fields{"name": name, "namespace": w.Namespace},
 				"spec": fields{"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": []any{fields{"port": int64(80)}}},
 			}
 		}},
 		"job": {jobs, func(name string) fields {
 			return fields{
-				"apiVersion": "batch/v1", "kind": "Job", "metadata": fields{"name": name, "namespace": w.namespace},
+				"apiVersion": "batch/v1", "kind": "Job", "metadata": fields{"name": name, "namespace": w.Namespace},
 				"spec": fields{"template": fields{"spec": fields{
 					"restartPolicy": "Never", "containers": []any{fields{"name": "main", "image": "image:1"}},
 				}}},
@@ -42,8 +42,8 @@ func TestNoWriteWithoutChange(t *testing.T) {
 				w := w.in(t)
 				m := manifest(o.build(name), strategy(s))
 				w.mustRun(m)
-				version := w.get(o.resource, name).GetResourceVersion()
-				w.requests.take()
+				version := w.MustGet(o.resource, name).GetResourceVersion()
+				w.verbs()
 
 				w.mustRun(m)
 				w.mustRequest("GET")
@@ -63,7 +63,7 @@ func TestNoWriteWithoutChange(t *testing.T) {
 				if changes := w.diff(m); len(changes) > 0 {
 					t.Errorf("expected no change, but found %s", changes[0].After)
 				}
-				if after := w.get(o.resource, name).GetResourceVersion(); after != version {
+				if after := w.MustGet(o.resource, name).GetResourceVersion(); after != version {
 					t.Errorf("the object was written: %s became %s", version, after)
 				}
 
@@ -71,14 +71,14 @@ func TestNoWriteWithoutChange(t *testing.T) {
 				if err := unstructured.SetNestedField(changed, "yes", "metadata", "labels", "changed"); err != nil {
 					t.Fatal(err)
 				}
-				w.requests.take()
+				w.verbs()
 				w.mustRun(manifest(changed, strategy(s)))
 				verb := "PUT"
 				if s == managedresource.UpdateStrategyPatch || s == managedresource.UpdateStrategyApply {
 					verb = "PATCH"
 				}
 				w.mustRequest("GET", verb)
-				if w.get(o.resource, name).GetLabels()["changed"] != "yes" {
+				if w.MustGet(o.resource, name).GetLabels()["changed"] != "yes" {
 					t.Error("the change was not written")
 				}
 			})

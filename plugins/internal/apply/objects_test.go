@@ -41,12 +41,12 @@ func patchAfter(patch fields) func(*apply.Manifest) {
 }
 
 func (w *world) configMap(name string, data fields) fields {
-	return fields{"apiVersion": "v1", "kind": "ConfigMap", "metadata": fields{"name": name, "namespace": w.namespace}, "data": data}
+	return fields{"apiVersion": "v1", "kind": "ConfigMap", "metadata": fields{"name": name, "namespace": w.Namespace}, "data": data}
 }
 
 func (w *world) deployment(name string, replicas int64) fields {
 	return fields{
-		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": fields{"name": name, "namespace": w.namespace},
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": fields{"name": name, "namespace": w.Namespace},
 		"spec": fields{
 			"replicas": replicas, "selector": fields{"matchLabels": fields{"app": name}},
 			"template": fields{
@@ -65,7 +65,7 @@ func dataOf(o *unstructured.Unstructured) fields {
 	return data
 }
 
-func mustJSON(t *testing.T, document []byte) fields {
+func mustJSON(t testing.TB, document []byte) fields {
 	t.Helper()
 	var out fields
 	if err := json.Unmarshal(document, &out); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -30,7 +31,7 @@ func (w *world) planOfOthers(all ...fields) *apply.Plan {
 	var manifests []apply.Manifest
 	for _, o := range all {
 		m := manifest(copyOf(o))
-		m.DefaultNamespace = w.namespace
+		m.DefaultNamespace = w.Namespace
 		manifests = append(manifests, m)
 	}
 	plan, err := apply.NewPlan(w.Context(), w.client, manifests, owner.Owner{}, time.Now())
@@ -45,7 +46,7 @@ func (w *world) write(resource schema.GroupVersionResource, o fields) {
 	w.Helper()
 	labelled := unstructured.Unstructured{Object: copyOf(o)}
 	labelled.SetLabels(byOthers)
-	w.create(resource, labelled.Object)
+	w.Create(resource, labelled.Object)
 }
 
 // observe does what a deployer does with Observe in one call, and returns what has drifted.
@@ -98,12 +99,12 @@ func forbidden(r *http.Request) *http.Response {
 
 // refuse has all requests with a method answered as if they were not permitted.
 func (w *world) refuse(method string) {
-	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		if r.Method == method {
 			return forbidden(r), nil
 		}
 		return nil, nil
-	}, nil)
+	})
 }
 
 func TestObserve(t *testing.T) {
@@ -117,43 +118,43 @@ func TestObserve(t *testing.T) {
 		"unchanged": {reason: "there is nothing to say", requests: []string{"GET", "GET"}},
 		"changed": {
 			reason: "a field of the manifest has another value", want: []string{"ConfigMap a: data.key"}, requests: []string{"GET", "GET", "dry PATCH"},
-			before: func(w *world) { w.patch(configMaps, "a", `{"data":{"key":"other","theirs":"x"}}`) },
+			before: func(w *world) { w.Patch(configMaps, "a", `{"data":{"key":"other","theirs":"x"}}`) },
 		},
 		"removed": {
 			reason: "a field of the manifest is gone, and the map with it", want: []string{"ConfigMap a: data"}, requests: []string{"GET", "GET", "dry PATCH"},
-			before: func(w *world) { w.patch(configMaps, "a", `{"data":{"key":null}}`) },
+			before: func(w *world) { w.Patch(configMaps, "a", `{"data":{"key":null}}`) },
 		},
 		"more": {
 			reason: "what the manifest does not name belongs to others", requests: []string{"GET", "GET"},
-			before: func(w *world) { w.patch(configMaps, "a", `{"data":{"theirs":"x"},"metadata":{"labels":{"a":"b"}}}`) },
+			before: func(w *world) { w.Patch(configMaps, "a", `{"data":{"theirs":"x"},"metadata":{"labels":{"a":"b"}}}`) },
 		},
 		"deleted": {
 			reason: "it has to be created again", want: []string{"ConfigMap a is missing"}, requests: []string{"GET", "GET"},
-			before: func(w *world) { w.delete(configMaps, "a") },
+			before: func(w *world) { w.Delete(configMaps, "a") },
 		},
 		"created anew": {
 			reason: "it is as it was, whoever has made it", requests: []string{"GET", "GET"},
 			before: func(w *world) {
-				w.delete(configMaps, "a")
+				w.Delete(configMaps, "a")
 				w.write(configMaps, w.configMap("a", fields{"key": "value"}))
 			},
 		},
 		"replicas": {
 			reason: "the spelling of other fields does not count", want: []string{"Deployment b: spec.replicas"}, requests: []string{"GET", "GET", "dry PATCH"},
-			before: func(w *world) { w.patch(deployments, "b", `{"spec":{"replicas":7}}`) },
+			before: func(w *world) { w.Patch(deployments, "b", `{"spec":{"replicas":7}}`) },
 		},
 		"read only": {
 			reason: "these credentials may not change it, not even in a dry run: what is spelt differently is named as well", requests: []string{"GET", "GET", "dry PATCH"},
 			want: []string{"Deployment b: spec.replicas, spec.template.spec.containers[0].resources.requests.cpu, spec.template.spec.containers[0].resources.requests.memory"},
 			before: func(w *world) {
-				w.patch(deployments, "b", `{"spec":{"replicas":7}}`)
+				w.Patch(deployments, "b", `{"spec":{"replicas":7}}`)
 				w.refuse(http.MethodPatch)
 			},
 		},
 		"another container": {
 			reason: "a write would leave it where it is", requests: []string{"GET", "GET", "dry PATCH"},
 			before: func(w *world) {
-				w.patch(deployments, "b", `{"spec":{"template":{"spec":{"containers":[
+				w.Patch(deployments, "b", `{"spec":{"template":{"spec":{"containers":[
 					{"name":"main","image":"image:1","resources":{"requests":{"cpu":"1","memory":"1Gi"}}},{"name":"sidecar","image":"theirs"}]}}}}`)
 			},
 		},
@@ -171,7 +172,7 @@ func TestObserve(t *testing.T) {
 				c.before(w)
 			}
 			for range 2 { // drift is there until it is repaired
-				w.requests.take()
+				w.verbs()
 				if diff := cmp.Diff(c.want, w.observe(all...)); diff != "" {
 					t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 				}
@@ -196,7 +197,7 @@ func TestObserveAnotherManifest(t *testing.T) {
 	if found := w.observe(w.configMap("a", fields{"key": "value"})); found != nil {
 		t.Errorf("expected no drift, but found %v", found)
 	}
-	w.delete(configMaps, "a")
+	w.Delete(configMaps, "a")
 	if found := w.observe(w.configMap("a", fields{"key": "other"})); found != nil {
 		t.Errorf("expected no drift of what was never seen so, but found %v", found)
 	}
@@ -216,14 +217,14 @@ func TestObserveMany(t *testing.T) {
 	w.observe(all...)
 	w.mustRequest("GET")
 
-	w.patch(configMaps, "a-0", `{"metadata":{"labels":null}}`)
-	w.patch(configMaps, "a-1", `{"data":{"key":"other"}}`)
-	w.delete(configMaps, "a-2")
+	w.Patch(configMaps, "a-0", `{"metadata":{"labels":null}}`)
+	w.Patch(configMaps, "a-1", `{"data":{"key":"other"}}`)
+	w.Delete(configMaps, "a-2")
 	want := []string{"ConfigMap a-1: data.key", "ConfigMap a-2 is missing"}
 	if diff := cmp.Diff(want, w.observe(all...)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if got := w.requests.take(); len(got) != 4 { // a list, those that are not in it, and a dry run
+	if got := w.verbs(); len(got) != 4 { // a list, those that are not in it, and a dry run
 		t.Errorf("expected 4 requests, but found %v", got)
 	}
 }
@@ -233,7 +234,7 @@ func TestObserveAmongMany(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	pages := 0
-	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		if !strings.HasSuffix(r.URL.Path, "/configmaps") {
 			return nil, nil
 		}
@@ -242,7 +243,7 @@ func TestObserveAmongMany(t *testing.T) {
 			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
 			Body: io.NopCloser(strings.NewReader(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"continue":"more"},"items":[]}`)),
 		}, nil
-	}, nil)
+	})
 	var all []fields
 	for i := range 5 {
 		all = append(all, w.configMap(fmt.Sprintf("a-%d", i), nil))
@@ -261,14 +262,14 @@ func TestObserveFailure(t *testing.T) {
 	all := []fields{w.configMap("a", nil), w.configMap("b", nil)}
 	w.write(configMaps, all[0])
 	w.write(configMaps, all[1])
-	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, "/a") {
 			return forbidden(r), nil
 		}
 		return nil, nil
-	}, nil)
+	})
 	observed, err := apply.Observe(w.Context(), w.client, w.planOfOthers(all...), nothingRecorded, byOthers)
-	w.mustFail(err, "TargetError", false, "read ConfigMap "+w.namespace+"/a")
+	w.mustFail(err, "TargetError", false, "read ConfigMap "+w.Namespace+"/a")
 	if len(observed) != 1 || observed[0].Key.Name != "b" || observed[0].Live == nil {
 		t.Errorf("expected the other object, but found %+v", observed)
 	}
@@ -281,15 +282,15 @@ func TestObserveLostTarget(t *testing.T) {
 	o := w.configMap("a", fields{"key": "value"})
 	w.write(configMaps, o)
 	w.observe(o)
-	w.patch(configMaps, "a", `{"data":{"key":"other"}}`)
-	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+	w.Patch(configMaps, "a", `{"data":{"key":"other"}}`)
+	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodPatch {
 			return nil, errors.New("lost")
 		}
 		return nil, nil
-	}, nil)
+	})
 	observed, err := apply.Observe(w.Context(), w.client, w.planOfOthers(o), w.recorded, byOthers)
-	w.mustFail(err, "TargetUnreachable", false, "read ConfigMap "+w.namespace+"/a")
+	w.mustFail(err, "TargetUnreachable", false, "read ConfigMap "+w.Namespace+"/a")
 	if len(observed) != 0 {
 		t.Errorf("expected nothing, but found %+v", observed)
 	}
@@ -301,43 +302,38 @@ func TestObserveCustomResource(t *testing.T) {
 	w := newWorld(t)
 	definition, gadget := w.gadgets()
 	delete(gadget["metadata"].(fields), "namespace")
-	group := w.namespace + ".example.org"
-	resource := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "gadgets"}
-	if _, err := w.admin.Resource(definitions).Create(t.Context(), &unstructured.Unstructured{Object: definition}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.eventually("the kind to be served", func() bool {
-		_, err := w.admin.Resource(resource).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
+	resource := plugintest.Resource{Group: w.Namespace + ".example.org", Version: "v1", Resource: "gadgets"}
+	w.Create(plugintest.CRDs, definition)
+	w.Eventually("the kind to be served", func() bool {
+		_, err := w.Objects(resource).List(t.Context(), metav1.ListOptions{})
 		return err == nil
 	})
-	w.eventually("the resource to be created", func() bool { // the API server needs another moment
+	w.Eventually("the resource to be created", func() bool { // the API server needs another moment
 		o := &unstructured.Unstructured{Object: copyOf(gadget)}
-		_, err := w.objects(resource).Create(t.Context(), o, metav1.CreateOptions{})
+		_, err := w.Objects(resource).Create(t.Context(), o, metav1.CreateOptions{})
 		return err == nil
 	})
-	w.eventually("the kind to be discovered", func() bool {
+	w.Eventually("the kind to be discovered", func() bool {
 		w.client.Forget(t.Context())
 		observed, err := apply.Observe(t.Context(), w.client, w.planOfOthers(gadget), w.recorded, byOthers)
 		if err != nil || len(observed) != 1 {
 			t.Fatalf("expected one object, but found %v, %v", observed, err)
 		}
 		w.noteObserved(observed)
-		return observed[0].Live != nil && observed[0].Key.Namespace == w.namespace
+		return observed[0].Live != nil && observed[0].Key.Namespace == w.Namespace
 	})
 
-	w.patch(resource, "g", `{"spec":{"size":7}}`)
+	w.Patch(resource, "g", `{"spec":{"size":7}}`)
 	if diff := cmp.Diff([]string{"Gadget g: spec.size"}, w.observe(gadget)); diff != "" {
 		t.Errorf("after a change: -want +got:\n%s", diff)
 	}
 
 	name := definition["metadata"].(fields)["name"].(string)
-	if err := w.admin.Resource(definitions).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.Delete(plugintest.CRDs, name)
 	missing := []string{"Gadget g is missing"}
 	// At first the client still believes that there is the kind.
-	w.eventually("the resource to go", func() bool { return cmp.Equal(missing, w.observe(gadget)) })
-	w.eventually("the kind to go", func() bool {
+	w.Eventually("the resource to go", func() bool { return cmp.Equal(missing, w.observe(gadget)) })
+	w.Eventually("the kind to go", func() bool {
 		w.client.Forget(t.Context())
 		return len(w.planOfOthers(gadget).Items()) == 0
 	})
@@ -356,20 +352,19 @@ func TestObserveForgetsKinds(t *testing.T) {
 	w := newWorld(t)
 	o := w.configMap("a", nil)
 	plan := w.planOfOthers(o)
-	discoveries := 0
-	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{
 			StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"text/plain"}}, Request: r,
 			Body: io.NopCloser(strings.NewReader("404 page not found\n")),
 		}, nil
-	}, nil)
+	})
 	if _, err := apply.Observe(t.Context(), w.client, plan, nothingRecorded, byOthers); err != nil {
 		t.Fatal(err)
 	}
-	w.requests.intercept(nil, nil)
-	w.requests.onDiscovery(func() { discoveries++ })
+	w.Requests.Undisturbed()
+	before := w.Requests.AskedOnce()
 	w.planOfOthers(o)
-	if discoveries == 0 {
+	if w.Requests.AskedOnce() == before {
 		t.Error("the client still believes what it knew of kinds")
 	}
 }

@@ -23,31 +23,31 @@ func TestOthersInBetween(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			for name, meddle := range map[string]func(){
-				"changed": func() { w.patch(configMaps, "changed", `{"data":{"c":null}}`) },
-				"deleted": func() { w.delete(configMaps, "deleted") },
+				"changed": func() { w.Patch(configMaps, "changed", `{"data":{"c":null}}`) },
+				"deleted": func() { w.Delete(configMaps, "deleted") },
 				"replaced": func() {
-					w.delete(configMaps, "replaced")
-					w.create(configMaps, w.configMap("replaced", fields{"a": "theirs"}))
+					w.Delete(configMaps, "replaced")
+					w.Create(configMaps, w.configMap("replaced", fields{"a": "theirs"}))
 				},
 			} {
 				m := manifest(w.configMap(name, fields{"a": "1", "c": "1"}), strategy(s), force)
 				w.mustRun(m)
-				w.patch(configMaps, name, `{"data":{"c":null}}`)
+				w.Patch(configMaps, name, `{"data":{"c":null}}`)
 				once := true
-				w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+				w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 					if isWrite(r) && once {
 						once = false
 						meddle()
 					}
 					return nil, nil
-				}, nil)
+				})
 				w.mustRun(m)
-				w.requests.intercept(nil, nil)
+				w.Requests.Undisturbed()
 				want := fields{"a": "1", "c": "1"}
 				if name == "replaced" && s == managedresource.UpdateStrategyMerge {
 					want["a"] = "theirs"
 				}
-				if diff := cmp.Diff(want, dataOf(w.get(configMaps, name))); diff != "" {
+				if diff := cmp.Diff(want, dataOf(w.MustGet(configMaps, name))); diff != "" {
 					t.Errorf("%s: -want +got:\n%s", name, diff)
 				}
 			}
@@ -61,15 +61,15 @@ func TestOthersForEver(t *testing.T) {
 	w := newWorld(t)
 	w.mustRun(manifest(w.configMap("a", fields{"a": "1"})))
 	n := 0
-	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		if isWrite(r) {
 			n++
-			w.patch(configMaps, "a", fmt.Sprintf(`{"data":{"theirs":"%d"}}`, n))
+			w.Patch(configMaps, "a", fmt.Sprintf(`{"data":{"theirs":"%d"}}`, n))
 		}
 		return nil, nil
-	}, nil)
+	})
 	_, err := w.run(manifest(w.configMap("a", fields{"a": "2"})))
-	w.mustFail(err, targeterror.ReasonTarget, false, "ConfigMap "+w.namespace+"/a", "others keep changing it at the same time")
+	w.mustFail(err, targeterror.ReasonTarget, false, "ConfigMap "+w.Namespace+"/a", "others keep changing it at the same time")
 }
 
 // TestOthersCreateFirst: an object that appears when nobody expects it is treated as any that exists.
@@ -77,13 +77,13 @@ func TestOthersCreateFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	once := true
-	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		if isWrite(r) && once {
 			once = false
 			w.prepare("a", others)
 		}
 		return nil, nil
-	}, nil)
+	})
 	result := w.mustRun(manifest(w.configMap("a", nil), policy(managedresource.PolicyFallback)))
 	if len(result.Skipped) != 1 || !strings.Contains(result.Skipped[0].Why, "elsewhere.item") {
 		t.Errorf("expected it to be left to the other item, but found %+v", result)
@@ -102,17 +102,17 @@ func TestOthersReplace(t *testing.T) {
 			}
 			w.mustRun(build(fields{"a": "1"}))
 			once := true
-			w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+			w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 				if isWrite(r) && once {
 					once = false
-					w.delete(configMaps, "a")
+					w.Delete(configMaps, "a")
 					w.prepare("a", others)
 				}
 				return nil, nil
-			}, nil)
+			})
 			result := w.mustRun(build(fields{"a": "1", "b": "1"}))
-			if len(result.Skipped) != 1 || dataOf(w.get(configMaps, "a"))["a"] != "live" {
-				t.Errorf("expected it to be left to the other item, but found %+v and %v", result, w.get(configMaps, "a").Object)
+			if len(result.Skipped) != 1 || dataOf(w.MustGet(configMaps, "a"))["a"] != "live" {
+				t.Errorf("expected it to be left to the other item, but found %+v and %v", result, w.MustGet(configMaps, "a").Object)
 			}
 		})
 	}
@@ -129,12 +129,12 @@ func TestTwoItems(t *testing.T) {
 			first, ledger := w.by, w.ledger
 			w.beItem("second")
 			result := w.mustRun(manifest(w.configMap("a", fields{"a": "1"}), strategy(s)))
-			if len(result.TakenOver) != 1 || result.TakenOver[0].From != w.namespace+".item" || result.TakenOver[0].Key.Name != "a" {
+			if len(result.TakenOver) != 1 || result.TakenOver[0].From != w.Namespace+".item" || result.TakenOver[0].Key.Name != "a" {
 				t.Errorf("expected it to be taken over, but found %+v", result.TakenOver)
 			}
 			w.by, w.ledger = first, ledger
 			result = w.mustRun(manifest(w.configMap("a", fields{"a": "1"}), strategy(s)))
-			if len(result.TakenOver) != 1 || result.TakenOver[0].From != w.namespace+".second" {
+			if len(result.TakenOver) != 1 || result.TakenOver[0].From != w.Namespace+".second" {
 				t.Errorf("expected it to be taken back, but found %+v", result.TakenOver)
 			}
 			if len(result.Drift) != 1 || !strings.Contains(fmt.Sprint(result.Drift[0].Fields), "pergola.dev/deployitem") {
@@ -164,19 +164,19 @@ func TestChangedBeforePatches(t *testing.T) {
 				return m
 			}
 			w.mustRun(build("1"))
-			w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+			w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 				if r.Method == http.MethodPatch {
-					w.patch(configMaps, "a", `{"data":{"a":"theirs"}}`)
+					w.Patch(configMaps, "a", `{"data":{"a":"theirs"}}`)
 				}
 				return nil, nil
-			}, nil)
+			})
 			w.mustRun(build("2"))
-			w.requests.intercept(nil, nil)
-			if dataOf(w.get(configMaps, "a"))["a"] != "theirs" {
+			w.Requests.Undisturbed()
+			if dataOf(w.MustGet(configMaps, "a"))["a"] != "theirs" {
 				t.Fatal("expected the change of others to come in between")
 			}
 			w.mustRun(build("2"))
-			if diff := cmp.Diff(fields{"a": "1", "b": "2"}, dataOf(w.get(configMaps, "a"))); diff != "" {
+			if diff := cmp.Diff(fields{"a": "1", "b": "2"}, dataOf(w.MustGet(configMaps, "a"))); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -189,18 +189,18 @@ func TestOthersInBetweenDiff(t *testing.T) {
 	w := newWorld(t)
 	w.mustRun(manifest(w.configMap("exists", fields{"a": "1"})))
 	once := map[string]bool{}
-	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodGet || once[r.Method] {
 			return nil, nil
 		}
 		once[r.Method] = true
 		if r.Method == http.MethodPost {
-			w.create(configMaps, w.configMap("appears", nil))
+			w.Create(configMaps, w.configMap("appears", nil))
 		} else {
-			w.patch(configMaps, "exists", `{"data":{"theirs":"1"}}`)
+			w.Patch(configMaps, "exists", `{"data":{"theirs":"1"}}`)
 		}
 		return nil, nil
-	}, nil)
+	})
 	for _, name := range []string{"exists", "appears"} {
 		changes := w.diff(manifest(w.configMap(name, fields{"a": "2"})))
 		if len(changes) != 1 || changes[0].Action != sdk.ActionUpdate || (name == "exists" && !strings.Contains(string(changes[0].Before), "theirs")) {

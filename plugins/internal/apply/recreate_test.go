@@ -6,15 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
-
-var deleteNow = metav1.DeleteOptions{}
 
 // selecting returns a Deployment whose selector, which is immutable, has a value.
 func (w *world) selecting(name, value string) fields {
@@ -36,11 +32,11 @@ func TestImmutableFields(t *testing.T) {
 			w := w.in(t)
 			name := "web-" + lower(s)
 			w.mustRun(manifest(w.selecting(name, "old"), strategy(s)))
-			before := w.get(deployments, name)
+			before := w.MustGet(deployments, name)
 
 			changed := manifest(w.selecting(name, "new"), strategy(s))
 			_, err := w.run(changed)
-			w.mustFail(err, apply.ReasonImmutableField, true, "manifests[0].manifest: apply Deployment "+w.namespace+"/"+name,
+			w.mustFail(err, apply.ReasonImmutableField, true, "manifests[0].manifest: apply Deployment "+w.Namespace+"/"+name,
 				"spec.selector", "field is immutable", "recreate: true at manifests[0]", "another name")
 			if changes := w.diff(changed); len(changes) != 1 || changes[0].Action != sdk.ActionFail || changes[0].Before == nil {
 				t.Errorf("expected a failure to be foreseen, but found %+v", changes)
@@ -56,13 +52,13 @@ func TestImmutableFields(t *testing.T) {
 			if len(changes) != 1 || changes[0].Action != sdk.ActionRecreate || changes[0].Before == nil || changes[0].After == nil {
 				t.Errorf("expected it to be foreseen, but found %+v", changes)
 			}
-			if w.get(deployments, name).GetUID() != before.GetUID() {
+			if w.MustGet(deployments, name).GetUID() != before.GetUID() {
 				t.Fatal("a difference has deleted the object")
 			}
 			if result := w.mustRun(changed); len(result.Drift) > 0 {
 				t.Errorf("a change of the manifest is no drift, but found %+v", result.Drift)
 			}
-			after := w.get(deployments, name)
+			after := w.MustGet(deployments, name)
 			selector, _, _ := nestedMap(after, "spec", "selector", "matchLabels")
 			if after.GetUID() == before.GetUID() || selector["app"] != "new" {
 				t.Errorf("expected a new object with the new selector, but found %v", after.Object)
@@ -76,10 +72,10 @@ func TestInvalidIsNotImmutable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustRun(manifest(w.deployment("web", 1)))
-	uid := w.get(deployments, "web").GetUID()
+	uid := w.MustGet(deployments, "web").GetUID()
 	_, err := w.run(manifest(w.deployment("web", -1), recreate))
 	w.mustFail(err, targeterror.ReasonRejected, true, "spec.replicas")
-	if w.get(deployments, "web").GetUID() != uid {
+	if w.MustGet(deployments, "web").GetUID() != uid {
 		t.Error("the object was replaced")
 	}
 }
@@ -89,20 +85,20 @@ func TestRecreateWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustRun(manifest(w.selecting("web", "old")))
-	w.patch(deployments, "web", `{"metadata":{"finalizers":["example.org/slow"]}}`)
+	w.Patch(deployments, "web", `{"metadata":{"finalizers":["example.org/slow"]}}`)
 	changed := manifest(w.selecting("web", "new"), recreate)
 	for range 2 {
 		result, err := w.run(changed)
-		if err != nil || len(result.Waiting) != 1 || !strings.Contains(result.Waiting[0], "Deployment "+w.namespace+"/web") {
+		if err != nil || len(result.Waiting) != 1 || !strings.Contains(result.Waiting[0], "Deployment "+w.Namespace+"/web") {
 			t.Fatalf("expected to wait for it, but found %v and the error %v", result.Waiting, err)
 		}
 	}
 	if changes := w.diff(changed); len(changes) != 1 || changes[0].Action != sdk.ActionRecreate || !strings.Contains(changes[0].Note, "being deleted") {
 		t.Errorf("expected it to be foreseen, but found %+v", changes)
 	}
-	w.patch(deployments, "web", `{"metadata":{"finalizers":null}}`)
+	w.Patch(deployments, "web", `{"metadata":{"finalizers":null}}`)
 	w.mustRun(changed)
-	selector, _, _ := nestedMap(w.get(deployments, "web"), "spec", "selector", "matchLabels")
+	selector, _, _ := nestedMap(w.MustGet(deployments, "web"), "spec", "selector", "matchLabels")
 	if selector["app"] != "new" {
 		t.Errorf("expected the new object, but found the selector %v", selector)
 	}
@@ -114,14 +110,14 @@ func TestRecreateDeletesOnlyWhatItHasSeen(t *testing.T) {
 	w := newWorld(t)
 	w.mustRun(manifest(w.selecting("web", "old")))
 	conflicts := 0
-	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodDelete && conflicts == 0 {
 			conflicts++
-			w.patch(deployments, "web", `{"metadata":{"annotations":{"seen":"no"}}}`)
+			w.Patch(deployments, "web", `{"metadata":{"annotations":{"seen":"no"}}}`)
 		}
 		return nil, nil
-	}, nil)
-	w.requests.take()
+	})
+	w.verbs()
 	w.mustRun(manifest(w.selecting("web", "new"), recreate))
 	w.mustRequest("GET", "PUT", "dry POST", "DELETE", "GET", "PUT", "dry POST", "DELETE", "GET", "POST")
 }
@@ -141,7 +137,7 @@ func TestCutOffAnywhere(t *testing.T) {
 				t.Parallel()
 				for n := range 10 {
 					w := newWorld(t)
-					if !w.cutOff(n, s, moved(m.first, w.namespace), moved(m.second, w.namespace)) {
+					if !w.cutOff(n, s, moved(m.first, w.Namespace), moved(m.second, w.Namespace)) {
 						return
 					}
 				}
@@ -168,7 +164,7 @@ func (w *world) cutOff(n int, s managedresource.UpdateStrategy, first, second fi
 		w.mustRun(manifest(copyOf(first), strategy(s)))
 	}
 	lost := false
-	w.requests.intercept(nil, func(*http.Request) error {
+	w.Requests.Lose(func(*http.Request) error {
 		n--
 		if n == -1 {
 			lost = true
@@ -181,10 +177,10 @@ func (w *world) cutOff(n int, s managedresource.UpdateStrategy, first, second fi
 	if _, err := w.run(m); err != nil && !lost {
 		w.Fatalf("nothing was lost, but found the error %v", err)
 	}
-	w.requests.intercept(nil, nil)
+	w.Requests.Undisturbed()
 	w.mustRun(m)
 	w.mustRun(m) // makes sure of a patch
-	w.requests.take()
+	w.verbs()
 	w.mustRun(m)
 	w.mustRequest("GET")
 	if changes := w.diff(m); len(changes) > 0 {
@@ -200,16 +196,16 @@ func TestRecreateJob(t *testing.T) {
 	w := newWorld(t)
 	build := func(image string) apply.Manifest {
 		return manifest(fields{
-			"apiVersion": "batch/v1", "kind": "Job", "metadata": fields{"name": "once", "namespace": w.namespace},
+			"apiVersion": "batch/v1", "kind": "Job", "metadata": fields{"name": "once", "namespace": w.Namespace},
 			"spec": fields{"template": fields{"spec": fields{
 				"restartPolicy": "Never", "containers": []any{fields{"name": "main", "image": image}},
 			}}},
 		}, recreate)
 	}
 	w.mustRun(build("image:1"))
-	uid := w.get(jobs, "once").GetUID()
+	uid := w.MustGet(jobs, "once").GetUID()
 	w.mustRun(build("image:2"))
-	if w.get(jobs, "once").GetUID() == uid {
+	if w.MustGet(jobs, "once").GetUID() == uid {
 		t.Error("expected a new Job")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -26,16 +27,16 @@ func TestNamespaces(t *testing.T) {
 		t.Run(lower(s), func(t *testing.T) {
 			t.Parallel()
 			w := w.in(t)
-			w.namespace = "absent-" + w.namespace
+			w.Namespace = "absent-" + w.Namespace
 			_, err := w.run(manifest(w.configMap("a", nil), strategy(s)))
-			w.mustFail(err, apply.ReasonNamespaceMissing, false, "manifests[0].manifest: apply ConfigMap "+w.namespace+"/a",
-				"namespace "+w.namespace+" does not exist", "create it, or add it to the manifests")
+			w.mustFail(err, apply.ReasonNamespaceMissing, false, "manifests[0].manifest: apply ConfigMap "+w.Namespace+"/a",
+				"namespace "+w.Namespace+" does not exist", "create it, or add it to the manifests")
 
 			// No controller of the test cluster ever finishes this deletion.
-			w.namespace = w.createNamespace().GetName()
-			w.delete(namespaces, w.namespace)
+			w.Namespace = plugintest.New(t).Namespace
+			w.Delete(namespaces, w.Namespace)
 			_, err = w.run(manifest(w.configMap("b", nil), strategy(s)))
-			w.mustFail(err, apply.ReasonNamespaceTerminating, false, "namespace "+w.namespace, "is being deleted", "wait until it is gone")
+			w.mustFail(err, apply.ReasonNamespaceTerminating, false, "namespace "+w.Namespace, "is being deleted", "wait until it is gone")
 			changes := w.diff(manifest(w.configMap("b", nil), strategy(s)))
 			if len(changes) != 1 || changes[0].Action != sdk.ActionFail || !strings.Contains(changes[0].Note, "is being deleted") {
 				t.Errorf("expected a failure to be foreseen, but found %+v", changes)
@@ -51,10 +52,10 @@ func TestErrorsOfAllObjects(t *testing.T) {
 	bad := w.configMap("bad", fields{"not a key": "x"})
 	manifests := []apply.Manifest{manifest(ghost), manifest(bad), manifest(w.configMap("good", nil)), manifest(w.configMap("Bad", nil))}
 	result, err := w.run(manifests...)
-	w.mustFail(err, targeterror.ReasonRejected, true, "manifests[1].manifest: apply ConfigMap "+w.namespace+"/bad: ",
-		"manifests[3].manifest: apply ConfigMap "+w.namespace+"/Bad: ",
+	w.mustFail(err, targeterror.ReasonRejected, true, "manifests[1].manifest: apply ConfigMap "+w.Namespace+"/bad: ",
+		"manifests[3].manifest: apply ConfigMap "+w.Namespace+"/Bad: ",
 		"manifests[0].manifest: apply Ghost g: target cluster "+w.client.Host+" serves no kind Ghost in example.org/v1")
-	if len(result.Applied) != 1 || w.get(configMaps, "good") == nil {
+	if len(result.Applied) != 1 || w.MustGet(configMaps, "good") == nil {
 		t.Errorf("expected the good one to be applied, but found %+v", result.Applied)
 	}
 
@@ -73,7 +74,7 @@ func TestErrorsOfAllObjects(t *testing.T) {
 			t.Errorf("expected a note why it fails: %+v", c)
 		}
 	}
-	if len(changes) != 3 || actions["Ghost g"] != sdk.ActionFail || actions["ConfigMap "+w.namespace+"/bad"] != sdk.ActionFail {
+	if len(changes) != 3 || actions["Ghost g"] != sdk.ActionFail || actions["ConfigMap "+w.Namespace+"/bad"] != sdk.ActionFail {
 		t.Errorf("expected three failures, but found %v", actions)
 	}
 }
@@ -81,7 +82,7 @@ func TestErrorsOfAllObjects(t *testing.T) {
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.namespace = "default"
+	w.Namespace = "default"
 	withoutNamespace := w.configMap("twice", nil)
 	delete(withoutNamespace["metadata"].(fields), "namespace")
 	ghost := fields{"apiVersion": "example.org/v1", "kind": "Ghost", "metadata": fields{"name": "g"}}
@@ -116,7 +117,7 @@ func TestFieldConflicts(t *testing.T) {
 	w := newWorld(t)
 	applied := strategy(managedresource.UpdateStrategyApply)
 	w.mustRun(manifest(w.configMap("a", fields{"ours": "1", "both": "1"}), applied))
-	w.patch(configMaps, "a", `{"data":{"both":"2","theirs":"2"}}`)
+	w.Patch(configMaps, "a", `{"data":{"both":"2","theirs":"2"}}`)
 
 	m := manifest(w.configMap("a", fields{"ours": "2", "both": "1"}), applied)
 	result, err := w.run(m)
@@ -130,7 +131,7 @@ func TestFieldConflicts(t *testing.T) {
 
 	force(&m)
 	w.mustRun(m)
-	if data := dataOf(w.get(configMaps, "a")); data["both"] != "1" || data["ours"] != "2" || data["theirs"] != "2" {
+	if data := dataOf(w.MustGet(configMaps, "a")); data["both"] != "1" || data["ours"] != "2" || data["theirs"] != "2" {
 		t.Errorf("expected our fields to be taken over and the others to stay, but found %v", data)
 	}
 }
@@ -140,7 +141,7 @@ func TestLabelsDoNotConflict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.prepare("a", others)
-	w.patch(configMaps, "a", `{"metadata":{"labels":{"`+upstreamLabel+`":"other"}}}`)
+	w.Patch(configMaps, "a", `{"metadata":{"labels":{"`+upstreamLabel+`":"other"}}}`)
 	m := manifest(w.configMap("a", fields{"c": "manifest"}), strategy(managedresource.UpdateStrategyApply))
 	if changes := w.diff(m); len(changes) != 1 || changes[0].Action != sdk.ActionUpdate {
 		t.Errorf("expected an update to be foreseen, but found %+v", changes)
@@ -158,7 +159,7 @@ func TestAdoptedFields(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.mustRun(manifest(w.configMap("a", fields{"old": "1", "kept": "1"}), strategy(s)))
-			w.patch(configMaps, "a", `{"data":{"theirs":"2"}}`)
+			w.Patch(configMaps, "a", `{"data":{"theirs":"2"}}`)
 			m := manifest(w.configMap("a", fields{"kept": "2", "new": "2"}), strategy(managedresource.UpdateStrategyApply))
 			changes := w.diff(m)
 			adopts := s != managedresource.UpdateStrategyApply
@@ -166,11 +167,11 @@ func TestAdoptedFields(t *testing.T) {
 				t.Errorf("expected an update to be foreseen, but found %+v", changes)
 			}
 			w.mustRun(m)
-			data := dataOf(w.get(configMaps, "a"))
+			data := dataOf(w.MustGet(configMaps, "a"))
 			if len(data) != 3 || data["kept"] != "2" || data["new"] != "2" || data["theirs"] != "2" {
 				t.Errorf("expected the old field to be gone and that of others to stay, but found %v", data)
 			}
-			w.requests.take()
+			w.verbs()
 			w.mustRun(m)
 			w.mustRequest("GET")
 		})
@@ -193,10 +194,10 @@ func TestSecretsStaySecret(t *testing.T) {
 			t.Run(name+"-"+lower(s), func(t *testing.T) {
 				t.Parallel()
 				w := w.in(t)
-				secret := fields{"apiVersion": "v1", "kind": "Secret", "metadata": fields{"name": name + "-" + lower(s), "namespace": w.namespace}}
+				secret := fields{"apiVersion": "v1", "kind": "Secret", "metadata": fields{"name": name + "-" + lower(s), "namespace": w.Namespace}}
 				for _, exists := range []bool{false, true} {
 					if exists {
-						w.create(secrets, secret)
+						w.Create(secrets, secret)
 					}
 					broken := (&unstructured.Unstructured{Object: secret}).DeepCopy().Object
 					for key, value := range data {
@@ -220,7 +221,7 @@ func TestSecretsThatAreInvalid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	secret := fields{
-		"apiVersion": "v1", "kind": "Secret", "metadata": fields{"name": "s", "namespace": w.namespace}, "immutable": true,
+		"apiVersion": "v1", "kind": "Secret", "metadata": fields{"name": "s", "namespace": w.Namespace}, "immutable": true,
 		"data": fields{"password": "ODY3NTMwOQ=="},
 	}
 	w.mustRun(manifest(secret))
@@ -263,28 +264,25 @@ func TestWebhooks(t *testing.T) {
 		})
 	}))
 	t.Cleanup(server.Close)
-	name := "deny-" + w.namespace
-	w.create(webhooks, fields{
+	name := "deny-" + w.Namespace
+	w.Create(webhooks, fields{
 		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": fields{"name": name},
 		"webhooks": []any{fields{
 			"name": "cats.example.org", "sideEffects": "None", "admissionReviewVersions": []any{"v1"},
 			"clientConfig": fields{"url": server.URL, "caBundle": pem.EncodeToMemory(
 				&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})},
-			"namespaceSelector": fields{"matchLabels": fields{"kubernetes.io/metadata.name": w.namespace}},
+			"namespaceSelector": fields{"matchLabels": fields{"kubernetes.io/metadata.name": w.Namespace}},
 			"rules": []any{fields{
 				"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"configmaps"}, "operations": []any{"CREATE", "UPDATE"},
 			}},
 		}},
 	})
-	t.Cleanup(func() {
-		_ = w.admin.Resource(webhooks).Delete(t.Context(), name, deleteNow)
-	})
-	w.eventually("the webhook to be asked", func() bool {
+	w.Eventually("the webhook to be asked", func() bool {
 		_, err := w.run(manifest(w.configMap("probe", fields{"n": time.Now().String()})))
 		return err != nil
 	})
 	_, err := w.run(manifest(w.configMap("cat", nil)))
-	w.mustFail(err, targeterror.ReasonTarget, false, "manifests[0].manifest: apply ConfigMap "+w.namespace+"/cat", "no cats on Fridays")
+	w.mustFail(err, targeterror.ReasonTarget, false, "manifests[0].manifest: apply ConfigMap "+w.Namespace+"/cat", "no cats on Fridays")
 	wrong := w.configMap("winged", nil)
 	wrong["metadata"].(fields)["annotations"] = fields{"wrong": "yes"}
 	_, err = w.run(manifest(wrong))
@@ -295,13 +293,13 @@ func TestWebhooks(t *testing.T) {
 func TestBusyTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.requests.intercept(func(*http.Request) (*http.Response, error) {
+	w.Requests.Answer(func(*http.Request) (*http.Response, error) {
 		body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","message":"too busy","code":429}`
 		return &http.Response{
 			StatusCode: http.StatusTooManyRequests, Header: http.Header{"Content-Type": {"application/json"}},
 			Body: io.NopCloser(bytes.NewBufferString(body)),
 		}, nil
-	}, nil)
+	})
 	_, err := w.run(manifest(w.configMap("a", nil)))
 	w.mustFail(err, targeterror.ReasonTarget, false, "too busy")
 }
@@ -315,7 +313,7 @@ func TestApplyOfUnknownField(t *testing.T) {
 	bad["spec"].(fields)["templte"] = fields{}
 	for range 2 { // when it is created, and when it is changed
 		_, err := w.run(manifest(bad, strategy(managedresource.UpdateStrategyApply)))
-		w.mustFail(err, targeterror.ReasonRejected, true, "manifests[0].manifest", "Deployment "+w.namespace+"/web", `unknown field "spec.templte"`)
+		w.mustFail(err, targeterror.ReasonRejected, true, "manifests[0].manifest", "Deployment "+w.Namespace+"/web", `unknown field "spec.templte"`)
 		w.mustRun(good)
 	}
 }

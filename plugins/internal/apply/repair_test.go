@@ -36,7 +36,7 @@ func TestDrift(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
 				w.mustRun(manifest(w.deployment("web", 2), strategy(s), force))
-				w.patch(deployments, "web", c.meddle)
+				w.Patch(deployments, "web", c.meddle)
 				result := w.mustRun(manifest(w.deployment("web", c.replicas), strategy(s), force))
 				want := c.want
 				if s == managedresource.UpdateStrategyMerge && len(want) > 0 {
@@ -75,8 +75,8 @@ func TestMissingIsDrift(t *testing.T) {
 			if result := w.mustRun(a, b); len(result.Drift) > 0 {
 				t.Errorf("a first creation is no drift, but found %+v", result.Drift)
 			}
-			w.delete(configMaps, "a")
-			w.delete(configMaps, "b")
+			w.Delete(configMaps, "a")
+			w.Delete(configMaps, "b")
 			result := w.mustRun(a, manifest(w.configMap("b", fields{"x": "2"}), strategy(s)))
 			if len(result.Drift) != 1 || !result.Drift[0].Missing || result.Drift[0].Key.Name != "a" || len(result.Drift[0].Fields) > 0 {
 				t.Errorf("expected only the unchanged one, but found %+v", result.Drift)
@@ -98,12 +98,12 @@ func TestAnnotateBeforeCreate(t *testing.T) {
 				return m
 			}
 			w.mustRun(build("1"))
-			if got := w.get(configMaps, "a").GetAnnotations(); len(got) != 3 || got["kept"] != "1" {
+			if got := w.MustGet(configMaps, "a").GetAnnotations(); len(got) != 3 || got["kept"] != "1" {
 				t.Errorf("expected the annotations, but found %v", got)
 			}
-			w.patch(configMaps, "a", `{"metadata":{"annotations":{"changed":"2","removed":null}}}`)
+			w.Patch(configMaps, "a", `{"metadata":{"annotations":{"changed":"2","removed":null}}}`)
 			w.mustRun(build("2"))
-			if diff := cmp.Diff(map[string]string{"kept": "1", "changed": "2"}, w.get(configMaps, "a").GetAnnotations()); diff != "" {
+			if diff := cmp.Diff(map[string]string{"kept": "1", "changed": "2"}, w.MustGet(configMaps, "a").GetAnnotations()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			if result := w.mustRun(build("2")); len(result.Drift) > 0 {
@@ -116,7 +116,7 @@ func TestAnnotateBeforeCreate(t *testing.T) {
 			if s == managedresource.UpdateStrategyMerge || s == managedresource.UpdateStrategyMergeOverwrite {
 				want["kept"] = "1" // these remove nothing
 			}
-			if diff := cmp.Diff(want, w.get(configMaps, "a").GetAnnotations()); diff != "" {
+			if diff := cmp.Diff(want, w.MustGet(configMaps, "a").GetAnnotations()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -142,10 +142,10 @@ func TestPatchAfterDeployment(t *testing.T) {
 			if changes := w.diff(m); len(changes) != 1 || replicasIn(mustJSON(t, changes[0].After)) != 5 {
 				t.Errorf("expected the patch alone to be foreseen, but found %+v", changes)
 			}
-			w.requests.take()
+			w.verbs()
 			w.mustRun(m)
 			w.mustRequest("GET", "PATCH")
-			if live := w.get(deployments, "web"); replicasIn(live.Object) != 5 || live.GetAnnotations()["patched"] != "yes" {
+			if live := w.MustGet(deployments, "web"); replicasIn(live.Object) != 5 || live.GetAnnotations()["patched"] != "yes" {
 				t.Errorf("expected it to be patched, but found %v", live.Object)
 			}
 
@@ -158,31 +158,31 @@ func TestPatchAfterDeployment(t *testing.T) {
 				e.Applied = ""
 				w.ledger[key] = e
 			}
-			generation := w.get(deployments, "web").GetGeneration()
+			generation := w.MustGet(deployments, "web").GetGeneration()
 			w.mustRun(m)
 			// The patch is not server-side apply. Whether it has left anything behind, only doing it all again can tell.
-			if w.get(deployments, "web").GetGeneration() != generation && s != managedresource.UpdateStrategyApply {
+			if w.MustGet(deployments, "web").GetGeneration() != generation && s != managedresource.UpdateStrategyApply {
 				t.Error("without a memo the object was written")
 			}
-			w.requests.take()
+			w.verbs()
 
-			w.patch(deployments, "web", `{"metadata":{"annotations":{"patched":"no"}}}`)
+			w.Patch(deployments, "web", `{"metadata":{"annotations":{"patched":"no"}}}`)
 			if result := w.mustRun(m); len(result.Drift) > 0 {
 				t.Errorf("a field of the patch alone is no drift of the manifest, but found %+v", result.Drift)
 			}
 			w.mustRequest("GET", "PATCH")
-			if live := w.get(deployments, "web"); live.GetAnnotations()["patched"] != "yes" {
+			if live := w.MustGet(deployments, "web"); live.GetAnnotations()["patched"] != "yes" {
 				t.Errorf("expected it to be patched again, but found %v", live.GetAnnotations())
 			}
 
-			w.patch(deployments, "web", `{"spec":{"template":{"spec":{"containers":[
+			w.Patch(deployments, "web", `{"spec":{"template":{"spec":{"containers":[
 				{"name":"main","image":"image:9","resources":{"requests":{"cpu":"1","memory":"1Gi"}}}]}}}}`)
 			want := []string{"spec.template.spec.containers[0].image"}
 			if s == managedresource.UpdateStrategyMerge {
 				want = nil
 			}
 			w.mustDrift(w.mustRun(m), want)
-			if live := w.get(deployments, "web"); replicasIn(live.Object) != 5 {
+			if live := w.MustGet(deployments, "web"); replicasIn(live.Object) != 5 {
 				t.Errorf("expected it to stay patched, but found %v", live.Object)
 			}
 
@@ -193,7 +193,7 @@ func TestPatchAfterDeployment(t *testing.T) {
 
 			m.PatchAfterDeployment = nil
 			w.mustRun(m)
-			live := w.get(deployments, "web")
+			live := w.MustGet(deployments, "web")
 			stays := s == managedresource.UpdateStrategyMerge || s == managedresource.UpdateStrategyMergeOverwrite
 			if got := live.GetAnnotations()["patched"] == "yes"; got != stays {
 				t.Errorf("expected what was patched to stay: %t, but found %v", stays, live.GetAnnotations())
@@ -225,7 +225,7 @@ func TestPatchErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	done, err := apply.Patch(t.Context(), w.client, result.Applied)
-	w.mustFail(err, "ObjectRejected", true, "manifests[1].manifest: patch ConfigMap "+w.namespace+"/bad: ", "not a key")
+	w.mustFail(err, "ObjectRejected", true, "manifests[1].manifest: patch ConfigMap "+w.Namespace+"/bad: ", "not a key")
 	if len(done) != 1 || done[0].Key.Name != "good" || dataOf(done[0].Live)["x"] != "1" || done[0].Memo == result.Applied[0].Memo {
 		t.Errorf("expected the good one with its new state and memo, but found %+v", done)
 	}

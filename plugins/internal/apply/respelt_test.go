@@ -31,10 +31,10 @@ func TestRespeltValuesAreWrittenOnce(t *testing.T) {
 					return manifest(o, strategy(s), patchAfter(patch))
 				}
 				w.mustRun(build("image:1"))
-				w.patch(deployments, "web", `{"metadata":{"annotations":{"deployment.kubernetes.io/revision":"1"}}}`)
+				w.Patch(deployments, "web", `{"metadata":{"annotations":{"deployment.kubernetes.io/revision":"1"}}}`)
 				w.mustRun(build("image:2"))
-				w.patch(deployments, "web", `{"metadata":{"annotations":{"deployment.kubernetes.io/revision":"2"}}}`)
-				w.requests.take()
+				w.Patch(deployments, "web", `{"metadata":{"annotations":{"deployment.kubernetes.io/revision":"2"}}}`)
+				w.verbs()
 				w.mustRun(build("image:2"))
 				w.mustRequest("GET")
 			})
@@ -54,7 +54,7 @@ func TestDiffOfFirstApply(t *testing.T) {
 		t.Errorf("expected an update with a note, but found %+v", changes)
 	}
 	w.mustRun(after)
-	if data := dataOf(w.get(configMaps, "a")); len(data) != 1 {
+	if data := dataOf(w.MustGet(configMaps, "a")); len(data) != 1 {
 		t.Errorf("expected the field to be gone, but found %v", data)
 	}
 	if changes := w.diff(after); len(changes) != 0 {

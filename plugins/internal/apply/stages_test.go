@@ -6,25 +6,17 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 // gadgets returns a CustomResourceDefinition of a group that only this test has, and a resource of it.
 func (w *world) gadgets() (definition, gadget fields) {
-	group := w.namespace + ".example.org"
-	definition = fields{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": fields{"name": "gadgets." + group},
-		"spec": fields{
-			"group": group, "scope": "Namespaced", "names": fields{"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "listKind": "GadgetList"},
-			"versions": []any{fields{
-				"name": "v1", "served": true, "storage": true,
-				"schema": fields{"openAPIV3Schema": fields{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-			}},
-		},
-	}
+	definition, resource := w.CRD("Gadget")
 	gadget = fields{
-		"apiVersion": group + "/v1", "kind": "Gadget", "metadata": fields{"name": "g", "namespace": w.namespace + "-new"}, "spec": fields{"size": int64(3)},
+		"apiVersion": resource.GroupVersion().String(), "kind": "Gadget",
+		"metadata": fields{"name": "g", "namespace": w.Namespace + "-new"}, "spec": fields{"size": int64(3)},
 	}
 	return definition, gadget
 }
@@ -37,9 +29,9 @@ func TestStages(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			definition, gadget := w.gadgets()
-			namespace := fields{"apiVersion": "v1", "kind": "Namespace", "metadata": fields{"name": w.namespace + "-new"}}
+			namespace := fields{"apiVersion": "v1", "kind": "Namespace", "metadata": fields{"name": w.Namespace + "-new"}}
 			inside := w.configMap("inside", nil)
-			inside["metadata"].(fields)["namespace"] = w.namespace + "-new"
+			inside["metadata"].(fields)["namespace"] = w.Namespace + "-new"
 			all := []apply.Manifest{
 				manifest(gadget, strategy(s)), manifest(inside, strategy(s)), manifest(namespace, strategy(s)), manifest(definition, strategy(s)),
 			}
@@ -59,14 +51,14 @@ func TestStages(t *testing.T) {
 			if changes := w.diff(manifest(inside, strategy(s)), ignored); len(changes) != 1 || changes[0].Action != sdk.ActionFail {
 				t.Errorf("a namespace that is ignored is not created, but found %+v", changes)
 			}
-			w.eventually("everything to be applied", func() bool {
+			w.Eventually("everything to be applied", func() bool {
 				result, err := w.run(all...)
 				if err != nil {
 					t.Fatal(err)
 				}
 				return len(result.Waiting) == 0 && len(result.Applied) == 4
 			})
-			w.requests.take()
+			w.verbs()
 			w.mustRun(all...)
 			w.mustRequest("GET", "GET", "GET", "GET")
 			if changes := w.diff(all...); len(changes) > 0 {
@@ -92,21 +84,19 @@ func TestDefinitionGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	definition, gadget := w.gadgets()
-	gadget["metadata"].(fields)["namespace"] = w.namespace
-	w.eventually("the gadget to be applied", func() bool {
+	gadget["metadata"].(fields)["namespace"] = w.Namespace
+	w.Eventually("the gadget to be applied", func() bool {
 		result, err := w.run(manifest(definition), manifest(gadget))
 		return err == nil && len(result.Waiting) == 0
 	})
 	name := definition["metadata"].(fields)["name"].(string)
-	if err := w.admin.Resource(definitions).Delete(t.Context(), name, deleteNow); err != nil {
-		t.Fatal(err)
-	}
-	w.eventually("the kind to be gone", func() bool {
+	w.Delete(plugintest.CRDs, name)
+	w.Eventually("the kind to be gone", func() bool {
 		_, err := w.run(manifest(gadget))
 		known := asError(err)
 		return known != nil && known.Reason == "UnknownKind"
 	})
-	w.eventually("both to be back", func() bool {
+	w.Eventually("both to be back", func() bool {
 		result, err := w.run(manifest(definition), manifest(gadget))
 		return err == nil && len(result.Waiting) == 0
 	})
@@ -117,7 +107,7 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	plan := w.mustPlan(manifest(w.configMap("a", nil)))
-	w.requests.intercept(func(*http.Request) (*http.Response, error) { return nil, http.ErrHandlerTimeout }, nil)
+	w.Requests.Fail(func(*http.Request) error { return http.ErrHandlerTimeout })
 	changes, err := apply.Diff(t.Context(), w.client, plan, nothingRecorded)
 	w.mustFail(err, "TargetUnreachable", false, "manifests[0].manifest: compare ConfigMap", "cannot reach target cluster")
 	if len(changes) > 0 {

@@ -33,8 +33,8 @@ func TestDefaultNamespace(t *testing.T) {
 		got[key.Kind+" "+key.Namespace] = true
 	}
 	want := map[string]bool{
-		"CustomResourceDefinition ": true, "Gadget " + w.namespace: true, "ConfigMap kube-system": true, "ConfigMap " + w.namespace: true,
-		"ClusterRole ": true, "Deployment " + w.namespace: true,
+		"CustomResourceDefinition ": true, "Gadget " + w.Namespace: true, "ConfigMap kube-system": true, "ConfigMap " + w.Namespace: true,
+		"ClusterRole ": true, "Deployment " + w.Namespace: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -52,7 +52,7 @@ func TestDiffWithoutOwner(t *testing.T) {
 			// As the other deploy item has left it.
 			labelled := &unstructured.Unstructured{Object: copyOf(o)}
 			labelled.SetLabels(owner.Owner{Namespace: "another", Name: "item"}.Labels())
-			w.create(configMaps, labelled.Object)
+			w.Create(configMaps, labelled.Object)
 			diff := func() []sdk.Change {
 				m := manifest(labelled.Object, strategy(s), force)
 				plan, err := apply.NewPlan(t.Context(), w.client, []apply.Manifest{m}, owner.Owner{}, time.Now())

@@ -3,10 +3,9 @@ package export_test
 import (
 	"context"
 	"errors"
-	"net/http"
+	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,84 +14,36 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
-	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 type fields = map[string]any
 
+func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
+
 var (
-	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	secrets    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	accounts   = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
-	bindings   = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
-	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	configMaps, secrets, accounts = plugintest.ConfigMaps, plugintest.Secrets, plugintest.ServiceAccounts
+
+	bindings = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
 )
 
-// world is what one test plays in: a namespace on the shared cluster, and Targets that lead there.
+// world is what one test plays in: Targets that lead to its API server.
 type world struct {
-	*testing.T
+	*plugintest.World
 
-	admin     dynamic.Interface
-	namespace string
-	targets   map[string]*targetclient.Client
-
-	mu       sync.Mutex
-	requests []string
+	targets map[string]*targetclient.Client
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	admin, err := dynamic.NewForConfig(cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{T: t, admin: admin, targets: map[string]*targetclient.Client{}}
-	w.targets[""] = w.client(cluster)
-	namespace, err := admin.Resource(namespaces).Create(t.Context(), &unstructured.Unstructured{Object: fields{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": fields{"generateName": "test-"},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.namespace = namespace.GetName()
+	w := &world{World: plugintest.New(t)}
+	w.targets = map[string]*targetclient.Client{"": w.Client(plugintest.Config())}
 	return w
-}
-
-func (w *world) client(config *rest.Config) *targetclient.Client {
-	w.Helper()
-	kubeconfig, err := testenv.InlineKubeconfig(config)
-	if err != nil {
-		w.Fatal(err)
-	}
-	client, err := targetclient.NewCache("test", targetclient.WrapTransport(w.log)).Get(kubeconfig)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return client
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// log notes the requests apart from discovery.
-func (w *world) log(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.URL.Path != "/api" && r.URL.Path != "/apis" {
-			w.mu.Lock()
-			w.requests = append(w.requests, r.Method+" "+strings.ReplaceAll(r.URL.Path, w.namespace, "NS"))
-			w.mu.Unlock()
-		}
-		return next.RoundTrip(r)
-	})
 }
 
 var errUnknownTarget = errors.New("no such Target")
@@ -114,11 +65,7 @@ func (w *world) create(resource schema.GroupVersionResource, kind, name string, 
 	o.SetAPIVersion(resource.GroupVersion().String())
 	o.SetKind(kind)
 	o.SetName(name)
-	created, err := w.admin.Resource(resource).Namespace(w.namespace).Create(w.Context(), o, metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return created
+	return w.Create(resource, o.Object)
 }
 
 func (w *world) parse(exports ...managedresource.Export) []export.Value {
@@ -137,7 +84,7 @@ func (w *world) read(values []export.Value, atHand ...*unstructured.Unstructured
 // of is an export of a value of an object in the namespace, unless the kind is cluster-scoped.
 func (w *world) of(key, path, apiVersion, kind, name string) managedresource.Export {
 	return managedresource.Export{Key: key, JSONPath: path, FromResource: &managedresource.TypedObjectReference{
-		APIVersion: apiVersion, Kind: kind, Name: name, Namespace: w.namespace,
+		APIVersion: apiVersion, Kind: kind, Name: name, Namespace: w.Namespace,
 	}}
 }
 
@@ -164,7 +111,7 @@ func (w *world) mustRead(result export.Result, err error, exports fields, waitin
 	}
 	var got []string
 	for _, text := range result.Waiting {
-		got = append(got, strings.ReplaceAll(text, w.namespace, "NS"))
+		got = append(got, strings.ReplaceAll(text, w.Namespace, "NS"))
 	}
 	if diff := cmp.Diff(waiting, got); diff != "" {
 		w.Errorf("waiting: -want +got:\n%s", diff)
@@ -176,7 +123,7 @@ func TestRead(t *testing.T) {
 	w := newWorld(t)
 	atHand := w.create(configMaps, "ConfigMap", "at-hand", fields{"data": fields{"foo": "bar"}})
 	w.create(configMaps, "ConfigMap", "other", fields{"data": fields{"x": "y", "z": "1"}})
-	cluster := w.of("ns", ".metadata.name", "v1", "Namespace", w.namespace) // a namespace is ignored for a kind that has none
+	cluster := w.of("ns", ".metadata.name", "v1", "Namespace", w.Namespace) // a namespace is ignored for a kind that has none
 	result, err := w.read(w.parse(
 		w.of("a.b.c", ".data.foo", "v1", "ConfigMap", "at-hand"),
 		w.of("a.b.d", "{.data}", "v1", "ConfigMap", "other"),
@@ -184,10 +131,11 @@ func TestRead(t *testing.T) {
 		cluster,
 	), atHand)
 	w.mustRead(result, err, fields{
-		"a": fields{"b": fields{"c": "bar", "d": fields{"x": "y", "z": "1"}}, "e": "y"}, "ns": w.namespace,
+		"a": fields{"b": fields{"c": "bar", "d": fields{"x": "y", "z": "1"}}, "e": "y"}, "ns": w.Namespace,
 	})
-	if want := []string{"GET /api/v1/namespaces/NS/configmaps/other", "GET /api/v1/namespaces/NS"}; !slices.Equal(w.requests, want) {
-		t.Errorf("expected that each object is read once unless it is at hand, but found %v", w.requests)
+	own := "GET /api/v1/namespaces/" + w.Namespace
+	if got := w.Requests.Take(); !slices.Equal(got, []string{own + "/configmaps/other", own}) {
+		t.Errorf("expected that each object is read once unless it is at hand, but found %v", got)
 	}
 }
 
@@ -221,7 +169,7 @@ func TestWaiting(t *testing.T) {
 	w := newWorld(t)
 	atHand := w.create(configMaps, "ConfigMap", "at-hand", nil)
 	other := w.create(configMaps, "ConfigMap", "other", nil)
-	w.targets["other"] = w.client(cluster)
+	w.targets["other"] = w.Client(plugintest.Config())
 	values := w.parse(
 		w.of("a", ".data.foo", "v1", "ConfigMap", "at-hand"),
 		w.of("b.c", ".data.foo", "v1", "ConfigMap", "other"),
@@ -265,17 +213,9 @@ func TestReference(t *testing.T) {
 	w.create(secrets, "Secret", "token", fields{"stringData": fields{"other": "x"}})
 	result, err = w.read(w.parse(ref))
 	w.mustRead(result, err, nil, `export "token": Secret NS/token has no value at .data.t yet`)
-	w.patch(secrets, "token", `{"stringData":{"t":"secret"}}`)
+	w.Patch(secrets, "token", `{"stringData":{"t":"secret"}}`)
 	result, err = w.read(w.parse(ref))
 	w.mustRead(result, err, fields{"token": "c2VjcmV0"})
-}
-
-func (w *world) patch(resource schema.GroupVersionResource, name, patch string) {
-	w.Helper()
-	_, err := w.admin.Resource(resource).Namespace(w.namespace).Patch(w.Context(), name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
 }
 
 func TestReferenceWithNamespace(t *testing.T) {
@@ -285,12 +225,13 @@ func TestReferenceWithNamespace(t *testing.T) {
 	binding := &unstructured.Unstructured{Object: fields{
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": fields{"generateName": "test-"},
 		"roleRef":  fields{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "none"},
-		"subjects": []any{fields{"kind": "ServiceAccount", "name": "b", "namespace": other.namespace}, fields{"kind": "User", "name": "c"}},
+		"subjects": []any{fields{"kind": "ServiceAccount", "name": "b", "namespace": other.Namespace}, fields{"kind": "User", "name": "c"}},
 	}}
-	created, err := w.admin.Resource(bindings).Create(t.Context(), binding, metav1.CreateOptions{})
+	created, err := w.Admin.Resource(bindings).Create(t.Context(), binding, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.DeleteAfter(bindings, created.GetName())
 	from := func(key, path string) managedresource.Export {
 		return through(w.of(key, path, "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", created.GetName()), "ServiceAccount", ".secrets[0].name")
 	}
@@ -307,7 +248,7 @@ func TestWhatIsNoReference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	o := &unstructured.Unstructured{Object: fields{
-		"apiVersion": "example.org/v1", "kind": "Thing", "metadata": fields{"name": "a", "namespace": w.namespace},
+		"apiVersion": "example.org/v1", "kind": "Thing", "metadata": fields{"name": "a", "namespace": w.Namespace},
 		"text": "hunter2", "list": []any{fields{"name": "hunter2"}, fields{"name": "b"}}, "number": fields{"name": int64(7)}, "bool": fields{"name": "hunter2", "namespace": true},
 		"empty": fields{}, "null": fields{"name": nil}, "nameless": fields{"name": ""}, "path": fields{"name": "../../secrets"},
 	}}
@@ -334,12 +275,12 @@ func TestWhatIsNoReference(t *testing.T) {
 		`export "bool": Thing NS/a at .bool: expected the namespace of an object of kind Secret, but found a boolean`,
 		`export "path": read Secret NS/../../secrets: invalid resource name`,
 	} {
-		if !strings.Contains(strings.ReplaceAll(err.Error(), w.namespace, "NS"), part) {
+		if !strings.Contains(strings.ReplaceAll(err.Error(), w.Namespace, "NS"), part) {
 			t.Errorf("expected %q in %v", part, err)
 		}
 	}
-	if len(w.requests) > 0 {
-		t.Errorf("expected no request for what is no name, but found %v", w.requests)
+	if got := w.Requests.Take(); len(got) > 0 {
+		t.Errorf("expected no request for what is no name, but found %v", got)
 	}
 }
 
@@ -347,11 +288,8 @@ func TestErrorsHideNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(configMaps, "ConfigMap", "a", fields{"data": fields{"foo": "bar", "big": strings.Repeat("x", 600_000)}})
-	user, err := environment.AddUser(envtest.User{Name: "nobody-" + w.namespace}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.targets["theirs"] = w.client(user.Config())
+	nobody, _ := w.ServiceAccount("nobody")
+	w.targets["theirs"] = w.Client(nobody)
 	a := w.of("good", ".data.foo", "v1", "ConfigMap", "a")
 	named := func(key string) managedresource.Export { return w.of(key, ".data.foo", "v1", "ConfigMap", "a") }
 	result, err := w.read(w.parse(at(named("forbidden"), "theirs"), at(named("missing"), "elsewhere"), a, w.of("large", ".data['big','big']", "v1", "ConfigMap", "a")))
@@ -363,7 +301,7 @@ func TestErrorsHideNothing(t *testing.T) {
 		`export "forbidden": read ConfigMap NS/a on Target "theirs": configmaps "a" is forbidden`, `export "missing": no such Target`,
 		`export "large": ConfigMap NS/a at .data['big','big']: the path leads to too much`,
 	} {
-		if !strings.Contains(strings.ReplaceAll(err.Error(), w.namespace, "NS"), part) {
+		if !strings.Contains(strings.ReplaceAll(err.Error(), w.Namespace, "NS"), part) {
 			t.Errorf("expected %q in %v", part, err)
 		}
 	}
@@ -374,10 +312,10 @@ func TestOtherTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	atHand := w.create(configMaps, "ConfigMap", "a", fields{"data": fields{"foo": "old"}})
-	w.patch(configMaps, "a", `{"data":{"foo":"new"}}`)
+	w.Patch(configMaps, "a", `{"data":{"foo":"new"}}`)
 	w.create(accounts, "ServiceAccount", "a", account("token"))
 	w.create(secrets, "Secret", "token", fields{"stringData": fields{"t": "secret"}})
-	w.targets["other"] = w.client(cluster)
+	w.targets["other"] = w.Client(plugintest.Config())
 	result, err := w.read(w.parse(
 		w.of("here", ".data.foo", "v1", "ConfigMap", "a"),
 		at(w.of("there", ".data.foo", "v1", "ConfigMap", "a"), "other"),

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,72 +19,33 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// world is what one test plays in: a namespace on the shared cluster, and Targets that lead there.
+func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
+
+// world is what one test plays in: Targets that lead to its API server.
 type world struct {
-	*testing.T
+	*plugintest.World
 
-	admin     kubernetes.Interface
-	namespace string
-	targets   map[string]*targetclient.Client
-
-	mu       sync.Mutex
-	requests []string
+	admin   kubernetes.Interface
+	targets map[string]*targetclient.Client
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	admin, err := kubernetes.NewForConfig(cluster)
+	admin, err := kubernetes.NewForConfig(plugintest.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, admin: admin, targets: map[string]*targetclient.Client{}}
-	w.targets[""] = w.client(cluster)
-	namespace, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.namespace = namespace.Name
+	w := &world{World: plugintest.New(t), admin: admin}
+	w.targets = map[string]*targetclient.Client{"": w.Client(plugintest.Config())}
 	return w
-}
-
-func (w *world) client(config *rest.Config) *targetclient.Client {
-	w.Helper()
-	kubeconfig, err := testenv.InlineKubeconfig(config)
-	if err != nil {
-		w.Fatal(err)
-	}
-	client, err := targetclient.NewCache("test", targetclient.WrapTransport(w.log)).Get(kubeconfig)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return client
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// log notes the requests apart from discovery.
-func (w *world) log(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.URL.Path != "/api" && r.URL.Path != "/apis" {
-			w.mu.Lock()
-			w.requests = append(w.requests, r.Method+" "+strings.ReplaceAll(r.URL.Path, w.namespace, "NS"))
-			w.mu.Unlock()
-		}
-		return next.RoundTrip(r)
-	})
 }
 
 var errUnknownTarget = errors.New("no such Target")
@@ -99,17 +59,17 @@ func (w *world) lookup(_ context.Context, name string) (*targetclient.Client, er
 
 func (w *world) configMap(name string, labels, data map[string]string) *unstructured.Unstructured {
 	w.Helper()
-	created, err := w.admin.CoreV1().ConfigMaps(w.namespace).Create(w.Context(), &corev1.ConfigMap{
+	created, err := w.admin.CoreV1().ConfigMaps(w.Namespace).Create(w.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Data: data,
 	}, metav1.CreateOptions{})
 	if err != nil {
 		w.Fatal(err)
 	}
 	created.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
-	return toUnstructured(w.T, created)
+	return toUnstructured(w.TB, created)
 }
 
-func toUnstructured(t *testing.T, o any) *unstructured.Unstructured {
+func toUnstructured(t testing.TB, o any) *unstructured.Unstructured {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -121,7 +81,7 @@ func toUnstructured(t *testing.T, o any) *unstructured.Unstructured {
 // run makes the checks of a configuration, in which NS stands for the namespace, about the objects.
 func (w *world) run(document string, objects ...*unstructured.Unstructured) (readiness.Verdict, error) {
 	w.Helper()
-	checks := parse(w.T, strings.ReplaceAll(document, "NS", w.namespace))
+	checks := parse(w.TB, strings.ReplaceAll(document, "NS", w.Namespace))
 	return checks.Run(w.Context(), objects, nil, w.lookup, time.Now())
 }
 
@@ -133,7 +93,7 @@ func (w *world) mustWait(v readiness.Verdict, err error, want ...string) {
 	}
 	var got []string
 	for _, text := range v.Waiting {
-		got = append(got, strings.ReplaceAll(text, w.namespace, "NS"))
+		got = append(got, strings.ReplaceAll(text, w.Namespace, "NS"))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		w.Errorf("waiting: -want +got:\n%s", diff)
@@ -195,8 +155,9 @@ func TestEachObjectIsReadOnce(t *testing.T) {
 			t.Errorf("expected that the caller knows %v, which it has given", s)
 		}
 	}
-	if want := []string{"GET /api/v1/namespaces/NS/configmaps/other"}; !slices.Equal(w.requests, want) {
-		t.Errorf("expected the requests %v, but found %v", want, w.requests)
+	got, want := w.Requests.Take(), []string{"GET /api/v1/namespaces/" + w.Namespace + "/configmaps/other"}
+	if !slices.Equal(got, want) {
+		t.Errorf("expected the requests %v, but found %v", want, got)
 	}
 }
 
@@ -207,8 +168,8 @@ func TestLabelSelector(t *testing.T) {
 	none := `readiness check "c": no object of kind ConfigMap has the labels app=NS,tier=x yet`
 	v, err := w.run(document)
 	w.mustWait(v, err, none)
-	labels := map[string]string{"app": w.namespace, "tier": "x"}
-	w.configMap("unlabelled", map[string]string{"app": w.namespace}, nil)
+	labels := map[string]string{"app": w.Namespace, "tier": "x"}
+	w.configMap("unlabelled", map[string]string{"app": w.Namespace}, nil)
 	v, err = w.run(document)
 	w.mustWait(v, err, none)
 	w.configMap("good", labels, map[string]string{"foo": "bar"})
@@ -216,8 +177,8 @@ func TestLabelSelector(t *testing.T) {
 	w.mustWait(v, err)
 	other.configMap("bad", labels, map[string]string{"foo": "baz"})
 	v, err = w.run(document)
-	w.mustWait(v, err, `readiness check "c": ConfigMap `+other.namespace+`/bad: expected .data.foo = "bar", but found "baz"`)
-	if len(v.Seen) != 1 || v.Seen[0].Key != (object.Key{Kind: "ConfigMap", Namespace: other.namespace, Name: "bad"}) || v.Seen[0].ResourceVersion == "" {
+	w.mustWait(v, err, `readiness check "c": ConfigMap `+other.Namespace+`/bad: expected .data.foo = "bar", but found "baz"`)
+	if len(v.Seen) != 1 || v.Seen[0].Key != (object.Key{Kind: "ConfigMap", Namespace: other.Namespace, Name: "bad"}) || v.Seen[0].ResourceVersion == "" {
 		t.Errorf("expected to watch the object that is not ready, but found %v", v.Seen)
 	}
 }
@@ -225,14 +186,14 @@ func TestLabelSelector(t *testing.T) {
 func TestLabelSelectorReadsAllPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	labels := map[string]string{"app": w.namespace}
+	labels := map[string]string{"app": w.Namespace}
 	const more = 501
 	for i := range more {
 		w.configMap(fmt.Sprintf("c%d", i), labels, nil)
 	}
 	v, err := w.run(`{"custom":[{"name":"c","labelSelector":{"apiVersion":"v1","kind":"ConfigMap","matchLabels":{"app":"NS"}},"requirements":[` + fooIsBar + `]}]}`)
-	if err != nil || len(v.Waiting) != more || len(w.requests) != 2 {
-		t.Errorf("expected %d objects with two requests, but found %d with %v and %v", more, len(v.Waiting), w.requests, err)
+	if got := w.Requests.Take(); err != nil || len(v.Waiting) != more || len(got) != 2 {
+		t.Errorf("expected %d objects with two requests, but found %d with %v and %v", more, len(v.Waiting), got, err)
 	}
 }
 
@@ -250,12 +211,11 @@ func TestErrorsHideNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.configMap("a", nil, nil)
-	user, err := environment.AddUser(envtest.User{Name: "nobody-" + w.namespace}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.targets["theirs"] = w.client(user.Config())
-	w.targets["unknown"] = w.client(&rest.Config{Host: cluster.Host, BearerToken: "no-such-token", TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CAData}})
+	nobody, _ := w.ServiceAccount("nobody")
+	w.targets["theirs"] = w.Client(nobody)
+	unknown := rest.AnonymousClientConfig(plugintest.Config())
+	unknown.BearerToken = "no-such-token"
+	w.targets["unknown"] = w.Client(unknown)
 	check := func(name, target string) string {
 		return fmt.Sprintf(`{"name":%q,"targetName":%q,"resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","namespace":"NS"}],"requirements":[%s]}`,
 			name, target, fooIsBar)
@@ -275,7 +235,7 @@ func TestErrorsHideNothing(t *testing.T) {
 		`readiness check "both": read ConfigMap NS/../x: invalid resource name`,
 		`readiness check "list": list objects of kind ConfigMap in all namespaces: configmaps is forbidden`,
 	} {
-		if !strings.Contains(strings.ReplaceAll(err.Error(), w.namespace, "NS"), part) {
+		if !strings.Contains(strings.ReplaceAll(err.Error(), w.Namespace, "NS"), part) {
 			t.Errorf("expected %q in %v", part, err)
 		}
 	}
@@ -288,9 +248,9 @@ func TestOtherTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.configMap("a", nil, map[string]string{"foo": "bar"})
-	w.targets["other"] = w.client(cluster)
+	w.targets["other"] = w.Client(plugintest.Config())
 	stale := toUnstructured(t, &corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "a"},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "a"},
 	})
 	document := `{"custom":[{"name":"c","targetName":"other","resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":%q,"namespace":"NS"}],"requirements":[` + fooIsBar + `]}]}`
 	v, err := w.run(fmt.Sprintf(document, "a"), stale)
@@ -307,15 +267,15 @@ func TestDisabledCheck(t *testing.T) {
 	w := newWorld(t)
 	v, err := w.run(strings.Replace(ofConfigMaps(fooIsBar, "none"), `"name":"c"`, `"name":"c","disabled":true`, 1))
 	w.mustWait(v, err)
-	if len(w.requests) > 0 {
-		t.Errorf("expected no requests, but found %v", w.requests)
+	if got := w.Requests.Take(); len(got) > 0 {
+		t.Errorf("expected no requests, but found %v", got)
 	}
 }
 
 func TestValuesOfSecretsAreNotShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if _, err := w.admin.CoreV1().Secrets(w.namespace).Create(t.Context(), &corev1.Secret{
+	if _, err := w.admin.CoreV1().Secrets(w.Namespace).Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"}, StringData: map[string]string{"password": "hunter2"},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -353,9 +313,10 @@ func TestClaimForFirstConsumer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		w.DeleteAfter(storagev1.SchemeGroupVersion.WithResource("storageclasses"), class.Name)
 		claim := toUnstructured(t, &corev1.PersistentVolumeClaim{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
-			ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: w.namespace},
+			ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: w.Namespace},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				StorageClassName: &class.Name,
 				Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},

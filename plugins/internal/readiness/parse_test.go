@@ -14,7 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-func decode(t *testing.T, document string) managedresource.ReadinessCheckConfiguration {
+func decode(t testing.TB, document string) managedresource.ReadinessCheckConfiguration {
 	t.Helper()
 	var c managedresource.ReadinessCheckConfiguration
 	if err := json.Unmarshal([]byte(document), &c); err != nil {
@@ -23,7 +23,7 @@ func decode(t *testing.T, document string) managedresource.ReadinessCheckConfigu
 	return c
 }
 
-func parse(t *testing.T, document string) readiness.Checks {
+func parse(t testing.TB, document string) readiness.Checks {
 	t.Helper()
 	checks, problems := readiness.ParseChecks(decode(t, document), field.NewPath("readinessChecks"))
 	if len(problems) > 0 {

@@ -20,18 +20,18 @@ import (
 // diff returns the changes as "action object: note", without the name of the test's namespace, and checks that nothing was changed.
 func (w *world) diff(d remove.Deletion) (texts []string, changes []sdk.Change) {
 	w.Helper()
-	w.requests.take()
+	w.requested()
 	changes, err := remove.Diff(w.Context(), w.client, d)
 	if err != nil {
 		w.Fatal(err)
 	}
-	for _, r := range w.requests.take() {
+	for _, r := range w.requested() {
 		if !strings.HasPrefix(r, http.MethodGet+" ") {
 			w.Errorf("a diff must only read, but found the request %q", r)
 		}
 	}
 	for _, c := range changes {
-		texts = append(texts, strings.ReplaceAll(fmt.Sprintf("%s %s: %s", c.Action, c.Object, c.Note), w.namespace, "NS"))
+		texts = append(texts, strings.ReplaceAll(fmt.Sprintf("%s %s: %s", c.Action, c.Object, c.Note), w.Namespace, "NS"))
 	}
 	return texts, changes
 }
@@ -43,11 +43,11 @@ func TestDiff(t *testing.T) {
 	prepared.AnnotateBeforeDelete = map[string]string{"a": "b"}
 	kept, taken, absent, broken := w.configMap("kept"), w.configMap("taken"), w.configMap("absent"), w.configMap("broken")
 	kept.Policy = managedresource.PolicyKeep
-	w.patch(configMaps, w.namespace, "taken", `{"metadata":{"labels":{"`+owner.Label+`":"x.other"}}}`)
-	w.delete(configMaps, w.namespace, "absent")
+	w.patch(configMaps, w.Namespace, "taken", `{"metadata":{"labels":{"`+owner.Label+`":"x.other"}}}`)
+	w.delete(configMaps, w.Namespace, "absent")
 	w.configMap("unmanaged")
-	w.create(secrets, w.namespace, "left", nil)
-	w.requests.disturb(func(r *http.Request) error {
+	w.create(secrets, w.Namespace, "left", nil)
+	w.Requests.Fail(func(r *http.Request) error {
 		if strings.HasSuffix(r.URL.Path, "/broken") {
 			return errors.New("cut off")
 		}
@@ -72,12 +72,12 @@ func TestDiff(t *testing.T) {
 	}
 	delete(before["metadata"].(map[string]any), "labels")
 	if diff := cmp.Diff(map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": w.namespace, "name": "plain"},
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": w.Namespace, "name": "plain"},
 	}, before); diff != "" {
 		t.Errorf("before: -want +got:\n%s", diff)
 	}
 
-	groups := all("", inNamespace("configmaps", w.namespace, ""))
+	groups := all("", inNamespace("configmaps", w.Namespace, ""))
 	texts, _ = w.diff(w.deletion(groups, role, kept, plain, prepared))
 	const unmanaged = "not managed by this deploy item, but the deletion group has deleteAllResources"
 	want = []string{
@@ -93,7 +93,7 @@ func TestDiff(t *testing.T) {
 		t.Errorf("deleteAllResources: -want +got:\n%s", diff)
 	}
 
-	texts, _ = w.diff(w.deletion(all(`,"targetName":"other"`, inNamespace("Secret", w.namespace, "")), kept))
+	texts, _ = w.diff(w.deletion(all(`,"targetName":"other"`, inNamespace("Secret", w.Namespace, "")), kept))
 	want = []string{"delete all selected Secret on the Target other: " + unmanaged, "keep ConfigMap NS/kept: policy keep"}
 	if diff := cmp.Diff(want, texts); diff != "" {
 		t.Errorf("another target: -want +got:\n%s", diff)
@@ -104,7 +104,7 @@ func TestDiffOfWhatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.configMap("a", hold)
-	if err := w.in(configMaps, w.namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+	if err := w.in(configMaps, w.Namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for groups, want := range map[string]string{

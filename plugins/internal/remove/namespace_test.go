@@ -1,7 +1,6 @@
 package remove_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -16,7 +15,7 @@ import (
 // remaining returns the names of all objects of a kind in the namespace.
 func (w *world) remaining(resource schema.GroupVersionResource) []string {
 	w.Helper()
-	list, err := w.in(resource, w.namespace).List(w.Context(), metav1.ListOptions{})
+	list, err := w.in(resource, w.Namespace).List(w.Context(), metav1.ListOptions{})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -32,7 +31,7 @@ func (w *world) remaining(resource schema.GroupVersionResource) []string {
 func TestNamespaceWithItsObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	inner := w.createNamespace(w.namespace + "-inner")
+	inner := w.createNamespace(w.Namespace + "-inner")
 	object := w.create(configMaps, inner.Resource.Name, "a", withFinalizers(hold))
 
 	w.mustWaitFor(w.mustRun(w.deletion("", inner, object)), "ConfigMap "+inner.Resource.Name+"/a", hold)
@@ -44,10 +43,10 @@ func TestNamespaceWithItsObjects(t *testing.T) {
 		{"type":"NamespaceContentRemaining","status":"True","reason":"R","message":"Some resources are remaining: widgets has 2"},
 		{"type":"NamespaceFinalizersRemaining","status":"True","reason":"R","message":"Some content has finalizers remaining: stuck in 2"},
 		{"type":"NamespaceDeletionDiscoveryFailure","status":"False","reason":"R","message":"All resources successfully discovered"}]}}`, "status")
-	w.requests.take()
+	w.requested()
 	result := w.mustRun(w.deletion("", inner))
 	w.mustWaitFor(result, "widgets has 2; Some content has finalizers remaining: stuck in 2)")
-	if diff := cmp.Diff([]string{"GET " + inner.Resource.Name}, w.requests.take()); diff != "" {
+	if diff := cmp.Diff([]string{"GET " + inner.Resource.Name}, w.requested()); diff != "" {
 		t.Errorf("what is being deleted is only looked at: -want +got:\n%s", diff)
 	}
 	w.finalize(inner)
@@ -63,13 +62,13 @@ func TestManyObjectsAreLookedAtAsAWhole(t *testing.T) {
 		object := w.configMap(fmt.Sprintf("object-%d", i))
 		object.PatchBeforeDelete = &runtime.RawExtension{Raw: []byte(`{"data":{"mode":"down"}}`)}
 		objects = append(objects, object)
-		namespace := w.createNamespace(fmt.Sprintf("%s-%d", w.namespace, i))
+		namespace := w.createNamespace(fmt.Sprintf("%s-%d", w.Namespace, i))
 		w.patch(namespaces, "", namespace.Resource.Name,
 			`{"status":{"conditions":[{"type":"NamespaceContentRemaining","status":"True","reason":"R","message":"2 widgets remain"}]}}`, "status")
 		inner = append(inner, namespace)
 	}
 	w.mustFinish(w.deletion("", objects...))
-	if patches := strings.Count(strings.Join(w.requests.take(), " "), http.MethodPatch); patches != 5 {
+	if patches := strings.Count(strings.Join(w.requested(), " "), http.MethodPatch); patches != 5 {
 		t.Errorf("expected each object to be changed before its deletion, but found %d changes", patches)
 	}
 	w.mustRun(w.deletion("", inner...))
@@ -88,14 +87,14 @@ func (w *world) finalize(namespace entry) {
 	if _, err := w.in(namespaces, "").Update(w.Context(), live, metav1.UpdateOptions{}, "finalize"); err != nil {
 		w.Fatal(err)
 	}
-	w.eventually("the namespace to be gone", func(context.Context) bool { return w.get(namespace) == nil })
+	w.Eventually("the namespace to be gone", func() bool { return w.get(namespace) == nil })
 }
 
 // TestNamespaceIsDeletedUnderTheItem: what is in a namespace goes with it, and objects in a namespace that is gone are gone.
 func TestNamespaceIsDeletedUnderTheItem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	inner := w.createNamespace(w.namespace + "-inner")
+	inner := w.createNamespace(w.Namespace + "-inner")
 	removed := w.create(configMaps, inner.Resource.Name, "removed", nil)
 	held := w.create(configMaps, inner.Resource.Name, "held", withFinalizers(hold))
 	held.AnnotateBeforeDelete = map[string]string{"confirm": "true"}
@@ -119,19 +118,19 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	definition, things := w.crd("Thing")
-	object := w.create(things, w.namespace, "a", map[string]any{
+	object := w.create(things, w.Namespace, "a", map[string]any{
 		"kind": "Thing", "metadata": map[string]any{"finalizers": []any{hold}},
 	})
 	const definitionFirst = `[{"predefinedResourceGroup":{"type":"crds"}},{"predefinedResourceGroup":{"type":"namespaced-resources"}}]`
 
 	result := w.mustRun(w.deletion(definitionFirst, object, definition))
 	w.mustWaitFor(result, "CustomResourceDefinition "+definition.Resource.Name, "being deleted since")
-	w.eventually("the API server to say why the definition stays", func(context.Context) bool {
+	w.Eventually("the API server to say why the definition stays", func() bool {
 		result = w.mustRun(w.deletion(definitionFirst, object, definition))
 		return len(result.Waiting) == 1 && strings.Contains(result.Waiting[0], "CustomResource deletion is in progress")
 	})
-	w.patch(things, w.namespace, "a", `{"metadata":{"finalizers":null}}`)
-	w.eventually("both to be gone", func(context.Context) bool {
+	w.patch(things, w.Namespace, "a", `{"metadata":{"finalizers":null}}`)
+	w.Eventually("both to be gone", func() bool {
 		result = w.mustRun(w.deletion(definitionFirst, object, definition))
 		return len(result.Waiting) == 0
 	})
@@ -145,12 +144,12 @@ func TestKindIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	definition, things := w.crd("Thing")
-	object := w.create(things, w.namespace, "a", map[string]any{"kind": "Thing"})
+	object := w.create(things, w.Namespace, "a", map[string]any{"kind": "Thing"})
 	if result := w.mustRun(w.deletion(`[{"predefinedResourceGroup":{"type":"empty"}}]`, object)); len(result.Left) != 1 {
 		t.Fatalf("expected the object to be left, but found %+v", result)
 	}
 	w.delete(crds, "", definition.Resource.Name)
-	w.eventually("the object to be gone", func(context.Context) bool {
+	w.Eventually("the object to be gone", func() bool {
 		return len(w.mustRun(w.deletion("", object, definition)).Waiting) == 0
 	})
 }

@@ -1,13 +1,14 @@
 package remove_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/uuid"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,13 +30,13 @@ func TestDefaultOrder(t *testing.T) {
 	w.patch(crds, "", definition.Resource.Name, `{"metadata":{"finalizers":["`+hold+`"]}}`)
 	entries := []entry{definition, role, object}
 
-	w.mustWaitFor(w.mustRun(w.deletion("", entries...)), "ConfigMap "+w.namespace+"/a", "being deleted since", hold)
+	w.mustWaitFor(w.mustRun(w.deletion("", entries...)), "ConfigMap "+w.Namespace+"/a", "being deleted since", hold)
 	w.mustBe("there", role, definition)
-	w.patch(configMaps, w.namespace, "a", `{"metadata":{"finalizers":null}}`)
+	w.patch(configMaps, w.Namespace, "a", `{"metadata":{"finalizers":null}}`)
 
 	result := w.mustRun(w.deletion("", entries...))
 	w.mustWaitFor(result, "ClusterRole "+role.Resource.Name, hold)
-	if diff := cmp.Diff([]string{"ConfigMap " + w.namespace + "/a"}, gone(result)); diff != "" {
+	if diff := cmp.Diff([]string{"ConfigMap " + w.Namespace + "/a"}, gone(result)); diff != "" {
 		t.Errorf("gone: -want +got:\n%s", diff)
 	}
 	w.mustBe("there", definition)
@@ -64,9 +65,9 @@ func TestRequests(t *testing.T) {
 		{"what is being deleted costs one look", held, []string{"GET held"}},
 		{"a change costs one more", prepared, []string{"GET prepared", "PATCH prepared", "DELETE prepared", "GET prepared"}},
 	} {
-		w.requests.take()
+		w.requested()
 		w.mustRun(w.deletion("", c.entry))
-		if diff := cmp.Diff(c.want, w.requests.take()); diff != "" {
+		if diff := cmp.Diff(c.want, w.requested()); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 		}
 	}
@@ -80,11 +81,11 @@ func TestRequestsOfManyObjects(t *testing.T) {
 	for i := range 6 {
 		entries = append(entries, w.configMap(fmt.Sprintf("object-%d", i), hold))
 	}
-	w.patch(configMaps, w.namespace, "object-4", `{"metadata":{"labels":{"`+owner.Label+`":"x.other"}}}`)
-	w.patch(configMaps, w.namespace, "object-5", `{"metadata":{"labels":null}}`)
+	w.patch(configMaps, w.Namespace, "object-4", `{"metadata":{"labels":{"`+owner.Label+`":"x.other"}}}`)
+	w.patch(configMaps, w.Namespace, "object-5", `{"metadata":{"labels":null}}`)
 	count := func() map[string]int {
 		counts := map[string]int{}
-		for _, request := range w.requests.take() {
+		for _, request := range w.requested() {
 			method, name, _ := strings.Cut(request, " ")
 			if name == "configmaps" {
 				method = "list"
@@ -111,7 +112,7 @@ func TestRequestsOfManyObjects(t *testing.T) {
 		t.Errorf("a list tells as much as a look at each: %+v; -want +got:\n%s", second.Seen, diff)
 	}
 
-	w.requests.disturb(func(r *http.Request) error {
+	w.Requests.Fail(func(r *http.Request) error {
 		if strings.HasSuffix(r.URL.Path, "/configmaps") {
 			return errors.New("cut off")
 		}
@@ -126,7 +127,7 @@ func TestRequestsOfManyObjects(t *testing.T) {
 func TestWhatIsDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	other := owner.Owner{Namespace: w.namespace, Name: "other", UpstreamLabel: upstreamLabel}
+	other := owner.Owner{Namespace: w.Namespace, Name: "other", UpstreamLabel: upstreamLabel}
 	elsewhere := owner.Owner{Namespace: "elsewhere", Name: "item", UpstreamLabel: upstreamLabel}
 	ours, theirs := w.owner.Labels(), other.Labels()
 	unlabelled := map[string]string{}
@@ -164,15 +165,15 @@ func TestWhatIsDeleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object := names.next("object")
+			object := "object-" + uuid.NewString()[:8]
 			labels := map[string]any{}
 			for key, value := range c.labels {
 				labels[key] = value
 			}
-			e := w.create(configMaps, w.namespace, object, map[string]any{"metadata": map[string]any{"labels": labels}})
+			e := w.create(configMaps, w.Namespace, object, map[string]any{"metadata": map[string]any{"labels": labels}})
 			e.Policy = c.policy
 			if len(c.labels) == 0 {
-				w.patch(configMaps, w.namespace, object, `{"metadata":{"labels":null}}`)
+				w.patch(configMaps, w.Namespace, object, `{"metadata":{"labels":null}}`)
 			}
 			if c.uid != "known" {
 				e.Resource.UID = types.UID(c.uid)
@@ -229,7 +230,7 @@ func TestGroups(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			entries := []entry{
-				w.configMap("a", hold), w.create(secrets, w.namespace, "a", withFinalizers(hold)), w.role("a", hold),
+				w.configMap("a", hold), w.create(secrets, w.Namespace, "a", withFinalizers(hold)), w.role("a", hold),
 			}
 			result := w.mustRun(w.deletion(c.groups, entries...))
 			for i, e := range entries {
@@ -269,16 +270,16 @@ func TestOrder(t *testing.T) {
 		for _, g := range chosen {
 			documents = append(documents, groups[g])
 		}
-		entries := []entry{w.role("c"), w.configMap("a"), w.create(secrets, w.namespace, "b", nil)}
+		entries := []entry{w.role("c"), w.configMap("a"), w.create(secrets, w.Namespace, "b", nil)}
 		groupOf := map[string]int{}
 		for _, e := range entries {
 			groupOf[e.Resource.Name] = slices.IndexFunc(chosen, func(g string) bool { return slices.Contains(takes[e.Resource.Kind], g) })
 		}
-		w.requests.take()
+		w.requested()
 		result := w.mustFinish(w.deletion("["+strings.Join(documents, ",")+"]", entries...))
 
 		reached := 0
-		for _, request := range w.requests.take() {
+		for _, request := range w.requested() {
 			_, name, _ := strings.Cut(request, " ")
 			if groupOf[name] < reached {
 				t.Errorf("groups %q: the request %q came after group %d was begun", chosen, request, reached)
@@ -309,14 +310,14 @@ func TestPreparedBeforeDeletion(t *testing.T) {
 	e.PatchBeforeDelete = &runtime.RawExtension{Raw: []byte(`{"data":{"mode":"down"}}`)}
 
 	// The call is cut off between the change and the deletion.
-	w.requests.disturb(failing(http.MethodDelete))
+	w.Requests.Fail(failing(http.MethodDelete))
 	if _, err := w.run(w.deletion("", e)); err == nil {
 		t.Fatal("expected an error")
 	}
-	w.requests.disturb(nil)
-	w.requests.take()
+	w.Requests.Undisturbed()
+	w.requested()
 	w.mustWaitFor(w.mustRun(w.deletion("", e)), hold)
-	if diff := cmp.Diff([]string{"GET a", "DELETE a", "GET a"}, w.requests.take()); diff != "" {
+	if diff := cmp.Diff([]string{"GET a", "DELETE a", "GET a"}, w.requested()); diff != "" {
 		t.Errorf("what was changed already is not changed again: -want +got:\n%s", diff)
 	}
 	live := w.get(e)
@@ -330,7 +331,7 @@ func TestPreparedBeforeDeletion(t *testing.T) {
 func TestConfirmationOfADeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	policy := w.create(policies, "", w.namespace, map[string]any{"spec": map[string]any{
+	policy := w.create(policies, "", w.Namespace, map[string]any{"spec": map[string]any{
 		"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
 			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"configmaps"}, "operations": []any{"DELETE"},
 		}}},
@@ -339,19 +340,19 @@ func TestConfirmationOfADeletion(t *testing.T) {
 			"message":    "annotate it with confirm", "reason": "Forbidden",
 		}},
 	}})
-	w.create(policyBindings, "", w.namespace, map[string]any{"spec": map[string]any{
+	w.create(policyBindings, "", w.Namespace, map[string]any{"spec": map[string]any{
 		"policyName": policy.Resource.Name, "validationActions": []any{"Deny"},
 		"matchResources": map[string]any{"namespaceSelector": map[string]any{
-			"matchLabels": map[string]any{"kubernetes.io/metadata.name": w.namespace},
+			"matchLabels": map[string]any{"kubernetes.io/metadata.name": w.Namespace},
 		}},
 	}})
 	e := w.configMap("a", hold)
-	w.eventually("the policy to be in force", func(ctx context.Context) bool {
-		err := w.in(configMaps, w.namespace).Delete(ctx, "a", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+	w.Eventually("the policy to be in force", func() bool {
+		err := w.in(configMaps, w.Namespace).Delete(t.Context(), "a", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsForbidden(err)
 	})
 	_, err := w.run(w.deletion("", e))
-	if err == nil || len(sdk.Codes(err)) > 0 || !strings.Contains(err.Error(), "delete ConfigMap "+w.namespace+"/a: ") ||
+	if err == nil || len(sdk.Codes(err)) > 0 || !strings.Contains(err.Error(), "delete ConfigMap "+w.Namespace+"/a: ") ||
 		!strings.Contains(err.Error(), "annotate it with confirm") {
 		t.Errorf("expected an error that can be retried and says what the policy says, but found %v", err)
 	}

@@ -13,9 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -37,12 +39,12 @@ func TestKept(t *testing.T) {
 	w := newWorld(t)
 	kept, dropped := w.configMap("kept"), w.configMap("dropped")
 	dropped.Policy = managedresource.PolicyKeep
-	w.patch(configMaps, w.namespace, "kept", `{"metadata":{"annotations":{"keep":"yes"}}}`)
-	d := w.deletion(all("", inNamespace("configmaps", w.namespace, "")), kept, dropped)
+	w.patch(configMaps, w.Namespace, "kept", `{"metadata":{"annotations":{"keep":"yes"}}}`)
+	d := w.deletion(all("", inNamespace("configmaps", w.Namespace, "")), kept, dropped)
 	d.Kept = func(_ managedresource.ManagedResourceStatus, live metav1.Object) string {
 		return live.GetAnnotations()["keep"]
 	}
-	if got := left(w.mustFinish(d)); !slices.Equal(got, []string{"ConfigMap " + w.namespace + "/kept: yes"}) {
+	if got := left(w.mustFinish(d)); !slices.Equal(got, []string{"ConfigMap " + w.Namespace + "/kept: yes"}) {
 		t.Errorf("expected one object to be left, but found %v", got)
 	}
 	w.mustBe("there", kept)
@@ -60,39 +62,39 @@ func TestDeleteAllResources(t *testing.T) {
 	}{
 		"all in a namespace": {
 			"whoever they belong to; what Kubernetes would create again at once does not count",
-			func(w *world) string { return all("", inNamespace("configmaps", w.namespace, "")) },
+			func(w *world) string { return all("", inNamespace("configmaps", w.Namespace, "")) },
 			[]string{"kube-root-ca.crt"}, "there",
 		},
 		"by name": {
 			"names select", func(w *world) string {
-				return all("", inNamespace("ConfigMap", w.namespace, `,"names":["managed","other-1"]`))
+				return all("", inNamespace("ConfigMap", w.Namespace, `,"names":["managed","other-1"]`))
 			},
 			[]string{"kube-root-ca.crt", "other-2"}, "there",
 		},
 		"in two namespaces": {
 			"namespaces select",
 			func(w *world) string {
-				return all("", inNamespace("configmaps", w.namespace, ""), inNamespace("configmap", w.namespace+"-elsewhere", ""))
+				return all("", inNamespace("configmaps", w.Namespace, ""), inNamespace("configmap", w.Namespace+"-elsewhere", ""))
 			},
 			[]string{"kube-root-ca.crt"}, "gone",
 		},
 		"another kind, and one that is unknown": {
 			"managed objects that no group takes are left",
 			func(w *world) string {
-				return all("", inNamespace("Secret", w.namespace, ""), `{"apiVersion":"gone.example.org/v1","kind":"Relic"}`)
+				return all("", inNamespace("Secret", w.Namespace, ""), `{"apiVersion":"gone.example.org/v1","kind":"Relic"}`)
 			},
 			[]string{"kube-root-ca.crt", "managed", "other-1", "other-2"}, "there",
 		},
 		"a namespace of a cluster-scoped kind": {
-			"nothing is in it", func(w *world) string { return all("", inNamespace("Namespace", w.namespace, "")) },
+			"nothing is in it", func(w *world) string { return all("", inNamespace("Namespace", w.Namespace, "")) },
 			[]string{"kube-root-ca.crt", "managed", "other-1", "other-2"}, "there",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.createNamespace(w.namespace + "-elsewhere")
-			elsewhere := w.create(configMaps, w.namespace+"-elsewhere", "a", nil)
+			w.createNamespace(w.Namespace + "-elsewhere")
+			elsewhere := w.create(configMaps, w.Namespace+"-elsewhere", "a", nil)
 			managed := w.configMap("managed")
 			for _, object := range []string{"other-1", "other-2", "kube-root-ca.crt"} {
 				w.configMap(object)
@@ -112,21 +114,21 @@ func TestDeleteAllResources(t *testing.T) {
 func TestDeleteAllResourcesAndManagedObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	other := owner.Owner{Namespace: w.namespace, Name: "other", UpstreamLabel: upstreamLabel}
+	other := owner.Owner{Namespace: w.Namespace, Name: "other", UpstreamLabel: upstreamLabel}
 	kept, spared, takenOver, exchanged, prepared := w.configMap("kept"), w.configMap("spared"), w.configMap("taken-over"),
 		w.configMap("exchanged"), w.configMap("prepared", hold)
 	kept.Policy = managedresource.PolicyKeep
-	w.patch(configMaps, w.namespace, "taken-over", `{"metadata":{"labels":{"`+owner.Label+`":"`+other.Labels()[owner.Label]+`"}}}`)
+	w.patch(configMaps, w.Namespace, "taken-over", `{"metadata":{"labels":{"`+owner.Label+`":"`+other.Labels()[owner.Label]+`"}}}`)
 	exchanged.Resource.UID = "7f5c0e5e-0000-0000-0000-000000000000"
 	prepared.PatchBeforeDelete = &runtime.RawExtension{Raw: []byte(`{"metadata":{"finalizers":null}}`)}
 
-	d := w.deletion(all("", inNamespace("configmaps", w.namespace, "")), kept, takenOver, exchanged, prepared)
+	d := w.deletion(all("", inNamespace("configmaps", w.Namespace, "")), kept, takenOver, exchanged, prepared)
 	d.Spare = map[object.Key]bool{object.KeyOfReference(spared.Resource): true}
 	result := w.mustFinish(d)
 	if diff := cmp.Diff([]string{"kept", "spared"}, w.remaining(configMaps)); diff != "" {
 		t.Errorf("remaining: -want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"ConfigMap " + w.namespace + "/kept: policy keep"}, left(result)); diff != "" {
+	if diff := cmp.Diff([]string{"ConfigMap " + w.Namespace + "/kept: policy keep"}, left(result)); diff != "" {
 		t.Errorf("left: -want +got:\n%s", diff)
 	}
 }
@@ -138,7 +140,7 @@ func TestRefusedPatchSparesTheObject(t *testing.T) {
 	managed := w.configMap("managed")
 	w.configMap("other")
 	managed.PatchBeforeDelete = &runtime.RawExtension{Raw: []byte(`{"data":7}`)}
-	_, err := w.run(w.deletion(all("", inNamespace("configmaps", w.namespace, "")), managed))
+	_, err := w.run(w.deletion(all("", inNamespace("configmaps", w.Namespace, "")), managed))
 	if len(sdk.Codes(err)) != 1 {
 		t.Errorf("expected a configuration error, but found %v", err)
 	}
@@ -151,17 +153,17 @@ func TestRefusedPatchSparesTheObject(t *testing.T) {
 func TestDeleteAllResourcesUntilNoneIsLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	managed, secret := w.configMap("managed"), w.create(secrets, w.namespace, "other", withFinalizers(hold))
+	managed, secret := w.configMap("managed"), w.create(secrets, w.Namespace, "other", withFinalizers(hold))
 	groups := `[{"predefinedResourceGroup":{"type":"namespaced-resources"}},` +
-		strings.TrimPrefix(all("", inNamespace("secrets", w.namespace, "")), "[")
+		strings.TrimPrefix(all("", inNamespace("secrets", w.Namespace, "")), "[")
 
 	result := w.mustRun(w.deletion(groups, managed))
-	w.mustWaitFor(result, "Secret "+w.namespace+"/other", "being deleted since", hold)
+	w.mustWaitFor(result, "Secret "+w.Namespace+"/other", "being deleted since", hold)
 	w.mustBe("gone", managed)
 	if len(result.Gone) > 0 || len(result.Seen) != 1 || result.Seen[0].Key.Name != "other" {
 		t.Errorf("expected the entry to stay while the Secret is waited for, but found %+v", result)
 	}
-	w.patch(secrets, w.namespace, "other", `{"metadata":{"finalizers":null}}`)
+	w.patch(secrets, w.Namespace, "other", `{"metadata":{"finalizers":null}}`)
 	w.mustFinish(w.deletion(groups, managed))
 	w.mustBe("gone", secret)
 }
@@ -173,7 +175,7 @@ func TestForceDeleteAllResources(t *testing.T) {
 	for i := range 3 {
 		w.configMap(fmt.Sprintf("other-%d", i), hold, "example.org/second")
 	}
-	w.mustFinish(w.deletion(all(`,"forceDelete":true`, inNamespace("configmaps", w.namespace, "")), managed))
+	w.mustFinish(w.deletion(all(`,"forceDelete":true`, inNamespace("configmaps", w.Namespace, "")), managed))
 	if found := w.remaining(configMaps); len(found) > 0 {
 		t.Errorf("expected all objects to be gone, but found %q", found)
 	}
@@ -183,10 +185,9 @@ func TestDeleteAllResourcesOnAnotherTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	unknown := errors.New("there is no Target of this name")
-	clients := map[string]*targetclient.Client{
-		"alias": w.newClient("other"),
-		"other": w.newClientOf(strings.Replace(cluster.Host, "127.0.0.1", "localhost", 1), "other"),
-	}
+	byAnotherName := rest.CopyConfig(plugintest.Config())
+	byAnotherName.Host = strings.Replace(byAnotherName.Host, "127.0.0.1", "localhost", 1)
+	clients := map[string]*targetclient.Client{"alias": w.Client(plugintest.Config()), "other": w.Client(byAnotherName)}
 	w.lookup = func(_ context.Context, name string) (*targetclient.Client, error) {
 		if client := clients[name]; client != nil {
 			return client, nil
@@ -196,16 +197,16 @@ func TestDeleteAllResourcesOnAnotherTarget(t *testing.T) {
 	// On another target the key of a kept object means nothing; on the own one it does, by whatever name the Target goes.
 	kept := w.configMap("kept")
 	kept.Policy = managedresource.PolicyKeep
-	result, err := w.run(w.deletion(all(`,"targetName":"missing"`, inNamespace("configmaps", w.namespace, "")), kept))
+	result, err := w.run(w.deletion(all(`,"targetName":"missing"`, inNamespace("configmaps", w.Namespace, "")), kept))
 	if !errors.Is(err, unknown) || !strings.Contains(err.Error(), "deletionGroups[0].customResourceGroup.targetName") || len(result.Left) > 0 {
 		t.Errorf("expected an error about the Target, but found %v and %+v", err, result)
 	}
-	w.mustFinish(w.deletion(all(`,"targetName":"alias"`, inNamespace("configmaps", w.namespace, "")), kept))
+	w.mustFinish(w.deletion(all(`,"targetName":"alias"`, inNamespace("configmaps", w.Namespace, "")), kept))
 	if found := w.remaining(configMaps); !slices.Equal(found, []string{"kept"}) {
 		t.Errorf("expected the kept object alone to be left, but found %q", found)
 	}
-	w.requests.take()
-	w.mustFinish(w.deletion(all(`,"targetName":"other"`, inNamespace("configmaps", w.namespace, "")), kept))
+	w.requested()
+	w.mustFinish(w.deletion(all(`,"targetName":"other"`, inNamespace("configmaps", w.Namespace, "")), kept))
 	if found := w.remaining(configMaps); len(found) > 0 {
 		t.Errorf("expected all objects on the other target to be gone, but found %q", found)
 	}
@@ -214,13 +215,13 @@ func TestDeleteAllResourcesOnAnotherTarget(t *testing.T) {
 func TestErrorsOfDeleteAllResources(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	managed := w.create(secrets, w.namespace, "a", nil)
+	managed := w.create(secrets, w.Namespace, "a", nil)
 	w.configMap("bad")
 	w.configMap("good")
-	w.requests.disturb(failingFor("bad"))
-	groups := all("", inNamespace("configmaps", w.namespace, ""), inNamespace("secrets", w.namespace, ""))
+	w.Requests.Fail(failingFor("bad"))
+	groups := all("", inNamespace("configmaps", w.Namespace, ""), inNamespace("secrets", w.Namespace, ""))
 	result, err := w.run(w.deletion(groups, managed))
-	if err == nil || !strings.Contains(err.Error(), "delete ConfigMap "+w.namespace+"/bad: ") || len(result.Gone) > 0 {
+	if err == nil || !strings.Contains(err.Error(), "delete ConfigMap "+w.Namespace+"/bad: ") || len(result.Gone) > 0 {
 		t.Errorf("expected an error of the object, and the entry to stay, but found %v and %+v", err, result)
 	}
 	w.mustBe("gone", managed)
@@ -228,7 +229,7 @@ func TestErrorsOfDeleteAllResources(t *testing.T) {
 		t.Errorf("remaining: -want +got:\n%s", diff)
 	}
 
-	w.requests.disturb(func(r *http.Request) error {
+	w.Requests.Fail(func(r *http.Request) error {
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/configmaps") {
 			return errors.New("cut off")
 		}
@@ -251,16 +252,16 @@ func TestManyObjects(t *testing.T) {
 	for first := range parallel {
 		creators.Go(func() {
 			for i := first; i < count; i += parallel {
-				o := w.object(configMaps, w.namespace, fmt.Sprintf("object-%d", i), withFinalizers(hold))
-				if _, err := w.in(configMaps, w.namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+				o := w.object(configMaps, w.Namespace, fmt.Sprintf("object-%d", i), withFinalizers(hold))
+				if _, err := w.in(configMaps, w.Namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	creators.Wait()
-	groups := all("", inNamespace("configmaps", w.namespace, ""))
-	w.requests.take()
+	groups := all("", inNamespace("configmaps", w.Namespace, ""))
+	w.requested()
 	result := w.mustRun(w.deletion(groups, managed))
 	if deletions := w.deletions(); deletions != 500 {
 		t.Errorf("expected a page of the objects to be deleted, but found %d deletions", deletions)
@@ -275,7 +276,7 @@ func TestManyObjects(t *testing.T) {
 	if len(result.Waiting) != 11 || result.Waiting[10] != "693 more objects of deletionGroups[0].customResourceGroup" {
 		t.Errorf("expected ten objects and how many more there are, but found %q", result.Waiting)
 	}
-	force := all(`,"forceDelete":true`, inNamespace("configmaps", w.namespace, ""))
+	force := all(`,"forceDelete":true`, inNamespace("configmaps", w.Namespace, ""))
 	if result := w.mustRun(w.deletion(force, managed)); len(result.Waiting) == 0 {
 		t.Error("expected that not all finalizers are removed in one call")
 	}
@@ -288,7 +289,7 @@ func TestManyObjects(t *testing.T) {
 // deletions returns how many deletions were sent since it was called last.
 func (w *world) deletions() int {
 	w.Helper()
-	return strings.Count(strings.Join(w.requests.take(), " "), http.MethodDelete)
+	return strings.Count(strings.Join(w.requested(), " "), http.MethodDelete)
 }
 
 // TestKindGoesWhileAllOfItAreDeleted: the client has known the kind.
@@ -296,13 +297,13 @@ func TestKindGoesWhileAllOfItAreDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	definition, things := w.crd("Thing")
-	w.create(things, w.namespace, "a", map[string]any{"kind": "Thing"})
+	w.create(things, w.Namespace, "a", map[string]any{"kind": "Thing"})
 	managed := w.configMap("managed", hold)
-	groups := all("", fmt.Sprintf(`{"apiVersion":%q,"kind":"thing"}`, things.GroupVersion()), inNamespace("configmaps", w.namespace, ""))
+	groups := all("", fmt.Sprintf(`{"apiVersion":%q,"kind":"thing"}`, things.GroupVersion()), inNamespace("configmaps", w.Namespace, ""))
 	w.mustRun(w.deletion(groups, managed))
 	w.delete(crds, "", definition.Resource.Name)
-	w.patch(configMaps, w.namespace, "managed", `{"metadata":{"finalizers":null}}`)
-	w.eventually("the API server to have forgotten the kind", func(context.Context) bool {
+	w.patch(configMaps, w.Namespace, "managed", `{"metadata":{"finalizers":null}}`)
+	w.Eventually("the API server to have forgotten the kind", func() bool {
 		result, err := w.run(w.deletion(groups, managed))
 		return err == nil && len(result.Waiting) == 0
 	})

@@ -1,7 +1,6 @@
 package remove_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -70,12 +70,12 @@ func TestErrorsOfSingleObjects(t *testing.T) {
 		},
 		"passing": {
 			reason:  "the job is retried",
-			prepare: func(w *world, _ *entry) { w.requests.disturb(failingFor("bad")) },
+			prepare: func(w *world, _ *entry) { w.Requests.Fail(failingFor("bad")) },
 			err:     "delete ConfigMap NAMESPACE/bad: ",
 		},
 		"passing, while others are on their way": {
 			reason:  "the next look tries again; until then the user sees why",
-			prepare: func(w *world, _ *entry) { w.requests.disturb(failingFor("bad")) },
+			prepare: func(w *world, _ *entry) { w.Requests.Fail(failingFor("bad")) },
 			held:    true,
 			waiting: []string{"ConfigMap NAMESPACE/good", "ConfigMap NAMESPACE/bad (cannot be deleted yet: "},
 		},
@@ -85,12 +85,12 @@ func TestErrorsOfSingleObjects(t *testing.T) {
 			w := newWorld(t)
 			bad, good, role := w.configMap("bad"), w.configMap("good"), w.role("a")
 			if c.held {
-				w.patch(configMaps, w.namespace, "good", `{"metadata":{"finalizers":["`+hold+`"]}}`)
+				w.patch(configMaps, w.Namespace, "good", `{"metadata":{"finalizers":["`+hold+`"]}}`)
 			}
 			c.prepare(w, &bad)
 			result, err := w.run(w.deletion("", bad, good, role))
 
-			if want := strings.ReplaceAll(c.err, "NAMESPACE", w.namespace); (err == nil) != (want == "") ||
+			if want := strings.ReplaceAll(c.err, "NAMESPACE", w.Namespace); (err == nil) != (want == "") ||
 				err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: expected an error with %q, but found %v", c.reason, want, err)
 			}
@@ -104,7 +104,7 @@ func TestErrorsOfSingleObjects(t *testing.T) {
 				t.Fatalf("%s: expected to wait for %q, but found %q", c.reason, c.waiting, result.Waiting)
 			}
 			for i, part := range c.waiting {
-				if want := strings.ReplaceAll(part, "NAMESPACE", w.namespace); !strings.HasPrefix(result.Waiting[i], want) {
+				if want := strings.ReplaceAll(part, "NAMESPACE", w.Namespace); !strings.HasPrefix(result.Waiting[i], want) {
 					t.Errorf("%s: expected to wait for %q, but found %q", c.reason, want, result.Waiting[i])
 				}
 			}
@@ -139,21 +139,21 @@ func TestNothingIsDeletedThatHasChanged(t *testing.T) {
 		"taken over": {
 			"it belongs to another deploy item by now",
 			func(w *world) {
-				w.patch(configMaps, w.namespace, "a", `{"metadata":{"labels":{"`+owner.Label+`":"other.item"}}}`)
+				w.patch(configMaps, w.Namespace, "a", `{"metadata":{"labels":{"`+owner.Label+`":"other.item"}}}`)
 			}, 1, "there", true,
 		},
 		"exchanged": {
 			"it is another object by now",
 			func(w *world) {
-				w.delete(configMaps, w.namespace, "a")
+				w.delete(configMaps, w.Namespace, "a")
 				w.configMap("a")
 			}, 1, "there", false,
 		},
-		"deleted": {"somebody was faster", func(w *world) { w.delete(configMaps, w.namespace, "a") }, 1, "gone", false},
+		"deleted": {"somebody was faster", func(w *world) { w.delete(configMaps, w.Namespace, "a") }, 1, "gone", false},
 		"busy": {
 			"an object that changes all the time is deleted all the same",
 			func(w *world) {
-				w.patch(configMaps, w.namespace, "a", `{"data":{"counter":"`+names.next("n")+`"}}`)
+				w.patch(configMaps, w.Namespace, "a", `{"data":{"counter":"`+uuid.NewString()+`"}}`)
 			}, 100, "gone", false,
 		},
 	} {
@@ -161,7 +161,7 @@ func TestNothingIsDeletedThatHasChanged(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			e, times := w.configMap("a"), 0
-			w.requests.disturb(func(r *http.Request) error {
+			w.Requests.Fail(func(r *http.Request) error {
 				if r.Method == http.MethodDelete && times < c.times {
 					times++
 					c.meet(w)
@@ -182,10 +182,10 @@ func TestPreparationIsNotLostWhenTheObjectChanges(t *testing.T) {
 	e := w.configMap("a", hold)
 	e.AnnotateBeforeDelete = map[string]string{"confirm": "true"}
 	withdrawn := false
-	w.requests.disturb(func(r *http.Request) error {
+	w.Requests.Fail(func(r *http.Request) error {
 		if r.Method == http.MethodDelete && !withdrawn {
 			withdrawn = true
-			w.patch(configMaps, w.namespace, "a", `{"metadata":{"annotations":null}}`)
+			w.patch(configMaps, w.Namespace, "a", `{"metadata":{"annotations":null}}`)
 		}
 		return nil
 	})
@@ -202,7 +202,7 @@ func TestPreparationWithoutEffect(t *testing.T) {
 	e := w.configMap("a")
 	e.PatchBeforeDelete = &runtime.RawExtension{Raw: []byte(`{"unknown":"field"}`)}
 	w.mustFinish(w.deletion("", e))
-	if diff := cmp.Diff([]string{"GET a", "PATCH a", "DELETE a", "GET a"}, w.requests.take()); diff != "" {
+	if diff := cmp.Diff([]string{"GET a", "PATCH a", "DELETE a", "GET a"}, w.requested()); diff != "" {
 		t.Errorf("requests: -want +got:\n%s", diff)
 	}
 }
@@ -212,7 +212,7 @@ func TestVersionOfAnEntryDoesNotMatter(t *testing.T) {
 	w := newWorld(t)
 	_, things := w.crd("Thing")
 	kinds := map[string]any{"kind": "Thing"}
-	e := w.create(things, w.namespace, "a", kinds)
+	e := w.create(things, w.Namespace, "a", kinds)
 	e.Resource.APIVersion = things.Group + "/v1alpha1"
 	result := w.mustFinish(w.deletion("", e))
 	if len(result.Gone) != 1 || len(w.remaining(things)) > 0 {
@@ -225,7 +225,7 @@ func TestVersionIsNotServedAnyMore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	definition, things := w.crd("Thing")
-	e := w.create(things, w.namespace, "a", map[string]any{"kind": "Thing"})
+	e := w.create(things, w.Namespace, "a", map[string]any{"kind": "Thing"})
 	first := w.mustRun(w.deletion(`[{"predefinedResourceGroup":{"type":"empty"}}]`, e)) // the client gets to know v1
 	if len(first.Left) != 1 {
 		t.Fatalf("expected the object to be left, but found %+v", first)
@@ -234,14 +234,14 @@ func TestVersionIsNotServedAnyMore(t *testing.T) {
 		`{"name":"v1","served":false,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}},`+
 		`{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
 	things.Version = "v2"
-	w.eventually("v1 not to be served", func(ctx context.Context) bool {
+	w.Eventually("v1 not to be served", func() bool {
 		v1 := things
 		v1.Version = "v1"
-		_, err := w.in(v1, w.namespace).List(ctx, metav1.ListOptions{})
+		_, err := w.in(v1, w.Namespace).List(t.Context(), metav1.ListOptions{})
 		return apierrors.IsNotFound(err)
 	})
 	var result remove.Result
-	w.eventually("the deletion to be complete", func(context.Context) bool {
+	w.Eventually("the deletion to be complete", func() bool {
 		result = w.mustRun(w.deletion("", e))
 		return len(result.Waiting) == 0
 	})
@@ -254,26 +254,23 @@ func TestVersionIsNotServedAnyMore(t *testing.T) {
 func TestAPIServerThatIsDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	group := w.namespace + ".down.example.org"
-	service := w.create(apiServices, "", "v1."+group, map[string]any{"spec": map[string]any{
+	group := w.Namespace + ".down.example.org"
+	w.create(apiServices, "", "v1."+group, map[string]any{"spec": map[string]any{
 		"group": group, "version": "v1", "groupPriorityMinimum": int64(100), "versionPriority": int64(100), "insecureSkipTLSVerify": true,
-		"service": map[string]any{"namespace": w.namespace, "name": "nobody"},
+		"service": map[string]any{"namespace": w.Namespace, "name": "nobody"},
 	}})
-	t.Cleanup(func() {
-		_ = w.admin.Resource(apiServices).Delete(context.Background(), service.Resource.Name, metav1.DeleteOptions{})
-	})
 	unreachable := entry{Resource: managedresource.ObjectReference{
-		APIVersion: group + "/v1", Kind: "Thing", Namespace: w.namespace, Name: "t", UID: "7f5c0e5e-0000-0000-0000-000000000000",
+		APIVersion: group + "/v1", Kind: "Thing", Namespace: w.Namespace, Name: "t", UID: "7f5c0e5e-0000-0000-0000-000000000000",
 	}}
 	object, role := w.configMap("a"), w.role("a")
-	w.eventually("the API server to say that it cannot tell", func(context.Context) bool {
+	w.Eventually("the API server to say that it cannot tell", func() bool {
 		_, err := w.run(w.deletion("", unreachable))
 		return err != nil
 	})
 	for _, groups := range []string{"", `[{"customResourceGroup":{"resources":[{"apiVersion":"` + group + `/v1","kind":"things"},
 		{"apiVersion":"v1","kind":"ConfigMap"}]}},{"predefinedResourceGroup":{"type":"cluster-scoped-resources"}}]`} {
 		_, err := w.run(w.deletion(groups, unreachable, object, role))
-		if err == nil || !strings.Contains(err.Error(), "delete Thing "+w.namespace+"/t: ") || len(sdk.Codes(err)) > 0 {
+		if err == nil || !strings.Contains(err.Error(), "delete Thing "+w.Namespace+"/t: ") || len(sdk.Codes(err)) > 0 {
 			t.Errorf("expected an error about the object that can be retried, but found %v", err)
 		}
 		w.mustBe("gone", object)
@@ -284,7 +281,7 @@ func TestAPIServerThatIsDown(t *testing.T) {
 func TestUnreachableTargetIsOneError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.requests.disturb(func(*http.Request) error { return errors.New("connection refused") })
+	w.Requests.Fail(func(*http.Request) error { return errors.New("connection refused") })
 	_, err := w.run(w.deletion("", w.configMap("a"), w.role("a")))
 	if err == nil || strings.Count(err.Error(), "connection refused") != 1 || !strings.Contains(err.Error(), "cannot reach target cluster") {
 		t.Errorf("expected one error about the target, but found %v", err)
@@ -328,8 +325,8 @@ func TestWithoutEntriesNothingIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	other := w.configMap("a")
 	result := w.mustFinish(w.deletion(`[{"customResourceGroup":{"resources":[{"apiVersion":"v1","kind":"ConfigMap","namespaces":["` +
-		w.namespace + `"]}],"deleteAllResources":true}}]`))
-	if len(result.Gone) > 0 || len(w.requests.take()) > 0 {
+		w.Namespace + `"]}],"deleteAllResources":true}}]`))
+	if len(result.Gone) > 0 || len(w.requested()) > 0 {
 		t.Errorf("expected nothing to happen, but found %+v", result)
 	}
 	w.mustBe("there", other)

@@ -1,57 +1,33 @@
 package remove_test
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
-	"github.com/pergola-deploy/pergola/test/await"
-	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// cluster is the API server that all tests of this package share.
-var cluster *rest.Config
-
-func TestMain(m *testing.M) {
-	os.Exit(testenv.RunOnAPIServer(m, func(e *envtest.Environment) { cluster = e.Config }))
-}
+func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 
 var (
-	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	secrets     = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	roles       = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
-	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
-	policies    = schema.GroupVersionResource{
-		Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies",
-	}
-	policyBindings = schema.GroupVersionResource{
-		Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings",
-	}
+	configMaps, secrets, namespaces = plugintest.ConfigMaps, plugintest.Secrets, plugintest.Namespaces
+	roles, crds, apiServices        = plugintest.ClusterRoles, plugintest.CRDs, plugintest.APIServices
+	policies, policyBindings        = plugintest.Policies, plugintest.PolicyBindings
+
 	kinds = map[schema.GroupVersionResource]string{
 		configMaps: "ConfigMap", secrets: "Secret", namespaces: "Namespace", roles: "ClusterRole", crds: "CustomResourceDefinition",
 		apiServices: "APIService", policies: "ValidatingAdmissionPolicy", policyBindings: "ValidatingAdmissionPolicyBinding",
@@ -60,72 +36,26 @@ var (
 
 const upstreamLabel = "example.org/deployitem"
 
-// world is what one test plays in: a namespace on the shared cluster, and a client with a log of its requests.
+// world is what one test plays in: a deploy item that objects belong to, and a client.
 type world struct {
-	*testing.T
+	*plugintest.World
 
-	admin     dynamic.Interface
-	client    *targetclient.Client
-	requests  *requestLog
-	namespace string
-	owner     owner.Owner
-	lookup    targetclient.Lookup
+	client *targetclient.Client
+	owner  owner.Owner
+	lookup targetclient.Lookup
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, requests: &requestLog{}, namespace: names.next("test")}
-	w.admin = dynamic.NewForConfigOrDie(cluster)
-	w.client = w.newClient("test")
-	w.owner = owner.Owner{Namespace: w.namespace, Name: "item", UpstreamLabel: upstreamLabel}
-	w.createNamespace(w.namespace)
+	w := &world{World: plugintest.New(t)}
+	w.client = w.Client(plugintest.Config())
+	w.owner = owner.Owner{Namespace: w.Namespace, Name: "item", UpstreamLabel: upstreamLabel}
 	return w
 }
 
-// newClient returns a client that remembers nothing. Clients with different users are different targets.
-func (w *world) newClient(user string) *targetclient.Client { return w.newClientOf(cluster.Host, user) }
-
-// newClientOf is newClient with the address by which the API server is called.
-func (w *world) newClientOf(server, user string) *targetclient.Client {
-	w.Helper()
-	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
-		CurrentContext: "test",
-		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: user}},
-		Clusters:       map[string]*clientcmdapi.Cluster{"test": {Server: server, CertificateAuthorityData: cluster.CAData}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{user: {
-			ClientCertificateData: cluster.CertData, ClientKeyData: cluster.KeyData, Token: cluster.BearerToken,
-		}},
-	})
-	if err != nil {
-		w.Fatal(err)
-	}
-	client, err := targetclient.NewCache("pergola/test", targetclient.WrapTransport(w.requests.wrap), targetclient.RateLimit(1000, 1000)).Get(kubeconfig)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return client
-}
-
-// nameSource makes names that are unique on the shared cluster.
-type nameSource struct {
-	mu   sync.Mutex
-	last int
-}
-
-var names nameSource
-
-func (s *nameSource) next(prefix string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last++
-	return fmt.Sprintf("%s-%d", prefix, s.last)
-}
-
+// in gives access to the objects of a resource in a namespace; empty for cluster-scoped ones.
 func (w *world) in(resource schema.GroupVersionResource, namespace string) dynamic.ResourceInterface {
-	if namespace == "" {
-		return w.admin.Resource(resource)
-	}
-	return w.admin.Resource(resource).Namespace(namespace)
+	return w.At(namespace).Objects(resource)
 }
 
 func (w *world) createNamespace(name string) entry {
@@ -158,10 +88,7 @@ func (w *world) object(resource schema.GroupVersionResource, namespace, name str
 // create creates an object as it is made by object, and returns its entry.
 func (w *world) create(resource schema.GroupVersionResource, namespace, name string, fields map[string]any) entry {
 	w.Helper()
-	created, err := w.in(resource, namespace).Create(w.Context(), w.object(resource, namespace, name, fields), metav1.CreateOptions{})
-	if err != nil {
-		w.Fatalf("create %s %s: %v", resource.Resource, name, err)
-	}
+	created := w.At(namespace).Create(resource, w.object(resource, namespace, name, fields).Object)
 	return entry{Policy: managedresource.PolicyManage, Resource: managedresource.ObjectReference{
 		APIVersion: created.GetAPIVersion(), Kind: created.GetKind(), Namespace: namespace, Name: name, UID: created.GetUID(),
 	}}
@@ -169,12 +96,12 @@ func (w *world) create(resource schema.GroupVersionResource, namespace, name str
 
 func (w *world) configMap(name string, finalizers ...string) entry {
 	w.Helper()
-	return w.create(configMaps, w.namespace, name, withFinalizers(finalizers...))
+	return w.create(configMaps, w.Namespace, name, withFinalizers(finalizers...))
 }
 
 func (w *world) role(name string, finalizers ...string) entry {
 	w.Helper()
-	return w.create(roles, "", w.namespace+"-"+name, withFinalizers(finalizers...))
+	return w.create(roles, "", w.Namespace+"-"+name, withFinalizers(finalizers...))
 }
 
 func withFinalizers(finalizers ...string) map[string]any {
@@ -190,52 +117,26 @@ const hold = "example.org/hold"
 // crd defines a kind and returns the entry and how to get at its objects.
 func (w *world) crd(kind string) (entry, schema.GroupVersionResource) {
 	w.Helper()
-	group, plural := w.namespace+".example.org", strings.ToLower(kind)+"s"
-	e := w.create(crds, "", plural+"."+group, map[string]any{"spec": map[string]any{
-		"group": group, "scope": "Namespaced",
-		"names":    map[string]any{"kind": kind, "plural": plural, "singular": strings.ToLower(kind), "listKind": kind + "List"},
-		"versions": []any{version("v1", true), version("v2", false)},
-	}})
-	gvr := schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}
-	w.eventually("the kind to be served", func(ctx context.Context) bool {
-		_, err := w.in(gvr, w.namespace).List(ctx, metav1.ListOptions{})
+	definition, resource := w.CRD(kind)
+	e := w.create(crds, "", resource.Resource+"."+resource.Group, map[string]any{"spec": definition["spec"]})
+	w.Eventually("the kind to be served", func() bool {
+		_, err := w.Objects(resource).List(w.Context(), metav1.ListOptions{})
 		return err == nil
 	})
-	return e, gvr
-}
-
-func version(name string, stored bool) map[string]any {
-	return map[string]any{
-		"name": name, "served": true, "storage": stored,
-		"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-	}
-}
-
-func (w *world) eventually(what string, met func(ctx context.Context) bool) {
-	w.Helper()
-	await.That(w, 30*time.Second, what, func() bool { return met(w.Context()) })
+	return e, resource
 }
 
 // patch changes an object as somebody else.
 func (w *world) patch(resource schema.GroupVersionResource, namespace, name, patch string, subresources ...string) {
 	w.Helper()
-	_, err := w.in(resource, namespace).Patch(w.Context(), name, types.MergePatchType, []byte(patch),
-		metav1.PatchOptions{FieldManager: "somebody"}, subresources...)
-	if err != nil {
-		w.Fatalf("patch %s %s: %v", resource.Resource, name, err)
-	}
+	w.At(namespace).Patch(resource, name, patch, subresources...)
 }
 
 // delete deletes an object as somebody else and waits until it is gone.
 func (w *world) delete(resource schema.GroupVersionResource, namespace, name string) {
 	w.Helper()
-	if err := w.in(resource, namespace).Delete(w.Context(), name, metav1.DeleteOptions{}); err != nil {
-		w.Fatalf("delete %s %s: %v", resource.Resource, name, err)
-	}
-	w.eventually(name+" to be gone", func(ctx context.Context) bool {
-		_, err := w.in(resource, namespace).Get(ctx, name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
-	})
+	w.At(namespace).Delete(resource, name)
+	w.Eventually(name+" to be gone", func() bool { return w.At(namespace).Get(resource, name) == nil })
 }
 
 // state tells what has become of an object: "there", "deleted" if it is being deleted, or "gone".
@@ -259,14 +160,7 @@ func (w *world) get(e entry) *unstructured.Unstructured {
 		if kind != e.Resource.Kind {
 			continue
 		}
-		live, err := w.in(resource, e.Resource.Namespace).Get(w.Context(), e.Resource.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			w.Fatal(err)
-		}
-		return live
+		return w.At(e.Resource.Namespace).Get(resource, e.Resource.Name)
 	}
 	w.Fatalf("do not know the kind %s", e.Resource.Kind)
 	return nil
@@ -363,46 +257,14 @@ func left(result remove.Result) []string {
 	return texts
 }
 
-// requestLog notes the requests about objects, as "METHOD name?query", and can disturb them.
-type requestLog struct {
-	mu  sync.Mutex
-	all []string
-	// before is called with each request; an error stands for an answer that never came. May be nil.
-	before func(*http.Request) error
-}
-
-func (l *requestLog) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		l.mu.Lock()
-		if len(strings.Split(r.URL.Path, "/")) > 4 {
-			l.all = append(l.all, r.Method+" "+r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])
+// requested returns the requests about objects since they were asked for last, as "METHOD name".
+func (w *world) requested() []string {
+	var all []string
+	for _, request := range w.Requests.Take() {
+		method, path, _ := strings.Cut(request, " ")
+		if strings.Count(path, "/") > 3 {
+			all = append(all, method+" "+path[strings.LastIndex(path, "/")+1:])
 		}
-		before := l.before
-		l.mu.Unlock()
-		if before != nil {
-			if err := before(r); err != nil {
-				return nil, err
-			}
-		}
-		return next.RoundTrip(r)
-	})
-}
-
-// take returns the requests since it was called last.
-func (l *requestLog) take() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := l.all
-	l.all = nil
+	}
 	return all
 }
-
-func (l *requestLog) disturb(before func(*http.Request) error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.before = before
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

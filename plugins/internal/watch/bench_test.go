@@ -43,7 +43,7 @@ func BenchmarkFollow(b *testing.B) {
 	for b.Loop() {
 		w.follow("item", seen...)
 	}
-	if watches, _ := w.requests.counts(); watches > 1 {
+	if watches, _ := w.counts(); watches > 1 {
 		b.Errorf("expected one watch, but found %d", watches)
 	}
 }

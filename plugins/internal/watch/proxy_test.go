@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
 // proxy passes connections on to the API server, and can break them.
@@ -24,7 +26,7 @@ type proxy struct {
 
 func newProxy(t testing.TB) *proxy {
 	t.Helper()
-	server, err := url.Parse(environment.Config.Host)
+	server, err := url.Parse(plugintest.Config().Host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +42,7 @@ func newProxy(t testing.TB) *proxy {
 
 // config is the shared cluster's by way of the proxy.
 func (p *proxy) config() *rest.Config {
-	config := rest.CopyConfig(environment.Config)
+	config := rest.CopyConfig(plugintest.Config())
 	config.Host = "https://" + p.address
 	return config
 }

@@ -18,6 +18,7 @@ import (
 // TestNoLostWakeUp has items that look at their objects only when they are woken, while the objects change, come and go and change their
 // labels at random times. In the end each item must know the last state of its objects.
 func TestNoLostWakeUp(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		reason string
 		// lifetime of a Run, and whether connections break.
@@ -29,6 +30,7 @@ func TestNoLostWakeUp(t *testing.T) {
 		"Run again":          {reason: "what changed in between is found", lifetime: 500 * time.Millisecond, breaks: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := newProxy(t)
 			g := &game{world: newWorldOn(t, p.config())}
 			g.begin(c.lifetime)
@@ -42,7 +44,7 @@ func TestNoLostWakeUp(t *testing.T) {
 			last := g.versions(t.Context())
 			for i := range g.players {
 				w := &g.players[i]
-				g.waitUntil(fmt.Sprintf("item %d to know %v (%s)", i, last, c.reason), func() bool {
+				g.Eventually(fmt.Sprintf("item %d to know %v (%s)", i, last, c.reason), func() bool {
 					w.mu.Lock()
 					defer w.mu.Unlock()
 					return maps.Equal(w.known, last)
@@ -134,7 +136,7 @@ func (g *game) play(ctx context.Context, i int) {
 func (g *game) versions(ctx context.Context) map[string]string {
 	versions := map[string]string{}
 	for o := range gameObjects {
-		current, err := g.objects(configMaps).Get(ctx, objectName(o), metav1.GetOptions{})
+		current, err := g.Objects(configMaps.Resource).Get(ctx, objectName(o), metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			versions[objectName(o)] = ""
@@ -152,19 +154,18 @@ func (g *game) changeSomething() {
 	g.Helper()
 	name := objectName(rand.N(gameObjects))
 	if rand.N(4) == 0 {
-		if err := g.objects(configMaps).Delete(g.Context(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := g.Objects(configMaps.Resource).Delete(g.Context(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			g.Fatal(err)
 		}
 		return
 	}
-	changes++
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 	o.SetName(name)
 	if rand.N(2) == 0 {
 		o.SetLabels(labels)
 	}
-	o.SetAnnotations(map[string]string{"changed": fmt.Sprint(changes)})
-	if _, err := g.objects(configMaps).Apply(g.Context(), name, o, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+	o.SetAnnotations(map[string]string{"changed": fmt.Sprint(changes.Add(1))})
+	if _, err := g.Objects(configMaps.Resource).Apply(g.Context(), name, o, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
 		g.Fatal(err)
 	}
 }

@@ -11,11 +11,9 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	rbacv1 "k8s.io/api/rbac/v1"
+
 	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
 // buffer is a writer for several goroutines.
@@ -38,59 +36,38 @@ func (b *buffer) String() string {
 
 // TestForbidden may watch ConfigMaps and not Secrets, until somebody allows that.
 func TestForbidden(t *testing.T) {
-	user, err := environment.AddUser(envtest.User{Name: "watcher"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
 	log := &buffer{}
-	w := newWorldOn(t, user.Config(), WithLogger(slog.New(slog.NewTextHandler(log, nil))))
-	w.allow("watcher", "configmaps")
+	w := newWorld(t, WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+	access, _ := w.ServiceAccount("watcher", mayWatch("configmaps"))
+	w.client = w.Client(access)
 	w.create(configMaps, "o", labels)
 	w.create(secrets, "o", labels)
 	w.run()
 	w.follow("allowed", w.seen(configMaps, "o"))
 	w.follow("forbidden", w.seen(secrets, "o"))
-	w.waitUntil("the refusal", func() bool { return strings.Contains(log.String(), "secrets is forbidden") })
+	w.Eventually("the refusal", func() bool { return strings.Contains(log.String(), "secrets is forbidden") })
 	w.touch(secrets, "o")
 	w.touch(configMaps, "o")
 	w.mustWake("allowed")
 
-	_, before := w.requests.counts()
+	_, before := w.counts()
 	time.Sleep(time.Second)
 	// On a slow machine there are even fewer.
-	if _, after := w.requests.counts(); after-before > 6 {
+	if _, after := w.counts(); after-before > 6 {
 		t.Errorf("expected a few attempts in a second, but found %d", after-before)
 	}
 	w.mustNotHaveWoken()
-	w.allow("watcher", "secrets")
+	w.Allow("watcher", "secrets", mayWatch("secrets"))
 	w.mustWake("forbidden")
 }
 
-// allow lets a user list and watch a resource in the test's namespace.
-func (w *world) allow(user, resource string) {
-	w.Helper()
-	for plural, o := range map[string]map[string]any{
-		"roles": {
-			"kind":  "Role",
-			"rules": []any{map[string]any{"apiGroups": []any{""}, "resources": []any{resource}, "verbs": []any{"list", "watch"}}},
-		},
-		"rolebindings": {
-			"kind":     "RoleBinding",
-			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": resource},
-			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}},
-		},
-	} {
-		o["apiVersion"] = "rbac.authorization.k8s.io/v1"
-		o["metadata"] = map[string]any{"name": resource}
-		resources := w.admin.Resource(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: plural})
-		_, err := resources.Namespace(w.namespace).Create(w.Context(), &unstructured.Unstructured{Object: o}, metav1.CreateOptions{})
-		if err != nil {
-			w.Fatal(err)
-		}
-	}
+func mayWatch(resource string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"list", "watch"}}
 }
 
 func TestBrokenConnection(t *testing.T) {
+	t.Parallel()
 	p := newProxy(t)
 	w := newWorldOn(t, p.config())
 	w.create(configMaps, "o", labels)
@@ -108,6 +85,7 @@ func TestBrokenConnection(t *testing.T) {
 
 // TestServerAway has the API server restart while objects change and go.
 func TestServerAway(t *testing.T) {
+	t.Parallel()
 	p := newProxy(t)
 	// The time that passes is that of the reconnection only.
 	w := newWorldOn(t, p.config(), WithClock(clocktesting.NewFakeClock(time.Now())))
@@ -120,7 +98,7 @@ func TestServerAway(t *testing.T) {
 	w.waitForSync(1)
 	p.down()
 	w.touch(configMaps, "changed")
-	w.remove(configMaps, "deleted")
+	w.Delete(configMaps.Resource, "deleted")
 	w.mustNotHaveWoken()
 	p.up()
 	w.mustWakeAll("changed", "deleted")
@@ -128,6 +106,7 @@ func TestServerAway(t *testing.T) {
 
 // TestExpiredResourceVersion makes the target forget what the watch has seen last.
 func TestExpiredResourceVersion(t *testing.T) {
+	t.Parallel()
 	const expired = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old","reason":"Expired","code":410}`
 	for name, c := range map[string]struct {
 		reason string
@@ -138,6 +117,7 @@ func TestExpiredResourceVersion(t *testing.T) {
 		"event":  {reason: "the watch begins, and then ends with an error", status: http.StatusOK, body: `{"type":"ERROR","object":` + expired + `}`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := newProxy(t)
 			w := newWorldOn(t, p.config(), WithClock(clocktesting.NewFakeClock(time.Now())))
 			for _, name := range []string{"changed", "deleted"} {
@@ -150,16 +130,16 @@ func TestExpiredResourceVersion(t *testing.T) {
 			w.waitForSync(1)
 			answered := make(chan struct{})
 			var once atomic.Bool
-			w.requests.answerWith(func(r *http.Request) *http.Response {
+			w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 				if r.URL.Query().Get("watch") != "true" || once.Swap(true) {
-					return nil
+					return nil, nil
 				}
 				defer close(answered)
-				return answer(r, c.status, c.body)
+				return answer(r, c.status, c.body), nil
 			})
 			p.down()
 			w.touch(configMaps, "changed")
-			w.remove(configMaps, "deleted")
+			w.Delete(configMaps.Resource, "deleted")
 			p.up()
 			<-answered
 			w.mustWakeAll("changed", "deleted")
@@ -176,13 +156,14 @@ func answer(r *http.Request, status int, body string) *http.Response {
 
 // TestOlderServer does not know how to begin a watch with all objects that there are.
 func TestOlderServer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	w.requests.answerWith(func(r *http.Request) *http.Response {
+	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Query().Get("sendInitialEvents") == "" {
-			return nil
+			return nil, nil
 		}
 		return answer(r, http.StatusUnprocessableEntity,
-			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"sendInitialEvents is forbidden","reason":"Invalid","code":422}`)
+			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"sendInitialEvents is forbidden","reason":"Invalid","code":422}`), nil
 	})
 	w.create(configMaps, "o", labels)
 	w.create(configMaps, "unlabelled", nil)
@@ -193,6 +174,6 @@ func TestOlderServer(t *testing.T) {
 	w.mustNotHaveWoken()
 	w.touch(configMaps, "o")
 	w.mustWake("item")
-	w.remove(configMaps, "unlabelled")
+	w.Delete(configMaps.Resource, "unlabelled")
 	w.mustWake("other")
 }

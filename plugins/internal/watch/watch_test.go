@@ -13,6 +13,7 @@ import (
 )
 
 func TestWakeUps(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		reason string
 		labels map[string]string
@@ -23,14 +24,14 @@ func TestWakeUps(t *testing.T) {
 		streams []string
 	}{
 		"changed": {reason: "the usual case", labels: labels, created: true, change: func(w *world) { w.touch(configMaps, "o") }, streams: []string{"configmaps"}},
-		"deleted": {reason: "gone is a change", labels: labels, created: true, change: func(w *world) { w.remove(configMaps, "o") }, streams: []string{"configmaps"}},
+		"deleted": {reason: "gone is a change", labels: labels, created: true, change: func(w *world) { w.Delete(configMaps.Resource, "o") }, streams: []string{"configmaps"}},
 		"replaced": {
 			reason: "another object of the name is a change", labels: labels, created: true, streams: []string{"configmaps"},
-			change: func(w *world) { w.remove(configMaps, "o"); w.create(configMaps, "o", labels) },
+			change: func(w *world) { w.Delete(configMaps.Resource, "o"); w.create(configMaps, "o", labels) },
 		},
 		"loses label": {
 			reason: "somebody takes the object away", labels: labels, created: true, streams: []string{"configmaps"},
-			change: func(w *world) { w.patch(configMaps, "o", `{"metadata":{"labels":null}}`) },
+			change: func(w *world) { w.Patch(configMaps.Resource, "o", `{"metadata":{"labels":null}}`) },
 		},
 		"created": {
 			reason: "an object that others create has no label", change: func(w *world) { w.create(configMaps, "o", nil) },
@@ -41,11 +42,12 @@ func TestWakeUps(t *testing.T) {
 			streams: []string{"configmaps", "configmaps o"},
 		},
 		"unlabelled, deleted": {
-			reason: "and so may an export", created: true, change: func(w *world) { w.remove(configMaps, "o") },
+			reason: "and so may an export", created: true, change: func(w *world) { w.Delete(configMaps.Resource, "o") },
 			streams: []string{"configmaps", "configmaps o"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			t.Run("before the watch", func(t *testing.T) {
 				w := newWorld(t)
 				seen := prepare(w, c.created, c.labels)
@@ -55,6 +57,7 @@ func TestWakeUps(t *testing.T) {
 				w.mustWake("item")
 			})
 			t.Run("while watching", func(t *testing.T) {
+				t.Parallel()
 				w := newWorld(t)
 				seen := prepare(w, c.created, c.labels)
 				w.run()
@@ -68,6 +71,7 @@ func TestWakeUps(t *testing.T) {
 				w.mustWake("item")
 			})
 			t.Run("between the call and Follow", func(t *testing.T) {
+				t.Parallel()
 				w := newWorld(t)
 				seen := prepare(w, c.created, c.labels)
 				w.run()
@@ -93,26 +97,29 @@ func prepare(w *world, created bool, labels map[string]string) Seen {
 
 // TestDeletionWakesAtOnce stops the time that an object may be in doubt.
 func TestDeletionWakesAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, WithClock(clocktesting.NewFakeClock(time.Now())))
 	w.create(configMaps, "o", labels)
 	w.run()
 	w.follow("item", w.seen(configMaps, "o"))
 	w.waitForSync(1)
-	w.remove(configMaps, "o")
+	w.Delete(configMaps.Resource, "o")
 	w.mustWake("item")
 }
 
 func TestClusterScopedObject(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	w.patch(namespaces, w.namespace, `{"metadata":{"labels":{"pergola.dev/deployitem":"x"}}}`)
+	w.Patch(namespaces.Resource, w.Namespace, `{"metadata":{"labels":{"pergola.dev/deployitem":"x"}}}`)
 	w.run()
-	w.follow("item", w.seen(namespaces, w.namespace))
+	w.follow("item", w.seen(namespaces, w.Namespace))
 	w.waitForSync(1)
-	w.touch(namespaces, w.namespace)
+	w.touch(namespaces, w.Namespace)
 	w.mustWake("item")
 }
 
 func TestSharedWatch(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.run()
 	const items = 20
@@ -128,13 +135,14 @@ func TestSharedWatch(t *testing.T) {
 		w.touch([]targetclient.Mapping{configMaps, secrets}[i%2], fmt.Sprintf("o%d", i))
 		w.mustWake(fmt.Sprintf("itemo%d", i))
 	}
-	if watches, all := w.requests.counts(); watches > 2 || all > 4 {
+	if watches, all := w.counts(); watches > 2 || all > 4 {
 		t.Errorf("expected two watches for %d objects, but found %d and %d requests altogether", 2*items, watches, all)
 	}
 	w.mustNotHaveWoken()
 }
 
 func TestNoWakeUpWithoutFollow(t *testing.T) {
+	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Now())
 	w := newWorld(t, WithClock(clock))
 	w.create(configMaps, "busy", labels)
@@ -185,13 +193,14 @@ func TestNoWakeUpWithoutFollow(t *testing.T) {
 // stepUntilWoken lets the time pass that wake-ups may have to wait.
 func (w *world) stepUntilWoken(clock *clocktesting.FakeClock, step time.Duration) {
 	w.Helper()
-	w.waitUntil("a wake-up", func() bool {
+	w.Eventually("a wake-up", func() bool {
 		clock.Step(step)
 		return len(w.wakeUps) > 0
 	})
 }
 
 func TestStreamsEnd(t *testing.T) {
+	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Now())
 	w := newWorld(t, WithClock(clock), MaxPerTarget(2))
 	w.run()
@@ -207,7 +216,7 @@ func TestStreamsEnd(t *testing.T) {
 	w.follow("item", w.absent(configMaps, "a"))
 	clock.Step(grace - 1)
 	w.waitForSync(2)
-	w.waitUntil("the end of what nobody needs", func() bool {
+	w.Eventually("the end of what nobody needs", func() bool {
 		clock.Step(time.Second)
 		return cmp.Equal([]string{"configmaps a"}, w.streams())
 	})
@@ -216,23 +225,24 @@ func TestStreamsEnd(t *testing.T) {
 	w.create(configMaps, "c", nil)
 	w.stepUntilWoken(clock, time.Second)
 	w.mustWake("item")
-	if watches, _ := w.requests.counts(); watches != 3 {
+	if watches, _ := w.counts(); watches != 3 {
 		t.Errorf("expected three watches altogether, but found %d", watches)
 	}
 }
 
 func TestItemsThatDoNotComeBack(t *testing.T) {
+	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Now())
 	w := newWorld(t, WithClock(clock))
 	w.run()
 	w.follow("deleted", w.absent(configMaps, "a"))
 	clock.Step(expiry - time.Second)
 	w.follow("alive", w.absent(configMaps, "b"))
-	w.waitUntil("the deleted item to be forgotten", func() bool {
+	w.Eventually("the deleted item to be forgotten", func() bool {
 		clock.Step(time.Second)
 		return cmp.Equal([]string{"configmaps b"}, w.streams())
 	})
-	w.waitUntil("the other to be forgotten, too", func() bool {
+	w.Eventually("the other to be forgotten, too", func() bool {
 		clock.Step(time.Minute)
 		w.set.mu.Lock()
 		defer w.set.mu.Unlock()
@@ -241,6 +251,7 @@ func TestItemsThatDoNotComeBack(t *testing.T) {
 }
 
 func TestRunAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.create(configMaps, "o", labels)
 	w.follow("item", w.seen(configMaps, "o"))
@@ -254,28 +265,30 @@ func TestRunAgain(t *testing.T) {
 }
 
 func TestNamespaceDeleted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.create(configMaps, "o", labels)
 	w.create(secrets, "o", nil)
 	w.run()
 	w.follow("managed", w.seen(configMaps, "o"))
 	w.waitForSync(1)
-	w.remove(namespaces, w.namespace)
+	w.Delete(namespaces.Resource, w.Namespace)
 	// There is no controller; this is what it does.
 	for _, m := range []targetclient.Mapping{configMaps, secrets} {
-		if err := w.objects(m).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		if err := w.Objects(m.Resource).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.mustWake("managed")
 	// It looks, and waits for the object to come back.
 	w.follow("managed", w.absent(configMaps, "o"))
-	w.waitUntil("the watch by name", func() bool { return cmp.Equal([]string{"configmaps", "configmaps o"}, w.streams()) })
+	w.Eventually("the watch by name", func() bool { return cmp.Equal([]string{"configmaps", "configmaps o"}, w.streams()) })
 	w.waitForSync(2)
 	w.mustNotHaveWoken()
 }
 
 func TestNewer(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		reason, version, seen string
 		want                  bool

@@ -5,35 +5,26 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// environment is the API server that all tests of this package share.
-var environment *envtest.Environment
-
-func TestMain(m *testing.M) {
-	os.Exit(testenv.RunOnAPIServer(leakCheck{m}, func(e *envtest.Environment) { environment = e }))
-}
+func TestMain(m *testing.M) { os.Exit(plugintest.Main(leakCheck{m})) }
 
 // leakCheck runs tests, which fail if goroutines are left of them.
 type leakCheck struct{ tests *testing.M }
@@ -61,64 +52,32 @@ func goroutinesLeft() string {
 }
 
 var (
-	configMaps = targetclient.Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespaced: true}
-	secrets    = targetclient.Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Namespaced: true}
-	namespaces = targetclient.Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+	configMaps = targetclient.Mapping{Resource: plugintest.ConfigMaps, Namespaced: true}
+	secrets    = targetclient.Mapping{Resource: plugintest.Secrets, Namespaced: true}
+	namespaces = targetclient.Mapping{Resource: plugintest.Namespaces}
 )
 
-// world is what one test plays in: a Set that runs, a client whose requests are noted, and a namespace on the shared cluster.
+// world is what one test plays in: a Set that runs, and a client.
 type world struct {
-	testing.TB
+	*plugintest.World
 
-	set       *Set
-	client    *targetclient.Client
-	requests  *requestLog
-	admin     dynamic.Interface
-	namespace string
+	set    *Set
+	client *targetclient.Client
 	// wakeUps are the items that were woken.
 	wakeUps chan string
 }
 
 func newWorld(t testing.TB, opts ...Option) *world {
 	t.Helper()
-	return newWorldOn(t, environment.Config, opts...)
+	return newWorldOn(t, plugintest.Config(), opts...)
 }
 
-// newWorldOn has the client use a configuration of its own.
-func newWorldOn(t testing.TB, config *rest.Config, opts ...Option) *world {
+// newWorldOn has the client use an access of its own.
+func newWorldOn(t testing.TB, access *rest.Config, opts ...Option) *world {
 	t.Helper()
-	admin, err := dynamic.NewForConfig(adminConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{TB: t, set: New(opts...), requests: &requestLog{}, admin: admin, wakeUps: make(chan string, 10000)}
-	w.client, err = targetclient.NewCache("test", targetclient.WrapTransport(w.requests.wrap)).Get(kubeconfigOf(t, config))
-	if err != nil {
-		t.Fatal(err)
-	}
-	namespace, err := admin.Resource(namespaces.Resource).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"generateName": "test-"},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.namespace = namespace.GetName()
+	w := &world{World: plugintest.New(t), set: New(opts...), wakeUps: make(chan string, 10000)}
+	w.client = w.Client(access)
 	return w
-}
-
-func adminConfig() *rest.Config {
-	config := rest.CopyConfig(environment.Config)
-	config.QPS = -1
-	return config
-}
-
-func kubeconfigOf(t testing.TB, config *rest.Config) []byte {
-	t.Helper()
-	kubeconfig, err := testenv.InlineKubeconfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kubeconfig
 }
 
 // run runs the Set until the test ends, or the returned function is called.
@@ -139,35 +98,24 @@ func (w *world) run() (stop func()) {
 
 // follow has an item follow objects.
 func (w *world) follow(item string, seen ...Seen) {
-	w.set.Follow(types.NamespacedName{Namespace: w.namespace, Name: item}, seen)
+	w.set.Follow(types.NamespacedName{Namespace: w.Namespace, Name: item}, seen)
 }
 
 // seen is an object as it is.
 func (w *world) seen(m targetclient.Mapping, name string) Seen {
 	w.Helper()
 	s := w.absent(m, name)
-	o, err := w.objects(m).Get(w.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
-	s.ResourceVersion = o.GetResourceVersion()
+	s.ResourceVersion = w.MustGet(m.Resource, name).GetResourceVersion()
 	return s
 }
 
 // absent is an object that was not there.
 func (w *world) absent(m targetclient.Mapping, name string) Seen {
-	key := object.Key{Name: name, Namespace: w.namespace}
+	key := object.Key{Name: name, Namespace: w.Namespace}
 	if !m.Namespaced {
 		key.Namespace = ""
 	}
 	return Seen{Client: w.client, Mapping: m, Key: key}
-}
-
-func (w *world) objects(m targetclient.Mapping) dynamic.ResourceInterface {
-	if !m.Namespaced {
-		return w.admin.Resource(m.Resource)
-	}
-	return w.admin.Resource(m.Resource).Namespace(w.namespace)
 }
 
 // labels of an object that a deploy item has applied.
@@ -180,32 +128,15 @@ func (w *world) create(m targetclient.Mapping, name string, labels map[string]st
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": kind}}
 	o.SetName(name)
 	o.SetLabels(labels)
-	if _, err := w.objects(m).Create(w.Context(), o, metav1.CreateOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	w.Create(m.Resource, o.Object)
 }
 
-func (w *world) patch(m targetclient.Mapping, name, patch string) {
-	w.Helper()
-	if _, err := w.objects(m).Patch(w.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		w.Fatal(err)
-	}
-}
+var changes atomic.Int64
 
-var changes int
-
-// touch changes an object. The tests run one after another.
+// touch changes an object.
 func (w *world) touch(m targetclient.Mapping, name string) {
 	w.Helper()
-	changes++
-	w.patch(m, name, fmt.Sprintf(`{"metadata":{"annotations":{"changed":"%d"}}}`, changes))
-}
-
-func (w *world) remove(m targetclient.Mapping, name string) {
-	w.Helper()
-	if err := w.objects(m).Delete(w.Context(), name, metav1.DeleteOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	w.Patch(m.Resource, name, fmt.Sprintf(`{"metadata":{"annotations":{"changed":"%d"}}}`, changes.Add(1)))
 }
 
 // mustWake waits for the wake-up of an item, before any other.
@@ -249,19 +180,10 @@ func (w *world) mustNotHaveWoken() {
 	}
 }
 
-func (w *world) waitUntil(what string, condition func() bool) {
-	w.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
-
 // waitForSync waits until so many streams tell what there is, and nothing is in doubt.
 func (w *world) waitForSync(streams int) {
 	w.Helper()
-	w.waitUntil(fmt.Sprintf("%d streams", streams), func() bool {
+	w.Eventually(fmt.Sprintf("%d streams", streams), func() bool {
 		w.set.mu.Lock()
 		defer w.set.mu.Unlock()
 		for _, st := range w.set.streams {
@@ -285,45 +207,13 @@ func (w *world) streams() []string {
 	return names
 }
 
-// requestLog notes the requests to the target.
-type requestLog struct {
-	mu sync.Mutex
-	// watches and all count the requests.
-	watches, all int
-	// answer, if not nil, may answer in place of the target.
-	answer func(*http.Request) *http.Response
-}
-
-func (l *requestLog) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		l.mu.Lock()
-		l.all++
-		if r.URL.Query().Get("watch") == "true" {
-			l.watches++
+// counts returns how many watches and requests of all kinds there were.
+func (w *world) counts() (watches, all int) {
+	steps := w.Requests.Steps()
+	for _, step := range steps {
+		if strings.HasPrefix(step, "WATCH ") {
+			watches++
 		}
-		answer := l.answer
-		l.mu.Unlock()
-		if answer != nil {
-			if res := answer(r); res != nil {
-				return res, nil
-			}
-		}
-		return next.RoundTrip(r)
-	})
+	}
+	return watches, len(steps)
 }
-
-func (l *requestLog) counts() (watches, all int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.watches, l.all
-}
-
-func (l *requestLog) answerWith(answer func(*http.Request) *http.Response) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.answer = answer
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
