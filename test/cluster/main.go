@@ -31,8 +31,6 @@ func main() {
 		command("requirements", "print what this machine lacks for a node; nothing if it lacks nothing", requirements),
 		up(),
 		onCluster("down", "stop a cluster and remove its data", (*cluster.Cluster).Down),
-		onCluster("kill-kubelet", "end the kubelet of a cluster's node as a crash does", (*cluster.Cluster).KillKubelet),
-		onCluster("start-kubelet", "start it again", (*cluster.Cluster).StartKubelet),
 		importImages(),
 		image(),
 		forward(),

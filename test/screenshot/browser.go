@@ -61,12 +61,6 @@ func Find() (*Browser, error) {
 	return nil, ErrNoBrowser
 }
 
-// DOM returns the document at a URL as the browser has it once it is loaded, as HTML.
-func (b *Browser) DOM(ctx context.Context, url string) (string, error) {
-	dom, err := b.run(ctx, "", "--dump-dom", url)
-	return string(dom), err
-}
-
 // Picture takes a picture of what is at a URL, in PNG, of a window of this size.
 func (b *Browser) Picture(ctx context.Context, url string, width, height int) ([]byte, error) {
 	const file = "picture.png"

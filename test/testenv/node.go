@@ -68,18 +68,6 @@ func (n *Node) Stop(ctx context.Context) error {
 	return err
 }
 
-// KillKubelet ends the kubelet as a crash does. Containers go on, and Kubernetes learns no more of them. One that was killed is not an error.
-func (n *Node) KillKubelet(ctx context.Context) error {
-	_, err := n.run(ctx, "kill-kubelet", "--dir", n.dir)
-	return err
-}
-
-// StartKubelet starts the kubelet as it was before KillKubelet, and returns when it answers. One that runs is not an error.
-func (n *Node) StartKubelet(ctx context.Context) error {
-	_, err := n.run(ctx, "start-kubelet", "--dir", n.dir)
-	return err
-}
-
 // Kubeconfig is a file with the administrator's kubeconfig.
 func (n *Node) Kubeconfig() string { return filepath.Join(n.dir, "kubeconfig") }
 

@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -56,12 +55,4 @@ func (p *Proxy) Kubeconfig() ([]byte, error) {
 func (p *Proxy) Stop() {
 	p.server.CloseClientConnections()
 	p.server.Close()
-}
-
-// CarryOut serves a request to its end, though whoever has sent it may be gone by then. Its context can be cancelled, though nobody does: of one
-// that cannot, the proxy takes the end of the connection for the end of the request.
-func CarryOut(next http.Handler, w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
-	defer cancel()
-	next.ServeHTTP(w, r.WithContext(ctx))
 }

@@ -19,9 +19,9 @@ func TestSchedule(t *testing.T) {
 		if schedule != "" {
 			config["continuousReconcile"] = object{"every": schedule}
 		}
-		w.setConfig(item, config)
+		w.SetConfig(item, config)
 		item.Status.JobIDFinished, item.Status.LastReconcileTime = item.Status.JobID, &hourAgo
-		outcomes, err := w.plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
+		outcomes, err := w.Plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
 		if err != nil || len(outcomes) != 1 || outcomes[0].Err != nil {
 			t.Fatalf("expected one outcome without an error, but found %+v, %v", outcomes, err)
 		}

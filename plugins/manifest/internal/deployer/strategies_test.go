@@ -72,13 +72,6 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-func (w *world) service(annotations object) object {
-	return object{
-		"apiVersion": "v1", "kind": "Service", "metadata": object{"name": "service", "namespace": w.Namespace, "annotations": annotations},
-		"spec": object{"selector": object{"app": "a"}, "ports": []any{object{"port": 80}}},
-	}
-}
-
 // job is one that is ready at once, as it is suspended.
 func (w *world) job(annotations object) object {
 	return object{

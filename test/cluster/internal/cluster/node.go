@@ -185,44 +185,6 @@ func (c *Cluster) findNode() error {
 	return c.findNamespaces()
 }
 
-// KillKubelet ends the node's kubelet as a crash does: at once, and nothing starts it again. Containers go on, but nobody looks after them. A
-// kubelet that does not run is not an error.
-func (c *Cluster) KillKubelet(ctx context.Context) error {
-	err := c.locked(ctx, func() error {
-		if err := c.findNode(); err != nil {
-			return err
-		}
-		return c.kill(ctx, kubelet)
-	})
-	if err != nil {
-		return fmt.Errorf("kill the kubelet of %s: %w", c.dir, err)
-	}
-	c.say("killed the kubelet")
-	return nil
-}
-
-// StartKubelet starts the kubelet again as Up has started it, and returns when it answers. One that runs is not an error.
-func (c *Cluster) StartKubelet(ctx context.Context) error {
-	err := c.locked(ctx, func() error {
-		if err := c.findNode(); err != nil {
-			return err
-		}
-		if c.check(kubelet) == nil {
-			return nil
-		}
-		if err := c.startKubelet(); err != nil {
-			return err
-		}
-		// The node is ready until somebody misses the old kubelet, which says nothing of the new one.
-		return c.await(ctx, kubelet, []string{kubelet}, "get", "--raw", "/api/v1/nodes/"+nodeName+"/proxy/healthz")
-	})
-	if err != nil {
-		return fmt.Errorf("start the kubelet of %s: %w", c.dir, err)
-	}
-	c.say("the kubelet is up")
-	return nil
-}
-
 func (c *Cluster) startKubelet() error {
 	config := fmt.Appendf(nil, kubeletFormat, nodeIP, c.path("pki"), c.containerdSocket(), c.Name, dnsIP)
 	if err := c.write("node/kubelet.yaml", config); err != nil {
