@@ -110,7 +110,7 @@ func TestLooksAgain(t *testing.T) {
 			s.live = interceptor.NewClient(admin, interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 					err := c.Get(ctx, key, obj, opts...)
-					if item, ok := obj.(*v1alpha1.DeployItem); ok && item.Status.JobID == item.Status.JobIDFinished {
+					if item, ok := obj.(*v1alpha1.DeployItem); ok && item.Spec.Type == waitType && item.Status.JobID == item.Status.JobIDFinished {
 						atRest <- item.Status.JobID
 					}
 					return err
