@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -221,7 +222,7 @@ func (e *engine) unrest(ctx context.Context, name string) (string, error) {
 		return "", client.IgnoreNotFound(err)
 	case status.JobID != status.JobIDFinished:
 		return "under way: " + state(item), nil
-	case strings.Contains(" reconcile force-reconcile abort ", " "+item.Annotations[v1alpha1.OperationAnnotation]+" "):
+	case slices.Contains([]string{"reconcile", "force-reconcile", "abort"}, item.Annotations[v1alpha1.OperationAnnotation]):
 		return "waiting for an operation: " + state(item), nil
 	case e.startPending(item):
 		return "waiting for a job of the host's own: " + state(item), nil

@@ -107,7 +107,7 @@ func newEngine(t *testing.T, v variant) *engine {
 	}
 	e.random, e.judge = rand.New(rand.NewPCG(e.seed, 0)), &judge{t: t, calm: v.calm, outcomes: map[string]int{}}
 	t.Log("to repeat it: " + e.repeat())
-	if e.logs, err = os.MkdirTemp("", "chaos-logs-"); err != nil {
+	if e.logs, err = os.MkdirTemp("", "chaos-logs-"); err != nil { //nolint:usetesting // they stay after a failure
 		t.Fatal(err)
 	}
 	t.Cleanup(e.conclude)

@@ -28,7 +28,7 @@ var block = make([]byte, 1<<20)
 // their kinds.
 type Stage map[string]func() []byte
 
-// Unpacking: the archive is wrong as such, whatever is in its files.
+// Unpacking are charts whose archive is wrong as such, whatever is in its files.
 var Unpacking = Stage{
 	"zip-bomb":                 func() []byte { return zeros(bombHead()) },
 	"zip-bomb-members":         members,
@@ -64,7 +64,7 @@ var Unpacking = Stage{
 	"checksum":                 func() []byte { b := Pack("plain"); b[len(b)-8] ^= 0xff; return b },
 }
 
-// Loading: a file in it is wrong that is read when the chart is loaded, or when values are combined and checked.
+// Loading are charts in which a file is wrong that is read when the chart is loaded, or when values are combined and checked.
 var Loading = Stage{
 	"name-traversal":      plain(metadata("name", "../x")),
 	"name-absolute":       plain(metadata("name", "/etc/x")),
@@ -89,7 +89,7 @@ var Loading = Stage{
 	"schema-no-json":       plain(schema("][")),
 }
 
-// Rendering: a template does not come to an end, needs too much, or renders what cannot be read. These charts, and
+// Rendering are charts in which a template does not come to an end, needs too much, or renders what cannot be read. These charts, and
 // those of Loading that are called deep or bomb, may take all the memory and time there is: they are for a process with
 // limits, not for that of a test.
 var Rendering = Stage{

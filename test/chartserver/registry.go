@@ -2,6 +2,7 @@ package chartserver
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ func (r *Registry) PushBlob(repository string, content []byte) (digest string, e
 
 // push asks the registry without a connection.
 func (r *Registry) push(method, target, contentType string, content []byte) (digest string, err error) {
-	request := httptest.NewRequest(method, target, bytes.NewReader(content))
+	request := httptest.NewRequestWithContext(context.Background(), method, target, bytes.NewReader(content))
 	request.Header.Set("Content-Type", contentType)
 	answer := httptest.NewRecorder()
 	r.registry.ServeHTTP(answer, request)

@@ -27,7 +27,7 @@ func TestItemsDiff(t *testing.T) {
 	dropped := configMapWith(namespace, "dropped", map[string]any{"x": "y"})
 	config := configWith(t, nil, settings(map[string]any{"a": "1"}), dropped, secret("old-one"))
 	item := withTarget(newItem(namespace, "item", manifestType, config), "my-target")
-	item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
+	carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
 	diff := func(args ...string) printed {
 		t.Helper()
 		common := []string{"items", "diff", "--kubeconfig", controlPlane.Kubeconfig, "-n", namespace, "--plugin-dir", plugins}

@@ -74,7 +74,7 @@ func StartHost(ctx context.Context, o HostOptions) (*Host, error) {
 		return nil, fmt.Errorf("create temporary directory of the host: %w", err)
 	}
 	h := &Host{
-		cmd:    exec.Command(o.Binary, args...), //nolint:gosec,noctx // the caller's binary; Stop and Kill end it
+		cmd:    exec.Command(o.Binary, args...), //nolint:noctx // Stop and Kill end it
 		log:    &logTail{sink: o.Log, address: make(chan string, 1)},
 		waited: make(chan struct{}),
 	}

@@ -86,7 +86,7 @@ func (n *Node) Client() (client.WithWatch, error) {
 
 // run runs a command of test/cluster and returns what it prints.
 func (n *Node) run(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, n.program, args...) //nolint:gosec // built here
+	cmd := exec.CommandContext(ctx, n.program, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

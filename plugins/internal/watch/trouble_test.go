@@ -12,7 +12,6 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-
 	clocktesting "k8s.io/utils/clock/testing"
 )
 

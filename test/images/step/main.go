@@ -184,7 +184,7 @@ func content(root string) (files map[string]string) {
 			files[name] = "-> " + target
 			return err
 		}
-		text, err := os.ReadFile(path) //nolint:gosec // nobody else writes there
+		text, err := os.ReadFile(path)
 		files[name] = string(text)
 		return err
 	}))
@@ -222,7 +222,7 @@ func mark([]string) {
 	if dir == "" {
 		return
 	}
-	file, err := os.OpenFile(filepath.Join(dir, "marks"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644) //nolint:gosec // tests read it
+	file, err := os.OpenFile(filepath.Join(dir, "marks"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	check(err)
 	_, err = fmt.Fprintf(file, "pod=%s operation=%s\n", os.Getenv("POD_NAME"), os.Getenv("OPERATION"))
 	check(errors.Join(err, file.Close()))
@@ -242,7 +242,7 @@ func sleep(args []string) {
 
 func await(args []string) {
 	for {
-		if _, err := os.Stat(args[0]); !errors.Is(err, fs.ErrNotExist) { //nolint:gosec // the command line is the test's
+		if _, err := os.Stat(args[0]); !errors.Is(err, fs.ErrNotExist) {
 			check(err)
 			return
 		}

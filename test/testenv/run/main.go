@@ -45,7 +45,7 @@ func run(ctx context.Context, command []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, controlPlane.Stop()) }()
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // what `make test` says
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Env = append(os.Environ(), testenv.SharedKubeconfigEnv+"="+controlPlane.Kubeconfig)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

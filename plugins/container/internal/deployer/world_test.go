@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
-	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/deployer"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-
 	"k8s.io/client-go/rest"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
