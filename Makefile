@@ -77,7 +77,7 @@ demo: build $(DEMO_NEEDS) ## See Pergola work: control plane, host, plugins and 
 LONG_TESTS = ./test/e2e/...
 # The tests of one run share a control plane where one is enough for them.
 GOTESTSUM = KUBEBUILDER_ASSETS=$$($(CLUSTER) path) CGO_ENABLED=1 RAPID_SEED=$(RAPID_SEED) RAPID_CHECKS=$(RAPID_CHECKS) \
-	go run ./test/testenv/run $(TOOLS)/gotestsum --format pkgname-and-test-fails --jsonfile bin/test.json -- -race -timeout 40m
+	go run ./test/testenv/run $(TOOLS)/gotestsum --format pkgname-and-test-fails --jsonfile bin/test.json -- -race -count 1 -timeout 40m
 
 .PHONY: test
 test: build test-plugins test-needs ## Run all tests, with the race detector

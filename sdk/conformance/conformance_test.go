@@ -222,7 +222,7 @@ func TestSilenceIsJudgedOnceACallLasts(t *testing.T) {
 						return succeeded(""), nil
 					},
 				}}
-				if err := e.listen(); err != nil {
+				if err := e.listen(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff(tc.want, e.found, cmp.AllowUnexported(observations{})); diff != "" {
@@ -230,6 +230,43 @@ func TestSilenceIsJudgedOnceACallLasts(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestEndAfterTheResult: an error after the result is the plugin's, unless the host has ended the call.
+func TestEndAfterTheResult(t *testing.T) {
+	t.Parallel()
+	for reason, tc := range map[string]struct {
+		hostEnds bool
+		broken   []Violation
+	}{
+		"the plugin has ended it": {broken: []Violation{{
+			Rule: RuleOneResult, Message: "the call ended with an error after its result: rpc error: code = Canceled desc = ended",
+		}}},
+		"the host has ended it": {hostEnds: true},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		messages := []*deployerv1.PluginMessage{succeeded("")}
+		e := &exchange{call: &Call{}, result: &Result{}, silence: usualLimits().silence, wire: wire{
+			recv: func() (*deployerv1.PluginMessage, error) {
+				if len(messages) == 0 {
+					return nil, status.Error(codes.Canceled, "ended")
+				}
+				message := messages[0]
+				messages = nil
+				if tc.hostEnds {
+					cancel()
+				}
+				return message, nil
+			},
+		}}
+		if err := e.listen(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.broken, e.found.broken); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", reason, diff)
+		}
+		cancel()
 	}
 }
 

@@ -129,7 +129,7 @@ func (e *exchange) talk(ctx context.Context, open opener) error {
 		case <-ctx.Done():
 		}
 	})
-	return e.listen()
+	return e.listen(ctx)
 }
 
 func startMessage(start *deployerv1.Start) *deployerv1.HostMessage {
@@ -171,7 +171,7 @@ func (e *exchange) receive() (*deployerv1.PluginMessage, error) {
 }
 
 // listen takes messages until the plugin ends the call. It returns an error if that happens before the result.
-func (e *exchange) listen() error {
+func (e *exchange) listen(ctx context.Context) error {
 	finished, began := false, time.Now()
 	defer func() {
 		if time.Since(began) > e.silence {
@@ -186,11 +186,11 @@ func (e *exchange) listen() error {
 			return errors.New("the plugin ended the call without a result")
 		case err != nil && !finished:
 			return err
-		case err != nil && !errors.Is(err, io.EOF):
+		case err != nil && !errors.Is(err, io.EOF) && causeOf(ctx, err) == nil: // the host may have ended the call
 			e.found.breaks(RuleOneResult, "the call ended with an error after its result: %v", err)
 			return nil
 		case err != nil:
-			return nil // io.EOF after the result is how a call ends
+			return nil
 		case finished:
 			e.found.breaks(RuleOneResult, "%T was sent after the result", m.GetContent())
 			continue

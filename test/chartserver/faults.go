@@ -43,12 +43,13 @@ func Hold(release <-chan struct{}) Fault {
 	}
 }
 
-// Stall answers with the beginning of a body and then hangs until the client gives up.
+// Stall answers with the beginning of a body and then hangs until the client gives up. The answer never ends in order.
 func Stall(begin []byte) Fault {
 	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		Answer(http.StatusOK, begin)(w, r, next)
 		_ = http.NewResponseController(w).Flush() // the client may have gone
 		<-r.Context().Done()
+		panic(http.ErrAbortHandler) //nolint:forbidigo // which is how a handler breaks a connection
 	}
 }
 
