@@ -26,6 +26,7 @@ func TestDeployers(t *testing.T) { //nolint:paralleltest // its subtests are; th
 		"Deployment becomes ready, is updated and goes": deploymentLives,
 		"controllers of each kind become ready":         controllersBecomeReady,
 		"objects that fail fail the job":                objectsFail,
+		"Job that deletes itself runs once":             jobDeletesItself,
 		"atomic chart with a hook that fails":           atomicHookFails,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,6 +92,37 @@ func controllersBecomeReady(w *world) {
 	w.get(asks)
 	if set.Status.ReadyReplicas != 2 || daemon.Status.NumberAvailable != 1 || asks.Status.Succeeded != 1 {
 		w.Errorf("the item succeeded too early: %+v, %+v, %+v", set.Status, daemon.Status, asks.Status)
+	}
+}
+
+// A Job that deletes itself when it is done runs once, however long the item waits for something else.
+func jobDeletesItself(w *world) {
+	once := task("once", "-exit=0")
+	once["spec"].(object)["ttlSecondsAfterFinished"] = 0
+	job := w.put("item", w.manifests(once, workload("Deployment", "web", object{}, waiting)))
+	runs := func(reason string) map[types.UID]bool {
+		events, seen := &corev1.EventList{}, map[types.UID]bool{}
+		if err := admin.List(w.Context(), events, client.InNamespace(w.namespace)); err != nil {
+			w.Fatal(err)
+		}
+		for _, e := range events.Items {
+			if e.InvolvedObject.Kind == "Job" && e.Reason == reason {
+				seen[e.InvolvedObject.UID] = true
+			}
+		}
+		return seen
+	}
+	w.eventually("the Job to be done and gone", func(ctx context.Context) (string, error) {
+		err := admin.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "once"}, &batchv1.Job{})
+		if apierrors.IsNotFound(err) && len(runs("Completed")) > 0 {
+			return "", nil
+		}
+		return "it is there, or was never", client.IgnoreNotFound(err)
+	})
+	w.release(1)
+	w.finish("item", job, succeeded)
+	if started := runs("SuccessfulCreate"); len(started) != 1 {
+		w.Errorf("expected one Job to have started its Pod, but found %d", len(started))
 	}
 }
 
