@@ -51,7 +51,8 @@ func (e *engine) killHost(string) bool {
 	return true
 }
 
-// loseHost kills a replica whose pod stays, as on a node that is lost. It counts if others have to take over a lock then.
+// loseHost kills a replica whose pod stays, as on a node that is lost. It counts if others have to take over a lock
+// then.
 func (e *engine) loseHost(string) bool {
 	r, locks := e.victim(), &v1alpha1.SyncObjectList{}
 	if err := e.admin.List(e.t.Context(), locks, client.InNamespace(namespace)); err != nil {

@@ -1,5 +1,5 @@
-// Command cluster gives developers and tests a real Kubernetes, built from source: the programs themselves, a control plane, or a control plane with
-// a node that runs pods. See README.md.
+// Command cluster gives developers and tests a real Kubernetes, built from source: the programs themselves, a control
+// plane, or a control plane with a node that runs pods. See README.md.
 package main
 
 import (
@@ -16,15 +16,18 @@ import (
 	"github.com/pergola-deploy/pergola/test/cluster/internal/cluster"
 )
 
-// source is what the programs are built from. The command carries it along, so that it works in every directory and builds what its name for it
-// says.
+// source is what the programs are built from. The command carries it along, so that it works in every directory and
+// builds what its name for it says.
 //
 //go:embed go.mod go.sum components pause
 var source embed.FS
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	root := &cobra.Command{Use: "cluster", SilenceUsage: true, SilenceErrors: true, CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}}
+	root := &cobra.Command{
+		Use: "cluster", SilenceUsage: true, SilenceErrors: true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
 	root.AddCommand(
 		command("build", "build the programs, once per version, and print their directory", build),
 		command("path", "print the programs' directory", path),
@@ -45,7 +48,9 @@ func main() {
 
 // command is a command without flags and arguments.
 func command(name, short string, run func(context.Context) error) *cobra.Command {
-	return &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context()) }}
+	return &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return run(cmd.Context())
+	}}
 }
 
 func build(ctx context.Context) error {
@@ -157,16 +162,18 @@ func image() *cobra.Command {
 
 // forward is not for people: up starts it.
 func forward() *cobra.Command {
-	return &cobra.Command{Use: cluster.ForwardCommand, Hidden: true, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+	run := func(cmd *cobra.Command, args []string) error {
 		return cluster.Forward(cmd.Context(), args[0])
-	}}
+	}
+	return &cobra.Command{Use: cluster.ForwardCommand, Hidden: true, Args: cobra.ExactArgs(1), RunE: run}
 }
 
 func addDir(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "dir", defaultDir(), "the directory of all the cluster's data")
 }
 
-// defaultDir is below the root of the repository around the working directory, or below the working directory if there is none.
+// defaultDir is below the root of the repository around the working directory, or below the working directory if there
+// is none.
 func defaultDir() string {
 	const name = ".cluster"
 	working, err := os.Getwd()

@@ -1,6 +1,6 @@
-// Command demo shows what Pergola does: it starts a cluster, a registry and a host with its plugins, runs story.sh, and leaves nothing running.
-// With DEMO_CLUSTER=current it uses the cluster of $KUBECONFIG instead. The binaries are those of bin, or of the directory that
-// DEMO_BINARIES names.
+// Command demo shows what Pergola does: it starts a cluster, a registry and a host with its plugins, runs story.sh,
+// and leaves nothing running. With DEMO_CLUSTER=current it uses the cluster of $KUBECONFIG instead. The binaries are
+// those of bin, or of the directory that DEMO_BINARIES names.
 package main
 
 import (
@@ -86,7 +86,8 @@ type demo struct {
 	env []string
 }
 
-// openCluster starts a cluster, with a node if the machine can run one, or takes the current one if the environment asks for it.
+// openCluster starts a cluster, with a node if the machine can run one, or takes the current one if the environment
+// asks for it.
 func (d *demo) openCluster(ctx context.Context, binaries string) (stop func(context.Context) error, err error) {
 	current := os.Getenv("DEMO_CLUSTER") == "current"
 	path := binaries + ":" + os.Getenv("PATH")
@@ -119,7 +120,9 @@ func (d *demo) openCluster(ctx context.Context, binaries string) (stop func(cont
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(node.Image(ctx, helperImage, "./plugins/container/helper"), node.Image(ctx, stepImage, "./test/images/step")); err != nil {
+	err = errors.Join(
+		node.Image(ctx, helperImage, "./plugins/container/helper"), node.Image(ctx, stepImage, "./test/images/step"))
+	if err != nil {
 		return nil, errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
 	}
 	say("Control plane and a node for Pods are up after %s.", time.Since(began).Round(100*time.Millisecond))

@@ -12,14 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// SharedKubeconfigEnv names the kubeconfig of the control plane that the tests of many packages share. test/testenv/run sets it.
+// SharedKubeconfigEnv names the kubeconfig of the control plane that the tests of many packages share.
+// test/testenv/run sets it.
 const SharedKubeconfigEnv = "PERGOLA_TEST_KUBECONFIG"
 
-// RunTests runs the tests of a package on the control plane that many packages share, and returns the code to exit with. Where there is none, it
-// starts one for the package, without an audit log. Tests keep to namespaces of their own and give what has no namespace a name of its own. use takes
-// the control plane before the first test; without it no test runs. It is called from TestMain with its *testing.M.
+// RunTests runs the tests of a package on the control plane that many packages share, and returns the code to exit
+// with. Where there is none, it starts one for the package, without an audit log. Tests keep to namespaces of their
+// own and give what has no namespace a name of its own. use takes the control plane before the first test; without it
+// no test runs. It is called from TestMain with its *testing.M.
 //
-// In the processes of a fuzz run there is no control plane and use is not called: fuzz targets do without. With -short no test runs.
+// In the processes of a fuzz run there is no control plane and use is not called: fuzz targets do without. With -short
+// no test runs.
 func RunTests(tests interface{ Run() int }, use func(*ControlPlane) error) (code int) {
 	flag.Parse()
 	if testing.Short() {
@@ -37,16 +40,16 @@ func RunTests(tests interface{ Run() int }, use func(*ControlPlane) error) (code
 	}))
 }
 
-// RunTestsAlone runs the tests of a package on a control plane of their own, which they may restart, whose audit log they may read, and on which they
-// may let hosts work on the items of all namespaces. Else it is like RunTests.
+// RunTestsAlone runs the tests of a package on a control plane of their own, which they may restart, whose audit log
+// they may read, and on which they may let hosts work on the items of all namespaces. Else it is like RunTests.
 func RunTestsAlone(tests interface{ Run() int }, use func(*ControlPlane) error) (code int) {
 	return exitCode(runOn(tests, use, func(dir string) (*ControlPlane, error) {
 		return StartControlPlane(context.Background(), dir)
 	}))
 }
 
-// ForTest returns the control plane that many packages share, with a client of its administrator. Where there is none, it starts one for the test, which
-// is stopped at its end. With -short the test is skipped.
+// ForTest returns the control plane that many packages share, with a client of its administrator. Where there is none,
+// it starts one for the test, which is stopped at its end. With -short the test is skipped.
 func ForTest(t testing.TB) (*ControlPlane, client.Client) {
 	t.Helper()
 	if testing.Short() {
@@ -63,7 +66,8 @@ func ForTest(t testing.TB) (*ControlPlane, client.Client) {
 	return c, administrator(t, c)
 }
 
-// StartForTest starts a control plane for one test, at whose end it is stopped, and returns it with a client of its administrator.
+// StartForTest starts a control plane for one test, at whose end it is stopped, and returns it with a client of its
+// administrator.
 func StartForTest(t testing.TB, options ...ControlPlaneOption) (*ControlPlane, client.Client) {
 	t.Helper()
 	c, err := StartControlPlane(t.Context(), t.TempDir(), options...)

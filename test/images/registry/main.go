@@ -1,9 +1,11 @@
-// Command registry is a private registry on a node of tests, since a node's containers and image pulls reach nothing on the machine that the
-// node is on. It serves one image, the one in a file, to the one client who has user and password.
+// Command registry is a private registry on a node of tests, since a node's containers and image pulls reach nothing
+// on the machine that the node is on. It serves one image, the one in a file, to the one client who has user and
+// password.
 //
 //	registry -archive FILE -image private/step:1 -user USER -password PASSWORD
 //
-// It listens at a free port of 127.0.0.1, for which container runtimes use plain HTTP, and prints the reference of the image when it is there.
+// It listens at a free port of 127.0.0.1, for which container runtimes use plain HTTP, and prints the reference of the
+// image when it is there.
 package main
 
 import (

@@ -60,7 +60,8 @@ func touch(paths []string) touched {
 	return t
 }
 
-// search finds tokens in all files and variables, those of other processes included, which are there if containers share them.
+// search finds tokens in all files and variables, those of other processes included, which are there if containers
+// share them.
 func search(found func(token, place string)) {
 	for _, variable := range os.Environ() {
 		name, value, _ := strings.Cut(variable, "=")

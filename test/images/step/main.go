@@ -1,8 +1,10 @@
-// Command step is what the main containers of tests run: a static program that does what its command line says, and not what its imports say.
+// Command step is what the main containers of tests run: a static program that does what its command line says, and
+// not what its imports say.
 //
 //	step ACTION [ARGUMENT...] [-- ACTION [ARGUMENT...]]...
 //
-// It does one action after the other, until one fails, by which it ends with code 1. It does none if one is unknown, and ends with code 2.
+// It does one action after the other, until one fails, by which it ends with code 1. It does none if one is unknown,
+// and ends with code 2.
 //
 // What an action exports takes the place of what was exported before:
 //
@@ -126,8 +128,8 @@ func split(args []string) [][]string {
 	return append([][]string{args[:i]}, split(args[i+1:])...)
 }
 
-// variables that the deployer gives to a container, which echo-imports always exports. They are written down here once more, since images rely on
-// their names.
+// variables that the deployer gives to a container, which echo-imports always exports. They are written down here once
+// more, since images rely on their names.
 var variables = []string{
 	"IMPORTS_PATH", "EXPORTS_PATH", "STATE_PATH", "CONTENT_PATH", "TARGET_PATH", "COMPONENT_DESCRIPTOR_PATH",
 	"OPERATION", "POD_NAME", "POD_NAMESPACE",
@@ -168,7 +170,8 @@ func document(variable string) any {
 	return string(text)
 }
 
-// content returns files by their paths below a directory, and symbolic links as "-> target"; nil if there is no directory.
+// content returns files by their paths below a directory, and symbolic links as "-> target"; nil if there is no
+// directory.
 func content(root string) (files map[string]string) {
 	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -34,7 +34,8 @@ type config struct {
 	PollAfter metav1.Duration `json:"pollAfter,omitzero"`
 	// BlockUntil is a file; the call does not return until it exists, the host asks to stop, or the context ends.
 	BlockUntil string `json:"blockUntil,omitempty"`
-	// AbortUntil is a file; an abort is in progress until it exists, and wants to be asked often. Nothing wakes the host.
+	// AbortUntil is a file; an abort is in progress until it exists, and wants to be asked often. Nothing wakes the
+	// host.
 	AbortUntil string `json:"abortUntil,omitempty"`
 	// Progress is a step and a message that are reported at the beginning of the call.
 	Progress map[string]string `json:"progress,omitempty"`
@@ -108,7 +109,8 @@ func (d *deployer) Abort(_ context.Context, req *sdk.Request) (*sdk.Response, er
 	return nil, err
 }
 
-// begin reads the configuration and leaves the trace of a call: a record of the method, or a line that begins with the operation.
+// begin reads the configuration and leaves the trace of a call: a record of the method, or a line that begins with the
+// operation.
 func (d *deployer) begin(req *sdk.Request, method, operation string) (*config, error) {
 	c := &config{}
 	if err := req.DecodeConfig(c); err != nil {

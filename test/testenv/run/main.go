@@ -1,4 +1,5 @@
-// Command run starts a control plane, runs a command whose tests share it, and stops it. It exits with the command's code.
+// Command run starts a control plane, runs a command whose tests share it, and stops it. It exits with the command's
+// code.
 package main
 
 import (

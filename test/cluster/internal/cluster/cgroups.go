@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// createCgroups creates, in every hierarchy of cgroups, the cluster's own group, below which the kubelet puts the pods'.
+// createCgroups creates, in every hierarchy of cgroups, the cluster's own group, below which the kubelet puts the
+// pods'.
 func (c *Cluster) createCgroups() error {
 	groups, err := c.cgroups()
 	if err != nil {
@@ -28,7 +29,8 @@ func (c *Cluster) createCgroups() error {
 	return nil
 }
 
-// enableControllers makes every resource controller of a version 2 hierarchy work in the groups below its root. Version 1 has no such choice.
+// enableControllers makes every resource controller of a version 2 hierarchy work in the groups below its root.
+// Version 1 has no such choice.
 func enableControllers(root string) error {
 	controllers, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,8 +65,8 @@ func (c *Cluster) cgroups() ([]string, error) {
 	return groups, nil
 }
 
-// removeCgroups removes the groups and those below them, the deepest first. Their files are the kernel's and go with them. A group is busy for a
-// moment after its last process has ended.
+// removeCgroups removes the groups and those below them, the deepest first. Their files are the kernel's and go with
+// them. A group is busy for a moment after its last process has ended.
 func (c *Cluster) removeCgroups(ctx context.Context) error {
 	groups, err := c.cgroups()
 	if err != nil {

@@ -1,8 +1,10 @@
-// Package cluster builds Kubernetes' programs, and starts and stops clusters of them on this machine. All data of a cluster is below one directory.
+// Package cluster builds Kubernetes' programs, and starts and stops clusters of them on this machine. All data of a
+// cluster is below one directory.
 //
-// A cluster is a control plane that listens on free ports of the loopback address; any number of them run at once, for any user. With a node it
-// needs root, and everything runs in network and mount namespaces of its own: what the node does to interfaces, routes, packet filters and mounts,
-// the machine does not see, and it is gone when the last process is. Only the API server is passed on to a port of the machine's loopback address.
+// A cluster is a control plane that listens on free ports of the loopback address; any number of them run at once, for
+// any user. With a node it needs root, and everything runs in network and mount namespaces of its own: what the node
+// does to interfaces, routes, packet filters and mounts, the machine does not see, and it is gone when the last
+// process is. Only the API server is passed on to a port of the machine's loopback address.
 package cluster
 
 import (
@@ -22,7 +24,8 @@ import (
 )
 
 const (
-	// stateFile says that a directory, with all that is in it, is a cluster's and may be removed. It keeps --dir=/var from being a disaster.
+	// stateFile says that a directory, with all that is in it, is a cluster's and may be removed. It keeps --dir=/var
+	// from being a disaster.
 	stateFile      = "cluster.json"
 	kubeconfigFile = "kubeconfig"
 	logDir         = "log"
@@ -52,7 +55,8 @@ type Cluster struct {
 
 // state is what is in stateFile.
 type state struct {
-	// Name is unique to the cluster, for what it has outside of its directory. It holds out when the directory is moved.
+	// Name is unique to the cluster, for what it has outside of its directory. It holds out when the directory is
+	// moved.
 	Name string
 	// Programs is the directory of the Kubernetes programs and pause. It is empty for a cluster that is not up.
 	Programs string `json:",omitempty"`
@@ -109,7 +113,8 @@ func (c *Cluster) save(s state) error {
 	return c.write(stateFile, append(content, '\n'))
 }
 
-// claim makes the directory the cluster's, which it can be if it is empty or the cluster's already, and reads the state.
+// claim makes the directory the cluster's, which it can be if it is empty or the cluster's already, and reads the
+// state.
 func (c *Cluster) claim() error {
 	err := c.load()
 	if !errors.Is(err, errNoCluster) {
@@ -125,7 +130,8 @@ func (c *Cluster) claim() error {
 	return c.save(state{Name: "pergola-" + strings.ToLower(rand.Text()[:8])})
 }
 
-// locked calls do while no other process starts or stops this cluster. The error is errNoCluster if it has no directory, or no longer.
+// locked calls do while no other process starts or stops this cluster. The error is errNoCluster if it has no
+// directory, or no longer.
 func (c *Cluster) locked(ctx context.Context, do func() error) error {
 	unlock, err := lock(ctx, c.dir, func() {
 		c.say("another process works on the cluster in %s; waiting for it", c.dir)
@@ -178,8 +184,8 @@ func (c *Cluster) Down(ctx context.Context) error {
 	return nil
 }
 
-// stop ends every process, and removes what the cluster has outside of its directory. If it fails the data stays, by which the next one finds
-// what is left.
+// stop ends every process, and removes what the cluster has outside of its directory. If it fails the data stays, by
+// which the next one finds what is left.
 func (c *Cluster) stop(ctx context.Context) error {
 	if err := c.kill(ctx, ""); err != nil {
 		return err

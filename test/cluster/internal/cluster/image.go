@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Image returns a container image of a static binary, as a docker-archive, which container runtimes import without a registry. Its name is a full
-// reference, such as localhost/pause:1, and its user a UID or UID:GID, or empty for root. The binary is in the root directory under the name of
-// the command, as the entry point. Equal images are equal bytes.
+// Image returns a container image of a static binary, as a docker-archive, which container runtimes import without a
+// registry. Its name is a full reference, such as localhost/pause:1, and its user a UID or UID:GID, or empty for root.
+// The binary is in the root directory under the name of the command, as the entry point. Equal images are equal bytes.
 func Image(name, user, command string, binary []byte) ([]byte, error) {
 	type object = map[string]any
 	layer, layerErr := archive([]file{
@@ -30,8 +30,8 @@ func Image(name, user, command string, binary []byte) ([]byte, error) {
 			"User":       user,
 			"Env":        []string{"PATH=/"},
 			"Entrypoint": []string{"/" + command},
-			// To the kubelet, images with the same config are one image of two names. If one was pulled with credentials, no pod gets the
-			// other without them.
+			// To the kubelet, images with the same config are one image of two names. If one was pulled with
+			// credentials, no pod gets the other without them.
 			"Labels": object{"org.opencontainers.image.ref.name": name},
 		},
 	})

@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// lock takes the lock on a directory, which the kernel drops when its holder ends, however it ends. It waits for it until the context ends, and
-// says so first. The error is fs.ErrNotExist if the directory is not there, or no longer when the lock is free.
+// lock takes the lock on a directory, which the kernel drops when its holder ends, however it ends. It waits for it
+// until the context ends, and says so first. The error is fs.ErrNotExist if the directory is not there, or no longer
+// when the lock is free.
 func lock(ctx context.Context, dir string, waiting func()) (unlock func(), err error) {
 	file, err := os.Open(dir)
 	if err != nil {

@@ -54,8 +54,8 @@ var kernelSettings = map[string]int{
 	"/proc/sys/vm/panic_on_oom":           0,
 }
 
-// command returns a command that runs in the cluster's namespaces. The number of its process is that of the program, because what enters them
-// becomes it.
+// command returns a command that runs in the cluster's namespaces. The number of its process is that of the program,
+// because what enters them becomes it.
 func (c *Cluster) command(argv ...string) *exec.Cmd {
 	if c.holder != 0 {
 		argv = append([]string{"nsenter", "--target=" + strconv.Itoa(c.holder), "--net", "--mount", "--"}, argv...)
@@ -173,8 +173,8 @@ func Forward(ctx context.Context, target string) error {
 	}
 }
 
-// pass copies both ways until both sides have finished sending. A target that cannot be reached is the client's to notice, by its connection
-// being closed.
+// pass copies both ways until both sides have finished sending. A target that cannot be reached is the client's to
+// notice, by its connection being closed.
 func pass(ctx context.Context, client net.Conn, target string) {
 	defer func() { _ = client.Close() }()
 	dialer := net.Dialer{Timeout: dialTimeout}
@@ -189,7 +189,8 @@ func pass(ctx context.Context, client net.Conn, target string) {
 	ways.Wait()
 }
 
-// copyOneWay copies until the source has finished sending and tells the destination so, which leaves the other way open.
+// copyOneWay copies until the source has finished sending and tells the destination so, which leaves the other way
+// open.
 func copyOneWay(to, from net.Conn) {
 	_, _ = io.Copy(to, from)
 	_ = to.(*net.TCPConn).CloseWrite()

@@ -67,7 +67,8 @@ func newAuthority() (*authority, error) {
 	return &authority{pair: pair{encodeCertificate(certificate.Raw), keyPEM}, parsed: certificate, signer: key}, nil
 }
 
-// issue returns a certificate by which servers know a user of some groups, and by which clients know the server of some hosts.
+// issue returns a certificate by which servers know a user of some groups, and by which clients know the server of
+// some hosts.
 func (a *authority) issue(user string, groups []string, hosts ...string) (pair, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -113,7 +114,8 @@ func (a *authority) kubeconfig(address string, client pair) []byte {
 	return fmt.Appendf(nil, kubeconfigFormat, "https://"+address, encode(a.certificate), encode(client.certificate), encode(client.key))
 }
 
-// issueCredentials writes keys, certificates and kubeconfig files to the directory pki, and the administrator's to the file kubeconfig.
+// issueCredentials writes keys, certificates and kubeconfig files to the directory pki, and the administrator's to the
+// file kubeconfig.
 func (c *Cluster) issueCredentials(at addresses) error {
 	authority, err := newAuthority()
 	if err != nil {

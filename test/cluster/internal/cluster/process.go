@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// mark is the variable by which a cluster's processes are found again: what is started with it and all that those start have it.
+	// mark is the variable by which a cluster's processes are found again: what is started with it and all that those
+	// start have it.
 	mark = "PERGOLA_TEST_CLUSTER="
 	// pollInterval is how often something is looked at that is to begin or to end.
 	pollInterval = 50 * time.Millisecond
@@ -23,8 +24,8 @@ const (
 	killTimeout = 10 * time.Second
 )
 
-// start starts a program that outlives this process, in a session of its own, with its output in the program's log. It does not wait for the
-// program to be of use.
+// start starts a program that outlives this process, in a session of its own, with its output in the program's log. It
+// does not wait for the program to be of use.
 func (c *Cluster) start(name string, cmd *exec.Cmd) (pid int, err error) {
 	log, err := os.OpenFile(c.logFile(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -51,8 +52,9 @@ func (c *Cluster) start(name string, cmd *exec.Cmd) (pid int, err error) {
 	return pid, errors.Join(err, cmd.Process.Release())
 }
 
-// eachProcess calls do with each of the cluster's processes and the base name of its program: those that this package has started and what they
-// have started, and those of pods, which are in the cluster's cgroup. A handle stays that of one process, whatever becomes of its number.
+// eachProcess calls do with each of the cluster's processes and the base name of its program: those that this package
+// has started and what they have started, and those of pods, which are in the cluster's cgroup. A handle stays that of
+// one process, whatever becomes of its number.
 func (c *Cluster) eachProcess(do func(program string, process *os.Process) error) error {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -91,8 +93,8 @@ func (c *Cluster) programOf(pid int) string {
 	return filepath.Base(program)
 }
 
-// kill ends all of the cluster's processes, or those of one program, and returns when they are gone. Nothing is lost by SIGKILL: what they have
-// written is about to be removed, or a crash is what is asked for.
+// kill ends all of the cluster's processes, or those of one program, and returns when they are gone. Nothing is lost
+// by SIGKILL: what they have written is about to be removed, or a crash is what is asked for.
 func (c *Cluster) kill(ctx context.Context, only string) error {
 	killed := map[int]bool{}
 	return poll(ctx, killTimeout, func() error {
@@ -123,15 +125,15 @@ func (c *Cluster) kill(ctx context.Context, only string) error {
 	})
 }
 
-// ended tells whether a process has ended with all of its threads, so that its files and ports are free. One that is about to end cannot be
-// recognized as the cluster's any more.
+// ended tells whether a process has ended with all of its threads, so that its files and ports are free. One that is
+// about to end cannot be recognized as the cluster's any more.
 func ended(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return true
 	}
-	// The second field is the program's name in parentheses, which may itself hold spaces and parentheses. The state and the number of threads
-	// are the third and the twentieth field.
+	// The second field is the program's name in parentheses, which may itself hold spaces and parentheses. The state
+	// and the number of threads are the third and the twentieth field.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const state, threads = 3 - 3, 20 - 3
 	return len(fields) > threads && strings.Contains("ZX", fields[state]) && (fields[threads] == "0" || fields[threads] == "1")

@@ -34,16 +34,18 @@ var programs = []string{
 // requirement finds the Kubernetes version in go.mod, its only place.
 var requirement = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes (v\d+\.\d+\.\d+)$`)
 
-// Programs are the programs of a cluster, built from one version of the source. They are kept in the user's cache directory, where every clone
-// of the repository finds them again: a build is minutes of work, and Go's own build cache for it is too large to keep.
+// Programs are the programs of a cluster, built from one version of the source. They are kept in the user's cache
+// directory, where every clone of the repository finds them again: a build is minutes of work, and Go's own build
+// cache for it is too large to keep.
 type Programs struct {
 	source  fs.FS
 	version string
 	home    string
 }
 
-// Locate returns the programs that belong to the source, whether they have been built or not. The source holds go.mod, go.sum and the packages
-// components and pause. It fails if the source names no Kubernetes version or the user has no cache directory.
+// Locate returns the programs that belong to the source, whether they have been built or not. The source holds go.mod,
+// go.sum and the packages components and pause. It fails if the source names no Kubernetes version or the user has no
+// cache directory.
 func Locate(source fs.FS) (*Programs, error) {
 	mod, err := fs.ReadFile(source, "go.mod")
 	if err != nil {
@@ -69,8 +71,9 @@ func Locate(source fs.FS) (*Programs, error) {
 // Dir returns the directory the programs are in once Build has returned nil.
 func (p *Programs) Dir() string { return filepath.Join(p.home, "bin") }
 
-// Build makes sure that the programs are in Dir. It returns at once if they are; otherwise it builds them, which takes minutes, and reports its
-// progress to out. Dir never holds a partial result, and of several processes that build the same programs one does and the others wait for it.
+// Build makes sure that the programs are in Dir. It returns at once if they are; otherwise it builds them, which takes
+// minutes, and reports its progress to out. Dir never holds a partial result, and of several processes that build the
+// same programs one does and the others wait for it.
 func (p *Programs) Build(ctx context.Context, out io.Writer) error {
 	if p.built() {
 		return nil
@@ -168,8 +171,8 @@ func (p *Programs) compile(ctx context.Context, src, bin string, out io.Writer) 
 	return nil
 }
 
-// key names everything the programs depend on, except the Go release: the Kubernetes version for people to read, and a hash of the source, the
-// linker flags and the architecture. Equal sources have equal keys on every machine.
+// key names everything the programs depend on, except the Go release: the Kubernetes version for people to read, and a
+// hash of the source, the linker flags and the architecture. Equal sources have equal keys on every machine.
 func (p *Programs) key() (string, error) {
 	hash := sha256.New()
 	// Each part goes in with its length, so that no two lists of parts make the same stream of bytes.
@@ -199,8 +202,8 @@ func (p *Programs) key() (string, error) {
 	return fmt.Sprintf("%s-%x", p.version, hash.Sum(nil)[:6]), nil
 }
 
-// linkerFlags strips the binaries and sets the version that the programs report. Without it kubectl fails to compare its version with the
-// server's.
+// linkerFlags strips the binaries and sets the version that the programs report. Without it kubectl fails to compare
+// its version with the server's.
 func (p *Programs) linkerFlags() string {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(p.version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")

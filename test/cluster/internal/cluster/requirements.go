@@ -30,7 +30,8 @@ var (
 	networkPluginDirs = []string{"/usr/lib/cni", "/usr/libexec/cni", "/opt/cni/bin"}
 )
 
-// CheckNodeRequirements returns an error that names what this machine lacks for a cluster with a node, and the command that installs it.
+// CheckNodeRequirements returns an error that names what this machine lacks for a cluster with a node, and the command
+// that installs it.
 func CheckNodeRequirements() error {
 	if os.Geteuid() != 0 {
 		return errors.New("a node needs root, and this is another user: use sudo, or leave out --node")

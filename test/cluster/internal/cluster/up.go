@@ -13,19 +13,21 @@ import (
 	"time"
 )
 
-// startTimeout is how long a part of the cluster may take to come up. A loaded machine takes ten times as long as an idle one.
+// startTimeout is how long a part of the cluster may take to come up. A loaded machine takes ten times as long as an
+// idle one.
 const startTimeout = 2 * time.Minute
 
 // addresses are where the programs of a cluster listen.
 type addresses struct {
-	// server is where the API server listens, and api is where it is reached from the machine. They differ if the cluster has namespaces.
+	// server is where the API server listens, and api is where it is reached from the machine. They differ if the
+	// cluster has namespaces.
 	server, api    string
 	etcd, etcdPeer string
 }
 
-// Up starts the cluster, with a node if one is wanted, and returns when it is of use: the API server is ready, the default service account is
-// there, and the node, if any, is ready. The programs stay when the caller ends. It does nothing if the cluster is up already; if Up fails,
-// nothing stays but the logs.
+// Up starts the cluster, with a node if one is wanted, and returns when it is of use: the API server is ready, the
+// default service account is there, and the node, if any, is ready. The programs stay when the caller ends. It does
+// nothing if the cluster is up already; if Up fails, nothing stays but the logs.
 func (c *Cluster) Up(ctx context.Context, programs string, node bool) error {
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		return fmt.Errorf("create the cluster's directory: %w", err)
@@ -116,8 +118,8 @@ func (c *Cluster) freePorts() (at addresses, err error) {
 	return at, nil
 }
 
-// await calls kubectl until it succeeds. It fails when one of the programs has ended that this depends on, when time is up, and when the context
-// ends. The last of the programs is the one to explain a delay.
+// await calls kubectl until it succeeds. It fails when one of the programs has ended that this depends on, when time
+// is up, and when the context ends. The last of the programs is the one to explain a delay.
 func (c *Cluster) await(ctx context.Context, what string, programs []string, kubectl ...string) error {
 	var ended error
 	err := poll(ctx, startTimeout, func() error {

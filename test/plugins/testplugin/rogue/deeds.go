@@ -68,8 +68,8 @@ func (c call) say(messages ...string) error {
 	return nil
 }
 
-// fork leaves children behind: one in the plugin's process group, and one that has left it. Both hold on to the plugin's standard error,
-// and their process ids are in the log.
+// fork leaves children behind: one in the plugin's process group, and one that has left it. Both hold on to the
+// plugin's standard error, and their process ids are in the log.
 func fork() error {
 	for kind, attributes := range map[string]*syscall.SysProcAttr{"child": {}, "deserter": {Setsid: true}} {
 		child := exec.Command("sleep", "300") //nolint:noctx // it is to outlive its call

@@ -1,5 +1,5 @@
-// Package rogue is a plugin that breaks every rule, for tests of what becomes of the host and of the plugins beside it. It is built
-// without the sdk, which would not let it.
+// Package rogue is a plugin that breaks every rule, for tests of what becomes of the host and of the plugins beside
+// it. It is built without the sdk, which would not let it.
 package rogue
 
 import (
@@ -25,9 +25,10 @@ const maxSend = 2 * handshake.MaxMessageBytes
 // stdout and stderr are the plugin's own: go-plugin takes the variables for something else.
 var stdout, stderr = os.Stdout, os.Stderr
 
-// Serve is the main function of the plugin with this name, for items of the type test.pergola.dev/ with the name behind it. The mode
-// says how it starts and what it says about itself; with another mode, such as none, it is well-behaved until it is called. What it
-// does in a call is up to the item: the field "do" of its provider configuration.
+// Serve is the main function of the plugin with this name, for items of the type test.pergola.dev/ with the name
+// behind it. The mode says how it starts and what it says about itself; with another mode, such as none, it is
+// well-behaved until it is called. What it does in a call is up to the item: the field "do" of its provider
+// configuration.
 func Serve(name, mode string) {
 	switch mode {
 	case "exits":
@@ -96,8 +97,8 @@ func (r *rogue) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv
 	return r.info, nil
 }
 
-// babble writes rubbish for as long as the plugin lives. Standard output is the host's as long as the handshake has not been made, and
-// go-plugin's afterwards: this goes past it.
+// babble writes rubbish for as long as the plugin lives. Standard output is the host's as long as the handshake has
+// not been made, and go-plugin's afterwards: this goes past it.
 func babble() {
 	for range time.Tick(100 * time.Millisecond) {
 		write("1|1|unix|/nowhere|grpc\n\x00\x1b[2J\xff\n" + strings.Repeat("x", 1<<20) + "\n")

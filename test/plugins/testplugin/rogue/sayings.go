@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// badText stands for a text that is no UTF-8. It has the length of what takes its place on the wire: no library lets such a text
-	// into a message.
+	// badText stands for a text that is no UTF-8. It has the length of what takes its place on the wire: no library
+	// lets such a text into a message.
 	badText = "(no UTF-8)"
 
 	heartbeat = `heartbeat {}`
