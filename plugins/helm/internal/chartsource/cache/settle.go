@@ -28,7 +28,7 @@ func settle(dir string) (string, *os.File, error) {
 	}
 	defer root.Close() //nolint:errcheck // nothing was written through it that a later error could tell of
 	// Without this lock another process could take a directory for a leftover that is made but not locked yet.
-	guard, err := lockFile(root, lockName, unix.LOCK_EX)
+	guard, err := lockFile(root, lockName, os.O_CREATE, unix.LOCK_EX)
 	if err != nil {
 		return "", nil, fmt.Errorf("lock: %w", err)
 	}
@@ -40,7 +40,7 @@ func settle(dir string) (string, *os.File, error) {
 	if err := root.Mkdir(name, 0o700); err != nil {
 		return "", nil, err
 	}
-	lock, err := lockFile(root, name+"/"+lockName, unix.LOCK_EX|unix.LOCK_NB)
+	lock, err := lockFile(root, name+"/"+lockName, os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB)
 	if err != nil {
 		return "", nil, fmt.Errorf("lock: %w", err)
 	}
@@ -62,7 +62,8 @@ func sweep(root *os.Root) error {
 		if !strings.HasPrefix(name, ownPrefix) {
 			continue
 		}
-		lock, err := lockFile(root, name+"/"+lockName, unix.LOCK_EX|unix.LOCK_NB)
+		// The file is not made here: its process may be removing the directory, which has to stay empty then.
+		lock, err := lockFile(root, name+"/"+lockName, 0, unix.LOCK_EX|unix.LOCK_NB)
 		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, os.ErrPermission) {
 			continue // its process is alive, or it is somebody else's
 		}
@@ -78,9 +79,9 @@ func sweep(root *os.Root) error {
 	return nil
 }
 
-// lockFile opens a file, or makes it, and locks it until it is closed.
-func lockFile(root *os.Root, name string, how int) (*os.File, error) {
-	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+// lockFile opens a file, with O_CREATE also one that is not there yet, and locks it until it is closed.
+func lockFile(root *os.Root, name string, create, how int) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDWR|create, 0o600)
 	if err != nil {
 		return nil, err
 	}
