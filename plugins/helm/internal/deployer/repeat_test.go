@@ -61,7 +61,7 @@ func TestTimeToUndo(t *testing.T) {
 	t.Parallel()
 	atomic := object{"helmDeploymentConfig": object{"install": object{"atomic": true}, "upgrade": object{"atomic": true}}}
 	reconcile := func(w *world, item *landscaper.DeployItem) *sdktest.Result {
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		return w.DoCall(ctx, plugintest.Reconcile, w.CallOf(item))
 	}
