@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +19,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -72,9 +75,7 @@ type engine struct {
 	plane *testenv.ControlPlane
 	// admin is the Landscaper, and all users.
 	admin client.Client
-	// target is the way to the cluster of the Target, which is the same one, and targetAway says that nobody gets
-	// through.
-	target     *testenv.Proxy
+	// targetAway says that nobody gets through to the cluster of the Target, which is the same one.
 	targetAway atomic.Bool
 	// dir has the evidence, and logs what the hosts have logged.
 	dir, logs string
@@ -121,11 +122,7 @@ func newEngine(t *testing.T, v variant) *engine {
 		t.Fatal(err)
 	}
 	for _, plugin := range []string{"test/counter", "plugins/manifest"} {
-		content, err := os.ReadFile(filepath.Join(programs, plugin))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(e.options.PluginDir, filepath.Base(plugin)), content, 0o755); err != nil {
+		if err := testenv.AddPlugin(filepath.Join(programs, plugin), e.options.PluginDir, filepath.Base(plugin)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,23 +157,30 @@ func (e *engine) create(object client.Object) {
 // createTarget creates a Target behind a proxy that hangs up while the target is away.
 func (e *engine) createTarget() {
 	e.t.Helper()
-	var err error
-	e.target, err = testenv.StartProxy(e.plane.Config, func(next *httputil.ReverseProxy) http.Handler {
-		next.ErrorHandler = func(http.ResponseWriter, *http.Request, error) {
-			panic(http.ErrAbortHandler) //nolint:forbidigo // how a handler hangs up
-		}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if e.targetAway.Load() {
-				panic(http.ErrAbortHandler) //nolint:forbidigo // how a handler hangs up
-			}
-			next.ServeHTTP(w, r)
-		})
-	})
+	server, err := url.Parse(e.plane.Config.Host)
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	e.t.Cleanup(e.target.Stop)
-	kubeconfig, err := e.target.Kubeconfig()
+	next := httputil.NewSingleHostReverseProxy(server)
+	if next.Transport, err = rest.TransportFor(e.plane.Config); err != nil {
+		e.t.Fatal(err)
+	}
+	next.FlushInterval = -1 // for watches
+	next.ErrorHandler = func(http.ResponseWriter, *http.Request, error) {
+		panic(http.ErrAbortHandler) //nolint:forbidigo // how a handler hangs up
+	}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if e.targetAway.Load() {
+			panic(http.ErrAbortHandler) //nolint:forbidigo // how a handler hangs up
+		}
+		r.Header.Del("Authorization") // that of the transport counts
+		next.ServeHTTP(w, r)
+	}))
+	e.t.Cleanup(func() {
+		proxy.CloseClientConnections()
+		proxy.Close()
+	})
+	kubeconfig, err := testenv.InlineKubeconfig(&rest.Config{Host: proxy.URL, BearerToken: "for the proxy"})
 	if err != nil {
 		e.t.Fatal(err)
 	}

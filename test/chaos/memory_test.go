@@ -2,9 +2,10 @@ package chaos
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
+
+	"github.com/prometheus/procfs"
 )
 
 const (
@@ -43,17 +44,13 @@ func (e *engine) sample() {
 }
 
 // residentMegabytes is what a process has in memory; 0 if it has ended.
-func residentMegabytes(pid int) (kilobytes float64) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+func residentMegabytes(pid int) float64 {
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return 0
 	}
-	for line := range strings.Lines(string(status)) {
-		if _, err := fmt.Sscanf(line, "VmRSS: %f kB", &kilobytes); err == nil {
-			break
-		}
-	}
-	return kilobytes / 1024
+	status, _ := p.NewStatus()
+	return float64(status.VmRSS) / (1 << 20)
 }
 
 // checkGrowth compares medians of the first and the last quarter of the samples after the warm-up. In a short time

@@ -47,7 +47,7 @@ func TestAuthorsPage(t *testing.T) {
 	pergola(t, append(with, "plugins", "run", "--attach", address)...).expect(t, 0, "succeeded")
 	pergola(t, append(with, "plugins", "verify", "--attach", address)...).expect(t, 0, address+": good")
 	startReadyHost(t, testenv.HostOptions{
-		PluginDir: pluginDir(t, "mock"), RunDir: run, Standalone: true, Args: []string{"--attach", address},
+		PluginDir: pluginDir(t, "mock"), Standalone: true, Args: []string{"--run-dir", run, "--attach", address},
 	})
 	item.Namespace = newNamespace(t)
 	create(t, item)

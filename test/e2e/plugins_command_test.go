@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -116,7 +117,7 @@ func TestLockedPlugins(t *testing.T) {
 	pergola(t, "plugins", "lock", dir, "--run-dir", run).expect(t, 0, "added probe", lock+" is written")
 	config := anyConfig + fmt.Sprintf("pluginVerification: {lockFile: %q}\n", lock) +
 		fmt.Sprintf("plugins: {probe: {confinement: {write: [%q]}}}\n", os.TempDir())
-	host := startReadyHost(t, testenv.HostOptions{PluginDir: dir, RunDir: run, Config: writeConfig(t, config)})
+	host := startReadyHost(t, testenv.HostOptions{PluginDir: dir, Config: writeConfig(t, config), Args: []string{"--run-dir", run}})
 	before := listPlugin(t, run, "probe")
 	if before.State != "Running" || before.Name != "probe" || !running(before.PID) || len(before.SHA256) != 64 {
 		t.Errorf("the list does not say what there is to say: %+v", before)
@@ -131,7 +132,7 @@ func TestLockedPlugins(t *testing.T) {
 		t.Errorf("what was locked does not go on: %+v", p)
 	}
 	pergola(t, "plugins", "lock", dir, "--run-dir", run).expect(t, 0, "changed probe", "sha256", ", was ")
-	if err := host.HangUp(); err != nil { // which does what the command does
+	if err := syscall.Kill(host.Pid(), syscall.SIGHUP); err != nil { // which does what the command does
 		t.Fatal(err)
 	}
 	eventually(t, "the plugin to be another one", func(context.Context) (string, error) {

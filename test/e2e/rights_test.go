@@ -87,14 +87,16 @@ func (f *fleet) unusedRights(mark int64, watches bool) []string {
 // rightsOfHosts are all that a host has by the documentation, as "get secrets".
 func rightsOfHosts(t *testing.T) (all []string) {
 	t.Helper()
-	rules, err := testenv.HostRules()
+	roles, err := testenv.HostRoles()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, rule := range slices.Concat(rules.Everywhere, rules.OfPods, rules.Tokens) {
-		for _, resource := range rule.Resources {
-			for _, verb := range rule.Verbs {
-				all = append(all, verb+" "+resource)
+	for _, role := range roles {
+		for _, rule := range role.Rules {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					all = append(all, verb+" "+resource)
+				}
 			}
 		}
 	}

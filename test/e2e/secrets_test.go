@@ -15,7 +15,7 @@ import (
 func TestNothingSecretIsTold(t *testing.T) {
 	const marker = "cucumber-sandwich"
 	host := startReadyHost(t, testenv.HostOptions{
-		PluginDir: pluginDir(t, "manifest"), LogLevel: "debug",
+		PluginDir: pluginDir(t, "manifest"), Args: []string{"--log-level", "debug"},
 		Config: writeConfig(t, anyConfig+"statusPage: {listenAddress: \"127.0.0.1:0\"}\n"),
 	})
 	namespace := newNamespace(t)

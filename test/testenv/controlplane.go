@@ -1,17 +1,16 @@
 package testenv
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -131,18 +130,16 @@ func (c *ControlPlane) Stop() error {
 // RestartAPIServer kills the API server and starts it again at the same address, with all that it knows. It returns once the API server works.
 func (c *ControlPlane) RestartAPIServer() error {
 	server := c.env.ControlPlane.GetAPIServer()
-	children, err := Children(os.Getpid())
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return fmt.Errorf("restart the API server: %w", err)
 	}
-	for _, pid := range slices.Concat(slices.Collect(maps.Values(children))...) { // its program may be one of several names
-		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err != nil || !bytes.Contains(command, []byte("--cert-dir="+server.CertDir)) {
-			continue
-		}
-		// Asked to end, it waits for its watches for longer than anybody wants to wait for it.
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("kill the API server: %w", err)
+	for _, p := range all {
+		// Its program may be one of several names. Asked to end, it waits for its watches for longer than anybody wants to wait for it.
+		if command, err := p.CmdLine(); err == nil && slices.Contains(command, "--cert-dir="+server.CertDir) {
+			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("kill the API server: %w", err)
+			}
 		}
 	}
 	if err := errors.Join(server.Stop(), server.Start()); err != nil {
@@ -152,29 +149,18 @@ func (c *ControlPlane) RestartAPIServer() error {
 }
 
 // Client returns a client of the administrator that knows Kubernetes' own types and Landscaper's.
-func (c *ControlPlane) Client() (client.WithWatch, error) {
+func (c *ControlPlane) Client() (client.WithWatch, error) { return newClient(c.Config) }
+
+func newClient(config *rest.Config) (client.WithWatch, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err
 	}
-	cl, err := client.NewWithWatch(c.Config, client.Options{Scheme: scheme})
+	cl, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}
 	return cl, nil
-}
-
-// addUser makes a user of the cluster, and returns the user's kubeconfig.
-func (c *ControlPlane) addUser(name string, groups ...string) ([]byte, error) {
-	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("add user %s: %w", name, err)
-	}
-	kubeconfig, err := user.KubeConfig()
-	if err != nil {
-		return nil, fmt.Errorf("write kubeconfig of user %s: %w", name, err)
-	}
-	return kubeconfig, nil
 }
 
 // Scheme has Kubernetes' own types and Landscaper's.
@@ -204,12 +190,8 @@ func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return definitions, nil
 }
 
-// InlineKubeconfig is the kubeconfig of a client configuration with everything inside, as a Target takes it. It fails for
-// credentials that no Target may have, such as a command that fetches them.
+// InlineKubeconfig is the kubeconfig of a client configuration with everything inside, as a Target takes it: a client certificate or a token.
 func InlineKubeconfig(config *rest.Config) ([]byte, error) {
-	if len(config.CertData) == 0 && config.BearerToken == "" || config.ExecProvider != nil || config.AuthProvider != nil || config.Insecure {
-		return nil, errors.New("make a Target of the kubeconfig: it needs a client certificate or a token of its own and a verified server, not a command, an auth provider, a password or an unverified connection")
-	}
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.Clusters["cluster"] = &clientcmdapi.Cluster{Server: config.Host, TLSServerName: config.ServerName, CertificateAuthorityData: config.CAData}
 	kubeconfig.AuthInfos["user"] = &clientcmdapi.AuthInfo{

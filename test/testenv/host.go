@@ -1,7 +1,7 @@
 package testenv
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +11,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // HostOptions are the settings of a Host.
@@ -29,12 +33,8 @@ type HostOptions struct {
 	Config string
 	// PodName and PodNamespace are the pod that the host takes itself to run in; both empty for none, whatever the tests run in.
 	PodName, PodNamespace string
-	// LogLevel defaults to info.
-	LogLevel string
-	// RunDir is the base of the run directory; empty for one that nobody else uses and that is removed at the end, however the host
-	// ends.
-	RunDir string
-	// Args are further arguments.
+	// Args are further arguments. Without --run-dir the run directory is one that nobody else uses and that is removed at the end, however
+	// the host ends.
 	Args []string
 	// Log takes what the host logs; nil for nothing.
 	Log io.Writer
@@ -47,7 +47,7 @@ type Host struct {
 
 	cmd    *exec.Cmd
 	ask    func() error // to stop, once
-	log    *logTail
+	log    *hostLog
 	waited chan struct{} // closed when the process has ended, and err is set
 	err    error
 }
@@ -61,25 +61,20 @@ func StartHost(ctx context.Context, o HostOptions) (*Host, error) {
 	if o.Config != "" {
 		args = append(args, "--config", o.Config)
 	}
-	if o.LogLevel != "" {
-		args = append(args, "--log-level", o.LogLevel)
-	}
-	if o.RunDir != "" {
-		args = append(args, "--run-dir", o.RunDir)
-	}
 	args = append(args, o.Args...)
 	// A host that is killed cannot remove its temporary files itself. The path is short: sockets go there.
 	temporary, err := os.MkdirTemp("", "host-")
 	if err != nil {
 		return nil, fmt.Errorf("create temporary directory of the host: %w", err)
 	}
+	listens := make(chan string, 1)
 	h := &Host{
 		cmd:    exec.Command(o.Binary, args...), //nolint:noctx // Stop and Kill end it
-		log:    &logTail{sink: o.Log, address: make(chan string, 1)},
+		log:    &hostLog{listens: listens},
 		waited: make(chan struct{}),
 	}
-	h.cmd.Stderr = h.log
-	h.cmd.Stdout = h.log
+	h.cmd.Stdout = io.MultiWriter(h.log, cmp.Or(o.Log, io.Discard))
+	h.cmd.Stderr = h.cmd.Stdout
 	h.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1", "TMPDIR="+temporary,
 		"MY_POD_NAME="+o.PodName, "MY_POD_NAMESPACE="+o.PodNamespace)
 	h.ask = sync.OnceValue(func() error { return h.signal(syscall.SIGTERM) })
@@ -88,13 +83,10 @@ func StartHost(ctx context.Context, o HostOptions) (*Host, error) {
 	}
 	go func() {
 		defer close(h.waited)
-		h.err = h.cmd.Wait()
-		if err := os.RemoveAll(temporary); err != nil {
-			h.err = errors.Join(h.err, err)
-		}
+		h.err = errors.Join(h.cmd.Wait(), os.RemoveAll(temporary))
 	}()
 	select {
-	case address := <-h.log.address:
+	case address := <-listens:
 		h.URL = "http://" + address
 		return h, nil
 	case <-h.waited:
@@ -106,22 +98,42 @@ func StartHost(ctx context.Context, o HostOptions) (*Host, error) {
 
 // Ready asks the host whether it is ready: nil, or what it says.
 func (h *Host) Ready(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/readyz", nil)
+	status, body, err := h.get(ctx, "/readyz")
+	if err == nil && status != http.StatusOK {
+		err = errors.New(strings.TrimSpace(body))
+	}
+	return err
+}
+
+// Metric is the value of a counter or a gauge of the host, summed up over its labels; 0 if there is none of the name.
+func (h *Host) Metric(ctx context.Context, name string) (sum float64, err error) {
+	_, body, err := h.get(ctx, "/metrics")
+	for line := range strings.Lines(body) {
+		series, value, _ := strings.Cut(line, " ") // plugins' names, the only labels, have no spaces
+		if found, _, _ := strings.Cut(series, "{"); found != name {
+			continue
+		}
+		number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil {
+			return 0, fmt.Errorf("read metric %s: %w", name, err)
+		}
+		sum += number
+	}
+	return sum, err
+}
+
+// get returns what the host answers at a path of its health and metrics.
+func (h *Host) get(ctx context.Context, path string) (status int, body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+path, nil)
 	if err != nil {
-		return fmt.Errorf("ask host whether it is ready: %w", err)
+		return 0, "", err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask host whether it is ready: %w", err)
+		return 0, "", err
 	}
-	body, err := io.ReadAll(response.Body)
-	if err := errors.Join(err, response.Body.Close()); err != nil {
-		return fmt.Errorf("ask host whether it is ready: %w", err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return errors.New(strings.TrimSpace(string(body)))
-	}
-	return nil
+	content, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(content), errors.Join(err, response.Body.Close())
 }
 
 // WaitReady blocks until the host is ready, or ends, or ctx does.
@@ -166,9 +178,6 @@ func (h *Host) Stop(ctx context.Context) error {
 // would end a host that is about to end in order.
 func (h *Host) Terminate() error { return h.ask() }
 
-// HangUp asks the host to reload its plugins, and waits for nothing.
-func (h *Host) HangUp() error { return h.signal(syscall.SIGHUP) }
-
 // signal sends a signal to the host, if it has not ended.
 func (h *Host) signal(signal syscall.Signal) error {
 	if err := h.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -192,44 +201,38 @@ func (h *Host) Pid() int { return h.cmd.Process.Pid }
 // Children are the process ids of the host's children, by the base name of their program.
 func (h *Host) Children() (map[string][]int, error) { return Children(h.Pid()) }
 
-// Children are the process ids of a process's children, by the base name of their program.
+// Children are the process ids of a process's children, by the base name of their program. Those that have ended do not count.
 func Children(of int) (map[string][]int, error) {
-	children := map[string][]int{}
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	for _, path := range stats {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended meanwhile
+	children := map[string][]int{}
+	for _, p := range all {
+		stat, gone := p.Stat()
+		program, unknown := p.Executable()
+		if gone == nil && stat.PPID == of && unknown == nil && program != "" {
+			children[filepath.Base(program)] = append(children[filepath.Base(program)], p.PID)
 		}
-		var pid, parent int
-		var state string
-		rest := string(content[strings.LastIndexByte(string(content), ')')+1:])
-		if _, err := fmt.Sscanf(rest, "%s %d", &state, &parent); err != nil || parent != of || state == "Z" {
-			continue
-		}
-		if _, err := fmt.Sscanf(filepath.Base(filepath.Dir(path)), "%d", &pid); err != nil {
-			continue
-		}
-		program, err := os.Readlink(filepath.Join(filepath.Dir(path), "exe"))
-		if err != nil {
-			continue
-		}
-		children[filepath.Base(program)] = append(children[filepath.Base(program)], pid)
 	}
 	return children, nil
 }
 
-// logTail keeps what a host logs and finds the address in it that the host listens on.
-type logTail struct {
-	sink    io.Writer
-	address chan string
+// Running tells whether a process runs. One that has ended and was not waited for does not.
+func Running(pid int) bool {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return false
+	}
+	stat, err := p.Stat()
+	return err == nil && stat.State != "Z"
+}
 
-	mu    sync.Mutex
-	lines strings.Builder
-	found bool
+// hostLog keeps what a host logs and finds the address in it that the host listens on.
+type hostLog struct {
+	mu      sync.Mutex
+	kept    []byte
+	listens chan<- string // takes the address, once; nil afterwards
 }
 
 // maxLog is how much of a log is kept, give or take half: a host may run for hours.
@@ -237,33 +240,24 @@ const maxLog = 64 << 20
 
 var listenAddress = regexp.MustCompile(`"listenAddress":"([^"]+)"`)
 
-func (l *logTail) Write(p []byte) (int, error) {
+func (l *hostLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lines.Len() > maxLog {
-		latest := l.lines.String()[maxLog/2:]
-		l.lines.Reset()
-		l.lines.WriteString(latest)
+	if l.kept = append(l.kept, p...); len(l.kept) > maxLog {
+		l.kept = slices.Clone(l.kept[maxLog/2:])
 	}
-	l.lines.Write(p)
-	if !l.found {
-		scanner := bufio.NewScanner(strings.NewReader(l.lines.String()))
-		for scanner.Scan() {
-			if match := listenAddress.FindStringSubmatch(scanner.Text()); match != nil {
-				l.found = true
-				l.address <- match[1]
-				break
-			}
-		}
+	if l.listens == nil {
+		return len(p), nil
 	}
-	if l.sink != nil {
-		return l.sink.Write(p)
+	if found := listenAddress.FindSubmatch(l.kept); found != nil {
+		l.listens <- string(found[1])
+		l.listens = nil
 	}
 	return len(p), nil
 }
 
-func (l *logTail) text() string {
+func (l *hostLog) text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lines.String()
+	return string(l.kept)
 }

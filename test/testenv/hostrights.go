@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -24,39 +25,32 @@ const HostRights = "docs/host-rights.yaml"
 const (
 	// hosts is the group of the users that are hosts, and host the one who is not a replica of its own name.
 	hosts, host = "pergola-hosts", "pergola-host"
-	// allRole is the ClusterRole with what a host may do in all namespaces, replicaRole with what it may in that of its pods, and tokenRole, which
-	// HostRights has by this name, with what it may where Targets name a ServiceAccount.
+	// The roles of HostRights: what a host may do in all namespaces, in that of its pods, and where Targets name a ServiceAccount.
 	allRole, replicaRole, tokenRole = "pergola-test-host", "pergola-test-replica", "pergola-target-tokens"
 )
 
-// Rules of a host.
-type Rules struct {
-	// Everywhere are those for all namespaces, OfPods those for the namespace of the host's pods, and Tokens those for namespaces with Targets that
-	// name a ServiceAccount.
-	Everywhere, OfPods, Tokens []rbacv1.PolicyRule
+// roleNames are the names of the roles by those that they have in HostRights.
+var roleNames = map[string]string{
+	"ClusterRole/pergola": allRole, "Role/pergola": replicaRole, "ClusterRole/" + tokenRole: tokenRole,
 }
 
-// HostRules are the rules of HostRights.
-func HostRules() (*Rules, error) {
+// HostRoles are the roles of HostRights. A role for the namespace of the host's pods is here one that may be bound in any.
+func HostRoles() (roles []*rbacv1.ClusterRole, err error) {
 	objects, err := Objects(HostRights)
 	if err != nil {
 		return nil, err
 	}
-	rules := &Rules{}
 	for _, object := range objects {
-		into := map[string]*[]rbacv1.PolicyRule{
-			"ClusterRole/pergola": &rules.Everywhere, "Role/pergola": &rules.OfPods, "ClusterRole/" + tokenRole: &rules.Tokens,
-		}[object.GetKind()+"/"+object.GetName()]
-		if into == nil {
+		name, role := roleNames[object.GetKind()+"/"+object.GetName()], &rbacv1.ClusterRole{}
+		if name == "" {
 			continue
 		}
-		role := &rbacv1.ClusterRole{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role); err != nil {
 			return nil, fmt.Errorf("read rights of %s: %w", HostRights, err)
 		}
-		*into = role.Rules
+		roles = append(roles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: role.Rules})
 	}
-	return rules, nil
+	return roles, nil
 }
 
 // HostKubeconfig is a file with the kubeconfig of a user who may do what a host may by HostRights, in all namespaces, and nothing else.
@@ -67,39 +61,41 @@ func (c *ControlPlane) HostKubeconfig(ctx context.Context) (path string, err err
 	return c.kubeconfigOf(host)
 }
 
-// kubeconfigOf writes the kubeconfig of a host.
+// kubeconfigOf makes a user who is a host, and writes the user's kubeconfig.
 func (c *ControlPlane) kubeconfigOf(name string) (path string, err error) {
-	kubeconfig, err := c.addUser(name, hosts)
+	user, err := c.env.AddUser(envtest.User{Name: name, Groups: []string{hosts}}, nil)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("add user %s: %w", name, err)
+	}
+	kubeconfig, err := user.KubeConfig()
+	if err != nil {
+		return "", fmt.Errorf("write kubeconfig of user %s: %w", name, err)
 	}
 	path = filepath.Join(filepath.Dir(c.Kubeconfig), "kubeconfig-"+name)
-	if err := os.WriteFile(path, kubeconfig, 0o600); err != nil {
-		return "", fmt.Errorf("write kubeconfig of %s: %w", name, err)
-	}
-	return path, nil
+	return path, os.WriteFile(path, kubeconfig, 0o600)
 }
 
 // allowHosts gives hosts their rights in all namespaces, and waits until they have them. It may be called again.
 func (c *ControlPlane) allowHosts(ctx context.Context) error {
-	rules, err := HostRules()
+	roles, err := HostRoles()
 	if err != nil {
 		return err
 	}
-	last := authorizationv1.ResourceAttributes{Verb: "list", Group: v1alpha1.GroupName, Resource: "deployitems"}
-	return c.grant(ctx, last,
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: allRole}, Rules: rules.Everywhere},
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: replicaRole}, Rules: rules.OfPods},
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: tokenRole}, Rules: rules.Tokens},
-		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: allRole}, Subjects: allHosts(), RoleRef: roleRef(allRole)})
+	objects := []client.Object{&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: allRole}, Subjects: allHosts(), RoleRef: roleRef("ClusterRole", allRole),
+	}}
+	for _, role := range roles {
+		objects = append(objects, role)
+	}
+	return c.grant(ctx, authorizationv1.ResourceAttributes{Verb: "list", Group: v1alpha1.GroupName, Resource: "deployitems"}, objects...)
 }
 
 func allHosts() []rbacv1.Subject {
 	return []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: hosts}}
 }
 
-func roleRef(name string) rbacv1.RoleRef {
-	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+func roleRef(kind, name string) rbacv1.RoleRef {
+	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
 }
 
 // AllowReplicas gives hosts the rights that they have in the namespace of their pods, and waits until they have them. It may be called again.
@@ -124,17 +120,17 @@ func (c *ControlPlane) AllowTokenOf(ctx context.Context, namespace, account stri
 		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{account}, Verbs: []string{"create"},
 		}}},
-		&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: allHosts(), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}})
+		&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: allHosts(), RoleRef: roleRef("Role", meta.Name)})
 }
 
 // bind gives hosts the rights of a ClusterRole in a namespace, of which the last one is known.
 func (c *ControlPlane) bind(ctx context.Context, role string, last authorizationv1.ResourceAttributes) error {
 	return c.grant(ctx, last, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: last.Namespace, Name: role}, Subjects: allHosts(), RoleRef: roleRef(role),
+		ObjectMeta: metav1.ObjectMeta{Namespace: last.Namespace, Name: role}, Subjects: allHosts(), RoleRef: roleRef("ClusterRole", role),
 	})
 }
 
-// grant creates what is not there yet, and waits until hosts have the right: the API server takes its time to notice.
+// grant creates what is not there yet, and waits until hosts have the right.
 func (c *ControlPlane) grant(ctx context.Context, right authorizationv1.ResourceAttributes, objects ...client.Object) error {
 	admin, err := c.Client()
 	if err != nil {
@@ -145,16 +141,21 @@ func (c *ControlPlane) grant(ctx context.Context, right authorizationv1.Resource
 			return fmt.Errorf("grant hosts their rights: %w", err)
 		}
 	}
+	return awaitRight(ctx, admin, right, host, hosts)
+}
+
+// awaitRight waits until a user has a right that was granted: the API server takes its time to notice.
+func awaitRight(ctx context.Context, admin client.Client, right authorizationv1.ResourceAttributes, user string, groups ...string) error {
 	const often, enough = 5 * time.Millisecond, time.Minute
-	err = wait.PollUntilContextTimeout(ctx, often, enough, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, often, enough, true, func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: host, Groups: []string{hosts}, ResourceAttributes: &right,
+			User: user, Groups: groups, ResourceAttributes: &right,
 		}}
 		err := admin.Create(ctx, review)
 		return review.Status.Allowed, err
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the rights of hosts: %w", err)
+		return fmt.Errorf("wait for the rights of %s: %w", user, err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,9 +18,6 @@ import (
 // ErrNoNode is the error of StartNode on a machine that cannot run a node; its text says what it lacks.
 var ErrNoNode = errors.New("this machine cannot run a node")
 
-// Workload is the image of test/cluster/workload, which each Node has. No registry does, so pods must not pull it.
-const Workload = "localhost/workload:1"
-
 // Node is a cluster of its own, by test/cluster, with all the controllers of Kubernetes and a node that runs pods.
 type Node struct {
 	// Config of its administrator.
@@ -27,14 +25,13 @@ type Node struct {
 
 	program string // of test/cluster
 	dir     string // of the cluster
-	files   string // for what else is written
 }
 
 // StartNode starts a cluster with a node that keeps its files in dir, which must be empty. It must be stopped. The error is ErrNoNode if
 // root or a package is missing, and another one if nothing is missing and the node does not come up.
 func StartNode(ctx context.Context, dir string) (*Node, error) {
-	n := &Node{program: filepath.Join(dir, "program"), dir: filepath.Join(dir, "cluster"), files: dir}
-	if err := build(ctx, clusterModule(), ".", n.program); err != nil {
+	n := &Node{program: filepath.Join(dir, "program"), dir: filepath.Join(dir, "cluster")}
+	if err := build(ctx, filepath.Join(Root(), "test", "cluster"), ".", n.program); err != nil {
 		return nil, err
 	}
 	lack, err := n.run(ctx, "requirements")
@@ -48,18 +45,11 @@ func StartNode(ctx context.Context, dir string) (*Node, error) {
 	if _, err := n.run(ctx, "up", "--node", "--dir", n.dir); err != nil {
 		return nil, err
 	}
-	if err := n.prepare(ctx); err != nil {
-		return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
-	}
-	return n, nil
-}
-
-func (n *Node) prepare(ctx context.Context) (err error) {
 	if n.Config, err = clientcmd.BuildConfigFromFlags("", n.Kubeconfig()); err != nil {
-		return fmt.Errorf("read kubeconfig of the node's cluster: %w", err)
+		return nil, errors.Join(fmt.Errorf("read kubeconfig of the node's cluster: %w", err), n.Stop(context.WithoutCancel(ctx)))
 	}
 	n.Config.QPS = -1
-	return n.image(ctx, Workload, clusterModule(), "./workload")
+	return n, nil
 }
 
 // Stop stops the cluster with all pods and removes its files. Nothing of it is left on the machine then.
@@ -71,17 +61,42 @@ func (n *Node) Stop(ctx context.Context) error {
 // Kubeconfig is a file with the administrator's kubeconfig.
 func (n *Node) Kubeconfig() string { return filepath.Join(n.dir, "kubeconfig") }
 
-// Client returns a client of the administrator that knows Kubernetes' own types.
-func (n *Node) Client() (client.WithWatch, error) {
-	scheme, err := Scheme()
+// Client returns a client of the administrator that knows Kubernetes' own types and Landscaper's.
+func (n *Node) Client() (client.WithWatch, error) { return newClient(n.Config) }
+
+// Image builds a static binary of a package, such as "./test/images/step", and gives the node an image of this name with the binary as its
+// entry point. Containers run it as user 65534, unless their pods say otherwise. No registry has the image, so pods must not pull it.
+func (n *Node) Image(ctx context.Context, name, pkg string) (err error) {
+	dir, err := os.MkdirTemp("", "image-")
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("make directory of image %s: %w", name, err)
 	}
-	cl, err := client.NewWithWatch(n.Config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("create client of the node's cluster: %w", err)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	binary, archive := filepath.Join(dir, filepath.Base(pkg)), filepath.Join(dir, "image.tar")
+	if err := build(ctx, Root(), pkg, binary); err != nil {
+		return err
 	}
-	return cl, nil
+	if _, err := n.run(ctx, "image", "--out", archive, "--name", name, "--user", "65534", binary); err != nil {
+		return err
+	}
+	return n.Import(ctx, archive)
+}
+
+// Import gives the node the images of an archive: an OCI layout or a docker-archive.
+func (n *Node) Import(ctx context.Context, archive string) error {
+	_, err := n.run(ctx, "import", "--dir", n.dir, archive)
+	return err
+}
+
+// build builds a static program of a package of a module.
+func build(ctx context.Context, module, pkg, file string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", file, pkg)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s in %s: %w\n%s", pkg, module, err, out)
+	}
+	return nil
 }
 
 // run runs a command of test/cluster and returns what it prints.

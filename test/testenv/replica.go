@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"syscall"
 	"time"
 
@@ -107,13 +105,3 @@ func (r *Replica) Pause() error { return r.signal(syscall.SIGSTOP) }
 
 // Resume lets the host's process go on after Pause.
 func (r *Replica) Resume() error { return r.signal(syscall.SIGCONT) }
-
-// Running tells whether a process runs. One that has ended and was not waited for does not.
-func Running(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	state := strings.TrimSpace(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	return !strings.HasPrefix(state, "Z")
-}

@@ -3,14 +3,12 @@ package testenv
 import (
 	"context"
 	"fmt"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -43,27 +41,11 @@ func GrantContainerRights(ctx context.Context, admin client.Client, config *rest
 			return nil, fmt.Errorf("create %s %s/%s: %w", object.GetKind(), namespace, object.GetName(), err)
 		}
 	}
-	if err := awaitContainerRights(ctx, admin, namespace); err != nil {
+	right := authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "pods"}
+	if err := awaitRight(ctx, admin, right, "system:serviceaccount:"+namespace+":"+containerAccount); err != nil {
 		return nil, err
 	}
 	return KubeconfigOf(ctx, admin, config, namespace, containerAccount)
-}
-
-// awaitContainerRights waits until the API server has taken notice of them.
-func awaitContainerRights(ctx context.Context, admin client.Client, namespace string) error {
-	const often, enough = 5 * time.Millisecond, time.Minute
-	err := wait.PollUntilContextTimeout(ctx, often, enough, true, func(ctx context.Context) (bool, error) {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + namespace + ":" + containerAccount,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "pods"},
-		}}
-		err := admin.Create(ctx, review)
-		return review.Status.Allowed, err
-	})
-	if err != nil {
-		return fmt.Errorf("wait for the rights of ServiceAccount %s/%s: %w", namespace, containerAccount, err)
-	}
-	return nil
 }
 
 // tokenSeconds is longer than all tests take.
@@ -72,8 +54,7 @@ const tokenSeconds = int64(24 * 60 * 60)
 // KubeconfigOf returns a kubeconfig with a token of a ServiceAccount. admin and config are the administrator's.
 func KubeconfigOf(ctx context.Context, admin client.Client, config *rest.Config, namespace, serviceAccount string) ([]byte, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceAccount}}
-	seconds := tokenSeconds
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(tokenSeconds)}}
 	if err := admin.SubResource("token").Create(ctx, account, request); err != nil {
 		return nil, fmt.Errorf("get a token of ServiceAccount %s/%s: %w", namespace, serviceAccount, err)
 	}

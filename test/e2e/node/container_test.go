@@ -1,6 +1,8 @@
 package node
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -179,15 +181,14 @@ func containerFailures(w *world) {
 
 // The credentials for an image come from a Secret of the item's namespace, which its Context names.
 func containerRegistry(w *world) {
-	registry, err := node.StartRegistry(w.Context(), "private/step:1", "./test/images/step")
-	if err != nil {
-		w.Fatal(err)
-	}
-	config := with(stepConfig("export", `{"a":1}`), object{"image": registry.Image})
+	const user, password = "puller", "not-for-everybody"
+	image := w.serveImage("private/step:1", user, password)
+	config := with(stepConfig("export", `{"a":1}`), object{"image": image})
 	if reason, message := w.fail("refused", config); reason != "ImagePullFailed" {
 		w.Errorf("without credentials: found %s: %s", reason, message)
 	}
-	login := chartserver.DockerConfig(registry.Host, registry.User, registry.Password)
+	registry, _, _ := strings.Cut(image, "/")
+	login := chartserver.DockerConfig(registry, user, password)
 	w.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "puller", Namespace: w.namespace}, Type: corev1.SecretTypeDockerConfigJson,
 		Data: map[string][]byte{corev1.DockerConfigJsonKey: login},
@@ -202,6 +203,27 @@ func containerRegistry(w *world) {
 	if exports := w.succeed("context", config, inContext); exports["a"] != 1.0 {
 		w.Errorf("with the credentials of the Context: found exports %v", exports)
 	}
+}
+
+// serveImage runs a private registry on the node, which nobody else reaches, and returns the reference of the image that it has. The
+// node does not have that image unless it pulls it. The registry ends with the node.
+func (w *world) serveImage(name, user, password string) (reference string) {
+	w.Helper()
+	w.create(&corev1.Pod{ObjectMeta: w.meta("registry"), Spec: corev1.PodSpec{
+		HostNetwork: true, // where the node's container runtime is, for which 127.0.0.1 is the same
+		Containers: []corev1.Container{{
+			Name: "registry", Image: stepImage, ImagePullPolicy: corev1.PullNever, Args: []string{"serve-image", name, user, password},
+		}},
+	}})
+	w.eventually("the registry to print the reference of its image", func(ctx context.Context) (string, error) {
+		said, _ := run(ctx, "kubectl", "logs", "registry", "-n", w.namespace) // none before its container runs
+		line, _, whole := strings.Cut(said, "\n")
+		if reference = line; !whole {
+			return fmt.Sprintf("it says %q", said), nil
+		}
+		return "", nil
+	})
+	return reference
 }
 
 // Everything of the item is on the target then, and it goes with the item.

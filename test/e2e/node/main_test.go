@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,9 +49,57 @@ var (
 	marks string
 )
 
+// startTimeout is how long the cluster may take to come up and to be prepared, and to go, on a machine that is busy with something else.
+const startTimeout = 5 * time.Minute
+
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard()) // what the clients log is of no interest
-	os.Exit(testenv.RunOnNode(m, beforeNode, prepare))
+	flag.Parse()
+	if testing.Short() {
+		fmt.Fprintln(os.Stderr, "skipped: a node takes its time")
+		return
+	}
+	code, err := runOnNode(m)
+	if errors.Is(err, testenv.ErrNoNode) {
+		fmt.Fprintln(os.Stderr, "skipped:", err)
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+// runOnNode runs the tests on a cluster with a node of their own, whose container runtime has volumes made of images.
+func runOnNode(m *testing.M) (code int, err error) {
+	for _, file := range []string{"tools/containerd/containerd", "tools/helm", "test-image/pergola.tar"} {
+		if _, err := os.Stat(built(file)); err != nil {
+			return 1, fmt.Errorf("run `make test-image`, or `make test` for everything: %w", err)
+		}
+	}
+	if err := os.Setenv("PATH", built("tools", "containerd")+":"+os.Getenv("PATH")); err != nil {
+		return 1, err
+	}
+	dir, err := os.MkdirTemp("", "node-")
+	if err != nil {
+		return 1, fmt.Errorf("create directory of the node: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if node, err = testenv.StartNode(ctx, dir+"/node"); err != nil {
+		return 1, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+		defer cancel()
+		err = errors.Join(err, node.Stop(ctx))
+	}()
+	if err := prepare(ctx, dir); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
 }
 
 // built is the path of something that `make test-image` makes.
@@ -58,20 +107,8 @@ func built(path ...string) string {
 	return filepath.Join(append([]string{testenv.Root(), "bin"}, path...)...)
 }
 
-// beforeNode lets the node have a container runtime that has volumes made of images.
-func beforeNode(string) (after func() error, err error) {
-	for _, file := range []string{"tools/containerd/containerd", "tools/helm", "test-image/pergola.tar"} {
-		if _, err := os.Stat(built(file)); err != nil {
-			return nil, fmt.Errorf("run `make test-image`, or `make test` for everything: %w", err)
-		}
-	}
-	after = func() error { return nil }
-	return after, os.Setenv("PATH", built("tools", "containerd")+":"+os.Getenv("PATH"))
-}
-
 // prepare installs what the tests need on the node's cluster: definitions, rights and images.
-func prepare(ctx context.Context, its *testenv.Node, dir string) (err error) {
-	node = its
+func prepare(ctx context.Context, dir string) (err error) {
 	if binaries, err = testenv.Binaries(); err != nil {
 		return err
 	}

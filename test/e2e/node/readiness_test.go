@@ -22,30 +22,25 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 	"github.com/pergola-deploy/pergola/test/charts"
-	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-const (
-	// workloadPort is where the workload serves.
-	workloadPort = 8080
-	// waiting is the argument by which it is not ready before it is released.
-	waiting = "-wait"
-)
+// servePort is where the image of the tests serves. It is not ready before it is released.
+const servePort = 8080
 
 // An item waits for its Deployment and says so. Of an update it waits until nothing of the old revision is left,
 // although something is available all the time. It goes when its Deployment has gone.
 func deploymentLives(w *world) {
-	web := func(args ...string) object {
+	web := func(says string) object {
 		return w.manifests(workload("Deployment", "web", object{
 			"replicas": 2, "strategy": object{"rollingUpdate": object{"maxSurge": 1, "maxUnavailable": 0}},
-		}, args...))
+		}, "say", says, "--"))
 	}
-	job := w.put("item", web(waiting))
+	job := w.put("item", web("one"))
 	w.awaitWord("item", "Deployment "+w.namespace+"/web: Available: 0/2")
 	w.release(2)
 	w.finish("item", job, succeeded)
 
-	job = w.put("item", web(waiting+"=true")) // other arguments, and so another revision
+	job = w.put("item", web("two")) // another revision
 	w.awaitWord("item", "Deployment "+w.namespace+"/web: Updated: 1/2")
 	w.release(1)
 	w.awaitWord("item", "Deployment "+w.namespace+"/web: Pending termination: 1")
@@ -69,13 +64,13 @@ func deploymentLives(w *world) {
 func controllersBecomeReady(w *world) {
 	service := &corev1.Service{ObjectMeta: w.meta("daemon"), Spec: corev1.ServiceSpec{
 		Selector: map[string]string{"app": "daemon"},
-		Ports:    []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(workloadPort)}},
+		Ports:    []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(servePort)}},
 	}}
 	w.create(service)
 	job := w.put("item", w.manifests(
-		workload("StatefulSet", "set", object{"serviceName": "set", "replicas": 2}, waiting),
-		workload("DaemonSet", "daemon", object{}, waiting),
-		task("asks", "-get=http://"+service.Spec.ClusterIP+"/ready"),
+		workload("StatefulSet", "set", object{"serviceName": "set", "replicas": 2}),
+		workload("DaemonSet", "daemon", object{}),
+		task("asks", "get", "http://"+service.Spec.ClusterIP+"/ready"),
 	))
 	// The second replica comes when the first is ready.
 	w.awaitWord("item", fmt.Sprintf("StatefulSet %[1]s/set: Replicas: 1/2; DaemonSet %[1]s/daemon: Available: 0/1; "+
@@ -97,9 +92,9 @@ func controllersBecomeReady(w *world) {
 
 // A Job that deletes itself when it is done runs once, however long the item waits for something else.
 func jobDeletesItself(w *world) {
-	once := task("once", "-exit=0")
+	once := task("once", "say", "done")
 	once["spec"].(object)["ttlSecondsAfterFinished"] = 0
-	job := w.put("item", w.manifests(once, workload("Deployment", "web", object{}, waiting)))
+	job := w.put("item", w.manifests(once, workload("Deployment", "web", object{})))
 	runs := func(reason string) map[types.UID]bool {
 		events, seen := &corev1.EventList{}, map[types.UID]bool{}
 		if err := admin.List(w.Context(), events, client.InNamespace(w.namespace)); err != nil {
@@ -133,11 +128,11 @@ func objectsFail(w *world) {
 		says     string
 	}{
 		"deployment": {
-			workload("Deployment", "never", object{"progressDeadlineSeconds": 5}, waiting),
+			workload("Deployment", "never", object{"progressDeadlineSeconds": 5}),
 			"Deployment " + w.namespace + `/never: progress deadline exceeded (0/1 available): ReplicaSet "never-`,
 		},
 		"job": {
-			task("fails", "-exit=3"),
+			task("fails", "exit", "3"),
 			"Job " + w.namespace + "/fails: the Job has failed, BackoffLimitExceeded: Job has reached the specified",
 		},
 	} {
@@ -160,7 +155,7 @@ func atomicHookFails(w *world) {
 			"chart": object{"archive": object{"raw": base64.StdEncoding.EncodeToString(charts.Pack("failinghook"))}},
 			"name":  "shop", "namespace": w.namespace,
 			"values": object{"greeting": greeting, "hook": object{
-				"fails": fails, "image": testenv.Workload, "command": []string{"/workload", "-exit=3"},
+				"fails": fails, "image": stepImage, "command": []string{"/step", "exit", "3"},
 			}},
 			"helmDeploymentConfig": object{"install": atomic, "upgrade": atomic},
 		}
@@ -224,25 +219,25 @@ func manifest(apiVersion, kind, name string, spec object) object {
 	return object{"apiVersion": apiVersion, "kind": kind, "metadata": object{"name": name}, "spec": spec}
 }
 
-// workload is a manifest of a controller of Pods that run the workload with these arguments.
-func workload(kind, name string, spec object, args ...string) object {
+// workload is a manifest of a controller of Pods that serve after other actions.
+func workload(kind, name string, spec object, before ...string) object {
 	spec["selector"] = object{"matchLabels": object{"app": name}}
 	spec["template"] = object{
 		"metadata": object{"labels": object{"app": name}},
 		"spec": object{"containers": []any{object{
-			"name": "workload", "image": testenv.Workload, "imagePullPolicy": "Never", "args": args,
-			"readinessProbe": object{"httpGet": object{"path": "/ready", "port": workloadPort}, "periodSeconds": 1},
+			"name": "workload", "image": stepImage, "imagePullPolicy": "Never", "args": append(before, "serve"),
+			"readinessProbe": object{"httpGet": object{"path": "/ready", "port": servePort}, "periodSeconds": 1},
 		}}},
 	}
 	return manifest("apps/v1", kind, name, spec)
 }
 
-// task is a manifest of a Job that runs the workload once with these arguments.
+// task is a manifest of a Job that does this once.
 func task(name string, args ...string) object {
 	return manifest("batch/v1", "Job", name, object{
 		"backoffLimit": 0,
 		"template": object{"spec": object{"restartPolicy": "Never", "containers": []any{object{
-			"name": "workload", "image": testenv.Workload, "imagePullPolicy": "Never", "args": args,
+			"name": "workload", "image": stepImage, "imagePullPolicy": "Never", "args": args,
 		}}}},
 	})
 }
@@ -261,12 +256,12 @@ func (w *world) release(n int) {
 			return "", err
 		}
 		for _, pod := range list.Items {
-			waits := strings.HasPrefix(strings.Join(pod.Spec.Containers[0].Args, " "), waiting)
+			waits := slices.Contains(pod.Spec.Containers[0].Args, "serve")
 			if pod.DeletionTimestamp != nil || !waits || !running(&pod) || w.released[pod.Name] {
 				continue
 			}
 			err := clients.CoreV1().RESTClient().Post().Namespace(pod.Namespace).Resource("pods").
-				Name(fmt.Sprintf("%s:%d", pod.Name, workloadPort)).SubResource("proxy").Suffix("release").Do(ctx).Error()
+				Name(fmt.Sprintf("%s:%d", pod.Name, servePort)).SubResource("proxy").Suffix("release").Do(ctx).Error()
 			if err != nil {
 				return err.Error(), nil //nolint:nilerr // it is not up yet
 			}

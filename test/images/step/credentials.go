@@ -27,7 +27,7 @@ var client = &http.Client{
 	Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 }
 
-// touched is what touch-credentials exports and show-credentials prints.
+// touched is what show-credentials prints.
 type touched struct {
 	// Tokens are the files and variables with a token, the tokens themselves left out.
 	Tokens []string `json:"tokens"`
@@ -41,13 +41,16 @@ type touched struct {
 func touch(paths []string) touched {
 	t := touched{Tokens: []string{}, Read: []string{}, Refused: []string{}}
 	owners := map[string]string{"": nobody} // of tokens
+	apiServer := "https://" + net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"))
 	search(func(token, place string) {
 		t.Tokens = append(t.Tokens, place)
 		owners[token] = place
 	})
 	for token, owner := range owners {
 		for _, path := range targets(token, paths) {
-			if status := get(path, token); status == http.StatusOK {
+			status, err := get(apiServer+path, token)
+			check(err)
+			if status == http.StatusOK {
 				t.Read = append(t.Read, owner+": "+path)
 			} else {
 				t.Refused = append(t.Refused, owner+": "+path+": "+strconv.Itoa(status))
@@ -126,16 +129,16 @@ func namespaceOf(token string) string {
 	return namespace
 }
 
-// get asks the API server for a path and returns the status of its answer.
-func get(path, token string) (status int) {
-	server := "https://" + net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"))
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, server+path, nil)
+// get asks for a URL, with a token if there is one, and returns the status of the answer.
+func get(url, token string) (status int, err error) {
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
 	check(err)
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := client.Do(request)
-	check(err)
-	check(response.Body.Close())
-	return response.StatusCode
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
 }

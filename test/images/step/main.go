@@ -12,23 +12,23 @@
 //	echo-imports [NAME...]   export what the container was given, and the variables with these names
 //	count                    add one to the number in the state, and export it as {"count": 1}
 //	symlink-exports PATH     make the exports a symbolic link to a path
-//	touch-credentials        look for credentials, try to read with them and without, and export what that has come to
-//	show-credentials PATH... the same, with these paths of the API server, too, in which $NAME is a variable; print it instead
 //
 // Others:
 //
+//	show-credentials PATH... look for credentials, try to read with them and without, also these paths of the API server, in which
+//	                         $NAME is a variable, and print what that has come to
 //	fill-state BYTES         put a file of random bytes into the state
-//	symlink-state PATH       put a symbolic link to a path into the state
 //	mark                     append a line to the file marks in the directory $MARK_DIR; nothing without the variable
 //	say WORD...              print a line
-//	print BYTES              print that many bytes
-//	sleep DURATION           do nothing for a while
 //	await PATH               do nothing until a file is there
+//	get URL                  do nothing until the URL answers with 200
 //	exit CODE                end
 //	hang                     print "hanging" and do nothing
-//	hang-hard                the same, and ignore SIGTERM
-//	hang-gently              the same, and end with code 0 at SIGTERM
 //	oom                      use more and more memory, up to a limit that spares machines without one
+//	serve                    serve GET /ready on port 8080, which answers with 503 before it was asked for POST /release
+//	serve-image NAME USER PASSWORD
+//	                         be a private registry at a free port of 127.0.0.1, for which container runtimes use plain HTTP, with an
+//	                         image of this program, and print its reference
 //
 // SIGTERM ends it with code 143, whatever else it does, and has it print "terminated".
 package main
@@ -40,6 +40,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -58,24 +59,21 @@ const (
 )
 
 var actions = map[string]func(args []string){
-	"export":            func(args []string) { export([]byte(args[0])) },
-	"echo-imports":      echoImports,
-	"count":             count,
-	"symlink-exports":   func(args []string) { link(args[0], os.Getenv("EXPORTS_PATH")) },
-	"touch-credentials": func([]string) { export(toJSON(touch(nil))) },
-	"show-credentials":  func(paths []string) { fmt.Fprintf(os.Stdout, "%s\n", toJSON(touch(paths))) },
-	"fill-state":        fillState,
-	"symlink-state":     func(args []string) { link(args[0], os.Getenv("STATE_PATH")+"/link") },
-	"mark":              mark,
-	"say":               func(words []string) { fmt.Fprintln(os.Stdout, strings.Join(words, " ")) },
-	"print":             printBytes,
-	"sleep":             sleep,
-	"await":             await,
-	"exit":              func(args []string) { os.Exit(number(args[0])) },
-	"hang":              hang,
-	"hang-hard":         func([]string) { signal.Ignore(syscall.SIGTERM); hang(nil) },
-	"hang-gently":       hangGently,
-	"oom":               oom,
+	"export":           func(args []string) { export([]byte(args[0])) },
+	"echo-imports":     echoImports,
+	"count":            count,
+	"symlink-exports":  symlinkExports,
+	"show-credentials": func(paths []string) { fmt.Fprintf(os.Stdout, "%s\n", toJSON(touch(paths))) },
+	"fill-state":       fillState,
+	"mark":             mark,
+	"say":              func(words []string) { fmt.Fprintln(os.Stdout, strings.Join(words, " ")) },
+	"await":            await,
+	"exit":             func(args []string) { os.Exit(number(args[0])) },
+	"hang":             hang,
+	"get":              awaitURL,
+	"oom":              oom,
+	"serve":            serve,
+	"serve-image":      serveImage,
 }
 
 func main() {
@@ -136,10 +134,10 @@ var variables = []string{
 }
 
 const (
-	// line is what print prints, again and again.
-	line = "0123456789012345678901234567890123456789012345678901234567890123456789012345678\n"
 	// chunk is how much memory oom takes at a time, and maxMemory is where it gives up.
 	chunk, maxMemory = 8 << 20, 1 << 30
+	// pause is between two looks for what is awaited.
+	pause = 50 * time.Millisecond
 )
 
 func export(content []byte) { check(os.WriteFile(os.Getenv("EXPORTS_PATH"), content, 0o644)) }
@@ -213,10 +211,10 @@ func fillState(args []string) {
 	check(os.WriteFile(filepath.Join(os.Getenv("STATE_PATH"), "random"), content, 0o644))
 }
 
-// link makes a link in the place of what is there, such as the link of a former run.
-func link(target, path string) {
-	_ = os.Remove(path)
-	check(os.Symlink(target, path))
+// symlinkExports makes a link in the place of what is there, such as the link of a former run.
+func symlinkExports(args []string) {
+	_ = os.Remove(os.Getenv("EXPORTS_PATH"))
+	check(os.Symlink(args[0], os.Getenv("EXPORTS_PATH")))
 }
 
 // mark writes its line at once, so that those of several containers do not mix.
@@ -231,25 +229,22 @@ func mark([]string) {
 	check(errors.Join(err, file.Close()))
 }
 
-func printBytes(args []string) {
-	n := number(args[0])
-	_, err := os.Stdout.WriteString(strings.Repeat(line, n/len(line)+1)[:n])
-	check(err)
-}
-
-func sleep(args []string) {
-	d, err := time.ParseDuration(args[0])
-	check(err)
-	time.Sleep(d)
-}
-
 func await(args []string) {
 	for {
 		if _, err := os.Stat(args[0]); !errors.Is(err, fs.ErrNotExist) {
 			check(err)
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(pause)
+	}
+}
+
+func awaitURL(args []string) {
+	for {
+		if status, err := get(args[0], ""); err == nil && status == http.StatusOK {
+			return
+		}
+		time.Sleep(pause)
 	}
 }
 
@@ -258,15 +253,6 @@ func hang([]string) {
 	for {
 		time.Sleep(time.Hour)
 	}
-}
-
-func hangGently([]string) {
-	signal.Ignore(syscall.SIGTERM) // which is the end of what main does about it
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGTERM)
-	fmt.Fprintln(os.Stdout, "hanging")
-	<-asked
-	os.Exit(0)
 }
 
 func oom([]string) {
