@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -22,7 +21,7 @@ import (
 
 func main() {
 	ctrl.SetLogger(logr.Discard()) // what the clients log is of no interest
-	b := &bench{out: os.Stdout}
+	b := &bench{}
 	flag.StringVar(&b.binary, "binary", filepath.Join(testenv.Root(), "bin", "pergola"), "the pergola program")
 	flag.StringVar(&b.plugins, "plugins", "", "a directory with the plugin counter and nothing else; required")
 	flag.StringVar(&b.deployers, "deployers", filepath.Join(testenv.Root(), "bin", "plugins"), "a directory with the plugins manifest and helm; empty to leave out what it measures")
@@ -45,7 +44,6 @@ type bench struct {
 	binary, plugins, deployers string
 	releases                   int
 	replicas, jobs, items      int
-	out                        io.Writer
 
 	dir          string
 	controlPlane *testenv.ControlPlane
@@ -68,28 +66,26 @@ func (b *bench) run(ctx context.Context) (err error) {
 	if b.admin, err = b.controlPlane.Client(); err != nil {
 		return err
 	}
-	if b.deployers != "" {
-		if err := b.measureObjects(ctx); err != nil {
+	for _, m := range []struct {
+		wanted  bool
+		measure func(context.Context) error
+	}{
+		{b.deployers != "", b.measureObjects},
+		{b.deployers != "" && b.releases > 0, b.measureReleases},
+		{b.replicas > 0, b.measureReplicas},
+		{b.items > 0, b.measureStart},
+	} {
+		if !m.wanted {
+			continue
+		}
+		if err := m.measure(ctx); err != nil {
 			return err
 		}
-	}
-	if b.deployers != "" && b.releases > 0 {
-		if err := b.measureReleases(ctx); err != nil {
-			return err
-		}
-	}
-	if b.replicas > 0 {
-		if err := b.measureReplicas(ctx); err != nil {
-			return err
-		}
-	}
-	if b.items > 0 {
-		return b.measureStart(ctx)
 	}
 	return nil
 }
 
 // say prints a line. A benchmark that cannot print has nobody to tell.
-func (b *bench) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(b.out, format+"\n", args...)
+func say(format string, args ...any) {
+	_, _ = fmt.Fprintf(os.Stdout, format+"\n", args...)
 }

@@ -1,8 +1,6 @@
-// Package many has a deploy item with many objects of mixed kinds, and counts the requests that it costs.
-package many
+package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -10,28 +8,21 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
-// Objects is how many objects there are.
-const Objects = 500
-
-// definitions is how many of them define kinds.
-const definitions = 5
+// manyObjects is how many objects there are, and definitions how many of them define kinds.
+const manyObjects, definitions = 500, 5
 
 type fields = map[string]any
 
-// Config returns a provider configuration of the manifest deployer with all objects. Those that are in no namespace have names that begin
+// manyConfig returns a provider configuration of the manifest deployer with all objects. Those that are in no namespace have names that begin
 // with that of the namespace, and so has the API group of the kinds that are defined, so that one cluster can have several.
-func Config(namespace string, strategy managedresource.UpdateStrategy) ([]byte, error) {
+func manyConfig(namespace string, strategy managedresource.UpdateStrategy) fields {
 	entries := []any{}
 	for _, o := range objects(namespace) {
 		entries = append(entries, fields{"policy": managedresource.PolicyManage, "manifest": o})
 	}
-	config, err := json.Marshal(fields{
+	return fields{
 		"apiVersion": v1alpha2.GroupVersion.String(), "kind": v1alpha2.ProviderConfigurationKind, "updateStrategy": strategy, "manifests": entries,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("write provider configuration: %w", err)
 	}
-	return config, nil
 }
 
 // objects returns what is defined after what needs it: the deployer has to find the order.

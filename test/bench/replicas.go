@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // callTakes is how long the deployer works for a job. It waits, so that the replicas do not compete for this machine's processors.
@@ -24,8 +22,8 @@ func (t throughput) perSecond() float64 { return float64(t.jobs) / t.took.Second
 
 // measureReplicas lets 1, 2, ... replicas carry out the same jobs.
 func (b *bench) measureReplicas(ctx context.Context) error {
-	b.say("%d jobs of %s each, 4 workers per replica\n", b.jobs, callTakes)
-	b.say("%8s  %8s  %8s  %8s  %17s", "replicas", "time", "jobs/s", "speed-up", "conflicts per job")
+	say("%d jobs of %s each, 4 workers per replica\n", b.jobs, callTakes)
+	say("%8s  %8s  %8s  %8s  %17s", "replicas", "time", "jobs/s", "speed-up", "conflicts per job")
 	var one throughput
 	for n := 1; n <= b.replicas; n++ {
 		t, err := b.throughput(ctx, n)
@@ -35,9 +33,9 @@ func (b *bench) measureReplicas(ctx context.Context) error {
 		if n == 1 {
 			one = t
 		}
-		b.say("%8d  %7.1fs  %8.2f  %7.2fx  %17.3f", n, t.took.Seconds(), t.perSecond(), t.perSecond()/one.perSecond(), t.conflicts/float64(t.jobs))
+		say("%8d  %7.1fs  %8.2f  %7.2fx  %17.3f", n, t.took.Seconds(), t.perSecond(), t.perSecond()/one.perSecond(), t.conflicts/float64(t.jobs))
 	}
-	b.say("")
+	say("")
 	return nil
 }
 
@@ -46,22 +44,30 @@ func (b *bench) throughput(ctx context.Context, n int) (t throughput, err error)
 	if err != nil {
 		return t, err
 	}
-	items, err := f.createItems(ctx, b.jobs, callTakes, func(context.Context, *v1alpha1.DeployItem) error { return nil })
+	items, err := f.createItems(ctx, b.jobs, counterType, f.counterConfig(callTakes))
 	if err != nil {
 		return t, err
 	}
 	defer func() { err = errors.Join(err, f.stop(ctx)) }()
-	if err := f.start(ctx, n); err != nil {
+	for range n {
+		if _, _, err := f.startReplica(ctx); err != nil {
+			return t, err
+		}
+	}
+	if err := f.waitReady(ctx); err != nil {
 		return t, err
 	}
 	began := time.Now()
-	if err := forEach(ctx, items, f.setJob); err != nil {
-		return t, err
-	}
-	if err := f.waitFinished(ctx, items, callTakes/10); err != nil {
+	if err := f.carryOut(ctx, items...); err != nil {
 		return t, err
 	}
 	t = throughput{jobs: len(items), took: time.Since(began)}
-	t.conflicts, err = f.metric(ctx, "pergola_lock_conflicts_total")
-	return t, err
+	for _, host := range f.hosts {
+		conflicts, err := host.Metric(ctx, "pergola_lock_conflicts_total")
+		if err != nil {
+			return t, err
+		}
+		t.conflicts += conflicts
+	}
+	return t, nil
 }
