@@ -84,7 +84,7 @@ func TestLocks(t *testing.T) {
 	if readLock(t, witness) == nil {
 		t.Error("the lock of an item that is there was deleted")
 	}
-	counts.check(witness)
+	counts.check()
 }
 
 // held says who holds the lock of an item; "" if nobody does.

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -22,16 +20,11 @@ type evidence struct {
 	req                  *sdk.Request
 }
 
-// record is a line of a log.
+// record is a line of a log, in JSON.
 type record struct {
-	Time      time.Time `json:"time"`
-	Event     string    `json:"event"`
-	Outcome   string    `json:"outcome,omitempty"`
-	Operation string    `json:"operation"`
-	JobID     string    `json:"jobID"`
-	UID       string    `json:"uid"`
-	Name      string    `json:"name"`
-	PID       int       `json:"pid"`
+	Time                                        time.Time
+	Event, Outcome, Operation, JobID, UID, Name string
+	PID                                         int
 }
 
 // lock locks the item against all calls of all processes, until unlock is called or the process has ended. A call
@@ -95,35 +88,6 @@ func (e *evidence) begun() (n int, err error) {
 		}
 	}
 	return n, nil
-}
-
-// counted is how many calls have come to their end.
-func (e *evidence) counted() (int, error) {
-	content, err := os.ReadFile(filepath.Join(e.dir, e.item+".count"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read count: %w", err)
-	}
-	n, err := strconv.Atoi(string(content))
-	if err != nil {
-		return 0, fmt.Errorf("read count: %w", err)
-	}
-	return n, nil
-}
-
-// setCounted replaces the count at once: the process may be killed at any time.
-func (e *evidence) setCounted(count int) error {
-	file := filepath.Join(e.dir, e.item+".count")
-	next := fmt.Sprintf("%s-%d", file, os.Getpid())
-	if err := os.WriteFile(next, strconv.AppendInt(nil, int64(count), 10), 0o600); err != nil {
-		return fmt.Errorf("write count: %w", err)
-	}
-	if err := os.Rename(next, file); err != nil {
-		return fmt.Errorf("write count: %w", err)
-	}
-	return nil
 }
 
 func appendTo(file, text string) error {

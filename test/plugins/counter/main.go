@@ -24,9 +24,8 @@ type config struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Dir is a directory for the evidence. Its files are named after namespace and name of the item: "<item>.log" has
-	// a record for the beginning and the end of each call, "<item>.count" how many calls have come to their end, and
-	// "<item>.lock" is locked for the time of a call. The file "overlaps" gets a record for each call that has found
-	// another one under way.
+	// a record for the beginning and the end of each call, and "<item>.lock" is locked for the time of a call. The file
+	// "overlaps" gets a record for each call that has found another one under way.
 	Dir string `json:"dir"`
 	// BlockUntil is a file; a call does not go on until it exists, the host asks to stop, or the context ends.
 	BlockUntil string `json:"blockUntil,omitempty"`
@@ -116,20 +115,12 @@ func operate(ctx context.Context, operation string, req *sdk.Request) (response 
 	return response, errors.Join(err, e.end(ctx, response, err))
 }
 
-// count counts a call that takes its time.
+// count is a call that takes its time.
 func (c *config) count(ctx context.Context, e *evidence) (*sdk.Response, error) {
-	before, err := e.counted()
-	if err != nil {
-		return nil, err
-	}
 	if err := block(ctx, e.req, c.BlockUntil); err != nil {
 		return nil, err
 	}
 	if err := pause(ctx, c.Millis); err != nil {
-		return nil, err
-	}
-	// Whoever has counted meanwhile is forgotten here, which betrays both.
-	if err := e.setCounted(before + 1); err != nil {
 		return nil, err
 	}
 	waits := c.PollUntil != "" && !exists(c.PollUntil)
