@@ -53,16 +53,21 @@ func command(name, short string, run func(context.Context) error) *cobra.Command
 	}}
 }
 
-func build(ctx context.Context) error {
+// built builds the programs and returns their directory.
+func built(ctx context.Context) (dir string, err error) {
 	programs, err := cluster.Locate(source)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := programs.Build(ctx, os.Stderr); err != nil {
-		return err
+	return programs.Dir(), programs.Build(ctx, os.Stderr)
+}
+
+func build(ctx context.Context) error {
+	dir, err := built(ctx)
+	if err == nil {
+		fmt.Println(dir)
 	}
-	fmt.Println(programs.Dir())
-	return nil
+	return err
 }
 
 func path(context.Context) error {
@@ -104,14 +109,11 @@ func up() *cobra.Command {
 				return err
 			}
 		}
-		programs, err := cluster.Locate(source)
+		programs, err := built(ctx)
 		if err != nil {
 			return err
 		}
-		if err := programs.Build(ctx, os.Stderr); err != nil {
-			return err
-		}
-		if err := c.Up(ctx, programs.Dir(), node); err != nil {
+		if err := c.Up(ctx, programs, node); err != nil {
 			return err
 		}
 		fmt.Printf("export KUBECONFIG=%s\n", c.Kubeconfig())

@@ -187,7 +187,7 @@ func (c *Cluster) Down(ctx context.Context) error {
 // stop ends every process, and removes what the cluster has outside of its directory. If it fails the data stays, by
 // which the next one finds what is left.
 func (c *Cluster) stop(ctx context.Context) error {
-	if err := c.kill(ctx, ""); err != nil {
+	if err := c.kill(ctx); err != nil {
 		return err
 	}
 	return c.removeCgroups(ctx)

@@ -93,16 +93,13 @@ func (c *Cluster) programOf(pid int) string {
 	return filepath.Base(program)
 }
 
-// kill ends all of the cluster's processes, or those of one program, and returns when they are gone. Nothing is lost
-// by SIGKILL: what they have written is about to be removed, or a crash is what is asked for.
-func (c *Cluster) kill(ctx context.Context, only string) error {
+// kill ends all of the cluster's processes and returns when they are gone. Nothing is lost by SIGKILL: what they have
+// written is about to be removed.
+func (c *Cluster) kill(ctx context.Context) error {
 	killed := map[int]bool{}
 	return poll(ctx, killTimeout, func() error {
 		found := 0
 		err := c.eachProcess(func(program string, process *os.Process) error {
-			if only != "" && program != only {
-				return nil
-			}
 			found++
 			killed[process.Pid] = true
 			if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
