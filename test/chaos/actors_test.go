@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,10 +64,7 @@ func newItem(name string, itemType v1alpha1.DeployItemType, target string, confi
 
 // createItem creates an item that is not there, with one of the many faces that items have.
 func (e *engine) createItem(name string) bool {
-	item := newItem(name, counterType, "", map[string]any{
-		"apiVersion": "test.pergola.dev/v1", "kind": "Counter", "dir": e.dir,
-		"random": map[string]any{"seed": e.seed, "calm": e.calmFile()},
-	})
+	item := newItem(name, counterType, "", e.randomConfig())
 	item.Spec.Timeout = e.timeout()
 	item.Spec.UpdateOnChangeOnly = e.random.IntN(4) == 0
 	if e.random.IntN(4) == 0 {
@@ -82,6 +79,14 @@ func (e *engine) createItem(name string) bool {
 	return e.ok(e.admin.Create(e.t.Context(), item))
 }
 
+// randomConfig is a configuration by which calls do as they like. A user changes its revision, which means nothing.
+func (e *engine) randomConfig() map[string]any {
+	return map[string]any{
+		"apiVersion": "test.pergola.dev/v1", "kind": "Counter", "dir": e.dir, "revision": e.random.IntN(1000),
+		"random": map[string]any{"seed": e.seed, "calm": e.calmFile()},
+	}
+}
+
 // calmFile lets all calls succeed once it exists.
 func (e *engine) calmFile() string { return filepath.Join(e.dir, "calm") }
 
@@ -90,18 +95,16 @@ func (e *engine) timeout() v1alpha1.Duration {
 	return timeouts[e.random.IntN(len(timeouts))]
 }
 
-var foreignItems = []string{"foreign-annotated", "foreign-plain", "foreign-lying"}
+// foreignItems are items that are no business of the host's, with what they say of their deployer; "" for nothing.
+var foreignItems = map[string]string{"foreign-annotated": foreignType, "foreign-plain": "", "foreign-lying": counterType}
 
-// createForeignItems creates items that are no business of the host's, with jobs.
+// createForeignItems creates them, with jobs.
 func (e *engine) createForeignItems() {
 	e.t.Helper()
-	for _, name := range foreignItems {
+	for name, deployer := range foreignItems {
 		item := newItem(name, foreignType, "", map[string]any{"apiVersion": "test.pergola.dev/v1", "kind": "Foreign"})
-		switch {
-		case strings.HasSuffix(name, "plain"):
+		if item.Annotations[v1alpha1.DeployerTypeAnnotation] = deployer; deployer == "" {
 			item.Annotations = nil
-		case strings.HasSuffix(name, "lying"):
-			item.Annotations[v1alpha1.DeployerTypeAnnotation] = counterType
 		}
 		e.create(item)
 		e.writeJob(item, true)
@@ -109,7 +112,8 @@ func (e *engine) createForeignItems() {
 }
 
 func (e *engine) touchForeign(string) bool {
-	name := foreignItems[e.random.IntN(len(foreignItems))]
+	names := slices.Sorted(maps.Keys(foreignItems))
+	name := names[e.random.IntN(len(names))]
 	return e.label(name) && operation("reconcile")(e, name) && e.setJobInTheMiddle(name)
 }
 
@@ -165,15 +169,8 @@ func (e *engine) change(name string, how func(*v1alpha1.DeployItem)) bool {
 }
 
 func (e *engine) changeSpec(name string) bool {
-	revision := e.random.IntN(1000)
-	return e.change(name, func(item *v1alpha1.DeployItem) {
-		config := map[string]json.RawMessage{}
-		err := json.Unmarshal(item.Spec.Config.Raw, &config)
-		config["revision"] = fmt.Append(nil, revision)
-		if item.Spec.Config.Raw, _ = json.Marshal(config); err != nil {
-			e.t.Fatal(err)
-		}
-	})
+	changed := newItem(name, counterType, "", e.randomConfig())
+	return e.change(name, func(item *v1alpha1.DeployItem) { item.Spec.Config = changed.Spec.Config })
 }
 
 func (e *engine) changeTimeout(name string) bool {

@@ -293,7 +293,7 @@ func (e *engine) finish() {
 	j := e.judge
 	j.look(e.plane.AuditLog, readCalls(e.t, e.dir), len(j.restarts) > 0)
 	e.t.Logf("done: %v; calls: %v; %d writes of hosts, %d jobs ended and %d locks taken over",
-		e.done, j.outcomes, j.writes, j.jobs, j.takeovers)
+		e.done, j.outcomes, j.hostWrites, j.jobs, j.takeovers)
 	if j.jobs == 0 || e.lacks() {
 		e.t.Error("too little has happened for the test to mean anything")
 	}

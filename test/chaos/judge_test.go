@@ -2,12 +2,14 @@ package chaos
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -32,22 +34,20 @@ type judge struct {
 	// was logged between two of them.
 	restarts []time.Time
 
-	items, writes, jobs, takeovers int
-	outcomes                       map[string]int // calls by how they have ended
-	violations                     []string
+	hostWrites, jobs, takeovers int
+	outcomes                    map[string]int // calls by how they have ended
+	violations                  []string
 }
 
 // look judges what the API server and the plugin have recorded. partial says that it does not begin at the beginning.
 func (j *judge) look(auditLog string, calls []call, partial bool) {
 	j.t.Helper()
-	for _, h := range newHistories(j.t, readWrites(j.t, auditLog), calls) {
-		c := &check{judge: j, history: h, partial: partial}
-		c.run()
-		if len(h.violations) > 0 {
-			j.violations = append(j.violations, h.violations...)
+	for _, h := range j.newHistories(readWrites(j.t, auditLog), calls, partial) {
+		h.check()
+		if len(h.wrong) > 0 {
+			j.violations = append(j.violations, h.wrong...)
 			j.t.Errorf("deploy item %s:\n%s", h.name, h)
 		}
-		j.items++
 		j.jobs += len(h.finished)
 	}
 }
@@ -57,16 +57,13 @@ func (j *judge) restarted(from, to time.Time) bool {
 	return slices.ContainsFunc(j.restarts, func(at time.Time) bool { return at.After(from) && at.Before(to) })
 }
 
-// check is the check of one history.
-type check struct {
-	*judge
-	*history
-	partial bool
+func (h *history) report(at time.Time, format string, args ...any) {
+	h.wrong = append(h.wrong, at.UTC().Format("15:04:05.000000 VIOLATION ")+fmt.Sprintf(format, args...))
 }
 
-func (c *check) report(at time.Time, format string, args ...any) {
-	text := at.UTC().Format("15:04:05.000000 ") + fmt.Sprintf(format, args...)
-	c.history.violations = append(c.history.violations, text)
+// wrongBy reports what is wrong with a write.
+func (h *history) wrongBy(w *write, format string, args ...any) {
+	h.report(w.RequestReceivedTimestamp.Time, format, args...)
 }
 
 // pickUp is a write of the host that begins a job, or ends one in the same breath.
@@ -78,108 +75,106 @@ type pickUp struct {
 	at   time.Time
 }
 
-func (c *check) run() {
-	for _, w := range c.history.writes {
-		report := func(format string, args ...any) { c.report(w.RequestReceivedTimestamp.Time, format, args...) }
-		if c.calm && w.before != nil && w.before.Status.JobID != w.before.Status.JobIDFinished &&
+// check says what is wrong in all that has happened.
+func (h *history) check() {
+	for _, w := range h.writes {
+		if h.calm && w.before != nil && w.before.Status.JobID != w.before.Status.JobIDFinished &&
 			w.after.Status.JobID != w.before.Status.JobID {
-			report("job %q was lost to %q", w.before.Status.JobID, w.after.Status.JobID)
+			h.wrongBy(w, "job %q was lost to %q", w.before.Status.JobID, w.after.Status.JobID)
 		}
 		if !w.ours() {
 			continue
 		}
-		c.judge.writes++
+		h.hostWrites++
 		if w.after.Spec.Type == foreignType {
-			report("the host writes an item that is none of its business")
+			h.wrongBy(w, "the host writes an item that is none of its business")
 			continue
 		}
-		c.checkCondition(w, report)
+		h.checkCondition(w)
 		if w.before == nil {
 			continue
 		}
-		c.checkHolder(w, report)
-		checkFields(w, report)
+		h.checkHolder(w)
+		h.checkFields(w)
 		if w.toStatus() {
-			c.pickUp(w)
-			c.checkStatus(w, report)
+			h.pickUp(w)
+			h.checkStatus(w)
 		} else {
-			c.checkMetadata(w, report)
+			h.checkMetadata(w)
 		}
 	}
-	for _, w := range c.refused {
-		c.checkRefused(w)
+	for _, w := range h.refused {
+		h.checkRefused(w)
 	}
-	c.checkLocks()
-	c.checkCalls()
+	h.checkLocks()
+	h.checkCalls()
 }
-
-type report func(format string, args ...any)
 
 // checkCondition: each write of the host is a patch that is made only to the very version of the item that it was
 // decided on. The history knows that version, so that no write is missing in it.
-func (c *check) checkCondition(w *write, report report) {
+func (h *history) checkCondition(w *write) {
 	switch {
 	case w.Verb != "patch":
-		report("the host does %s the item", w.Verb)
+		h.wrongBy(w, "the host does %s the item", w.Verb)
 	case w.body.ResourceVersion == "":
-		report("the write is not conditional: %s", w.RequestObject)
-	case w.before == nil && !c.partial:
-		report("the host writes an item that nobody has created")
+		h.wrongBy(w, "the write is not conditional: %s", w.RequestObject)
+	case w.before == nil && !h.partial:
+		h.wrongBy(w, "the host writes an item that nobody has created")
 	case w.before != nil && w.body.ResourceVersion != w.before.ResourceVersion:
-		report("the write is for version %s and was made to %s", w.body.ResourceVersion, w.before.ResourceVersion)
+		h.wrongBy(w, "the write is for version %s and was made to %s", w.body.ResourceVersion, w.before.ResourceVersion)
 	}
 }
 
 // checkRefused: a write of the host is refused because somebody else was faster, or has no answer because the host
 // was killed.
-func (c *check) checkRefused(w *write) {
+func (h *history) checkRefused(w *write) {
 	at, code := w.RequestReceivedTimestamp.Time, w.ResponseStatus.Code
-	expected := code == 409 || code == 404 || w.abandoned() || c.restarted(at.Add(-startTakes), at)
+	expected := code == http.StatusConflict || code == http.StatusNotFound || w.abandoned() || h.restarted(at.Add(-startTakes), at)
 	if w.body.ResourceVersion == "" || !expected {
-		c.report(at, "the write was refused with code %d: %s: %s", code, w.ResponseStatus.Message, w.RequestObject)
+		h.wrongBy(w, "the write was refused with code %d: %s: %s", code, w.ResponseStatus.Message, w.RequestObject)
 	}
 }
 
 // checkHolder: a write is made by the replica that holds the item's lock. Only the pick-up of a job that waits for a
 // free worker is made without, and the write that sets a job where there is no Landscaper.
-func (c *check) checkHolder(w *write, report report) {
+func (h *history) checkHolder(w *write) {
 	is := &w.after.Status
 	setsJob := is.JobID != w.before.Status.JobID && pickedUpJob(w.after) != is.JobID
 	if !w.made() || w.last() || setsJob || w.toStatus() && begins(w.after) && queued(w.after) {
 		return
 	}
-	holder, known := "", !c.partial
-	for _, l := range c.locks {
+	holder, known := "", !h.partial
+	for _, l := range h.locks {
 		if compare(l.version, w.after.ResourceVersion) < 0 {
 			holder, known = l.holder, true
 		}
 	}
 	if known && holder != w.User.Username {
-		report("%s writes the item while its lock is held by %q", w.User.Username, holder)
+		h.wrongBy(w, "%s writes the item while its lock is held by %q", w.User.Username, holder)
 	}
 }
 
 // checkLocks: nobody takes a lock in another's name, and nobody gives up one that another holds.
-func (c *check) checkLocks() {
-	for i, l := range c.locks {
+func (h *history) checkLocks() {
+	for i, l := range h.locks {
 		switch {
 		case l.holder != "" && l.holder != l.by:
-			c.report(time.Time{}, "%s gives the lock to %s", l.by, l.holder)
-		case l.holder == "" && (i > 0 || !c.partial) && (i == 0 || c.locks[i-1].holder != l.by):
-			c.report(time.Time{}, "%s gives up a lock that it does not hold", l.by)
-		case l.holder != "" && i > 0 && c.locks[i-1].holder != "" && c.locks[i-1].holder != l.holder:
-			c.takeovers++
+			h.report(time.Time{}, "%s gives the lock to %s", l.by, l.holder)
+		case l.holder == "" && (i > 0 || !h.partial) && (i == 0 || h.locks[i-1].holder != l.by):
+			h.report(time.Time{}, "%s gives up a lock that it does not hold", l.by)
+		case l.holder != "" && i > 0 && h.locks[i-1].holder != "" && h.locks[i-1].holder != l.holder:
+			h.takeovers++
 		}
 	}
 }
 
 // checkFields: a write to the status changes nothing else, and one to the item nothing but Landscaper's finalizer and
 // the annotations for operations. Fields that our types do not know count, too.
-func checkFields(w *write, report report) {
+func (h *history) checkFields(w *write) {
 	rest := func(raw []byte) map[string]any {
 		item := &unstructured.Unstructured{}
 		if err := item.UnmarshalJSON(raw); err != nil {
-			report("an answer cannot be decoded: %v", err)
+			h.wrongBy(w, "an answer cannot be decoded: %v", err)
 			return nil
 		}
 		item.SetResourceVersion("")
@@ -196,13 +191,13 @@ func checkFields(w *write, report report) {
 		return map[string]any{"item": item.Object, "others": fmt.Sprint(finalizers, annotations)}
 	}
 	if diff := cmp.Diff(rest(w.found), rest(w.ResponseObject)); diff != "" {
-		report("the write changes what is not the host's (-before +after):\n%s", diff)
+		h.wrongBy(w, "the write changes what is not the host's (-before +after):\n%s", diff)
 	}
 }
 
 // checkMetadata: the finalizer goes only when the deployer was called in this job and has deleted everything, or if
 // the user wants to leave it behind; and an operation that was accepted is not there any more.
-func (c *check) checkMetadata(w *write, report report) {
+func (h *history) checkMetadata(w *write) {
 	goes := slices.Contains(w.before.Finalizers, v1alpha1.Finalizer) &&
 		!slices.Contains(w.after.Finalizers, v1alpha1.Finalizer)
 	deleted := func(call call) bool {
@@ -210,68 +205,61 @@ func (c *check) checkMetadata(w *write, report report) {
 			call.JobID == w.before.Status.JobID && call.Time.Before(w.RequestReceivedTimestamp.Time)
 	}
 	leaveBehind := w.before.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] == "true"
-	if goes && (w.before.DeletionTimestamp == nil || !leaveBehind && !slices.ContainsFunc(c.calls, deleted)) {
-		report("the finalizer goes without a Delete that has succeeded in job %q", w.before.Status.JobID)
+	if goes && (w.before.DeletionTimestamp == nil || !leaveBehind && !slices.ContainsFunc(h.calls, deleted)) {
+		h.wrongBy(w, "the finalizer goes without a Delete that has succeeded in job %q", w.before.Status.JobID)
 	}
 	_, asks := w.after.Annotations[v1alpha1.OperationAnnotation]
 	if asks && w.after.Annotations[acceptedAnnotation] != w.before.Annotations[acceptedAnnotation] {
-		report("an operation was accepted, and its annotation is still there")
+		h.wrongBy(w, "an operation was accepted, and its annotation is still there")
 	}
 }
 
 // checkStatus: a finished job stays as it is; a job is finished by a final phase and jobIDFinished in one write, and
 // once; and never is finished what was not picked up.
-func (c *check) checkStatus(w *write, report report) {
+func (h *history) checkStatus(w *write) {
 	was, is := &w.before.Status, &w.after.Status
 	if is.JobID == was.JobID && was.JobID == was.JobIDFinished {
-		checkFinished(w, report)
+		// Finished by the host, or interrupted by Landscaper. Only what the host's own conditions say of it may follow,
+		// and what the deployer has created before its call was cancelled.
+		rest := cmpopts.IgnoreFields(v1alpha1.DeployItemStatus{}, "Conditions", "ProviderStatus")
+		if diff := cmp.Diff(*was, *is, rest); diff != "" {
+			h.wrongBy(w, "the host changes the finished job %q (-before +after):\n%s", was.JobID, diff)
+		}
 		return
 	}
 	// Whatever the write has found, such as Landscaper's new job beside the final phase of the last one, it leaves no
 	// such thing.
 	if is.Phase.IsFinal() != (is.JobIDFinished == is.JobID) {
-		report("the write leaves phase %q with jobID %q and jobIDFinished %q", is.Phase, is.JobID, is.JobIDFinished)
+		h.wrongBy(w, "the write leaves phase %q with jobID %q and jobIDFinished %q", is.Phase, is.JobID, is.JobIDFinished)
 	}
 	if is.JobID != was.JobID && was.JobID != was.JobIDFinished {
-		report("the host replaces job %q, which is not finished, by %q", was.JobID, is.JobID)
+		h.wrongBy(w, "the host replaces job %q, which is not finished, by %q", was.JobID, is.JobID)
 	}
 	if is.JobIDFinished == was.JobIDFinished {
 		return
 	}
-	last := len(c.picked) - 1
-	if last >= 0 && c.picked[last].jobID != is.JobIDFinished || last < 0 && !c.partial {
-		report("the host finishes job %q, which is not the one that it has picked up last", is.JobIDFinished)
+	last := len(h.picked) - 1
+	if last >= 0 && h.picked[last].jobID != is.JobIDFinished || last < 0 && !h.partial {
+		h.wrongBy(w, "the host finishes job %q, which is not the one that it has picked up last", is.JobIDFinished)
 	}
-	if slices.Contains(c.finished, is.JobIDFinished) {
-		report("the host finishes job %q again", is.JobIDFinished)
+	if slices.Contains(h.finished, is.JobIDFinished) {
+		h.wrongBy(w, "the host finishes job %q again", is.JobIDFinished)
 	}
-	c.finished = append(c.finished, is.JobIDFinished)
-	if c.calm && is.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		report("job %q ends in phase %s, though whatever stood in its way has passed", is.JobID, is.Phase)
-	}
-}
-
-// checkFinished: a job stays as it is that the host has finished, or that Landscaper has interrupted. Only what the
-// host's own conditions say of it may follow, and what the deployer has created before its call was cancelled.
-func checkFinished(w *write, report report) {
-	rest := func(s v1alpha1.DeployItemStatus) v1alpha1.DeployItemStatus {
-		s.Conditions, s.ProviderStatus = nil, nil
-		return s
-	}
-	if diff := cmp.Diff(rest(w.before.Status), rest(w.after.Status)); diff != "" {
-		report("the host changes the finished job %q (-before +after):\n%s", w.before.Status.JobID, diff)
+	h.finished = append(h.finished, is.JobIDFinished)
+	if h.calm && is.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		h.wrongBy(w, "job %q ends in phase %s, though whatever stood in its way has passed", is.JobID, is.Phase)
 	}
 }
 
 // pickUp notes the pick-up that a write is, if it is one. A job is picked up when Landscaper says so, and by a
 // condition that names it.
-func (c *check) pickUp(w *write) {
+func (h *history) pickUp(w *write) {
 	is := &w.after.Status
 	// A job that is skipped, or aborted before it began, is picked up and ended in one write.
 	inOne := pickedUpJob(w.after) != pickedUpJob(w.before) && is.JobIDFinished == is.JobID
 	seen := !is.LastReconcileTime.Before(is.JobIDGenerationTime)
 	if seen && pickedUpJob(w.after) == is.JobID && (begins(w.after) || inOne) {
-		c.picked = append(c.picked, pickUp{
+		h.picked = append(h.picked, pickUp{
 			jobID: is.JobID, at: w.RequestReceivedTimestamp.Time,
 			deletion: is.Phase.IsDeletion(), idle: queued(w.after) || is.Phase.IsFinal(),
 		})
@@ -302,35 +290,35 @@ func pickedUpJob(item *v1alpha1.DeployItem) string {
 // after it was; no two calls for an item are under way at the same time; and what was saved in a provider status is
 // there in the next call. Where nobody interferes, a call that has succeeded is made again only if its host could not
 // write so: it was killed, and another one makes it, or the API server was.
-func (c *check) checkCalls() {
+func (h *history) checkCalls() {
 	succeeded := map[string]call{}
-	for _, made := range c.calls {
+	for _, made := range h.calls {
 		if made.Event == "end" {
 			kind, _, _ := strings.Cut(made.Outcome, ":")
-			c.outcomes[kind]++
+			h.outcomes[kind]++
 		}
 		switch {
 		case made.Event == "lost":
-			c.report(made.Time, "the provider status was lost: %s", made.Outcome)
+			h.report(made.Time, "the provider status was lost: %s", made.Outcome)
 		case made.Event == "overlap":
-			c.report(made.Time, "process %d is called while another call for the item is under way", made.PID)
+			h.report(made.Time, "process %d is called while another call for the item is under way", made.PID)
 		case made.Outcome == "succeeded":
 			succeeded[made.JobID] = made
 		case made.Event == "begin":
-			if last := c.lastBefore(made.Time); !c.covers(last, made) {
-				c.report(made.Time, "a call for %s of job %q; picked up was %+v", made.Operation, made.JobID, last)
+			if last := h.lastBefore(made.Time); !h.covers(last, made) {
+				h.report(made.Time, "a call for %s of job %q; picked up was %+v", made.Operation, made.JobID, last)
 			}
 			before, again := succeeded[made.JobID]
-			if c.calm && again && before.PID == made.PID && !c.restarted(before.Time.Add(-writeTakes), made.Time) {
-				c.report(made.Time, "process %d is called again, though its host could write its success", made.PID)
+			if h.calm && again && before.PID == made.PID && !h.restarted(before.Time.Add(-writeTakes), made.Time) {
+				h.report(made.Time, "process %d is called again, though its host could write its success", made.PID)
 			}
 		}
 	}
 }
 
 // lastBefore is the last pick-up before a time; nil if there is none.
-func (c *check) lastBefore(at time.Time) *pickUp {
-	for _, p := range slices.Backward(c.picked) {
+func (h *history) lastBefore(at time.Time) *pickUp {
+	for _, p := range slices.Backward(h.picked) {
 		if p.at.Before(at) {
 			return &p
 		}
@@ -339,8 +327,8 @@ func (c *check) lastBefore(at time.Time) *pickUp {
 }
 
 // covers tells whether a call may be made after the pick-up, as far as anybody knows.
-func (c *check) covers(p *pickUp, made call) bool {
-	if p == nil && c.partial || c.restarted(made.Time.Add(-writeTakes), made.Time.Add(writeTakes)) {
+func (h *history) covers(p *pickUp, made call) bool {
+	if p == nil && h.partial || h.restarted(made.Time.Add(-writeTakes), made.Time.Add(writeTakes)) {
 		return true
 	}
 	return p != nil && p.jobID == made.JobID && !p.idle &&

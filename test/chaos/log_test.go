@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,19 +64,12 @@ func (w *write) made() bool {
 	return w.Verb == "create" || w.body.ResourceVersion != "" && w.body.ResourceVersion != w.after.ResourceVersion
 }
 
-// What the audit log has for a request whose client has gone: the first one, or the second one if the storage notices
-// it before the server does.
-const (
-	gatewayTimeout = 504
-	internalError  = 500
-)
-
 // abandoned tells whether nobody has waited for the answer: the host was killed. Whether the write was carried out is
-// not known.
+// not known. It is an internal error if the storage notices that the client has gone before the server does.
 func (w *write) abandoned() bool {
 	s := &w.ResponseStatus
-	return s.Code == gatewayTimeout ||
-		s.Code == internalError && strings.Contains(strings.ToLower(s.Message), "context canceled")
+	return s.Code == http.StatusGatewayTimeout ||
+		s.Code == http.StatusInternalServerError && strings.Contains(strings.ToLower(s.Message), "context canceled")
 }
 
 // readWrites reads the writes of deploy items and locks in an audit log.
@@ -140,27 +134,29 @@ func readCalls(t *testing.T, dir string) (calls []call) {
 // lockWrite is a change of a lock: by whom it was made, and who holds the lock then; "" for nobody.
 type lockWrite struct{ version, by, holder string }
 
-// history is everything that has happened to one deploy item.
+// history is everything that has happened to one deploy item. partial says that it does not begin at the beginning.
 type history struct {
-	name string
+	*judge
+	name    string
+	partial bool
 	// writes in the order in which the API server has carried them out, and those of the host that it has refused.
 	writes, refused []*write
 	calls           []call
 	locks           []lockWrite
 
 	// What the check has found: the jobs that were picked up, and those that the host has ended.
-	picked     []pickUp
-	finished   []string
-	violations []string
+	picked   []pickUp
+	finished []string
+	wrong    []string
 }
 
 // newHistories sorts writes and calls by the items, and the items' writes by their versions.
-func newHistories(t *testing.T, writes []*write, calls []call) map[types.UID]*history {
-	t.Helper()
+func (j *judge) newHistories(writes []*write, calls []call, partial bool) map[types.UID]*history {
+	j.t.Helper()
 	histories, uids := map[types.UID]*history{}, map[string]types.UID{}
 	of := func(uid types.UID, name string) *history {
 		if histories[uid] == nil {
-			histories[uid] = &history{name: name}
+			histories[uid] = &history{judge: j, name: name, partial: partial}
 		}
 		return histories[uid]
 	}
@@ -171,7 +167,7 @@ func newHistories(t *testing.T, writes []*write, calls []call) map[types.UID]*hi
 				continue
 			}
 			if err := json.Unmarshal(w.ResponseObject, lock); err != nil || lock.Name == "" {
-				t.Fatalf("decode SyncObject: %v: %s", err, w.ResponseObject)
+				j.t.Fatalf("decode SyncObject: %v: %s", err, w.ResponseObject)
 			}
 			h := of(types.UID(lock.Name[strings.Index(lock.Name, "-")+1:]), lock.Name)
 			h.locks = append(h.locks, lockWrite{lock.ResourceVersion, w.User.Username, lock.Spec.PodName})
@@ -259,40 +255,28 @@ func (h *history) unanswered(earlier, later *write) []*write {
 // String prints what is wrong and the whole history.
 func (h *history) String() string {
 	var lines []string
-	add := func(at time.Time, text string) { lines = append(lines, at.UTC().Format("15:04:05.000000 ")+text) }
+	add := func(at time.Time, format string, args ...any) {
+		lines = append(lines, at.UTC().Format("15:04:05.000000 ")+fmt.Sprintf(format, args...))
+	}
 	for _, w := range append(slices.Clone(h.writes), h.refused...) {
-		add(w.RequestReceivedTimestamp.Time, w.String())
+		add(w.RequestReceivedTimestamp.Time, "%s %s: %s %s -> %d %s; %s", w.UserAgent, w.User.Username, w.Verb,
+			w.ObjectRef.Subresource, w.ResponseStatus.Code, w.RequestObject, state(w.after))
 	}
 	for _, c := range h.calls {
-		add(c.Time, fmt.Sprintf("    plugin %d: %s %s %s %s", c.PID, c.Event, c.Operation, c.JobID, c.Outcome))
+		add(c.Time, "    plugin %d: %s %s %s %s", c.PID, c.Event, c.Operation, c.JobID, c.Outcome)
 	}
 	slices.Sort(lines)
-	return fmt.Sprintf("VIOLATION %s\n%s\nlock %+v",
-		strings.Join(h.violations, "\nVIOLATION "), strings.Join(lines, "\n"), h.locks)
-}
-
-// String says who has done what, and what has come of it.
-func (w *write) String() string {
-	by, _, _ := strings.Cut(w.UserAgent, "/")
-	text := fmt.Sprintf("%s %s: %s %s", by, w.User.Username, w.Verb, w.ObjectRef.Subresource)
-	text += fmt.Sprintf(" -> %d", w.ResponseStatus.Code)
-	if w.ours() {
-		text += " " + string(w.RequestObject)
-	}
-	if w.after != nil {
-		text += "; " + state(w.after)
-	}
-	return text
+	return fmt.Sprintf("%s\n%s\nlock %+v", strings.Join(h.wrong, "\n"), strings.Join(lines, "\n"), h.locks)
 }
 
 // state is an item's state as far as the deployer contract goes.
 func state(item *v1alpha1.DeployItem) string {
-	s := &item.Status
-	text := fmt.Sprintf("version %s, generation %d, phase %q, jobID %q, jobIDFinished %q, picked up %q",
-		item.ResourceVersion, item.Generation, s.Phase, s.JobID, s.JobIDFinished, pickedUpJob(item))
-	text += fmt.Sprintf(", deleted %v, %v %v", item.DeletionTimestamp, item.Finalizers, item.Annotations)
-	if s.LastError != nil {
-		text += ", last error " + s.LastError.Reason + ": " + s.LastError.Message
+	if item == nil {
+		return ""
 	}
-	return text
+	status := item.Status
+	status.ProviderStatus = nil
+	text, _ := json.Marshal(status) // a type of the API marshals
+	return fmt.Sprintf("version %s, generation %d, deleted %v, %v %v, %s", item.ResourceVersion, item.Generation,
+		item.DeletionTimestamp, item.Finalizers, item.Annotations, text)
 }
