@@ -61,12 +61,6 @@ func Find() (*Browser, error) {
 	return nil, ErrNoBrowser
 }
 
-// Picture takes a picture of what is at a URL, in PNG, of a window of this size.
-func (b *Browser) Picture(ctx context.Context, url string, width, height int) ([]byte, error) {
-	const file = "picture.png"
-	return b.run(ctx, file, fmt.Sprintf("--window-size=%d,%d", width, height), "--screenshot="+file, url)
-}
-
 // Terminal takes a picture of a terminal on which a program has printed a text, with its colours.
 func (b *Browser) Terminal(ctx context.Context, text string) ([]byte, error) {
 	text = strings.TrimRight(text, "\n")
@@ -90,36 +84,31 @@ func toHTML(text string) string {
 	return "<span>" + spans + "</span>"
 }
 
-// run runs the browser in a directory of its own and returns the file that it writes there; without one, what it prints. What it complains about
-// in a page, such as a thing that the page may not load, is an error.
-func (b *Browser) run(ctx context.Context, file string, args ...string) (_ []byte, err error) {
+// Picture takes a picture of what is at a URL, in PNG, of a window of this size. What the browser complains about in the page, such as a thing
+// that the page may not load, is an error.
+func (b *Browser) Picture(ctx context.Context, url string, width, height int) (_ []byte, err error) {
 	dir, err := os.MkdirTemp("", "browser-")
 	if err != nil {
 		return nil, fmt.Errorf("start browser: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	picture := filepath.Join(dir, "picture.png")
 	// Tests may be run by root, for whom the browser has no sandbox; it sees nothing but the tests' own pages.
 	// In the full browser the window has tabs and an address bar, which would take their height from the page.
-	common := []string{
-		"--headless", "--start-fullscreen", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
-		"--user-data-dir=" + dir,
-	}
-	cmd := exec.CommandContext(ctx, b.program, append(common, args...)...) //nolint:gosec // the browser, and URLs of tests
-	var out, log bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &log
+	cmd := exec.CommandContext(ctx, b.program, "--headless", "--start-fullscreen", "--no-sandbox", //nolint:gosec // URLs of tests
+		"--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr", "--user-data-dir="+dir,
+		fmt.Sprintf("--window-size=%d,%d", width, height), "--screenshot="+picture, url)
 	cmd.Env = append(os.Environ(), "HOME="+dir)
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("run browser: %w\n%s", err, log.String())
+	log, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("run browser: %w\n%s", err, log)
 	}
-	for line := range strings.Lines(log.String()) {
+	for line := range strings.Lines(string(log)) {
 		if strings.Contains(line, ":CONSOLE") {
 			return nil, fmt.Errorf("the browser complains: %s", strings.TrimSpace(line))
 		}
 	}
-	if file != "" {
-		return os.ReadFile(filepath.Join(dir, file))
-	}
-	return out.Bytes(), nil
+	return os.ReadFile(picture)
 }
 
 // Colours is how many colours a picture in PNG has. A picture of an empty page has one.
