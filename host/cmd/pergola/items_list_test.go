@@ -134,7 +134,7 @@ func TestItemsListErrors(t *testing.T) {
 		{reason: "no rights", args: []string{"--kubeconfig", nobody}, want: []string{"forbidden", `"nobody"`, "your own rights"}},
 		{reason: "no rights to watch", args: []string{"--kubeconfig", nobody, "--watch"}, want: []string{"forbidden", "your own rights"}},
 		{reason: "no such selector", args: []string{"-l", "a=b=c"}, want: []string{"--selector"}},
-		{reason: "no definitions", args: []string{"--kubeconfig", writeFile(t, "bare", string(bare))}, want: []string{"pergola crds"}},
+		{reason: "no definitions", args: []string{"--kubeconfig", withoutCRDs(t)}, want: []string{"pergola crds"}},
 	} {
 		_, code, err := s.run(append([]string{"list"}, tc.args...)...)
 		if code != exitFailure {

@@ -34,10 +34,7 @@ type shop struct {
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	controlPlane, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	controlPlane := shared(t)
 	admin, err := controlPlane.Client()
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,20 +20,29 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	strictyaml "sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// bare is the kubeconfig of an API server without our CustomResourceDefinitions.
-var bare []byte
-
-// shared starts a control plane with them for all tests that keep to a namespace of their own, when it is called for the first time.
+// startShared starts the control plane that shared returns, when it is called for the first time.
 var (
-	shared     func() (*testenv.ControlPlane, error)
-	stopShared = func() error { return nil }
+	startShared func() (*testenv.ControlPlane, error)
+	stopShared  = func() error { return nil }
 )
+
+// shared returns a control plane for all tests that keep to a namespace of their own. With -short the test is skipped.
+func shared(t *testing.T) *testenv.ControlPlane {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it needs a control plane")
+	}
+	controlPlane, err := startShared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return controlPlane
+}
 
 // The test binary is also the plugins of these tests: the name of the file says which.
 func TestMain(m *testing.M) {
@@ -57,21 +68,7 @@ func runTests(m *testing.M) (code int, err error) {
 	if err := os.Setenv("TMPDIR", temporary); err != nil {
 		return 1, err
 	}
-	assets, err := testenv.Assets(context.Background())
-	if err != nil {
-		return 1, err
-	}
-	env := &envtest.Environment{BinaryAssetsDirectory: assets}
-	defer func() {
-		if stopErr := env.Stop(); err == nil {
-			err = stopErr
-		}
-	}()
-	if _, err := env.Start(); err != nil {
-		return 1, err
-	}
-	bare = env.KubeConfig
-	shared = sync.OnceValues(func() (*testenv.ControlPlane, error) {
+	startShared = sync.OnceValues(func() (*testenv.ControlPlane, error) {
 		dir, err := os.MkdirTemp("", "shared")
 		if err != nil {
 			return nil, err
@@ -141,6 +138,23 @@ func printedKinds(t *testing.T, args ...string) []string {
 	return kinds
 }
 
+// withoutCRDs starts an API server that has no resources, and returns its kubeconfig.
+func withoutCRDs(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kinds := map[string]string{"/api": "APIVersions", "/apis": "APIGroupList"}
+		if kind, ok := kinds[r.URL.Path]; ok {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"apiVersion": "v1", "kind": %q}`, kind)
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return writeFile(t, "bare", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}],
+		clusters: [{name: c, cluster: {server: "`+server.URL+`"}}]}`)
+}
+
 func TestErrorsSayWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
@@ -151,7 +165,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		return path
 	}
 	t.Setenv("HOME", dir)
-	lacksCRDs := file("bare", string(bare))
+	lacksCRDs := withoutCRDs(t)
 	nobody := file("nobody", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
 		clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}], users: [{name: u, user: {}}]}`)
 	const unreachable = "connect to the cluster: the API server http://127.0.0.1:1 cannot be reached: connect: connection refused"
@@ -296,10 +310,7 @@ func TestConclude(t *testing.T) {
 
 // How a manager starts and stops is not what the log is read for at level info; its errors are.
 func TestManagerIsQuiet(t *testing.T) {
-	controlPlane, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	controlPlane := shared(t)
 	var out bytes.Buffer
 	mgr, err := newManager(controlPlane.Config, time.Second, slog.New(slog.NewTextHandler(&out, nil)))
 	if err != nil {
