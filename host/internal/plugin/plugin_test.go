@@ -230,9 +230,15 @@ func TestConfigForAPluginThatTakesNone(t *testing.T) {
 
 func TestConfigForAPluginThatIsNotThere(t *testing.T) {
 	t.Parallel()
-	h := runHost(t, pluginDir(t, "raw_easygoing"), withConfigs(map[string][]byte{"easygoing": []byte("{}"), "easygoign": []byte("{}"), "absent": nil}))
+	configs := map[string][]byte{"easygoing": []byte("{}"), "easygoign": []byte("{}"), "absent": nil}
+	clock := newClock()
+	patient := func(o *Options) { o.Silence = time.Hour } // however fast the clock runs
+	h := runHost(t, pluginDir(t, "raw_easygoing"), withConfigs(configs), withClock(clock), patient)
 	const message = "there is configuration for a plugin that is not there"
-	eventually(t, "the log to say so", func() bool { return len(h.log.with(message)) > 0 })
+	eventually(t, "the log to say so", func() bool {
+		clock.Step(time.Second)
+		return len(h.log.with(message)) > 0
+	})
 	h.end()
 	var names []any
 	for _, r := range h.log.with(message) {

@@ -262,12 +262,11 @@ func (s *Set) Run(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 
-	settling, cancel := context.WithTimeout(ctx, settleTime)
-	defer cancel()
-	<-settling.Done()
-	s.stopSettling()
-	if ctx.Err() == nil {
+	select {
+	case <-s.settings.clock.After(settleTime):
+		s.stopSettling()
 		s.warnOfUnusedConfigs()
+	case <-ctx.Done():
 	}
 	<-ctx.Done()
 	s.mu.Lock()
