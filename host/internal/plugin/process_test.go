@@ -280,7 +280,7 @@ func TestOutputOfPlugins(t *testing.T) {
 	t.Run("last words of a plugin that exits", func(t *testing.T) {
 		t.Parallel()
 		h := start(t, "echo")
-		for i := range 5 {
+		for i := range 2 {
 			eventually(t, "the plugin to run", func() bool { s := h.status("echo"); return s.State == Running && s.Restarted() == i })
 			if _, err := h.call(t.Context(), "echo", "exit"); !errors.Is(err, ErrCrashed) {
 				t.Errorf("expected ErrCrashed, but found: %v", err)

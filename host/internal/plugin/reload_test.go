@@ -301,7 +301,7 @@ func TestReloadsAmongCrashes(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()
-	for range 10 {
+	for range 3 {
 		for _, r := range h.reload("raw") {
 			if r.Err != nil {
 				t.Errorf("reload: %v", r.Err)

@@ -21,8 +21,8 @@ func TestRemoveTree(t *testing.T) {
 		fill   func(dir *os.Root) error
 	}{
 		"empty":    {"nothing to do", func(*os.Root) error { return nil }},
-		"deep":     {"neither descriptors nor paths grow with the depth", func(dir *os.Root) error { return nest(dir, 3000) }},
-		"wide":     {"more than is listed at once", func(dir *os.Root) error { return litter(dir, 3000) }},
+		"deep":     {"neither descriptors nor paths grow with the depth", func(dir *os.Root) error { return nest(dir, 500) }},
+		"wide":     {"more than is listed at once", func(dir *os.Root) error { return litter(dir, 2*namesAtOnce) }},
 		"no modes": {"a plugin may take all permissions from its directories", withoutModes},
 		"numbers": {"names are the plugin's to choose", func(dir *os.Root) error {
 			return errors.Join(dir.MkdirAll("0/1/0/1/2", 0o700), dir.MkdirAll("1/0/0", 0o700), dir.MkdirAll("2/-/...", 0o700))
@@ -72,14 +72,15 @@ func removed(t interface {
 
 // nest makes directories in each other, for which no path is short enough.
 func nest(top *os.Root, depth int) error {
+	name := strings.Repeat("d", 16)
 	dir, err := top.OpenRoot(".")
 	for range depth {
 		if err != nil {
 			return err
 		}
 		outer := dir
-		if err = outer.Mkdir("d", 0o700); err == nil {
-			dir, err = outer.OpenRoot("d")
+		if err = outer.Mkdir(name, 0o700); err == nil {
+			dir, err = outer.OpenRoot(name)
 		}
 		err = errors.Join(err, outer.Close())
 	}
@@ -196,8 +197,8 @@ func TestRemoveTreeAgainstWriter(t *testing.T) {
 			}
 		}
 	}()
-	for range 20 {
-		_ = removeBounded(dir, 1000) // that it returns is what this is about
+	for range 5 {
+		_ = removeBounded(dir, 100) // that it returns is what this is about
 	}
 	close(stop)
 	<-stopped
