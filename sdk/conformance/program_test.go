@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -32,6 +33,7 @@ const misbehaviourEnv = "CONFORMANCE_MISBEHAVIOUR"
 func TestMain(m *testing.M) {
 	name, isPlugin := os.LookupEnv(misbehaviourEnv)
 	if !isPlugin {
+		_ = flag.Set("test.parallel", "8") // nearly all of the tests' time is waiting
 		os.Exit(m.Run())
 	}
 	notePid()

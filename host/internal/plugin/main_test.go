@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 	role, _, _ := strings.Cut(filepath.Base(os.Args[0]), "_")
 	program, ok := programs()[role]
 	if !ok {
+		_ = flag.Set("test.parallel", "4") // more than half of the tests' time is waiting
 		os.Exit(m.Run())
 	}
 	program()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -54,6 +55,7 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	_ = flag.Set("test.parallel", "4") // most of the tests' time is waiting
 	code := m.Run()
 	for _, left := range []struct {
 		what string
