@@ -33,19 +33,12 @@ func TestConfinedParent(t *testing.T) {
 	if err := supportsLandlock(); err != nil {
 		t.Skipf("the kernel has no Landlock: %s", err)
 	}
-	text, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for scenario, want := range map[string]string{
 		"installs": "done: 2", "grows at once": "256 MiB of memory", "recurses": "a stack of", "spies": "done: 0, kept: 2 refused",
 	} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
-			program := filepath.Join(t.TempDir(), "plugin")
-			if err := os.WriteFile(program, text, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			program := copyProgram(t)
 			own, secret := t.TempDir(), filepath.Join(t.TempDir(), "secret")
 			if err := os.WriteFile(secret, []byte("s"), 0o600); err != nil {
 				t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,6 +42,23 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Exit(runTests(m))
+}
+
+// copyProgram returns the path of a copy of the test binary. While it is written no process is started, which would inherit the open file:
+// what is open for writing cannot be executed.
+func copyProgram(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "plugin")
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // runTests runs the tests, and then looks for what they have left behind.
