@@ -20,15 +20,6 @@ import (
 	"github.com/pergola-deploy/pergola/test/await"
 )
 
-// annotate sets an annotation in somebody else's name.
-func annotate(t *testing.T, item *v1alpha1.DeployItem, key, value string) {
-	t.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
-	if err := admin.Patch(t.Context(), item.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // blocksOnce is a plugin whose first call does something, and then does not end before it is cancelled.
 func blocksOnce(b **bench, meanwhile func()) answer {
 	first := true
@@ -61,7 +52,7 @@ func TestCallIsCancelled(t *testing.T) {
 			reason: "what Landscaper has written stays",
 			meanwhile: func(t *testing.T) {
 				t.Helper()
-				patchStatus(t, b.item, `{"jobIDFinished":"`+b.read().Status.JobID+`","phase":"Failed","lastError":{"operation":"InterruptOperation","reason":"InterruptOperation","message":"operation was interrupted","lastTransitionTime":"2024-03-14T12:00:00Z","lastUpdateTime":"2024-03-14T12:00:00Z"}}`)
+				b.patchStatus(b.item, `{"jobIDFinished":"`+b.read().Status.JobID+`","phase":"Failed","lastError":{"operation":"InterruptOperation","reason":"InterruptOperation","message":"operation was interrupted","lastTransitionTime":"2024-03-14T12:00:00Z","lastUpdateTime":"2024-03-14T12:00:00Z"}}`)
 			},
 			phase: v1alpha1.DeployItemPhaseFailed, says: "operation was interrupted", calls: "Reconcile",
 		},
@@ -72,22 +63,22 @@ func TestCallIsCancelled(t *testing.T) {
 		},
 		"new job and nothing else": {
 			reason:    "whoever sets nothing but a job means it, too",
-			meanwhile: func(t *testing.T) { t.Helper(); patchStatus(t, b.item, `{"jobID":"another"}`) },
+			meanwhile: func(t *testing.T) { t.Helper(); b.patchStatus(b.item, `{"jobID":"another"}`) },
 			phase:     v1alpha1.DeployItemPhaseSucceeded, calls: "Reconcile Reconcile",
 		},
 		"deleted": {
 			reason:    "there is something else to do",
-			meanwhile: func(t *testing.T) { t.Helper(); remove(t, b.item) },
+			meanwhile: func(t *testing.T) { t.Helper(); b.remove(b.item) },
 			calls:     "Reconcile Delete",
 		},
 		"aborted": {
 			reason:    "the deployer ends it in its own way",
-			meanwhile: func(t *testing.T) { t.Helper(); annotate(t, b.item, v1alpha1.OperationAnnotation, "abort") },
+			meanwhile: func(t *testing.T) { t.Helper(); b.annotate(b.item, v1alpha1.OperationAnnotation, "abort") },
 			phase:     v1alpha1.DeployItemPhaseFailed, says: "aborted by the annotation", calls: "Reconcile Abort",
 		},
 		"forced": {
 			reason:    "the same job goes on in another way",
-			meanwhile: func(t *testing.T) { t.Helper(); annotate(t, b.item, v1alpha1.OperationAnnotation, "force-reconcile") },
+			meanwhile: func(t *testing.T) { t.Helper(); b.annotate(b.item, v1alpha1.OperationAnnotation, "force-reconcile") },
 			phase:     v1alpha1.DeployItemPhaseSucceeded, calls: "Reconcile ForceReconcile",
 		},
 	}
@@ -95,7 +86,7 @@ func TestCallIsCancelled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b = newBench(t, nil, func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
 			if tc.deleted {
-				remove(t, b.item)
+				b.remove(b.item)
 			}
 			b.plugin.capabilities = plugin.Capabilities{Abort: true, ForceReconcile: true}
 			b.answer = blocksOnce(&b, func() { tc.meanwhile(t) })
@@ -132,7 +123,7 @@ func TestStoppedCallIsNotForgotten(t *testing.T) {
 				}
 				return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
 			}
-			remove(t, b.item)
+			b.remove(b.item)
 			b.memory.changed(client.ObjectKeyFromObject(b.item))
 			<-ctx.Done()
 			return stopped, nil
@@ -159,7 +150,7 @@ func TestStoppedCallIsNotForgotten(t *testing.T) {
 func TestShutdownIsNoErrorOfAnItem(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	b := newBench(t, succeeds, withTargetNamed("here"))
-	newTarget(t, b.item.Namespace, "here")
+	b.newTarget(b.item.Namespace, "here")
 	b.write = func(_ int, do func() error) error {
 		defer stop() // right after the pick-up
 		return do()
@@ -184,17 +175,17 @@ func operations(calls []string) string {
 func TestCallIsNotDisturbed(t *testing.T) {
 	var b *bench
 	b = newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
-		touch(t, b.item)
-		annotate(t, b.item, v1alpha1.OperationAnnotation, "reconcile") // waits for the end of the job
+		b.touch(b.item)
+		b.annotate(b.item, v1alpha1.OperationAnnotation, "reconcile") // waits for the end of the job
 		b.memory.changed(client.ObjectKeyFromObject(b.item))
 		if err := o.SaveProviderStatus(ctx, []byte(providerStatus)); err != nil {
 			return nil, err
 		}
-		touch(t, b.item)
+		b.touch(b.item)
 		if len(b.calls) > 1 { // the new job: nobody asks for more
 			annotations := b.read()
 			delete(annotations.Annotations, v1alpha1.OperationAnnotation)
-			if err := admin.Update(t.Context(), annotations); err != nil {
+			if err := b.admin.Update(t.Context(), annotations); err != nil {
 				return nil, err
 			}
 		}
@@ -241,7 +232,7 @@ func TestSavedStatusIsThere(t *testing.T) {
 					if len(b.calls) == 1 {
 						item := b.read()
 						c.meddle(&item.Status)
-						if err := admin.Status().Update(ctx, item); err != nil {
+						if err := b.admin.Status().Update(ctx, item); err != nil {
 							return nil, err
 						}
 						err = o.SaveProviderStatus(ctx, []byte(saved))
@@ -305,9 +296,7 @@ func TestPhaseOfALongCall(t *testing.T) {
 				i.Finalizers = []string{v1alpha1.Finalizer}
 			})
 			if name == "delete" {
-				if err := admin.Delete(t.Context(), b.item); err != nil {
-					t.Fatal(err)
-				}
+				b.remove(b.item)
 			}
 			b.setJob()
 			b.look(t.Context())
@@ -385,12 +374,12 @@ func TestAbort(t *testing.T) {
 			b.plugin.capabilities.Abort = !tc.unable
 			phase := v1alpha1.DeployItemPhaseFailed
 			if tc.deleted {
-				remove(t, b.item)
+				b.remove(b.item)
 				phase = v1alpha1.DeployItemPhaseDeleteFailed
 			}
 			jobID := b.setJob()
 			b.look(t.Context())
-			annotate(t, b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
+			b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
 			item := b.drive()
 			if item.Status.Phase != phase || item.Status.JobIDFinished != jobID || item.Status.LastError.Reason != "Aborted" || !strings.Contains(describe(item), tc.says) {
 				t.Errorf("%s: expected %s with %q, but found %s", tc.reason, phase, tc.says, describe(item))

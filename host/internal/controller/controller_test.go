@@ -30,13 +30,13 @@ func newType() v1alpha1.DeployItemType {
 }
 
 // startController starts a whole controller with these plugins. It is stopped at the end of the test.
-func startController(t *testing.T, plugins *fakePlugins, set ...func(*Options)) *Controller {
-	t.Helper()
+func (a *api) startController(plugins *fakePlugins, set ...func(*Options)) *Controller {
+	a.t.Helper()
 	scheme, err := testenv.Scheme()
 	if err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
-	mgr, err := manager.New(controlPlane.Config, manager.Options{
+	mgr, err := manager.New(a.config, manager.Options{
 		Scheme:     scheme,
 		Controller: config.Controller{SkipNameValidation: new(true)}, // of all controllers of this process
 		Metrics:    server.Options{BindAddress: "0"},
@@ -44,7 +44,7 @@ func startController(t *testing.T, plugins *fakePlugins, set ...func(*Options)) 
 		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&v1alpha1.DeployItem{}}}},
 	})
 	if err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	options := Options{Identity: "here", Workers: 2, AbortTimeout: time.Minute, Log: slog.New(slog.DiscardHandler)}
 	for _, s := range set {
@@ -53,31 +53,31 @@ func startController(t *testing.T, plugins *fakePlugins, set ...func(*Options)) 
 	c := New(mgr, options)
 	c.setPlugins(plugins)
 	if err := mgr.Add(c); err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(a.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
+	a.t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			a.t.Error(err)
 		}
 	})
 	return c
 }
 
 // waitFinished waits until a job is finished with success.
-func waitFinished(t *testing.T, item *v1alpha1.DeployItem, jobID string) *v1alpha1.DeployItem {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+func (a *api) waitFinished(item *v1alpha1.DeployItem, jobID string) *v1alpha1.DeployItem {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
 	defer cancel()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	fresh := &v1alpha1.DeployItem{}
 	for {
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(item), fresh); err != nil {
-			t.Fatal(err)
+		if err := a.admin.Get(ctx, client.ObjectKeyFromObject(item), fresh); err != nil {
+			a.t.Fatal(err)
 		}
 		if fresh.Status.JobIDFinished == jobID {
 			return fresh
@@ -85,13 +85,13 @@ func waitFinished(t *testing.T, item *v1alpha1.DeployItem, jobID string) *v1alph
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			t.Fatalf("the job does not end: %s", describe(fresh))
+			a.t.Fatalf("the job does not end: %s", describe(fresh))
 		}
 	}
 }
 
 func TestWakeUpInTheFirstCall(t *testing.T) {
-	itemType := newType()
+	a, itemType := newServerAPI(t), newType()
 	var c *Controller
 	woken := false
 	one := &fakeDeployer{name: "one", itemType: itemType}
@@ -104,24 +104,24 @@ func TestWakeUpInTheFirstCall(t *testing.T) {
 		return succeeds(ctx, op, o)
 	}
 	plugins := &fakePlugins{}
-	c = startController(t, plugins)
-	item := newDeployItem(newNamespace(t), "item", func(i *v1alpha1.DeployItem) {
+	c = a.startController(plugins)
+	item := newDeployItem(a.newNamespace(), "item", func(i *v1alpha1.DeployItem) {
 		i.Spec.Type, i.Annotations = itemType, map[string]string{v1alpha1.DeployerTypeAnnotation: string(itemType)}
 	})
-	create(t, item)
-	jobID := setJob(t, item, time.Now())
+	a.create(item)
+	jobID := a.setJob(item, time.Now())
 	// The plugin comes to be served last, so that the item was there before its queue.
 	plugins.change(func(p *fakePlugins) { p.serving = append(p.serving, one) })
 	c.Changed()
-	waitFinished(t, item, jobID)
+	a.waitFinished(item, jobID)
 }
 
 // TestServedAgain: whoever looks at the items of a type that comes to be served is told of it each time, also when
 // nobody has seen that the plugin was away.
 func TestServedAgain(t *testing.T) {
-	itemType := newType()
+	a, itemType := newServerAPI(t), newType()
 	plugins := &fakePlugins{}
-	running := startController(t, &fakePlugins{})
+	running := a.startController(&fakePlugins{})
 	c := New(running.manager, running.options) // whose rounds are those of the test
 	c.setPlugins(plugins)
 	var told int
@@ -160,7 +160,7 @@ func TestServedAgain(t *testing.T) {
 }
 
 func TestPluginComesBackDuringTheCall(t *testing.T) {
-	itemType := newType()
+	a, itemType := newServerAPI(t), newType()
 	var c *Controller
 	crashed := false
 	one := &fakeDeployer{name: "one", itemType: itemType}
@@ -172,13 +172,13 @@ func TestPluginComesBackDuringTheCall(t *testing.T) {
 		}
 		return succeeds(ctx, op, o)
 	}
-	c = startController(t, &fakePlugins{serving: []*fakeDeployer{one}})
-	item := newDeployItem(newNamespace(t), "item", func(i *v1alpha1.DeployItem) {
+	c = a.startController(&fakePlugins{serving: []*fakeDeployer{one}})
+	item := newDeployItem(a.newNamespace(), "item", func(i *v1alpha1.DeployItem) {
 		i.Spec.Type, i.Annotations = itemType, map[string]string{v1alpha1.DeployerTypeAnnotation: string(itemType)}
 	})
-	create(t, item)
+	a.create(item)
 	start := time.Now()
-	waitFinished(t, item, setJob(t, item, start))
+	a.waitFinished(item, a.setJob(item, start))
 	if took := time.Since(start); took > pluginPoll/2 {
 		t.Errorf("the job waited for the next poll: %s", took)
 	}
@@ -186,7 +186,7 @@ func TestPluginComesBackDuringTheCall(t *testing.T) {
 
 // TestTurns: short calls of many items for two slots. A turn that got lost would let its item wait for a minute.
 func TestTurns(t *testing.T) {
-	itemType := newType()
+	a, itemType := newServerAPI(t), newType()
 	one := &fakeDeployer{name: "one", itemType: itemType}
 	one.call = func(ctx context.Context, _ plugin.Operation, _ plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
 		select {
@@ -195,19 +195,19 @@ func TestTurns(t *testing.T) {
 		}
 		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
 	}
-	startController(t, &fakePlugins{serving: []*fakeDeployer{one}})
-	namespace := newNamespace(t)
+	a.startController(&fakePlugins{serving: []*fakeDeployer{one}})
+	namespace := a.newNamespace()
 	jobs := map[*v1alpha1.DeployItem]string{}
 	for i := range 100 {
 		item := newDeployItem(namespace, fmt.Sprint("item-", i), func(i *v1alpha1.DeployItem) {
 			i.Spec.Type, i.Annotations = itemType, map[string]string{v1alpha1.DeployerTypeAnnotation: string(itemType)}
 		})
-		create(t, item)
-		jobs[item] = setJob(t, item, time.Now())
+		a.create(item)
+		jobs[item] = a.setJob(item, time.Now())
 	}
 	start := time.Now()
 	for item, jobID := range jobs {
-		waitFinished(t, item, jobID)
+		a.waitFinished(item, jobID)
 	}
 	if took := time.Since(start); took > turnPoll/2 {
 		t.Errorf("the last job ended %s after the last was set", took)
@@ -215,22 +215,22 @@ func TestTurns(t *testing.T) {
 }
 
 func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
-	first, second := newType(), newType()
+	a, first, second := newServerAPI(t), newType(), newType()
 	one := &fakeDeployer{name: "one", itemType: first}
 	two := &fakeDeployer{name: "two", itemType: second}
 	one.call = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
 		return succeeds(ctx, op, o)
 	}
 	two.call = one.call
-	startController(t, &fakePlugins{serving: []*fakeDeployer{one, two}})
-	namespace := newNamespace(t)
+	a.startController(&fakePlugins{serving: []*fakeDeployer{one, two}})
+	namespace := a.newNamespace()
 	for name, annotation := range map[string]string{"silent": "", "lying": string(first)} {
 		item := newDeployItem(namespace, name, func(i *v1alpha1.DeployItem) {
 			i.Spec.Type, i.Annotations = second, map[string]string{v1alpha1.DeployerTypeAnnotation: annotation}
 		})
-		create(t, item)
+		a.create(item)
 		for range 2 {
-			if item = waitFinished(t, item, setJob(t, item, time.Now())); item.Status.Deployer.Name != "two" {
+			if item = a.waitFinished(item, a.setJob(item, time.Now())); item.Status.Deployer.Name != "two" {
 				t.Errorf("%s: an item of type %s was carried out by %s", name, second, item.Status.Deployer.Name)
 			}
 		}
@@ -240,8 +240,8 @@ func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
 // TestAllStartedIsTold: when all plugins have come through their first attempt to start it is known of each type
 // whether somebody serves it.
 func TestAllStartedIsTold(t *testing.T) {
-	plugins := &fakePlugins{}
-	c := startController(t, plugins)
+	a, plugins := newServerAPI(t), &fakePlugins{}
+	c := a.startController(plugins)
 	told := make(chan []v1alpha1.DeployItemType, 10)
 	c.onServe = func(_ context.Context, types []v1alpha1.DeployItemType) error {
 		told <- types

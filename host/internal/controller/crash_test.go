@@ -63,12 +63,12 @@ func TestPoisonItem(t *testing.T) {
 			b := newBench(t, crashes, withoutTimeout)
 			b.plugin.capabilities.Abort = true
 			if tc.deleted {
-				remove(t, b.item)
+				b.remove(b.item)
 			}
 			jobID := b.setJob()
 			b.clock.Step(b.look(t.Context()))
 			if tc.aborted {
-				annotate(t, b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
+				b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
 			}
 			item := b.drive()
 			if item.Status.Phase != tc.phase || item.Status.JobIDFinished != jobID || item.Status.LastError.Reason != tc.why {
@@ -151,16 +151,16 @@ func TestPoisonItemGetsAnotherTry(t *testing.T) {
 		if operation == "" {
 			b.setJob()
 		} else {
-			annotate(t, b.item, v1alpha1.OperationAnnotation, operation)
+			b.annotate(b.item, v1alpha1.OperationAnnotation, operation)
 		}
 		if b.drive(); len(b.calls) != defaultMaxCrashes || b.read().Status.LastError.Reason != contract.ReasonPluginCrashed {
 			t.Errorf("operation %q: expected another %d tries, but found the calls %v, %s", operation, defaultMaxCrashes, b.calls, describe(b.read()))
 		}
 	}
-	remove(t, b.item)
+	b.remove(b.item)
 	b.setJob()
 	b.drive()
-	annotate(t, b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
+	b.annotate(b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
 	if item := b.drive(); item != nil {
 		t.Errorf("expected the item to go without what it has deployed, but found %s", describe(item))
 	}
@@ -256,15 +256,15 @@ func TestSuspectInLine(t *testing.T) {
 	}{
 		{"its time is up", "its time goes on", func(*bench) {}, v1alpha1.DeployItemPhaseFailed, "ProgressingTimeout"},
 		{"it is aborted", "an abort ends in time", func(b *bench) {
-			annotate(b.t, b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
+			b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
 		}, v1alpha1.DeployItemPhaseFailed, "Aborted"},
 		{"it is deleted and left behind", "that needs no call", func(b *bench) {
-			annotate(b.t, b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
-			remove(b.t, b.item)
+			b.annotate(b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
+			b.remove(b.item)
 		}, "", ""},
 		{"it is deleted", "the deletion has not crashed the plugin", func(b *bench) {
 			b.answer = succeeds
-			remove(b.t, b.item)
+			b.remove(b.item)
 		}, "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -335,11 +335,11 @@ func TestCrashError(t *testing.T) {
 // others, which are in their calls meanwhile, do not.
 func TestPoisonAmongOthers(t *testing.T) {
 	p := newMortal(t)
-	itemType := newType()
+	a, itemType := newServerAPI(t), newType()
 	one := &fakeDeployer{name: "one", itemType: itemType, call: p.call}
-	c := startController(t, &fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.Workers = 4 })
+	c := a.startController(&fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.Workers = 4 })
 	p.restarted = c.router.pluginsRun
-	namespace := newNamespace(t)
+	namespace := a.newNamespace()
 	jobs := map[*v1alpha1.DeployItem]string{}
 	for n := range 8 {
 		item := newDeployItem(namespace, fmt.Sprint("innocent-", n), func(i *v1alpha1.DeployItem) {
@@ -348,15 +348,15 @@ func TestPoisonAmongOthers(t *testing.T) {
 				i.Name = poisonName
 			}
 		})
-		create(t, item)
-		jobs[item] = setJob(t, item, time.Now())
+		a.create(item)
+		jobs[item] = a.setJob(item, time.Now())
 	}
 	for item, jobID := range jobs {
 		want := v1alpha1.DeployItemPhaseSucceeded
 		if item.Name == poisonName {
 			want = v1alpha1.DeployItemPhaseFailed
 		}
-		if item := waitFinished(t, item, jobID); item.Status.Phase != want {
+		if item := a.waitFinished(item, jobID); item.Status.Phase != want {
 			t.Errorf("%s: expected %s, but found %s", item.Name, want, describe(item))
 		}
 	}

@@ -49,7 +49,7 @@ func newCreditor(t *testing.T, answer answer, modify ...func(*v1alpha1.DeployIte
 		c.got = append(c.got, in.Credentials)
 		return call(ctx, op, in, observer)
 	}
-	live := interceptor.NewClient(admin, interceptor.Funcs{
+	live := interceptor.NewClient(b.admin, interceptor.Funcs{
 		Get: func(ctx context.Context, client client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 			if _, ok := object.(*corev1.Secret); ok {
 				c.reads = append(c.reads, key.Name)
@@ -60,20 +60,18 @@ func newCreditor(t *testing.T, answer answer, modify ...func(*v1alpha1.DeployIte
 			return client.Get(ctx, key, object, opts...)
 		},
 	})
-	b.targets = target.NewResolver(admin, live)
+	b.targets = target.NewResolver(b.admin, live)
 	b.log = slog.New(slog.NewJSONHandler(&c.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 
 	lsContext := &v1alpha1.Context{}
-	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: b.item.Namespace, Name: v1alpha1.DefaultContextName}, lsContext); err != nil {
+	if err := b.admin.Get(t.Context(), client.ObjectKey{Namespace: b.item.Namespace, Name: v1alpha1.DefaultContextName}, lsContext); err != nil {
 		t.Fatal(err)
 	}
 	lsContext.RegistryPullSecrets = []v1alpha1.LocalObjectReference{{Name: "pull"}}
 	lsContext.Configurations = map[string]runtime.RawExtension{"helmChartRepoCredentials": {Raw: []byte(
 		`{"auths":[{"url":"https://a.example.org","authHeader":"Basic ` + contextSecret + `"},{"url":"https://b.example.org","secretRef":{"name":"header"}}]}`,
 	)}}
-	if err := admin.Update(t.Context(), lsContext); err != nil {
-		t.Fatal(err)
-	}
+	b.update(lsContext)
 	return c
 }
 
@@ -82,12 +80,12 @@ const pullConfig = `{"auths":{"r.example.org":{"username":"me","password":"` + c
 // createSecrets creates the Secrets that the Context names.
 func (c *creditor) createSecrets() {
 	c.t.Helper()
-	create(c.t, &corev1.Secret{
+	c.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "pull", Namespace: c.item.Namespace},
 		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(pullConfig)},
 	})
-	create(c.t, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "header", Namespace: c.item.Namespace}, StringData: map[string]string{"authHeader": "Bearer " + contextSecret + "\n"},
+	c.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "header", Namespace: c.item.Namespace}, Data: map[string][]byte{"authHeader": []byte("Bearer " + contextSecret + "\n")},
 	})
 }
 
@@ -147,7 +145,7 @@ func TestCredentialsGoToThePlugin(t *testing.T) {
 	if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
 		t.Fatalf("expected success, but found %s", describe(item))
 	}
-	remove(t, item)
+	c.remove(item)
 	c.setJob()
 	if gone := c.drive(); gone != nil {
 		t.Errorf("expected the item to be gone, but found %s", describe(gone))
@@ -198,7 +196,7 @@ func TestMissingSecretsHinderNoCall(t *testing.T) {
 			}
 			c.setJob()
 			c.drive()
-			remove(t, c.item)
+			c.remove(c.item)
 			c.setJob()
 			if gone := c.drive(); gone != nil || len(c.got) != 2 {
 				t.Fatalf("%s: expected a reconcile and a deletion, but found %q, %s", tc.reason, c.calls, describe(gone))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
@@ -59,7 +58,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 			check: func(t *testing.T, b *bench) {
 				b.setJob()
 				b.clock.Step(b.look(t.Context()))
-				patchStatus(t, b.item, `{"jobID":"j2","transitionTimes":null,"lastErrors":[{"operation":"a","reason":"b","message":"c","lastTransitionTime":"2024-03-14T12:00:00Z","lastUpdateTime":"2024-03-14T12:00:00Z"}]}`)
+				b.patchStatus(b.item, `{"jobID":"j2","transitionTimes":null,"lastErrors":[{"operation":"a","reason":"b","message":"c","lastTransitionTime":"2024-03-14T12:00:00Z","lastUpdateTime":"2024-03-14T12:00:00Z"}]}`)
 				b.answer = succeeds
 				item := b.drive()
 				if item.Status.JobIDFinished != "j2" || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.LastErrors != nil {
@@ -83,7 +82,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 			reason: "a deletion shows its error while it is tried again, and says what it waits for", answer: refused,
 			item: func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} },
 			check: func(t *testing.T, b *bench) {
-				remove(t, b.item)
+				b.remove(b.item)
 				b.setJob()
 				b.look(t.Context())
 				item := expectPhase(t, b, v1alpha1.DeployItemPhaseDeleting)
@@ -99,7 +98,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 				i.Spec.Timeout = v1alpha1.NoDuration
 			},
 			check: func(t *testing.T, b *bench) {
-				remove(t, b.item)
+				b.remove(b.item)
 				b.setJob()
 				for range 3 {
 					b.clock.Step(b.look(t.Context()))
@@ -155,7 +154,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 				i.Finalizers = []string{v1alpha1.Finalizer}
 			},
 			check: func(t *testing.T, b *bench) {
-				remove(t, b.item)
+				b.remove(b.item)
 				b.setJob()
 				b.drive()
 				item := expectPhase(t, b, v1alpha1.DeployItemPhaseDeleteFailed)
@@ -164,7 +163,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 						t.Errorf("expected %q in %s", text, describe(item))
 					}
 				}
-				create(t, &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Name: "gone", Namespace: b.item.Namespace}, Spec: v1alpha1.TargetSpec{Type: "other"}})
+				b.newTarget(b.item.Namespace, "gone")
 				if item := b.drive(); item != nil || len(b.calls) != 1 {
 					t.Errorf("expected the item to be deleted by one call, but found %s, calls %v", describe(item), b.calls)
 				}
@@ -174,11 +173,11 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 			reason: "a conflict reads again and decides again", answer: succeeds,
 			check: func(t *testing.T, b *bench) {
 				jobID := b.setJob()
-				b.write = func(_ int, do func() error) error { touch(t, b.item); return do() }
+				b.write = func(_ int, do func() error) error { b.touch(b.item); return do() }
 				b.look(t.Context()) // the pick-up meets a conflict, and is done again from what is there
 				b.write = func(n int, do func() error) error {
 					if n%2 == 0 {
-						touch(t, b.item)
+						b.touch(b.item)
 					}
 					return do()
 				}
@@ -192,7 +191,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 			check: func(t *testing.T, b *bench) {
 				jobID := b.setJob()
 				b.clock.Step(b.look(t.Context()))
-				patchStatus(t, b.item, fmt.Sprintf(`{"jobIDFinished":%q,"phase":"Failed"}`, jobID))
+				b.patchStatus(b.item, fmt.Sprintf(`{"jobIDFinished":%q,"phase":"Failed"}`, jobID))
 				before, after := b.read(), b.drive()
 				before.Status.Conditions = after.Status.Conditions // which are ours
 				if diff := cmp.Diff(before.Status, after.Status); diff != "" || len(b.calls) != 1 {

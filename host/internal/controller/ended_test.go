@@ -36,7 +36,7 @@ func TestJobEnded(t *testing.T) {
 		"interrupted": {
 			reason: "the plugin does not know", answer: waitsForEver, phase: v1alpha1.DeployItemPhaseFailed, want: []string{"one"},
 			meanwhile: func(b *bench, jobID string) {
-				patchStatus(b.t, b.item, `{"phase":"Failed","jobIDFinished":"`+jobID+`"}`)
+				b.patchStatus(b.item, `{"phase":"Failed","jobIDFinished":"`+jobID+`"}`)
 			},
 		},
 	}

@@ -65,21 +65,21 @@ func TestExports(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			item := itemAt("ours", "5")
-			item.Namespace = newNamespace(t)
+			a, item := newFakeAPI(t), itemAt("ours", "5")
+			item.Namespace = a.newNamespace()
 			if tc.named != "" {
 				item.Status.ExportReference = &v1alpha1.ObjectReference{Name: tc.named, Namespace: item.Namespace}
 			}
 			before := &corev1.Secret{}
 			if tc.there != nil {
 				before.Namespace, before.Name, before.OwnerReferences, before.Data = item.Namespace, tc.there.Name, tc.there.Owners, tc.there.Data
-				create(t, before)
+				a.create(before)
 			}
 			var values []byte
 			if tc.values != "" {
 				values = []byte(tc.values)
 			}
-			ref, err := (&exporter{live: admin}).write(t.Context(), item, values, stillHeld)
+			ref, err := (&exporter{live: a.admin}).write(t.Context(), item, values, stillHeld)
 			var conflict contract.Error
 			if errors.As(err, &conflict) != tc.conflict || !tc.conflict && err != nil || tc.conflict && !conflict.Final() {
 				t.Fatalf("%s: %v", tc.reason, err)
@@ -91,7 +91,7 @@ func TestExports(t *testing.T) {
 				return
 			}
 			after := &corev1.Secret{}
-			if err := admin.Get(t.Context(), client.ObjectKey{Namespace: item.Namespace, Name: tc.want.Name}, after); err != nil {
+			if err := a.admin.Get(t.Context(), client.ObjectKey{Namespace: item.Namespace, Name: tc.want.Name}, after); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, &secret{Name: after.Name, Owners: after.OwnerReferences, Data: after.Data}); diff != "" {
@@ -117,14 +117,14 @@ func TestExportsThatCannotBeWritten(t *testing.T) {
 		"name":         {reason: "the item has the longest one that there is", item: strings.Repeat("n", 253), values: "{}", want: "metadata.name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			item := itemAt("ours", "5")
-			item.Namespace, item.Name = newNamespace(t), c.item
+			a, item := newServerAPI(t), itemAt("ours", "5")
+			item.Namespace, item.Name = a.newNamespace(), c.item
 			if c.there {
-				if _, err := (&exporter{live: admin}).write(t.Context(), item, []byte("{}"), stillHeld); err != nil {
+				if _, err := (&exporter{live: a.admin}).write(t.Context(), item, []byte("{}"), stillHeld); err != nil {
 					t.Fatal(err)
 				}
 			}
-			_, err := (&exporter{live: admin}).write(t.Context(), item, []byte(c.values), stillHeld)
+			_, err := (&exporter{live: a.admin}).write(t.Context(), item, []byte(c.values), stillHeld)
 			got := asError("WriteExports", err)
 			if !slices.Equal(got.Codes, []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}) || got.Reason != "ExportsRefused" ||
 				!strings.Contains(got.Message, c.want) || strings.Contains(got.Message, "secretsecret") {
@@ -135,12 +135,12 @@ func TestExportsThatCannotBeWritten(t *testing.T) {
 }
 
 func TestExportsChangedByOthersMeanwhile(t *testing.T) {
-	item := itemAt("ours", "5")
-	item.Namespace = newNamespace(t)
-	if _, err := (&exporter{live: admin}).write(t.Context(), item, []byte("old"), stillHeld); err != nil {
+	a, item := newFakeAPI(t), itemAt("ours", "5")
+	item.Namespace = a.newNamespace()
+	if _, err := (&exporter{live: a.admin}).write(t.Context(), item, []byte("old"), stillHeld); err != nil {
 		t.Fatal(err)
 	}
-	racing := interceptor.NewClient(admin, interceptor.Funcs{
+	racing := interceptor.NewClient(a.admin, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 			if err := c.Patch(ctx, other, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))); err != nil {
@@ -156,18 +156,18 @@ func TestExportsChangedByOthersMeanwhile(t *testing.T) {
 
 // TestExportsOfALostJob: who does not know that another replica goes on with the job does not put old values in the place of newer ones.
 func TestExportsOfALostJob(t *testing.T) {
-	item := itemAt("ours", "5")
-	item.Namespace = newNamespace(t)
-	ref, err := (&exporter{live: admin}).write(t.Context(), item, []byte("of the new holder"), stillHeld)
+	a, item := newFakeAPI(t), itemAt("ours", "5")
+	item.Namespace = a.newNamespace()
+	ref, err := (&exporter{live: a.admin}).write(t.Context(), item, []byte("of the new holder"), stillHeld)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lost := func(context.Context) error { return lock.ErrLost }
-	if _, err := (&exporter{live: admin}).write(t.Context(), item, []byte("old"), lost); !errors.Is(err, lock.ErrLost) {
+	if _, err := (&exporter{live: a.admin}).write(t.Context(), item, []byte("old"), lost); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("expected the error that the lock was lost, but found %v", err)
 	}
 	secret := &corev1.Secret{}
-	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
+	if err := a.admin.Get(t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(secret.Data[exportKey]); got != "of the new holder" {

@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,10 +24,11 @@ import (
 
 const testType v1alpha1.DeployItemType = "test.pergola.dev/one"
 
-// bench is a reconciler between a real API server and a plugin that is a function. Nothing runs by itself: a test takes each
+// bench is a reconciler between an API server and a plugin that is a function. Nothing runs by itself: a test takes each
 // look itself, and the time that passes is that of the fake clock.
 type bench struct {
 	*reconciler
+	*api
 	t      *testing.T
 	item   *v1alpha1.DeployItem
 	clock  *clocktesting.FakeClock
@@ -51,11 +50,17 @@ type bench struct {
 // answer is what the plugin of a bench does.
 type answer func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error)
 
-// newBench creates a namespace with a Context and an item in it, whose plugin answers as it is told.
+// newBench returns a bench with a fake API server.
 func newBench(t *testing.T, answer answer, modify ...func(*v1alpha1.DeployItem)) *bench {
 	t.Helper()
+	return newBenchOn(t, newFakeAPI(t), answer, modify...)
+}
+
+// newBenchOn creates a namespace with a Context and an item in it, whose plugin answers as it is told.
+func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.DeployItem)) *bench {
+	t.Helper()
 	b := &bench{
-		t: t, clock: clocktesting.NewFakeClock(time.Now()),
+		api: a, t: t, clock: clocktesting.NewFakeClock(time.Now()),
 		events: events.NewFakeRecorder(1000),
 		answer: answer,
 		write:  func(_ int, do func() error) error { return do() },
@@ -68,15 +73,15 @@ func newBench(t *testing.T, answer answer, modify ...func(*v1alpha1.DeployItem))
 	m := newMemory()
 	r := newRouter(m, b.clock.Now)
 	r.plugins = &fakePlugins{serving: []*fakeDeployer{b.plugin}}
-	api := interceptor.NewClient(admin, b.interceptors())
+	written := interceptor.NewClient(a.admin, b.interceptors())
 	b.reconciler = &reconciler{
 		name: "one", identity: "here", abortTimeout: time.Minute, maxCrashes: defaultMaxCrashes, slots: newSlots(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
-		cache: admin, live: admin, writer: &writer{client: client.WithFieldOwner(api, UserAgent)}, exports: &exporter{live: api},
-		targets: target.NewResolver(admin, admin), plugins: r.plugins, router: r, memory: m,
+		cache: a.admin, live: a.admin, writer: &writer{client: client.WithFieldOwner(written, UserAgent)}, exports: &exporter{live: written},
+		targets: target.NewResolver(a.admin, a.admin), plugins: r.plugins, router: r, memory: m,
 		recorder: b.events, clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),
 	}
-	b.item = newDeployItem(newNamespace(t), "item", modify...)
-	create(t, b.item)
+	b.item = newDeployItem(b.newNamespace(), "item", modify...)
+	b.create(b.item)
 	return b
 }
 
@@ -146,94 +151,13 @@ func (b *bench) drive() *v1alpha1.DeployItem {
 // read reads the item anew; nil if it is gone.
 func (b *bench) read() *v1alpha1.DeployItem {
 	b.t.Helper()
-	fresh := &v1alpha1.DeployItem{}
-	if err := admin.Get(b.t.Context(), client.ObjectKeyFromObject(b.item), fresh); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return nil
-		}
-		b.t.Fatal(err)
-	}
-	return fresh
+	return b.api.read(b.item)
 }
 
 // setJob sets a job as a Landscaper does.
 func (b *bench) setJob() string {
 	b.t.Helper()
-	return setJob(b.t, b.item, b.clock.Now())
-}
-
-func setJob(t *testing.T, item *v1alpha1.DeployItem, now time.Time) string {
-	t.Helper()
-	jobID := uuid.NewString()
-	patchStatus(t, item, fmt.Sprintf(`{"jobID":%q,"jobIDGenerationTime":%q,"transitionTimes":{"triggerTime":%[2]q,"initTime":null,"finishedTime":null}}`,
-		jobID, now.UTC().Format(time.RFC3339)))
-	return jobID
-}
-
-// patchStatus writes to an item's status in somebody else's name.
-func patchStatus(t *testing.T, item *v1alpha1.DeployItem, fields string) {
-	t.Helper()
-	fresh := &v1alpha1.DeployItem{}
-	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(item), fresh); err != nil {
-		t.Fatal(err)
-	}
-	var status map[string]any
-	if err := json.Unmarshal([]byte(fields), &status); err != nil {
-		t.Fatal(err)
-	}
-	status["observedGeneration"] = fresh.Status.ObservedGeneration
-	raw, err := json.Marshal(map[string]any{"status": status})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.Status().Patch(t.Context(), fresh, client.RawPatch(types.MergePatchType, raw)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// touch changes a label in somebody else's name.
-func touch(t *testing.T, item *v1alpha1.DeployItem) {
-	t.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"labels":{"touched":%q}}}`, uuid.NewString())
-	if err := admin.Patch(t.Context(), item.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); client.IgnoreNotFound(err) != nil {
-		t.Fatal(err)
-	}
-}
-
-func remove(t *testing.T, item *v1alpha1.DeployItem) {
-	t.Helper()
-	if err := admin.Delete(t.Context(), item.DeepCopy()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func create(t *testing.T, object client.Object) {
-	t.Helper()
-	if err := admin.Create(t.Context(), object); err != nil {
-		t.Fatalf("create %T: %v", object, err)
-	}
-}
-
-func newNamespace(t *testing.T) string {
-	t.Helper()
-	return createNamespace(t, "controller-"+uuid.NewString()[:8])
-}
-
-// newLastNamespace creates one whose items come after all others in a list: its name has the time in it.
-func newLastNamespace(t *testing.T) string {
-	t.Helper()
-	id, err := uuid.NewV7()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return createNamespace(t, "last-"+id.String())
-}
-
-func createNamespace(t *testing.T, name string) string {
-	t.Helper()
-	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	create(t, &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultContextName, Namespace: name}})
-	return name
+	return b.api.setJob(b.item, b.clock.Now())
 }
 
 func newDeployItem(namespace, name string, modify ...func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {

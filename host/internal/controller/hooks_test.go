@@ -88,14 +88,14 @@ func TestHooksOfAnOperation(t *testing.T) {
 			want: trace("BeforeReconcile", "Reconcile"),
 		},
 		"force-reconcile": {
-			reason: "a user insists", before: func(b *hooked) { b.annotate(v1alpha1.OperationForceReconcile) },
+			reason: "a user insists", before: func(b *hooked) { b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationForceReconcile) },
 			want: trace("BeforeForceReconcile", "ForceReconcile"),
 		},
 		"force-reconcile of a deployer that has none": {
 			reason: "the hook is about what the user wants, the call about what the deployer can do",
 			before: func(b *hooked) {
 				b.plugin.capabilities.ForceReconcile = false
-				b.annotate(v1alpha1.OperationForceReconcile)
+				b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationForceReconcile)
 			},
 			want: trace("BeforeForceReconcile", "Reconcile"),
 		},
@@ -121,22 +121,13 @@ func TestHooksOfAnOperation(t *testing.T) {
 	}
 }
 
-func (b *bench) annotate(operation string) {
-	b.t.Helper()
-	item := b.read()
-	item.Annotations[v1alpha1.OperationAnnotation] = operation
-	if err := admin.Update(b.t.Context(), item); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
 func TestHooksOfADeletion(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, sdkhook.Types())
 	b.setJob()
 	b.drive()
 	b.passed = nil
-	remove(t, b.item)
+	b.remove(b.item)
 	b.setJob()
 	if item := b.drive(); item != nil {
 		t.Fatalf("expected it to be gone, but found %s", describe(item))
@@ -159,7 +150,7 @@ func TestHooksOfAnAbort(t *testing.T) {
 			b.setJob()
 			b.look(t.Context())
 			b.expectPassed("a job that waits", slices.Concat(checks, []string{"BeforeAnyReconcile", "BeforeReconcile", "call Reconcile", "End"})...)
-			b.annotate(v1alpha1.OperationAbort)
+			b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
 			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed {
 				t.Fatal(describe(item))
 			}
@@ -212,7 +203,7 @@ func TestHooksOverruleResponsibility(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newHooked(t, done, []sdkhook.Type{sdkhook.DuringResponsibilityCheck, sdkhook.AfterResponsibilityCheck}, withTarget)
-			create(t, &v1alpha1.Target{
+			b.create(&v1alpha1.Target{
 				ObjectMeta: metav1.ObjectMeta{Namespace: b.item.Namespace, Name: "target"},
 				Spec:       v1alpha1.TargetSpec{Type: "example.org/target", Configuration: &runtime.RawExtension{Raw: []byte(`{"password":"secret"}`)}},
 			})

@@ -57,7 +57,7 @@ func TestJitterIsNotBegunAnew(t *testing.T) {
 	b.look(t.Context())
 	for start := b.clock.Now(); len(b.calls) == 1; {
 		b.clock.Step(offset*9/10 + time.Second)
-		touch(t, b.item)
+		b.touch(b.item)
 		b.look(t.Context())
 		if b.clock.Since(start) > 48*time.Hour {
 			t.Fatalf("an item that is due each hour and touched every %s was not reconciled in two days", offset*9/10)
@@ -103,7 +103,7 @@ func TestSpecChangesWhileAnHTTPHookIsAsked(t *testing.T) {
 	}
 	change := sync.OnceFunc(func() {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"config":{"apiVersion":"x/v1","kind":"X","n":2}}}`))
-		if err := admin.Patch(context.WithoutCancel(t.Context()), b.item.DeepCopy(), patch); err != nil {
+		if err := b.admin.Patch(context.WithoutCancel(t.Context()), b.item.DeepCopy(), patch); err != nil {
 			t.Error(err)
 		}
 	})
@@ -151,7 +151,7 @@ func TestAnItemIsLeftAloneWhoseHooksKill(t *testing.T) {
 	var wait time.Duration
 	for range defaultMaxCrashes {
 		b.clock.Step(time.Second)
-		touch(t, b.item)
+		b.touch(b.item)
 		wait = b.look(t.Context())
 	}
 	if wait > time.Minute {
@@ -159,7 +159,7 @@ func TestAnItemIsLeftAloneWhoseHooksKill(t *testing.T) {
 	}
 	b.passed = nil
 	for range 5 {
-		touch(t, b.item)
+		b.touch(b.item)
 		b.look(t.Context())
 	}
 	b.expectPassed("it is left alone")
@@ -181,7 +181,7 @@ func TestPoisonInTheHooksOfANeededJob(t *testing.T) {
 	}
 	b.passed = nil
 	b.router.hooksMended([]v1alpha1.DeployItemType{testType}) // the plugin runs again
-	touch(t, b.item)
+	b.touch(b.item)
 	b.look(t.Context())
 	b.expectPassed("it is left alone")
 	told := false
@@ -226,7 +226,7 @@ func TestHooksThatDoNotRunAreAskedMoreAndMoreSeldom(t *testing.T) {
 	b.setJob()
 	b.drive()
 	b.failing[sdkhook.ShouldReconcile] = plugin.ErrNotRunning
-	touch(t, b.item)
+	b.touch(b.item)
 	var pauses []time.Duration
 	for range 8 {
 		pauses = append(pauses, b.look(t.Context()))
@@ -269,8 +269,8 @@ func TestADeletionThatLeavesEverythingBehindIsTriedOnce(t *testing.T) {
 	b := newHookedByHTTP(t, done, v1alpha1.HookFinalize)
 	b.setJob()
 	b.drive()
-	annotate(t, b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
-	remove(t, b.item)
+	b.annotate(b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
+	b.remove(b.item)
 	b.setJob()
 	b.passed = nil
 	b.fails("true", "")
@@ -280,7 +280,7 @@ func TestADeletionThatLeavesEverythingBehindIsTriedOnce(t *testing.T) {
 	}
 	b.expectPassed("the hook does not agree for good", "finalize")
 	b.serve = nil
-	b.annotate(v1alpha1.OperationReconcile)
+	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
 	if item := b.drive(); item != nil {
 		t.Error(describe(item))
 	}
@@ -302,7 +302,7 @@ func TestHTTPHookThatCannotBeCalledInAnotherPhase(t *testing.T) {
 	b.drive()
 	b.passed = nil
 	b.registered = notReadyError{v1alpha1.HookPreReconcile}
-	remove(t, b.item)
+	b.remove(b.item)
 	b.setJob()
 	if item := b.drive(); item != nil {
 		t.Error(describe(item))
@@ -318,8 +318,8 @@ func TestHTTPHookThatCannotBeCalledInAnotherPhase(t *testing.T) {
 
 // TestHooksThatComeWhilePluginsBeginToServe are asked about items that were looked at before.
 func TestHooksThatComeWhilePluginsBeginToServe(t *testing.T) {
-	itemType := newType()
-	item := newItemAs(t, newNamespace(t), "item", finished, func(item *v1alpha1.DeployItem) {
+	a, itemType := newServerAPI(t), newType()
+	item := a.newItemAs(a.newNamespace(), "item", finished, func(item *v1alpha1.DeployItem) {
 		item.Spec.Type, item.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
 	})
 	one := &fakeDeployer{name: "one", itemType: itemType}
@@ -330,7 +330,7 @@ func TestHooksThatComeWhilePluginsBeginToServe(t *testing.T) {
 		return nil, nil
 	}
 	plugins := &fakePlugins{}
-	c := startController(t, plugins)
+	c := a.startController(plugins)
 	c.onServe = func(context.Context, []v1alpha1.DeployItemType) error {
 		for c.memory.previous(keyOf(item), item.UID).uid == "" {
 			time.Sleep(time.Millisecond)
@@ -383,7 +383,8 @@ func TestRebuiltHooksAreAskedAgain(t *testing.T) {
 
 // TestDeletionsThatWaitForTheirHooks take no more workers than calls do, so that new jobs are picked up.
 func TestDeletionsThatWaitForTheirHooks(t *testing.T) {
-	itemType, namespace := newType(), newNamespace(t)
+	a, itemType := newServerAPI(t), newType()
+	namespace := a.newNamespace()
 	answer := make(chan struct{})
 	b := newHookedByHTTP(t, nil, v1alpha1.HookFinalize)
 	b.serve = func(http.ResponseWriter, *http.Request) { <-answer }
@@ -391,23 +392,23 @@ func TestDeletionsThatWaitForTheirHooks(t *testing.T) {
 	ofType := func(item *v1alpha1.DeployItem) {
 		item.Spec.Type, item.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
 	}
-	startController(t, &fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.HTTPHooks = known{b.hook} })
+	a.startController(&fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.HTTPHooks = known{b.hook} })
 	t.Cleanup(func() { close(answer) })
 	for i := range 2 + pickUpWorkers {
-		item := newItemAs(t, namespace, fmt.Sprint("leave-", i), "", func(item *v1alpha1.DeployItem) {
+		item := a.newItemAs(namespace, fmt.Sprint("leave-", i), "", func(item *v1alpha1.DeployItem) {
 			ofType(item)
 			item.Finalizers = []string{v1alpha1.Finalizer}
 			item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] = "true"
 		})
-		remove(t, item)
-		setJob(t, item, time.Now())
+		a.remove(item)
+		a.setJob(item, time.Now())
 	}
-	item := newItemAs(t, namespace, "other", "", ofType)
-	setJob(t, item, time.Now())
+	item := a.newItemAs(namespace, "other", "", ofType)
+	a.setJob(item, time.Now())
 	// The hook's own timeout is longer.
 	await.For(t.Context(), t, time.Minute, "a new job to be picked up while deletions wait for their hooks", func(ctx context.Context) (string, error) {
 		fresh := &v1alpha1.DeployItem{}
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(item), fresh); err != nil || fresh.Status.Phase != "" {
+		if err := a.admin.Get(ctx, client.ObjectKeyFromObject(item), fresh); err != nil || fresh.Status.Phase != "" {
 			return "", err
 		}
 		return "it has no phase", nil

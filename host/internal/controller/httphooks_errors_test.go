@@ -29,7 +29,7 @@ func TestHTTPHookErrors(t *testing.T) {
 					jobID := b.setJob()
 					if deletion {
 						b.drive()
-						remove(t, b.item)
+						b.remove(b.item)
 						jobID = b.setJob()
 					}
 					b.passed, b.errs = nil, nil

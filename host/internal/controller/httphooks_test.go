@@ -196,7 +196,7 @@ func TestHTTPHookCapabilities(t *testing.T) {
 			b := newHookedByHTTP(t, done, tc.capabilities...)
 			b.setJob()
 			b.drive()
-			remove(t, b.item)
+			b.remove(b.item)
 			b.setJob()
 			if item := b.drive(); item != nil {
 				t.Errorf("%s: %s", tc.reason, describe(item))
@@ -219,7 +219,7 @@ func TestHTTPHookIsFinalizedOnce(t *testing.T) {
 		}
 		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
 	}
-	remove(t, b.item)
+	b.remove(b.item)
 	b.setJob()
 	b.passed = nil
 	for range 3 {
@@ -237,10 +237,8 @@ func TestHTTPHookBeforeADeletionThatLeavesEverythingBehind(t *testing.T) {
 	b.drive()
 	item := b.read()
 	item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] = "true"
-	if err := admin.Update(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
-	remove(t, b.item)
+	b.update(item)
+	b.remove(b.item)
 	b.setJob()
 	b.passed = nil
 	b.fails("", "")
@@ -270,7 +268,7 @@ func TestHTTPHookIsInterrupted(t *testing.T) {
 	t.Parallel()
 	for name, interrupt := range map[string]func(b *hookedByHTTP, stop func()){
 		"an abort": func(b *hookedByHTTP, _ func()) {
-			b.annotate(v1alpha1.OperationAbort)
+			b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
 			b.memory.changed(client.ObjectKeyFromObject(b.item))
 		},
 		"the host stops": func(_ *hookedByHTTP, stop func()) { stop() },

@@ -79,7 +79,7 @@ func (r *rivals) lockedBy(item *v1alpha1.DeployItem) (podName, process string) {
 	object := &v1alpha1.SyncObject{}
 	key := keyOf(item)
 	key.Name = "one-" + string(item.UID)
-	if err := admin.Get(r.bench.t.Context(), key, object); err != nil {
+	if err := r.admin.Get(r.bench.t.Context(), key, object); err != nil {
 		return "", ""
 	}
 	return object.Spec.PodName, object.Annotations[lock.AnnotationProcess]
@@ -131,9 +131,9 @@ func (r *rivals) step() {
 			r.setJob()
 		}
 	case "label":
-		touch(r.bench.t, r.item)
+		r.touch(r.item)
 	case "abort":
-		annotate(r.bench.t, r.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
+		r.annotate(r.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
 	case "look":
 		r.lookAs(p)
 	case "hear":

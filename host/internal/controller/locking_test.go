@@ -85,7 +85,7 @@ func newProcess(b *bench, others *fakeReplicas) *peer {
 	r.identity, r.memory, r.slots = podName, newMemory(), newSlots(1, b.clock.Now)
 	r.router = newRouter(r.memory, b.clock.Now)
 	r.router.plugins = b.plugins
-	api := interceptor.NewClient(admin, p.interceptors(b.interceptors()))
+	api := interceptor.NewClient(b.admin, p.interceptors(b.interceptors()))
 	r.live, r.writer, r.exports = api, &writer{client: client.WithFieldOwner(api, UserAgent)}, &exporter{live: api}
 	p.reconciler = &r
 	p.locker = lock.New(lock.Options{API: api, Replicas: p.others, Listener: r.router, Clock: b.clock, Log: r.log})
@@ -153,7 +153,7 @@ func (p *peer) look(ctx context.Context) time.Duration {
 func (p *peer) hear() {
 	p.b.t.Helper()
 	list := &v1alpha1.SyncObjectList{}
-	if err := admin.List(p.b.t.Context(), list, client.InNamespace(p.b.item.Namespace)); err != nil {
+	if err := p.b.admin.List(p.b.t.Context(), list, client.InNamespace(p.b.item.Namespace)); err != nil {
 		p.b.t.Fatal(err)
 	}
 	for i := range list.Items {
@@ -165,7 +165,7 @@ func (p *peer) hear() {
 func (b *bench) holder() (podName string, exists bool) {
 	b.t.Helper()
 	list := &v1alpha1.SyncObjectList{}
-	if err := admin.List(b.t.Context(), list, client.InNamespace(b.item.Namespace)); err != nil {
+	if err := b.admin.List(b.t.Context(), list, client.InNamespace(b.item.Namespace)); err != nil {
 		b.t.Fatal(err)
 	}
 	for _, object := range list.Items {

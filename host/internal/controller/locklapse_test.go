@@ -78,7 +78,7 @@ func TestUnknownOperationIsReported(t *testing.T) {
 	}
 	b.setJob()
 	works.look(t.Context())
-	annotate(t, b.item, v1alpha1.OperationAnnotation, "dance")
+	b.annotate(b.item, v1alpha1.OperationAnnotation, "dance")
 	for range 3 {
 		reports.hear()
 		reports.look(t.Context())

@@ -169,7 +169,7 @@ func TestHooksAreTold(t *testing.T) {
 	if diff := cmp.Diff(want, timeline(remembered.Jobs("", "")[0])); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	touch(t, b.item)
+	b.touch(b.item)
 	b.memory.forget(keyOf(b.item))
 	b.look(t.Context())
 	if jobs := remembered.Jobs("", ""); len(jobs) != 1 || len(jobs[0].Entries) != len(want) {
@@ -184,13 +184,13 @@ func TestOwnJobsAreTold(t *testing.T) {
 	remembered := b.told()
 	b.setJob()
 	b.drive()
-	annotate(t, b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationForceReconcile)
+	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationForceReconcile)
 	b.drive()
 	jobs := remembered.Jobs("", "")
 	if len(jobs) != 2 || jobs[0].JobID != b.read().Status.JobID || jobs[0].Phase == "" || jobs[1].Phase == "" {
 		t.Fatalf("%+v", jobs)
 	}
-	remove(t, b.item)
+	b.remove(b.item)
 	b.setJob()
 	b.drive()
 	if deleted := remembered.Jobs("", "")[0]; deleted.Operation != "Delete" || deleted.Phase != v1alpha1.DeployItemPhaseSucceeded {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"pgregory.net/rapid"
 
@@ -57,35 +56,32 @@ func (c *chaos) interfere() {
 	}
 	what := rapid.SampledFrom([]string{"job", "rude job", "job before", "interruption", "label", "spec", "operation", "deletion", "leave behind"}).Draw(c.t, "interference")
 	c.note("%s; before: %s", what, describe(item))
-	t := c.bench.t
 	switch what {
 	case "job":
 		c.setJob()
 	case "rude job":
-		patchStatus(t, c.item, fmt.Sprintf(`{"jobID":"rude-%d"}`, len(c.history)))
+		c.patchStatus(c.item, fmt.Sprintf(`{"jobID":"rude-%d"}`, len(c.history)))
 	case "job before":
 		if len(c.set) > 0 {
-			patchStatus(t, c.item, fmt.Sprintf(`{"jobID":%q}`, rapid.SampledFrom(c.set).Draw(c.t, "job")))
+			c.patchStatus(c.item, fmt.Sprintf(`{"jobID":%q}`, rapid.SampledFrom(c.set).Draw(c.t, "job")))
 		}
 	case "interruption":
 		if item.Status.JobID == "" {
 			return
 		}
-		patchStatus(t, c.item, fmt.Sprintf(`{"jobIDFinished":%q,"phase":"Failed"}`, item.Status.JobID))
+		c.patchStatus(c.item, fmt.Sprintf(`{"jobIDFinished":%q,"phase":"Failed"}`, item.Status.JobID))
 	case "label":
-		touch(t, c.item)
+		c.touch(c.item)
 	case "spec":
 		item.Spec.UpdateOnChangeOnly = !item.Spec.UpdateOnChangeOnly
-		if err := admin.Update(t.Context(), item); err != nil {
-			t.Fatal(err)
-		}
+		c.update(item)
 	case "operation":
-		annotate(t, c.item, v1alpha1.OperationAnnotation,
+		c.annotate(c.item, v1alpha1.OperationAnnotation,
 			rapid.SampledFrom([]string{"reconcile", "test-reconcile", "force-reconcile", "abort", "dance"}).Draw(c.t, "operation"))
 	case "deletion":
-		remove(t, c.item)
+		c.remove(c.item)
 	case "leave behind":
-		annotate(t, c.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
+		c.annotate(c.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
 	}
 	c.memory.changed(keyOf(c.item))
 }
@@ -184,7 +180,7 @@ func (c *chaos) written(_ int, do func() error) error {
 		return unavailable
 	case "conflict":
 		if c.read() != nil {
-			touch(c.bench.t, c.item)
+			c.touch(c.item)
 		}
 	}
 	before := c.read()
@@ -266,7 +262,7 @@ func (c *chaos) checkForeign() {
 func (c *chaos) addForeign() {
 	t := c.bench.t
 	for _, name := range []string{"here", "elsewhere"} {
-		create(t, &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.item.Namespace}, Spec: v1alpha1.TargetSpec{Type: "other"}})
+		c.newTarget(c.item.Namespace, name)
 	}
 	var errs field.ErrorList
 	c.selectors, errs = responsibility.Compile([]v1alpha1.TargetSelector{{Targets: []v1alpha1.ObjectReference{{Name: "here"}}}}, nil)
@@ -288,8 +284,8 @@ func (c *chaos) addForeign() {
 		},
 	} {
 		item := newDeployItem(c.item.Namespace, name, modify)
-		create(t, item)
-		setJob(t, item, c.clock.Now())
+		c.create(item)
+		c.api.setJob(item, c.clock.Now())
 		theirs := *c.bench
 		theirs.item = item
 		c.foreign[name] = theirs.read()
@@ -318,7 +314,7 @@ func TestInvariantsHoldInAnyOrder(t *testing.T) {
 		}
 		c.addForeign()
 		if deployed {
-			remove(t, c.item)
+			c.remove(c.item)
 			c.setJob()
 		}
 		rt.Repeat(map[string]func(*rapid.T){

@@ -39,7 +39,7 @@ func (b *bench) expectSuccess(jobID string) {
 	secret := &corev1.Secret{}
 	if ref := item.Status.ExportReference; ref == nil {
 		b.t.Error("no export reference")
-	} else if err := admin.Get(b.t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil || string(secret.Data["config"]) != `{"a":1}` {
+	} else if err := b.admin.Get(b.t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil || string(secret.Data["config"]) != `{"a":1}` {
 		b.t.Errorf("export secret: %v, %s", err, secret.Data)
 	}
 	if last := b.calls[len(b.calls)-1]; last != "Reconcile "+jobID {
@@ -64,7 +64,7 @@ func TestTroubleAtEachWrite(t *testing.T) {
 			jobID := b.setJob()
 			b.write = func(i int, do func() error) error {
 				if i == n {
-					touch(t, b.item)
+					b.touch(b.item)
 				}
 				return do()
 			}
@@ -112,7 +112,7 @@ func TestTroubleAtEachWrite(t *testing.T) {
 			jobID := b.setJob()
 			b.write = func(i int, do func() error) error {
 				if i == n {
-					patchStatus(t, b.item, fmt.Sprintf(`{"jobIDFinished":%q,"phase":"Failed"}`, jobID))
+					b.patchStatus(b.item, fmt.Sprintf(`{"jobIDFinished":%q,"phase":"Failed"}`, jobID))
 				}
 				return do()
 			}
@@ -135,11 +135,11 @@ func TestTroubleAtEachWriteOfADeletion(t *testing.T) {
 						i.Finalizers = append(i.Finalizers, other)
 					}
 				})
-				remove(t, b.item)
+				b.remove(b.item)
 				jobID := b.setJob()
 				b.write = func(i int, do func() error) error {
 					if i == n {
-						touch(t, b.item)
+						b.touch(b.item)
 					}
 					return do()
 				}
@@ -172,7 +172,7 @@ func TestDeletedInTheMiddle(t *testing.T) {
 		}
 		return succeeds(ctx, op, observer)
 	})
-	interfere = func() { remove(t, b.item) }
+	interfere = func() { b.remove(b.item) }
 	jobID := b.setJob()
 	if item := b.drive(); item != nil {
 		t.Errorf("expected the item to be gone, but found %s", describe(item))
@@ -195,12 +195,10 @@ func TestRecreatedInTheMiddle(t *testing.T) {
 		}
 		forced := b.read()
 		forced.Finalizers = nil
-		if err := admin.Update(t.Context(), forced); err != nil {
-			t.Fatal(err)
-		}
-		remove(t, b.item)
+		b.update(forced)
+		b.remove(b.item)
 		b.item = newDeployItem(b.item.Namespace, b.item.Name)
-		create(t, b.item)
+		b.create(b.item)
 		second = b.setJob()
 	}
 	first := b.setJob()
@@ -351,11 +349,15 @@ func TestGarbage(t *testing.T) {
 	}
 	for name, outcome := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return outcome, nil },
+			reason, _, _ := strings.Cut(name, "/")
+			on := newFakeAPI
+			if reason == "StatusRefused" { // a fake one has no limit
+				on = newServerAPI
+			}
+			b := newBenchOn(t, on(t), func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return outcome, nil },
 				func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "10s" })
 			jobID := b.setJob()
 			b.look(t.Context())
-			reason, _, _ := strings.Cut(name, "/")
 			if item := b.read(); item.Status.LastError == nil || item.Status.LastError.Reason != reason || item.Status.JobIDFinished != "" {
 				t.Fatalf("expected a job that goes on with reason %s, but found %s (errors %.200s)", reason, describe(item), fmt.Sprint(b.errs))
 			}

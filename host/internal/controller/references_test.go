@@ -49,35 +49,36 @@ func TestReferenceComesAfterTheItem(t *testing.T) {
 	for name, tc := range cases {
 		for when, restarts := range map[string]bool{"": false, ", while no host runs": true} {
 			t.Run(name+when, func(t *testing.T) {
-				itemType := newType()
-				item := newDeployItem(newNamespace(t), "item", tc.item, func(i *v1alpha1.DeployItem) {
+				a, itemType := newServerAPI(t), newType()
+				item := newDeployItem(a.newNamespace(), "item", tc.item, func(i *v1alpha1.DeployItem) {
 					i.Spec.Type, i.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
 				})
-				create(t, item)
+				a.create(item)
 				if tc.before != nil {
-					create(t, tc.before(item))
+					a.create(tc.before(item))
 				}
-				withHost := func(do func(t *testing.T)) {
+				withHost := func(do func(a *api)) {
 					t.Run("host", func(t *testing.T) { // at the end of which it stops
 						one := &fakeDeployer{name: "one", itemType: itemType}
 						one.call = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
 							return succeeds(ctx, op, o)
 						}
-						startController(t, &fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.Standalone = true })
-						do(t)
+						a := newServerAPI(t)
+						a.startController(&fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.Standalone = true })
+						do(a)
 					})
 				}
-				succeeded := func(t *testing.T) { waitPhase(t, item, v1alpha1.DeployItemPhaseSucceeded) }
-				setJob(t, item, time.Now())
-				withHost(func(t *testing.T) {
-					waitPhase(t, item, v1alpha1.DeployItemPhaseFailed)
+				succeeded := func(a *api) { a.waitPhase(item, v1alpha1.DeployItemPhaseSucceeded) }
+				a.setJob(item, time.Now())
+				withHost(func(a *api) {
+					a.waitPhase(item, v1alpha1.DeployItemPhaseFailed)
 					if !restarts {
-						create(t, tc.after(item))
-						succeeded(t)
+						a.create(tc.after(item))
+						succeeded(a)
 					}
 				})
 				if restarts {
-					create(t, tc.after(item))
+					a.create(tc.after(item))
 					withHost(succeeded)
 				}
 			})
@@ -85,11 +86,11 @@ func TestReferenceComesAfterTheItem(t *testing.T) {
 	}
 }
 
-func waitPhase(t *testing.T, item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase) {
-	t.Helper()
-	await.For(t.Context(), t, patience, "an item that is "+string(phase), func(ctx context.Context) (string, error) {
+func (a *api) waitPhase(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase) {
+	a.t.Helper()
+	await.For(a.t.Context(), a.t, patience, "an item that is "+string(phase), func(ctx context.Context) (string, error) {
 		fresh := &v1alpha1.DeployItem{}
-		err := admin.Get(ctx, client.ObjectKeyFromObject(item), fresh)
+		err := a.admin.Get(ctx, client.ObjectKeyFromObject(item), fresh)
 		if err != nil || fresh.Status.Phase == phase {
 			return "", err
 		}
@@ -110,7 +111,7 @@ func TestJobThatLacksSomething(t *testing.T) {
 			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobID != jobID || b.n != writes {
 				t.Errorf("the Target is missing, but found %d more writes, %s", b.n-writes, describe(item))
 			}
-			newTarget(t, b.item.Namespace, "target")
+			b.newTarget(b.item.Namespace, "target")
 			if item := b.drive(); (item.Status.JobID != jobID) != standalone || (len(b.calls) == 1) != standalone {
 				t.Errorf("the Target is there, and the calls are %v: %s", b.calls, describe(item))
 			}

@@ -32,7 +32,7 @@ func (b *bench) elsewhere(changes ...func(*v1alpha1.DeployItem)) {
 	for _, change := range changes {
 		change(item)
 	}
-	if err := admin.Status().Update(b.t.Context(), item); err != nil {
+	if err := b.admin.Status().Update(b.t.Context(), item); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -113,11 +113,11 @@ func selectsZone(t *testing.T, r *reconciler, zone string) {
 	r.selectors = selectors
 }
 
-func moveToZone(t *testing.T, target *v1alpha1.Target, zone string) {
-	t.Helper()
+func (a *api) moveToZone(target *v1alpha1.Target, zone string) {
+	a.t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{"zone":%q}}}`, zone)
-	if err := admin.Patch(t.Context(), target, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-		t.Fatal(err)
+	if err := a.admin.Patch(a.t.Context(), target, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		a.t.Fatal(err)
 	}
 }
 
@@ -126,8 +126,8 @@ func moveToZone(t *testing.T, target *v1alpha1.Target, zone string) {
 func TestTargetMovesToAnotherHost(t *testing.T) {
 	waiting := func() (*plugin.Outcome, error) { return waits("something") }
 	b := newBench(t, answers(waiting), withTargetNamed("target"), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.NoDuration })
-	target := newTarget(t, b.item.Namespace, "target")
-	moveToZone(t, target, "a")
+	target := b.newTarget(b.item.Namespace, "target")
+	b.moveToZone(target, "a")
 	selectsZone(t, b.reconciler, "a")
 	there := *b.reconciler
 	there.identity, there.memory, there.slots = "there", newMemory(), newSlots(1, time.Now)
@@ -141,7 +141,7 @@ func TestTargetMovesToAnotherHost(t *testing.T) {
 	b.clock.Step(b.look(t.Context()))
 	cancelled := false
 	b.answer = func(ctx context.Context, _ plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
-		moveToZone(t, target, "b")
+		b.moveToZone(target, "b")
 		b.answer = answers(waiting)
 		lookThere(t.Context())
 		b.memory.changed(keyOf(b.item)) // the other host's pick-up is an event
@@ -154,7 +154,7 @@ func TestTargetMovesToAnotherHost(t *testing.T) {
 	if !cancelled || item.Status.Deployer.Identity != "there" || item.Status.LastError != nil {
 		t.Errorf("expected the job to be that of the other host alone, but found %s of %s", describe(item), item.Status.Deployer.Identity)
 	}
-	annotate(t, b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
+	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
 	if b.drive(); b.read().Annotations[v1alpha1.OperationAnnotation] == "" {
 		t.Error("the host that is not meant for the item has carried out an operation on it")
 	}
@@ -166,12 +166,12 @@ func TestLandscaperTakesOurJobAway(t *testing.T) {
 	landscapers := b.setJob()
 	b.drive()
 	b.answer = func(ctx context.Context, _ plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
-		patchStatus(t, b.item, fmt.Sprintf(`{"jobID":%q}`, landscapers))
+		b.patchStatus(b.item, fmt.Sprintf(`{"jobID":%q}`, landscapers))
 		b.memory.changed(keyOf(b.item))
 		<-ctx.Done()
 		return fails("stopped")
 	}
-	annotate(t, b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
+	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
 	b.drive()
 	item := expectPhase(t, b, v1alpha1.DeployItemPhaseFailed)
 	if item.Status.LastError.Reason != "JobReplaced" || len(b.calls) != 2 {
@@ -179,13 +179,13 @@ func TestLandscaperTakesOurJobAway(t *testing.T) {
 	}
 	// And again when ours has succeeded before.
 	b.answer = succeeds
-	annotate(t, b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
+	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
 	b.drive()
 	b.setJob()
 	b.drive()
 	calls := len(b.calls)
 	for range 3 {
-		patchStatus(t, b.item, fmt.Sprintf(`{"jobID":%q,"jobIDGenerationTime":%q}`, landscapers, b.clock.Now().UTC().Format(time.RFC3339)))
+		b.patchStatus(b.item, fmt.Sprintf(`{"jobID":%q,"jobIDGenerationTime":%q}`, landscapers, b.clock.Now().UTC().Format(time.RFC3339)))
 		b.drive()
 	}
 	if got := len(b.calls) - calls; got > 3 {

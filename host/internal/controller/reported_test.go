@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -28,15 +26,6 @@ func conditionNamed(item *v1alpha1.DeployItem, conditionType v1alpha1.ConditionT
 		}
 	}
 	return nil
-}
-
-// newClusterTarget creates a Target of a Kubernetes cluster with this content.
-func newClusterTarget(t *testing.T, namespace, name, content string) {
-	t.Helper()
-	create(t, &v1alpha1.Target{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
-		Spec:       v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType, Configuration: &runtime.RawExtension{Raw: []byte(content)}},
-	})
 }
 
 // What a plugin reports is written together with the outcome, whatever that is, and in the same write.
@@ -148,10 +137,10 @@ func TestPluginResolvesTargets(t *testing.T) {
 		}
 		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
 	}, func(item *v1alpha1.DeployItem) { item.Spec.Target = &v1alpha1.ObjectReference{Name: "own"} })
-	newClusterTarget(t, b.item.Namespace, "own", kubeconfig(`{"token": "`+secret+`-own"}`))
-	newClusterTarget(t, b.item.Namespace, "good", kubeconfig(`{"token": "`+secret+`-good"}`))
-	newClusterTarget(t, b.item.Namespace, "commands", kubeconfig(`{"exec": {"command": "`+secret+`"}}`))
-	newClusterTarget(t, newNamespace(t), "elsewhere", kubeconfig(`{"token": "`+secret+`"}`))
+	b.newClusterTarget(b.item.Namespace, "own", kubeconfig(`{"token": "`+secret+`-own"}`))
+	b.newClusterTarget(b.item.Namespace, "good", kubeconfig(`{"token": "`+secret+`-good"}`))
+	b.newClusterTarget(b.item.Namespace, "commands", kubeconfig(`{"exec": {"command": "`+secret+`"}}`))
+	b.newClusterTarget(b.newNamespace(), "elsewhere", kubeconfig(`{"token": "`+secret+`"}`))
 	b.setJob()
 	b.drive()
 
@@ -205,7 +194,7 @@ func TestPluginsErrorIsNotTheHosts(t *testing.T) {
 				}
 				return &plugin.Outcome{Errors: []plugin.Error{problem}}, nil
 			}, func(item *v1alpha1.DeployItem) { item.Finalizers = []string{v1alpha1.Finalizer} })
-			remove(t, b.item)
+			b.remove(b.item)
 			b.setJob()
 			item := b.drive()
 			if item == nil || item.Status.Phase != v1alpha1.DeployItemPhaseDeleteFailed || len(b.calls) != 1 {

@@ -149,12 +149,12 @@ func TestHooksAreAskedWhenTheItemChanges(t *testing.T) {
 	}
 	b.expectPassed("it was asked, and nothing has changed")
 	before := b.metadata(t)
-	touch(t, b.item)
+	b.touch(b.item)
 	if !b.memory.advance(before, b.metadata(t)) {
 		t.Error("a label was taken for a change of the item")
 	}
 	before = b.metadata(t)
-	annotate(t, b.item, "example.extensions.landscaper.gardener.cloud/active", "false")
+	b.annotate(b.item, "example.extensions.landscaper.gardener.cloud/active", "false")
 	if b.memory.advance(before, b.metadata(t)) {
 		t.Error("an annotation for hooks was taken for a change that is of no interest")
 	}
@@ -166,7 +166,7 @@ func TestHooksAreAskedWhenTheItemChanges(t *testing.T) {
 func (b *bench) metadata(t *testing.T) *metav1.PartialObjectMetadata {
 	t.Helper()
 	meta := NewMetadata()
-	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(b.item), meta); err != nil {
+	if err := b.admin.Get(t.Context(), client.ObjectKeyFromObject(b.item), meta); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Slim(meta); err != nil { // as the cache does
@@ -215,7 +215,7 @@ func TestHopelessHooksAreNotAskedAgain(t *testing.T) {
 	if len(b.events.Events) != 1 {
 		t.Errorf("expected one event, but found %d", len(b.events.Events))
 	}
-	touch(t, b.item)
+	b.touch(b.item)
 	if b.look(t.Context()); asked != 2 {
 		t.Errorf("asked %d times after a change", asked)
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -24,13 +23,6 @@ func (b *bench) selects(target string) {
 	b.selectors = selectors
 }
 
-func newTarget(t *testing.T, namespace, name string) *v1alpha1.Target {
-	t.Helper()
-	target := &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: v1alpha1.TargetSpec{Type: "other"}}
-	create(t, target)
-	return target
-}
-
 // TestClaimedItemsStayClaimed: selectors tell which items a host claims. What it has claimed comes to its end, whatever becomes of
 // the Target.
 func TestClaimedItemsStayClaimed(t *testing.T) {
@@ -45,7 +37,7 @@ func TestClaimedItemsStayClaimed(t *testing.T) {
 		},
 		"abort": {
 			reason: "an abort is heard",
-			before: func(b *bench) { annotate(b.t, b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort) },
+			before: func(b *bench) { b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort) },
 			check: func(t *testing.T, b *bench) {
 				b.drive()
 				if item := expectPhase(t, b, v1alpha1.DeployItemPhaseFailed); item.Status.LastError.Reason != "Aborted" {
@@ -55,13 +47,13 @@ func TestClaimedItemsStayClaimed(t *testing.T) {
 		},
 		"deletion": {
 			reason: "the deletion shows what is missing, and goes on when it is back",
-			before: func(b *bench) { remove(b.t, b.item); b.setJob() },
+			before: func(b *bench) { b.remove(b.item); b.setJob() },
 			check: func(t *testing.T, b *bench) {
 				b.drive()
 				if item := expectPhase(t, b, v1alpha1.DeployItemPhaseDeleteFailed); item.Status.LastError.Reason != contract.ReasonTargetNotFound {
 					t.Errorf("found %s", describe(item))
 				}
-				newTarget(t, b.item.Namespace, "here")
+				b.newTarget(b.item.Namespace, "here")
 				b.answer = succeeds
 				if item := b.drive(); item != nil {
 					t.Errorf("the Target is back, but found %s", describe(item))
@@ -72,13 +64,11 @@ func TestClaimedItemsStayClaimed(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, answers(func() (*plugin.Outcome, error) { return waits("something") }), withTargetNamed("here"))
-			target := newTarget(t, b.item.Namespace, "here")
+			target := b.newTarget(b.item.Namespace, "here")
 			b.selects("here")
 			b.setJob()
 			b.clock.Step(b.look(t.Context()))
-			if err := admin.Delete(t.Context(), target); err != nil {
-				t.Fatal(err)
-			}
+			b.remove(target)
 			if tc.before != nil {
 				tc.before(b)
 			}
@@ -91,7 +81,7 @@ func TestClaimedItemsStayClaimed(t *testing.T) {
 func TestDeletionThatNobodyClaimed(t *testing.T) {
 	b := newBench(t, succeeds, withTargetNamed("here"), func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
 	b.selects("here")
-	remove(t, b.item)
+	b.remove(b.item)
 	jobID := b.setJob()
 	item := b.read()
 	if b.drive(); b.read().ResourceVersion != item.ResourceVersion {
@@ -99,7 +89,7 @@ func TestDeletionThatNobodyClaimed(t *testing.T) {
 	}
 	item.Status.Deployer = v1alpha1.DeployerInformation{Identity: b.identity, Name: "one"} // this host has deployed it
 	item.Status.Conditions = nil
-	if err := admin.Status().Update(t.Context(), item); err != nil {
+	if err := b.admin.Status().Update(t.Context(), item); err != nil {
 		t.Fatal(err)
 	}
 	b.drive()
@@ -107,7 +97,7 @@ func TestDeletionThatNobodyClaimed(t *testing.T) {
 	if failed.Status.JobIDFinished != jobID || failed.Status.LastError.Reason != contract.ReasonTargetNotFound {
 		t.Errorf("expected an error that names the Target, but found %s", describe(failed))
 	}
-	annotate(t, b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
+	b.annotate(b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
 	if item := b.drive(); item != nil || len(b.calls) != 0 {
 		t.Errorf("expected the item to go without a call, but found %s, %v", describe(item), b.calls)
 	}
@@ -145,7 +135,7 @@ func (r *hookedReader) Get(ctx context.Context, key client.ObjectKey, object cli
 
 func TestTargetComesBackDuringTheLookForIt(t *testing.T) {
 	b := newBench(t, succeeds, withTargetNamed("here"), func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
-	remove(t, b.item)
+	b.remove(b.item)
 	b.setJob()
 	b.drive()
 	expectPhase(t, b, v1alpha1.DeployItemPhaseDeleteFailed)
@@ -156,7 +146,7 @@ func TestTargetComesBackDuringTheLookForIt(t *testing.T) {
 			return
 		}
 		back = true
-		newTarget(t, b.item.Namespace, "here")
+		b.newTarget(b.item.Namespace, "here")
 		meta := NewMetadata()
 		if err := cached.Get(t.Context(), keyOf(b.item), meta); err != nil {
 			t.Fatal(err)

@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -60,18 +57,17 @@ func (g *gate) readsOf(item *v1alpha1.DeployItem) int {
 }
 
 // startBehind starts a whole controller behind a gate, and returns when it waits for its survey with all queues there.
-func startBehind(t *testing.T, plugins *fakePlugins) *gate {
-	t.Helper()
+func (a *api) startBehind(plugins *fakePlugins) *gate {
+	a.t.Helper()
 	g := &gate{opened: make(chan struct{}), read: map[string]int{}}
-	direct := controlPlane.Config
-	defer func() { controlPlane.Config = direct }()
-	controlPlane.Config = rest.CopyConfig(direct)
-	controlPlane.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+	behind := *a
+	behind.config = rest.CopyConfig(a.config)
+	behind.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		g.RoundTripper = next
 		return g
 	})
-	r := startController(t, plugins).router
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	r := behind.startController(plugins).router
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
 	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
 		r.mu.Lock()
@@ -79,42 +75,42 @@ func startBehind(t *testing.T, plugins *fakePlugins) *gate {
 		return r.held && r.untyped != nil && len(r.queues) == len(plugins.serving), nil
 	})
 	if err != nil {
-		t.Fatal("the queues are not there")
+		a.t.Fatal("the queues are not there")
 	}
 	return g
 }
 
 func TestNewJobsDoNotWaitForTheSurvey(t *testing.T) {
-	itemType := newType()
+	a, itemType := newServerAPI(t), newType()
 	ofType := func(item *v1alpha1.DeployItem) {
 		item.Spec.Type, item.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
 	}
 	silent := func(item *v1alpha1.DeployItem) { item.Spec.Type, item.Annotations = itemType, nil }
-	namespace := newNamespace(t)
+	namespace := a.newNamespace()
 	var idle []*v1alpha1.DeployItem
 	for i := range 10 {
-		idle = append(idle, newItemAs(t, namespace, fmt.Sprint("idle-", i), finished, ofType),
-			newItemAs(t, namespace, fmt.Sprint("silent-", i), finished, silent))
+		idle = append(idle, a.newItemAs(namespace, fmt.Sprint("idle-", i), finished, ofType),
+			a.newItemAs(namespace, fmt.Sprint("silent-", i), finished, silent))
 	}
-	interrupted := newItemAs(t, namespace, "interrupted", newJob, ofType)
-	interruptedSilently := newItemAs(t, namespace, "interrupted-silently", newJob, silent)
+	interrupted := a.newItemAs(namespace, "interrupted", newJob, ofType)
+	interruptedSilently := a.newItemAs(namespace, "interrupted-silently", newJob, silent)
 
 	one := &fakeDeployer{name: "one", itemType: itemType}
 	one.call = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
 		return succeeds(ctx, op, o)
 	}
-	g := startBehind(t, &fakePlugins{serving: []*fakeDeployer{one}})
+	g := a.startBehind(&fakePlugins{serving: []*fakeDeployer{one}})
 	for name, modify := range map[string]func(*v1alpha1.DeployItem){"new": ofType, "new-silent": silent} {
-		item := newItemAs(t, namespace, name, "", modify)
-		waitFinished(t, item, setJob(t, item, time.Now()))
+		item := a.newItemAs(namespace, name, "", modify)
+		a.waitFinished(item, a.setJob(item, time.Now()))
 	}
-	waitFinished(t, idle[0], setJob(t, idle[0], time.Now()))
+	a.waitFinished(idle[0], a.setJob(idle[0], time.Now()))
 	if n := g.readsOf(interrupted); n > 0 {
 		t.Errorf("an item that was there has not waited for the survey: %d reads", n)
 	}
 	close(g.opened)
-	waitFinished(t, interrupted, "2")
-	waitFinished(t, interruptedSilently, "2")
+	a.waitFinished(interrupted, "2")
+	a.waitFinished(interruptedSilently, "2")
 	for _, item := range idle[1:] {
 		if n := g.readsOf(item); n > 0 {
 			t.Errorf("%s had nothing to do and was read %d times", item.Name, n)
@@ -124,13 +120,14 @@ func TestNewJobsDoNotWaitForTheSurvey(t *testing.T) {
 
 // BenchmarkSurvey takes a survey of a thousand idle items on a real API server, and tells what is kept of each.
 func BenchmarkSurvey(b *testing.B) {
-	createMany(b, 1000)
+	a := newServerAPI(b)
+	a.createMany(1000)
 	for b.Loop() {
 		b.StopTimer()
 		r := newRouter(newMemory(), time.Now)
 		before := heap()
 		b.StartTimer()
-		s := &survey{live: admin, cache: lister{}, router: r, clock: clock.RealClock{}, log: slog.New(slog.DiscardHandler)}
+		s := &survey{live: a.admin, cache: lister{}, router: r, clock: clock.RealClock{}, log: slog.New(slog.DiscardHandler)}
 		if _, err := s.listAll(b.Context()); err != nil {
 			b.Fatal(err)
 		}
@@ -140,18 +137,13 @@ func BenchmarkSurvey(b *testing.B) {
 	}
 }
 
-func createMany(b *testing.B, n int) {
-	b.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "benchmark-" + uuid.NewString()[:8]}}
-	if err := admin.Create(b.Context(), namespace); err != nil {
-		b.Fatal(err)
-	}
+func (a *api) createMany(n int) {
+	a.t.Helper()
+	namespace := a.newNamespace()
 	for i := range n {
-		item := newDeployItem(namespace.Name, fmt.Sprint("item-", i))
+		item := newDeployItem(namespace, fmt.Sprint("item-", i))
 		item.Spec.Config = &k8sruntime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Text","text":"` + strings.Repeat("x", 4096) + `"}`)}
-		if err := admin.Create(b.Context(), item); err != nil {
-			b.Fatal(err)
-		}
+		a.create(item)
 	}
 }
 

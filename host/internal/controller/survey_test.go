@@ -41,9 +41,9 @@ type pager func(n int, page *v1alpha1.DeployItemList, do func() error) error
 func listPage(_ int, _ *v1alpha1.DeployItemList, do func() error) error { return do() }
 
 // newSurvey returns a survey for a router.
-func newSurvey(r *router, pager pager) *surveyed {
+func (a *api) newSurvey(r *router, pager pager) *surveyed {
 	s := &surveyed{}
-	live := interceptor.NewClient(admin, interceptor.Funcs{
+	live := interceptor.NewClient(a.admin, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			asked := (&client.ListOptions{}).ApplyOptions(opts)
 			s.listed = append(s.listed, *asked)
@@ -57,21 +57,10 @@ func newSurvey(r *router, pager pager) *surveyed {
 		},
 	})
 	s.survey = &survey{
-		live: live, cache: admin, router: r, clock: clocktesting.NewFakePassiveClock(time.Now()),
+		live: live, cache: a.admin, router: r, clock: clocktesting.NewFakePassiveClock(time.Now()),
 		log: slog.New(slog.NewTextHandler(&s.logged, nil)),
 	}
 	return s
-}
-
-// newItemAs creates an item with a status.
-func newItemAs(t *testing.T, namespace, name, status string, modify ...func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {
-	t.Helper()
-	item := newDeployItem(namespace, name, modify...)
-	create(t, item)
-	if status != "" {
-		patchStatus(t, item, status)
-	}
-	return item
 }
 
 func annotated(key, value string) func(*v1alpha1.DeployItem) {
@@ -112,16 +101,16 @@ func TestSurvey(t *testing.T) {
 			},
 		},
 	}
-	b := newBench(t, succeeds)
+	b := newBenchOn(t, newServerAPI(t), succeeds)
 	namespace := b.item.Namespace
 	for name, c := range cases {
-		newItemAs(t, namespace, name, c.status, func(item *v1alpha1.DeployItem) {
+		b.newItemAs(namespace, name, c.status, func(item *v1alpha1.DeployItem) {
 			if c.modify != nil {
 				c.modify(item)
 			}
 		})
 	}
-	s := newSurvey(b.router, listPage)
+	s := b.newSurvey(b.router, listPage)
 	b.live = s.live
 	if err := s.run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -175,14 +164,14 @@ func TestSurveyThatFails(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := newRouted(t, true)
+			a, r := newServerAPI(t), newRouted(t, true)
 			r.plugins = &fakePlugins{serving: []*fakeDeployer{{name: "one", itemType: testType}}}
-			namespace := newLastNamespace(t)
+			namespace := a.newLastNamespace()
 			for i := range 2 * smallPage {
-				newItemAs(t, namespace, fmt.Sprint("item-", i), finished)
+				a.newItemAs(namespace, fmt.Sprint("item-", i), finished)
 			}
 			last := client.ObjectKey{Namespace: namespace, Name: fmt.Sprint("item-", 2*smallPage-1)}
-			s := newSurvey(r.router, func(n int, _ *v1alpha1.DeployItemList, do func() error) error {
+			s := a.newSurvey(r.router, func(n int, _ *v1alpha1.DeployItemList, do func() error) error {
 				if err := c.errs[n]; err != nil {
 					return err
 				}
@@ -214,9 +203,9 @@ func TestSurveyThatFails(t *testing.T) {
 }
 
 func TestSurveyEndsWithTheHost(t *testing.T) {
-	r := newRouted(t, true)
+	a, r := newFakeAPI(t), newRouted(t, true)
 	ctx, stop := context.WithCancel(t.Context())
-	s := newSurvey(r.router, func(_ int, _ *v1alpha1.DeployItemList, do func() error) error {
+	s := a.newSurvey(r.router, func(_ int, _ *v1alpha1.DeployItemList, do func() error) error {
 		stop()
 		return do()
 	})
@@ -227,14 +216,14 @@ func TestSurveyEndsWithTheHost(t *testing.T) {
 }
 
 func TestSurveyForgetsWhatIsGone(t *testing.T) {
-	r := newRouted(t, true)
-	namespace := newNamespace(t)
-	gone := newItemAs(t, namespace, "gone", finished, func(item *v1alpha1.DeployItem) { item.Annotations = nil })
-	there := newItemAs(t, namespace, "there", finished)
-	s := newSurvey(r.router, func(_ int, page *v1alpha1.DeployItemList, do func() error) error {
+	a, r := newFakeAPI(t), newRouted(t, true)
+	namespace := a.newNamespace()
+	gone := a.newItemAs(namespace, "gone", finished, func(item *v1alpha1.DeployItem) { item.Annotations = nil })
+	there := a.newItemAs(namespace, "there", finished)
+	s := a.newSurvey(r.router, func(_ int, page *v1alpha1.DeployItemList, do func() error) error {
 		err := do()
 		if slices.ContainsFunc(page.Items, func(item v1alpha1.DeployItem) bool { return item.UID == gone.UID }) {
-			remove(t, gone)
+			a.remove(gone)
 		}
 		return err
 	})
@@ -321,14 +310,14 @@ func TestSurveyHasAWitness(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := newRouted(t, true)
-			namespace := newLastNamespace(t)
+			a, r := newServerAPI(t), newRouted(t, true)
+			namespace := a.newLastNamespace()
 			for i := range 2 * smallPage {
-				newItemAs(t, namespace, fmt.Sprint("item-", i), []string{finished, newJob}[i%2])
+				a.newItemAs(namespace, fmt.Sprint("item-", i), []string{finished, newJob}[i%2])
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			s := newSurvey(r.router, func(n int, _ *v1alpha1.DeployItemList, do func() error) error {
+			s := a.newSurvey(r.router, func(n int, _ *v1alpha1.DeployItemList, do func() error) error {
 				if c.stop {
 					stop()
 				}

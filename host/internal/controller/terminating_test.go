@@ -17,15 +17,15 @@ import (
 // endNamespace begins to delete the namespace of a bench: nothing can be created there any more, and the locks go first.
 func (b *bench) endNamespace(peers ...*peer) {
 	b.t.Helper()
-	if err := admin.Delete(b.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.item.Namespace}}); err != nil {
+	if err := b.admin.Delete(b.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.item.Namespace}}); err != nil {
 		b.t.Fatal(err)
 	}
 	object := &v1alpha1.SyncObject{}
 	key := client.ObjectKey{Namespace: b.item.Namespace, Name: "one-" + string(b.read().UID)}
-	if err := admin.Get(b.t.Context(), key, object); err != nil {
+	if err := b.admin.Get(b.t.Context(), key, object); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := admin.Delete(b.t.Context(), object); err != nil {
+	if err := b.admin.Delete(b.t.Context(), object); err != nil {
 		b.t.Fatal(err)
 	}
 	for _, p := range peers {
@@ -45,7 +45,7 @@ func TestTerminatingNamespace(t *testing.T) {
 		{"whose holder is dead", "nobody else would do it", true, "there"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := newBench(t, nil)
+			b := newBenchOn(t, newServerAPI(t), nil)
 			here, there := newPeer(b, "here"), newPeer(b, "there")
 			here.others.rank = 1
 			done := answers(func() (*plugin.Outcome, error) { return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil })

@@ -66,7 +66,7 @@ func (r *told) work() (worked bool) {
 func (r *told) hearItem() {
 	r.b.t.Helper()
 	meta := NewMetadata()
-	if err := admin.Get(r.b.t.Context(), client.ObjectKeyFromObject(r.b.item), meta); err != nil {
+	if err := r.b.admin.Get(r.b.t.Context(), client.ObjectKeyFromObject(r.b.item), meta); err != nil {
 		r.b.t.Fatal(err)
 	}
 	if _, err := Slim(meta); err != nil {

@@ -168,10 +168,10 @@ func (c *crew) fillSlot(r *told) {
 func (c *crew) sweep() {
 	object := &v1alpha1.SyncObject{}
 	key := client.ObjectKey{Namespace: c.item.Namespace, Name: "one-" + string(c.read().UID)}
-	if admin.Get(c.bench.t.Context(), key, object) != nil || object.Spec.PodName != "" {
+	if c.admin.Get(c.bench.t.Context(), key, object) != nil || object.Spec.PodName != "" {
 		return
 	}
-	if err := admin.Delete(c.bench.t.Context(), object); err != nil {
+	if err := c.admin.Delete(c.bench.t.Context(), object); err != nil {
 		c.bench.t.Fatal(err)
 	}
 	for _, pod := range pods {

@@ -76,9 +76,9 @@ func (c *crew) stepOfItem(what string) {
 			c.setJob()
 		}
 	case "label":
-		touch(c.bench.t, c.item)
+		c.touch(c.item)
 	case "operation":
-		annotate(c.bench.t, c.item, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
+		c.annotate(c.item, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
 	case "time":
 		c.clock.Step(time.Duration(rapid.IntRange(1, 9000).Draw(c.t, "ms")) * time.Millisecond)
 	case "preference":

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -92,10 +93,27 @@ func TestDifferenceOfGarbage(t *testing.T) {
 	}
 }
 
+// TestWriter also shows that the fake API server of the other tests is right about writes.
 func TestWriter(t *testing.T) {
-	created := newDeployItem(newNamespace(t), "item")
-	create(t, created)
-	w := &writer{client: admin}
+	for name, start := range map[string]func(testing.TB) *api{"real API server": newServerAPI, "fake one": newFakeAPI} {
+		t.Run(name, func(t *testing.T) { testWriter(t, start(t)) })
+	}
+}
+
+func testWriter(t *testing.T, a *api) {
+	t.Helper()
+	created := newDeployItem(a.newNamespace(), "item")
+	a.create(created)
+	w := &writer{client: client.WithFieldOwner(a.admin, UserAgent)}
+	seen := func() *metav1.PartialObjectMetadata { // as the cache has it
+		t.Helper()
+		meta := NewMetadata()
+		if err := a.admin.Get(t.Context(), client.ObjectKeyFromObject(created), meta); err != nil {
+			t.Fatal(err)
+		}
+		return slimmed(t, meta)
+	}
+	unwritten := seen()
 	item := created.DeepCopy()
 	save := func(item *v1alpha1.DeployItem, document string) error {
 		return w.status(t.Context(), item, func(i *v1alpha1.DeployItem) { i.Status.ProviderStatus = raw(document) })
@@ -108,7 +126,7 @@ func TestWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	fresh := &v1alpha1.DeployItem{}
-	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(item), fresh); err != nil {
+	if err := a.admin.Get(t.Context(), client.ObjectKeyFromObject(item), fresh); err != nil {
 		t.Fatal(err)
 	}
 	var got, want any
@@ -130,7 +148,14 @@ func TestWriter(t *testing.T) {
 		t.Errorf("what is there already must not be written: version %s instead of %s, error %v", item.ResourceVersion, version, err)
 	}
 
-	touch(t, item)
+	written := seen()
+	if wroteStatus(unwritten) || !wroteStatus(written) || onlyMetadataChanged(unwritten, written) {
+		t.Errorf("the metadata do not show who has written the status: %+v", written.ManagedFields)
+	}
+	a.touch(item)
+	if !onlyMetadataChanged(written, seen()) {
+		t.Error("a label was taken for a change of the item")
+	}
 	before := item.DeepCopy()
 	if err := save(item, `{"apiVersion":"v1","kind":"S"}`); !errors.Is(err, errOutdated) {
 		t.Errorf("expected errOutdated after somebody else's write, but found %v", err)
@@ -142,12 +167,12 @@ func TestWriter(t *testing.T) {
 		t.Errorf("a write that failed must leave the item as it was (-want +got):\n%s", diff)
 	}
 
-	remove(t, item)
+	a.remove(item)
 	if err := save(item, `{"apiVersion":"v1","kind":"S"}`); !errors.Is(err, errOutdated) {
 		t.Errorf("expected errOutdated for an item that is gone, but found %v", err)
 	}
 	again := newDeployItem(item.Namespace, item.Name)
-	create(t, again)
+	a.create(again)
 	outdated := item.DeepCopy()
 	outdated.ResourceVersion = again.ResourceVersion // even if the versions were the same
 	for _, stale := range []*v1alpha1.DeployItem{item, outdated} {

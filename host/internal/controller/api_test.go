@@ -1,0 +1,185 @@
+package controller
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// api is an API server and what the tests do with it in somebody else's name.
+type api struct {
+	t      testing.TB
+	admin  client.WithWatch
+	config *rest.Config // nil for a fake one
+}
+
+// newFakeAPI returns a fake API server of a test's own.
+func newFakeAPI(t testing.TB) *api {
+	t.Helper()
+	admin, err := testenv.FakeClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &api{t: t, admin: admin}
+}
+
+// newServerAPI returns the real API server. It is for tests of whole controllers, which have informers, and for those
+// of what a fake one does not do: refuse what is too large, list page by page, and end namespaces. Other tests run at
+// the same time: each has namespaces and types of its own. With -short the test is skipped.
+func newServerAPI(t testing.TB) *api {
+	t.Helper()
+	plane, admin := controlPlane.ForTest(t)
+	return &api{t: t, admin: admin, config: plane.Config}
+}
+
+// read reads an item anew; nil if it is gone.
+func (a *api) read(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
+	a.t.Helper()
+	fresh := &v1alpha1.DeployItem{}
+	if err := a.admin.Get(a.t.Context(), client.ObjectKeyFromObject(item), fresh); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil
+		}
+		a.t.Fatal(err)
+	}
+	return fresh
+}
+
+// setJob sets a job as a Landscaper does.
+func (a *api) setJob(item *v1alpha1.DeployItem, now time.Time) string {
+	a.t.Helper()
+	jobID := uuid.NewString()
+	a.patchStatus(item, fmt.Sprintf(
+		`{"jobID":%q,"jobIDGenerationTime":%q,"transitionTimes":{"triggerTime":%[2]q,"initTime":null,"finishedTime":null}}`,
+		jobID, now.UTC().Format(time.RFC3339)))
+	return jobID
+}
+
+// patchStatus changes fields of an item's status.
+func (a *api) patchStatus(item *v1alpha1.DeployItem, fields string) {
+	a.t.Helper()
+	fresh := &v1alpha1.DeployItem{}
+	if err := a.admin.Get(a.t.Context(), client.ObjectKeyFromObject(item), fresh); err != nil {
+		a.t.Fatal(err)
+	}
+	var status map[string]any
+	if err := json.Unmarshal([]byte(fields), &status); err != nil {
+		a.t.Fatal(err)
+	}
+	status["observedGeneration"] = fresh.Status.ObservedGeneration
+	raw, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if err := a.admin.Status().Patch(a.t.Context(), fresh, client.RawPatch(types.MergePatchType, raw)); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// touch changes a label of an item, if it is there.
+func (a *api) touch(item *v1alpha1.DeployItem) {
+	a.t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"labels":{"touched":%q}}}`, uuid.NewString())
+	err := a.admin.Patch(a.t.Context(), item.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
+	if client.IgnoreNotFound(err) != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// annotate sets an annotation of an item.
+func (a *api) annotate(item *v1alpha1.DeployItem, key, value string) {
+	a.t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	err := a.admin.Patch(a.t.Context(), item.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// update writes an object as it is here.
+func (a *api) update(object client.Object) {
+	a.t.Helper()
+	if err := a.admin.Update(a.t.Context(), object); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a *api) remove(object client.Object) {
+	a.t.Helper()
+	gone, _ := object.DeepCopyObject().(client.Object)
+	if err := a.admin.Delete(a.t.Context(), gone); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a *api) create(object client.Object) {
+	a.t.Helper()
+	if err := a.admin.Create(a.t.Context(), object); err != nil {
+		a.t.Fatalf("create %T: %v", object, err)
+	}
+}
+
+func (a *api) newNamespace() string {
+	a.t.Helper()
+	return a.createNamespace("controller-" + uuid.NewString()[:8])
+}
+
+// newLastNamespace creates one whose items come after all others in a list: its name has the time in it.
+func (a *api) newLastNamespace() string {
+	a.t.Helper()
+	id, err := uuid.NewV7()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.createNamespace("last-" + id.String())
+}
+
+func (a *api) createNamespace(name string) string {
+	a.t.Helper()
+	a.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	a.create(&v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultContextName, Namespace: name}})
+	return name
+}
+
+// newItemAs creates an item with a status; empty for none.
+func (a *api) newItemAs(namespace, name, status string, modify ...func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {
+	a.t.Helper()
+	item := newDeployItem(namespace, name, modify...)
+	a.create(item)
+	if status != "" {
+		a.patchStatus(item, status)
+	}
+	return item
+}
+
+func (a *api) newTarget(namespace, name string) *v1alpha1.Target {
+	a.t.Helper()
+	target := &v1alpha1.Target{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: v1alpha1.TargetSpec{Type: "other"},
+	}
+	a.create(target)
+	return target
+}
+
+// newClusterTarget creates a Target of a Kubernetes cluster with this content.
+func (a *api) newClusterTarget(namespace, name, content string) {
+	a.t.Helper()
+	a.create(&v1alpha1.Target{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Spec: v1alpha1.TargetSpec{
+			Type: v1alpha1.KubernetesClusterTargetType, Configuration: &runtime.RawExtension{Raw: []byte(content)},
+		},
+	})
+}
