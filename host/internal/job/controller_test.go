@@ -27,46 +27,46 @@ func newMetadata() *metav1.PartialObjectMetadata {
 }
 
 // startManager starts a manager with a Setter, and ends it with the test.
-func startManager(t *testing.T, serves func(v1alpha1.DeployItemType) bool, options Options, prepare ...func(*setter)) *Setter {
-	t.Helper()
+func (a *api) startManager(serves func(v1alpha1.DeployItemType) bool, options Options, prepare ...func(*setter)) *Setter {
+	a.t.Helper()
 	scheme, err := testenv.Scheme()
 	if err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	sameNames := true
-	mgr, err := manager.New(controlPlane.Config, manager.Options{
+	mgr, err := manager.New(a.config, manager.Options{
 		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &sameNames},
 	})
 	if err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	setter, err := Setup(mgr, serves, newMetadata, slog.New(slog.DiscardHandler), options)
 	if err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	for _, p := range prepare {
 		p(setter.setter)
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(a.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
+	a.t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			a.t.Error(err)
 		}
 	})
 	return setter
 }
 
 // waitFor waits until an item has a status that meets a condition, and returns it.
-func waitFor(t *testing.T, item *v1alpha1.DeployItem, what string, condition func(*v1alpha1.DeployItemStatus) bool) *v1alpha1.DeployItem {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+func (a *api) waitFor(item *v1alpha1.DeployItem, what string, condition func(*v1alpha1.DeployItemStatus) bool) *v1alpha1.DeployItem {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(a.t.Context(), 30*time.Second)
 	defer cancel()
-	watch, err := admin.Watch(ctx, &v1alpha1.DeployItemList{}, client.InNamespace(item.Namespace))
+	watch, err := a.admin.Watch(ctx, &v1alpha1.DeployItemList{}, client.InNamespace(item.Namespace))
 	if err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	defer watch.Stop()
 	var seen *v1alpha1.DeployItem
@@ -77,16 +77,17 @@ func waitFor(t *testing.T, item *v1alpha1.DeployItem, what string, condition fun
 			}
 		}
 	}
-	t.Fatalf("expected the item to be %s, but found %+v", what, seen)
+	a.t.Fatalf("expected the item to be %s, but found %+v", what, seen)
 	return nil
 }
 
 func TestServedLater(t *testing.T) {
+	a := newServerAPI(t)
 	const laterType v1alpha1.DeployItemType = "test.pergola.dev/later"
 	var served atomic.Bool
 	asked := make(chan struct{}, 100)
-	item := newDeployItem(t, func(i *v1alpha1.DeployItem) { i.Spec.Type = laterType })
-	setter := startManager(t, func(itemType v1alpha1.DeployItemType) bool {
+	item := a.newDeployItem(func(i *v1alpha1.DeployItem) { i.Spec.Type = laterType })
+	setter := a.startManager(func(itemType v1alpha1.DeployItemType) bool {
 		if itemType == laterType {
 			asked <- struct{}{}
 		}
@@ -98,16 +99,17 @@ func TestServedLater(t *testing.T) {
 	if err := setter.Served(t.Context(), []v1alpha1.DeployItemType{laterType}); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, item, "given a job", func(s *v1alpha1.DeployItemStatus) bool { return s.JobID != "" })
+	a.waitFor(item, "given a job", func(s *v1alpha1.DeployItemStatus) bool { return s.JobID != "" })
 }
 
 // TestLooksAgain: the timeouts come by themselves, for jobs of the setter and of others, without any event.
 func TestLooksAgain(t *testing.T) {
+	a := newServerAPI(t)
 	const waitType v1alpha1.DeployItemType = "test.pergola.dev/wait"
 	atRest := make(chan string, 100) // the finished jobs that the setter has had a look at
-	startManager(t, func(itemType v1alpha1.DeployItemType) bool { return itemType == waitType },
+	a.startManager(func(itemType v1alpha1.DeployItemType) bool { return itemType == waitType },
 		Options{PickupTimeout: time.Second, ProgressingTimeout: time.Second}, func(s *setter) {
-			s.live = interceptor.NewClient(admin, interceptor.Funcs{
+			s.live = interceptor.NewClient(a.admin, interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 					err := c.Get(ctx, key, obj, opts...)
 					if item, ok := obj.(*v1alpha1.DeployItem); ok && item.Spec.Type == waitType && item.Status.JobID == item.Status.JobIDFinished {
@@ -117,7 +119,7 @@ func TestLooksAgain(t *testing.T) {
 				},
 			})
 		})
-	item := newDeployItem(t, func(i *v1alpha1.DeployItem) {
+	item := a.newDeployItem(func(i *v1alpha1.DeployItem) {
 		i.Spec.Type, i.Spec.Timeout = waitType, "1s"
 	})
 	finished := func(jobID, reason string) func(s *v1alpha1.DeployItemStatus) bool {
@@ -125,7 +127,7 @@ func TestLooksAgain(t *testing.T) {
 			return (s.JobIDFinished == jobID || jobID == "" && s.JobIDFinished != "") && s.LastError != nil && s.LastError.Reason == reason
 		}
 	}
-	own := waitFor(t, item, "ended: own job, not picked up", finished("", "PickupTimeout")).Status.JobID
+	own := a.waitFor(item, "ended: own job, not picked up", finished("", "PickupTimeout")).Status.JobID
 
 	awaitRest := func(jobID string) { // until the look after that job, so that there is none to come
 		for <-atRest != jobID {
@@ -134,26 +136,27 @@ func TestLooksAgain(t *testing.T) {
 	}
 	awaitRest(own)
 	at := time.Now().UTC().Format(time.RFC3339)
-	patchStatus(t, item, fmt.Sprintf(`{"jobID":"x","jobIDGenerationTime":%q,"transitionTimes":{"initTime":null}}`, at))
-	waitFor(t, item, "ended: foreign job, not picked up", finished("x", "PickupTimeout"))
+	a.patchStatus(item, fmt.Sprintf(`{"jobID":"x","jobIDGenerationTime":%q,"transitionTimes":{"initTime":null}}`, at))
+	a.waitFor(item, "ended: foreign job, not picked up", finished("x", "PickupTimeout"))
 
 	awaitRest("x")
 	at = time.Now().UTC().Format(time.RFC3339)
 	// At once: a second later nobody would have picked it up.
-	patchStatus(t, item, fmt.Sprintf(
+	a.patchStatus(item, fmt.Sprintf(
 		`{"jobID":"y","jobIDGenerationTime":%q,"phase":"Progressing","lastReconcileTime":%[1]q,"transitionTimes":{"initTime":%[1]q}}`, at))
-	waitFor(t, item, "ended: picked up, deployer dead", finished("y", "ProgressingTimeout"))
+	a.waitFor(item, "ended: picked up, deployer dead", finished("y", "ProgressingTimeout"))
 }
 
 // TestOneLookPerJob: all that happens to an item within its pickup timeout costs one look, and an item at rest none.
 func TestOneLookPerJob(t *testing.T) {
+	a := newServerAPI(t)
 	const busyType v1alpha1.DeployItemType = "test.pergola.dev/busy"
 	options := Options{PickupTimeout: time.Second, ProgressingTimeout: time.Second}
 	var item *v1alpha1.DeployItem
 	looks := make(chan struct{}, 100)
 	created := make(chan struct{})
-	startManager(t, func(itemType v1alpha1.DeployItemType) bool { return itemType == busyType }, options, func(s *setter) {
-		s.live = interceptor.NewClient(admin, interceptor.Funcs{
+	a.startManager(func(itemType v1alpha1.DeployItemType) bool { return itemType == busyType }, options, func(s *setter) {
+		s.live = interceptor.NewClient(a.admin, interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 				<-created
 				if key == client.ObjectKeyFromObject(item) {
@@ -163,20 +166,20 @@ func TestOneLookPerJob(t *testing.T) {
 			},
 		})
 	})
-	item = newDeployItem(t, func(i *v1alpha1.DeployItem) { i.Spec.Type = busyType })
+	item = a.newDeployItem(func(i *v1alpha1.DeployItem) { i.Spec.Type = busyType })
 	close(created)
-	jobID := waitFor(t, item, "given a job", func(s *v1alpha1.DeployItemStatus) bool { return s.JobID != "" }).Status.JobID
+	jobID := a.waitFor(item, "given a job", func(s *v1alpha1.DeployItemStatus) bool { return s.JobID != "" }).Status.JobID
 	<-looks
 
 	at := time.Now().UTC().Format(time.RFC3339)
-	patchStatus(t, item, fmt.Sprintf(`{"phase":"Init","observedGeneration":1,"lastReconcileTime":%q,"transitionTimes":{"initTime":%[1]q}}`, at))
-	patchStatus(t, item, `{"phase":"Progressing"}`)
-	patchStatus(t, item, fmt.Sprintf(`{"phase":"Succeeded","jobIDFinished":%q}`, jobID))
+	a.patchStatus(item, fmt.Sprintf(`{"phase":"Init","observedGeneration":1,"lastReconcileTime":%q,"transitionTimes":{"initTime":%[1]q}}`, at))
+	a.patchStatus(item, `{"phase":"Progressing"}`)
+	a.patchStatus(item, fmt.Sprintf(`{"phase":"Succeeded","jobIDFinished":%q}`, jobID))
 
 	// What must not happen has no event to wait for: twice another item comes to the end of the same time.
 	for range 2 {
-		later := newDeployItem(t, func(i *v1alpha1.DeployItem) { i.Spec.Type = busyType })
-		waitFor(t, later, "ended", func(s *v1alpha1.DeployItemStatus) bool {
+		later := a.newDeployItem(func(i *v1alpha1.DeployItem) { i.Spec.Type = busyType })
+		a.waitFor(later, "ended", func(s *v1alpha1.DeployItemStatus) bool {
 			return s.LastError != nil && s.LastError.Reason == "PickupTimeout"
 		})
 	}

@@ -14,7 +14,7 @@ import (
 // countReads counts from now on how often the item is read.
 func (b *bench) countReads() *int {
 	reads := 0
-	b.live = interceptor.NewClient(admin, interceptor.Funcs{
+	b.live = interceptor.NewClient(b.admin, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			reads++
 			return c.Get(ctx, key, obj, opts...)
@@ -149,12 +149,12 @@ func (b *bench) serveAll() { b.serves = func(v1alpha1.DeployItemType) bool { ret
 // recreate replaces the item by another one of the same name.
 func (b *bench) recreate() {
 	b.t.Helper()
-	if err := admin.Delete(b.t.Context(), b.item.DeepCopy()); err != nil {
+	if err := b.admin.Delete(b.t.Context(), b.item.DeepCopy()); err != nil {
 		b.t.Fatal(err)
 	}
 	fresh := &v1alpha1.DeployItem{Spec: b.item.Spec}
 	fresh.Namespace, fresh.Name = b.item.Namespace, b.item.Name
-	if err := admin.Create(b.t.Context(), fresh); err != nil {
+	if err := b.admin.Create(b.t.Context(), fresh); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -186,7 +186,7 @@ func TestListedIsNotRead(t *testing.T) {
 func TestListedAndGone(t *testing.T) {
 	b := newBench(t)
 	listed := b.read()
-	if err := admin.Delete(t.Context(), b.item.DeepCopy()); err != nil {
+	if err := b.admin.Delete(t.Context(), b.item.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.judge(t.Context(), listed); err != nil || len(b.memory.judged) != 0 {

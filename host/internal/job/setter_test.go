@@ -25,10 +25,10 @@ const testType v1alpha1.DeployItemType = "test.pergola.dev/one"
 
 var now = time.Date(2024, time.March, 14, 12, 0, 0, 0, time.UTC)
 
-// bench is a setter at a real API server. A test takes each look itself.
+// bench is a setter at a fake API server. A test takes each look itself.
 type bench struct {
 	*setter
-	t    *testing.T
+	*api
 	item *v1alpha1.DeployItem
 	time *clocktesting.FakePassiveClock
 	// write is called instead of each write, with its kind and a function that does it.
@@ -37,10 +37,10 @@ type bench struct {
 
 func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
 	t.Helper()
-	b := &bench{t: t, time: clocktesting.NewFakePassiveClock(now), write: func(_ string, do func() error) error { return do() }}
+	b := &bench{api: newFakeAPI(t), time: clocktesting.NewFakePassiveClock(now), write: func(_ string, do func() error) error { return do() }}
 	b.setter = &setter{
-		live: admin,
-		client: interceptor.NewClient(admin, interceptor.Funcs{
+		live: b.admin,
+		client: interceptor.NewClient(b.admin, interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 				return b.write(string(patch.Type()), func() error { return c.Patch(ctx, obj, patch, opts...) })
 			},
@@ -54,7 +54,7 @@ func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
 				})
 			},
 		}),
-		cache:       admin,
+		cache:       b.admin,
 		newMetadata: newMetadata,
 		serves:      func(itemType v1alpha1.DeployItemType) bool { return itemType == testType },
 		options:     allTimeouts,
@@ -62,7 +62,7 @@ func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
 		log:         slog.New(slog.DiscardHandler),
 		memory:      newMemory(),
 	}
-	b.item = newDeployItem(t, modify...)
+	b.item = b.newDeployItem(modify...)
 	return b
 }
 
@@ -77,8 +77,8 @@ func expectWhole(t *testing.T, item *v1alpha1.DeployItem) {
 	}
 }
 
-func newDeployItem(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {
-	t.Helper()
+func (a *api) newDeployItem(modify ...func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {
+	a.t.Helper()
 	namespace := "job-" + uuid.NewString()[:8]
 	item := &v1alpha1.DeployItem{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "item"},
@@ -88,8 +88,8 @@ func newDeployItem(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *v1alpha1
 		m(item)
 	}
 	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, item} {
-		if err := admin.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
+		if err := a.admin.Create(a.t.Context(), object); err != nil {
+			a.t.Fatal(err)
 		}
 	}
 	return item
@@ -111,7 +111,7 @@ func (b *bench) try() (reconcile.Result, error) {
 func (b *bench) read() *v1alpha1.DeployItem {
 	b.t.Helper()
 	fresh := &v1alpha1.DeployItem{}
-	if err := admin.Get(b.t.Context(), client.ObjectKeyFromObject(b.item), fresh); err != nil {
+	if err := b.admin.Get(b.t.Context(), client.ObjectKeyFromObject(b.item), fresh); err != nil {
 		b.t.Fatal(err)
 	}
 	return fresh
@@ -119,7 +119,7 @@ func (b *bench) read() *v1alpha1.DeployItem {
 
 func (b *bench) patch(patch string) {
 	b.t.Helper()
-	if err := admin.Patch(b.t.Context(), b.item.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := b.admin.Patch(b.t.Context(), b.item.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -140,14 +140,14 @@ func (b *bench) finish() {
 
 func (b *bench) patchStatus(status string) {
 	b.t.Helper()
-	patchStatus(b.t, b.item, status)
+	b.api.patchStatus(b.item, status)
 }
 
-func patchStatus(t *testing.T, item *v1alpha1.DeployItem, status string) {
-	t.Helper()
+func (a *api) patchStatus(item *v1alpha1.DeployItem, status string) {
+	a.t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":`+status+`}`))
-	if err := admin.Status().Patch(t.Context(), item.DeepCopy(), patch); err != nil {
-		t.Fatal(err)
+	if err := a.admin.Status().Patch(a.t.Context(), item.DeepCopy(), patch); err != nil {
+		a.t.Fatal(err)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestEndOfAJobIsNotMissed(t *testing.T) {
 	before := &metav1.PartialObjectMetadata{ObjectMeta: b.read().ObjectMeta}
 	before.Annotations = map[string]string{v1alpha1.DeployerTypeAnnotation: string(testType)}
 	passed := false
-	b.live = interceptor.NewClient(admin, interceptor.Funcs{
+	b.live = interceptor.NewClient(b.admin, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			if err := c.Get(ctx, key, obj, opts...); err != nil || passed {
 				return err
@@ -292,7 +292,7 @@ func TestForeignTypesAreNotTouched(t *testing.T) {
 func TestGone(t *testing.T) {
 	b := newBench(t)
 	b.write = func(_ string, do func() error) error {
-		if err := admin.Delete(t.Context(), b.item.DeepCopy()); client.IgnoreNotFound(err) != nil {
+		if err := b.admin.Delete(t.Context(), b.item.DeepCopy()); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		return do()
@@ -303,7 +303,7 @@ func TestGone(t *testing.T) {
 	if result, err := b.try(); err != nil || result.RequeueAfter != 0 || len(b.memory.patient)+len(b.memory.waiting)+len(b.memory.judged) != 0 {
 		t.Errorf("an item that is gone is forgotten, but found %+v, %v, %+v", result, err, b.memory)
 	}
-	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(b.item), &v1alpha1.DeployItem{}); !apierrors.IsNotFound(err) {
+	if err := b.admin.Get(t.Context(), client.ObjectKeyFromObject(b.item), &v1alpha1.DeployItem{}); !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
 }

@@ -26,7 +26,7 @@ type counts struct {
 }
 
 // countAll has a setter's requests counted.
-func countAll(s *setter) *counts {
+func (a *api) countAll(s *setter) *counts {
 	c := &counts{looks: map[client.ObjectKey]int{}, reads: map[client.ObjectKey]int{}, writes: map[client.ObjectKey]int{}}
 	count := func(counted map[client.ObjectKey]int, key client.ObjectKey) {
 		c.mu.Lock()
@@ -35,7 +35,7 @@ func countAll(s *setter) *counts {
 	}
 	s.cache = countingReader{s.cache, func(key client.ObjectKey) { count(c.looks, key) }}
 	s.live = countingReader{s.live, func(key client.ObjectKey) { count(c.reads, key) }}
-	s.client = interceptor.NewClient(admin, interceptor.Funcs{
+	s.client = interceptor.NewClient(a.admin, interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, api client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			count(c.writes, client.ObjectKeyFromObject(obj))
 			return api.SubResource(sub).Patch(ctx, obj, patch, opts...)
@@ -73,12 +73,12 @@ func (c *counts) waitForLook(t *testing.T, item *v1alpha1.DeployItem, before int
 }
 
 // waitForWatch waits until a setter hears of changes: what comes before is there at the start.
-func (c *counts) waitForWatch(t *testing.T, probe *v1alpha1.DeployItem) {
-	t.Helper()
+func (c *counts) waitForWatch(a *api, probe *v1alpha1.DeployItem) {
+	a.t.Helper()
 	changes := 0
-	waitUntil(t, "the setter to hear of a change", func() bool {
+	waitUntil(a.t, "the setter to hear of a change", func() bool {
 		changes++
-		patchTimeout(t, probe, fmt.Sprintf("%ds", changes))
+		a.patchTimeout(probe, fmt.Sprintf("%ds", changes))
 		looks, _, _ := c.of(probe)
 		return looks > 0
 	})
@@ -94,41 +94,41 @@ func waitUntil(t *testing.T, what string, condition func() bool) {
 }
 
 // finishedOf creates items of a type whose last job was for them as they are.
-func finishedOf(t *testing.T, itemType v1alpha1.DeployItemType, n int) []*v1alpha1.DeployItem {
-	t.Helper()
+func (a *api) finishedOf(itemType v1alpha1.DeployItemType, n int) []*v1alpha1.DeployItem {
+	a.t.Helper()
 	var items []*v1alpha1.DeployItem
 	for i := range n {
-		item := newDeployItem(t, func(item *v1alpha1.DeployItem) {
+		item := a.newDeployItem(func(item *v1alpha1.DeployItem) {
 			item.Spec.Type = itemType
 			item.Annotations = responsibility.Annotations(item)
 		})
 		job := fmt.Sprint("job-", i)
-		patchStatus(t, item, fmt.Sprintf(`{"phase":"Succeeded","observedGeneration":1,"jobID":%q,"jobIDFinished":%[1]q}`, job))
+		a.patchStatus(item, fmt.Sprintf(`{"phase":"Succeeded","observedGeneration":1,"jobID":%q,"jobIDFinished":%[1]q}`, job))
 		items = append(items, item)
 	}
 	return items
 }
 
 // list tells a setter of all items, as a survey does.
-func list(t *testing.T, setter *Setter) {
-	t.Helper()
+func (a *api) list(setter *Setter) {
+	a.t.Helper()
 	all := &v1alpha1.DeployItemList{}
-	if err := admin.List(t.Context(), all); err != nil {
-		t.Fatal(err)
+	if err := a.admin.List(a.t.Context(), all); err != nil {
+		a.t.Fatal(err)
 	}
 	for i := range all.Items {
-		if err := setter.Surveyed(t.Context(), &all.Items[i]); err != nil {
-			t.Fatal(err)
+		if err := setter.Surveyed(a.t.Context(), &all.Items[i]); err != nil {
+			a.t.Fatal(err)
 		}
 	}
 }
 
 // patchTimeout changes the spec of an item.
-func patchTimeout(t *testing.T, item *v1alpha1.DeployItem, timeout string) {
-	t.Helper()
+func (a *api) patchTimeout(item *v1alpha1.DeployItem, timeout string) {
+	a.t.Helper()
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"timeout":%q}}`, timeout))
-	if err := admin.Patch(t.Context(), item.DeepCopy(), patch); err != nil {
-		t.Fatal(err)
+	if err := a.admin.Patch(a.t.Context(), item.DeepCopy(), patch); err != nil {
+		a.t.Fatal(err)
 	}
 }
 
@@ -139,21 +139,22 @@ func TestStartWithASurvey(t *testing.T) {
 	ofType := func(item *v1alpha1.DeployItem) { item.Spec.Type = itemType }
 	for name, complete := range map[string]bool{"complete": true, "failed": false} {
 		t.Run(name, func(t *testing.T) {
-			idle := finishedOf(t, itemType, 5)
-			waiting := newDeployItem(t, ofType)
+			a := newServerAPI(t)
+			idle := a.finishedOf(itemType, 5)
+			waiting := a.newDeployItem(ofType)
 			var c *counts
-			setter := startManager(t, func(other v1alpha1.DeployItemType) bool { return other == itemType },
-				Options{Surveyed: true}, func(s *setter) { c = countAll(s) })
+			setter := a.startManager(func(other v1alpha1.DeployItemType) bool { return other == itemType },
+				Options{Surveyed: true}, func(s *setter) { c = a.countAll(s) })
 
-			c.waitForWatch(t, newDeployItem(t, ofType))
-			waitFor(t, newDeployItem(t, ofType), "given a job meanwhile", hasJob)
-			patchTimeout(t, idle[0], "1m")
-			waitFor(t, idle[0], "given a job for its change meanwhile", hasJob)
+			c.waitForWatch(a, a.newDeployItem(ofType))
+			a.waitFor(a.newDeployItem(ofType), "given a job meanwhile", hasJob)
+			a.patchTimeout(idle[0], "1m")
+			a.waitFor(idle[0], "given a job for its change meanwhile", hasJob)
 			if err := setter.Served(t.Context(), []v1alpha1.DeployItemType{itemType}); err != nil {
 				t.Fatal(err)
 			}
 			if complete {
-				list(t, setter)
+				a.list(setter)
 			}
 			if _, reads, _ := c.of(waiting); reads != 0 {
 				t.Errorf("an item that was there has not waited for the survey: %d reads", reads)
@@ -161,7 +162,7 @@ func TestStartWithASurvey(t *testing.T) {
 			if err := setter.SurveyEnded(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			waitFor(t, waiting, "given a job", hasJob)
+			a.waitFor(waiting, "given a job", hasJob)
 			for range 2 { // the second look comes after the end of the first
 				for _, item := range idle[1:] {
 					looks, _, _ := c.of(item)
@@ -182,10 +183,11 @@ func TestStartWithASurvey(t *testing.T) {
 
 // TestSurveyEndsFirst: a survey may have ended before there is a queue.
 func TestSurveyEndsFirst(t *testing.T) {
+	a := newFakeAPI(t)
 	const itemType v1alpha1.DeployItemType = "test.pergola.dev/early"
-	item := newDeployItem(t, func(item *v1alpha1.DeployItem) { item.Spec.Type = itemType })
+	item := a.newDeployItem(func(item *v1alpha1.DeployItem) { item.Spec.Type = itemType })
 	s := &setter{
-		live: admin, cache: admin, client: admin, newMetadata: newMetadata, memory: newMemory(), options: Options{Surveyed: true},
+		live: a.admin, cache: a.admin, client: a.admin, newMetadata: newMetadata, memory: newMemory(), options: Options{Surveyed: true},
 		serves: func(other v1alpha1.DeployItemType) bool { return other == itemType },
 	}
 	s.held.Store(true)
@@ -209,9 +211,10 @@ func TestSurveyEndsFirst(t *testing.T) {
 
 // TestElection: only the elected replica sets jobs. One that comes to be elected goes on, and does not read what it knows.
 func TestElection(t *testing.T) {
+	a := newServerAPI(t)
 	const itemType v1alpha1.DeployItemType = "test.pergola.dev/elected"
 	const replicas = 2
-	idle := finishedOf(t, itemType, 1)[0]
+	idle := a.finishedOf(itemType, 1)[0]
 	var elected atomic.Int32 // from 1; zero for none
 	elected.Store(1)
 	var setters [replicas + 1]*Setter
@@ -222,9 +225,9 @@ func TestElection(t *testing.T) {
 			asked[i].Add(1)
 			return elected.Load() == int32(i)
 		}}
-		setters[i] = startManager(t, func(other v1alpha1.DeployItemType) bool { return other == itemType }, options,
-			func(s *setter) { counted[i] = countAll(s) })
-		list(t, setters[i])
+		setters[i] = a.startManager(func(other v1alpha1.DeployItemType) bool { return other == itemType }, options,
+			func(s *setter) { counted[i] = a.countAll(s) })
+		a.list(setters[i])
 		if err := setters[i].SurveyEnded(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +248,7 @@ func TestElection(t *testing.T) {
 	// expect waits until the item has a job, and expects it to be the setter's.
 	expect := func(item *v1alpha1.DeployItem, i int, total [replicas + 1]int) string {
 		t.Helper()
-		jobID := waitFor(t, item, "given a job", hasJob).Status.JobID
+		jobID := a.waitFor(item, "given a job", hasJob).Status.JobID
 		for replica := 1; replica <= replicas; replica++ {
 			if _, _, writes := counted[replica].of(item); writes != total[replica] {
 				t.Errorf("%d is elected: expected %d writes of %d, but found %d", i, total[replica], replica, writes)
@@ -253,12 +256,12 @@ func TestElection(t *testing.T) {
 		}
 		return jobID
 	}
-	item := newDeployItem(t, func(item *v1alpha1.DeployItem) { item.Spec.Type = itemType })
+	item := a.newDeployItem(func(item *v1alpha1.DeployItem) { item.Spec.Type = itemType })
 	first := expect(item, 1, [...]int{0, 1, 0})
 
-	patchStatus(t, item, fmt.Sprintf(`{"phase":"Succeeded","observedGeneration":1,"jobIDFinished":%q}`, first))
+	a.patchStatus(item, fmt.Sprintf(`{"phase":"Succeeded","observedGeneration":1,"jobIDFinished":%q}`, first))
 	bothAsk(func() { elect(0) })
-	bothAsk(func() { patchTimeout(t, item, "1m") })
+	bothAsk(func() { a.patchTimeout(item, "1m") })
 	elect(2)
 	second := expect(item, 2, [...]int{0, 1, 1})
 	counted[2].waitForLook(t, idle, 0)
@@ -266,8 +269,8 @@ func TestElection(t *testing.T) {
 		t.Errorf("an item that was listed was read %d times after the election", reads)
 	}
 
-	patchStatus(t, item, fmt.Sprintf(`{"phase":"Succeeded","observedGeneration":2,"jobIDFinished":%q}`, second))
+	a.patchStatus(item, fmt.Sprintf(`{"phase":"Succeeded","observedGeneration":2,"jobIDFinished":%q}`, second))
 	elect(1)
-	patchTimeout(t, item, "2m")
+	a.patchTimeout(item, "2m")
 	expect(item, 1, [...]int{0, 2, 1})
 }

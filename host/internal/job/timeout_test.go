@@ -39,14 +39,14 @@ func withTarget(name string) func(*v1alpha1.DeployItem) {
 	}
 }
 
-func createTarget(t *testing.T, namespace, name string) {
-	t.Helper()
+func (a *api) createTarget(namespace, name string) {
+	a.t.Helper()
 	target := &v1alpha1.Target{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType},
 	}
-	if err := admin.Create(t.Context(), target); err != nil {
-		t.Fatal(err)
+	if err := a.admin.Create(a.t.Context(), target); err != nil {
+		a.t.Fatal(err)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestPickupTimeout(t *testing.T) {
 		"no target": {reason: "there is nothing more to say", message: nobody},
 		"target": {
 			reason: "it is there", modify: withTarget("here"), message: nobody,
-			prepare: func(b *bench) { createTarget(t, b.item.Namespace, "here") },
+			prepare: func(b *bench) { b.createTarget(b.item.Namespace, "here") },
 		},
 		"missing target": {
 			reason: "deployers wait for it", modify: withTarget("gone"),
@@ -73,7 +73,7 @@ func TestPickupTimeout(t *testing.T) {
 			reason: "a deletion has its own phase", message: nobody, deletion: true,
 			modify: func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} },
 			prepare: func(b *bench) {
-				if err := admin.Delete(b.t.Context(), b.item.DeepCopy()); err != nil {
+				if err := b.admin.Delete(b.t.Context(), b.item.DeepCopy()); err != nil {
 					b.t.Fatal(err)
 				}
 			},
