@@ -65,6 +65,10 @@ func TestSplit(t *testing.T) {
 			reason: "as Kubernetes reads them", manifest: "a: 9007199254740993\nb: 0x10\nc: yes\n",
 			want: []helm.Object{{JSON: raw(`{"a":9007199254740993,"b":16,"c":true}`)}},
 		},
+		"comment before the source": {
+			reason: "a post-renderer may have put it there", manifest: "# a comment\n# Source: a\nkind: A\n",
+			want: []helm.Object{{Source: "a", JSON: raw(`{"kind":"A"}`)}},
+		},
 		"long source": {
 			reason: "that is no name of a template", manifest: "# Source: " + strings.Repeat("x", 2000) + "\nkind: A\n", want: []helm.Object{{JSON: raw(`{"kind":"A"}`)}},
 		},
