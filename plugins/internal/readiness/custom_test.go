@@ -262,6 +262,30 @@ func TestOtherTarget(t *testing.T) {
 	}
 }
 
+// TestDoneAndGone: what is done and gone meets the checks of its own Target that name or select it, and no others.
+func TestDoneAndGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.targets["other"] = w.targets[""]
+	done := newObject(t, "v1 ConfigMap", `{"labels":{"app":"`+w.Namespace+`"}}`, "", "")
+	done.SetNamespace(w.Namespace)
+	const none = `readiness check "c": no object of kind %s has the labels app=NS yet`
+	for selector, want := range map[string]string{
+		`"resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","namespace":"NS"}]`: "",
+		`"resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":"b","namespace":"NS"}]`: `readiness check "c": ConfigMap NS/b does not exist yet`,
+
+		`"labelSelector":{"apiVersion":"v1","kind":"ConfigMap","matchLabels":{"app":"NS"}}`:                      "",
+		`"labelSelector":{"apiVersion":"v1","kind":"Secret","matchLabels":{"app":"NS"}}`:                         fmt.Sprintf(none, "Secret"),
+		`"targetName":"other","labelSelector":{"apiVersion":"v1","kind":"ConfigMap","matchLabels":{"app":"NS"}}`: fmt.Sprintf(none, "ConfigMap"),
+	} {
+		document := strings.ReplaceAll(`{"custom":[{"name":"c",`+selector+`,"requirements":[`+fooIsBar+`]}]}`, "NS", w.Namespace)
+		v, err := parse(t, document).Run(t.Context(), nil, []*unstructured.Unstructured{done}, w.lookup, time.Now())
+		if got := strings.ReplaceAll(strings.Join(v.Waiting, ";"), w.Namespace, "NS"); err != nil || got != want {
+			t.Errorf("%s: expected %q, but found %q and %v", selector, want, got, err)
+		}
+	}
+}
+
 func TestDisabledCheck(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -70,8 +70,8 @@ func (c kindCase) check(t *testing.T, kind string) {
 			t.Errorf("%s: %s: expected %q, but found %q", c.reason, what, texts.want, texts.got)
 		}
 		for _, text := range texts.got {
-			if !strings.HasPrefix(text, o.GetKind()+" n/a: ") {
-				t.Errorf("expected that %q names the object", text)
+			if !strings.HasPrefix(text, o.GetKind()+" n/a: ") || strings.HasSuffix(text, " ") {
+				t.Errorf("expected that %q names the object, and says what there is to say", text)
 			}
 		}
 	}
@@ -238,6 +238,10 @@ var pods = map[string]kindCase{
 	"evicted": {
 		reason: "a Pod that has failed stays so", status: `{"phase":"Failed","reason":"Evicted","message":"low on memory"}`, failed: "the Pod has failed, Evicted: low on memory",
 	},
+	"failed with a reason": {reason: "it says no more", status: `{"phase":"Failed","reason":"Evicted"}`, failed: "the Pod has failed, Evicted"},
+	"failed with a message": {
+		reason: "nor does this one", status: `{"phase":"Failed","message":"low on memory"}`, failed: "the Pod has failed, low on memory",
+	},
 	"exit code": {
 		reason: "a user wants to know how", status: `{"phase":"Failed","containerStatuses":[{"name":"main","state":{"terminated":{"exitCode":3}}}]}`,
 		failed: "container main has ended with exit code 3",
@@ -278,6 +282,10 @@ var jobs = map[string]kindCase{
 		reason: "it is given up before its Pods are counted",
 		status: `{"active":1,"conditions":[{"type":"FailureTarget","status":"True","reason":"BackoffLimitExceeded","message":"too often"}]}`,
 		failed: "the Job has failed, BackoffLimitExceeded: too often",
+	},
+	"failed and being deleted": {
+		reason: "whoever looks later does not see it any more", metadata: `{"deletionTimestamp":"2020-01-01T00:00:00Z"}`,
+		status: `{"conditions":[{"type":"Failed","status":"True","message":"too often"}]}`, failed: "the Job has failed, too often",
 	},
 	"not failed": {reason: "a condition may say that it does not hold", status: `{"conditions":[{"type":"Failed","status":"False"}]}`, waiting: "not started"},
 }
