@@ -77,7 +77,7 @@ func TestDiff(t *testing.T) {
 		t.Errorf("before: -want +got:\n%s", diff)
 	}
 
-	groups := all("", inNamespace("configmaps", w.Namespace, ""))
+	groups := all("", inNamespace("configmaps", w.Namespace, ""), inNamespace("secrets", w.Namespace, ""))
 	texts, _ = w.diff(w.deletion(groups, role, kept, plain, prepared))
 	const unmanaged = "not managed by this deploy item, but the deletion group has deleteAllResources"
 	want = []string{
@@ -86,6 +86,7 @@ func TestDiff(t *testing.T) {
 		"delete ConfigMap NS/broken: " + unmanaged,
 		"delete ConfigMap NS/taken: " + unmanaged,
 		"delete ConfigMap NS/unmanaged: " + unmanaged,
+		"delete Secret NS/left: " + unmanaged,
 		"keep ClusterRole NS-a: no deletion group takes it",
 		"keep ConfigMap NS/kept: policy keep",
 	}

@@ -135,6 +135,22 @@ func TestPlace(t *testing.T) {
 	}
 }
 
+// TestBelongsToCluster: deleteAllResources would never come to its end with what Kubernetes creates again, and must not leave out more.
+func TestBelongsToCluster(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[object.Key]bool{
+		{Kind: "ServiceAccount", Namespace: "ns", Name: "default"}:  true,
+		{Kind: "ServiceAccount", Namespace: "ns", Name: "shop"}:     false,
+		{Kind: "Service", Namespace: "default", Name: "kubernetes"}: true,
+		{Kind: "Service", Namespace: "ns", Name: "kubernetes"}:      false,
+		{Kind: "Service", Namespace: "default", Name: "shop"}:       false,
+	} {
+		if got := belongsToCluster(key); got != want {
+			t.Errorf("%s: expected %t, but found %t", key, want, got)
+		}
+	}
+}
+
 func parse(t interface{ Fatal(args ...any) }, document string) Groups {
 	var list []managedresource.DeletionGroup
 	if err := json.Unmarshal([]byte(document), &list); err != nil {

@@ -44,8 +44,8 @@ func TestNamespaceWithItsObjects(t *testing.T) {
 		{"type":"NamespaceFinalizersRemaining","status":"True","reason":"R","message":"Some content has finalizers remaining: stuck in 2"},
 		{"type":"NamespaceDeletionDiscoveryFailure","status":"False","reason":"R","message":"All resources successfully discovered"}]}}`, "status")
 	w.requested()
-	result := w.mustRun(w.deletion("", inner))
-	w.mustWaitFor(result, "widgets has 2; Some content has finalizers remaining: stuck in 2)")
+	result := w.mustRun(w.deletion(`[{"predefinedResourceGroup":{"type":"cluster-scoped-resources","forceDelete":true}}]`, inner))
+	w.mustWaitFor(result, "Z; Some resources are remaining: widgets has 2; Some content has finalizers remaining: stuck in 2)")
 	if diff := cmp.Diff([]string{"GET " + inner.Resource.Name}, w.requested()); diff != "" {
 		t.Errorf("what is being deleted is only looked at: -want +got:\n%s", diff)
 	}

@@ -235,7 +235,9 @@ func TestErrorsOfDeleteAllResources(t *testing.T) {
 		}
 		return nil
 	})
+	other := w.create(secrets, w.Namespace, "b", nil)
 	_, err = w.run(w.deletion(groups, managed))
+	w.mustBe("gone", other)
 	if err == nil || !strings.Contains(err.Error(), "delete the objects of deletionGroups[0].customResourceGroup.resources[0]: ") {
 		t.Errorf("expected an error of the list, but found %v", err)
 	}
@@ -261,7 +263,10 @@ func TestManyObjects(t *testing.T) {
 	}
 	creators.Wait()
 	groups := all("", inNamespace("configmaps", w.Namespace, ""))
-	w.requested()
+	texts, _ := w.diff(w.deletion(groups, managed))
+	if len(texts) != 502 || !strings.HasPrefix(texts[500], "delete more objects of deletionGroups[0].customResourceGroup: ") {
+		t.Errorf("expected a page of the objects, and that there are more, but found %d changes", len(texts))
+	}
 	result := w.mustRun(w.deletion(groups, managed))
 	if deletions := w.deletions(); deletions != 500 {
 		t.Errorf("expected a page of the objects to be deleted, but found %d deletions", deletions)

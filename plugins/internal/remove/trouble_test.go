@@ -320,6 +320,20 @@ func TestAppliedObjectIsNoOrphan(t *testing.T) {
 	w.mustBe("there", e)
 }
 
+// TestMadeAnew: an object that the deploy item has created anew is its own although the new uid was not noted.
+func TestMadeAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.configMap("a")
+	e.Resource.UID = "7f5c0e5e-0000-0000-0000-000000000000"
+	if _, err := w.in(configMaps, w.Namespace).Patch(t.Context(), "a", types.MergePatchType, []byte(`{"data":{"a":"b"}}`),
+		metav1.PatchOptions{FieldManager: "pergola"}); err != nil {
+		t.Fatal(err)
+	}
+	w.mustFinish(w.deletion("", e))
+	w.mustBe("gone", e)
+}
+
 func TestWithoutEntriesNothingIsDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
