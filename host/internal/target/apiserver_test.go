@@ -41,8 +41,10 @@ func TestRealTokens(t *testing.T) {
 		"forbidden": testRealForbidden, "namespace goes": testRealTermination,
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &cluster{config: controlPlane.Config, admin: admin, namespace: strings.ReplaceAll("real-"+name, " ", "-")}
-			c.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}})
+			c := &cluster{config: controlPlane.Config, admin: admin}
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "real-"}} // the next run may share the control plane
+			c.create(t, namespace)
+			c.namespace = namespace.Name
 			test(t, c)
 		})
 	}
