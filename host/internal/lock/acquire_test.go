@@ -213,6 +213,14 @@ func TestAcquireWithoutAnswer(t *testing.T) {
 	b.expectTold("the watch shows it", "freed item")
 	b.acquire(key)
 	b.expectStats(Stats{Acquired: 1, Conflicts: 1, Held: 1})
+
+	b, key = newBench(t, "here"), newKey(t)
+	b.api.unanswered = true
+	if _, err := b.Acquire(t.Context(), key); err == nil {
+		t.Error("expected an error")
+	}
+	b.see(key)
+	b.expectTold("nobody here has asked again", "freed item")
 }
 
 func TestHolders(t *testing.T) {

@@ -229,6 +229,10 @@ func TestItemThatTheCacheDoesNotKnow(t *testing.T) {
 		t.Error(err)
 	}
 	expectHolder(t, "its item is there", keyFor(item), "there")
+	deleteItem(t, item)
+	if err := cleaner.clean(t.Context(), suspect); err != nil || readLock(t, "", keyFor(item)) != nil {
+		t.Errorf("expected the lock to go with its item, but found the error %v", err)
+	}
 }
 
 // TestWatch: a Locker knows the locks that are there before it asks for one.

@@ -68,6 +68,13 @@ func TestRelease(t *testing.T) {
 			reason: "it still names this process", requests: 1,
 			happen: func(_ *testing.T, b *bench, _ *Key) { b.Lapsed() },
 		},
+		"counted as lost, any item": {
+			reason: "what is forgotten is given back", requests: 1,
+			happen: func(_ *testing.T, b *bench, key *Key) {
+				b.Lapsed()
+				key.UID = ""
+			},
+		},
 		"forgotten": {
 			reason: "the item is gone, and nobody needs the lock", requests: 0, holder: "here",
 			happen: func(_ *testing.T, b *bench, key *Key) {
@@ -105,6 +112,18 @@ func TestRelease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReleaseTellsWhoWaits: who could not have a lock while it was given back hears of it, and nobody else.
+func TestReleaseTellsWhoWaits(t *testing.T) {
+	b, key := newBench(t, "here"), newKey(t)
+	b.acquire(key)
+	b.release(key, "")
+	b.expectTold("nobody has asked for it")
+	b.acquire(key)
+	b.api.between = func() { b.acquireInVain("it is being given back", key) }
+	b.release(key, "")
+	b.expectTold("it can be had now", "freed item")
 }
 
 func TestReleaseOfADeletedLock(t *testing.T) {
@@ -263,6 +282,9 @@ func TestLapse(t *testing.T) {
 	b, key := newBench(t, "here"), newKey(t)
 	lock := b.acquire(key)
 	lock.SetFenced()
+	if !lock.Fenced() {
+		t.Error("the item was changed under this lock")
+	}
 	b.valid = false
 	b.acquireInVain("not even what is held is used", key)
 	b.Lapsed()
