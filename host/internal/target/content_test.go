@@ -80,6 +80,10 @@ func TestKubernetesContent(t *testing.T) {
 			"The long s is an s for encoding/json.", "uſers: []\n" + sound,
 			fails("content.users: the key appears twice (keys that differ only in case count as equal)"),
 		},
+		"deep": {
+			"The paths of a small text would fill the memory.", strings.Repeat(`{"a":[`, 60) + strings.Repeat("]}", 60),
+			fails("content" + strings.Repeat(".a[0]", 50) + ".a: is nested deeper than 100 levels"),
+		},
 		"too large": {
 			"Larger than any kubeconfig.", sound + "#" + strings.Repeat("x", MaxContentSize-len(sound)),
 			fails("content: has 1048577 bytes; at most 1048576 are allowed"),
@@ -146,6 +150,11 @@ func TestForeignContent(t *testing.T) {
 		"duplicate keys": {
 			"Some parsers read the first.", `{"\u006bubeconfig":"","kubeconfig":1}`,
 			fails("content.kubeconfig: the key appears twice (keys that differ only in case count as equal)"), ReasonContentInvalid,
+		},
+		"escaped": {
+			"A key may be spelt with escapes where nobody looks.",
+			strings.Repeat(`{"a":[`, 60) + `{"\u006bubeconfig":"x"}` + strings.Repeat("]}", 60),
+			fails("content" + strings.Repeat(".a[0]", 50) + ".a: is nested deeper than 100 levels"), ReasonContentInvalid,
 		},
 		"aliases": {
 			"An alias may put a kubeconfig together.", "a: &a {users: []}\nb: {<<: *a, clusters: []}",
