@@ -90,6 +90,22 @@ func TestOthersCreateFirst(t *testing.T) {
 	}
 }
 
+// TestCreationIsForbidden: a quota forbids to create even what exists.
+func TestCreationIsForbidden(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.prepare("a", ours)
+	m := manifest(w.configMap("a", fields{"c": "manifest"}))
+	for _, item := range w.mustPlan(m).Items() {
+		w.ledger[item.Key] = item.Entry() // the job was cut off before it noted the uid
+	}
+	w.refuse(http.MethodPost)
+	w.mustRun(m)
+	if data := dataOf(w.MustGet(configMaps, "a")); data["c"] != "manifest" {
+		t.Errorf("expected the object as its manifest says, but found %v", data)
+	}
+}
+
 // TestOthersReplace: an object that has taken the place of ours right before the write is not ours.
 func TestOthersReplace(t *testing.T) {
 	t.Parallel()

@@ -151,6 +151,32 @@ func TestLabelsDoNotConflict(t *testing.T) {
 	}
 }
 
+// TestUntrackedFields: where the API server does not know who has written what, only an object that deploy items have written is not in conflict.
+func TestUntrackedFields(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, found := range map[string]state{"ours": ours, "others": others, "nobodys": nobodys} {
+		w.prepare(name, found)
+		w.Patch(configMaps, name, `{"metadata":{"managedFields":[{}]}}`)
+		_, err := w.run(manifest(w.configMap(name, fields{"a": "manifest"}), strategy(managedresource.UpdateStrategyApply)))
+		if found == nobodys {
+			w.mustFail(err, apply.ReasonFieldConflict, true, ".data.a")
+		} else if err != nil {
+			t.Errorf("%s: expected no conflict, but found %v", name, err)
+		}
+	}
+}
+
+// TestAdoptionTakesNothingFromOthers: also when it changes to server-side apply, an item needs force for the fields of others.
+func TestAdoptionTakesNothingFromOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustRun(manifest(w.configMap("a", fields{"both": "1"})))
+	w.Patch(configMaps, "a", `{"data":{"both":"2"}}`)
+	_, err := w.run(manifest(w.configMap("a", fields{"both": "1"}), strategy(managedresource.UpdateStrategyApply)))
+	w.mustFail(err, apply.ReasonFieldConflict, true, ".data.both")
+}
+
 // TestAdoptedFields changes from another strategy to server-side apply: fields that are not in the manifest any more go, those of others stay.
 func TestAdoptedFields(t *testing.T) {
 	t.Parallel()
@@ -161,7 +187,11 @@ func TestAdoptedFields(t *testing.T) {
 			w.mustRun(manifest(w.configMap("a", fields{"old": "1", "kept": "1"}), strategy(s)))
 			w.Patch(configMaps, "a", `{"data":{"theirs":"2"}}`)
 			m := manifest(w.configMap("a", fields{"kept": "2", "new": "2"}), strategy(managedresource.UpdateStrategyApply))
+			version := w.MustGet(configMaps, "a").GetResourceVersion()
 			changes := w.diff(m)
+			if got := w.MustGet(configMaps, "a").GetResourceVersion(); got != version {
+				t.Error("a difference has written to the object")
+			}
 			adopts := s != managedresource.UpdateStrategyApply
 			if len(changes) != 1 || changes[0].Action != sdk.ActionUpdate || strings.Contains(changes[0].Note, "without server-side apply") != adopts {
 				t.Errorf("expected an update to be foreseen, but found %+v", changes)

@@ -230,3 +230,22 @@ func TestReplacement(t *testing.T) {
 		})
 	}
 }
+
+// TestWithoutAllocations: a Service that is to be created anew does not ask for what its old self still has.
+func TestWithoutAllocations(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ o, want *unstructured.Unstructured }{
+		"addresses and ports": {
+			of("v1", "Service", fields{"spec": fields{
+				"clusterIP": "10.0.0.1", "clusterIPs": []any{"10.0.0.1"}, "healthCheckNodePort": int64(30001), "ports": []any{fields{"nodePort": int64(30000)}},
+			}}),
+			of("v1", "Service", fields{"spec": fields{"ports": []any{fields{}}}}),
+		},
+		"headless": {of("v1", "Service", fields{"spec": fields{"clusterIP": "None"}}), of("v1", "Service", fields{"spec": fields{"clusterIP": "None"}})},
+		"other":    {of("v1", "A", fields{"spec": fields{"clusterIP": "x"}}), of("v1", "A", fields{"spec": fields{"clusterIP": "x"}})},
+	} {
+		if diff := cmp.Diff(c.want, withoutAllocations(c.o)); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+}
