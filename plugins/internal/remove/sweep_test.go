@@ -168,6 +168,15 @@ func TestDeleteAllResourcesUntilNoneIsLeft(t *testing.T) {
 	w.mustBe("gone", secret)
 }
 
+func TestDeleteAllResourcesThatAreClusterScoped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	managed, role := w.configMap("managed"), w.role("other")
+	w.mustFinish(w.deletion(all("", fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","names":[%q]}`, role.Resource.Name)), managed))
+	w.mustBe("there", managed)
+	w.mustBe("gone", role)
+}
+
 func TestForceDeleteAllResources(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
