@@ -173,7 +173,7 @@ MUTATE ?= host/internal/contract host/internal/responsibility host/internal/lock
 .PHONY: mutate
 mutate: cluster-binaries $(TOOLS)/gremlins ## Change the code of the packages MUTATE that decide, and show which changes no test notices; takes hours
 	@export KUBEBUILDER_ASSETS=$$($(CLUSTER) path); for package in $(MUTATE); do echo "== $$package"; \
-		go run ./test/testenv/run $(TOOLS)/gremlins unleash --output-statuses lct ./$$package || exit 1; done
+		go run ./test/testenv/run $(TOOLS)/gremlins unleash --timeout-coefficient 10 --output-statuses lct ./$$package || exit 1; done
 
 .PHONY: bench
 bench: bin/pergola bin/plugins/manifest bin/plugins/helm cluster-binaries ## Measure plugins' calls and starts, more replicas, many items, many objects
