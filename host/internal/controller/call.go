@@ -55,8 +55,8 @@ func (j *job) attended(ctx context.Context, work func(context.Context, *observer
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	attending, endAttendance := context.WithCancel(ctx)
-	o := &observer{job: j, steps: steps{tell: func(e observe.Event) { observe.Tell(ctx, e) }, now: j.clock.Now}}
-	signals, unsubscribe := j.memory.subscribe(keyOf(j.item))
+	o := &observer{job: j, steps: steps{tell: func(e observe.Event) { observe.Tell(ctx, e) }, now: j.r.clock.Now}}
+	signals, unsubscribe := j.r.memory.subscribe(keyOf(j.item))
 	defer unsubscribe()
 	var attendance sync.WaitGroup
 	attendance.Go(func() { o.attend(attending, signals, cancel) })
@@ -85,7 +85,7 @@ func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 	err := checkProviderStatus(outcome.ProviderStatus)
 	if err == nil {
 		err = j.retryOutdated(ctx, func() error {
-			return j.writer.status(ctx, j.item, withProviderStatus(outcome.ProviderStatus))
+			return j.r.writer.status(ctx, j.item, withProviderStatus(outcome.ProviderStatus))
 		}, func(fresh *v1alpha1.DeployItem) bool { return fresh.UID == j.item.UID && j.sameProviderStatus(fresh) })
 	}
 	if err != nil {
@@ -111,7 +111,7 @@ var _ plugin.Observer = (*observer)(nil)
 // attend looks after the item until ctx ends: it writes the plugin's progress, and cancels the call when it has no purpose any
 // more. signals tell that the item may have changed.
 func (o *observer) attend(ctx context.Context, signals <-chan struct{}, cancel context.CancelCauseFunc) {
-	ticker := o.job.clock.NewTicker(stepInterval)
+	ticker := o.job.r.clock.NewTicker(stepInterval)
 	defer ticker.Stop()
 	look := true // something may have happened before there were signals
 	for {
@@ -144,7 +144,7 @@ func (o *observer) look(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	meta := NewMetadata()
-	err := j.cache.Get(ctx, keyOf(j.item), meta)
+	err := j.r.cache.Get(ctx, keyOf(j.item), meta)
 	if err == nil && meta.UID == j.item.UID && !newer(meta.ResourceVersion, j.item.ResourceVersion) || ctx.Err() != nil { // the call has ended
 		return nil
 	}
@@ -179,7 +179,7 @@ func (o *observer) writeStep(ctx context.Context) {
 	err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
 		contract.Progress(item)
 		if message != "" {
-			contract.Step(item, step, message, j.clock.Now())
+			contract.Step(item, step, message, j.r.clock.Now())
 		}
 	})
 	if o.begun = o.begun || err == nil; err != nil {
@@ -196,7 +196,7 @@ func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) erro
 	return o.job.save(ctx, func(item *v1alpha1.DeployItem) {
 		contract.Progress(item)
 		if message != "" {
-			contract.Step(item, step, message, o.job.clock.Now())
+			contract.Step(item, step, message, o.job.r.clock.Now())
 		}
 		item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
 	})
@@ -232,7 +232,7 @@ func (j *job) namespace() string {
 
 // ResolveTarget resolves as for the item's own Target, by the same rules.
 func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
-	resolved, err := o.job.targets.Named(ctx, o.job.namespace(), name)
+	resolved, err := o.job.r.targets.Named(ctx, o.job.namespace(), name)
 	if err == nil {
 		return resolved, nil
 	}
@@ -246,7 +246,7 @@ func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.Re
 
 // ResolveRegistryCredentials reads as for the item's Context, by the same rules. An error is worth another try.
 func (o *observer) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
-	return credentials.Named(ctx, o.job.targets, o.job.namespace(), secret)
+	return credentials.Named(ctx, o.job.r.targets, o.job.namespace(), secret)
 }
 
 // Event becomes an event of the deploy item, unless the plugin has had too many: they flood neither the API server nor the host's log.
@@ -259,10 +259,10 @@ func (o *observer) Event(warning bool, reason, message string) {
 	defer o.job.mu.Unlock()
 	switch o.events++; {
 	case o.events < maxEvents:
-		o.job.event(o.job.item, eventType, reason, message)
+		o.job.r.event(o.job.item, eventType, reason, message)
 	case o.events == maxEvents:
-		o.job.event(o.job.item, corev1.EventTypeWarning, "TooManyEvents",
-			fmt.Sprintf("the plugin %q records more than %d events in one call; the others are dropped; the first of them is in the host's log", o.job.name, maxEvents-1))
+		o.job.r.event(o.job.item, corev1.EventTypeWarning, "TooManyEvents",
+			fmt.Sprintf("the plugin %q records more than %d events in one call; the others are dropped; the first of them is in the host's log", o.job.r.name, maxEvents-1))
 		o.job.log.Info("plugin has too many events; this is the first that is dropped", "type", eventType, "reason", reason, "message", message)
 	default: // logDroppedEvents tells how many
 	}

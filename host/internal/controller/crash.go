@@ -18,14 +18,14 @@ const leaveBehind = "annotate the deploy item with " + v1alpha1.DeleteWithoutUni
 // handleCrash counts that the plugin has died in the middle of the job's call. The last of so many crashes ends the job, because it may
 // be what kills the plugin, and with it the calls of others. The count is in the status: it is that of all replicas, and outlives them.
 func (j *job) handleCrash(ctx context.Context) error {
-	j.waitsForPlugin = true
-	return j.countCrash(ctx, contract.Error{Operation: "CallPlugin", Message: fmt.Sprintf("the plugin %q ended in the middle of the call", j.name)})
+	j.known.waitsForPlugin = true
+	return j.countCrash(ctx, contract.Error{Operation: "CallPlugin", Message: fmt.Sprintf("the plugin %q ended in the middle of the call", j.r.name)})
 }
 
 // handleHookCrash counts that a plugin has died in the middle of a hook for the job, in the same way.
 func (j *job) handleHookCrash(ctx context.Context, e *hook.Error) error {
-	j.waitsForPlugin = e.Plugin == j.name
-	j.retries = max(j.retries, 1) // so that it is tried again when the plugin runs, whichever it is
+	j.known.waitsForPlugin = e.Plugin == j.r.name
+	j.known.retries = max(j.known.retries, 1) // so that it is tried again when the plugin runs, whichever it is
 	return j.countCrash(ctx, contract.Error{
 		Operation: string(e.Type), Message: fmt.Sprintf("the plugin %q ended in the middle of its %s hook", e.Plugin, e.Type),
 	})
@@ -34,8 +34,8 @@ func (j *job) handleHookCrash(ctx context.Context, e *hook.Error) error {
 // countCrash writes down that a plugin has died. what says where.
 func (j *job) countCrash(ctx context.Context, what contract.Error) error {
 	crashes := contract.Crashes(j.item) + 1
-	e := crashError(what, j.decision.Deletion, crashes, j.maxCrashes)
-	note := func(item *v1alpha1.DeployItem) { contract.NoteCrashes(item, crashes, j.clock.Now()) }
+	e := crashError(what, j.decision.Deletion, crashes, j.r.maxCrashes)
+	note := func(item *v1alpha1.DeployItem) { contract.NoteCrashes(item, crashes, j.r.clock.Now()) }
 	if e.Final() {
 		return j.handleError(ctx, e)
 	}

@@ -52,7 +52,7 @@ func (s schedule) offset(item *v1alpha1.DeployItem) time.Duration {
 
 // pass is one reconcile of an item as its hooks see it.
 type pass struct {
-	*reconciler
+	r      *reconciler
 	hooks  hook.Hooks
 	item   *v1alpha1.DeployItem
 	target *v1alpha1.Target
@@ -71,7 +71,7 @@ func (r *reconciler) hooksFor(itemType v1alpha1.DeployItemType) hook.Hooks {
 
 // newPass begins a reconcile of an item. What only notes that a job has ended is no reconcile: no hook can hold it up.
 func (r *reconciler) newPass(ctx context.Context, hooks hook.Hooks, item *v1alpha1.DeployItem) (*pass, error) {
-	p := &pass{reconciler: r, item: item, overruled: hooks.Has(sdkhook.DuringResponsibilityCheck)}
+	p := &pass{r: r, item: item, overruled: hooks.Has(sdkhook.DuringResponsibilityCheck)}
 	ours := !p.overruled || item.Status.Deployer.Identity == r.identity
 	if ours && r.endsWithoutDeployer(item) || !hooks.Has(sdkhook.Types()...) {
 		return p, nil
@@ -130,7 +130,7 @@ func (p *pass) goesOn(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	// 4
-	ours, err := p.isOurs(ctx, p.item)
+	ours, err := p.r.isOurs(ctx, p.item)
 	if err != nil {
 		return false, err
 	}
@@ -140,8 +140,8 @@ func (p *pass) goesOn(ctx context.Context) (bool, error) {
 		return false, err
 	case result != nil:
 		ours = !result.AbortReconcile
-	case p.overruled && p.endsWithoutDeployer(p.item):
-		ours = ours || p.claimed(p.item)
+	case p.overruled && p.r.endsWithoutDeployer(p.item):
+		ours = ours || p.r.claimed(p.item)
 	}
 	if !ours {
 		return false, nil
@@ -153,11 +153,11 @@ func (p *pass) goesOn(ctx context.Context) (bool, error) {
 
 // reportEnd tells the user that a hook has ended the reconcile of an item with something to do.
 func (p *pass) reportEnd(t sdkhook.Type, result *sdkhook.Result) {
-	if !aborts(result) || decide(p.item, p.standalone, p.clock.Now()).Action == contract.Nothing {
+	if !aborts(result) || decide(p.item, p.r.standalone, p.r.clock.Now()).Action == contract.Nothing {
 		return
 	}
-	p.log.Info("hook ends the reconcile", "deployitem", p.item.Namespace+"/"+p.item.Name, "hookType", string(t), "hookPlugins", p.aborting)
-	p.event(p.item, corev1.EventTypeNormal, "HeldByHook", heldBy(t, p.aborting, result))
+	p.r.log.Info("hook ends the reconcile", "deployitem", p.item.Namespace+"/"+p.item.Name, "hookType", string(t), "hookPlugins", p.aborting)
+	p.r.event(p.item, corev1.EventTypeNormal, "HeldByHook", heldBy(t, p.aborting, result))
 }
 
 // heldBy says which hook holds a job up, and whether it wants to be asked again.
@@ -176,8 +176,8 @@ func heldBy(t sdkhook.Type, plugins []string, result *sdkhook.Result) string {
 // leaves ends a reconcile that does not go on, and returns when the next one is to come, if any: when hooks want it, or when the time of
 // a job under way is over.
 func (p *pass) leaves() reconcile.Result {
-	p.leave(keyOf(p.item), false)
-	return p.until(p.orDeadline(p.item, p.again(time.Time{})))
+	p.r.leave(keyOf(p.item), false)
+	return p.r.until(p.r.orDeadline(p.item, p.again(time.Time{})))
 }
 
 // orDeadline returns a time, or the end of the time of a job under way if that is earlier.
@@ -207,7 +207,7 @@ func earlier(a, b time.Time) time.Time {
 // shouldReconcile asks the hooks whether an item is to be reconciled. They can have a job set for one that has nothing to do, and cannot
 // stop one that has. It changes what is known of the item to when it is to be looked at again.
 func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contract.Decision) (contract.Decision, error) {
-	now := p.clock.Now()
+	now := p.r.clock.Now()
 	if !now.Before(known.again) {
 		known.again = time.Time{}
 	}
@@ -218,13 +218,13 @@ func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contr
 	var failed *hook.Error
 	switch {
 	case errors.As(err, &failed) && asJobError(failed).Final() && decision.Action == contract.Nothing:
-		p.reportHook(p.item, err) // to ask again makes no sense before the item is changed
+		p.r.reportHook(p.item, err) // to ask again makes no sense before the item is changed
 	case errors.Is(err, plugin.ErrCrashed): // it counts, whatever there is to do
 		return decision, err
 	case err != nil && ctx.Err() == nil && decision.Action != contract.Nothing:
 		// What they have to say could not stop the job either. It is said once, and not with each poll.
 		if decision.Action != contract.Continue {
-			p.reportHook(p.item, err)
+			p.r.reportHook(p.item, err)
 		}
 		return decision, nil
 	case err != nil:
@@ -245,13 +245,13 @@ func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contr
 
 // enforce tells whether the job that hooks ask for is set now, or when they are to be asked again.
 func (p *pass) enforce(known *entry) (contract.Action, time.Time) {
-	now := p.clock.Now()
+	now := p.r.clock.Now()
 	if earliest := p.earliest(); now.Before(earliest) {
 		p.reportRaised(known, earliest)
 		known.begins = earliest
 		return contract.Nothing, earliest
 	}
-	offset := p.schedule.offset(p.item)
+	offset := p.r.schedule.offset(p.item)
 	if offset > 0 && (known.begins.IsZero() || now.Before(known.begins)) {
 		known.begins = earlier(known.begins, now.Add(offset))
 		return contract.Nothing, known.begins
@@ -266,19 +266,19 @@ func (p *pass) plan(known *entry, result *sdkhook.Result) {
 		p.add(sdkhook.ShouldReconcile, result)
 		return
 	}
-	due := p.clock.Now().Add(result.RequeueAfter)
+	due := p.r.clock.Now().Add(result.RequeueAfter)
 	if earliest := p.earliest(); due.Before(earliest) {
 		p.reportRaised(known, earliest)
 		due = earliest
 	}
-	known.begins = due.Add(p.schedule.offset(p.item))
+	known.begins = due.Add(p.r.schedule.offset(p.item))
 	known.again = known.begins
 }
 
 // earliest is when the next job may begin that hooks ask for.
 func (p *pass) earliest() time.Time {
 	if last := p.item.Status.LastReconcileTime; last != nil {
-		return last.Add(p.schedule.minimum)
+		return last.Add(p.r.schedule.minimum)
 	}
 	return time.Time{}
 }
@@ -289,12 +289,12 @@ func (p *pass) reportRaised(known *entry, earliest time.Time) {
 		return
 	}
 	known.raised = p.item.Generation
-	if p.locks.Rank(p.lockKey(p.item)) > 0 { // one replica is enough
+	if p.r.locks.Rank(p.r.lockKey(p.item)) > 0 { // one replica is enough
 		return
 	}
-	p.event(p.item, corev1.EventTypeWarning, "ReconcileIntervalRaised", fmt.Sprintf(
+	p.r.event(p.item, corev1.EventTypeWarning, "ReconcileIntervalRaised", fmt.Sprintf(
 		"the schedule asks for the next job earlier than %s after the last, which is the least that the host configuration allows "+
-			"(continuousReconcile.minimumInterval); it begins at %s", p.schedule.minimum, earliest.UTC().Format(time.RFC3339)))
+			"(continuousReconcile.minimumInterval); it begins at %s", p.r.schedule.minimum, earliest.UTC().Format(time.RFC3339)))
 }
 
 // again is when the hooks of this reconcile want the next one, given when those of earlier ones want it; zero for no such time.
@@ -303,9 +303,9 @@ func (p *pass) again(before time.Time) time.Time {
 	switch {
 	case p.result == nil:
 	case p.result.Requeue:
-		wanted = p.clock.Now().Add(hookRequeue)
+		wanted = p.r.clock.Now().Add(hookRequeue)
 	case p.result.RequeueAfter > 0:
-		wanted = p.clock.Now().Add(max(p.result.RequeueAfter, minPoll))
+		wanted = p.r.clock.Now().Add(max(p.result.RequeueAfter, minPoll))
 	}
 	return earlier(before, wanted)
 }

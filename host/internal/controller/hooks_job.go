@@ -47,7 +47,7 @@ func (j *job) beforeType() sdkhook.Type {
 
 // holdUp notes that a hook holds the job up.
 func (j *job) holdUp(ctx context.Context, t sdkhook.Type, result *sdkhook.Result) error {
-	j.due = j.clock.Now().Add(j.pollInterval(heldUp))
+	j.known.due = j.r.clock.Now().Add(j.pollInterval(heldUp))
 	j.log.Info("hook holds the job up", "hookType", string(t), "hookPlugins", j.pass.aborting)
 	return j.wait(ctx, heldBy(t, j.pass.aborting, result))
 }
@@ -61,7 +61,7 @@ func (j *job) handleHookError(ctx context.Context, err error) error {
 		return err
 	case errors.Is(err, plugin.ErrCrashed):
 		return j.handleHookCrash(ctx, e)
-	case e.Plugin == j.name && errors.Is(err, plugin.ErrNotRunning):
+	case e.Plugin == j.r.name && errors.Is(err, plugin.ErrNotRunning):
 		return j.handleCallError(ctx, err)
 	default:
 		return j.handleError(ctx, asJobError(e))
@@ -72,7 +72,7 @@ func (j *job) handleHookError(ctx context.Context, err error) error {
 // looked at again.
 func (j *job) runEnd(ctx context.Context) error {
 	_, err := j.pass.run(ctx, sdkhook.End)
-	j.reportHook(j.item, err)
+	j.r.reportHook(j.item, err)
 	var e *hook.Error
 	if errors.As(err, &e) && errors.Is(err, plugin.ErrCrashed) && !j.gone && !j.finished() {
 		return j.handleHookCrash(ctx, e)

@@ -39,10 +39,10 @@ const reasonHookNotReady = "HookNotReady"
 // httpHook returns the HTTP hook of the item; nil if it has none. What is registered and cannot be called is an error of the job: it must
 // not be carried out as if there were no hook.
 func (j *job) httpHook(operation string) (*httphook.Hook, error) {
-	if j.httpHooks == nil {
+	if j.r.httpHooks == nil {
 		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error
 	}
-	found, err := j.httpHooks.For(j.itemType())
+	found, err := j.r.httpHooks.For(j.itemType())
 	var notReady interface {
 		Concerns(phase v1alpha1.HookCapability) bool
 	}
@@ -98,7 +98,7 @@ func (j *job) preReconcile(ctx context.Context, c plugin.Call) (children []sdk.C
 		return nil, &plugin.Outcome{Errors: rendered.Errors}, nil
 	}
 	hookCtx, end := beginHTTPHook(ctx, found, v1alpha1.HookPreReconcile)
-	answer, err := found.PreReconcile(hookCtx, j.name, c.DeployItem, rendered.Children)
+	answer, err := found.PreReconcile(hookCtx, j.r.name, c.DeployItem, rendered.Children)
 	end(err)
 	if errors.Is(err, httphook.ErrChildren) {
 		return nil, nil, fmt.Errorf("%w: %w", plugin.ErrProtocol, err)
@@ -108,8 +108,8 @@ func (j *job) preReconcile(ctx context.Context, c plugin.Call) (children []sdk.C
 		return nil, nil, j.unanswered(ctx, operationPreReconcile, err)
 	}
 	err = j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
-		contract.HookAnswered(item, j.clock.Now())
-		contract.Report(item, j.conditions, answer.Conditions, j.clock.Now())
+		contract.HookAnswered(item, j.r.clock.Now())
+		contract.Report(item, j.conditions, answer.Conditions, j.r.clock.Now())
 	})
 	return answer.Children, nil, err
 }
@@ -127,7 +127,7 @@ func (j *job) finalize(ctx context.Context, deadline time.Time) error {
 	ctx, cancel := untilDeadline(ctx, deadline)
 	defer cancel()
 	hookCtx, end := beginHTTPHook(ctx, found, v1alpha1.HookFinalize)
-	err = found.Finalize(hookCtx, j.name, item)
+	err = found.Finalize(hookCtx, j.r.name, item)
 	end(err)
 	if err != nil {
 		if err := j.unanswered(ctx, operationFinalize, err); err != nil {
@@ -135,7 +135,7 @@ func (j *job) finalize(ctx context.Context, deadline time.Time) error {
 		}
 	}
 	return j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
-		contract.NoteFinalized(item, found.Registration(), j.clock.Now())
+		contract.NoteFinalized(item, found.Registration(), j.r.clock.Now())
 	})
 }
 
@@ -171,14 +171,14 @@ func (j *job) unanswered(ctx context.Context, operation string, err error) error
 		problem.Message += ". When that is mended, or the registration is gone, a new job tries it again"
 	}
 	note := func(item *v1alpha1.DeployItem) {
-		contract.HookFailed(item, problem, j.clock.Now())
-		contract.Report(item, j.conditions, nil, j.clock.Now())
+		contract.HookFailed(item, problem, j.r.clock.Now())
+		contract.Report(item, j.conditions, nil, j.r.clock.Now())
 	}
 	if !e.Continue {
 		return &unansweredError{problem: problem, note: note}
 	}
 	j.log.Warn("HTTP hook failed and wants the job to go on", "registration", e.Registration, "error", problem.Message)
-	j.event(j.snapshot(), corev1.EventTypeWarning, problem.Reason, problem.Message+"; the job goes on, as the hook says")
+	j.r.event(j.snapshot(), corev1.EventTypeWarning, problem.Reason, problem.Message+"; the job goes on, as the hook says")
 	return j.writeStatus(ctx, note)
 }
 

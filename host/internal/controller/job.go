@@ -34,12 +34,13 @@ const (
 
 // job is one step of an item's job: from the decision to what is remembered until the next step.
 type job struct {
-	*reconciler
-	entry
-
+	r        *reconciler
 	plugin   deployer
 	decision contract.Decision
 	pass     *pass // whose hooks this step of the job runs
+	// known is what is remembered until the next step. Its item is this one.
+	known entry
+	item  *v1alpha1.DeployItem
 	// conditions are those that the item's HTTP hook declares.
 	conditions []v1alpha1.ConditionType
 	lock       *lock.Lock // nil before it is taken
@@ -64,8 +65,8 @@ func (j *job) run(ctx context.Context) error {
 		if !j.takeSlot() {
 			return j.waitForTurn(ctx)
 		}
-		defer j.slots.giveBack()
-		telemetry.LogWorkers(j.reconciler.log, j.name, j.slots.used(), j.slots.size)
+		defer j.r.slots.giveBack()
+		telemetry.LogWorkers(j.r.log, j.r.name, j.r.slots.used(), j.r.slots.size)
 	}
 
 	// 7
@@ -115,7 +116,7 @@ func (j *job) carryOut(ctx context.Context) error {
 		return j.handleError(ctx, j.advise(asError("Prepare", err)))
 	}
 	if operation := j.operation(); operation == plugin.Reconcile || operation == plugin.ForceReconcile {
-		if err := j.write(ctx, func() error { return j.writer.addFinalizer(ctx, j.item) }); err != nil {
+		if err := j.write(ctx, func() error { return j.r.writer.addFinalizer(ctx, j.item) }); err != nil {
 			return err
 		}
 	}
@@ -141,9 +142,9 @@ func (j *job) carryOut(ctx context.Context) error {
 // takeSlot takes a slot for the job's call, or puts the item in line.
 func (j *job) takeSlot() bool {
 	if contract.Crashes(j.item) > 0 {
-		return j.slots.takeAlone(keyOf(j.item), j.place())
+		return j.r.slots.takeAlone(keyOf(j.item), j.place())
 	}
-	return j.slots.take(keyOf(j.item), j.place())
+	return j.r.slots.take(keyOf(j.item), j.place())
 }
 
 // place is where the job stands in line for a slot.
@@ -151,7 +152,7 @@ func (j *job) place() place {
 	if j.begun() {
 		return underWay
 	}
-	return placeOf(j.locks.Rank(j.lockKey(j.item)))
+	return placeOf(j.r.locks.Rank(j.r.lockKey(j.item)))
 }
 
 // begun tells whether the job was picked up, and has not to wait for its turn any more.
@@ -225,8 +226,8 @@ type begin func(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.Depl
 // a plugin before it has succeeded.
 func (j *job) pickUp(ctx context.Context, begin begin) error {
 	since := j.inLineSince()
-	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
-		now := j.clock.Now()
+	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
+		now := j.r.clock.Now()
 		if j.decision.Action == contract.Start {
 			set := contract.SetJob
 			if j.decision.ByHook {
@@ -239,17 +240,17 @@ func (j *job) pickUp(ctx context.Context, begin begin) error {
 	if err != nil {
 		return err
 	}
-	j.retries = 0
+	j.known.retries = 0
 	if j.lock != nil {
 		j.lock.SetFenced()
 	}
 	j.decision.Action, j.decision.JobID, j.decision.ByHook = contract.Continue, "", false
-	j.log = j.reconciler.log.With("deployitem", j.item.Namespace+"/"+j.item.Name, "jobID", j.item.Status.JobID)
+	j.log = j.r.log.With("deployitem", j.item.Namespace+"/"+j.item.Name, "jobID", j.item.Status.JobID)
 	j.log.Info("picked up job", "deletion", j.decision.Deletion, "force", j.decision.Force, "queued", contract.IsQueued(j.item))
 	j.tellPickedUp(ctx, since)
 	if !contract.IsQueued(j.item) {
 		info := j.plugin.Info()
-		j.event(j.item, corev1.EventTypeNormal, "PickedUp", "the deployer "+info.Name+" "+info.Version+" has picked up the job "+j.item.Status.JobID)
+		j.r.event(j.item, corev1.EventTypeNormal, "PickedUp", "the deployer "+info.Name+" "+info.Version+" has picked up the job "+j.item.Status.JobID)
 	}
 	return nil
 }
@@ -258,12 +259,12 @@ func (j *job) pickUp(ctx context.Context, begin begin) error {
 // had the lock before, or another host, which was meant for the item when the job was picked up. That one is fenced off by the write,
 // and cancels its call.
 func (j *job) takeOver(ctx context.Context) error {
-	otherHost := !j.selectors.Empty() && j.item.Status.Deployer.Identity != j.identity
+	otherHost := !j.r.selectors.Empty() && j.item.Status.Deployer.Identity != j.r.identity
 	if j.lock.Fenced() && !otherHost {
 		return nil
 	}
 	before := j.item.Status.Deployer.Identity
-	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.TakeOver(item, j.deployer(), j.clock.Now()) })
+	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.TakeOver(item, j.deployer(), j.r.clock.Now()) })
 	if err != nil {
 		return err
 	}
@@ -277,20 +278,20 @@ func (j *job) startedJob() string {
 	if j.decision.JobID != "" {
 		return j.decision.JobID
 	}
-	return j.newJobID()
+	return j.r.newJobID()
 }
 
 func (j *job) deployer() v1alpha1.DeployerInformation {
 	info := j.plugin.Info()
-	return v1alpha1.DeployerInformation{Identity: j.identity, Name: info.Name, Version: info.Version}
+	return v1alpha1.DeployerInformation{Identity: j.r.identity, Name: info.Name, Version: info.Version}
 }
 
 // waitForTurn leaves a job until there is a slot for its call. Landscaper fails a job that nobody picks up, so that one is picked
 // up; its time begins with its turn.
 func (j *job) waitForTurn(ctx context.Context) error {
-	j.due = j.clock.Now().Add(turnPoll)
+	j.known.due = j.r.clock.Now().Add(turnPoll)
 	if j.begun() {
-		j.due = j.clock.Now().Add(j.pollInterval(turnPoll))
+		j.known.due = j.r.clock.Now().Add(j.pollInterval(turnPoll))
 		return nil
 	}
 	if j.inLine() {
@@ -311,14 +312,14 @@ func (j *job) pollInterval(wish time.Duration) time.Duration {
 	}
 	wish = max(wish, minPoll)
 	if deadline, err := contract.Deadline(j.item); err == nil && !deadline.IsZero() {
-		wish = min(wish, max(deadline.Sub(j.clock.Now()), minPoll))
+		wish = min(wish, max(deadline.Sub(j.r.clock.Now()), minPoll))
 	}
 	return wish
 }
 
 // writeStatus writes a change of the status. The pick-up, which is the fence, does not go this way.
 func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
-	return j.write(ctx, func() error { return j.writer.status(ctx, j.item, change) })
+	return j.write(ctx, func() error { return j.r.writer.status(ctx, j.item, change) })
 }
 
 // save writes a change of the status that has the provider status, on which the plugin relies. Where nothing changes the
@@ -327,7 +328,7 @@ func (j *job) save(ctx context.Context, change func(*v1alpha1.DeployItem)) error
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	read := j.item.ResourceVersion
-	err := j.retryOutdated(ctx, func() error { return j.writer.status(ctx, j.item, change) }, j.stillWanted)
+	err := j.retryOutdated(ctx, func() error { return j.r.writer.status(ctx, j.item, change) }, j.stillWanted)
 	if err != nil || j.item.ResourceVersion != read {
 		return err
 	}
@@ -354,7 +355,7 @@ func (j *job) stillWanted(fresh *v1alpha1.DeployItem) bool {
 	before, after := &j.item.Status, &fresh.Status
 	return fresh.UID == j.item.UID && j.sameProviderStatus(fresh) &&
 		after.JobID == before.JobID && after.Deployer == before.Deployer && after.LastReconcileTime.Equal(before.LastReconcileTime) &&
-		j.decision.Same(contract.Decide(fresh, j.clock.Now()))
+		j.decision.Same(contract.Decide(fresh, j.r.clock.Now()))
 }
 
 func (j *job) retryOutdated(ctx context.Context, write func() error, wanted func(fresh *v1alpha1.DeployItem) bool) error {
@@ -388,7 +389,7 @@ func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployI
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	fresh := &v1alpha1.DeployItem{}
-	err := j.live.Get(ctx, keyOf(j.item), fresh)
+	err := j.r.live.Get(ctx, keyOf(j.item), fresh)
 	if apierrors.IsNotFound(err) {
 		return errOutdated
 	}

@@ -16,19 +16,19 @@ import (
 // observe says which job what is told from now on belongs to.
 func (j *job) observe(ctx context.Context) {
 	observe.SetJob(ctx, observe.Job{
-		Plugin: j.name, Item: keyOf(j.item), UID: j.item.UID, ID: j.item.Status.JobID, Operation: string(j.operation()),
+		Plugin: j.r.name, Item: keyOf(j.item), UID: j.item.UID, ID: j.item.Status.JobID, Operation: string(j.operation()),
 	})
 }
 
 // takeLock takes the item's lock.
 func (j *job) takeLock(ctx context.Context) (err error) {
-	key := j.lockKey(j.item)
-	if _, none := j.locks.(lock.Off); none || j.locks.Holds(key) { // it takes no time
-		j.lock, err = j.locks.Acquire(ctx, key)
+	key := j.r.lockKey(j.item)
+	if _, none := j.r.locks.(lock.Off); none || j.r.locks.Holds(key) { // it takes no time
+		j.lock, err = j.r.locks.Acquire(ctx, key)
 		return err
 	}
 	ctx, end := observe.Begin(ctx, observe.Work{Of: observe.KindLock})
-	j.lock, err = j.locks.Acquire(ctx, key)
+	j.lock, err = j.r.locks.Acquire(ctx, key)
 	switch {
 	case err == nil:
 		end(observe.ResultDone)
@@ -46,31 +46,31 @@ func (j *job) inLineSince() time.Time {
 	switch {
 	case !j.inLine():
 		return time.Time{}
-	case j.queued.IsZero() && times != nil && times.InitTime != nil:
+	case j.known.queued.IsZero() && times != nil && times.InitTime != nil:
 		return times.InitTime.Time
 	default:
-		return j.queued
+		return j.known.queued
 	}
 }
 
 // tellPickedUp tells that the job was picked up, or that its turn has come if it was in line since a time.
 func (j *job) tellPickedUp(ctx context.Context, inLineSince time.Time) {
-	now, queued := j.clock.Now(), contract.IsQueued(j.item)
+	now, queued := j.r.clock.Now(), contract.IsQueued(j.item)
 	j.observe(ctx)
 	if inLineSince.IsZero() {
 		observe.Tell(ctx, observe.PickedUp{Triggered: triggered(j.item), Queued: queued})
 	} else {
 		observe.Tell(ctx, observe.Turn{Waited: max(0, now.Sub(inLineSince))})
 	}
-	j.queued, j.began = time.Time{}, now
+	j.known.queued, j.known.began = time.Time{}, now
 	if queued {
-		j.queued, j.began = now, time.Time{}
+		j.known.queued, j.known.began = now, time.Time{}
 	}
 }
 
 // tellEnded tells that the job has ended in a phase.
 func (j *job) tellEnded(ctx context.Context, phase v1alpha1.DeployItemPhase) {
-	e := observe.Ended{Phase: phase, Triggered: triggered(j.item), PickedUp: j.began}
+	e := observe.Ended{Phase: phase, Triggered: triggered(j.item), PickedUp: j.known.began}
 	if times := j.item.Status.TransitionTimes; e.PickedUp.IsZero() && times != nil && times.InitTime != nil {
 		e.PickedUp = times.InitTime.Time
 	}
@@ -90,7 +90,7 @@ func triggered(item *v1alpha1.DeployItem) time.Time {
 
 // callPlugin calls the plugin for an operation.
 func (j *job) callPlugin(ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
-	ctx, end := observe.Begin(ctx, observe.Work{Of: observe.KindCall, Name: string(operation), By: j.name})
+	ctx, end := observe.Begin(ctx, observe.Work{Of: observe.KindCall, Name: string(operation), By: j.r.name})
 	outcome, err := j.plugin.Call(ctx, operation, c, o)
 	switch {
 	case err != nil:
@@ -107,7 +107,7 @@ func (j *job) callPlugin(ctx context.Context, operation plugin.Operation, c plug
 
 // render asks the plugin for the desired objects.
 func (j *job) render(ctx context.Context, c plugin.Call) (*plugin.Rendered, error) {
-	ctx, end := observe.Begin(ctx, observe.Work{Of: observe.KindCall, Name: "Render", By: j.name})
+	ctx, end := observe.Begin(ctx, observe.Work{Of: observe.KindCall, Name: "Render", By: j.r.name})
 	rendered, err := j.plugin.Render(ctx, c)
 	switch {
 	case err != nil:

@@ -56,9 +56,9 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		item := j.item.DeepCopy()
 		if j.message != "" {
-			contract.Step(item, j.step, j.message, j.clock.Now())
+			contract.Step(item, j.step, j.message, j.r.clock.Now())
 		}
-		underWay := fmt.Sprintf("the plugin %q had not ended the call %s", j.name, j.operation())
+		underWay := fmt.Sprintf("the plugin %q had not ended the call %s", j.r.name, j.operation())
 		if errors.Is(err, errNotCalled) {
 			underWay = ""
 		}
@@ -68,15 +68,15 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 	case errors.Is(err, plugin.ErrNotRunning):
 		j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
 		if errors.Is(err, plugin.ErrUnhealthy) { // without the reason, which may name an item of another namespace
-			j.event(j.item, corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
+			j.r.event(j.item, corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
 				"the plugin %q was unhealthy and was killed in the middle of the call %s, for a reason that is in the host's log; "+
-					"the call is repeated", j.name, j.operation()))
+					"the call is repeated", j.r.name, j.operation()))
 		}
-		j.due, j.waitsForPlugin = j.clock.Now().Add(j.pollInterval(pluginPoll)), true
+		j.known.due, j.known.waitsForPlugin = j.r.clock.Now().Add(j.pollInterval(pluginPoll)), true
 		if contract.ShowsCrash(j.item) {
 			return nil
 		}
-		return j.wait(ctx, fmt.Sprintf("the plugin %q to run again", j.name))
+		return j.wait(ctx, fmt.Sprintf("the plugin %q to run again", j.r.name))
 	case errors.Is(err, plugin.ErrProtocol):
 		return j.handleError(ctx, protocolError(err))
 	default:
@@ -88,7 +88,7 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 // anew when that is there, see contract.FailedForLack.
 func (j *job) timeoutError(item *v1alpha1.DeployItem, underWay string) contract.Error {
 	e := contract.TimeoutError(item, underWay)
-	if j.standalone && underWay == "" && contract.AwaitsWhatItLacks(item) {
+	if j.r.standalone && underWay == "" && contract.AwaitsWhatItLacks(item) {
 		e.Operation = contract.OperationResolve
 	}
 	return e
@@ -114,7 +114,7 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 		j.log.Warn("the API server refuses what the plugin has reached", "error", err.Error())
 		return j.handleError(ctx, contract.Error{
 			Operation: "WriteStatus", Reason: "StatusRefused",
-			Message: fmt.Sprintf("the API server refuses the status that the plugin %q gives: %s", j.name, apierrors.ReasonForError(err)),
+			Message: fmt.Sprintf("the API server refuses the status that the plugin %q gives: %s", j.r.name, apierrors.ReasonForError(err)),
 		})
 	}
 	return err
@@ -133,8 +133,8 @@ func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 	case outcome.Succeeded != nil:
 		return j.succeed(ctx, outcome)
 	case outcome.InProgress != nil:
-		j.retries = 0
-		j.due = j.clock.Now().Add(j.pollInterval(outcome.InProgress.PollAfter))
+		j.known.retries = 0
+		j.known.due = j.r.clock.Now().Add(j.pollInterval(outcome.InProgress.PollAfter))
 		j.log.Debug("job waits", "for", outcome.InProgress.WaitingFor)
 		return j.wait(ctx, outcome.InProgress.WaitingFor, status)
 	default:
@@ -160,28 +160,28 @@ func withProviderStatus(document []byte) change {
 func (j *job) withReported(outcome *plugin.Outcome) change {
 	return func(item *v1alpha1.DeployItem) {
 		withProviderStatus(outcome.ProviderStatus)(item)
-		contract.SetReported(item, outcome.Conditions, j.clock.Now())
+		contract.SetReported(item, outcome.Conditions, j.r.clock.Now())
 	}
 }
 
 // wait writes that the job is under way and what it waits for, if that is not yet there to see.
 func (j *job) wait(ctx context.Context, waitingFor string, changes ...change) error {
 	err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
-		contract.Wait(item, waitingFor, j.clock.Now())
+		contract.Wait(item, waitingFor, j.r.clock.Now())
 		for _, c := range changes {
 			c(item)
 		}
 	})
 	if err == nil {
-		observe.Tell(ctx, observe.Waits{For: waitingFor, Until: j.due})
+		observe.Tell(ctx, observe.Waits{For: waitingFor, Until: j.known.due})
 	}
 	return err
 }
 
 // skip ends a job that the item wants only after a change.
 func (j *job) skip(ctx context.Context) error {
-	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
-		contract.FinishUnchanged(item, j.deployer(), j.clock.Now())
+	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
+		contract.FinishUnchanged(item, j.deployer(), j.r.clock.Now())
 	})
 	if err == nil {
 		j.log.Info("job skipped: nothing has changed since the last success")
@@ -193,20 +193,20 @@ func (j *job) skip(ctx context.Context) error {
 
 // repair ends a job whose place was taken by one that is finished.
 func (j *job) repair(ctx context.Context) error {
-	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.EndReplaced(item, j.decision.Deletion, j.clock.Now()) })
+	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.EndReplaced(item, j.decision.Deletion, j.r.clock.Now()) })
 	if err != nil {
 		return err
 	}
 	j.endedUnreported()
 	j.tellEnded(ctx, j.item.Status.Phase)
 	j.log.Warn("job was replaced by one that is finished", "error", j.item.Status.LastError.Message)
-	j.event(j.item, corev1.EventTypeWarning, j.item.Status.LastError.Reason, j.item.Status.LastError.Message)
+	j.r.event(j.item, corev1.EventTypeWarning, j.item.Status.LastError.Reason, j.item.Status.LastError.Message)
 	return nil
 }
 
 // settle brings the conditions up to date after somebody else has ended a job that was picked up here.
 func (j *job) settle(ctx context.Context) error {
-	err := j.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.SettleConditions(item, j.clock.Now()) })
+	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.SettleConditions(item, j.r.clock.Now()) })
 	if err == nil {
 		j.endedUnreported()
 		j.tellEnded(ctx, j.item.Status.Phase)
@@ -216,8 +216,8 @@ func (j *job) settle(ctx context.Context) error {
 
 // endedUnreported tells that a job has ended without a word of the plugin, which may have left something behind.
 func (j *job) endedUnreported() {
-	if j.jobEnded != nil && !j.reported {
-		j.jobEnded(j.name)
+	if j.r.jobEnded != nil && !j.reported {
+		j.r.jobEnded(j.r.name)
 	}
 }
 
@@ -226,7 +226,7 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 	if j.lockLost() {
 		return errOutdated
 	}
-	ref, err := j.exports.write(ctx, j.item, outcome.Succeeded.Exports, j.lock.Verify)
+	ref, err := j.r.exports.write(ctx, j.item, outcome.Succeeded.Exports, j.lock.Verify)
 	if errors.Is(err, lock.ErrLost) {
 		return errOutdated
 	}
@@ -238,21 +238,21 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 		if ref != nil {
 			item.Status.ExportReference = ref
 		}
-		contract.SucceedWith(item, j.conditions, j.clock.Now())
+		contract.SucceedWith(item, j.conditions, j.r.clock.Now())
 	})
 	if err != nil {
 		return err
 	}
 	j.tellEnded(ctx, j.item.Status.Phase)
 	j.log.Info("job succeeded")
-	j.event(j.item, corev1.EventTypeNormal, "Succeeded", "the job "+j.item.Status.JobID+" succeeded")
+	j.r.event(j.item, corev1.EventTypeNormal, "Succeeded", "the job "+j.item.Status.JobID+" succeeded")
 	return nil
 }
 
 // finishDeletion ends a job that deletes. Removing the finalizer ends it in one write, because the item is gone then. Only an
 // item that somebody else still holds on to gets a final status.
 func (j *job) finishDeletion(ctx context.Context, changes ...change) error {
-	if err := j.write(ctx, func() error { return j.writer.removeFinalizer(ctx, j.item) }); err != nil {
+	if err := j.write(ctx, func() error { return j.r.writer.removeFinalizer(ctx, j.item) }); err != nil {
 		return err
 	}
 	if j.gone = len(j.item.Finalizers) == 0; !j.gone {
@@ -260,7 +260,7 @@ func (j *job) finishDeletion(ctx context.Context, changes ...change) error {
 			for _, c := range changes {
 				c(item)
 			}
-			contract.Succeed(item, j.clock.Now())
+			contract.Succeed(item, j.r.clock.Now())
 		})
 		if err != nil {
 			return err
@@ -268,7 +268,7 @@ func (j *job) finishDeletion(ctx context.Context, changes ...change) error {
 	}
 	j.tellEnded(ctx, v1alpha1.DeployItemPhaseSucceeded)
 	j.log.Info("deletion succeeded")
-	j.event(j.item, corev1.EventTypeNormal, "Deleted", "the deletion succeeded")
+	j.r.event(j.item, corev1.EventTypeNormal, "Deleted", "the deletion succeeded")
 	return nil
 }
 
@@ -280,28 +280,28 @@ func (j *job) handleError(ctx context.Context, e contract.Error, changes ...chan
 		}
 		return j.fail(ctx, e, changes...)
 	}
-	pause := retryPause(j.retries, j.random())
-	j.retries++
+	pause := retryPause(j.known.retries, j.r.random())
+	j.known.retries++
 	return j.retry(ctx, e, j.pollInterval(pause), changes...)
 }
 
 // retry notes an error, and tries again after a pause.
 func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration, changes ...change) error {
-	j.due = j.clock.Now().Add(pause)
-	j.log.Log(ctx, level(e), "job met an error; it is tried again", "reason", e.Reason, "error", e.Message, "at", j.due)
+	j.known.due = j.r.clock.Now().Add(pause)
+	j.log.Log(ctx, level(e), "job met an error; it is tried again", "reason", e.Reason, "error", e.Message, "at", j.known.due)
 	changed := false
 	err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
 		for _, c := range changes {
 			c(item)
 		}
-		changed = contract.Retry(item, e, j.clock.Now())
+		changed = contract.Retry(item, e, j.r.clock.Now())
 	})
 	if err != nil {
 		return err
 	}
-	observe.Tell(ctx, observe.Retries{Error: observe.Error{Codes: e.Codes, Reason: e.Reason, Text: e.Message}, Until: j.due})
+	observe.Tell(ctx, observe.Retries{Error: observe.Error{Codes: e.Codes, Reason: e.Reason, Text: e.Message}, Until: j.known.due})
 	if changed {
-		j.event(j.item, eventType(e), e.Reason, e.Message)
+		j.r.event(j.item, eventType(e), e.Reason, e.Message)
 	}
 	return nil
 }
@@ -312,14 +312,14 @@ func (j *job) fail(ctx context.Context, e contract.Error, changes ...change) err
 		for _, c := range changes {
 			c(item)
 		}
-		contract.Fail(item, j.decision.Deletion, e, j.clock.Now())
+		contract.Fail(item, j.decision.Deletion, e, j.r.clock.Now())
 	})
 }
 
 // giveUp ends an aborted job without its deployer.
 func (j *job) giveUp(ctx context.Context) error {
 	return j.end(ctx, contract.AbortedError(""), func(item *v1alpha1.DeployItem) {
-		contract.EndAborted(item, j.decision.Deletion, j.deployer(), j.clock.Now())
+		contract.EndAborted(item, j.decision.Deletion, j.deployer(), j.r.clock.Now())
 	})
 }
 
@@ -331,7 +331,7 @@ func (j *job) end(ctx context.Context, e contract.Error, change change) error {
 	j.endedUnreported()
 	j.tellEnded(ctx, j.item.Status.Phase)
 	j.log.Log(ctx, level(e), "job failed", "reason", e.Reason, "error", j.item.Status.LastError.Message)
-	j.event(j.item, eventType(e), e.Reason, j.item.Status.LastError.Message)
+	j.r.event(j.item, eventType(e), e.Reason, j.item.Status.LastError.Message)
 	return nil
 }
 

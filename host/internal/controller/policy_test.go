@@ -51,7 +51,7 @@ func TestPollInterval(t *testing.T) {
 			item := itemAt("a", "5")
 			item.Spec.Timeout = tc.timeout
 			item.Status.TransitionTimes = &v1alpha1.TransitionTimes{InitTime: &v1alpha1.Time{Time: noon}}
-			j := &job{reconciler: &reconciler{clock: clocktesting.NewFakeClock(noon.Add(tc.now))}, entry: entry{item: item}}
+			j := &job{r: &reconciler{clock: clocktesting.NewFakeClock(noon.Add(tc.now))}, item: item}
 			if got := j.pollInterval(tc.wish); got != tc.want {
 				t.Errorf("%s: expected %s, but found %s", tc.reason, tc.want, got)
 			}

@@ -16,14 +16,14 @@ func (j *job) prepare(ctx context.Context) (plugin.Call, error) {
 	if err != nil {
 		return plugin.Call{}, err
 	}
-	lsContext, contextErr := j.targets.Context(ctx, j.item)
-	resolved, targetErr := j.targets.Target(ctx, j.item)
+	lsContext, contextErr := j.r.targets.Context(ctx, j.item)
+	resolved, targetErr := j.r.targets.Target(ctx, j.item)
 	if err := errors.Join(targetErr, contextErr); err != nil {
 		return plugin.Call{}, err
 	}
 	c := plugin.Call{Target: resolved, Context: lsContext, Deadline: deadline}
 	if j.plugin.Info().Capabilities.ContextCredentials {
-		if c.Credentials, err = credentials.Resolve(ctx, j.targets, lsContext); err != nil {
+		if c.Credentials, err = credentials.Resolve(ctx, j.r.targets, lsContext); err != nil {
 			return plugin.Call{}, err
 		}
 	}

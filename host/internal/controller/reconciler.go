@@ -274,23 +274,23 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		r.leave(req.NamespacedName, false)
 		return reconcile.Result{RequeueAfter: outdatedPause}, nil
 	}
-	if again := j.pass.again(j.again); !again.IsZero() {
-		j.due = earlier(j.due, again)
+	if again := j.pass.again(j.known.again); !again.IsZero() {
+		j.known.due = earlier(j.known.due, again)
 	}
-	due := r.memory.underWay(j.entry, r.clock.Now())
+	due := r.memory.underWay(j.known, r.clock.Now())
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil
 }
 
 // rest remembers an item whose job has just ended, and says when to look at it again. Hooks that say whether an item is to be reconciled are asked at
 // once, in a reconcile of their own.
 func (r *reconciler) rest(j *job) reconcile.Result {
-	j.again = j.pass.again(j.again)
+	j.known.again = j.pass.again(j.known.again)
 	if r.hooksFor(j.item.Spec.Type).Has(sdkhook.ShouldReconcile) {
-		r.memory.ended(j.entry)
+		r.memory.ended(j.known)
 		return pollAfter(time.Millisecond)
 	}
-	r.memory.idle(j.entry)
-	return r.until(j.again)
+	r.memory.idle(j.known)
+	return r.until(j.known.again)
 }
 
 func pollAfter(wait time.Duration) reconcile.Result {
@@ -308,10 +308,11 @@ func (r *reconciler) servedHere(itemType v1alpha1.DeployItemType) deployer {
 
 func (r *reconciler) newJob(p deployer, known entry, decision contract.Decision) *job {
 	return &job{
-		reconciler: r,
-		plugin:     p,
-		entry:      known,
-		decision:   decision,
+		r:        r,
+		plugin:   p,
+		known:    known,
+		item:     known.item,
+		decision: decision,
 		log: r.log.With(
 			"deployitem", known.item.Namespace+"/"+known.item.Name,
 			"jobID", known.item.Status.JobID,
