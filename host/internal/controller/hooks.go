@@ -50,12 +50,14 @@ func (s schedule) offset(item *v1alpha1.DeployItem) time.Duration {
 	return time.Duration(h.Sum64() % uint64(s.jitter)) //nolint:gosec // it is less than jitter
 }
 
-// pass is one reconcile of an item as its hooks see it.
-type pass struct {
+// hookRun runs the hooks of one reconcile of an item.
+type hookRun struct {
 	r      *reconciler
 	hooks  hook.Hooks
 	item   *v1alpha1.DeployItem
-	target *v1alpha1.Target
+	target *v1alpha1.Target // nil if there is none
+	// decision is what is to be done with the item, as it was decided before the first hook.
+	decision contract.Decision
 	// overruled: a hook may have had the item worked on here although this host was not meant for it.
 	overruled bool
 	// result is that of all hooks so far.
@@ -69,11 +71,13 @@ func (r *reconciler) hooksFor(itemType v1alpha1.DeployItemType) hook.Hooks {
 	return hook.New(r.plugins.Hooking(itemType), r.hookTimeout)
 }
 
-// newPass begins a reconcile of an item. What only notes that a job has ended is no reconcile: no hook can hold it up.
-func (r *reconciler) newPass(ctx context.Context, hooks hook.Hooks, item *v1alpha1.DeployItem) (*pass, error) {
-	p := &pass{r: r, item: item, overruled: hooks.Has(sdkhook.DuringResponsibilityCheck)}
+// newHookRun prepares the hooks of a reconcile. What only notes that a job has ended has none: no hook can hold it up.
+func (r *reconciler) newHookRun(
+	ctx context.Context, hooks hook.Hooks, item *v1alpha1.DeployItem, decision contract.Decision,
+) (*hookRun, error) {
+	p := &hookRun{r: r, item: item, decision: decision, overruled: hooks.Has(sdkhook.DuringResponsibilityCheck)}
 	ours := !p.overruled || item.Status.Deployer.Identity == r.identity
-	if ours && r.endsWithoutDeployer(item) || !hooks.Has(sdkhook.Types()...) {
+	if ours && endsWithoutDeployer(decision) || !hooks.Has(sdkhook.Types()...) {
 		return p, nil
 	}
 	p.hooks = hooks
@@ -92,18 +96,8 @@ func (r *reconciler) newPass(ctx context.Context, hooks hook.Hooks, item *v1alph
 	return p, nil
 }
 
-// endsWithoutDeployer tells whether all that is to be done is to note that a job of this host's has ended.
-func (r *reconciler) endsWithoutDeployer(item *v1alpha1.DeployItem) bool {
-	switch contract.Decide(item, r.clock.Now()).Action {
-	case contract.TimedOut, contract.GiveUp, contract.Repair, contract.Settle:
-		return true
-	default:
-		return false
-	}
-}
-
 // run runs the hooks of a type. It returns their result, and adds it to that of the reconcile.
-func (p *pass) run(ctx context.Context, t sdkhook.Type) (*sdkhook.Result, error) {
+func (p *hookRun) run(ctx context.Context, t sdkhook.Type) (*sdkhook.Result, error) {
 	if !p.hooks.Has(t) {
 		return nil, nil //nolint:nilnil // no opinion, see sdkhook.Func
 	}
@@ -117,13 +111,13 @@ func (p *pass) run(ctx context.Context, t sdkhook.Type) (*sdkhook.Result, error)
 	return result, err
 }
 
-func (p *pass) add(t sdkhook.Type, result *sdkhook.Result) {
+func (p *hookRun) add(t sdkhook.Type, result *sdkhook.Result) {
 	p.result = sdkhook.Aggregate(t, p.result, result)
 }
 
 // goesOn runs the hooks up to the one after the check of responsibility, and tells whether the reconcile goes on: the item is one that is
 // worked on here, and no hook ends the reconcile. The hooks during the check overrule it both ways.
-func (p *pass) goesOn(ctx context.Context) (bool, error) {
+func (p *hookRun) goesOn(ctx context.Context) (bool, error) {
 	// 2
 	if result, err := p.run(ctx, sdkhook.Start); err != nil || aborts(result) {
 		p.reportEnd(sdkhook.Start, result)
@@ -140,7 +134,7 @@ func (p *pass) goesOn(ctx context.Context) (bool, error) {
 		return false, err
 	case result != nil:
 		ours = !result.AbortReconcile
-	case p.overruled && p.r.endsWithoutDeployer(p.item):
+	case p.overruled && endsWithoutDeployer(p.decision):
 		ours = ours || p.r.claimed(p.item)
 	}
 	if !ours {
@@ -152,8 +146,8 @@ func (p *pass) goesOn(ctx context.Context) (bool, error) {
 }
 
 // reportEnd tells the user that a hook has ended the reconcile of an item with something to do.
-func (p *pass) reportEnd(t sdkhook.Type, result *sdkhook.Result) {
-	if !aborts(result) || decide(p.item, p.r.standalone, p.r.clock.Now()).Action == contract.Nothing {
+func (p *hookRun) reportEnd(t sdkhook.Type, result *sdkhook.Result) {
+	if !aborts(result) || p.decision.Action == contract.Nothing {
 		return
 	}
 	p.r.log.Info("hook ends the reconcile", "deployitem", p.item.Namespace+"/"+p.item.Name, "hookType", string(t), "hookPlugins", p.aborting)
@@ -173,10 +167,10 @@ func heldBy(t sdkhook.Type, plugins []string, result *sdkhook.Result) string {
 	}
 }
 
-// leaves ends a reconcile that does not go on, and returns when the next one is to come, if any: when hooks want it, or when the time of
+// end ends a reconcile that does not go on, and returns when the next one is to come, if any: when hooks want it, or when the time of
 // a job under way is over.
-func (p *pass) leaves() reconcile.Result {
-	p.r.leave(keyOf(p.item), false)
+func (p *hookRun) end() reconcile.Result {
+	p.r.forget(keyOf(p.item), false)
 	return p.r.until(p.r.orDeadline(p.item, p.again(time.Time{})))
 }
 
@@ -206,7 +200,7 @@ func earlier(a, b time.Time) time.Time {
 
 // shouldReconcile asks the hooks whether an item is to be reconciled. They can have a job set for one that has nothing to do, and cannot
 // stop one that has. It changes what is known of the item to when it is to be looked at again.
-func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contract.Decision) (contract.Decision, error) {
+func (p *hookRun) shouldReconcile(ctx context.Context, known *entry, decision contract.Decision) (contract.Decision, error) {
 	now := p.r.clock.Now()
 	if !now.Before(known.again) {
 		known.again = time.Time{}
@@ -244,7 +238,7 @@ func (p *pass) shouldReconcile(ctx context.Context, known *entry, decision contr
 }
 
 // enforce tells whether the job that hooks ask for is set now, or when they are to be asked again.
-func (p *pass) enforce(known *entry) (contract.Action, time.Time) {
+func (p *hookRun) enforce(known *entry) (contract.Action, time.Time) {
 	now := p.r.clock.Now()
 	if earliest := p.earliest(); now.Before(earliest) {
 		p.reportRaised(known, earliest)
@@ -261,7 +255,7 @@ func (p *pass) enforce(known *entry) (contract.Action, time.Time) {
 }
 
 // plan notes when hooks want to be asked again that ask for no job now.
-func (p *pass) plan(known *entry, result *sdkhook.Result) {
+func (p *hookRun) plan(known *entry, result *sdkhook.Result) {
 	if result == nil || result.RequeueAfter <= 0 || result.Requeue {
 		p.add(sdkhook.ShouldReconcile, result)
 		return
@@ -276,7 +270,7 @@ func (p *pass) plan(known *entry, result *sdkhook.Result) {
 }
 
 // earliest is when the next job may begin that hooks ask for.
-func (p *pass) earliest() time.Time {
+func (p *hookRun) earliest() time.Time {
 	if last := p.item.Status.LastReconcileTime; last != nil {
 		return last.Add(p.r.schedule.minimum)
 	}
@@ -284,7 +278,7 @@ func (p *pass) earliest() time.Time {
 }
 
 // reportRaised tells the user, once for each generation of an item, that hooks ask for jobs too often.
-func (p *pass) reportRaised(known *entry, earliest time.Time) {
+func (p *hookRun) reportRaised(known *entry, earliest time.Time) {
 	if known.raised == p.item.Generation {
 		return
 	}
@@ -298,7 +292,7 @@ func (p *pass) reportRaised(known *entry, earliest time.Time) {
 }
 
 // again is when the hooks of this reconcile want the next one, given when those of earlier ones want it; zero for no such time.
-func (p *pass) again(before time.Time) time.Time {
+func (p *hookRun) again(before time.Time) time.Time {
 	var wanted time.Time
 	switch {
 	case p.result == nil:

@@ -18,7 +18,7 @@ const heldUp = 24 * time.Hour
 // that, or when something changes; otherwise its time runs out.
 func (j *job) runBefore(ctx context.Context) (goesOn bool, err error) {
 	for _, t := range []sdkhook.Type{sdkhook.BeforeAnyReconcile, j.beforeType()} {
-		result, err := j.pass.run(ctx, t)
+		result, err := j.hooks.run(ctx, t)
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
@@ -48,8 +48,8 @@ func (j *job) beforeType() sdkhook.Type {
 // holdUp notes that a hook holds the job up.
 func (j *job) holdUp(ctx context.Context, t sdkhook.Type, result *sdkhook.Result) error {
 	j.known.due = j.r.clock.Now().Add(j.pollInterval(heldUp))
-	j.log.Info("hook holds the job up", "hookType", string(t), "hookPlugins", j.pass.aborting)
-	return j.wait(ctx, heldBy(t, j.pass.aborting, result))
+	j.log.Info("hook holds the job up", "hookType", string(t), "hookPlugins", j.hooks.aborting)
+	return j.wait(ctx, heldBy(t, j.hooks.aborting, result))
 }
 
 // handleHookError deals with an error of a hook before the job's operation as with one of the deployer: it depends on its codes whether
@@ -71,7 +71,7 @@ func (j *job) handleHookError(ctx context.Context, err error) error {
 // runEnd runs the hooks after the plugin has returned. What they have to say cannot change what has come of the job; an error has the item
 // looked at again.
 func (j *job) runEnd(ctx context.Context) error {
-	_, err := j.pass.run(ctx, sdkhook.End)
+	_, err := j.hooks.run(ctx, sdkhook.End)
 	j.r.reportHook(j.item, err)
 	var e *hook.Error
 	if errors.As(err, &e) && errors.Is(err, plugin.ErrCrashed) && !j.gone && !j.finished() {

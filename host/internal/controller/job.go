@@ -37,7 +37,7 @@ type job struct {
 	r        *reconciler
 	plugin   deployer
 	decision contract.Decision
-	pass     *pass // whose hooks this step of the job runs
+	hooks    *hookRun // whose hooks this step of the job runs
 	// known is what is remembered until the next step. Its item is this one.
 	known entry
 	item  *v1alpha1.DeployItem

@@ -39,8 +39,8 @@ type locks interface {
 	ReleaseAll(ctx context.Context, plugin string)
 }
 
-// leave forgets an item that is not to be worked on here, or not now; what is held of it is given back, unless it is gone.
-func (r *reconciler) leave(key types.NamespacedName, gone bool) {
+// forget drops what is remembered of an item that is not to be worked on here, or not now; what is held of it is given back, unless it is gone.
+func (r *reconciler) forget(key types.NamespacedName, gone bool) {
 	r.memory.forget(key)
 	if gone {
 		r.locks.Forget(r.name, key)
@@ -97,34 +97,34 @@ func (r *router) Lost(key lock.Key) {
 	add(r.queues[key.Plugin], key.Item, priorityChange)
 }
 
-// leaveAlone tells from what is known without a request whether there is nothing to be done about an item here and now, and when to look
-// at it again then. known is what is remembered of the item, as it is now if it is current; turn tells whether a slot is kept for it; hooks
-// are those of its type.
-func (r *reconciler) leaveAlone(
-	meta *metav1.PartialObjectMetadata, known entry, current, turn bool, hooks hook.Hooks,
-) (wait reconcile.Result, alone bool) {
+// skip tells from what is known without a request whether there is nothing to be done about an item here and now, and when to look
+// at it again then. known is what is remembered of the item, with its content if that is current; slotKept tells whether a slot is kept
+// for it; hooks are those of its type.
+func (r *reconciler) skip(
+	meta *metav1.PartialObjectMetadata, known entry, slotKept bool, hooks hook.Hooks,
+) (wait reconcile.Result, skip bool) {
 	key := r.lockKey(meta)
 	if r.leftToOthers(key) {
-		r.leave(key.Item, false)
+		r.forget(key.Item, false)
 		return pollAfter(pluginPoll), true
 	}
 	view := r.locks.Look(key, meta.ResourceVersion)
 	switch view {
 	case lock.Elsewhere:
-		r.leave(key.Item, false)
+		r.forget(key.Item, false)
 		return pollAfter(elsewherePoll), true
 	case lock.Settled:
 		asked := hooks.Build(sdkhook.ShouldReconcile)
 		if again, noted := readNote(r.locks.Left(key), asked); noted {
 			noted := entry{asked: asked, again: again}
-			if wait, rests := r.rests(meta, noted, hooks); rests {
+			if wait, idle := r.idles(meta, noted, hooks); idle {
 				r.memory.settled(key.Item, meta.UID, meta.ResourceVersion, asked, again)
 				return wait, true
 			}
 		}
 	default:
 	}
-	if wait := known.due.Sub(r.clock.Now()); current && wait > 0 && !turn {
+	if wait := known.due.Sub(r.clock.Now()); known.item != nil && wait > 0 && !slotKept {
 		return pollAfter(wait), true
 	}
 	if rank := r.locks.Rank(key); rank > 0 && view != lock.Ours && !r.slots.standBy(key.Item, placeOf(rank)) {
@@ -133,13 +133,13 @@ func (r *reconciler) leaveAlone(
 	return reconcile.Result{}, false
 }
 
-// rests tells whether an item that has nothing to do is to be left alone, and until when. When its time has come, those replicas come first
+// idles tells whether an item that has nothing to do is to be left alone, and until when. When its time has come, those replicas come first
 // that the item prefers.
-func (r *reconciler) rests(meta *metav1.PartialObjectMetadata, known entry, hooks hook.Hooks) (until reconcile.Result, rests bool) {
+func (r *reconciler) idles(meta *metav1.PartialObjectMetadata, known entry, hooks hook.Hooks) (until reconcile.Result, idles bool) {
 	if !known.again.IsZero() {
 		known.again = known.again.Add(r.router.patienceFor(r.lockKey(meta)))
 	}
-	return r.until(known.again), known.rests(hooks.Build(sdkhook.ShouldReconcile), r.clock.Now())
+	return r.until(known.again), known.idles(hooks.Build(sdkhook.ShouldReconcile), r.clock.Now())
 }
 
 // leftToOthers tells whether an item is left to replicas whose plugin runs, because the one here does not.

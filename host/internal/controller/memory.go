@@ -128,8 +128,8 @@ func (m *memory) settled(key types.NamespacedName, uid types.UID, version, asked
 	m.entries[key] = &entry{uid: uid, version: version, asked: asked, again: again, begins: again}
 }
 
-// rests tells whether an item that has nothing to do is to be left alone: asked are the hooks that are to have been asked.
-func (e entry) rests(asked string, now time.Time) bool {
+// idles tells whether an item that has nothing to do is to be left alone: asked are the hooks that are to have been asked.
+func (e entry) idles(asked string, now time.Time) bool {
 	return e.item == nil && e.asked == asked && (e.again.IsZero() || now.Before(e.again))
 }
 

@@ -326,7 +326,7 @@ func TestLabelWhileHooksAreAsked(t *testing.T) {
 	}
 	known.asked = "hooks"
 	m.idle(known)
-	if known, ok = m.recall(keyOf(itemAt("a", "5")), "a", "6"); !ok || !known.rests("hooks", noon) {
+	if known, ok = m.recall(keyOf(itemAt("a", "5")), "a", "6"); !ok || !known.idles("hooks", noon) {
 		t.Errorf("expected an item that rests at the version with the label, but found %+v, %t", known, ok)
 	}
 	if !m.advance(labelled, again) {

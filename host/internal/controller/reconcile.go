@@ -10,12 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
@@ -64,144 +66,175 @@ type reconciler struct {
 
 var _ reconcile.Reconciler = (*reconciler)(nil)
 
-// Reconcile takes one look at a deploy item and does what is to be done with it. The numbers are those of "The way of
-// a DeployItem" in docs/architecture.md.
+// Reconcile does what is to be done with a DeployItem now. Its slot and its lock outlast no reconcile but that of a job which goes on.
+// The numbers here and in job.run are those of "The way of a DeployItem" in docs/architecture.md.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ctx, over := r.observed.Look(ctx, observe.Job{Plugin: r.name, Item: req.NamespacedName})
 	defer over()
-	turn := r.slots.hasTurn(req.NamespacedName)
-	defer func() { r.router.turn(r.name, r.slots.settle(req.NamespacedName, turn)) }()
-	result, err := r.look(ctx, req, turn)
+	slotKept := r.slots.hasTurn(req.NamespacedName)
+	defer func() { r.router.turn(r.name, r.slots.settle(req.NamespacedName, slotKept)) }()
+	result, err := r.reconcile(ctx, req, slotKept)
 	if errors.Is(err, errAbandoned) {
 		return reconcile.Result{}, nil // the lock stays until the plugin has ended
 	}
-	// 14
+	// 14. The lock is given back.
 	if !r.unlock(ctx, req.NamespacedName) && err == nil {
 		result.RequeueAfter = unlockRetry
 	}
 	return result, err
 }
 
-// look is a look but for its end. turn tells whether a slot is kept for the item.
-func (r *reconciler) look(ctx context.Context, req reconcile.Request, turn bool) (reconcile.Result, error) {
-	// 1, 3, 4: metadata alone tells whether there is anything to look at, and for whom.
-	meta := NewMetadata()
-	if err := r.cache.Get(ctx, req.NamespacedName, meta); err != nil {
-		r.leave(req.NamespacedName, apierrors.IsNotFound(err))
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	itemType, typed := r.router.typeOf(meta)
-	if !typed || r.servedHere(itemType) == nil {
-		r.leave(req.NamespacedName, false)
-		return reconcile.Result{}, nil
-	}
-	hooks := r.hooksFor(itemType)
-	if ours, err := r.mayBeOurs(ctx, meta); err != nil || !ours && !hooks.Has(sdkhook.DuringResponsibilityCheck) {
-		r.leave(req.NamespacedName, false)
+func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotKept bool) (reconcile.Result, error) {
+	// 1, 3, 4. Metadata tells the type and the Target of the item, and so whether it may be one for this host.
+	meta, hooks, err := r.metadata(ctx, req)
+	if meta == nil || err != nil {
 		return reconcile.Result{}, err
 	}
-	known, current := r.memory.recall(req.NamespacedName, meta.UID, meta.ResourceVersion)
-	if wait, rests := r.rests(meta, known, hooks); current && rests {
-		return wait, nil
-	}
-	current = current && known.item != nil
 
-	// 7: what another replica works on, or has just finished, is not even read; nor is what it is to work on, as long as there is
-	// no slot that it could have here.
-	if wait, alone := r.leaveAlone(meta, known, current, turn, hooks); alone {
+	// 5, 7. An item that has nothing to do, is not due, or is left to another replica, is not read.
+	known, wait, skip := r.recall(meta, hooks, slotKept)
+	if skip {
 		return wait, nil
 	}
 
-	// 5: the item in full, and what is to be done with it.
-	if !current {
-		item, err := r.read(ctx, req)
-		if item == nil || err != nil {
-			return reconcile.Result{}, err
-		}
-		if err := r.verifyHeld(ctx, item); err != nil {
+	// 5. The item is read in full, and contract.Decide tells what is to be done with it.
+	if known.item == nil {
+		if known, err = r.read(ctx, req); err != nil {
 			return r.conclude(ctx, req, nil, err)
 		}
-		known = r.memory.previous(req.NamespacedName, item.UID)
-		known.item = item
+		if known.item == nil {
+			return reconcile.Result{}, nil
+		}
 	}
 	p := r.servedHere(known.item.Spec.Type)
-	if p == nil { // the item disappears from here: a plugin has gone
-		r.leave(req.NamespacedName, false)
+	if p == nil { // a plugin has gone
+		r.forget(req.NamespacedName, false)
 		return reconcile.Result{}, nil
 	}
-
-	if r.clock.Now().Before(known.leftAlone) && !r.endsWithoutDeployer(known.item) {
+	decision := decide(known.item, r.standalone, r.clock.Now())
+	if r.clock.Now().Before(known.leftAlone) && !endsWithoutDeployer(decision) {
 		return r.until(r.orDeadline(known.item, known.leftAlone)), nil
 	}
 
-	// 2, 4
-	pass, err := r.newPass(ctx, hooks, known.item)
+	// 2, 4. Hooks run before and around the check of responsibility.
+	run, err := r.newHookRun(ctx, hooks, known.item, decision)
 	if err != nil {
 		return r.conclude(ctx, req, nil, err)
 	}
-	if goesOn, err := pass.goesOn(ctx); err != nil {
+	if goesOn, err := run.goesOn(ctx); err != nil {
 		return r.afterHookError(ctx, req, known.item, err)
 	} else if !goesOn {
-		return pass.leaves(), nil
+		return run.end(), nil
 	}
 
-	// 5, 6
-	decision, err := r.decide(ctx, &known)
-	if err != nil {
+	// 5. What a user asks for by annotation is accepted.
+	if decision, err = r.accept(ctx, &known, decision); err != nil {
 		return r.conclude(ctx, req, nil, err)
 	}
 	if decision.Action == contract.Restart { // what is missing is still missing; its coming is an event
-		r.leave(req.NamespacedName, false)
+		r.forget(req.NamespacedName, false)
 		return reconcile.Result{}, nil
 	}
-	if decision, err = pass.shouldReconcile(ctx, &known, decision); err != nil {
+
+	// 6. ShouldReconcile hooks may want a job for an item that has nothing to do.
+	if decision, err = run.shouldReconcile(ctx, &known, decision); err != nil {
 		return r.afterHookError(ctx, req, known.item, err)
 	}
 	if decision.Action == contract.Nothing {
-		known.again = pass.again(known.again)
+		known.again = run.again(known.again)
 		r.memory.idle(known)
 		return r.until(known.again), nil
 	}
 
-	// 7 to 14: the job.
-	j := r.newJob(p, r.memory.begin(known, r.name), decision)
-	j.pass = pass
+	// 7 to 14. The job.
+	j := r.newJob(p, r.memory.begin(known, r.name), decision, run)
 	return r.conclude(ctx, req, j, j.run(ctx))
 }
 
-// read reads an item in full. It returns nil without an error for one that is gone, or whose type turns out to be another one.
-func (r *reconciler) read(ctx context.Context, req reconcile.Request) (*v1alpha1.DeployItem, error) {
-	item := &v1alpha1.DeployItem{}
-	if err := r.live.Get(ctx, req.NamespacedName, item); err != nil {
-		r.leave(req.NamespacedName, apierrors.IsNotFound(err))
-		if apierrors.IsNotFound(err) {
-			return nil, nil //nolint:nilnil // an item that is gone is an ordinary case and no error
-		}
-		return nil, fmt.Errorf("read deploy item: %w", err)
+// metadata returns the metadata of an item that may be one for this host, and the hooks of its type; nil for any other item.
+func (r *reconciler) metadata(ctx context.Context, req reconcile.Request) (*metav1.PartialObjectMetadata, hook.Hooks, error) {
+	meta := NewMetadata()
+	if err := r.cache.Get(ctx, req.NamespacedName, meta); err != nil {
+		r.forget(req.NamespacedName, apierrors.IsNotFound(err))
+		return nil, hook.Hooks{}, client.IgnoreNotFound(err)
 	}
-	if r.servedHere(item.Spec.Type) == nil { // its metadata does not tell the truth
-		r.leave(req.NamespacedName, false)
-		r.router.classify(item)
-		return nil, nil //nolint:nilnil // see above
+	itemType, typed := r.router.typeOf(meta)
+	if !typed || r.servedHere(itemType) == nil {
+		r.forget(req.NamespacedName, false)
+		return nil, hook.Hooks{}, nil
 	}
-	return item, nil
+	hooks := r.hooksFor(itemType)
+	if ours, err := r.mayBeOurs(ctx, meta); err != nil || !ours && !hooks.Has(sdkhook.DuringResponsibilityCheck) {
+		r.forget(req.NamespacedName, false)
+		return nil, hook.Hooks{}, err
+	}
+	return meta, hooks, nil
 }
 
-// decide decides what is to be done with an item, after it has accepted what somebody asks for. It leaves Restart only if the
-// item has to wait for it.
-func (r *reconciler) decide(ctx context.Context, known *entry) (contract.Decision, error) {
-	item := known.item
-	if unknown := contract.UnknownOperation(item); unknown != known.reported {
-		known.reported = unknown
-		if unknown != "" && r.locks.Rank(r.lockKey(item)) == 0 { // one replica is enough
-			r.event(item, corev1.EventTypeWarning, "UnknownOperation", fmt.Sprintf(
-				"the annotation %s asks for %q, which is left alone: expected %s, %s, %s or %s", v1alpha1.OperationAnnotation, unknown,
-				v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile, v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort))
-		}
+// recall returns what is remembered of an item, without its content if that has to be read. skip tells that nothing is to be done about
+// the item here and now, and wait when to look again then.
+func (r *reconciler) recall(meta *metav1.PartialObjectMetadata, hooks hook.Hooks, slotKept bool) (known entry, wait reconcile.Result, skip bool) {
+	known, current := r.memory.recall(client.ObjectKeyFromObject(meta), meta.UID, meta.ResourceVersion)
+	if wait, idle := r.idles(meta, known, hooks); current && idle {
+		return known, wait, true
 	}
-	decision := decide(item, r.standalone, r.clock.Now())
+	if !current {
+		known.item = nil
+	}
+	wait, skip = r.skip(meta, known, slotKept, hooks)
+	return known, wait, skip
+}
+
+// read reads an item in full, and returns what is remembered of it besides; without an item for one that is gone, or whose type turns
+// out to be another one. An error is that of the read, or lock.ErrHeld or errOutdated.
+func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, error) {
+	item := &v1alpha1.DeployItem{}
+	if err := r.live.Get(ctx, req.NamespacedName, item); err != nil {
+		r.forget(req.NamespacedName, apierrors.IsNotFound(err))
+		if apierrors.IsNotFound(err) {
+			return entry{}, nil
+		}
+		return entry{}, fmt.Errorf("read deploy item: %w", err)
+	}
+	if r.servedHere(item.Spec.Type) == nil { // its metadata does not tell the truth
+		r.forget(req.NamespacedName, false)
+		r.router.classify(item)
+		return entry{}, nil
+	}
+	if err := r.verifyHeld(ctx, item); err != nil {
+		return entry{}, err
+	}
+	known := r.memory.previous(req.NamespacedName, item.UID)
+	known.item = item
+	return known, nil
+}
+
+// decide is contract.Decide, and without a Landscaper, which sets the jobs otherwise, Restart for each job that has
+// failed for lack of something.
+func decide(item *v1alpha1.DeployItem, standalone bool, now time.Time) contract.Decision {
+	decision := contract.Decide(item, now)
+	if decision.Action == contract.Nothing && standalone && contract.FailedForLack(item) {
+		decision.Action = contract.Restart
+	}
+	return decision
+}
+
+// endsWithoutDeployer tells whether all that is to be done is to note that a job has ended.
+func endsWithoutDeployer(decision contract.Decision) bool {
+	switch decision.Action {
+	case contract.TimedOut, contract.GiveUp, contract.Repair, contract.Settle:
+		return true
+	default:
+		return false
+	}
+}
+
+// accept accepts what somebody asks for, and returns what is to be done then. It leaves Restart only if the item has to wait for it.
+func (r *reconciler) accept(ctx context.Context, known *entry, decision contract.Decision) (contract.Decision, error) {
+	item := known.item
+	r.reportUnknownOperation(known)
 	if decision.Action == contract.Accept {
-		if err := r.accept(ctx, item); err != nil {
+		if err := r.acceptOperation(ctx, item); err != nil {
 			return decision, err
 		}
 		decision = decide(item, r.standalone, r.clock.Now())
@@ -216,18 +249,23 @@ func (r *reconciler) decide(ctx context.Context, known *entry) (contract.Decisio
 	return decision, err
 }
 
-// decide is contract.Decide, and without a Landscaper, which sets the jobs otherwise, Restart for each job that has
-// failed for lack of something.
-func decide(item *v1alpha1.DeployItem, standalone bool, now time.Time) contract.Decision {
-	decision := contract.Decide(item, now)
-	if decision.Action == contract.Nothing && standalone && contract.FailedForLack(item) {
-		decision.Action = contract.Restart
+// reportUnknownOperation tells the user, once, that an item asks for an operation that there is not.
+func (r *reconciler) reportUnknownOperation(known *entry) {
+	unknown := contract.UnknownOperation(known.item)
+	if unknown == known.reported {
+		return
 	}
-	return decision
+	known.reported = unknown
+	if unknown == "" || r.locks.Rank(r.lockKey(known.item)) > 0 { // one replica is enough
+		return
+	}
+	r.event(known.item, corev1.EventTypeWarning, "UnknownOperation", fmt.Sprintf(
+		"the annotation %s asks for %q, which is left alone: expected %s, %s, %s or %s", v1alpha1.OperationAnnotation, unknown,
+		v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile, v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort))
 }
 
-// accept takes the annotation that asks for an operation away and notes the operation in one write, with which it begins.
-func (r *reconciler) accept(ctx context.Context, item *v1alpha1.DeployItem) error {
+// acceptOperation takes the annotation that asks for an operation away and notes the operation in one write, with which it begins.
+func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployItem) error {
 	if _, err := r.locks.Acquire(ctx, r.lockKey(item)); err != nil {
 		return err
 	}
@@ -252,7 +290,7 @@ func (r *reconciler) accept(ctx context.Context, item *v1alpha1.DeployItem) erro
 func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job, err error) (reconcile.Result, error) {
 	switch {
 	case errors.Is(err, lock.ErrHeld): // we are told when it is free
-		r.leave(req.NamespacedName, false)
+		r.forget(req.NamespacedName, false)
 		return pollAfter(elsewherePoll), nil
 	case errors.Is(err, errOutdated):
 		pause := min(outdatedPause<<min(r.memory.outdated(req.NamespacedName), 10), maxOutdatedPause)
@@ -260,31 +298,31 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	case errors.Is(err, errAbandoned):
 		return reconcile.Result{}, err
 	case ctx.Err() != nil: // the host is shutting down; another one goes on from what is written
-		r.leave(req.NamespacedName, false)
+		r.forget(req.NamespacedName, false)
 		return reconcile.Result{}, nil //nolint:nilerr // the error is the shutdown, or comes of it
 	case err != nil:
 		r.memory.outdated(req.NamespacedName)
 		return reconcile.Result{}, err
 	case j.gone:
-		r.leave(req.NamespacedName, true)
+		r.forget(req.NamespacedName, true)
 		return reconcile.Result{}, nil
 	case j.finished() && decide(j.item, r.standalone, r.clock.Now()).Action == contract.Nothing:
-		return r.rest(j), nil
+		return r.idle(j), nil
 	case j.finished(): // somebody asks for more
-		r.leave(req.NamespacedName, false)
+		r.forget(req.NamespacedName, false)
 		return reconcile.Result{RequeueAfter: outdatedPause}, nil
 	}
-	if again := j.pass.again(j.known.again); !again.IsZero() {
+	if again := j.hooks.again(j.known.again); !again.IsZero() {
 		j.known.due = earlier(j.known.due, again)
 	}
 	due := r.memory.underWay(j.known, r.clock.Now())
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil
 }
 
-// rest remembers an item whose job has just ended, and says when to look at it again. Hooks that say whether an item is to be reconciled are asked at
-// once, in a reconcile of their own.
-func (r *reconciler) rest(j *job) reconcile.Result {
-	j.known.again = j.pass.again(j.known.again)
+// idle remembers an item whose job has just ended, and says when to look at it again. Hooks that say whether an item is to be reconciled are
+// asked at once, in a reconcile of their own.
+func (r *reconciler) idle(j *job) reconcile.Result {
+	j.known.again = j.hooks.again(j.known.again)
 	if r.hooksFor(j.item.Spec.Type).Has(sdkhook.ShouldReconcile) {
 		r.memory.ended(j.known)
 		return pollAfter(time.Millisecond)
@@ -306,13 +344,14 @@ func (r *reconciler) servedHere(itemType v1alpha1.DeployItemType) deployer {
 	return nil
 }
 
-func (r *reconciler) newJob(p deployer, known entry, decision contract.Decision) *job {
+func (r *reconciler) newJob(p deployer, known entry, decision contract.Decision, hooks *hookRun) *job {
 	return &job{
 		r:        r,
 		plugin:   p,
 		known:    known,
 		item:     known.item,
 		decision: decision,
+		hooks:    hooks,
 		log: r.log.With(
 			"deployitem", known.item.Namespace+"/"+known.item.Name,
 			"jobID", known.item.Status.JobID,
@@ -338,7 +377,7 @@ func retryPause(failures int, random float64) time.Duration {
 // defaultRandom is used unless a test brings its own.
 func defaultRandom() float64 { return rand.Float64() } //nolint:gosec // jitter is no secret
 
-// verifyHeld looks at the lock of an item that was read while the lock was held here: who has taken it since may have written what was
+// verifyHeld checks the lock of an item that was read while the lock was held here: who has taken it since may have written what was
 // read. The error is lock.ErrHeld or errOutdated if it was lost.
 func (r *reconciler) verifyHeld(ctx context.Context, item *v1alpha1.DeployItem) error {
 	key := r.lockKey(item)
