@@ -60,7 +60,7 @@ func (j *job) finished() bool {
 // run takes the job one step on. What goes wrong with the job is written into the item's status; the error is that of a write
 // or a read, errOutdated, or lock.ErrHeld.
 func (j *job) run(ctx context.Context) error {
-	// A job begins only when it has a slot for its call; without one it is picked up and waits for its turn, for any replica.
+	// 7. The job gets a slot, or stands in line for one; then it takes the item's lock.
 	if j.needsCall() || j.finalizesOnly() {
 		if !j.takeSlot() {
 			return j.waitForTurn(ctx)
@@ -68,8 +68,6 @@ func (j *job) run(ctx context.Context) error {
 		defer j.r.slots.giveBack()
 		telemetry.LogWorkers(j.r.log, j.r.name, j.r.slots.used(), j.r.slots.size)
 	}
-
-	// 7
 	if j.decision.Action != contract.Start { // else the job is not yet there
 		j.observe(ctx)
 	}
@@ -77,9 +75,52 @@ func (j *job) run(ctx context.Context) error {
 		return err
 	}
 
-	// 8, and what ends a job without its deployer.
-	var err error
-	switch j.decision.Action {
+	// 8. The job is picked up by one write. No plugin is called before that. What only ends a job needs no more than its own write.
+	if endsWithoutDeployer(j.decision) || j.decision.Action == contract.Skip {
+		return j.endWithoutDeployer(ctx)
+	}
+	if err := j.claim(ctx); err != nil {
+		return err
+	}
+	if !j.needsCall() {
+		return j.finishWithoutCall(ctx)
+	}
+
+	// 9. Context, Target and its content are resolved. Then the item gets its finalizer.
+	call, err := j.prepare(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return j.handleError(ctx, j.advise(asError("Prepare", err)))
+	}
+	if err := j.addFinalizer(ctx); err != nil {
+		return err
+	}
+
+	// 10. The hooks before the operation run.
+	if goesOn, err := j.runBefore(ctx); err != nil || !goesOn {
+		return err
+	}
+
+	// 11. The plugin is called.
+	outcome, err := j.call(ctx, j.operation(), call)
+	if err != nil {
+		return j.handleCallError(ctx, err)
+	}
+
+	// 12, 13. Exports are written, and then the final status; or what the job waits for.
+	if err := j.handleOutcome(ctx, outcome); err != nil {
+		return err
+	}
+
+	// 14. End hooks run.
+	return j.runEnd(ctx)
+}
+
+// endWithoutDeployer ends a job by one write, without a call of the plugin.
+func (j *job) endWithoutDeployer(ctx context.Context) error {
+	switch j.decision.Action { //nolint:exhaustive // the others do not end a job
 	case contract.Skip:
 		return j.skip(ctx)
 	case contract.TimedOut:
@@ -88,55 +129,26 @@ func (j *job) run(ctx context.Context) error {
 		return j.giveUp(ctx)
 	case contract.Repair:
 		return j.repair(ctx)
-	case contract.Settle:
-		return j.settle(ctx)
-	case contract.Continue, contract.Abort:
-		err = j.takeOver(ctx)
 	default:
-		err = j.pickUp(ctx, contract.Begin)
+		return j.settle(ctx)
 	}
-	if err != nil {
-		return err
-	}
-	if !j.needsCall() {
-		return j.finishWithoutCall(ctx)
-	}
-	return j.carryOut(ctx)
 }
 
-// carryOut calls the plugin for a job that was picked up.
-func (j *job) carryOut(ctx context.Context) error {
-	// 9: an item that cannot be deployed gets no finalizer, and can be deleted at once; but nothing is deployed before the
-	// finalizer is there to remember it.
-	call, err := j.prepare(ctx)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return j.handleError(ctx, j.advise(asError("Prepare", err)))
+// claim makes the job one of this replica's: it picks a new job up, and takes over one that another replica may have been at work on.
+func (j *job) claim(ctx context.Context) error {
+	if j.begun() {
+		return j.takeOver(ctx)
 	}
-	if operation := j.operation(); operation == plugin.Reconcile || operation == plugin.ForceReconcile {
-		if err := j.write(ctx, func() error { return j.r.writer.addFinalizer(ctx, j.item) }); err != nil {
-			return err
-		}
-	}
+	return j.pickUp(ctx, contract.Begin)
+}
 
-	// 10
-	if goesOn, err := j.runBefore(ctx); err != nil || !goesOn {
-		return err
+// addFinalizer adds the finalizer to an item that something is about to be deployed for. An item that cannot be deployed gets none, and
+// can be deleted at once; but nothing is deployed before the finalizer is there to remember it.
+func (j *job) addFinalizer(ctx context.Context) error {
+	if operation := j.operation(); operation != plugin.Reconcile && operation != plugin.ForceReconcile {
+		return nil
 	}
-
-	// 11 to 13
-	outcome, err := j.call(ctx, j.operation(), call)
-	if err != nil {
-		return j.handleCallError(ctx, err)
-	}
-	if err := j.handleOutcome(ctx, outcome); err != nil {
-		return err
-	}
-
-	// 14
-	return j.runEnd(ctx)
+	return j.write(ctx, func() error { return j.r.writer.addFinalizer(ctx, j.item) })
 }
 
 // takeSlot takes a slot for the job's call, or puts the item in line.
