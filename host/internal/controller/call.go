@@ -30,12 +30,12 @@ const (
 	maxEvents = 20
 )
 
-// operationResolveOther is the operation of errors that concern a Target for which the plugin has asked. It is not that of the item's own,
-// whose return lets a deletion begin anew.
+// operationResolveOther is the operation of errors that concern a Target for which the plugin has asked. It is not
+// that of the item's own, whose return lets a deletion begin anew.
 const operationResolveOther = "ResolveOtherTarget"
 
-// call calls the plugin, and the item's HTTP hook before it. The error is errOutdated if the call was cancelled because nobody wants it
-// any more.
+// call calls the plugin, and the item's HTTP hook before it. The error is errOutdated if the call was cancelled
+// because nobody wants it any more.
 func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Call) (outcome *plugin.Outcome, err error) {
 	err = j.attended(ctx, func(ctx context.Context, o *observer) error {
 		var err error
@@ -49,8 +49,9 @@ func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Cal
 	return outcome, err
 }
 
-// attended does something that takes its time and keeps an eye on the item meanwhile: when somebody changes what it is for, such as by
-// another job, a deletion, an abort or an interruption, the context of work is cancelled and the error is errOutdated.
+// attended does something that takes its time and keeps an eye on the item meanwhile: when somebody changes what it
+// is for, such as by another job, a deletion, an abort or an interruption, the context of work is cancelled and the
+// error is errOutdated.
 func (j *job) attended(ctx context.Context, work func(context.Context, *observer) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -76,8 +77,8 @@ func (j *job) attended(ctx context.Context, work func(context.Context, *observer
 	return errOutdated
 }
 
-// keepProviderStatus writes what a plugin has reported with an outcome that does not count any more: it may name what the plugin has
-// created, and whoever comes next must know of it; unless somebody has saved more by now.
+// keepProviderStatus writes what a plugin has reported with an outcome that does not count any more: it may name what
+// the plugin has created, and whoever comes next must know of it; unless somebody has saved more by now.
 func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 	if outcome == nil || outcome.ProviderStatus == nil {
 		return
@@ -108,8 +109,8 @@ type observer struct {
 
 var _ plugin.Observer = (*observer)(nil)
 
-// attend looks after the item until ctx ends: it writes the plugin's progress, and cancels the call when it has no purpose any
-// more. signals tell that the item may have changed.
+// attend looks after the item until ctx ends: it writes the plugin's progress, and cancels the call when it has no
+// purpose any more. signals tell that the item may have changed.
 func (o *observer) attend(ctx context.Context, signals <-chan struct{}, cancel context.CancelCauseFunc) {
 	ticker := o.job.r.clock.NewTicker(stepInterval)
 	defer ticker.Stop()
@@ -137,8 +138,8 @@ func (o *observer) attend(ctx context.Context, signals <-chan struct{}, cancel c
 	}
 }
 
-// look finds out whether somebody else has changed the item, and if so, whether the call still makes sense. Metadata in the cache
-// tells whether the item has changed at all.
+// look finds out whether somebody else has changed the item, and if so, whether the call still makes sense. Metadata
+// in the cache tells whether the item has changed at all.
 func (o *observer) look(ctx context.Context) error {
 	j := o.job
 	j.mu.Lock()
@@ -168,8 +169,8 @@ func (o *observer) takeStep() (step, message string) {
 	return step, message
 }
 
-// writeStep shows the user that the call is under way, once, and what the plugin is doing. It is for information only: what cannot be
-// written is followed by more.
+// writeStep shows the user that the call is under way, once, and what the plugin is doing. It is for information
+// only: what cannot be written is followed by more.
 func (o *observer) writeStep(ctx context.Context) {
 	step, message := o.takeStep()
 	if message == "" && o.begun {
@@ -202,7 +203,8 @@ func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) erro
 	})
 }
 
-// checkProviderStatus tells what is wrong with a provider status. The API server takes it only as an object with a type.
+// checkProviderStatus tells what is wrong with a provider status. The API server takes it only as an object with a
+// type.
 func checkProviderStatus(document []byte) error {
 	var meta metav1.TypeMeta
 	if err := json.Unmarshal(document, &meta); err != nil || meta.APIVersion == "" || meta.Kind == "" {
@@ -249,7 +251,8 @@ func (o *observer) ResolveRegistryCredentials(ctx context.Context, secret types.
 	return credentials.Named(ctx, o.job.r.targets, o.job.namespace(), secret)
 }
 
-// Event becomes an event of the deploy item, unless the plugin has had too many: they flood neither the API server nor the host's log.
+// Event becomes an event of the deploy item, unless the plugin has had too many: they flood neither the API server
+// nor the host's log.
 func (o *observer) Event(warning bool, reason, message string) {
 	eventType := corev1.EventTypeNormal
 	if warning {

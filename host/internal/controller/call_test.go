@@ -111,7 +111,8 @@ func TestCallIsCancelled(t *testing.T) {
 	}
 }
 
-// TestStoppedCallIsNotForgotten: what a plugin reports when it is cancelled is there for the next call, whyever it was cancelled.
+// TestStoppedCallIsNotForgotten: what a plugin reports when it is cancelled is there for the next call, whyever it
+// was cancelled.
 func TestStoppedCallIsNotForgotten(t *testing.T) {
 	stopped := &plugin.Outcome{Errors: []plugin.Error{{Message: "stopped"}}, ProviderStatus: []byte(providerStatus)}
 	t.Run("deleted", func(t *testing.T) {
@@ -201,8 +202,8 @@ func TestCallIsNotDisturbed(t *testing.T) {
 	}
 }
 
-// TestSavedStatusIsThere: a plugin that has saved its status knows that nobody else has ended its job or saved another one since it was called, also
-// when it saves what was there already and nothing is written.
+// TestSavedStatusIsThere: a plugin that has saved its status knows that nobody else has ended its job or saved
+// another one since it was called, also when it saves what was there already and nothing is written.
 func TestSavedStatusIsThere(t *testing.T) {
 	t.Parallel()
 	other := `{"apiVersion":"test.pergola.dev/v1","kind":"Status","revision":"other"}`

@@ -32,8 +32,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// pickUpWorkers is how many items of one plugin are picked up, read or written down at the same time when all its calls are
-// taken.
+// pickUpWorkers is how many items of one plugin are picked up, read or written down at the same time when all its
+// calls are taken.
 const pickUpWorkers = 4
 
 // classifyWorkers is how many items of unknown type are read at the same time.
@@ -49,25 +49,28 @@ type Options struct {
 	PluginWorkers map[string]int
 	// AbortTimeout is how long a deployer may take for an abort. Required.
 	AbortTimeout time.Duration
-	// MaxCrashes is how often a plugin may die in the middle of the calls for one job; with the last the job fails. Zero stands for 3. With
-	// 1 every item fails that is in a call when its plugin dies, whichever is to blame.
+	// MaxCrashes is how often a plugin may die in the middle of the calls for one job; with the last the job fails.
+	// Zero stands for 3. With 1 every item fails that is in a call when its plugin dies, whichever is to blame.
 	MaxCrashes int
 	// HookTimeout is how long one call of a plugin's hooks may take. Zero for ever.
 	HookTimeout time.Duration
-	// MinimumInterval is the time between the beginnings of two jobs of an item, of which the later one is set because hooks, such as
-	// a schedule, ask for it. Jitter is how much later than it is due such a job may begin; each item has its own part of it.
+	// MinimumInterval is the time between the beginnings of two jobs of an item, of which the later one is set
+	// because hooks, such as a schedule, ask for it. Jitter is how much later than it is due such a job may begin;
+	// each item has its own part of it.
 	MinimumInterval, Jitter time.Duration
 	// HTTPHooks tell which HTTP hooks there are; nil for none.
 	HTTPHooks HTTPHooks
 	// Selectors choose the items of certain Targets; the zero value takes all.
 	Selectors responsibility.Selectors
 	// Standalone: there is no Landscaper. A missing Context of the default name counts as an empty one, as nobody
-	// creates it, and an item whose job has failed for lack of something that it uses gets a new one when that is there.
+	// creates it, and an item whose job has failed for lack of something that it uses gets a new one when that is
+	// there.
 	Standalone bool
-	// TargetServiceAccount is the ServiceAccount of its namespace as which each Target of the cluster itself acts; empty if each names its own.
+	// TargetServiceAccount is the ServiceAccount of its namespace as which each Target of the cluster itself acts;
+	// empty if each names its own.
 	TargetServiceAccount string
-	// JobEnded is told the plugin of each job that has ended without a word of it, such as one whose time was up. It must not block. Nil for
-	// nobody.
+	// JobEnded is told the plugin of each job that has ended without a word of it, such as one whose time was up. It
+	// must not block. Nil for nobody.
 	JobEnded func(plugin string)
 	// Observed passes on what happens to jobs; nil for nobody to hear of it.
 	Observed *observe.Stream
@@ -75,8 +78,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Controller carries out deploy items. It is the listener of the plugin set: it adds a queue and workers for each plugin when
-// that is known to serve something.
+// Controller carries out deploy items. It is the listener of the plugin set: it adds a queue and workers for each
+// plugin when that is known to serve something.
 type Controller struct {
 	options Options
 	manager manager.Manager
@@ -103,8 +106,8 @@ var (
 	_ manager.LeaderElectionRunnable = (*Controller)(nil)
 )
 
-// New returns a Controller. Before it is added to its manager, SetPlugins gives it the plugins, which in turn need it as their
-// listener.
+// New returns a Controller. Before it is added to its manager, SetPlugins gives it the plugins, which in turn need it
+// as their listener.
 func New(mgr manager.Manager, options Options) *Controller {
 	c := &Controller{
 		options: options,
@@ -137,8 +140,8 @@ func (c *Controller) setPlugins(p plugins) {
 	c.router.plugins = p
 }
 
-// SetLocks has the Controller work under locks, which in turn need it as their listener. Without it works as if it were the only
-// one. It is called before Start.
+// SetLocks has the Controller work under locks, which in turn need it as their listener. Without it works as if it
+// were the only one. It is called before Start.
 func (c *Controller) SetLocks(locker *lock.Locker) {
 	c.locker, c.router.locks = locker, locker
 }
@@ -167,8 +170,8 @@ func (c *Controller) WakeUp(p *plugin.Plugin, namespace, name string) {
 	c.router.WakeUp(p.Name(), namespace, name)
 }
 
-// HTTPHooksChanged tells that other HTTP hooks are called for deploy items of some types: jobs that have met an error are tried again. It does
-// not block.
+// HTTPHooksChanged tells that other HTTP hooks are called for deploy items of some types: jobs that have met an error
+// are tried again. It does not block.
 func (c *Controller) HTTPHooksChanged(types []v1alpha1.DeployItemType) { c.router.hooksMended(types) }
 
 // Freed implements lock.Listener.
@@ -180,7 +183,8 @@ func (c *Controller) Lost(key lock.Key) {
 	c.router.Lost(key)
 }
 
-// Workers tells for each plugin how many calls are under way, how many there may be, and how many items are in line for one.
+// Workers tells for each plugin how many calls are under way, how many there may be, and how many items are in line
+// for one.
 func (c *Controller) Workers() []telemetry.Workers {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,8 +222,8 @@ func (c *Controller) Ready() error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica is active.
 func (c *Controller) NeedLeaderElection() bool { return false }
 
-// Start watches deploy items and gives each plugin a queue and workers as soon as it is known to serve something. It blocks
-// until ctx ends.
+// Start watches deploy items and gives each plugin a queue and workers as soon as it is known to serve something. It
+// blocks until ctx ends.
 func (c *Controller) Start(ctx context.Context) error {
 	// What a job needs is watched from the start, so that the first one does not wait for it.
 	for _, object := range watchedBesides() {

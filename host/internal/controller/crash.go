@@ -15,8 +15,9 @@ const defaultMaxCrashes = 3
 // leaveBehind is what a user can do about a deletion that does not succeed.
 const leaveBehind = "annotate the deploy item with " + v1alpha1.DeleteWithoutUninstallAnnotation + `: "true", and it goes without what it has deployed`
 
-// handleCrash counts that the plugin has died in the middle of the job's call. The last of so many crashes ends the job, because it may
-// be what kills the plugin, and with it the calls of others. The count is in the status: it is that of all replicas, and outlives them.
+// handleCrash counts that the plugin has died in the middle of the job's call. The last of so many crashes ends the
+// job, because it may be what kills the plugin, and with it the calls of others. The count is in the status: it is
+// that of all replicas, and outlives them.
 func (j *job) handleCrash(ctx context.Context) error {
 	j.known.waitsForPlugin = true
 	return j.countCrash(ctx, contract.Error{Operation: "CallPlugin", Message: fmt.Sprintf("the plugin %q ended in the middle of the call", j.r.name)})
@@ -42,7 +43,8 @@ func (j *job) countCrash(ctx context.Context, what contract.Error) error {
 	return j.retry(ctx, e, j.pollInterval(pluginPoll), note)
 }
 
-// crashError says that a plugin has died in the middle of the calls for a job. It is final when that has happened limit times.
+// crashError says that a plugin has died in the middle of the calls for a job. It is final when that has happened
+// limit times.
 func crashError(e contract.Error, deletion bool, crashes, limit int) contract.Error {
 	e.Reason = contract.ReasonPluginCrashed
 	if crashes < limit {

@@ -14,8 +14,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// ward is some items of one plugin in one or two replicas. Some of the items are poison: each of their calls kills the plugin at some
-// time. Nothing has a duration: whatever can happen next may happen next.
+// ward is some items of one plugin in one or two replicas. Some of the items are poison: each of their calls kills
+// the plugin at some time. Nothing has a duration: whatever can happen next may happen next.
 type ward struct {
 	t        *rapid.T
 	limit    int
@@ -161,7 +161,8 @@ func (w *ward) settle(p *patient) {
 	p.at.told = append(p.at.told, p.at.slots.settle(p.key, p.turn)...)
 }
 
-// takeTurn lets the item have its turn that was told first. One that is not here any more, or waits for the plugin, has no use for it.
+// takeTurn lets the item have its turn that was told first. One that is not here any more, or waits for the plugin,
+// has no use for it.
 func (w *ward) takeTurn(r *wardReplica) {
 	key := r.told[0]
 	r.told = r.told[1:]
@@ -241,8 +242,8 @@ func (w *ward) checkSuspects(r *wardReplica) {
 	}
 }
 
-// TestOnlyPoisonIsConvicted: items that kill the plugin fail when they have done so limit times, and the others succeed, as long as there
-// are fewer of the former than limit: each of them hits an innocent item at most once.
+// TestOnlyPoisonIsConvicted: items that kill the plugin fail when they have done so limit times, and the others
+// succeed, as long as there are fewer of the former than limit: each of them hits an innocent item at most once.
 func TestOnlyPoisonIsConvicted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(2, 4).Draw(t, "limit")

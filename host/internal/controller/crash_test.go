@@ -89,7 +89,8 @@ func TestPoisonItem(t *testing.T) {
 	}
 }
 
-// TestStatusBetweenCrashes: the item shows what has happened and that it is tried again, until the plugin is called again.
+// TestStatusBetweenCrashes: the item shows what has happened and that it is tried again, until the plugin is called
+// again.
 func TestStatusBetweenCrashes(t *testing.T) {
 	b := newBench(t, crashes, withoutTimeout)
 	b.setJob()
@@ -126,7 +127,8 @@ func TestStatusBetweenCrashes(t *testing.T) {
 	}
 }
 
-// A plugin that is killed because of the call of another item is told of, without what that item is, and counts as no crash.
+// A plugin that is killed because of the call of another item is told of, without what that item is, and counts as no
+// crash.
 func TestUnhealthyPlugin(t *testing.T) {
 	b := newBench(t, answers(func() (*plugin.Outcome, error) {
 		return nil, fmt.Errorf("%w: %w: Reconcile of the deploy item other/item goes on", plugin.ErrNotRunning, plugin.ErrUnhealthy)
@@ -180,7 +182,8 @@ func TestCrashesOutliveTheHost(t *testing.T) {
 	}
 }
 
-// TestCrashesAreThoseOfAllReplicas: a poison item goes from replica to replica because it crashes the plugin of each, but not for ever.
+// TestCrashesAreThoseOfAllReplicas: a poison item goes from replica to replica because it crashes the plugin of each,
+// but not for ever.
 func TestCrashesAreThoseOfAllReplicas(t *testing.T) {
 	b := newBench(t, nil, withoutTimeout)
 	here, there := newTold(newPeer(b, "here"), b.plugin), newTold(newPeer(b, "there"), b.plugin)
@@ -246,7 +249,8 @@ func TestCrashThatDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestSuspectInLine: what happens to a job under way that waits for a slot happens to one that waits for its turn as a suspect.
+// TestSuspectInLine: what happens to a job under way that waits for a slot happens to one that waits for its turn as
+// a suspect.
 func TestSuspectInLine(t *testing.T) {
 	for _, tc := range []struct {
 		name, reason string
@@ -294,7 +298,8 @@ func TestSuspectInLine(t *testing.T) {
 	}
 }
 
-// TestSuspectsTurnComes: a suspect that waits is told when the one before it has ended its call, and does not wait for the next poll.
+// TestSuspectsTurnComes: a suspect that waits is told when the one before it has ended its call, and does not wait
+// for the next poll.
 func TestSuspectsTurnComes(t *testing.T) {
 	b := newBench(t, crashes, withoutTimeout)
 	b.slots = newSlots(2, b.clock.Now)
@@ -331,8 +336,8 @@ func TestCrashError(t *testing.T) {
 	}
 }
 
-// TestPoisonAmongOthers: a whole controller with calls that go on at the same time. The item that kills the plugin fails, and the
-// others, which are in their calls meanwhile, do not.
+// TestPoisonAmongOthers: a whole controller with calls that go on at the same time. The item that kills the plugin
+// fails, and the others, which are in their calls meanwhile, do not.
 func TestPoisonAmongOthers(t *testing.T) {
 	p := newMortal(t)
 	a, itemType := newServerAPI(t), newType()

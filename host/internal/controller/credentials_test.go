@@ -122,8 +122,8 @@ func (c *creditor) checkKept(item *v1alpha1.DeployItem) {
 	}
 }
 
-// A plugin that takes credentials gets them with each call of a job, and with each operation; what it says of trouble goes to people, and
-// credentials do not.
+// A plugin that takes credentials gets them with each call of a job, and with each operation; what it says of trouble
+// goes to people, and credentials do not.
 func TestCredentialsGoToThePlugin(t *testing.T) {
 	calls := 0
 	c := newCreditor(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
@@ -177,7 +177,8 @@ func TestCredentialsAreReadOnlyWhereWanted(t *testing.T) {
 	c.checkKept(item)
 }
 
-// Whatever is wrong with credentials: the plugin is called, and told. Above all for a deletion, which may not need them.
+// Whatever is wrong with credentials: the plugin is called, and told. Above all for a deletion, which may not need
+// them.
 func TestMissingSecretsHinderNoCall(t *testing.T) {
 	forbidden := apierrors.NewForbidden(corev1.Resource("secrets"), "pull", errors.New("RBAC"))
 	for name, tc := range map[string]struct {

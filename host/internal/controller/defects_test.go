@@ -19,8 +19,8 @@ func answers(outcome func() (*plugin.Outcome, error)) answer {
 	return func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return outcome() }
 }
 
-// TestDefectsOfTheFirstImplementation has a row for each defect of Landscaper's deployer library that concerns the contract. The
-// names are those under which the defects are known.
+// TestDefectsOfTheFirstImplementation has a row for each defect of Landscaper's deployer library that concerns the
+// contract. The names are those under which the defects are known.
 func TestDefectsOfTheFirstImplementation(t *testing.T) {
 	refused := answers(func() (*plugin.Outcome, error) { return fails("Refused") })
 	waiting := answers(func() (*plugin.Outcome, error) { return waits("pod a/b") })

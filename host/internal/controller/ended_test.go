@@ -61,7 +61,8 @@ func TestJobEnded(t *testing.T) {
 	}
 }
 
-// TestWithheld: a plugin that is not called, because the host cannot give it what was promised, is called again later; the user is told why.
+// TestWithheld: a plugin that is not called, because the host cannot give it what was promised, is called again
+// later; the user is told why.
 func TestWithheld(t *testing.T) {
 	withheld := true
 	b := newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {

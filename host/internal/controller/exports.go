@@ -22,11 +22,11 @@ type exporter struct {
 	live client.Client
 }
 
-// write creates the secret or brings it up to date, and returns a reference to it; nil if there is nothing to export. A secret
-// of that name that does not belong to the item is not touched: the error is a contract.Error that ends the job, as it is for what the API
-// server would refuse again. verify tells whether
-// the item is still ours to write for; it is asked between the secret's read and its conditional write, so that one who does not
-// know that another goes on with the job cannot put old values in the place of newer ones.
+// write creates the secret or brings it up to date, and returns a reference to it; nil if there is nothing to export.
+// A secret of that name that does not belong to the item is not touched: the error is a contract.Error that ends the
+// job, as it is for what the API server would refuse again. verify tells whether the item is still ours to write for;
+// it is asked between the secret's read and its conditional write, so that one who does not know that another goes on
+// with the job cannot put old values in the place of newer ones.
 func (e *exporter) write(
 	ctx context.Context, item *v1alpha1.DeployItem, values []byte, verify func(context.Context) error,
 ) (*v1alpha1.ObjectReference, error) {
@@ -89,8 +89,8 @@ func (e *exporter) update(
 	return e.live.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// belongsTo tells whether a secret is the item's: it is its owner, or its status names it, or an item of its name that is gone
-// has left it.
+// belongsTo tells whether a secret is the item's: it is its owner, or its status names it, or an item of its name
+// that is gone has left it.
 func belongsTo(secret *corev1.Secret, item *v1alpha1.DeployItem) bool {
 	for _, owner := range secret.OwnerReferences {
 		if owner.UID == item.UID {
@@ -101,8 +101,8 @@ func belongsTo(secret *corev1.Secret, item *v1alpha1.DeployItem) bool {
 	return ref != nil && ref.Name == secret.Name || ownerOfThatName(secret, item) != nil
 }
 
-// ownerOfThatName returns the secret's owner that was a deploy item of the same name and is gone, since this one is there. The
-// garbage collector takes the secret away sooner or later, unless it gets its new owner.
+// ownerOfThatName returns the secret's owner that was a deploy item of the same name and is gone, since this one is
+// there. The garbage collector takes the secret away sooner or later, unless it gets its new owner.
 func ownerOfThatName(secret *corev1.Secret, item *v1alpha1.DeployItem) *metav1.OwnerReference {
 	for i, owner := range secret.OwnerReferences {
 		if owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Kind == "DeployItem" &&

@@ -154,7 +154,8 @@ func TestExportsChangedByOthersMeanwhile(t *testing.T) {
 	}
 }
 
-// TestExportsOfALostJob: who does not know that another replica goes on with the job does not put old values in the place of newer ones.
+// TestExportsOfALostJob: who does not know that another replica goes on with the job does not put old values in the
+// place of newer ones.
 func TestExportsOfALostJob(t *testing.T) {
 	a, item := newFakeAPI(t), itemAt("ours", "5")
 	item.Namespace = a.newNamespace()

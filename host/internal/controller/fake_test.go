@@ -128,7 +128,8 @@ func (p *fakePlugins) change(change func(*fakePlugins)) {
 // poisonName is the name of the item that kills a mortal.
 const poisonName = "poison"
 
-// mortal is the process of a plugin that dies of one item, and with it all of its calls. It is started again a little later.
+// mortal is the process of a plugin that dies of one item, and with it all of its calls. It is started again a little
+// later.
 type mortal struct {
 	restarted func(running map[string]bool)
 

@@ -24,8 +24,8 @@ import (
 
 const testType v1alpha1.DeployItemType = "test.pergola.dev/one"
 
-// bench is a reconciler between an API server and a plugin that is a function. Nothing runs by itself: a test takes each
-// look itself, and the time that passes is that of the fake clock.
+// bench is a reconciler between an API server and a plugin that is a function. Nothing runs by itself: a test takes
+// each look itself, and the time that passes is that of the fake clock.
 type bench struct {
 	*reconciler
 	*api

@@ -23,8 +23,8 @@ import (
 // crashPause is how long an item is left alone in whose hooks a plugin has died again and again: others need it, too.
 const crashPause = 10 * time.Minute
 
-// missedPause and maxMissedPause bound the growing pause after which a plugin that was not running is asked for its hooks again, should nobody tell that
-// it runs earlier.
+// missedPause and maxMissedPause bound the growing pause after which a plugin that was not running is asked for its
+// hooks again, should nobody tell that it runs earlier.
 const (
 	missedPause    = time.Second
 	maxMissedPause = time.Minute
@@ -35,8 +35,8 @@ const hookRequeue = time.Second
 
 // schedule bounds the jobs that hooks ask for.
 type schedule struct {
-	// minimum is the time between the beginnings of two jobs of an item. A job that hooks ask for begins up to jitter later than it is due,
-	// each item by a time of its own.
+	// minimum is the time between the beginnings of two jobs of an item. A job that hooks ask for begins up to jitter
+	// later than it is due, each item by a time of its own.
 	minimum, jitter time.Duration
 }
 
@@ -115,8 +115,9 @@ func (p *hookRun) add(t sdkhook.Type, result *sdkhook.Result) {
 	p.result = sdkhook.Aggregate(t, p.result, result)
 }
 
-// goesOn runs the hooks up to the one after the check of responsibility, and tells whether the reconcile goes on: the item is one that is
-// worked on here, and no hook ends the reconcile. The hooks during the check overrule it both ways.
+// goesOn runs the hooks up to the one after the check of responsibility, and tells whether the reconcile goes on: the
+// item is one that is worked on here, and no hook ends the reconcile. The hooks during the check overrule it both
+// ways.
 func (p *hookRun) goesOn(ctx context.Context) (bool, error) {
 	// 2
 	if result, err := p.run(ctx, sdkhook.Start); err != nil || aborts(result) {
@@ -167,8 +168,8 @@ func heldBy(t sdkhook.Type, plugins []string, result *sdkhook.Result) string {
 	}
 }
 
-// end ends a reconcile that does not go on, and returns when the next one is to come, if any: when hooks want it, or when the time of
-// a job under way is over.
+// end ends a reconcile that does not go on, and returns when the next one is to come, if any: when hooks want it, or
+// when the time of a job under way is over.
 func (p *hookRun) end() reconcile.Result {
 	p.r.forget(keyOf(p.item), false)
 	return p.r.until(p.r.orDeadline(p.item, p.again(time.Time{})))
@@ -198,8 +199,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// shouldReconcile asks the hooks whether an item is to be reconciled. They can have a job set for one that has nothing to do, and cannot
-// stop one that has. It changes what is known of the item to when it is to be looked at again.
+// shouldReconcile asks the hooks whether an item is to be reconciled. They can have a job set for one that has
+// nothing to do, and cannot stop one that has. It changes what is known of the item to when it is to be looked at
+// again.
 func (p *hookRun) shouldReconcile(ctx context.Context, known *entry, decision contract.Decision) (contract.Decision, error) {
 	now := p.r.clock.Now()
 	if !now.Before(known.again) {
@@ -291,7 +293,8 @@ func (p *hookRun) reportRaised(known *entry, earliest time.Time) {
 			"(continuousReconcile.minimumInterval); it begins at %s", p.r.schedule.minimum, earliest.UTC().Format(time.RFC3339)))
 }
 
-// again is when the hooks of this reconcile want the next one, given when those of earlier ones want it; zero for no such time.
+// again is when the hooks of this reconcile want the next one, given when those of earlier ones want it; zero for no
+// such time.
 func (p *hookRun) again(before time.Time) time.Time {
 	var wanted time.Time
 	switch {

@@ -14,8 +14,8 @@ import (
 // heldUp is how long a job without a timeout is left alone that hooks hold up without a word on when to go on.
 const heldUp = 24 * time.Hour
 
-// runBefore runs the hooks before the job's operation, and tells whether the job goes on now. One that does not is tried again when its hooks want
-// that, or when something changes; otherwise its time runs out.
+// runBefore runs the hooks before the job's operation, and tells whether the job goes on now. One that does not is
+// tried again when its hooks want that, or when something changes; otherwise its time runs out.
 func (j *job) runBefore(ctx context.Context) (goesOn bool, err error) {
 	for _, t := range []sdkhook.Type{sdkhook.BeforeAnyReconcile, j.beforeType()} {
 		result, err := j.hooks.run(ctx, t)
@@ -52,8 +52,8 @@ func (j *job) holdUp(ctx context.Context, t sdkhook.Type, result *sdkhook.Result
 	return j.wait(ctx, heldBy(t, j.hooks.aborting, result))
 }
 
-// handleHookError deals with an error of a hook before the job's operation as with one of the deployer: it depends on its codes whether
-// the job is tried again.
+// handleHookError deals with an error of a hook before the job's operation as with one of the deployer: it depends on
+// its codes whether the job is tried again.
 func (j *job) handleHookError(ctx context.Context, err error) error {
 	var e *hook.Error
 	switch {
@@ -68,8 +68,8 @@ func (j *job) handleHookError(ctx context.Context, err error) error {
 	}
 }
 
-// runEnd runs the hooks after the plugin has returned. What they have to say cannot change what has come of the job; an error has the item
-// looked at again.
+// runEnd runs the hooks after the plugin has returned. What they have to say cannot change what has come of the job;
+// an error has the item looked at again.
 func (j *job) runEnd(ctx context.Context) error {
 	_, err := j.hooks.run(ctx, sdkhook.End)
 	j.r.reportHook(j.item, err)

@@ -71,7 +71,8 @@ func done(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, 
 
 var checks = []string{"Start", "DuringResponsibilityCheck", "AfterResponsibilityCheck", "ShouldReconcile"}
 
-// trace is what is passed in a reconcile that calls the plugin, before the next one, which asks whether there is more to do.
+// trace is what is passed in a reconcile that calls the plugin, before the next one, which asks whether there is more
+// to do.
 func trace(before, operation string) []string {
 	return slices.Concat(checks, []string{"BeforeAnyReconcile", before, "call " + operation, "End"}, checks)
 }
@@ -398,7 +399,8 @@ func TestPoisonInHooks(t *testing.T) {
 	})
 }
 
-// TestTheLockOfAnItemIsGivenBackWhenItsHooksFail: a replica whose hooks do not run does not keep an item from the others.
+// TestTheLockOfAnItemIsGivenBackWhenItsHooksFail: a replica whose hooks do not run does not keep an item from the
+// others.
 func TestTheLockOfAnItemIsGivenBackWhenItsHooksFail(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
@@ -414,8 +416,8 @@ func TestTheLockOfAnItemIsGivenBackWhenItsHooksFail(t *testing.T) {
 	}
 }
 
-// TestHookOfAnotherPlugin: the hooks of a plugin that serves nothing run for the items of others, in order, and their results count
-// together.
+// TestHookOfAnotherPlugin: the hooks of a plugin that serves nothing run for the items of others, in order, and their
+// results count together.
 func TestHookOfAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.BeforeReconcile})

@@ -45,7 +45,8 @@ func TestHooksChangeWhileAJobIsWorkedOn(t *testing.T) {
 	waker.Wait()
 }
 
-// TestJitterIsNotBegunAnew: looks between the time at which a job is due and the one at which it begins do not move that.
+// TestJitterIsNotBegunAnew: looks between the time at which a job is due and the one at which it begins do not move
+// that.
 func TestJitterIsNotBegunAnew(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
@@ -193,7 +194,8 @@ func TestPoisonInTheHooksOfANeededJob(t *testing.T) {
 	}
 }
 
-// TestItemsWhoseHooksWereMissedAreWoken: when the plugin runs again, whether there was a job to note the error with or not.
+// TestItemsWhoseHooksWereMissedAreWoken: when the plugin runs again, whether there was a job to note the error with
+// or not.
 func TestItemsWhoseHooksWereMissedAreWoken(t *testing.T) {
 	t.Parallel()
 	for _, hookType := range []sdkhook.Type{sdkhook.AfterResponsibilityCheck, sdkhook.BeforeReconcile} {
@@ -219,7 +221,8 @@ func TestItemsWhoseHooksWereMissedAreWoken(t *testing.T) {
 	}
 }
 
-// TestHooksThatDoNotRunAreAskedMoreAndMoreSeldom: thousands of items at rest would keep the workers busy otherwise, as long as a plugin does not run.
+// TestHooksThatDoNotRunAreAskedMoreAndMoreSeldom: thousands of items at rest would keep the workers busy otherwise,
+// as long as a plugin does not run.
 func TestHooksThatDoNotRunAreAskedMoreAndMoreSeldom(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
@@ -263,7 +266,8 @@ func TestUsersSeeWhoHoldsTheirJobUp(t *testing.T) {
 	}
 }
 
-// TestADeletionThatLeavesEverythingBehindIsTriedOnce: one that its hook does not agree to ends, and begins anew only when somebody wants that.
+// TestADeletionThatLeavesEverythingBehindIsTriedOnce: one that its hook does not agree to ends, and begins anew only
+// when somebody wants that.
 func TestADeletionThatLeavesEverythingBehindIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, done, v1alpha1.HookFinalize)
@@ -348,7 +352,8 @@ func TestHooksThatComeWhilePluginsBeginToServe(t *testing.T) {
 	}
 }
 
-// TestNotOursIsNotEndedHere: a job of another host's is not ended here, whatever its time, if a hook says that the item is not ours.
+// TestNotOursIsNotEndedHere: a job of another host's is not ended here, whatever its time, if a hook says that the
+// item is not ours.
 func TestNotOursIsNotEndedHere(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return waits("it") },

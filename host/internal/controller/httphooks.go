@@ -36,8 +36,8 @@ var phaseOf = map[string]v1alpha1.HookCapability{operationPreReconcile: v1alpha1
 // reasonHookNotReady is given to the error about a hook that cannot be called.
 const reasonHookNotReady = "HookNotReady"
 
-// httpHook returns the HTTP hook of the item; nil if it has none. What is registered and cannot be called is an error of the job: it must
-// not be carried out as if there were no hook.
+// httpHook returns the HTTP hook of the item; nil if it has none. What is registered and cannot be called is an error
+// of the job: it must not be carried out as if there were no hook.
 func (j *job) httpHook(operation string) (*httphook.Hook, error) {
 	if j.r.httpHooks == nil {
 		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error
@@ -55,8 +55,8 @@ func (j *job) httpHook(operation string) (*httphook.Hook, error) {
 	return found, nil
 }
 
-// withHTTPHook carries out an operation of the plugin, with what the item's HTTP hook has to do with it. An error that is a contract.Error
-// has kept the plugin from being called.
+// withHTTPHook carries out an operation of the plugin, with what the item's HTTP hook has to do with it. An error
+// that is a contract.Error has kept the plugin from being called.
 func (j *job) withHTTPHook(ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
 	generation := j.snapshot().Generation
 	switch operation {
@@ -78,8 +78,9 @@ func (j *job) withHTTPHook(ctx context.Context, operation plugin.Operation, c pl
 	return j.callPlugin(ctx, operation, c, o)
 }
 
-// preReconcile has the HTTP hook look at the desired objects before the plugin applies them. It returns those that it wants instead; nil if
-// they stay as they are. failed is the outcome of the job if the plugin cannot tell the desired objects.
+// preReconcile has the HTTP hook look at the desired objects before the plugin applies them. It returns those that it
+// wants instead; nil if they stay as they are. failed is the outcome of the job if the plugin cannot tell the desired
+// objects.
 func (j *job) preReconcile(ctx context.Context, c plugin.Call) (children []sdk.Child, failed *plugin.Outcome, err error) {
 	found, err := j.httpHook(operationPreReconcile)
 	if err != nil || found == nil || !found.Has(v1alpha1.HookPreReconcile) {
@@ -158,8 +159,8 @@ func notCalled(ctx context.Context, err error) error {
 	return err
 }
 
-// unanswered deals with a hook that has not answered as it should. It returns nil if the job goes on all the same, because the hook
-// says so, and else an *unansweredError.
+// unanswered deals with a hook that has not answered as it should. It returns nil if the job goes on all the same,
+// because the hook says so, and else an *unansweredError.
 func (j *job) unanswered(ctx context.Context, operation string, err error) error {
 	var e *httphook.Error
 	if !errors.As(err, &e) {
@@ -196,8 +197,8 @@ func (j *job) snapshot() *v1alpha1.DeployItem {
 	return j.item.DeepCopy()
 }
 
-// finalizeOnly asks the HTTP hook before a deletion that leaves behind what the item has deployed: what the hook has made elsewhere is its own
-// matter.
+// finalizeOnly asks the HTTP hook before a deletion that leaves behind what the item has deployed: what the hook has
+// made elsewhere is its own matter.
 func (j *job) finalizeOnly(ctx context.Context) error {
 	if !slices.Contains(j.item.Finalizers, v1alpha1.Finalizer) {
 		return nil

@@ -35,7 +35,8 @@ type hookedByHTTP struct {
 	mu sync.Mutex
 	// requests are the bodies of the requests.
 	requests []hookRequest
-	// passed are the requests' phases and the calls of the plugin, in order, and children those that the plugin was called with last.
+	// passed are the requests' phases and the calls of the plugin, in order, and children those that the plugin was
+	// called with last.
 	passed   []string
 	children []sdk.Child
 }
@@ -158,7 +159,8 @@ func conditionOf(item *v1alpha1.DeployItem, conditionType v1alpha1.ConditionType
 	return &item.Status.Conditions[i]
 }
 
-// TestHTTPHookWithoutAnOpinion: nothing is changed, and the plugin renders for itself; what the hook declares is not known.
+// TestHTTPHookWithoutAnOpinion: nothing is changed, and the plugin renders for itself; what the hook declares is not
+// known.
 func TestHTTPHookWithoutAnOpinion(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
@@ -206,7 +208,8 @@ func TestHTTPHookCapabilities(t *testing.T) {
 	}
 }
 
-// TestHTTPHookIsFinalizedOnce: a deletion that takes its time does not ask again, and one that leaves everything behind asks, too.
+// TestHTTPHookIsFinalizedOnce: a deletion that takes its time does not ask again, and one that leaves everything
+// behind asks, too.
 func TestHTTPHookIsFinalizedOnce(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, done, v1alpha1.HookFinalize)

@@ -57,8 +57,8 @@ func (j *job) finished() bool {
 	return j.item.Status.JobID == j.item.Status.JobIDFinished
 }
 
-// run takes the job one step on. What goes wrong with the job is written into the item's status; the error is that of a write
-// or a read, errOutdated, or lock.ErrHeld.
+// run takes the job one step on. What goes wrong with the job is written into the item's status; the error is that of
+// a write or a read, errOutdated, or lock.ErrHeld.
 func (j *job) run(ctx context.Context) error {
 	// 7. The job gets a slot, or stands in line for one; then it takes the item's lock.
 	if j.needsCall() || j.finalizesOnly() {
@@ -134,7 +134,8 @@ func (j *job) endWithoutDeployer(ctx context.Context) error {
 	}
 }
 
-// claim makes the job one of this replica's: it picks a new job up, and takes over one that another replica may have been at work on.
+// claim makes the job one of this replica's: it picks a new job up, and takes over one that another replica may have
+// been at work on.
 func (j *job) claim(ctx context.Context) error {
 	if j.begun() {
 		return j.takeOver(ctx)
@@ -142,8 +143,9 @@ func (j *job) claim(ctx context.Context) error {
 	return j.pickUp(ctx, contract.Begin)
 }
 
-// addFinalizer adds the finalizer to an item that something is about to be deployed for. An item that cannot be deployed gets none, and
-// can be deleted at once; but nothing is deployed before the finalizer is there to remember it.
+// addFinalizer adds the finalizer to an item that something is about to be deployed for. An item that cannot be
+// deployed gets none, and can be deleted at once; but nothing is deployed before the finalizer is there to remember
+// it.
 func (j *job) addFinalizer(ctx context.Context) error {
 	if operation := j.operation(); operation != plugin.Reconcile && operation != plugin.ForceReconcile {
 		return nil
@@ -186,9 +188,9 @@ func (j *job) operation() plugin.Operation {
 	}
 }
 
-// needsCall tells whether the plugin has to be called. It has not for what only ends a job, nor for an abort that it knows nothing of:
-// the call that was under way is cancelled already. Nor has it for the deletion of an item that never got a finalizer, and so never
-// reached a deployer, or whose user wants to leave behind what was deployed.
+// needsCall tells whether the plugin has to be called. It has not for what only ends a job, nor for an abort that it
+// knows nothing of: the call that was under way is cancelled already. Nor has it for the deletion of an item that
+// never got a finalizer, and so never reached a deployer, or whose user wants to leave behind what was deployed.
 func (j *job) needsCall() bool {
 	if !j.begun() && j.decision.Action != contract.Start && j.decision.Action != contract.PickUp {
 		return false
@@ -204,7 +206,8 @@ func (j *job) needsCall() bool {
 	}
 }
 
-// finalizesOnly tells whether nobody but an HTTP hook may have to be asked, which takes its time as a call of the plugin does.
+// finalizesOnly tells whether nobody but an HTTP hook may have to be asked, which takes its time as a call of the
+// plugin does.
 func (j *job) finalizesOnly() bool {
 	job := j.begun() || j.decision.Action == contract.Start || j.decision.Action == contract.PickUp
 	if !job || j.operation() != plugin.Delete || !slices.Contains(j.item.Finalizers, v1alpha1.Finalizer) {
@@ -234,8 +237,8 @@ func (j *job) finishWithoutCall(ctx context.Context) error {
 // begin changes an item to one whose job was picked up, or waits for its turn: contract.Begin or contract.Enqueue.
 type begin func(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time)
 
-// pickUp claims the job with one conditional write, which for a job of our own also sets it. It is also the fence: nobody calls
-// a plugin before it has succeeded.
+// pickUp claims the job with one conditional write, which for a job of our own also sets it. It is also the fence:
+// nobody calls a plugin before it has succeeded.
 func (j *job) pickUp(ctx context.Context, begin begin) error {
 	since := j.inLineSince()
 	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
@@ -267,9 +270,9 @@ func (j *job) pickUp(ctx context.Context, begin begin) error {
 	return nil
 }
 
-// takeOver claims a job under way that somebody else may have been at work on, with one conditional write: another replica, which
-// had the lock before, or another host, which was meant for the item when the job was picked up. That one is fenced off by the write,
-// and cancels its call.
+// takeOver claims a job under way that somebody else may have been at work on, with one conditional write: another
+// replica, which had the lock before, or another host, which was meant for the item when the job was picked up. That
+// one is fenced off by the write, and cancels its call.
 func (j *job) takeOver(ctx context.Context) error {
 	otherHost := !j.r.selectors.Empty() && j.item.Status.Deployer.Identity != j.r.identity
 	if j.lock.Fenced() && !otherHost {
@@ -298,8 +301,8 @@ func (j *job) deployer() v1alpha1.DeployerInformation {
 	return v1alpha1.DeployerInformation{Identity: j.r.identity, Name: info.Name, Version: info.Version}
 }
 
-// waitForTurn leaves a job until there is a slot for its call. Landscaper fails a job that nobody picks up, so that one is picked
-// up; its time begins with its turn.
+// waitForTurn leaves a job until there is a slot for its call. Landscaper fails a job that nobody picks up, so that
+// one is picked up; its time begins with its turn.
 func (j *job) waitForTurn(ctx context.Context) error {
 	j.known.due = j.r.clock.Now().Add(turnPoll)
 	if j.begun() {
@@ -317,7 +320,8 @@ func (j *job) inLine() bool {
 	return contract.IsQueued(j.item) && j.decision.Action == contract.PickUp
 }
 
-// pollInterval is when to call the plugin again; never later than the job's deadline, so that a timeout is noticed in time.
+// pollInterval is when to call the plugin again; never later than the job's deadline, so that a timeout is noticed in
+// time.
 func (j *job) pollInterval(wish time.Duration) time.Duration {
 	if wish <= 0 {
 		wish = defaultPoll
@@ -334,8 +338,8 @@ func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)
 	return j.write(ctx, func() error { return j.r.writer.status(ctx, j.item, change) })
 }
 
-// save writes a change of the status that has the provider status, on which the plugin relies. Where nothing changes the
-// API server is asked, and not told: the item was read from a cache, which may be behind.
+// save writes a change of the status that has the provider status, on which the plugin relies. Where nothing changes
+// the API server is asked, and not told: the item was read from a cache, which may be behind.
 func (j *job) save(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -352,17 +356,18 @@ func (j *job) sameProviderStatus(fresh *v1alpha1.DeployItem) bool {
 	return reflect.DeepEqual(fresh.Status.ProviderStatus, j.item.Status.ProviderStatus)
 }
 
-// write does a write of a job that was picked up, as long as the lock is held. When it meets the write of somebody else, the item is read again and
-// everything is decided again; if that comes to the same, the write is done to what is there now.
+// write does a write of a job that was picked up, as long as the lock is held. When it meets the write of somebody
+// else, the item is read again and everything is decided again; if that comes to the same, the write is done to what
+// is there now.
 func (j *job) write(ctx context.Context, write func() error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.retryOutdated(ctx, write, j.stillWanted)
 }
 
-// stillWanted tells whether the job goes on as it is, after somebody else has changed the item: it is the same job, nobody
-// else has picked it up or has written another provider status than the one that the plugin goes on with, and the decision
-// is the same.
+// stillWanted tells whether the job goes on as it is, after somebody else has changed the item: it is the same job,
+// nobody else has picked it up or has written another provider status than the one that the plugin goes on with, and
+// the decision is the same.
 func (j *job) stillWanted(fresh *v1alpha1.DeployItem) bool {
 	before, after := &j.item.Status, &fresh.Status
 	return fresh.UID == j.item.UID && j.sameProviderStatus(fresh) &&
@@ -395,8 +400,8 @@ func (j *job) lockLost() bool {
 	}
 }
 
-// readAgain reads the item again while the job is under way. The error is errOutdated if it is not wanted any more or the lock was
-// lost, or that of the read. The lock is looked at after the item: see lock.Lock.Verify.
+// readAgain reads the item again while the job is under way. The error is errOutdated if it is not wanted any more or
+// the lock was lost, or that of the read. The lock is looked at after the item: see lock.Lock.Verify.
 func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployItem) bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()

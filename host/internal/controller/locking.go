@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// elsewherePoll is how long an item is left alone that another replica works on, should nobody tell that it is free earlier.
+	// elsewherePoll is how long an item is left alone that another replica works on, should nobody tell that it is
+	// free earlier.
 	elsewherePoll = time.Minute
 	// unlockRetry is the pause before another try to give a lock back.
 	unlockRetry = time.Second
@@ -39,7 +40,8 @@ type locks interface {
 	ReleaseAll(ctx context.Context, plugin string)
 }
 
-// forget drops what is remembered of an item that is not to be worked on here, or not now; what is held of it is given back, unless it is gone.
+// forget drops what is remembered of an item that is not to be worked on here, or not now; what is held of it is
+// given back, unless it is gone.
 func (r *reconciler) forget(key types.NamespacedName, gone bool) {
 	r.memory.forget(key)
 	if gone {
@@ -70,8 +72,8 @@ func (r *reconciler) lockKey(item metav1.Object) lock.Key {
 
 var _ lock.Listener = (*router)(nil)
 
-// patienceFor is how long this replica leaves an item to those that come before it. It keeps them from all trying at once, and costs
-// time only if they fail.
+// patienceFor is how long this replica leaves an item to those that come before it. It keeps them from all trying at
+// once, and costs time only if they fail.
 func (r *router) patienceFor(key lock.Key) time.Duration {
 	rank := r.locks.Rank(key)
 	if rank == 0 || r.locks.Holds(key) {
@@ -97,9 +99,9 @@ func (r *router) Lost(key lock.Key) {
 	add(r.queues[key.Plugin], key.Item, priorityChange)
 }
 
-// skip tells from what is known without a request whether there is nothing to be done about an item here and now, and when to look
-// at it again then. known is what is remembered of the item, with its content if that is current; slotKept tells whether a slot is kept
-// for it; hooks are those of its type.
+// skip tells from what is known without a request whether there is nothing to be done about an item here and now, and
+// when to look at it again then. known is what is remembered of the item, with its content if that is current;
+// slotKept tells whether a slot is kept for it; hooks are those of its type.
 func (r *reconciler) skip(
 	meta *metav1.PartialObjectMetadata, known entry, slotKept bool, hooks hook.Hooks,
 ) (wait reconcile.Result, skip bool) {
@@ -133,8 +135,8 @@ func (r *reconciler) skip(
 	return reconcile.Result{}, false
 }
 
-// idles tells whether an item that has nothing to do is to be left alone, and until when. When its time has come, those replicas come first
-// that the item prefers.
+// idles tells whether an item that has nothing to do is to be left alone, and until when. When its time has come,
+// those replicas come first that the item prefers.
 func (r *reconciler) idles(meta *metav1.PartialObjectMetadata, known entry, hooks hook.Hooks) (until reconcile.Result, idles bool) {
 	if !known.again.IsZero() {
 		known.again = known.again.Add(r.router.patienceFor(r.lockKey(meta)))

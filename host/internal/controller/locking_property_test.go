@@ -54,8 +54,8 @@ func (r *rivals) start(podName string) {
 	p.hear()
 }
 
-// withoutTicks is a clock whose tickers stand still: what a call shows of itself is written by a goroutine of its own, and here one thing
-// happens after the other.
+// withoutTicks is a clock whose tickers stand still: what a call shows of itself is written by a goroutine of its
+// own, and here one thing happens after the other.
 type withoutTicks struct{ *clocktesting.FakeClock }
 
 func (c withoutTicks) NewTicker(time.Duration) clock.Ticker {
@@ -176,8 +176,9 @@ func (r *rivals) lookAs(p *peer) time.Duration {
 	return p.look(r.bench.t.Context())
 }
 
-// TestRivals: whatever two replicas think of each other, nobody writes to an item whose lock another one holds, nobody is called for
-// without the lock, and as long as nobody is wrong, one at a time. When they think right again, every job ends.
+// TestRivals: whatever two replicas think of each other, nobody writes to an item whose lock another one holds,
+// nobody is called for without the lock, and as long as nobody is wrong, one at a time. When they think right again,
+// every job ends.
 func TestRivals(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := &rivals{bench: newBench(t, nil), t: rt, peers: map[string]*peer{}}

@@ -227,7 +227,8 @@ func TestLockOfAJob(t *testing.T) {
 	}
 }
 
-// TestTakeover: a replica that is thought dead, rightly or not, is followed by another one. What it does afterwards is in vain.
+// TestTakeover: a replica that is thought dead, rightly or not, is followed by another one. What it does afterwards
+// is in vain.
 func TestTakeover(t *testing.T) {
 	for _, tc := range []struct {
 		name, reason string
@@ -299,7 +300,8 @@ func TestTakeoverKeepsTheJob(t *testing.T) {
 	}
 }
 
-// TestWaitingJobsAreAnybodys: a job that waits for its turn is not locked, and a replica that has a slot carries it out.
+// TestWaitingJobsAreAnybodys: a job that waits for its turn is not locked, and a replica that has a slot carries it
+// out.
 func TestWaitingJobsAreAnybodys(t *testing.T) {
 	b := newBench(t, succeeds)
 	here, there := newPeer(b, "here"), newPeer(b, "there")
@@ -336,8 +338,9 @@ func TestShutdownReleasesTheLock(t *testing.T) {
 		t.Errorf("the lock of a job that waits is still held by %q", holder)
 	}
 
-	// And when the job is in its call: the lock is held until the deployer has answered. One that does not is waited for no longer
-	// than it may take, but it may still be at work: its lock is left to the end of this replica, which comes after that of the plugin.
+	// And when the job is in its call: the lock is held until the deployer has answered. One that does not is waited
+	// for no longer than it may take, but it may still be at work: its lock is left to the end of this replica, which
+	// comes after that of the plugin.
 	for _, tc := range []struct {
 		reason, holder string
 		ends           func(context.Context) (*plugin.Outcome, error)

@@ -10,8 +10,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// TestLockLeftByALapse: a lock that was counted as lost over an outage still names this replica. When the item is none of this host's
-// any more afterwards, nobody else can have the lock before it is given back here.
+// TestLockLeftByALapse: a lock that was counted as lost over an outage still names this replica. When the item is
+// none of this host's any more afterwards, nobody else can have the lock before it is given back here.
 func TestLockLeftByALapse(t *testing.T) {
 	for _, tc := range []struct {
 		reason  string
@@ -66,8 +66,8 @@ func TestUnservedDuringTheCall(t *testing.T) {
 	}
 }
 
-// TestUnknownOperationIsReported: also when it is asked for while another replica than the one that reports it works on the item, so
-// that this one need not read the item for anything else.
+// TestUnknownOperationIsReported: also when it is asked for while another replica than the one that reports it works
+// on the item, so that this one need not read the item for anything else.
 func TestUnknownOperationIsReported(t *testing.T) {
 	b := newBench(t, nil)
 	reports, works := newPeer(b, "reports"), newPeer(b, "works")

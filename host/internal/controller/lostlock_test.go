@@ -7,8 +7,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// TestLockIsLookedAtAfterTheItem: the watch of items is ahead of that of locks. Who still thinks that the lock is held reads the item as
-// the next holder has written it, and must not go on from there.
+// TestLockIsLookedAtAfterTheItem: the watch of items is ahead of that of locks. Who still thinks that the lock is
+// held reads the item as the next holder has written it, and must not go on from there.
 func TestLockIsLookedAtAfterTheItem(t *testing.T) {
 	b := newBench(t, answers(func() (*plugin.Outcome, error) { return waits("something") }),
 		func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.NoDuration })

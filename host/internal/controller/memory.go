@@ -14,8 +14,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// memory is what a replica remembers of the items that it has read or written itself. It saves requests, and keeps what is not
-// worth a place in the status: pauses between tries, and what was reported. Forgetting an entry is always safe.
+// memory is what a replica remembers of the items that it has read or written itself. It saves requests, and keeps
+// what is not worth a place in the status: pauses between tries, and what was reported. Forgetting an entry is always
+// safe.
 type memory struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry
@@ -27,13 +28,13 @@ type memory struct {
 type entry struct {
 	uid     types.UID
 	version string // the newest resourceVersion that this replica has seen the content of
-	// item is the content of a job under way, or of one that has just ended; nil for an item that has nothing to do, whose content nobody
-	// needs.
+	// item is the content of a job under way, or of one that has just ended; nil for an item that has nothing to do,
+	// whose content nobody needs.
 	item *v1alpha1.DeployItem
 	// ended: the item's job has just ended, and hooks are to say whether it is to be reconciled again.
 	ended bool
-	// asked is the hook.Hooks.Build of the hooks that have said of an item that has nothing to do whether it is to be reconciled;
-	// empty if there are none.
+	// asked is the hook.Hooks.Build of the hooks that have said of an item that has nothing to do whether it is to be
+	// reconciled; empty if there are none.
 	asked string
 	// again is when hooks want the item to be looked at again; zero for no such time.
 	again time.Time
@@ -47,20 +48,21 @@ type entry struct {
 	leftAlone time.Time
 	// raised is the generation of the item for which it was reported that hooks want a job too soon.
 	raised int64
-	// targetName and contextName are those of what the item uses, and itemType is its type: the item itself belongs to the worker that is busy
-	// with it.
+	// targetName and contextName are those of what the item uses, and itemType is its type: the item itself belongs
+	// to the worker that is busy with it.
 	targetName, contextName string
 	itemType                v1alpha1.DeployItemType
 	// pluginName is the plugin that the job under way is a matter of.
 	pluginName string
 	// worked is when the job under way was worked on last.
 	worked time.Time
-	// queued is when this replica has picked the job up to wait for its turn, and began when it has begun to work on it; zero if it was another one.
+	// queued is when this replica has picked the job up to wait for its turn, and began when it has begun to work on
+	// it; zero if it was another one.
 	queued, began time.Time
 	// due is when the job under way is to be looked at again; ignored for an item that has nothing to do.
 	due time.Time
-	// retries counts the failures in a row of the job under way, conflicts those of looks that came to nothing because the item had
-	// changed.
+	// retries counts the failures in a row of the job under way, conflicts those of looks that came to nothing
+	// because the item had changed.
 	retries, conflicts int
 	// reported is the unknown operation that was reported last.
 	reported string
@@ -128,13 +130,14 @@ func (m *memory) settled(key types.NamespacedName, uid types.UID, version, asked
 	m.entries[key] = &entry{uid: uid, version: version, asked: asked, again: again, begins: again}
 }
 
-// idles tells whether an item that has nothing to do is to be left alone: asked are the hooks that are to have been asked.
+// idles tells whether an item that has nothing to do is to be left alone: asked are the hooks that are to have been
+// asked.
 func (e entry) idles(asked string, now time.Time) bool {
 	return e.item == nil && e.asked == asked && (e.again.IsZero() || now.Before(e.again))
 }
 
-// state tells what is remembered of an item: its UID, empty if nothing is, and what is noted of one that has nothing to do for those who
-// come next, or whether its job goes on. One that waits in line for its turn has not begun.
+// state tells what is remembered of an item: its UID, empty if nothing is, and what is noted of one that has nothing
+// to do for those who come next, or whether its job goes on. One that waits in line for its turn has not begun.
 func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, goesOn bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,8 +157,8 @@ func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, go
 	return e.uid, "", !contract.IsQueued(e.item)
 }
 
-// surveyed remembers that an item had nothing to do when it was listed, unless it has been looked at in the meantime: what is
-// remembered of that may be newer, or a job under way.
+// surveyed remembers that an item had nothing to do when it was listed, unless it has been looked at in the meantime:
+// what is remembered of that may be newer, or a job under way.
 func (m *memory) surveyed(item *v1alpha1.DeployItem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,8 +167,8 @@ func (m *memory) surveyed(item *v1alpha1.DeployItem) {
 	}
 }
 
-// begin remembers that a plugin's job is being worked on, so that what happens meanwhile is not missed, and returns the job as
-// it begins. It is followed by idle, underWay or forget.
+// begin remembers that a plugin's job is being worked on, so that what happens meanwhile is not missed, and returns
+// the job as it begins. It is followed by idle, underWay or forget.
 func (m *memory) begin(e entry, pluginName string) entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -219,8 +222,8 @@ func (m *memory) turn(key types.NamespacedName, now time.Time) {
 	}
 }
 
-// mended makes all jobs due that have met an error and use an object that has just come or changed, and returns their plugins by
-// their keys.
+// mended makes all jobs due that have met an error and use an object that has just come or changed, and returns their
+// plugins by their keys.
 func (m *memory) mended(ref reference, now time.Time) map[types.NamespacedName]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -319,7 +322,8 @@ func (m *memory) wakeAll(running map[string]bool, now time.Time) map[types.Names
 	return woken
 }
 
-// outdated has an item read again, and keeps what is remembered besides. It returns how often in a row that was so before.
+// outdated has an item read again, and keeps what is remembered besides. It returns how often in a row that was so
+// before.
 func (m *memory) outdated(key types.NamespacedName) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -332,8 +336,8 @@ func (m *memory) outdated(key types.NamespacedName) int {
 	return e.conflicts - 1
 }
 
-// hookCrashed counts that a plugin has died in the middle of a hook for an item. With the last of limit times, and with each that follows, the
-// item is to be left alone until a time, and it reports that.
+// hookCrashed counts that a plugin has died in the middle of a hook for an item. With the last of limit times, and
+// with each that follows, the item is to be left alone until a time, and it reports that.
 func (m *memory) hookCrashed(item *v1alpha1.DeployItem, limit int, until time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -359,8 +363,9 @@ func (m *memory) forget(key types.NamespacedName) {
 	delete(m.entries, key)
 }
 
-// advance keeps an item idle over an event that cannot have given it anything to do, and reports whether it could: the event
-// shows a single write to the item's metadata, such as a label. The status, where jobs are set, is written by itself.
+// advance keeps an item idle over an event that cannot have given it anything to do, and reports whether it could:
+// the event shows a single write to the item's metadata, such as a label. The status, where jobs are set, is written
+// by itself.
 func (m *memory) advance(before, after *metav1.PartialObjectMetadata) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

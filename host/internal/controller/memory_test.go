@@ -174,8 +174,8 @@ func (h *history) write(change func(*metav1.PartialObjectMetadata)) {
 	h.versions = append(h.versions, next)
 }
 
-// TestNoJobIsSwallowed: whatever events the writes to an idle item arrive as, one write for each or several in one, none to the
-// status is taken for one that asks for nothing.
+// TestNoJobIsSwallowed: whatever events the writes to an idle item arrive as, one write for each or several in one,
+// none to the status is taken for one that asks for nothing.
 func TestNoJobIsSwallowed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := itemMetadata("1")
@@ -312,7 +312,8 @@ func TestAdvance(t *testing.T) {
 	}
 }
 
-// TestLabelWhileHooksAreAsked: what advance has seen while hooks were asked about an item whose job has ended stays seen.
+// TestLabelWhileHooksAreAsked: what advance has seen while hooks were asked about an item whose job has ended stays
+// seen.
 func TestLabelWhileHooksAreAsked(t *testing.T) {
 	labelled := itemMetadata("6")
 	labelled.Labels = map[string]string{"a": "b"}

@@ -29,9 +29,10 @@ func metadataOf(item *v1alpha1.DeployItem) *metav1.PartialObjectMetadata {
 	return meta
 }
 
-// Slim is the transformation for the cache of DeployItem metadata. Of the managed fields, by far the largest part of the
-// metadata, it keeps who wrote the status last, and when, with a digest in place of the fields: that is enough to tell a write
-// to the status from one to the metadata. It drops the annotation in which kubectl repeats the whole item.
+// Slim is the transformation for the cache of DeployItem metadata. Of the managed fields, by far the largest part of
+// the metadata, it keeps who wrote the status last, and when, with a digest in place of the fields: that is enough to
+// tell a write to the status from one to the metadata. It drops the annotation in which kubectl repeats the whole
+// item.
 func Slim(object any) (any, error) {
 	meta, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -53,8 +54,8 @@ func Slim(object any) (any, error) {
 	return meta, nil
 }
 
-// UserAgent is how hosts name themselves to the API server, which notes the name with each write; a version follows it after a
-// slash.
+// UserAgent is how hosts name themselves to the API server, which notes the name with each write; a version follows
+// it after a slash.
 const UserAgent = "pergola-host"
 
 // wroteStatus tells whether a host, this one or another, has ever written the status of an item.
@@ -64,7 +65,8 @@ func wroteStatus(meta *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// extensionDomain is the end of the domains of annotations that are for hooks: Landscaper's deployer extensions have theirs in it.
+// extensionDomain is the end of the domains of annotations that are for hooks: Landscaper's deployer extensions have
+// theirs in it.
 const extensionDomain = ".extensions.landscaper.gardener.cloud/"
 
 // extensionsChanged tells whether an annotation has changed that is for hooks.
@@ -77,11 +79,12 @@ func extensionsChanged(before, after *metav1.PartialObjectMetadata) bool {
 	return !maps.Equal(extensions(before.Annotations), extensions(after.Annotations))
 }
 
-// onlyMetadataChanged tells whether the difference between two versions of an item is explained by a write to its metadata
-// that asks for nothing: labels, annotations or owners have changed, and neither the spec nor the status has.
+// onlyMetadataChanged tells whether the difference between two versions of an item is explained by a write to its
+// metadata that asks for nothing: labels, annotations or owners have changed, and neither the spec nor the status
+// has.
 //
-// A write to the status shows in none of the visible fields, so that a difference without a visible change is one. The managed
-// fields tell the case in which the watch was interrupted and several writes arrive as one difference.
+// A write to the status shows in none of the visible fields, so that a difference without a visible change is one.
+// The managed fields tell the case in which the watch was interrupted and several writes arrive as one difference.
 func onlyMetadataChanged(before, after *metav1.PartialObjectMetadata) bool {
 	if before.Generation != after.Generation || !before.DeletionTimestamp.Equal(after.DeletionTimestamp) {
 		return false

@@ -10,8 +10,9 @@ import (
 // never stands in a note for no time.
 const never = "never"
 
-// restingNote is what a replica leaves with the lock of an item that has nothing to do at a version: the version, and if hooks were asked
-// about the item, which ones and when they want it to be looked at again. Whoever has the same hooks need not ask them.
+// restingNote is what a replica leaves with the lock of an item that has nothing to do at a version: the version, and
+// if hooks were asked about the item, which ones and when they want it to be looked at again. Whoever has the same
+// hooks need not ask them.
 func restingNote(version, asked string, again time.Time) string {
 	if asked == "" && again.IsZero() {
 		return version
@@ -23,8 +24,8 @@ func restingNote(version, asked string, again time.Time) string {
 	return strings.Join([]string{version, digestOf(asked), until}, " ")
 }
 
-// readNote reads what restingNote has added to the version. It reports whether these hooks were asked, and when they want the item to be
-// looked at again; zero for never.
+// readNote reads what restingNote has added to the version. It reports whether these hooks were asked, and when they
+// want the item to be looked at again; zero for never.
 func readNote(note, asked string) (again time.Time, ok bool) {
 	if note == "" {
 		return time.Time{}, asked == ""

@@ -135,7 +135,8 @@ func beginHTTPHook(ctx context.Context, h *httphook.Hook, phase v1alpha1.HookCap
 	}
 }
 
-// steps tells what a plugin says of its progress: each step, and what changes within one at most once in a stepInterval.
+// steps tells what a plugin says of its progress: each step, and what changes within one at most once in a
+// stepInterval.
 type steps struct {
 	tell func(observe.Event)
 	now  func() time.Time

@@ -27,8 +27,8 @@ const (
 	maxMessage = 16 << 10
 )
 
-// errAbandoned says that the host stops and the plugin did not end its call in order: it may still be at work, so that nobody else is
-// to begin before it has ended.
+// errAbandoned says that the host stops and the plugin did not end its call in order: it may still be at work, so
+// that nobody else is to begin before it has ended.
 var errAbandoned = errors.New("the plugin's call was abandoned")
 
 // handleCallError deals with a call that has no outcome.
@@ -84,8 +84,8 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 	}
 }
 
-// timeoutError is contract.TimeoutError. Without a Landscaper, a job that has waited for something that the item uses begins
-// anew when that is there, see contract.FailedForLack.
+// timeoutError is contract.TimeoutError. Without a Landscaper, a job that has waited for something that the item uses
+// begins anew when that is there, see contract.FailedForLack.
 func (j *job) timeoutError(item *v1alpha1.DeployItem, underWay string) contract.Error {
 	e := contract.TimeoutError(item, underWay)
 	if j.r.standalone && underWay == "" && contract.AwaitsWhatItLacks(item) {
@@ -98,8 +98,8 @@ func protocolError(err error) contract.Error {
 	return contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()}
 }
 
-// handleOutcome writes down what the plugin has reached. What cannot be written is the plugin's error: without it the job would
-// be tried again for ever and nobody would know why.
+// handleOutcome writes down what the plugin has reached. What cannot be written is the plugin's error: without it the
+// job would be tried again for ever and nobody would know why.
 func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 	j.reported = true
 	if err := checkProviderStatus(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
@@ -249,8 +249,8 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 	return nil
 }
 
-// finishDeletion ends a job that deletes. Removing the finalizer ends it in one write, because the item is gone then. Only an
-// item that somebody else still holds on to gets a final status.
+// finishDeletion ends a job that deletes. Removing the finalizer ends it in one write, because the item is gone then.
+// Only an item that somebody else still holds on to gets a final status.
 func (j *job) finishDeletion(ctx context.Context, changes ...change) error {
 	if err := j.write(ctx, func() error { return j.r.writer.removeFinalizer(ctx, j.item) }); err != nil {
 		return err

@@ -17,7 +17,8 @@ func turnDown(r, other *told) {
 	other.locker.ReplicasChanged()
 }
 
-// TestDownPluginTakesNoJob: a replica whose plugin does not run has all the time in the world, and must not take jobs because of that.
+// TestDownPluginTakesNoJob: a replica whose plugin does not run has all the time in the world, and must not take jobs
+// because of that.
 func TestDownPluginTakesNoJob(t *testing.T) {
 	for _, tc := range []struct {
 		name, reason string

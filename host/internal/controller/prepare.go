@@ -9,8 +9,9 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 )
 
-// prepare resolves what the plugin needs to know. Errors are those of package target, contract.Error, or of the API server. Credentials are
-// read only for a plugin that takes them, once for a call; what is wrong with them is for the plugin to judge and no error.
+// prepare resolves what the plugin needs to know. Errors are those of package target, contract.Error, or of the API
+// server. Credentials are read only for a plugin that takes them, once for a call; what is wrong with them is for the
+// plugin to judge and no error.
 func (j *job) prepare(ctx context.Context) (plugin.Call, error) {
 	deadline, err := contract.Deadline(j.item)
 	if err != nil {

@@ -34,8 +34,8 @@ func asError(operation string, err error) contract.Error {
 	return e
 }
 
-// advise adds to an error of a deletion that cannot be carried out what the user can do about it. Such a deletion ends, because
-// nothing can come of trying it again; it begins anew when what is missing comes back.
+// advise adds to an error of a deletion that cannot be carried out what the user can do about it. Such a deletion
+// ends, because nothing can come of trying it again; it begins anew when what is missing comes back.
 func (j *job) advise(e contract.Error) contract.Error {
 	missing := e.Operation == contract.OperationResolve &&
 		(e.Reason == contract.ReasonTargetNotFound || e.Reason == contract.ReasonContextNotFound)

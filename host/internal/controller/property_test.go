@@ -167,8 +167,8 @@ func (c *chaos) hooks(_ context.Context, hookType sdkhook.Type, item *v1alpha1.D
 	}
 }
 
-// written stands between the host and the API server: each write may fail, or succeed with its answer lost; each that succeeds is
-// checked.
+// written stands between the host and the API server: each write may fail, or succeed with its answer lost; each that
+// succeeds is checked.
 func (c *chaos) written(_ int, do func() error) error {
 	trouble := "none"
 	if !c.calm {

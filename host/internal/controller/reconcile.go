@@ -26,8 +26,8 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// outdatedPause lets the write settle that ours met before the item is read again. It doubles with each time in a row, up to
-// maxOutdatedPause.
+// outdatedPause lets the write settle that ours met before the item is read again. It doubles with each time in a
+// row, up to maxOutdatedPause.
 const (
 	outdatedPause    = 10 * time.Millisecond
 	maxOutdatedPause = 5 * time.Second
@@ -66,8 +66,8 @@ type reconciler struct {
 
 var _ reconcile.Reconciler = (*reconciler)(nil)
 
-// Reconcile does what is to be done with a DeployItem now. Its slot and its lock outlast no reconcile but that of a job which goes on.
-// The numbers here and in job.run are those of "The way of a DeployItem" in docs/architecture.md.
+// Reconcile does what is to be done with a DeployItem now. Its slot and its lock outlast no reconcile but that of a
+// job which goes on. The numbers here and in job.run are those of "The way of a DeployItem" in docs/architecture.md.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ctx, over := r.observed.Look(ctx, observe.Job{Plugin: r.name, Item: req.NamespacedName})
 	defer over()
@@ -151,7 +151,8 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 	return r.conclude(ctx, req, j, j.run(ctx))
 }
 
-// metadata returns the metadata of an item that may be one for this host, and the hooks of its type; nil for any other item.
+// metadata returns the metadata of an item that may be one for this host, and the hooks of its type; nil for any
+// other item.
 func (r *reconciler) metadata(ctx context.Context, req reconcile.Request) (*metav1.PartialObjectMetadata, hook.Hooks, error) {
 	meta := NewMetadata()
 	if err := r.cache.Get(ctx, req.NamespacedName, meta); err != nil {
@@ -171,8 +172,8 @@ func (r *reconciler) metadata(ctx context.Context, req reconcile.Request) (*meta
 	return meta, hooks, nil
 }
 
-// recall returns what is remembered of an item, without its content if that has to be read. skip tells that nothing is to be done about
-// the item here and now, and wait when to look again then.
+// recall returns what is remembered of an item, without its content if that has to be read. skip tells that nothing
+// is to be done about the item here and now, and wait when to look again then.
 func (r *reconciler) recall(meta *metav1.PartialObjectMetadata, hooks hook.Hooks, slotKept bool) (known entry, wait reconcile.Result, skip bool) {
 	known, current := r.memory.recall(client.ObjectKeyFromObject(meta), meta.UID, meta.ResourceVersion)
 	if wait, idle := r.idles(meta, known, hooks); current && idle {
@@ -185,8 +186,8 @@ func (r *reconciler) recall(meta *metav1.PartialObjectMetadata, hooks hook.Hooks
 	return known, wait, skip
 }
 
-// read reads an item in full, and returns what is remembered of it besides; without an item for one that is gone, or whose type turns
-// out to be another one. An error is that of the read, or lock.ErrHeld or errOutdated.
+// read reads an item in full, and returns what is remembered of it besides; without an item for one that is gone, or
+// whose type turns out to be another one. An error is that of the read, or lock.ErrHeld or errOutdated.
 func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, error) {
 	item := &v1alpha1.DeployItem{}
 	if err := r.live.Get(ctx, req.NamespacedName, item); err != nil {
@@ -229,7 +230,8 @@ func endsWithoutDeployer(decision contract.Decision) bool {
 	}
 }
 
-// accept accepts what somebody asks for, and returns what is to be done then. It leaves Restart only if the item has to wait for it.
+// accept accepts what somebody asks for, and returns what is to be done then. It leaves Restart only if the item has
+// to wait for it.
 func (r *reconciler) accept(ctx context.Context, known *entry, decision contract.Decision) (contract.Decision, error) {
 	item := known.item
 	r.reportUnknownOperation(known)
@@ -264,7 +266,8 @@ func (r *reconciler) reportUnknownOperation(known *entry) {
 		v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile, v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort))
 }
 
-// acceptOperation takes the annotation that asks for an operation away and notes the operation in one write, with which it begins.
+// acceptOperation takes the annotation that asks for an operation away and notes the operation in one write, with
+// which it begins.
 func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployItem) error {
 	if _, err := r.locks.Acquire(ctx, r.lockKey(item)); err != nil {
 		return err
@@ -319,8 +322,8 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil
 }
 
-// idle remembers an item whose job has just ended, and says when to look at it again. Hooks that say whether an item is to be reconciled are
-// asked at once, in a reconcile of their own.
+// idle remembers an item whose job has just ended, and says when to look at it again. Hooks that say whether an item
+// is to be reconciled are asked at once, in a reconcile of their own.
 func (r *reconciler) idle(j *job) reconcile.Result {
 	j.known.again = j.hooks.again(j.known.again)
 	if r.hooksFor(j.item.Spec.Type).Has(sdkhook.ShouldReconcile) {
@@ -364,8 +367,8 @@ const (
 	maxRetry   = time.Minute
 )
 
-// retryPause is the pause after so many failures in a row: it doubles from a second to a minute. random, from [0, 1), takes up
-// to a fifth off, so that what fails together does not come back together.
+// retryPause is the pause after so many failures in a row: it doubles from a second to a minute. random, from [0, 1),
+// takes up to a fifth off, so that what fails together does not come back together.
 func retryPause(failures int, random float64) time.Duration {
 	pause := maxRetry
 	if failures < 6 {
@@ -377,8 +380,8 @@ func retryPause(failures int, random float64) time.Duration {
 // defaultRandom is used unless a test brings its own.
 func defaultRandom() float64 { return rand.Float64() } //nolint:gosec // jitter is no secret
 
-// verifyHeld checks the lock of an item that was read while the lock was held here: who has taken it since may have written what was
-// read. The error is lock.ErrHeld or errOutdated if it was lost.
+// verifyHeld checks the lock of an item that was read while the lock was held here: who has taken it since may have
+// written what was read. The error is lock.ErrHeld or errOutdated if it was lost.
 func (r *reconciler) verifyHeld(ctx context.Context, item *v1alpha1.DeployItem) error {
 	key := r.lockKey(item)
 	if !r.locks.Holds(key) {

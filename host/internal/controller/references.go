@@ -35,7 +35,8 @@ const (
 	kindSecret  = "Secret"
 )
 
-// handler hears of the objects of a kind. What was there when the host started needs no attention: all items are looked at then.
+// handler hears of the objects of a kind. What was there when the host started needs no attention: all items are
+// looked at then.
 func (r *references) handler(ctx context.Context, kind string) cache.ResourceEventHandler {
 	of := func(obj any) reference {
 		object, ok := obj.(metav1.Object)

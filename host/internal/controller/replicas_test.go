@@ -121,8 +121,8 @@ func (a *api) moveToZone(target *v1alpha1.Target, zone string) {
 	}
 }
 
-// TestTargetMovesToAnotherHost: the item of a Target that is selected by another host now is that host's, and the call that is
-// still under way here does no harm.
+// TestTargetMovesToAnotherHost: the item of a Target that is selected by another host now is that host's, and the
+// call that is still under way here does no harm.
 func TestTargetMovesToAnotherHost(t *testing.T) {
 	waiting := func() (*plugin.Outcome, error) { return waits("something") }
 	b := newBench(t, answers(waiting), withTargetNamed("target"), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.NoDuration })
@@ -160,7 +160,8 @@ func TestTargetMovesToAnotherHost(t *testing.T) {
 	}
 }
 
-// TestLandscaperTakesOurJobAway: a Landscaper whose execution still runs answers each job of ours with its own, which is finished.
+// TestLandscaperTakesOurJobAway: a Landscaper whose execution still runs answers each job of ours with its own, which
+// is finished.
 func TestLandscaperTakesOurJobAway(t *testing.T) {
 	b := newBench(t, succeeds)
 	landscapers := b.setJob()

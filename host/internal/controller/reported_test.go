@@ -69,7 +69,8 @@ func TestConditionsWithEachOutcome(t *testing.T) {
 	}
 }
 
-// A condition belongs to the item: it outlasts the job and the next one, which need not repeat it, and the same again costs no write.
+// A condition belongs to the item: it outlasts the job and the next one, which need not repeat it, and the same again
+// costs no write.
 func TestConditionsOutlastTheJob(t *testing.T) {
 	outcome := &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Second, WaitingFor: "a pod"}, Conditions: drifted("spec.replicas")}
 	b := newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return outcome, nil })
@@ -113,7 +114,8 @@ func TestConditionsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A plugin gets other Targets of its item's namespace as it gets the item's own, and is refused what it would be refused there.
+// A plugin gets other Targets of its item's namespace as it gets the item's own, and is refused what it would be
+// refused there.
 func TestPluginResolvesTargets(t *testing.T) {
 	const secret = "t0ps3cret"
 	kubeconfig := func(user string) string {

@@ -20,9 +20,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Priorities in the queues of plugins: a job whose turn for a call has come is not to be kept waiting; what has changed comes
-// before what was there when the host started, and both come before another look at a job that waits. Upstream's pick-up
-// timeout runs for new jobs, not for polls.
+// Priorities in the queues of plugins: a job whose turn for a call has come is not to be kept waiting; what has
+// changed comes before what was there when the host started, and both come before another look at a job that waits.
+// Upstream's pick-up timeout runs for new jobs, not for polls.
 const (
 	priorityTurn    = 150
 	priorityChange  = 100
@@ -96,8 +96,8 @@ func (r *router) OnUpdate(oldObj, newObj any) {
 	r.route(after, priorityChange)
 }
 
-// OnDelete forgets an item that is gone. A worker that is busy with it may remember it again afterwards: it has another look,
-// and then forgets it, too.
+// OnDelete forgets an item that is gone. A worker that is busy with it may remember it again afterwards: it has
+// another look, and then forgets it, too.
 func (r *router) OnDelete(obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
@@ -271,7 +271,8 @@ func (r *router) attachUntyped(ctx context.Context, reader client.Reader, q queu
 	return r.replay(ctx, reader, "", func(_ v1alpha1.DeployItemType, known bool) bool { return !known }, q)
 }
 
-// replay fills a queue, that of a plugin or without a name, with the items that are there already, unless release is going to.
+// replay fills a queue, that of a plugin or without a name, with the items that are there already, unless release is
+// going to.
 func (r *router) replay(
 	ctx context.Context, reader client.Reader, name string, wanted func(v1alpha1.DeployItemType, bool) bool, q queue,
 ) error {

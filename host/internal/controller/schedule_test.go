@@ -138,7 +138,8 @@ func TestErrorsOfShouldReconcileStopNoNeededJob(t *testing.T) {
 	}
 }
 
-// TestHooksAreAskedWhenTheItemChanges: a hook can have the first job set, and is asked again when an annotation changes.
+// TestHooksAreAskedWhenTheItemChanges: a hook can have the first job set, and is asked again when an annotation
+// changes.
 func TestHooksAreAskedWhenTheItemChanges(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
@@ -274,7 +275,8 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestHooksAreAskedAboutWhatIsKnownToRest: that an item was seen to have nothing to do does not mean that its hooks want nothing.
+// TestHooksAreAskedAboutWhatIsKnownToRest: that an item was seen to have nothing to do does not mean that its hooks
+// want nothing.
 func TestHooksAreAskedAboutWhatIsKnownToRest(t *testing.T) {
 	t.Parallel()
 	for name, remember := range map[string]func(b *hooked, item *v1alpha1.DeployItem){

@@ -13,9 +13,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// mayBeOurs tells from metadata whether an item may be one that this host is meant for. One whose Target is missing is so only if
-// it was claimed before: a job under way goes on, and what was deployed is deleted, although the Target is gone. A Target that
-// is there and not selected is the matter of another host, whatever was before.
+// mayBeOurs tells from metadata whether an item may be one that this host is meant for. One whose Target is missing
+// is so only if it was claimed before: a job under way goes on, and what was deployed is deleted, although the Target
+// is gone. A Target that is there and not selected is the matter of another host, whatever was before.
 func (r *reconciler) mayBeOurs(ctx context.Context, meta *metav1.PartialObjectMetadata) (bool, error) {
 	target, has, known := responsibility.TargetOf(meta)
 	if !known {
@@ -41,7 +41,8 @@ func (r *reconciler) claimed(item *v1alpha1.DeployItem) bool {
 	return contract.IsUnderWay(item) || item.DeletionTimestamp != nil && slices.Contains(item.Finalizers, v1alpha1.Finalizer)
 }
 
-// selection tells whether this host is meant for items of a Target. Without selectors it is, and the Target is not looked at.
+// selection tells whether this host is meant for items of a Target. Without selectors it is, and the Target is not
+// looked at.
 func (r *reconciler) selection(ctx context.Context, item metav1.Object, name string, has bool) (responsibility.Decision, error) {
 	if r.selectors.Empty() || !has {
 		return r.selectors.Decide(has, nil), nil

@@ -23,8 +23,8 @@ func (b *bench) selects(target string) {
 	b.selectors = selectors
 }
 
-// TestClaimedItemsStayClaimed: selectors tell which items a host claims. What it has claimed comes to its end, whatever becomes of
-// the Target.
+// TestClaimedItemsStayClaimed: selectors tell which items a host claims. What it has claimed comes to its end,
+// whatever becomes of the Target.
 func TestClaimedItemsStayClaimed(t *testing.T) {
 	cases := map[string]struct {
 		reason string

@@ -11,7 +11,8 @@ import (
 const (
 	// maxStandBy is how long an item that another replica comes first for is left unread for want of a slot.
 	maxStandBy = 10 * time.Second
-	// longWait is how long such an item stands in line until it gets one of fairTurns turns, although this replica has items of its own.
+	// longWait is how long such an item stands in line until it gets one of fairTurns turns, although this replica
+	// has items of its own.
 	longWait  = time.Minute
 	fairTurns = 8
 )
@@ -19,9 +20,9 @@ const (
 // place is where an item stands in the lines for a slot.
 type place int
 
-// The places, in the order in which slots go to them. Jobs under way come before new ones: their time is running, and that of the
-// others is not (see package contract). Then come the jobs that prefer this replica, then those that it is the next best for, and so
-// on: replicas that have nothing of their own left to do begin with different ones.
+// The places, in the order in which slots go to them. Jobs under way come before new ones: their time is running, and
+// that of the others is not (see package contract). Then come the jobs that prefer this replica, then those that it
+// is the next best for, and so on: replicas that have nothing of their own left to do begin with different ones.
 const (
 	underWay place = iota
 	own
@@ -33,8 +34,9 @@ const (
 // placeOf is the place of a job that is not under way, by the rank of this replica for its item.
 func placeOf(rank int) place { return min(own+place(rank), lastOther) }
 
-// slots bound how many calls of one plugin are under way. Nobody blocks for one: an item that gets none is put into a line and
-// is told when its turn has come. So the workers that are not in a call are free to pick up jobs, however slow the deployer is.
+// slots bound how many calls of one plugin are under way. Nobody blocks for one: an item that gets none is put into a
+// line and is told when its turn has come. So the workers that are not in a call are free to pick up jobs, however
+// slow the deployer is.
 type slots struct {
 	size int
 	now  func() time.Time
@@ -91,8 +93,8 @@ func (s *slots) takeOne(key types.NamespacedName, at place) bool {
 	return false
 }
 
-// standBy tells whether to look at an item that another replica comes first for: there is a slot that it could have, or it has been
-// in line for long. Otherwise it is put in line.
+// standBy tells whether to look at an item that another replica comes first for: there is a slot that it could have,
+// or it has been in line for long. Otherwise it is put in line.
 func (s *slots) standBy(key types.NamespacedName, at place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,8 +175,8 @@ func (s *slots) waiting() int {
 	return len(s.inLine)
 }
 
-// settle ends the look at an item, and returns the items whose turn it is now. If it was the item's own turn when the look began,
-// and it has made no use of it, the turn is over; one that has come meanwhile is for the next look.
+// settle ends the look at an item, and returns the items whose turn it is now. If it was the item's own turn when the
+// look began, and it has made no use of it, the turn is over; one that has come meanwhile is for the next look.
 func (s *slots) settle(key types.NamespacedName, turn bool) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,8 +194,8 @@ func (s *slots) settle(key types.NamespacedName, turn bool) []types.NamespacedNa
 	return next
 }
 
-// pop takes the item out of line whose turn comes next. Of the items that another replica comes first for it is the last that came:
-// that one begins with the first. But should it never come to them, none of them waits for ever.
+// pop takes the item out of line whose turn comes next. Of the items that another replica comes first for it is the
+// last that came: that one begins with the first. But should it never come to them, none of them waits for ever.
 func (s *slots) pop() types.NamespacedName {
 	s.turns++
 	at := slices.IndexFunc(s.lines[:], func(line []types.NamespacedName) bool { return len(line) > 0 })

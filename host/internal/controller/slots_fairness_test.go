@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestNobodyStarvesInLine: items that another replica comes first for, and which that one never comes to, wait in line for longWait, and
-// then each gets one of fairTurns turns, although something else always comes before it.
+// TestNobodyStarvesInLine: items that another replica comes first for, and which that one never comes to, wait in
+// line for longWait, and then each gets one of fairTurns turns, although something else always comes before it.
 func TestNobodyStarvesInLine(t *testing.T) {
 	for _, tc := range []struct {
 		name, reason string
@@ -51,8 +51,8 @@ func TestNobodyStarvesInLine(t *testing.T) {
 	}
 }
 
-// TestWaitGoesOnAtAnotherPlace: an item is looked at again and again while it stands in line, and finds another place each time,
-// because replicas come and go. It has waited since it came all the same.
+// TestWaitGoesOnAtAnotherPlace: an item is looked at again and again while it stands in line, and finds another place
+// each time, because replicas come and go. It has waited since it came all the same.
 func TestWaitGoesOnAtAnotherPlace(t *testing.T) {
 	now := time.Now()
 	s := newSlots(1, func() time.Time { return now })

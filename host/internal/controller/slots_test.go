@@ -68,8 +68,8 @@ func TestATurnThatIsNotUsedGoesOn(t *testing.T) {
 	}
 }
 
-// TestOrderOfTurns: own jobs before those that other replicas come first for, and of the latter those first that this one is the next
-// best for, the last one first.
+// TestOrderOfTurns: own jobs before those that other replicas come first for, and of the latter those first that this
+// one is the next best for, the last one first.
 func TestOrderOfTurns(t *testing.T) {
 	s := newSlots(1, time.Now)
 	s.take(slotKey(0), own)
@@ -91,8 +91,8 @@ func TestOrderOfTurns(t *testing.T) {
 	}
 }
 
-// TestStandBy: an item that another replica comes first for is looked at when there is a slot that it could have, and else after a
-// while, so that it does not depend on the other one.
+// TestStandBy: an item that another replica comes first for is looked at when there is a slot that it could have, and
+// else after a while, so that it does not depend on the other one.
 func TestStandBy(t *testing.T) {
 	now := time.Now()
 	s := newSlots(1, func() time.Time { return now })

@@ -22,9 +22,9 @@ const (
 	surveyPatience = time.Minute
 )
 
-// survey lists all items in full when the host starts, so that those that have nothing to do, in a while nearly all of them, are
-// not read one by one. It keeps no item, only which ones are idle, and what type those are whose metadata does not tell it. That
-// goes for all types: the plugins may well begin to be served after the survey.
+// survey lists all items in full when the host starts, so that those that have nothing to do, in a while nearly all
+// of them, are not read one by one. It keeps no item, only which ones are idle, and what type those are whose
+// metadata does not tell it. That goes for all types: the plugins may well begin to be served after the survey.
 type survey struct {
 	live    client.Reader
 	cache   client.Reader // metadata of deploy items
@@ -38,15 +38,17 @@ type survey struct {
 
 // SurveyWitness is told of the survey, so that it need not list the items itself.
 type SurveyWitness interface {
-	// Surveyed tells of an item in full, which is not to be kept or changed. Some items may be told of twice. An error ends the
-	// survey.
+	// Surveyed tells of an item in full, which is not to be kept or changed. Some items may be told of twice. An
+	// error ends the survey.
 	Surveyed(ctx context.Context, item *v1alpha1.DeployItem) error
-	// SurveyEnded tells that there is nothing more to come, be it that the survey has failed. An error ends the Controller.
+	// SurveyEnded tells that there is nothing more to come, be it that the survey has failed. An error ends the
+	// Controller.
 	SurveyEnded(ctx context.Context) error
 }
 
-// run takes the survey and then releases the router, which was held for it. A survey that fails is logged, and the items are read
-// one by one; the error is that of the cache or the witness. It blocks until all is done or ctx ends, which is no error.
+// run takes the survey and then releases the router, which was held for it. A survey that fails is logged, and the
+// items are read one by one; the error is that of the cache or the witness. It blocks until all is done or ctx ends,
+// which is no error.
 func (s *survey) run(ctx context.Context) error {
 	start := s.clock.Now()
 	seen, err := s.listAll(ctx)
@@ -118,7 +120,8 @@ func (s *survey) note(ctx context.Context, item *v1alpha1.DeployItem) error {
 	return s.forgetGone(ctx, keyOf(item))
 }
 
-// forgetGone forgets an item that is gone since it was listed: its deletion may have been heard of before it was remembered.
+// forgetGone forgets an item that is gone since it was listed: its deletion may have been heard of before it was
+// remembered.
 func (s *survey) forgetGone(ctx context.Context, key client.ObjectKey) error {
 	err := s.cache.Get(ctx, key, NewMetadata(), client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {

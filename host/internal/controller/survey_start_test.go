@@ -20,8 +20,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// gate is a transport to the API server that holds back the lists of whole items until it is opened, and counts the reads of
-// single ones.
+// gate is a transport to the API server that holds back the lists of whole items until it is opened, and counts the
+// reads of single ones.
 type gate struct {
 	http.RoundTripper
 	opened chan struct{}

@@ -6,15 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// suspects let those items of one plugin into their calls one at a time in whose jobs' calls the plugin has died: when it dies once
-// more, one of them alone can be to blame. An item that was not in such a call waits for none of them.
+// suspects let those items of one plugin into their calls one at a time in whose jobs' calls the plugin has died:
+// when it dies once more, one of them alone can be to blame. An item that was not in such a call waits for none of
+// them.
 //
-// With one job that kills the plugin, any other one is hit by it at most once: after that both are suspects. A job that is innocent
-// therefore comes to the limit of crashes only if at least as many others kill the plugin while it is under way, or if the plugin dies
-// of something else. Nor does a suspect wait for ever: each crash before its turn brings another one closer to the limit.
+// With one job that kills the plugin, any other one is hit by it at most once: after that both are suspects. A job
+// that is innocent therefore comes to the limit of crashes only if at least as many others kill the plugin while it
+// is under way, or if the plugin dies of something else. Nor does a suspect wait for ever: each crash before its turn
+// brings another one closer to the limit.
 //
-// The turn is that of an item in its call, or of one that stands in line for a slot, or of one that a slot is kept for. The zero value
-// has no suspects.
+// The turn is that of an item in its call, or of one that stands in line for a slot, or of one that a slot is kept
+// for. The zero value has no suspects.
 type suspects struct {
 	// turn is the item whose turn it is; zero for none.
 	turn types.NamespacedName
@@ -24,8 +26,8 @@ type suspects struct {
 	refused map[types.NamespacedName]bool
 }
 
-// admit tells whether a suspect may go on to its call. One that may not has its place in line when its look ends: until then, whether
-// it could make use of its turn is not known.
+// admit tells whether a suspect may go on to its call. One that may not has its place in line when its look ends:
+// until then, whether it could make use of its turn is not known.
 func (s *suspects) admit(key types.NamespacedName) bool {
 	if s.nobodysTurn() {
 		s.turn = key
@@ -40,7 +42,8 @@ func (s *suspects) admit(key types.NamespacedName) bool {
 	return false
 }
 
-// acquit takes an item out that is no suspect, and returns the one that is to stand in line for a slot now; zero for none.
+// acquit takes an item out that is no suspect, and returns the one that is to stand in line for a slot now; zero for
+// none.
 func (s *suspects) acquit(key types.NamespacedName) (next types.NamespacedName) {
 	s.line = slices.DeleteFunc(s.line, func(other types.NamespacedName) bool { return other == key })
 	if s.turn == key {
@@ -49,8 +52,8 @@ func (s *suspects) acquit(key types.NamespacedName) (next types.NamespacedName) 
 	return next
 }
 
-// settle ends the look at an item, and returns the one that is to stand in line for a slot now; zero for none. standing tells
-// whether the item stands in line for a slot, or has one kept.
+// settle ends the look at an item, and returns the one that is to stand in line for a slot now; zero for none.
+// standing tells whether the item stands in line for a slot, or has one kept.
 func (s *suspects) settle(key types.NamespacedName, standing bool) (next types.NamespacedName) {
 	refused := s.refused[key]
 	delete(s.refused, key)

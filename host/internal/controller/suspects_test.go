@@ -96,7 +96,8 @@ func TestUnusedTurnGoesToTheNextSuspect(t *testing.T) {
 	}
 }
 
-// TestNewJobIsNoSuspect: an item that was a suspect gets its slot like the others, and holds no suspect up during its call.
+// TestNewJobIsNoSuspect: an item that was a suspect gets its slot like the others, and holds no suspect up during its
+// call.
 func TestNewJobIsNoSuspect(t *testing.T) {
 	s := newSlots(3, time.Now)
 	s.takeAlone(slotKey(1), underWay)
@@ -120,8 +121,8 @@ func keepSlot(s *slots, key types.NamespacedName) {
 	s.settled(slotKey(8))
 }
 
-// TestTurnOfOneWithASlot: the turn of a suspect for which a slot is kept already begins without another one, and a look that began
-// before does not end it.
+// TestTurnOfOneWithASlot: the turn of a suspect for which a slot is kept already begins without another one, and a
+// look that began before does not end it.
 func TestTurnOfOneWithASlot(t *testing.T) {
 	s := newSlots(2, time.Now)
 	s.takeAlone(slotKey(1), underWay)
@@ -137,7 +138,8 @@ func TestTurnOfOneWithASlot(t *testing.T) {
 	expectTurn(t, s.settled(slotKey(2)), slotKey(3))
 }
 
-// TestTurnThatComesDuringALook: the turn of a suspect that was refused just before is not lost, whatever the look began with.
+// TestTurnThatComesDuringALook: the turn of a suspect that was refused just before is not lost, whatever the look
+// began with.
 func TestTurnThatComesDuringALook(t *testing.T) {
 	for _, tc := range []struct {
 		name, reason string

@@ -14,7 +14,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// endNamespace begins to delete the namespace of a bench: nothing can be created there any more, and the locks go first.
+// endNamespace begins to delete the namespace of a bench: nothing can be created there any more, and the locks go
+// first.
 func (b *bench) endNamespace(peers ...*peer) {
 	b.t.Helper()
 	if err := b.admin.Delete(b.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.item.Namespace}}); err != nil {
@@ -33,8 +34,9 @@ func (b *bench) endNamespace(peers ...*peer) {
 	}
 }
 
-// TestTerminatingNamespace: when the lock of a job in its call is deleted with its namespace, and cannot be created again, the replica
-// that had it goes on without; only if that one is dead another one does, which comes first for the item.
+// TestTerminatingNamespace: when the lock of a job in its call is deleted with its namespace, and cannot be created
+// again, the replica that had it goes on without; only if that one is dead another one does, which comes first for
+// the item.
 func TestTerminatingNamespace(t *testing.T) {
 	for _, tc := range []struct {
 		name, reason string

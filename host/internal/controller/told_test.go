@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// told is a replica that looks at the item only when somebody has told it to, as one does whose workers take from a queue.
+// told is a replica that looks at the item only when somebody has told it to, as one does whose workers take from a
+// queue.
 type told struct {
 	*peer
 	queue    *oneItemQueue

@@ -119,7 +119,8 @@ func (c *crew) work(r *told) bool {
 	return worked
 }
 
-// hearOfOthers lets a replica hear how many come before it for the item: those whose plugin runs, in the order of preference.
+// hearOfOthers lets a replica hear how many come before it for the item: those whose plugin runs, in the order of
+// preference.
 func (c *crew) hearOfOthers(podName string) {
 	r, other := c.replicas[podName], c.replicas[otherPod(podName)]
 	rank := 0
@@ -180,8 +181,8 @@ func (c *crew) sweep() {
 	}
 }
 
-// TestNobodyIsForgotten: replicas that look only when they are told to, whatever has happened to them, bring every job to its end soon
-// once all is calm, and hold no lock then.
+// TestNobodyIsForgotten: replicas that look only when they are told to, whatever has happened to them, bring every
+// job to its end soon once all is calm, and hold no lock then.
 func TestNobodyIsForgotten(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &crew{

@@ -76,8 +76,8 @@ func (c *Controller) knowHooks(known *hookWatch) {
 	}
 }
 
-// followHooks has items looked at again of whose types other hooks say now whether they are to be reconciled, and jobs tried again that may
-// have failed because a plugin with hooks was not running.
+// followHooks has items looked at again of whose types other hooks say now whether they are to be reconciled, and
+// jobs tried again that may have failed because a plugin with hooks was not running.
 func (c *Controller) followHooks(ctx context.Context, known *hookWatch, running map[string]bool) error {
 	var mended []v1alpha1.DeployItemType
 	for _, p := range c.plugins.Serving() {

@@ -17,22 +17,22 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// writeTimeout bounds a write. It is not the caller's context that does, so that a replica that shuts down can still write
-// down what has come of its last calls.
+// writeTimeout bounds a write. It is not the caller's context that does, so that a replica that shuts down can still
+// write down what has come of its last calls.
 const writeTimeout = 15 * time.Second
 
 // errOutdated: the item is no longer the one that was decided on; decide again.
 var errOutdated = errors.New("the deploy item has changed meanwhile")
 
-// writer changes deploy items. It patches the fields that changed and no others, so that fields which our types do not know
-// survive, and each patch carries the resourceVersion of the item that it was computed from.
+// writer changes deploy items. It patches the fields that changed and no others, so that fields which our types do
+// not know survive, and each patch carries the resourceVersion of the item that it was computed from.
 type writer struct {
 	client client.Client
 }
 
-// status changes the status of an item and writes what changed; without a difference it writes nothing. Afterwards item is
-// what the API server has; after an error it is what it was. The error is errOutdated if somebody else has written meanwhile,
-// or if the item is gone.
+// status changes the status of an item and writes what changed; without a difference it writes nothing. Afterwards
+// item is what the API server has; after an error it is what it was. The error is errOutdated if somebody else has
+// written meanwhile, or if the item is gone.
 func (w *writer) status(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
 	after := item.DeepCopy()
 	change(after)
@@ -93,7 +93,8 @@ func patch(ctx context.Context, item, after *v1alpha1.DeployItem, send send) err
 	return nil
 }
 
-// difference is the JSON merge patch from one item to another with the resourceVersion as its condition; nil if they are equal.
+// difference is the JSON merge patch from one item to another with the resourceVersion as its condition; nil if they
+// are equal.
 func difference(before, after *v1alpha1.DeployItem) (client.Patch, error) {
 	from, err := document(before)
 	if err != nil {
@@ -137,7 +138,8 @@ func document(item *v1alpha1.DeployItem) (map[string]any, error) {
 	return fields, decoder.Decode(&fields)
 }
 
-// mergePatch is the JSON merge patch from one object to another. In such a patch null means absent, and so it does here.
+// mergePatch is the JSON merge patch from one object to another. In such a patch null means absent, and so it does
+// here.
 func mergePatch(from, to map[string]any) map[string]any {
 	patch := map[string]any{}
 	for key, value := range from {
