@@ -36,8 +36,9 @@ const operationResolveOther = "ResolveOtherTarget"
 
 // call calls the plugin, and the item's HTTP hook before it. The error is errOutdated if the call was cancelled
 // because nobody wants it any more.
-func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Call) (outcome *plugin.Outcome, err error) {
-	err = j.attended(ctx, func(ctx context.Context, o *observer) error {
+func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Call) (*plugin.Outcome, error) {
+	var outcome *plugin.Outcome
+	err := j.attended(ctx, func(ctx context.Context, o *observer) error {
 		var err error
 		outcome, err = j.withHTTPHook(ctx, operation, c, o)
 		return err
@@ -146,7 +147,8 @@ func (o *observer) look(ctx context.Context) error {
 	defer j.mu.Unlock()
 	meta := NewMetadata()
 	err := j.r.cache.Get(ctx, keyOf(j.item), meta)
-	if err == nil && meta.UID == j.item.UID && !newer(meta.ResourceVersion, j.item.ResourceVersion) || ctx.Err() != nil { // the call has ended
+	unchanged := err == nil && meta.UID == j.item.UID && !newer(meta.ResourceVersion, j.item.ResourceVersion)
+	if unchanged || ctx.Err() != nil { // the call has ended
 		return nil
 	}
 	return j.readAgain(ctx, j.stillWanted)
@@ -247,7 +249,9 @@ func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.Re
 }
 
 // ResolveRegistryCredentials reads as for the item's Context, by the same rules. An error is worth another try.
-func (o *observer) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
+func (o *observer) ResolveRegistryCredentials(
+	ctx context.Context, secret types.NamespacedName,
+) (*sdk.RegistryCredentials, error) {
 	return credentials.Named(ctx, o.job.r.targets, o.job.namespace(), secret)
 }
 
@@ -265,8 +269,10 @@ func (o *observer) Event(warning bool, reason, message string) {
 		o.job.r.event(o.job.item, eventType, reason, message)
 	case o.events == maxEvents:
 		o.job.r.event(o.job.item, corev1.EventTypeWarning, "TooManyEvents",
-			fmt.Sprintf("the plugin %q records more than %d events in one call; the others are dropped; the first of them is in the host's log", o.job.r.name, maxEvents-1))
-		o.job.log.Info("plugin has too many events; this is the first that is dropped", "type", eventType, "reason", reason, "message", message)
+			fmt.Sprintf("the plugin %q records more than %d events in one call; the others are dropped; "+
+				"the first of them is in the host's log", o.job.r.name, maxEvents-1))
+		o.job.log.Info("plugin has too many events; this is the first that is dropped",
+			"type", eventType, "reason", reason, "message", message)
 	default: // logDroppedEvents tells how many
 	}
 }

@@ -13,14 +13,17 @@ import (
 const defaultMaxCrashes = 3
 
 // leaveBehind is what a user can do about a deletion that does not succeed.
-const leaveBehind = "annotate the deploy item with " + v1alpha1.DeleteWithoutUninstallAnnotation + `: "true", and it goes without what it has deployed`
+const leaveBehind = "annotate the deploy item with " + v1alpha1.DeleteWithoutUninstallAnnotation +
+	`: "true", and it goes without what it has deployed`
 
 // handleCrash counts that the plugin has died in the middle of the job's call. The last of so many crashes ends the
 // job, because it may be what kills the plugin, and with it the calls of others. The count is in the status: it is
 // that of all replicas, and outlives them.
 func (j *job) handleCrash(ctx context.Context) error {
 	j.known.waitsForPlugin = true
-	return j.countCrash(ctx, contract.Error{Operation: "CallPlugin", Message: fmt.Sprintf("the plugin %q ended in the middle of the call", j.r.name)})
+	return j.countCrash(ctx, contract.Error{
+		Operation: "CallPlugin", Message: fmt.Sprintf("the plugin %q ended in the middle of the call", j.r.name),
+	})
 }
 
 // handleHookCrash counts that a plugin has died in the middle of a hook for the job, in the same way.
@@ -28,7 +31,8 @@ func (j *job) handleHookCrash(ctx context.Context, e *hook.Error) error {
 	j.known.waitsForPlugin = e.Plugin == j.r.name
 	j.known.retries = max(j.known.retries, 1) // so that it is tried again when the plugin runs, whichever it is
 	return j.countCrash(ctx, contract.Error{
-		Operation: string(e.Type), Message: fmt.Sprintf("the plugin %q ended in the middle of its %s hook", e.Plugin, e.Type),
+		Operation: string(e.Type),
+		Message:   fmt.Sprintf("the plugin %q ended in the middle of its %s hook", e.Plugin, e.Type),
 	})
 }
 
@@ -56,7 +60,8 @@ func crashError(e contract.Error, deletion bool, crashes, limit int) contract.Er
 	if crashes == 1 {
 		times = "once"
 	}
-	e.Message = fmt.Sprintf("%s, %s for this job; its last words are in the host's log. A new job tries it again", e.Message, times)
+	e.Message = fmt.Sprintf(
+		"%s, %s for this job; its last words are in the host's log. A new job tries it again", e.Message, times)
 	if deletion {
 		e.Message += "; or " + leaveBehind
 	}

@@ -47,8 +47,8 @@ func (e *exporter) write(
 			Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
 			Operation: "WriteExports",
 			Reason:    "ExportsRefused",
-			Message: fmt.Sprintf("the API server refuses Secret %q with %d bytes of exports: %v; export less, or, if it is the name that is refused, "+
-				"give the deploy item a shorter one", ref.Name, len(values), err),
+			Message: fmt.Sprintf("the API server refuses Secret %q with %d bytes of exports: %v; export less, "+
+				"or, if it is the name that is refused, give the deploy item a shorter one", ref.Name, len(values), err),
 		}
 	case err != nil:
 		return nil, fmt.Errorf("write export secret %q: %w", ref.Name, err)
@@ -58,7 +58,8 @@ func (e *exporter) write(
 }
 
 func (e *exporter) update(
-	ctx context.Context, item *v1alpha1.DeployItem, key client.ObjectKey, values []byte, verify func(context.Context) error,
+	ctx context.Context, item *v1alpha1.DeployItem, key client.ObjectKey, values []byte,
+	verify func(context.Context) error,
 ) error {
 	secret := &corev1.Secret{}
 	if err := e.live.Get(ctx, key, secret); err != nil {
@@ -69,8 +70,8 @@ func (e *exporter) update(
 			Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
 			Operation: "WriteExports",
 			Reason:    "ExportSecretConflict",
-			Message: fmt.Sprintf("Secret %q exists and does not belong to this deploy item; its exports need this name: rename or delete the secret",
-				key.Name),
+			Message: fmt.Sprintf("Secret %q exists and does not belong to this deploy item; its exports need this name: "+
+				"rename or delete the secret", key.Name),
 		}
 	}
 	before := secret.DeepCopy()

@@ -151,7 +151,8 @@ func (p *hookRun) reportEnd(t sdkhook.Type, result *sdkhook.Result) {
 	if !aborts(result) || p.decision.Action == contract.Nothing {
 		return
 	}
-	p.r.log.Info("hook ends the reconcile", "deployitem", p.item.Namespace+"/"+p.item.Name, "hookType", string(t), "hookPlugins", p.aborting)
+	p.r.log.Info("hook ends the reconcile", "deployitem", p.item.Namespace+"/"+p.item.Name,
+		"hookType", string(t), "hookPlugins", p.aborting)
 	p.r.event(p.item, corev1.EventTypeNormal, "HeldByHook", heldBy(t, p.aborting, result))
 }
 
@@ -202,7 +203,9 @@ func earlier(a, b time.Time) time.Time {
 // shouldReconcile asks the hooks whether an item is to be reconciled. They can have a job set for one that has
 // nothing to do, and cannot stop one that has. It changes what is known of the item to when it is to be looked at
 // again.
-func (p *hookRun) shouldReconcile(ctx context.Context, known *entry, decision contract.Decision) (contract.Decision, error) {
+func (p *hookRun) shouldReconcile(
+	ctx context.Context, known *entry, decision contract.Decision,
+) (contract.Decision, error) {
 	now := p.r.clock.Now()
 	if !now.Before(known.again) {
 		known.again = time.Time{}
@@ -289,8 +292,9 @@ func (p *hookRun) reportRaised(known *entry, earliest time.Time) {
 		return
 	}
 	p.r.event(p.item, corev1.EventTypeWarning, "ReconcileIntervalRaised", fmt.Sprintf(
-		"the schedule asks for the next job earlier than %s after the last, which is the least that the host configuration allows "+
-			"(continuousReconcile.minimumInterval); it begins at %s", p.r.schedule.minimum, earliest.UTC().Format(time.RFC3339)))
+		"the schedule asks for the next job earlier than %s after the last, which is the least that the host configuration "+
+			"allows (continuousReconcile.minimumInterval); it begins at %s",
+		p.r.schedule.minimum, earliest.UTC().Format(time.RFC3339)))
 }
 
 // again is when the hooks of this reconcile want the next one, given when those of earlier ones want it; zero for no
@@ -310,14 +314,17 @@ func (p *hookRun) again(before time.Time) time.Time {
 func aborts(result *sdkhook.Result) bool { return result != nil && result.AbortReconcile }
 
 // afterHookError ends a look in which a hook has failed before there was a job to note it with.
-func (r *reconciler) afterHookError(ctx context.Context, req reconcile.Request, item *v1alpha1.DeployItem, err error) (reconcile.Result, error) {
+func (r *reconciler) afterHookError(
+	ctx context.Context, req reconcile.Request, item *v1alpha1.DeployItem, err error,
+) (reconcile.Result, error) {
 	r.reportHook(item, err)
 	if errors.Is(err, plugin.ErrCrashed) || errors.Is(err, plugin.ErrNotRunning) {
 		r.memory.hookMissed(item, r.name)
 	}
 	if errors.Is(err, plugin.ErrCrashed) && r.memory.hookCrashed(item, r.maxCrashes, r.clock.Now().Add(crashPause)) {
 		r.event(item, corev1.EventTypeWarning, contract.ReasonPluginCrashed, fmt.Sprintf(
-			"a plugin has ended in the middle of a hook for this deploy item again and again; it is left alone for %s: %s", crashPause, err))
+			"a plugin has ended in the middle of a hook for this deploy item again and again; it is left alone for %s: %s",
+			crashPause, err))
 		return r.until(r.orDeadline(item, r.clock.Now().Add(crashPause))), nil
 	}
 	if errors.Is(err, plugin.ErrNotRunning) { // we are told when it runs, unless it does already
@@ -340,5 +347,7 @@ func (r *reconciler) reportHook(item *v1alpha1.DeployItem, err error) {
 
 // asJobError is a hook's error as that of the job that it holds up.
 func asJobError(e *hook.Error) contract.Error {
-	return contract.Error{Codes: e.Codes, Operation: string(e.Type), Reason: e.Reason, Message: cut(e.Error(), maxMessage)}
+	return contract.Error{
+		Codes: e.Codes, Operation: string(e.Type), Reason: e.Reason, Message: cut(e.Error(), maxMessage),
+	}
 }

@@ -31,7 +31,10 @@ const (
 )
 
 // phaseOf are the phases in which a hook is called.
-var phaseOf = map[string]v1alpha1.HookCapability{operationPreReconcile: v1alpha1.HookPreReconcile, operationFinalize: v1alpha1.HookFinalize}
+var phaseOf = map[string]v1alpha1.HookCapability{
+	operationPreReconcile: v1alpha1.HookPreReconcile,
+	operationFinalize:     v1alpha1.HookFinalize,
+}
 
 // reasonHookNotReady is given to the error about a hook that cannot be called.
 const reasonHookNotReady = "HookNotReady"
@@ -50,14 +53,18 @@ func (j *job) httpHook(operation string) (*httphook.Hook, error) {
 		return nil, nil //nolint:nilnil // it would not be called
 	}
 	if err != nil {
-		return nil, contract.Error{Operation: operation, Reason: reasonHookNotReady, Message: cut(err.Error(), maxMessage)}
+		return nil, contract.Error{
+			Operation: operation, Reason: reasonHookNotReady, Message: cut(err.Error(), maxMessage),
+		}
 	}
 	return found, nil
 }
 
 // withHTTPHook carries out an operation of the plugin, with what the item's HTTP hook has to do with it. An error
 // that is a contract.Error has kept the plugin from being called.
-func (j *job) withHTTPHook(ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+func (j *job) withHTTPHook(
+	ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer,
+) (*plugin.Outcome, error) {
 	generation := j.snapshot().Generation
 	switch operation {
 	case plugin.Delete:
@@ -81,7 +88,9 @@ func (j *job) withHTTPHook(ctx context.Context, operation plugin.Operation, c pl
 // preReconcile has the HTTP hook look at the desired objects before the plugin applies them. It returns those that it
 // wants instead; nil if they stay as they are. failed is the outcome of the job if the plugin cannot tell the desired
 // objects.
-func (j *job) preReconcile(ctx context.Context, c plugin.Call) (children []sdk.Child, failed *plugin.Outcome, err error) {
+func (j *job) preReconcile(
+	ctx context.Context, c plugin.Call,
+) (children []sdk.Child, failed *plugin.Outcome, err error) {
 	found, err := j.httpHook(operationPreReconcile)
 	if err != nil || found == nil || !found.Has(v1alpha1.HookPreReconcile) {
 		return nil, nil, err
@@ -179,7 +188,8 @@ func (j *job) unanswered(ctx context.Context, operation string, err error) error
 		return &unansweredError{problem: problem, note: note}
 	}
 	j.log.Warn("HTTP hook failed and wants the job to go on", "registration", e.Registration, "error", problem.Message)
-	j.r.event(j.snapshot(), corev1.EventTypeWarning, problem.Reason, problem.Message+"; the job goes on, as the hook says")
+	j.r.event(j.snapshot(), corev1.EventTypeWarning, problem.Reason,
+		problem.Message+"; the job goes on, as the hook says")
 	return j.writeStatus(ctx, note)
 }
 

@@ -75,7 +75,7 @@ func (j *job) run(ctx context.Context) error {
 		return err
 	}
 
-	// 8. The job is picked up by one write. No plugin is called before that. What only ends a job needs no more than its own write.
+	// 8. The job is picked up by one write, before any call of a plugin. What only ends a job needs no more than that.
 	if endsWithoutDeployer(j.decision) || j.decision.Action == contract.Skip {
 		return j.endWithoutDeployer(ctx)
 	}
@@ -261,11 +261,13 @@ func (j *job) pickUp(ctx context.Context, begin begin) error {
 	}
 	j.decision.Action, j.decision.JobID, j.decision.ByHook = contract.Continue, "", false
 	j.log = j.r.log.With("deployitem", j.item.Namespace+"/"+j.item.Name, "jobID", j.item.Status.JobID)
-	j.log.Info("picked up job", "deletion", j.decision.Deletion, "force", j.decision.Force, "queued", contract.IsQueued(j.item))
+	queued := contract.IsQueued(j.item)
+	j.log.Info("picked up job", "deletion", j.decision.Deletion, "force", j.decision.Force, "queued", queued)
 	j.tellPickedUp(ctx, since)
-	if !contract.IsQueued(j.item) {
+	if !queued {
 		info := j.plugin.Info()
-		j.r.event(j.item, corev1.EventTypeNormal, "PickedUp", "the deployer "+info.Name+" "+info.Version+" has picked up the job "+j.item.Status.JobID)
+		j.r.event(j.item, corev1.EventTypeNormal, "PickedUp",
+			"the deployer "+info.Name+" "+info.Version+" has picked up the job "+j.item.Status.JobID)
 	}
 	return nil
 }
@@ -279,7 +281,9 @@ func (j *job) takeOver(ctx context.Context) error {
 		return nil
 	}
 	before := j.item.Status.Deployer.Identity
-	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.TakeOver(item, j.deployer(), j.r.clock.Now()) })
+	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
+		contract.TakeOver(item, j.deployer(), j.r.clock.Now())
+	})
 	if err != nil {
 		return err
 	}
@@ -371,11 +375,14 @@ func (j *job) write(ctx context.Context, write func() error) error {
 func (j *job) stillWanted(fresh *v1alpha1.DeployItem) bool {
 	before, after := &j.item.Status, &fresh.Status
 	return fresh.UID == j.item.UID && j.sameProviderStatus(fresh) &&
-		after.JobID == before.JobID && after.Deployer == before.Deployer && after.LastReconcileTime.Equal(before.LastReconcileTime) &&
+		after.JobID == before.JobID && after.Deployer == before.Deployer &&
+		after.LastReconcileTime.Equal(before.LastReconcileTime) &&
 		j.decision.Same(contract.Decide(fresh, j.r.clock.Now()))
 }
 
-func (j *job) retryOutdated(ctx context.Context, write func() error, wanted func(fresh *v1alpha1.DeployItem) bool) error {
+func (j *job) retryOutdated(
+	ctx context.Context, write func() error, wanted func(fresh *v1alpha1.DeployItem) bool,
+) error {
 	for range maxConflicts {
 		if j.lockLost() {
 			return errOutdated

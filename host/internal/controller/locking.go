@@ -58,7 +58,8 @@ func (r *reconciler) unlock(ctx context.Context, item types.NamespacedName) bool
 	}
 	err := r.locks.Release(ctx, lock.Key{Plugin: r.name, Item: item, UID: uid}, version)
 	if err != nil {
-		r.log.Warn("the lock of a deploy item was not given back; it is tried again", "deployitem", item.String(), "error", err.Error())
+		r.log.Warn("the lock of a deploy item was not given back; it is tried again",
+			"deployitem", item.String(), "error", err.Error())
 	}
 	return err == nil
 }
@@ -137,7 +138,9 @@ func (r *reconciler) skip(
 
 // idles tells whether an item that has nothing to do is to be left alone, and until when. When its time has come,
 // those replicas come first that the item prefers.
-func (r *reconciler) idles(meta *metav1.PartialObjectMetadata, known entry, hooks hook.Hooks) (until reconcile.Result, idles bool) {
+func (r *reconciler) idles(
+	meta *metav1.PartialObjectMetadata, known entry, hooks hook.Hooks,
+) (until reconcile.Result, idles bool) {
 	if !known.again.IsZero() {
 		known.again = known.again.Add(r.router.patienceFor(r.lockKey(meta)))
 	}

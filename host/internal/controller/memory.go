@@ -106,11 +106,13 @@ func (m *memory) idle(e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key, version := keyOf(e.item), e.item.ResourceVersion
-	if before, ok := m.entries[key]; ok && before.ended && before.uid == e.item.UID && before.version != "" && newer(before.version, version) {
+	before, ok := m.entries[key]
+	if ok && before.ended && before.uid == e.item.UID && before.version != "" && newer(before.version, version) {
 		version = before.version // advance has seen what has happened since
 	}
 	m.entries[key] = &entry{
-		uid: e.item.UID, version: version, reported: e.reported, asked: e.asked, again: e.again, begins: e.begins, raised: e.raised,
+		uid: e.item.UID, version: version, reported: e.reported,
+		asked: e.asked, again: e.again, begins: e.begins, raised: e.raised,
 	}
 }
 
@@ -119,7 +121,8 @@ func (m *memory) ended(e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entries[keyOf(e.item)] = &entry{
-		uid: e.item.UID, version: e.item.ResourceVersion, reported: e.reported, again: e.again, raised: e.raised, item: e.item, ended: true,
+		uid: e.item.UID, version: e.item.ResourceVersion, item: e.item, ended: true,
+		reported: e.reported, again: e.again, raised: e.raised,
 	}
 }
 
@@ -228,7 +231,8 @@ func (m *memory) mended(ref reference, now time.Time) map[types.NamespacedName]s
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.retry(now, func(key types.NamespacedName, e *entry) bool {
-		uses := ref.kind == kindTarget && e.targetName == ref.name || ref.kind == kindContext && e.contextName == ref.name
+		uses := ref.kind == kindTarget && e.targetName == ref.name ||
+			ref.kind == kindContext && e.contextName == ref.name
 		return uses && key.Namespace == ref.namespace
 	})
 }

@@ -89,7 +89,9 @@ func onlyMetadataChanged(before, after *metav1.PartialObjectMetadata) bool {
 	if before.Generation != after.Generation || !before.DeletionTimestamp.Equal(after.DeletionTimestamp) {
 		return false
 	}
-	for _, annotation := range []string{v1alpha1.OperationAnnotation, contract.AcceptedAnnotation, v1alpha1.DeleteWithoutUninstallAnnotation} {
+	for _, annotation := range []string{
+		v1alpha1.OperationAnnotation, contract.AcceptedAnnotation, v1alpha1.DeleteWithoutUninstallAnnotation,
+	} {
 		if before.Annotations[annotation] != after.Annotations[annotation] {
 			return false
 		}

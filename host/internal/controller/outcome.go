@@ -69,8 +69,8 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 		j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
 		if errors.Is(err, plugin.ErrUnhealthy) { // without the reason, which may name an item of another namespace
 			j.r.event(j.item, corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
-				"the plugin %q was unhealthy and was killed in the middle of the call %s, for a reason that is in the host's log; "+
-					"the call is repeated", j.r.name, j.operation()))
+				"the plugin %q was unhealthy and was killed in the middle of the call %s, for a reason that is in the "+
+					"host's log; the call is repeated", j.r.name, j.operation()))
 		}
 		j.known.due, j.known.waitsForPlugin = j.r.clock.Now().Add(j.pollInterval(pluginPoll)), true
 		if contract.ShowsCrash(j.item) {
@@ -114,7 +114,8 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 		j.log.Warn("the API server refuses what the plugin has reached", "error", err.Error())
 		return j.handleError(ctx, contract.Error{
 			Operation: "WriteStatus", Reason: "StatusRefused",
-			Message: fmt.Sprintf("the API server refuses the status that the plugin %q gives: %s", j.r.name, apierrors.ReasonForError(err)),
+			Message: fmt.Sprintf("the API server refuses the status that the plugin %q gives: %s",
+				j.r.name, apierrors.ReasonForError(err)),
 		})
 	}
 	return err
@@ -122,7 +123,8 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 
 func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 	if err := errors.Join(checkExports(outcome.Succeeded), contract.CheckReported(outcome.Conditions)); err != nil {
-		return j.handleError(ctx, protocolError(err), withProviderStatus(outcome.ProviderStatus)) // which is good, and names what is deployed
+		// The provider status is good, and names what is deployed.
+		return j.handleError(ctx, protocolError(err), withProviderStatus(outcome.ProviderStatus))
 	}
 	status := j.withReported(outcome)
 	switch {
@@ -193,7 +195,9 @@ func (j *job) skip(ctx context.Context) error {
 
 // repair ends a job whose place was taken by one that is finished.
 func (j *job) repair(ctx context.Context) error {
-	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.EndReplaced(item, j.decision.Deletion, j.r.clock.Now()) })
+	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
+		contract.EndReplaced(item, j.decision.Deletion, j.r.clock.Now())
+	})
 	if err != nil {
 		return err
 	}
@@ -206,7 +210,9 @@ func (j *job) repair(ctx context.Context) error {
 
 // settle brings the conditions up to date after somebody else has ended a job that was picked up here.
 func (j *job) settle(ctx context.Context) error {
-	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) { contract.SettleConditions(item, j.r.clock.Now()) })
+	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
+		contract.SettleConditions(item, j.r.clock.Now())
+	})
 	if err == nil {
 		j.endedUnreported()
 		j.tellEnded(ctx, j.item.Status.Phase)
@@ -288,7 +294,8 @@ func (j *job) handleError(ctx context.Context, e contract.Error, changes ...chan
 // retry notes an error, and tries again after a pause.
 func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration, changes ...change) error {
 	j.known.due = j.r.clock.Now().Add(pause)
-	j.log.Log(ctx, level(e), "job met an error; it is tried again", "reason", e.Reason, "error", e.Message, "at", j.known.due)
+	j.log.Log(ctx, level(e), "job met an error; it is tried again",
+		"reason", e.Reason, "error", e.Message, "at", j.known.due)
 	changed := false
 	err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
 		for _, c := range changes {
@@ -299,7 +306,9 @@ func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration, 
 	if err != nil {
 		return err
 	}
-	observe.Tell(ctx, observe.Retries{Error: observe.Error{Codes: e.Codes, Reason: e.Reason, Text: e.Message}, Until: j.known.due})
+	observe.Tell(ctx, observe.Retries{
+		Error: observe.Error{Codes: e.Codes, Reason: e.Reason, Text: e.Message}, Until: j.known.due,
+	})
 	if changed {
 		j.r.event(j.item, eventType(e), e.Reason, e.Message)
 	}

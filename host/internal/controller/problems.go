@@ -43,7 +43,8 @@ func (j *job) advise(e contract.Error) contract.Error {
 		return e
 	}
 	e.Terminal = true
-	e.Message += "; without it nothing can be deleted. Create it again, and the deletion goes on by itself; or " + leaveBehind
+	e.Message += "; without it nothing can be deleted. Create it again, and the deletion goes on by itself; or " +
+		leaveBehind
 	return e
 }
 
@@ -58,7 +59,8 @@ func ignoreMissing(err error) error {
 
 // event records an event of an item. The API server takes none with longer texts.
 func (r *reconciler) event(item *v1alpha1.DeployItem, eventType, reason, message string) {
-	r.recorder.Eventf(item, nil, eventType, cut(reason, maxEventReason), "ReconcileDeployItem", "%s", cut(message, maxEventNote))
+	r.recorder.Eventf(item, nil, eventType, cut(reason, maxEventReason), "ReconcileDeployItem",
+		"%s", cut(message, maxEventNote))
 }
 
 // cut cuts a text that has more bytes than limit, between two characters, and shows that it did.

@@ -153,7 +153,9 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 
 // metadata returns the metadata of an item that may be one for this host, and the hooks of its type; nil for any
 // other item.
-func (r *reconciler) metadata(ctx context.Context, req reconcile.Request) (*metav1.PartialObjectMetadata, hook.Hooks, error) {
+func (r *reconciler) metadata(
+	ctx context.Context, req reconcile.Request,
+) (*metav1.PartialObjectMetadata, hook.Hooks, error) {
 	meta := NewMetadata()
 	if err := r.cache.Get(ctx, req.NamespacedName, meta); err != nil {
 		r.forget(req.NamespacedName, apierrors.IsNotFound(err))
@@ -174,7 +176,9 @@ func (r *reconciler) metadata(ctx context.Context, req reconcile.Request) (*meta
 
 // recall returns what is remembered of an item, without its content if that has to be read. skip tells that nothing
 // is to be done about the item here and now, and wait when to look again then.
-func (r *reconciler) recall(meta *metav1.PartialObjectMetadata, hooks hook.Hooks, slotKept bool) (known entry, wait reconcile.Result, skip bool) {
+func (r *reconciler) recall(
+	meta *metav1.PartialObjectMetadata, hooks hook.Hooks, slotKept bool,
+) (known entry, wait reconcile.Result, skip bool) {
 	known, current := r.memory.recall(client.ObjectKeyFromObject(meta), meta.UID, meta.ResourceVersion)
 	if wait, idle := r.idles(meta, known, hooks); current && idle {
 		return known, wait, true
@@ -284,7 +288,8 @@ func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployI
 	if !effective {
 		message = fmt.Sprintf("there is nothing to do for the operation %q: no job is under way", operation)
 	}
-	r.log.Info("accepted operation", "deployitem", item.Namespace+"/"+item.Name, "operation", operation, "effective", effective)
+	r.log.Info("accepted operation", "deployitem", item.Namespace+"/"+item.Name,
+		"operation", operation, "effective", effective)
 	r.event(item, corev1.EventTypeNormal, "OperationAccepted", message)
 	return nil
 }

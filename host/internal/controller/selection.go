@@ -38,12 +38,15 @@ func (r *reconciler) claimed(item *v1alpha1.DeployItem) bool {
 	if item.Status.Deployer.Identity != r.identity {
 		return false
 	}
-	return contract.IsUnderWay(item) || item.DeletionTimestamp != nil && slices.Contains(item.Finalizers, v1alpha1.Finalizer)
+	return contract.IsUnderWay(item) ||
+		item.DeletionTimestamp != nil && slices.Contains(item.Finalizers, v1alpha1.Finalizer)
 }
 
 // selection tells whether this host is meant for items of a Target. Without selectors it is, and the Target is not
 // looked at.
-func (r *reconciler) selection(ctx context.Context, item metav1.Object, name string, has bool) (responsibility.Decision, error) {
+func (r *reconciler) selection(
+	ctx context.Context, item metav1.Object, name string, has bool,
+) (responsibility.Decision, error) {
 	if r.selectors.Empty() || !has {
 		return r.selectors.Decide(has, nil), nil
 	}

@@ -59,7 +59,8 @@ func (s *survey) run(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return nil //nolint:nilerr // the error is the shutdown, or comes of it
 	case err != nil:
-		s.log.Warn("the deploy items could not be listed; they are read one by one", "listed", seen, "error", err.Error())
+		s.log.Warn("the deploy items could not be listed; they are read one by one",
+			"listed", seen, "error", err.Error())
 	default:
 		s.log.Info("listed all deploy items", "items", seen, "took", s.clock.Since(start).String())
 	}
@@ -104,7 +105,8 @@ func (s *survey) note(ctx context.Context, item *v1alpha1.DeployItem) error {
 	}
 	told, ok := responsibility.TypeOf(item)
 	typed := ok && told == item.Spec.Type
-	idle := decide(item, s.standalone, s.clock.Now()).Action == contract.Nothing && contract.UnknownOperation(item) == ""
+	idle := decide(item, s.standalone, s.clock.Now()).Action == contract.Nothing &&
+		contract.UnknownOperation(item) == ""
 	if !typed {
 		s.router.surveyed(item)
 	}

@@ -70,7 +70,9 @@ func (w *writer) removeFinalizer(ctx context.Context, item *v1alpha1.DeployItem)
 
 type send func(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error
 
-func (w *writer) patchMetadata(ctx context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+func (w *writer) patchMetadata(
+	ctx context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption,
+) error {
 	return w.client.Patch(ctx, obj, patch)
 }
 
