@@ -56,6 +56,8 @@ image: ## Assemble images for PLATFORMS into bin/image; PUSH=registry.example.or
 		go build -trimpath -ldflags '$(LDFLAGS)' -o $(IMAGES)/programs/$$platform/plugins/ $(PLUGINS:%=./plugins/%); done
 	@go run ./host/image --programs $(IMAGES)/programs --platforms $(PLATFORMS) --out $(IMAGES) --push '$(PUSH)' \
 		--version $(VERSION) --revision "$$(git rev-parse HEAD 2>/dev/null)" --created $(SOURCE_DATE_EPOCH)
+	@cd $(IMAGES) && for image in pergola container-helper; do tar --sort=name --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner \
+		--mode=a=rX -cf $$image.tar -C $$image blobs index.json oci-layout; done
 	@echo "Images are in $(IMAGES): $$(cd $(IMAGES) && echo *.tar)"
 
 # Versions of charts are semantic ones without a v; that of a commit without a tag comes before all of them.

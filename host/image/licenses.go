@@ -4,19 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/build"
 	"io/fs"
-	"maps"
 	"os"
+	"os/exec"
 	"path"
-	"path/filepath"
 	"regexp"
-	"runtime/debug"
+	"runtime"
 	"slices"
 	"strings"
+	"testing/fstest"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// licenseDir is where those who scan or certify images look for licenses. The project's own is in it, that of a module in a directory of its own.
-const licenseDir = "/licenses/"
+// licenses is where those who scan or certify images look for licenses.
+const licenses = "licenses/"
 
 // licenseGuide says what the licenses belong to, and where the source of that is, which some of them demand.
 const licenseGuide = `LICENSE is the license of Pergola. The directories have the licenses and notices of the Go modules that this image is made of, as
@@ -31,87 +34,57 @@ var (
 	noticeName  = regexp.MustCompile(`(?i)^(notices?|copyright|patents|third[-_]?party([-_]?(licen[cs]es?|notices?))?)([-_.].*)?$`)
 )
 
-var errNoLicense = errors.New("expected a file such as LICENSE or COPYING at the root of its source, but found none")
+// listModules prints the name of the module that a package is of, and the directory of its source.
+const listModules = "{{with .Module}}{{if not .Main}}{{.Path}}@{{.Version}} {{.Dir}}{{end}}{{end}}"
 
-// licensesOf is the directory of an image that has the licenses of a module.
-func licensesOf(m debug.Module) string { return licenseDir + nameOf(m) + "/" }
-
-// nameOf is what Go calls a module of a certain version.
-func nameOf(m debug.Module) string { return m.Path + "@" + m.Version }
-
-// readLicenses returns what an image of these modules has in its directory of licenses besides the project's own, in order of the paths. It
-// fails if a module has no license. Sources that are not on this machine are fetched.
-func readLicenses(ctx context.Context, modules []debug.Module) ([]file, error) {
-	sources, err := findSources(ctx, modules)
+// addLicenses adds the licenses of Go and of all modules that programs of these packages are made of. It fails if one has none.
+func addLicenses(ctx context.Context, files fstest.MapFS, platform *v1.Platform, packages []string) error {
+	list := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-f", listModules}, packages...)...) //nolint:gosec // they are ours
+	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+platform.OS, "GOARCH="+platform.Architecture)
+	list.Stderr = os.Stderr
+	modules, err := list.Output()
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("list modules: %w", err)
 	}
-	files := map[string]file{}
-	put := func(f file) { files[f.path] = f }
-	put(file{path: licenseDir + "README", mode: fileMode, content: []byte(licenseGuide)})
-	for _, m := range modules {
-		found, err := licensesIn(os.DirFS(sources[nameOf(m)]), m.Path != standardLibrary)
+	all := append(strings.Fields(string(modules)), "stdlib@"+strings.TrimPrefix(runtime.Version(), "go"), build.Default.GOROOT)
+	sources := map[string]string{}
+	for pair := range slices.Chunk(all, 2) {
+		sources[pair[0]] = pair[1]
+	}
+	for module, dir := range sources {
+		found, err := licensesIn(os.DirFS(dir))
 		if err != nil {
-			return nil, fmt.Errorf("read licenses of module %s: %w", nameOf(m), err)
+			return fmt.Errorf("licenses of %s: %w", module, err)
 		}
-		for name, content := range found {
-			name = licensesOf(m) + name
-			put(file{path: name, mode: fileMode, content: content})
-			for dir := path.Dir(name); dir+"/" != licenseDir; dir = path.Dir(dir) {
-				put(file{path: dir + "/", mode: dirMode})
-			}
+		for name, license := range found {
+			files[licenses+module+"/"+name] = license
 		}
 	}
-	return slices.SortedFunc(maps.Values(files), byPath), nil
+	return nil
 }
 
-// licensesIn returns the files with licenses and notices in the source of a module, by their paths there. With deep, those below the root are
-// among them: they are of what was taken over from others. Directories that are no packages to Go, such as testdata, are left out.
-func licensesIn(source fs.FS, deep bool) (map[string][]byte, error) {
-	found, licensed := map[string][]byte{}, false
+// licensesIn returns the files with licenses and notices in the source of a module, by their paths there. Those below the root are of what was
+// taken over from others. Directories that are no packages to Go, such as testdata, are left out.
+func licensesIn(source fs.FS) (fstest.MapFS, error) {
+	found, licensed := fstest.MapFS{}, false
 	err := fs.WalkDir(source, ".", func(name string, entry fs.DirEntry, err error) error {
 		base := path.Base(name)
 		isLicense := licenseName.MatchString(base)
 		switch {
 		case err != nil || name == ".":
 			return err
-		case entry.IsDir() && (!deep || base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")):
+		case entry.IsDir() && (base == "testdata" || strings.ContainsAny(base[:1], "._")):
 			return fs.SkipDir
 		case entry.IsDir() || path.Ext(base) == ".go" || !isLicense && !noticeName.MatchString(base):
 			return nil
 		}
 		licensed = licensed || isLicense && base == name
-		found[name], err = fs.ReadFile(source, name)
+		content, err := fs.ReadFile(source, name)
+		found[name] = &fstest.MapFile{Mode: 0o444, Data: content}
 		return err
 	})
 	if err == nil && !licensed {
-		err = errNoLicense
+		err = errors.New("expected a file such as LICENSE or COPYING at the root of its source, but found none")
 	}
 	return found, err
-}
-
-// unpackLicenses writes the licenses that an image has on any of its platforms into a directory, as in its root directory.
-func unpackLicenses(variants []variant, into string) error {
-	if _, err := os.Lstat(filepath.Join(into, licenseDir)); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(err, fmt.Errorf("expected nothing at %s, where the licenses go; remove it", filepath.Join(into, licenseDir)))
-	}
-	files := map[string]file{}
-	for _, v := range variants {
-		for _, f := range v.licenses {
-			files[f.path] = f
-		}
-	}
-	for _, f := range slices.SortedFunc(maps.Values(files), byPath) {
-		if strings.HasSuffix(f.path, "/") { // made with what is in it
-			continue
-		}
-		to := filepath.Join(into, filepath.FromSlash(f.path))
-		if err := os.MkdirAll(filepath.Dir(to), dirMode); err != nil {
-			return fmt.Errorf("create directory for licenses: %w", err)
-		}
-		if err := os.WriteFile(to, f.content, fileMode); err != nil {
-			return fmt.Errorf("write license: %w", err)
-		}
-	}
-	return nil
 }

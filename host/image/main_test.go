@@ -1,196 +1,202 @@
 package main
 
 import (
-	"bytes"
-	"debug/buildinfo"
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/match"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-var sampleRelease = release{version: "v1.2.3", revision: "0123abc", created: time.Unix(1_700_000_000, 0)}
-
-// sample returns the image of the host, with programs for two platforms that are none.
-func sample() (definition, []variant) {
-	d := definitions([]byte("license"), debug.Module{Path: rootsModule, Version: "v0.1.0"})[0]
-	var variants []variant
+// TestRun pulls what was pushed. That images run is shown on a node.
+func TestRun(t *testing.T) { //nolint:paralleltest // it changes the directory
+	t.Chdir("../..")
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	host := strings.TrimPrefix(server.URL, "http://")
+	o := options{
+		programs: t.TempDir(), platforms: "linux/amd64,linux/arm64", version: "v1.2.3", revision: "0123abc", created: 1_700_000_000, push: host + "/team/",
+	}
 	for _, architecture := range []string{"amd64", "arm64"} {
-		v := variant{platform: platform{"linux", architecture}, licenses: []file{
-			{path: "/licenses/example.org@v1.0.0/", mode: dirMode},
-			{path: "/licenses/example.org@v1.0.0/LICENSE", mode: fileMode, content: []byte("license of a module")},
-		}}
-		for _, p := range d.programs {
-			v.programs = append(v.programs, program{
-				placement: p, content: []byte(filepath.Base(p.path) + " for " + architecture), info: sampleInfo(architecture, "0"),
-			})
-		}
-		variants = append(variants, v)
-	}
-	return d, variants
-}
-
-func sampleInfo(architecture, cgo string) *buildinfo.BuildInfo {
-	const module = "github.com/pergola-deploy/pergola"
-	return &buildinfo.BuildInfo{
-		GoVersion: "go1.26.8", Path: module + "/host/cmd/pergola", Main: debug.Module{Path: module},
-		Deps: []*debug.Module{
-			{Path: "example.org/a", Version: "v1.0.0"},
-			{Path: "example.org/b", Version: "v2.0.0", Replace: &debug.Module{Path: "example.org/c", Version: "v3.0.0"}},
-		},
-		Settings: []debug.BuildSetting{
-			{Key: "-trimpath", Value: "true"}, {Key: "CGO_ENABLED", Value: cgo}, {Key: "GOOS", Value: "linux"}, {Key: "GOARCH", Value: architecture},
-		},
-	}
-}
-
-// mustAssemble makes an image, and returns its archive as well.
-func mustAssemble(t *testing.T, d definition, r release, variants []variant) (*image, []byte) {
-	t.Helper()
-	made, err := assemble(d, r, variants)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var archive bytes.Buffer
-	if err := made.write(&archive, d.name, r.version); err != nil {
-		t.Fatal(err)
-	}
-	return made, archive.Bytes()
-}
-
-// buildPrograms returns a directory as `make image` makes it, for this machine, in which all programs are one that does nothing.
-func buildPrograms(t *testing.T, d ...definition) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	of := filepath.Join(dir, "linux", runtime.GOARCH)
-	if err := os.MkdirAll(filepath.Join(of, "plugins"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	source, built := filepath.Join(dir, "nothing.go"), filepath.Join(dir, "nothing")
-	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", built, source)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for _, d := range d {
-		for _, p := range d.programs {
-			if err := os.Link(built, filepath.Join(of, p.source)); err != nil {
+		for _, program := range []string{"pergola", "helper", "plugins/container", "plugins/helm", "plugins/manifest", "plugins/mock"} {
+			path := filepath.Join(o.programs, "linux", architecture, program)
+			content := []byte(program + " for " + architecture)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	return dir
+	pulled := map[string]v1.ImageIndex{}
+	for range 2 { // the second time gives the same
+		o.out = t.TempDir()
+		if err := run(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range definitions {
+			ref, err := name.ParseReference(host + "/team/" + d.name + ":v1.2.3")
+			if err != nil {
+				t.Fatal(err)
+			}
+			index, err := remote.Index(ref)
+			if err == nil {
+				err = validate.Index(index)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if before := pulled[d.name]; before != nil && digest(t, before) != digest(t, index) {
+				t.Errorf("%s differs from build to build", d.name)
+			}
+			pulled[d.name] = index
+		}
+	}
+	for _, architecture := range []string{"amd64", "arm64"} {
+		checkHost(t, pulled["pergola"], architecture)
+	}
 }
 
-// Whoever builds the same gets the same.
-func TestRunTwice(t *testing.T) {
-	t.Parallel()
-	of := definitions(nil, debug.Module{})
-	programs := buildPrograms(t, of...)
-	built := func() map[string]string {
-		out := t.TempDir()
-		o, err := parse([]string{
-			"--programs", programs, "--license", "../../LICENSE", "--out", out, "--platforms", "linux/" + runtime.GOARCH,
-			"--version", "v1.2.3", "--revision", "0123abc", "--created", "1700000000",
-		})
-		if err == nil {
-			err = run(t.Context(), o)
+func digest(t *testing.T, index v1.ImageIndex) v1.Hash {
+	t.Helper()
+	digest, err := index.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
+}
+
+// checkHost looks at the image of the host on a platform.
+func checkHost(t *testing.T, index v1.ImageIndex, architecture string) {
+	t.Helper()
+	images, err := partial.FindImages(index, match.Platforms(v1.Platform{OS: "linux", Architecture: architecture}))
+	if err != nil || len(images) != 1 {
+		t.Fatalf("expected one image for %s, but found %d (%v)", architecture, len(images), err)
+	}
+	config, err := images[0].ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Architecture != architecture || config.Config.User != "65532:65532" || config.Created.Unix() != 1_700_000_000 {
+		t.Errorf("expected the platform, a user by numbers and the date of the commit, but found %+v", config)
+	}
+	manifest, err := images[0].Manifest()
+	if err != nil || manifest.Annotations["org.opencontainers.image.revision"] != "0123abc" {
+		t.Errorf("expected the revision, but found %v (%v)", manifest.Annotations, err)
+	}
+	modes, texts := files(t, images[0])
+	want := map[string]string{
+		"etc/passwd": "0444", "etc/group": "0444", "etc/ssl/certs/ca-certificates.crt": "0444", "tmp": "1777",
+		"licenses/LICENSE": "0444", "licenses/README": "0444",
+		"usr/local/bin/pergola": "0555",
+		"plugins":               "0555", "plugins/manifest": "0555", "plugins/helm": "0555", "plugins/container": "0555", "plugins/mock": "0555",
+	}
+	for path, mode := range want {
+		if modes[path] != mode {
+			t.Errorf("%s: expected mode %s, but found %q", path, mode, modes[path])
+		}
+	}
+	if got, want := texts["plugins/helm"], "plugins/helm for "+architecture; got != want {
+		t.Errorf("expected %q, but found %q", want, got)
+	}
+	if count := strings.Count(texts["etc/ssl/certs/ca-certificates.crt"], "BEGIN CERTIFICATE"); count < 100 {
+		t.Errorf("expected the certificates that browsers trust, more than a hundred, but found %d", count)
+	}
+	stdlib := "licenses/stdlib@" + strings.TrimPrefix(runtime.Version(), "go")
+	for _, module := range []string{stdlib, "licenses/helm.sh/helm/v3@", "licenses/golang.org/x/crypto/x509roots/fallback@"} {
+		if !hasLicense(texts, module) {
+			t.Errorf("expected the license of %s, but found none", module)
+		}
+	}
+}
+
+func hasLicense(texts map[string]string, module string) bool {
+	for path, text := range texts {
+		if strings.HasPrefix(path, module) && strings.HasSuffix(path, "/LICENSE") && text != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// files returns the modes and the contents of what is in an image, all of which belongs to root and is of 1970.
+func files(t *testing.T, image v1.Image) (modes, texts map[string]string) {
+	t.Helper()
+	modes, texts = map[string]string{}, map[string]string{}
+	extracted := mutate.Extract(image)
+	defer extracted.Close()
+	for archive := tar.NewReader(extracted); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return modes, texts
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		files := map[string]string{}
-		for _, d := range of {
-			for _, suffix := range []string{".tar", ".spdx.json"} {
-				content, err := os.ReadFile(filepath.Join(out, d.name+suffix))
-				if err != nil {
-					t.Fatal(err)
-				}
-				files[d.name+suffix] = string(content)
-			}
+		content, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return files
-	}
-	first, second := built(), built()
-	for name, content := range first {
-		if content != second[name] {
-			t.Errorf("%s differs from build to build", name)
+		if header.Uid != 0 || header.Gid != 0 || header.ModTime.Unix() != 0 {
+			t.Errorf("%s: expected it to be of 1970 and to belong to root, but found %+v", header.Name, header)
 		}
+		modes[header.Name], texts[header.Name] = fmt.Sprintf("%04o", header.Mode), string(content)
 	}
 }
 
-func TestParse(t *testing.T) {
+func TestLicensesIn(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		reason string
-		args   []string
-		want   string
+		source []string // its files
+		want   []string // none if there is no license
 	}{
-		{"it has no tag", nil, "--version: expected a version, but found nothing"},
-		{"there is too much", []string{"--version", "1", "more"}, `expected nothing but flags, but found "more"`},
-		{"the date is none", []string{"--version", "1", "--created", "today"}, `--created: expected seconds since 1970, but found "today"`},
-		{"a platform has no CPU", []string{"--version", "1", "--platforms", "linux"},
-			`--platforms: expected platforms such as linux/amd64,linux/arm64, but found "linux"`},
-		{"only Linux has containers of this kind", []string{"--version", "1", "--platforms", "darwin/arm64"}, `but found "darwin/arm64"`},
-		{"a platform is there twice", []string{"--version", "1", "--platforms", "linux/arm64,linux/arm64"},
-			"--platforms: expected each platform once, but found linux/arm64 twice"},
+		{"case and ending are up to the author", []string{"License", "licence.md", "main.go"}, []string{"License", "licence.md"}},
+		{"the ending may be a name", []string{"LICENSE.MPL-2.0", "LICENSE-BSD"}, []string{"LICENSE-BSD", "LICENSE.MPL-2.0"}},
+		{"there are other names", []string{"COPYING", "UNLICENSE", "MIT-LICENSE.txt"}, []string{"COPYING", "MIT-LICENSE.txt", "UNLICENSE"}},
+		{
+			"some licenses demand what else there is to be passed on",
+			[]string{"LICENSE", "NOTICE.txt", "PATENTS", "COPYRIGHT", "third-party-licenses"},
+			[]string{"COPYRIGHT", "LICENSE", "NOTICE.txt", "PATENTS", "third-party-licenses"},
+		},
+		{"a notice is no license", []string{"NOTICE", "PATENTS", "COPYRIGHT"}, nil},
+		{"what is about licenses is none", []string{"license.go", "check-license.sh", "licensed", "license/main.go"}, nil},
+		{
+			"what a module has taken over is under the license of others",
+			[]string{"LICENSE", "internal/json/LICENSE", "third_party/forked/go/PATENTS"},
+			[]string{"LICENSE", "internal/json/LICENSE", "third_party/forked/go/PATENTS"},
+		},
+		{"what is no package is in no program", []string{"LICENSE", "pkg/testdata/LICENSE", ".github/LICENSE", "_examples/LICENSE"}, []string{"LICENSE"}},
+		{"that of a part is not that of the whole", []string{"internal/json/LICENSE"}, nil},
 	} {
-		if _, err := parse(test.args); err == nil || !strings.HasSuffix(err.Error(), test.want) {
-			t.Errorf("%s: expected %q, but found %v", test.reason, test.want, err)
+		source, want := fstest.MapFS{}, fstest.MapFS{}
+		for _, name := range test.source {
+			source[name] = &fstest.MapFile{Data: []byte("text of " + name)}
 		}
-	}
-	o, err := parse([]string{"--version", "1"})
-	if diff := cmp.Diff([]platform{{"linux", "amd64"}, {"linux", "arm64"}}, o.platforms, cmp.AllowUnexported(platform{})); err != nil || diff != "" {
-		t.Errorf("error %v, platforms (-want +got):\n%s", err, diff)
-	}
-}
-
-// A program that cannot run in the image is found out before it is put there.
-func TestCheck(t *testing.T) {
-	t.Parallel()
-	amd64 := platform{"linux", "amd64"}
-	for _, test := range []struct {
-		reason string
-		info   *buildinfo.BuildInfo
-		want   string // nothing if it may be put there
-	}{
-		{reason: "it is as it has to be", info: sampleInfo("amd64", "0")},
-		{"it is for another CPU", sampleInfo("arm64", "0"), `GOARCH=amd64, but found "arm64": it is for another platform`},
-		{"there is no C library", sampleInfo("amd64", "1"), `CGO_ENABLED=0, but found "1": it needs libraries`},
-		{"nothing is known", &buildinfo.BuildInfo{}, `GOOS=linux, but found ""`},
-	} {
-		err := check(test.info, amd64)
-		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: expected %q, but found %v", test.reason, test.want, err)
+		for _, name := range test.want {
+			want[name] = &fstest.MapFile{Mode: 0o444, Data: []byte("text of " + name)}
 		}
-	}
-}
-
-func TestReadPrograms(t *testing.T) {
-	t.Parallel()
-	d := definitions(nil, debug.Module{})[1]
-	dir := buildPrograms(t, d)
-	v, err := readPrograms(dir, d, platform{"linux", runtime.GOARCH})
-	if err != nil || len(v.programs) != 1 || v.programs[0].path != "/helper" || len(v.programs[0].content) == 0 {
-		t.Errorf("expected the helper, but found %d programs (%v)", len(v.programs), err)
-	}
-	if _, err := readPrograms(dir, d, platform{"linux", "other"}); err == nil || !strings.Contains(err.Error(), "linux/other/helper") {
-		t.Errorf("expected an error that names the file, but found %v", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "linux", runtime.GOARCH, "helper.sh"), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	d.programs[0].source = "helper.sh"
-	if _, err := readPrograms(dir, d, platform{"linux", runtime.GOARCH}); err == nil || !strings.Contains(err.Error(), "read what program") {
-		t.Errorf("expected a script to be refused, but found %v", err)
+		found, err := licensesIn(source)
+		if (err != nil) != (test.want == nil) {
+			t.Errorf("%s: expected an error only if there is no license, but found %v", test.reason, err)
+		}
+		if diff := cmp.Diff(want, found); err == nil && diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.reason, diff)
+		}
 	}
 }
