@@ -3,7 +3,6 @@ module github.com/pergola-deploy/pergola
 go 1.26.0
 
 require (
-	aead.dev/minisign v0.3.0
 	github.com/Masterminds/semver/v3 v3.5.0
 	github.com/Masterminds/sprig/v3 v3.3.0
 	github.com/fluxcd/cli-utils v1.3.0

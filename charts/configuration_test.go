@@ -24,6 +24,7 @@ targetSelectors:
   annotations: [{key: paused, operator: "!"}]
 locking: {prefix: pergola-}
 hostConfiguration:
+  verification: off
   workers: 7
   timeouts: {pickup: none, shutdown: 2m}
   continuousReconcile: {jitter: 5m}
@@ -39,6 +40,7 @@ plugins:
     workers: 5
     memory: 20Gi
     openFiles: 4096
+    sha256: abababababababababababababababababababababababababababababababab
     environment: [HELM_REGISTRY_CONFIG]
     confinement: {mode: required, read: [/etc/helm]}
     config: {apiVersion: helm.pergola.dev/v1alpha1, kind: HelmConfiguration, chartCache: {size: 1Gi}}
@@ -47,7 +49,6 @@ plugins:
 extraPlugins:
   roses: {image: {repository: example.org/roses, tag: v1}, file: rose}
   lilies: {mode: imageVolume, image: {repository: example.org/lilies, tag: v1}}
-pluginLock: {lockFile: "plugins: []\n", signature: "s\n", mode: warn, publicKeys: [RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f]}
 extraEnv: [{name: HELM_REGISTRY_CONFIG, value: /etc/helm/config.json}]
 extraVolumes: [{name: helm, emptyDir: {}}]
 extraVolumeMounts: [{name: helm, mountPath: /etc/helm}]

@@ -152,7 +152,6 @@ func newGuide(t *testing.T) *guide {
 		t.Fatal(err)
 	}
 	g.kubeconfig = g.write("kubeconfig", string(server.KubeConfig))
-	g.write("plugins.lock", "plugins: []\n")
 	if err := os.Symlink(filepath.Join(testenv.Root(), "charts"), filepath.Join(g.dir, "charts")); err != nil {
 		t.Fatal(err)
 	}

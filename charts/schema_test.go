@@ -160,8 +160,6 @@ func TestWholeHostConfiguration(t *testing.T) {
 		"identity": "identity", "targetSelectors": "targetSelectors", "locking": "locking.enabled", "lockPrefix": "locking.prefix",
 		"targetServiceAccount": "targetServiceAccount", "statusPage.listenAddress": "statusPage.port", "statusPage.hostNames": "statusPage.hostNames",
 		"listenAddress": "metrics.port", "pluginFiles": "plugins.manifest.enabled", "plugins": "extraPlugins.<name>.mode",
-		"pluginVerification.mode": "pluginLock.mode", "pluginVerification.lockFile": "pluginLock.lockFile",
-		"pluginVerification.publicKeys": "pluginLock.publicKeys",
 	}
 	leaves := readSchema(t).leaves()
 	var fields, reachable []string

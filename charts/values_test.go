@@ -25,7 +25,6 @@ const (
 	perPlugin    = "{deploymentPerPlugin: true}"
 	noAutoscaler = "{autoscaling: {enabled: false}}"
 	remote       = "{landscaperCluster: {kubeconfig: k}}"
-	locked       = "{pluginLock: {lockFile: l}}"
 	allPlugins   = "{plugins: {mock: {enabled: true}}}"
 	roses        = "{extraPlugins: {roses: {image: {repository: example.org/roses, tag: v1}}}}"
 	rosesVolume  = "{extraPlugins: {roses: {mode: imageVolume, image: {repository: example.org/roses, tag: v1}}}}"
@@ -70,6 +69,7 @@ func effects() map[string]effect {
 		"hostConfiguration.timeouts.lease":                      {value: "2m", shows: "lease: 2m"},
 		"hostConfiguration.continuousReconcile.minimumInterval": {value: "2m", shows: "minimumInterval: 2m"},
 		"hostConfiguration.continuousReconcile.jitter":          {value: "2m", shows: "jitter: 2m"},
+		"hostConfiguration.verification":                        {value: "required", shows: "verification: required"},
 		"hostConfiguration.maxPluginCrashes":                    {value: "7", shows: "maxPluginCrashes: 7"},
 		"hostConfiguration.collectInterval":                     {value: "2h", shows: "collectInterval: 2h"},
 		"hostConfiguration.client.qps":                          {value: "7", shows: "qps: 7"},
@@ -104,14 +104,6 @@ func effects() map[string]effect {
 		"extraPlugins.<name>.hostCluster.serviceAccount.namespace": {with: hostCluster("namespace: a, name: b"), value: "elsewhere", shows: "namespace: elsewhere"},
 		"extraPlugins.<name>.hostCluster.serviceAccount.name":      {with: hostCluster("namespace: a, name: b"), value: "gardener", shows: "name: gardener-token"},
 		"pluginDirectorySizeLimit":                                 {with: roses, value: "7Gi", shows: "sizeLimit: 7Gi"},
-
-		"pluginLock.lockFile":          {value: "text", shows: `plugins.lock: "text"`},
-		"pluginLock.signature":         {with: locked, value: "text", shows: `plugins.lock.minisig: "text"`},
-		"pluginLock.existingConfigMap": {value: "theirs", shows: "configMap: {name: theirs}"},
-		"pluginLock.mode":              {with: locked, value: "warn", shows: "mode: warn"},
-		"pluginLock.publicKeys": {
-			with: "{pluginLock: {lockFile: l, signature: s}}", value: "[RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f]", shows: "- RWQR62NC9WrX",
-		},
 
 		"replicas":                                  {with: noAutoscaler, value: "3", shows: "replicas: 3"},
 		"autoscaling.enabled":                       {value: "false", shows: "kind: HorizontalPodAutoscaler", hides: true},
@@ -195,6 +187,7 @@ func pluginEffects(path, with, apart string) map[string]effect {
 		path + ".workers":                {with: with, value: "7", shows: "workers: 7"},
 		path + ".memory":                 {with: with, value: "77Mi", shows: "memory: 77Mi"},
 		path + ".openFiles":              {with: with, value: "77", shows: "openFiles: 77"},
+		path + ".sha256":                 {with: with, value: strings.Repeat("ab", 32), shows: "sha256: abab"},
 		path + ".args":                   {with: with, value: "[--x]", shows: "- --x"},
 		path + ".environment":            {with: with, value: "[AN_X]", shows: "- AN_X"},
 		path + ".confinement.mode":       {with: with, value: "required", shows: "mode: required"},

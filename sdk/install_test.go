@@ -105,7 +105,6 @@ func TestInstallIsRefused(t *testing.T) {
 		{"hosts pass over hidden files", []string{"--to", dir, "--as", ".hidden"}, 2, `as hosts pass over those, but found ".hidden"` + usage},
 		{"a name leads elsewhere", []string{"--to", dir, "--as", "../test"}, 2, `as hosts pass over those, but found "../test"` + usage},
 		{"the name is empty", []string{"--to", dir, "--as", ""}, 2, `as hosts pass over those, but found ""` + usage},
-		{"hosts take the name for something else", []string{"--to", dir, "--as", "plugins.lock"}, 2, "hosts take plugins.lock for the list of the plugins that they may run; choose another name" + usage},
 		{"the name is too long", []string{"--to", dir, "--as", strings.Repeat("a", 250)}, 1, "file name too long; choose a shorter name"},
 		{"there is nothing", []string{"--to", dir + "/none"}, 1, "expected a directory, but found nothing at " + dir + "/none; create it, or mount a volume there"},
 		{"it is a file", []string{"--to", file}, 1, "expected a directory, but " + file + " is a file; name the directory that the file is to be put into"},

@@ -13,13 +13,6 @@ import (
 	"time"
 )
 
-// LockFile is what hosts take for the list of the plugins that they may run when it lies in the plugin directory. SignatureSuffix is what the
-// signature of a lock file has behind the name of that.
-const (
-	LockFile        = "plugins.lock"
-	SignatureSuffix = ".minisig"
-)
-
 // mode lets everybody run the file, and nobody write it: the host runs no file that others may write.
 const mode = 0o555
 
@@ -28,14 +21,10 @@ const leftoverAge = 10 * time.Minute
 
 // CheckName returns why a host would take no file of this name for a plugin; nil if it would.
 func CheckName(name string) error {
-	switch {
-	case name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\x00"):
+	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\x00") {
 		return fmt.Errorf("expected the bare name of a file that is not hidden, as hosts pass over those, but found %q", name)
-	case name == LockFile || name == LockFile+SignatureSuffix:
-		return fmt.Errorf("expected the name of a plugin, but hosts take %s for the list of the plugins that they may run; choose another name", name)
-	default:
-		return nil
 	}
+	return nil
 }
 
 // Install copies a program into a plugin directory, as a file of a name that CheckName has nothing against and in the place of one that is there, and

@@ -20,8 +20,6 @@ func TestCheckName(t *testing.T) {
 		".hello":               {"mounted volumes are full of hidden files", "hosts pass over those"},
 		"../hello":             {"it leads elsewhere", "expected the bare name of a file"},
 		"hel\x00lo":            {"no file is called so", "expected the bare name of a file"},
-		"plugins.lock":         {"it is the lock file", "hosts take plugins.lock for the list of the plugins"},
-		"plugins.lock.minisig": {"it is the signature of that", "hosts take plugins.lock.minisig for the list of the plugins"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,17 +14,6 @@
 {{- if and .Values.rbac.create (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 {{- fail (printf "serviceAccount.name: is missing, so that the rights of the host, among them to read all Secrets, would be those of ServiceAccount default, and of each Pod of namespace %s that names none; name the one to use, or set serviceAccount.create to true, or rbac.create to false" .Release.Namespace) }}
 {{- end }}
-{{- with .Values.pluginLock }}
-{{- if and .existingConfigMap (or .lockFile .signature) }}
-{{- fail "pluginLock: existingConfigMap takes the place of lockFile and signature; leave it out, or these" }}
-{{- end }}
-{{- if and (not (include "pergola.hasLockFile" $root)) (or .signature .publicKeys) }}
-{{- fail "pluginLock: signature and publicKeys are for a lock file; set lockFile or existingConfigMap" }}
-{{- end }}
-{{- if and .lockFile .publicKeys (not .signature) }}
-{{- fail "pluginLock.signature: is missing, so that the publicKeys would refuse all plugins; sign the lock file with `minisign -Sm plugins.lock`" }}
-{{- end }}
-{{- end }}
 {{- if include "pergola.hasLandscaperCluster" . }}
 {{- with .Values.landscaperCluster }}
 {{- if and .kubeconfig .secretRef.name }}

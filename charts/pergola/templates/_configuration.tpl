@@ -19,11 +19,6 @@
 {{- $_ := set $config "statusPage" $page }}
 {{- end }}
 {{- end }}
-{{- if include "pergola.hasLockFile" .root }}
-{{- $verification := dict "mode" $values.pluginLock.mode "lockFile" "/etc/pergola/plugin-lock/plugins.lock" }}
-{{- with $values.pluginLock.publicKeys }}{{ $_ := set $verification "publicKeys" . }}{{ end }}
-{{- $_ := set $config "pluginVerification" $verification }}
-{{- end }}
 {{- $files := list }}
 {{- $entries := dict }}
 {{- range $name := .deployment.plugins }}
@@ -31,7 +26,7 @@
 {{- $files = append $files $plugin.file }}
 {{- $entry := dict }}
 {{- if ne $plugin.file $name }}{{ $_ := set $entry "file" $plugin.file }}{{ end }}
-{{- range $field := list "args" "environment" "workers" "memory" "openFiles" "confinement" "hostCluster" "config" }}
+{{- range $field := list "args" "environment" "workers" "memory" "openFiles" "sha256" "confinement" "hostCluster" "config" }}
 {{- with get $plugin $field }}{{ $_ := set $entry $field . }}{{ end }}
 {{- end }}
 {{- $_ := set $entries $name $entry }}
@@ -39,11 +34,6 @@
 {{- $_ := set $config "pluginFiles" $files }}
 {{- $_ := set $config "plugins" $entries }}
 {{- toYaml $config }}
-{{- end }}
-
-{{/* Not empty if plugins are compared with a lock file. */}}
-{{- define "pergola.hasLockFile" -}}
-{{- with .Values.pluginLock }}{{ if or .lockFile .existingConfigMap }}true{{ end }}{{ end }}
 {{- end }}
 
 {{/* Not empty if the DeployItems are in another cluster than the Pods. */}}

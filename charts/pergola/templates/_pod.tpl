@@ -18,9 +18,6 @@ metadata:
   annotations:
     kubectl.kubernetes.io/default-container: pergola
     checksum/configuration: {{ include "pergola.hostConfiguration" . | sha256sum }}
-    {{- with $values.pluginLock.lockFile }}
-    checksum/plugin-lock: {{ printf "%s%s" . $values.pluginLock.signature | sha256sum }}
-    {{- end }}
     {{- with $values.landscaperCluster.kubeconfig }}
     checksum/kubeconfig: {{ . | sha256sum }}
     {{- end }}
@@ -123,9 +120,6 @@ spec:
         {{- if $pluginVolume }}
         - {name: plugins, mountPath: /plugins, readOnly: true}
         {{- end }}
-        {{- if include "pergola.hasLockFile" $root }}
-        - {name: plugin-lock, mountPath: /etc/pergola/plugin-lock, readOnly: true}
-        {{- end }}
         {{- if include "pergola.hasLandscaperCluster" $root }}
         - {name: landscaper-cluster, mountPath: /etc/pergola/landscaper-cluster, readOnly: true}
         - {name: own-cluster, mountPath: /etc/pergola/own-cluster, readOnly: true}
@@ -226,10 +220,6 @@ reach no other plugin. Our image then puts all of them together.
   emptyDir: {sizeLimit: {{ $values.pluginDirectorySizeLimit }}}
 {{- end }}
 {{- end }}
-{{- end }}
-{{- if include "pergola.hasLockFile" .root }}
-- name: plugin-lock
-  configMap: {name: {{ default (printf "%s-plugin-lock" $fullname) $values.pluginLock.existingConfigMap }}}
 {{- end }}
 {{- if include "pergola.hasLandscaperCluster" .root }}
 - name: landscaper-cluster

@@ -24,10 +24,7 @@ func (h *host) openPlugins(ctx context.Context, podCluster *rest.Config) error {
 	if h.runDir, err = rundir.Make(ctx, h.flags.runDir); err != nil {
 		return err
 	}
-	options, err := pluginOptions(h.settings, h.log, h.level)
-	if err != nil {
-		return err
-	}
+	options := pluginOptions(h.settings, h.log, h.level)
 	if options.Orphans, err = reaper.New(h.log); err != nil {
 		return err
 	}

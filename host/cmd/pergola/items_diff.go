@@ -181,16 +181,16 @@ func refusal(name string, reasons []plugin.Error) error {
 
 // options are those for the plugins.
 func (d *itemDiff) options(settings *config.HostConfiguration, stderr io.Writer) (plugin.Options, error) {
-	options, err := pluginOptions(settings, d.local.log(stderr), 0)
+	options := pluginOptions(settings, d.local.log(stderr), 0)
 	if d.attach != "" {
-		options.Attach, options.Verification = []string{d.attach}, plugin.Verification{} // which is about files
-		return options, err
+		options.Attach = []string{d.attach}
+		return options, nil
 	}
 	if _, missing := os.Stat(d.pluginDir); missing != nil {
 		return plugin.Options{}, fmt.Errorf("find the plugins: %w; say with --plugin-dir where those of the host are", missing)
 	}
 	options.Dir = d.pluginDir
-	return options, err
+	return options, nil
 }
 
 // item returns the item to compare, as it is or would be in the cluster.

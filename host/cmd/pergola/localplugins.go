@@ -22,7 +22,7 @@ type localFlags struct {
 
 func (f *localFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.config, "config", "",
-		"file with the HostConfiguration, whose pluginVerification, plugins and timeouts are applied; without it everything has its default")
+		"file with the HostConfiguration, whose verification, plugins and timeouts are applied; without it everything has its default")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print to standard error what the plugins log")
 }
 

@@ -237,7 +237,6 @@ func TestNonsenseIsRefused(t *testing.T) {
 		{reason: "no item", args: []string{"items", "show"}, want: []string{"expected ITEM, but found nothing", "pergola items show --help"}},
 		{reason: "no file", args: []string{"config", "check"}, want: []string{"expected FILE, but found nothing"}},
 		{reason: "two files", args: []string{"config", "check", "a", "b"}, want: []string{`expected FILE, but found 2 arguments: ["a" "b"]`}},
-		{reason: "no directory", args: []string{"plugins", "lock"}, want: []string{"expected DIR, but found nothing"}},
 		{reason: "no file or type", args: []string{"plugins", "schema"}, want: []string{"expected FILE [TYPE], but found nothing"}},
 	} {
 		out, err := pergola(t, tc.args...)

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 
 	"github.com/spf13/pflag"
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
+	"github.com/pergola-deploy/pergola/host/internal/control"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/rundir"
 )
@@ -22,11 +21,7 @@ func addRunDir(flags *pflag.FlagSet, runDir *string) {
 }
 
 // pluginOptions are the options for the plugins of a host with these settings, but for where they are.
-func pluginOptions(settings *config.HostConfiguration, log *slog.Logger, level slog.Level) (plugin.Options, error) {
-	verification, err := pluginVerification(settings.PluginVerification)
-	if err != nil {
-		return plugin.Options{}, err
-	}
+func pluginOptions(settings *config.HostConfiguration, log *slog.Logger, level slog.Level) plugin.Options {
 	return plugin.Options{
 		Log:            log,
 		LogLevel:       level,
@@ -38,22 +33,8 @@ func pluginOptions(settings *config.HostConfiguration, log *slog.Logger, level s
 		Configs:        pluginConfigs(settings),
 		Profiles:       pluginProfiles(settings),
 		DefaultProfile: plugin.Profile{Confinement: sandbox.Auto},
-		Verification:   verification,
-	}, nil
-}
-
-// pluginVerification is the configuration of the verification. The path of the lock file is as it is there: relative to the working
-// directory.
-func pluginVerification(v config.PluginVerification) (plugin.Verification, error) {
-	out := plugin.Verification{Mode: lockfile.Mode(v.EffectiveMode()), LockFile: v.LockFile}
-	for i, text := range v.PublicKeys {
-		key, err := lockfile.ParsePublicKey(text)
-		if err != nil {
-			return plugin.Verification{}, fmt.Errorf("pluginVerification.publicKeys[%d]: %w", i, err)
-		}
-		out.Keys = append(out.Keys, key)
+		RequireSums:    settings.Verification == config.VerificationRequired,
 	}
-	return out, nil
 }
 
 // pluginConfigs are the configuration documents of the plugins that the configuration names.
@@ -89,13 +70,14 @@ func pluginProfiles(settings *config.HostConfiguration) map[string]plugin.Profil
 // concernsProcess tells whether an entry has anything to say about the process of the plugin.
 func concernsProcess(p config.Plugin) bool {
 	c := p.Confinement
-	return p.File != "" || len(p.Args) > 0 || len(p.Environment) > 0 || p.Memory != 0 || p.OpenFiles != 0 ||
+	return p.File != "" || p.SHA256 != "" || len(p.Args) > 0 || len(p.Environment) > 0 || p.Memory != 0 || p.OpenFiles != 0 ||
 		c.Mode != "" || len(c.Read) > 0 || len(c.Write) > 0
 }
 
 func pluginProfile(name string, p config.Plugin) plugin.Profile {
 	return plugin.Profile{
 		Plugin:      name,
+		SHA256:      p.SHA256,
 		Args:        p.Args,
 		Environment: p.Environment,
 		Memory:      uint64(p.Memory),
@@ -116,4 +98,25 @@ func confinementMode(mode config.ConfinementMode) sandbox.Mode {
 	default:
 		return sandbox.Auto
 	}
+}
+
+// programEntry is what a HostConfiguration says of the program of one plugin.
+type programEntry struct {
+	File   string `json:"file,omitempty"`
+	SHA256 string `json:"sha256"`
+}
+
+// verificationOf is the part of a HostConfiguration by which a host runs the programs of a list and no others.
+func verificationOf(list *control.PluginList) any {
+	entries := map[string]programEntry{}
+	for _, p := range list.Plugins {
+		entry, name := programEntry{SHA256: p.SHA256}, p.File
+		if p.Name != "" && p.Name != p.File {
+			entry.File, name = p.File, p.Name
+		}
+		if p.SHA256 != "" { // it is a file
+			entries[name] = entry
+		}
+	}
+	return map[string]any{"plugins": entries, "verification": config.VerificationRequired}
 }

@@ -18,10 +18,10 @@ func newPluginsCommand() *cobra.Command {
 		Long: `See, install, reload, lock, check and try the plugins of a host.
 
 list and reload talk to a host that runs on this machine, as the same user: in its container, say. The others
-need neither a host nor a cluster: install copies files; lock, verify, run and schema start plugins themselves, as a
+need neither a host nor a cluster: install copies files; verify, run and schema start plugins themselves, as a
 host does, and end them.`,
 	}
-	cmd.AddCommand(newPluginsListCommand(), newPluginsReloadCommand(), newPluginsLockCommand(), newPluginsVerifyCommand(),
+	cmd.AddCommand(newPluginsListCommand(), newPluginsReloadCommand(), newPluginsVerifyCommand(),
 		newPluginsRunCommand(), newPluginsSchemaCommand(), newPluginsInstallCommand())
 	return cmd
 }

@@ -24,8 +24,6 @@ func TestPluginsInstall(t *testing.T) {
 		"another name": {reason: "as is asked for", arg: "roses=" + program, file: "roses"},
 		"replaced":     {reason: "the new one is meant", before: "roses", arg: "roses=" + program, file: "roses"},
 		"hidden":       {reason: "a host would not see it", arg: ".roses=" + program, err: `expected the bare name of a file that is not hidden, as hosts pass over those, but found ".roses"`},
-		"lock":         {reason: "a host takes that for the list of its plugins", arg: "plugins.lock=" + program, err: "the list of the plugins that they may run; choose another name"},
-		"signature":    {reason: "and that for its signature", arg: "plugins.lock.minisig=" + program, err: "choose another name"},
 		"nothing":      {reason: "there is nothing to copy", arg: filepath.Join(from, "lilies"), err: "no such file or directory"},
 		"directory":    {reason: "that is no plugin", arg: from, err: "expected a file, but " + from + " is none"},
 		"a name alone": {reason: "it has to be said what is copied", arg: "roses=", err: "no such file or directory"},

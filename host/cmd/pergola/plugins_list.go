@@ -25,7 +25,8 @@ func newPluginsListCommand() *cobra.Command {
 		Long: `List the plugins of the host that runs here, of all replicas, or of a directory.
 
 Below a plugin with a problem is what is wrong with it. "-o wide" adds the whole checksum, the restarts by their
-reasons, what the confinement consists of and the hooks; "-o json" and "-o yaml" have everything. Types after "hooks:" are those of
+reasons, what the confinement consists of and the hooks; "-o json" has everything. "-o yaml" has the lines of a
+HostConfiguration by which a host runs these programs and no others. Types after "hooks:" are those of
 others' items, for which the plugin brings hooks.
 
 With --replicas each replica is asked, by this very command that is run in its pod: you need "list" for pods and
@@ -56,7 +57,11 @@ them and ends them. The exit code is 1 if one of them does not run.`,
 		if err != nil {
 			return err
 		}
-		err = printAs(cmd.OutOrStdout(), output.format, list, func(wide bool) string { return listText(list, wide) })
+		if output.format == formatYAML {
+			err = printYAML(cmd.OutOrStdout(), verificationOf(list))
+		} else {
+			err = printAs(cmd.OutOrStdout(), output.format, list, func(wide bool) string { return listText(list, wide) })
+		}
 		if err == nil && pluginDir != "" {
 			err = notRunning(list)
 		}
@@ -98,10 +103,7 @@ func listPlugins(cmd *cobra.Command, host *hostFinder, local *localFlags, plugin
 		if err != nil {
 			return nil, err
 		}
-		options, err := pluginOptions(settings, local.log(cmd.ErrOrStderr()), 0)
-		if err != nil {
-			return nil, err
-		}
+		options := pluginOptions(settings, local.log(cmd.ErrOrStderr()), 0)
 		options.Dir = pluginDir
 		return listLocal(ctx, host.runDir, options)
 	}

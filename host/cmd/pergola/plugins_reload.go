@@ -13,8 +13,8 @@ func newPluginsReloadCommand() *cobra.Command {
 	host := &hostFinder{}
 	cmd := &cobra.Command{
 		Use:   "reload [FILE...]",
-		Short: "Have the host read the plugin directory and the lock file anew",
-		Long: `Have the host read the plugin directory and the lock file anew.
+		Short: "Have the host read the plugin directory anew",
+		Long: `Have the host read the plugin directory anew.
 
 Plugins whose files are new are started, those whose files are gone are ended, and those whose files have changed
 get a new process beside the old one, which ends when the calls under way have. Plugins that do not run are tried

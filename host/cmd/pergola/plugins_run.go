@@ -125,13 +125,13 @@ func (t *trial) options(files []string, stderr io.Writer) (plugin.Options, error
 	if err != nil {
 		return plugin.Options{}, err
 	}
-	options, err := pluginOptions(settings, textLog(stderr), 0)
+	options := pluginOptions(settings, textLog(stderr), 0)
 	if t.attach != "" {
-		options.Attach, options.Verification = []string{t.attach}, plugin.Verification{} // which is about files
-		return options, err
+		options.Attach = []string{t.attach}
+		return options, nil
 	}
 	options.Dir, options.Files = filepath.Dir(files[0]), []string{filepath.Base(files[0])}
-	return options, err
+	return options, nil
 }
 
 // prepare reads what the plugin is to be called with.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,10 +11,8 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/control"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/rundir"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // expectGolden compares a text with a file in testdata. UPDATE_GOLDEN=1 writes it anew.
@@ -145,8 +142,6 @@ func TestPluginsErrorsSayWhatToDo(t *testing.T) {
 		{reason: "wide is for lists", args: []string{"reload", "-o", "wide"}, want: []string{"text or json"}},
 		{reason: "no such directory", args: []string{"list", "--plugin-dir", "/no/where"}, want: []string{"read plugin directory", "/no/where"}},
 		{reason: "a file with errors", args: []string{"list", "--plugin-dir", "/", "--config", writeFile(t, "host.yaml", "typo: 1")}, want: []string{"host.yaml: typo"}},
-		{reason: "which directory?", args: []string{"lock"}, want: []string{"expected DIR"}},
-		{reason: "nothing to lock", args: []string{"lock", t.TempDir()}, want: []string{"there are no plugins in"}},
 		{reason: "nothing to verify", args: []string{"verify", t.TempDir()}, want: []string{"there are no plugins in"}},
 		{reason: "which one?", args: []string{"verify"}, want: []string{"expected one plugin, or --attach"}},
 		{reason: "which item?", args: []string{"run", "mock"}, want: []string{"--item is missing"}},
@@ -167,118 +162,26 @@ func TestPluginsErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// A plugin that the lock file asks for and that is not there is a finding, and no reason to give up.
-//
-//nolint:paralleltest // the commands of one process share its run directory
-func TestMissingPlugin(t *testing.T) {
-	lock, err := lockfile.New([]lockfile.Plugin{{File: "policy", Name: "policy", Version: "v1", HookedTypes: []string{"example.org/helm"}}})
+// What is pasted into a HostConfiguration is read as what is meant.
+func TestVerificationOf(t *testing.T) {
+	t.Parallel()
+	sum := strings.Repeat("ab", 32)
+	list := &control.PluginList{Plugins: []control.Plugin{
+		{File: "helm", Name: "helm", SHA256: sum}, {File: "deployer-v2", Name: "deployer", SHA256: sum}, {File: "refused", SHA256: sum}, {File: "unix:///attached", Name: "attached"},
+	}}
+	var out strings.Builder
+	if err := printYAML(&out, verificationOf(list)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := config.Parse("host.yaml", []byte("apiVersion: host.pergola.dev/v1alpha1\nkind: HostConfiguration\n"+out.String()), "host")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "plugins.lock")
-	if err := lock.Write(path); err != nil {
-		t.Fatal(err)
-	}
-	config := writeFile(t, "host.yaml", "apiVersion: host.pergola.dev/v1alpha1\nkind: HostConfiguration\npluginVerification: {lockFile: "+path+"}\n")
-	out, err := pergola(t, "plugins", "list", "--plugin-dir", t.TempDir(), "--config", config)
-	if codeOf(err) != exitNo || !strings.Contains(out, "Missing") || !strings.Contains(out, `the plugin "policy"`) {
-		t.Errorf("list: expected that it is missing, but found %v, %s", err, out)
-	}
-	out, err = pergola(t, "plugins", "list", "--plugin-dir", t.TempDir(), "--config", config, "-o", "yaml")
-	if codeOf(err) != exitNo || !strings.Contains(err.Error(), "1 of 1 plugins do not run") || !strings.Contains(out, "state: Missing\n") {
-		t.Errorf("list: expected the same in YAML, but found %v, %s", err, out)
-	}
-	out, err = pergola(t, "plugins", "verify", t.TempDir(), "--config", config)
-	if err == nil || !strings.Contains(out, "policy: BAD. A host does not use it") || !strings.Contains(out, "the file is not in the plugin directory") {
-		t.Errorf("verify: expected that it is missing, but found %v, %s", err, out)
-	}
-	_, err = pergola(t, "plugins", "verify", "--attach", "unix:///nowhere", "--config", config)
-	if err == nil || strings.Contains(err.Error(), "policy") {
-		t.Errorf("verify: expected that nobody looks for it beside one that is attached, but found: %v", err)
-	}
-}
-
-func TestLockChanges(t *testing.T) {
-	t.Parallel()
-	helm := lockfile.Plugin{File: "helm", Name: "helm", Version: "v1", Types: []string{"a", "b"}, SHA256: [32]byte{0xab}}
-	newer := lockfile.Plugin{File: "helm", Name: "Helm", Version: "v2", Types: []string{"a"}, SHA256: [32]byte{0xcd}}
-	mock := lockfile.Plugin{File: "mock", Name: "mock", Version: "v1", Types: []string{"m"}}
-	audit := lockfile.Plugin{File: "audit", Name: "audit", Version: "v1", HookedTypes: []string{"h"}}
-	less := lockfile.Plugin{File: "audit", Name: "audit", Version: "v1", Types: []string{"h"}}
-	rest := strings.Repeat("0", 62)
-	for _, tc := range []struct {
-		reason        string
-		before, after []lockfile.Plugin
-		want          []lockChange
-	}{
-		{reason: "the same", before: []lockfile.Plugin{helm, mock}, after: []lockfile.Plugin{helm, mock}, want: []lockChange{}},
-		{reason: "there was none", after: []lockfile.Plugin{helm}, want: []lockChange{{"helm", "added", []string{"name helm", "version v1", "types a, b", "sha256 ab" + rest}}}},
-		{reason: "in order of files", before: []lockfile.Plugin{mock, helm}, want: []lockChange{{File: "helm", Change: "removed"}, {File: "mock", Change: "removed"}}},
-		{
-			reason: "a plugin of nothing but hooks", after: []lockfile.Plugin{audit},
-			want: []lockChange{{"audit", "added", []string{"name audit", "version v1", "hooked types of others h", "sha256 00" + rest}}},
-		},
-		{
-			reason: "it serves what it only had hooks for", before: []lockfile.Plugin{audit}, after: []lockfile.Plugin{less},
-			want: []lockChange{{"audit", "changed", []string{"types h, was none", "hooked types of others none, was h"}}},
-		},
-		{reason: "each field", before: []lockfile.Plugin{helm}, after: []lockfile.Plugin{newer}, want: []lockChange{{
-			"helm", "changed", []string{"name Helm, was helm", "version v2, was v1", "types a, was a, b", "sha256 cd" + rest + ", was ab" + rest},
-		}}},
-	} {
-		if diff := cmp.Diff(tc.want, lockChanges(tc.before, tc.after)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-		}
-	}
-}
-
-func TestLockText(t *testing.T) {
-	t.Parallel()
-	changed := []lockChange{{"a", "removed", nil}, {"b", "changed", []string{"version v2, was v1"}}}
-	for _, tc := range []struct {
-		reason string
-		result lockResult
-		want   string
-	}{
-		{reason: "nothing to do", result: lockResult{LockFile: "l", Plugins: 2}, want: "l is up to date; plugins in it: 2.\n"},
-		{reason: "changes", result: lockResult{LockFile: "l", Plugins: 1, Changes: changed}, want: "removed a\nchanged b\n    version v2, was v1\nl is written; plugins in it: 1.\n"},
-		{
-			reason: "a signature that is worth nothing now", result: lockResult{LockFile: "l", Plugins: 1, Changes: changed[:1], SignatureIsStale: true},
-			want: "removed a\nl is written; plugins in it: 1.\nIts signature l.minisig is that of the text before. Sign it anew: minisign -Sm l\n",
-		},
-		{
-			reason: "nothing to compare with", result: lockResult{LockFile: "l", Unreadable: "l: is empty"},
-			want: "The lock file before cannot be read, so everything in the new one counts as added:\n    l: is empty\nl is written; plugins in it: 0.\n",
-		},
-	} {
-		if diff := cmp.Diff(tc.want, lockText(&tc.result)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-		}
-	}
-}
-
-func TestToLock(t *testing.T) {
-	t.Parallel()
-	good := plugin.Detail{
-		Status: plugin.Status{File: "mock", State: plugin.Running, Info: &plugin.Info{Name: "mock", Version: "v1", Types: []v1alpha1.DeployItemType{"m"}}},
-		SHA256: strings.Repeat("ab", 32),
-	}
-	refused := plugin.Detail{Status: plugin.Status{File: "twin", State: plugin.Refused, Problem: errors.New("is no plugin")}}
-	unread := good
-	unread.SHA256 = ""
-
-	got, err := toLock([]plugin.Detail{good})
-	sum := [32]byte{}
-	for i := range sum {
-		sum[i] = 0xab
-	}
-	if diff := cmp.Diff([]lockfile.Plugin{{File: "mock", Name: "mock", Version: "v1", Types: []string{"m"}, SHA256: sum}}, got); diff != "" || err != nil {
-		t.Errorf("entries (-want +got):\n%s%v", diff, err)
-	}
-	for want, details := range map[string][]plugin.Detail{"plugin twin: is no plugin": {good, refused}, "plugin mock: has no checksum": {unread}} {
-		if got, err := toLock(details); got != nil || err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "was not written") {
-			t.Errorf("expected an error with %q, but found %v, %v", want, got, err)
-		}
+	want := config.Default("host")
+	want.Verification = config.VerificationRequired
+	want.Plugins = map[string]config.Plugin{"helm": {SHA256: sum}, "deployer": {File: "deployer-v2", SHA256: sum}, "refused": {SHA256: sum}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("configuration (-want +got):\n%s", diff)
 	}
 }
 
@@ -312,6 +215,7 @@ func TestPluginProfiles(t *testing.T) {
 	}{
 		{reason: "an entry about calls leaves the file alone", entry: config.Plugin{Workers: 5, Config: []byte("{}")}, want: map[string]plugin.Profile{}},
 		{reason: "the name of the file is a process' matter", entry: config.Plugin{File: "helm-deployer"}, want: map[string]plugin.Profile{"helm-deployer": {Plugin: "helm", Confinement: sandbox.Auto}}},
+		{reason: "a checksum", entry: config.Plugin{SHA256: "ab"}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", SHA256: "ab", Confinement: sandbox.Auto}}},
 		{reason: "arguments", entry: config.Plugin{Args: []string{"a"}}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Args: []string{"a"}, Confinement: sandbox.Auto}}},
 		{reason: "environment", entry: config.Plugin{Environment: []string{"A"}}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Environment: []string{"A"}, Confinement: sandbox.Auto}}},
 		{reason: "memory", entry: config.Plugin{Memory: 64 << 20}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Memory: 64 << 20, Confinement: sandbox.Auto}}},
@@ -334,28 +238,15 @@ func TestPluginProfiles(t *testing.T) {
 
 func TestPluginOptions(t *testing.T) {
 	t.Parallel()
-	const key = "RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f"
 	settings := config.Default("host")
-	got, err := pluginOptions(settings, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	timeouts := settings.Timeouts
-	if got.Verification.Mode != lockfile.Off || got.DefaultProfile.Confinement != sandbox.Auto || len(got.Profiles) > 0 ||
+	got, timeouts := pluginOptions(settings, nil, 0), settings.Timeouts
+	if got.RequireSums || got.DefaultProfile.Confinement != sandbox.Auto || len(got.Profiles) > 0 ||
 		got.StartTimeout != timeouts.PluginStart.Duration || got.StopGrace != timeouts.PluginStop.Duration ||
 		got.Silence != timeouts.PluginSilence.Duration || got.Drain != timeouts.Shutdown.Duration {
 		t.Errorf("the options are not those of the settings: %+v", got)
 	}
-	settings.PluginVerification = config.PluginVerification{LockFile: "plugins.lock", PublicKeys: []string{key}}
-	got, err = pluginOptions(settings, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v := got.Verification; v.Mode != lockfile.Require || v.LockFile != "plugins.lock" || len(v.Keys) != 1 || v.Keys[0].String() != key {
-		t.Errorf("a lock file is required where there is one, but found %+v", v)
-	}
-	settings.PluginVerification.PublicKeys = []string{key, "no key"}
-	if _, err := pluginOptions(settings, nil, 0); err == nil || !strings.Contains(err.Error(), "pluginVerification.publicKeys[1]") {
-		t.Errorf("expected the field to be named, but found: %v", err)
+	settings.Verification = config.VerificationRequired
+	if got := pluginOptions(settings, nil, 0); !got.RequireSums {
+		t.Error("expected programs without a checksum to be refused")
 	}
 }

@@ -35,8 +35,8 @@ func newPluginsVerifyCommand() *cobra.Command {
 		Short: "Check the plugins of a directory: that a host would use them, and that they keep the rules of the protocol",
 		Long: `Check the plugins of a directory: that a host would use them, and that they keep the rules of the protocol.
 
-First each plugin is started as a host with the configuration does: its file must be safe to run, be that of the
-lock file, and clash with no other plugin. Those that a host would not refuse are then put through the conformance
+First each plugin is started as a host with the configuration does: its file must be safe to run, have the checksum
+in the configuration, and clash with no other plugin. Those that a host would not refuse are then put through the conformance
 checks: each rule of the protocol has a name, and the report says for each that is broken in which call, and how.
 The checks start a program many times, confined and limited as the configuration says.
 
@@ -115,12 +115,9 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 	if err != nil {
 		return nil, err
 	}
-	options, err := pluginOptions(settings, v.local.log(stderr), 0)
-	if err != nil {
-		return nil, err
-	}
+	options := pluginOptions(settings, v.local.log(stderr), 0)
 	if v.attach != "" {
-		options.Attach, options.Verification = []string{v.attach}, plugin.Verification{} // which is about files
+		options.Attach = []string{v.attach}
 	} else if options.Dir, err = filepath.Abs(args[0]); err != nil {
 		return nil, fmt.Errorf("find the plugin directory: %w", err)
 	}
@@ -138,7 +135,7 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 	verdicts := make([]verdict, 0, len(found))
 	for _, s := range found {
 		verdict := verdictOf(s)
-		if s.State != plugin.Refused && s.State != plugin.Missing {
+		if s.State != plugin.Refused {
 			o := conformanceOptions(options, s, cases) //nolint:contextcheck // conformance ends what it has started
 			if v.local.verbose {
 				o.Output = stderr

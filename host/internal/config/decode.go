@@ -27,7 +27,7 @@ func decode(root *yaml.Node, into reflect.Value, found *problems) {
 // switches are the fields with a value off. A * stands for any key.
 var switches = [][]string{
 	{"locking"},
-	{"pluginVerification", "mode"},
+	{"verification"},
 	{"plugins", "*", "confinement", "mode"},
 }
 

@@ -31,6 +31,7 @@ func Default(identity string) *HostConfiguration {
 		ClusterDomain:       "cluster.local",
 		ListenAddress:       ":8080",
 		Tracing:             Tracing{SampleRatio: 1},
+		Verification:        VerificationOff,
 		Log:                 Log{Level: "info", Format: "json"},
 	}
 }

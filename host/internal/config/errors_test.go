@@ -17,7 +17,7 @@ func TestErrors(t *testing.T) {
 	const (
 		noVersion = `apiVersion: is missing; expected "host.pergola.dev/v1alpha1"`
 		noKind    = `kind: is missing; expected "HostConfiguration"`
-		rootNames = "apiVersion, kind, identity, targetSelectors, targetServiceAccount, workers, locking, lockPrefix, timeouts, continuousReconcile, maxPluginCrashes, collectInterval, client, clusterDomain, listenAddress, pprofAddress, tracing, statusPage, log, pluginVerification, pluginFiles, plugins"
+		rootNames = "apiVersion, kind, identity, targetSelectors, targetServiceAccount, workers, locking, lockPrefix, timeouts, continuousReconcile, maxPluginCrashes, collectInterval, client, clusterDomain, listenAddress, pprofAddress, tracing, statusPage, log, verification, pluginFiles, plugins"
 	)
 	cases := map[string]struct {
 		reason string
@@ -59,7 +59,7 @@ func TestErrors(t *testing.T) {
 			want: []string{
 				"worker: unknown field; expected one of " + rootNames, "Workers: unknown field; expected one of " + rootNames,
 				"timeouts.pickUp: unknown field; expected one of pickup, progressing, abort, pluginStart, pluginStop, pluginSilence, hook, shutdown, lease",
-				"plugins.helm.conf: unknown field; expected one of file, args, environment, workers, memory, openFiles, confinement, hostCluster, config",
+				"plugins.helm.conf: unknown field; expected one of file, sha256, args, environment, workers, memory, openFiles, confinement, hostCluster, config",
 				"targetSelectors[1].labels[0].value: unknown field; expected one of key, operator, values",
 				`"a b": unknown field; expected one of ` + rootNames,
 			},

@@ -95,11 +95,12 @@ pprofAddress: "[::1]:6060"
 tracing: {endpoint: collector.example.org:4317, insecure: true, sampleRatio: 0.25}
 statusPage: {listenAddress: ":9080", hostNames: [status.example.org]}
 log: {level: debug, format: text}
-pluginVerification: {mode: warn, lockFile: etc/plugins.lock, publicKeys: [RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f]}
+verification: required
 pluginFiles: [helm-deployer, manifest]
 plugins:
   helm:
     file: helm-deployer
+    sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
     args: [--verbose, ""]
     environment: [KUBECONFIG, _a1]
     workers: 3
@@ -129,12 +130,10 @@ plugins:
 				ContinuousReconcile: config.ContinuousReconcile{
 					MinimumInterval: metav1.Duration{Duration: 24 * time.Hour}, Jitter: metav1.Duration{Duration: 5 * time.Minute},
 				},
-				PluginVerification: config.PluginVerification{
-					Mode: config.VerificationWarn, LockFile: "etc/plugins.lock", PublicKeys: []string{"RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f"},
-				},
-				PluginFiles: []string{"helm-deployer", "manifest"},
+				Verification: config.VerificationRequired,
+				PluginFiles:  []string{"helm-deployer", "manifest"},
 				Plugins: map[string]config.Plugin{"helm": {
-					File: "helm-deployer", Args: []string{"--verbose", ""}, Environment: []string{"KUBECONFIG", "_a1"}, Workers: 3, Memory: 1536 << 20, OpenFiles: 64,
+					File: "helm-deployer", SHA256: strings.Repeat("0123456789abcdef", 4), Args: []string{"--verbose", ""}, Environment: []string{"KUBECONFIG", "_a1"}, Workers: 3, Memory: 1536 << 20, OpenFiles: 64,
 					Confinement: config.Confinement{Mode: config.ConfinementRequired, Read: []string{"/etc/helm"}, Write: []string{"/var/cache/helm", "/srv"}},
 					HostCluster: &config.HostCluster{ServiceAccount: config.ServiceAccount{Namespace: "pods", Name: "helm.runner"}},
 					Config:      json.RawMessage(`{"a":1}`),
@@ -364,7 +363,7 @@ func FuzzHostConfiguration(f *testing.F) {
 		head + "locking: on\nlockPrefix: 0-\ntimeouts: {lease: 3s}", head + "locking: False", head + "locking: !!bool on", head + "locking: &a off\nlockPrefix: *a", head + "client: {qps: 1e308, burst: 2}",
 		head + "plugins: {helm: {workers: 3, config: {a: [1, 0x10, ~, yes, !!str x, 2026-01-01, \"\\u2028\"], ? [k] : v}}}",
 		head + "plugins: {manifest: {config: {<<: {a: b}, a: .nan, b: 1_000, c: 0o7, d: '<&>'}}}", head + "a b: 1\n\"\": 2\nworkers: 1\nworkers: 2",
-		head + "pluginVerification: {mode: off, lockFile: a, publicKeys: [RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f]}",
+		head + "verification: off",
 		head + "plugins: {p: {file: a, args: [b], environment: [C], memory: 1.5G, openFiles: 64, confinement: {mode: auto, read: [/a], write: [/b]}}}",
 		head + "plugins: {p: {memory: \"0\", confinement: {mode: false}}, q: {memory: 1e-9999999}}",
 		`{"apiVersion":"host.pergola.dev/v1alpha1","kind":"HostConfiguration","identity":"\ud800","plugins":{"p":{"config":{"n":1E400,"o":-0}}}}`,

@@ -9,49 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PluginVerification says which programs in the plugin directory are run. The zero value checks none of them against a lock file.
-type PluginVerification struct {
-	// Mode says what happens to a program that is not in the lock file, or not as it says. Empty, which is the default, stands
-	// for what EffectiveMode returns.
-	Mode VerificationMode `json:"mode"`
-	// LockFile is the path of the lock file, which lists the programs that are meant to be run. Empty, which is the default, if
-	// there is none.
-	LockFile string `json:"lockFile"`
-	// PublicKeys are minisign public keys, such as the second line of a .pub file. One of them must have signed the lock file.
-	// Empty, which is the default, if the signature is not looked at. At most 100.
-	PublicKeys []string `json:"publicKeys,omitempty"`
-}
+// Verification says which programs in the plugin directory are run. In a document off needs no quotes, and false
+// stands for it.
+type Verification string
 
-// EffectiveMode is the mode in force: Mode, or without one VerificationRequire if there is a lock file, else VerificationOff.
-func (v PluginVerification) EffectiveMode() VerificationMode {
-	switch {
-	case v.Mode != "":
-		return v.Mode
-	case v.LockFile != "":
-		return VerificationRequire
-	default:
-		return VerificationOff
-	}
-}
-
-// VerificationMode says what happens to a program that is not the one in the lock file. In a document off needs no quotes, and
-// false stands for it.
-type VerificationMode string
-
-// The values of a VerificationMode. The first two need a lock file.
+// The values of a Verification.
 const (
-	// VerificationRequire does not run it.
-	VerificationRequire VerificationMode = "require"
-	// VerificationWarn runs it and says so.
-	VerificationWarn VerificationMode = "warn"
-	// VerificationOff does not look at the lock file.
-	VerificationOff VerificationMode = "off"
+	// VerificationRequired runs none but those that have a SHA256 in Plugins.
+	VerificationRequired Verification = "required"
+	// VerificationOff runs those without one, too.
+	VerificationOff Verification = "off"
 )
 
 // Plugin is what is particular to one plugin. The zero value is that of a plugin without an entry.
 type Plugin struct {
 	// File is the name of the program in the plugin directory. Empty, which is the default, for the name of the plugin.
 	File string `json:"file"`
+	// SHA256 of the program, 64 lower-case hexadecimal digits: another one is not run. Empty, the default, for any.
+	SHA256 string `json:"sha256"`
 	// Args are the arguments of the program. At most 100; none by default.
 	Args []string `json:"args,omitempty"`
 	// Environment names variables of the host that the plugin gets besides those that every plugin gets. At most 100; none by

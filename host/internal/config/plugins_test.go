@@ -12,12 +12,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/config"
 )
 
-// Two public keys of minisign.
-const (
-	key1 = "RWQR62NC9WrXgaqYlEEuIMB8hs5DqKBImU6mgquSteQrrff/98sBbp8f"
-	key2 = "RWSq82coM5pAcNIPcVD2YyUGpk/o936o6rbiSsdFKP7WMI0iFWNEWDhX"
-)
-
 // document is one with a field, written in JSON so that the case needs no quoting of its own.
 func document(t *testing.T, field string, value any) string {
 	t.Helper()
@@ -42,10 +36,9 @@ func TestPluginErrors(t *testing.T) {
 	t.Parallel()
 	type object = map[string]any
 	plugin := func(fields object) string { return document(t, "plugins", object{"helm": fields}) }
-	verification := func(fields object) string { return document(t, "pluginVerification", fields) }
 	const (
 		badFile   = "expected the name of a file in the plugin directory, at most 255 bytes without / and without a dot at the beginning, but found "
-		badKey    = "expected a public key of minisign, the 56 characters in the second line of a .pub file, but found something else"
+		badSum    = "expected the 64 lower-case hexadecimal digits of a SHA-256, but found "
 		badArg    = "expected an argument of at most 131071 bytes without a null byte, but found "
 		badName   = "expected the name of an environment variable, letters, digits and _, but found "
 		taken     = "expected a variable that plugins may be given, but found "
@@ -68,15 +61,14 @@ func TestPluginErrors(t *testing.T) {
 		"types": {
 			reason: "path, expected and found",
 			text: head + `
-pluginVerification: {mode: [a], lockFile: 5, publicKeys: key}
-plugins: {helm: {file: {}, args: x, environment: {A: b}, memory: 512, openFiles: many, confinement: {mode: 5, read: /a, write: [5]}}, mock: {confinement: off}}
+verification: [a]
+plugins: {helm: {file: {}, sha256: 5, args: x, environment: {A: b}, memory: 512, openFiles: many, confinement: {mode: 5, read: /a, write: [5]}}, mock: {confinement: off}}
 `,
 			want: []string{
 				"plugins.mock.confinement: some parsers read off as true or false; write that, or quotes around a text",
-				"pluginVerification.mode: expected a text, but found a list",
-				"pluginVerification.lockFile: expected a text, but found the number 5 (quotes make it a text)",
-				`pluginVerification.publicKeys: expected a list, but found the text "key"`,
+				"verification: expected a text, but found a list",
 				"plugins.helm.file: expected a text, but found an object",
+				"plugins.helm.sha256: expected a text, but found the number 5 (quotes make it a text)",
 				`plugins.helm.args: expected a list, but found the text "x"`,
 				"plugins.helm.environment: expected a list, but found an object",
 				"plugins.helm.memory: expected an amount of memory such as 512Mi, but found the number 512",
@@ -93,30 +85,16 @@ plugins: {helm: {file: {}, args: x, environment: {A: b}, memory: 512, openFiles:
 				"pluginFiles[3]: appears twice; leave one of them",
 			},
 		},
-		"lock file is missing":   {reason: "there is nothing to compare with", text: verification(object{"mode": "require"}), want: []string{"pluginVerification.lockFile: is missing; mode require compares the plugins with it"}},
-		"nothing to warn of":     {reason: "there is nothing to compare with", text: verification(object{"mode": "warn", "publicKeys": []string{key1}}), want: []string{"pluginVerification.lockFile: is missing; mode warn compares the plugins with it"}},
-		"keys without lock file": {reason: "the operator believes that something is verified", text: verification(object{"publicKeys": []string{key1}}), want: []string{"pluginVerification.lockFile: is missing; publicKeys are those that sign it"}},
-		"keys, off and no file":  {reason: "the same when it is switched off", text: verification(object{"mode": "off", "publicKeys": []string{key1}}), want: []string{"pluginVerification.lockFile: is missing; publicKeys are those that sign it"}},
-		"lock file's path":       {reason: "no file has such a path", text: verification(object{"lockFile": "a\x00"}), want: []string{`pluginVerification.lockFile: expected a path of at most 4095 bytes without a null byte, but found "a\x00"`}},
-		"another mode":           {reason: "with what there is", text: verification(object{"mode": "strict"}), want: []string{`pluginVerification.mode: expected require, warn or off, but found "strict"`}},
-		"mode on":                {reason: "off has no opposite here", text: head + "pluginVerification: {mode: on}", want: []string{`pluginVerification.mode: expected require, warn or off, but found "on"`}},
-		"mode true":              {reason: "the same, rendered", text: head + "pluginVerification: {mode: true}", want: []string{`pluginVerification.mode: expected require, warn or off, but found "on"`}},
-		"mode in a list": {
-			reason: "only the value of the field needs no quotes", text: head + "pluginVerification: [mode, off]",
+		"another verification": {reason: "with what there is", text: head + "verification: require", want: []string{`verification: expected required or off, but found "require"`}},
+		"verification on":      {reason: "off has no opposite here", text: head + "verification: on", want: []string{`verification: expected required or off, but found "on"`}},
+		"verification true":    {reason: "the same, rendered", text: head + "verification: true", want: []string{`verification: expected required or off, but found "on"`}},
+		"sums": {
+			reason: "one way to write them, so that equal sums are equal texts", text: document(t, "plugins", object{
+				"a": object{"sha256": strings.Repeat("A", 64)}, "b": object{"sha256": strings.Repeat("a", 63)}, "c": object{"sha256": strings.Repeat("a", 65)},
+			}),
 			want: []string{
-				"pluginVerification[1]: some parsers read off as true or false; write that, or quotes around a text",
-				"pluginVerification: expected an object, but found a list",
-			},
-		},
-		"keys": {
-			reason: "neither text nor another file of minisign, and never with what was found",
-			text: verification(object{"lockFile": "l", "publicKeys": []string{
-				"", "RWQ", key1, key1 + "\n", "untrusted comment: minisign public key\n" + key2, "ED" + key1[2:], key2 + key2, strings.Repeat("A", 56), key2, key1,
-			}}),
-			want: []string{
-				"pluginVerification.publicKeys[0]: " + badKey, "pluginVerification.publicKeys[1]: " + badKey, "pluginVerification.publicKeys[3]: " + badKey,
-				"pluginVerification.publicKeys[4]: " + badKey, "pluginVerification.publicKeys[5]: " + badKey, "pluginVerification.publicKeys[6]: " + badKey,
-				"pluginVerification.publicKeys[7]: " + badKey, "pluginVerification.publicKeys[9]: " + twice,
+				"plugins.a.sha256: " + badSum + `"` + strings.Repeat("A", 64) + `"`, "plugins.b.sha256: " + badSum + `"` + strings.Repeat("a", 63) + `"`,
+				"plugins.c.sha256: " + badSum + `"` + strings.Repeat("a", 64) + `..."`,
 			},
 		},
 		"file": {
@@ -203,12 +181,12 @@ plugins: {helm: {file: {}, args: x, environment: {A: b}, memory: 512, openFiles:
 		"confined on": {reason: "off has no opposite here", text: head + "plugins: {helm: {confinement: {mode: on}}}", want: []string{`plugins.helm.confinement.mode: expected auto, required or off, but found "on"`}},
 		"long lists": {
 			reason: "each has an end",
-			text: head + strings.TrimPrefix(verification(object{"lockFile": "l", "publicKeys": entries(101, numbered)}), head) + "\n" + strings.TrimPrefix(plugin(object{
+			text: plugin(object{
 				"args": entries(101, numbered), "environment": entries(101, numbered),
 				"confinement": object{"read": entries(101, numbered), "write": entries(101, numbered)},
-			}), head),
+			}),
 			want: []string{
-				"pluginVerification.publicKeys: " + tooMany, "plugins.helm.args: " + tooMany, "plugins.helm.environment: " + tooMany,
+				"plugins.helm.args: " + tooMany, "plugins.helm.environment: " + tooMany,
 				"plugins.helm.confinement.read: " + tooMany, "plugins.helm.confinement.write: " + tooMany,
 			},
 		},
@@ -275,18 +253,15 @@ func TestModes(t *testing.T) {
 	cases := map[string]struct {
 		reason       string
 		text         string
-		verification config.VerificationMode
+		verification config.Verification
 		confinement  config.ConfinementMode
 	}{
-		"nothing":     {reason: "no lock file, no verification", text: "", verification: config.VerificationOff, confinement: config.ConfinementAuto},
-		"nulls":       {reason: "null leaves the default", text: "pluginVerification: {mode: , lockFile: l}\nplugins: {p: {confinement: {mode: }}}", verification: config.VerificationRequire, confinement: config.ConfinementAuto},
-		"lock file":   {reason: "a lock file is meant to be kept", text: "pluginVerification: {lockFile: l}", verification: config.VerificationRequire, confinement: config.ConfinementAuto},
-		"signed":      {reason: "with as many keys as there are", text: "pluginVerification: {lockFile: l, publicKeys: [" + key1 + ", " + key2 + "]}", verification: config.VerificationRequire, confinement: config.ConfinementAuto},
-		"written out": {reason: "what is said holds", text: "pluginVerification: {mode: warn, lockFile: l}\nplugins: {p: {confinement: {mode: required}}}", verification: config.VerificationWarn, confinement: config.ConfinementRequired},
-		"defaults":    {reason: "may be written out", text: "pluginVerification: {mode: require, lockFile: l}\nplugins: {p: {confinement: {mode: auto}}}", verification: config.VerificationRequire, confinement: config.ConfinementAuto},
-		"off":         {reason: "needs no quotes; the lock file waits for better days", text: "pluginVerification: {mode: off, lockFile: l, publicKeys: [" + key1 + "]}\nplugins: {p: {confinement: {mode: off}}}", verification: config.VerificationOff, confinement: config.ConfinementOff},
-		"quoted off":  {reason: "may have quotes", text: "pluginVerification: {mode: 'off', lockFile: l}\nplugins: {p: {confinement: {mode: \"off\"}}}", verification: config.VerificationOff, confinement: config.ConfinementOff},
-		"false":       {reason: "what Helm makes of off", text: "pluginVerification: {mode: false, lockFile: l}\nplugins: {p: {confinement: {mode: False}}}", verification: config.VerificationOff, confinement: config.ConfinementOff},
+		"nothing":     {reason: "no verification, and what confinement there is", text: "", verification: config.VerificationOff, confinement: config.ConfinementAuto},
+		"nulls":       {reason: "null leaves the default", text: "verification:\nplugins: {p: {confinement: {mode: }}}", verification: config.VerificationOff, confinement: config.ConfinementAuto},
+		"written out": {reason: "what is said holds", text: "verification: required\nplugins: {p: {confinement: {mode: required}}}", verification: config.VerificationRequired, confinement: config.ConfinementRequired},
+		"off":         {reason: "needs no quotes", text: "verification: off\nplugins: {p: {confinement: {mode: off}}}", verification: config.VerificationOff, confinement: config.ConfinementOff},
+		"quoted off":  {reason: "may have quotes", text: "verification: 'off'\nplugins: {p: {confinement: {mode: \"off\"}}}", verification: config.VerificationOff, confinement: config.ConfinementOff},
+		"false":       {reason: "what Helm makes of off", text: "verification: false\nplugins: {p: {confinement: {mode: False}}}", verification: config.VerificationOff, confinement: config.ConfinementOff},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -295,7 +270,7 @@ func TestModes(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", tc.reason, err)
 			}
-			if got := c.PluginVerification.EffectiveMode(); got != tc.verification {
+			if got := c.Verification; got != tc.verification {
 				t.Errorf("%s: expected verification %q, but found %q", tc.reason, tc.verification, got)
 			}
 			if got := c.Plugins["p"].Confinement.EffectiveMode(); got != tc.confinement {

@@ -61,8 +61,8 @@ type HostConfiguration struct {
 	StatusPage StatusPage `json:"statusPage"`
 	// Log of the host and its plugins.
 	Log Log `json:"log"`
-	// PluginVerification says which programs in the plugin directory are run. Defaults to all that can be.
-	PluginVerification PluginVerification `json:"pluginVerification"`
+	// Verification says whether a program is run that has no checksum in Plugins. Defaults to VerificationOff.
+	Verification Verification `json:"verification"`
 	// PluginFiles are the names of the only files of the plugin directory that are used, at most 100. Empty, which is the default, for
 	// all of them. One that is not there keeps the host from being ready.
 	PluginFiles []string `json:"pluginFiles,omitempty"`

@@ -49,11 +49,12 @@ const (
 	maxCrashes = 100
 )
 
-// lockings, logLevels and logFormats are the values of Locking and of the fields of Log.
+// lockings, verifications, logLevels and logFormats are the values of Locking, Verification and of the fields of Log.
 var (
-	lockings   = []string{string(LockingAuto), string(LockingOn), string(LockingOff)}
-	logLevels  = []string{"debug", "info", "warn", "error"}
-	logFormats = []string{"json", "text"}
+	lockings      = []string{string(LockingAuto), string(LockingOn), string(LockingOff)}
+	verifications = []string{string(VerificationRequired), string(VerificationOff)}
+	logLevels     = []string{"debug", "info", "warn", "error"}
+	logFormats    = []string{"json", "text"}
 )
 
 // Validate returns everything that is wrong with a configuration. The detail of an error is a sentence that says what was
@@ -86,7 +87,7 @@ func Validate(c *HostConfiguration) field.ErrorList {
 	errs = append(errs, validateStatusPage(field.NewPath("statusPage"), c.StatusPage)...)
 	add(oneOf(field.NewPath("log", "level"), logLevels, c.Log.Level))
 	add(oneOf(field.NewPath("log", "format"), logFormats, c.Log.Format))
-	errs = append(errs, validateVerification(field.NewPath("pluginVerification"), c.PluginVerification)...)
+	add(oneOf(field.NewPath("verification"), verifications, string(c.Verification)))
 	errs = append(errs, validateSet(field.NewPath("pluginFiles"), c.PluginFiles, validatePluginFile)...)
 	errs = append(errs, validatePlugins(field.NewPath("plugins"), c.Plugins)...)
 	return errs

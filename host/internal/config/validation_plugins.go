@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"aead.dev/minisign"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -29,38 +28,8 @@ const (
 	maxOpenFiles = 1 << 20
 )
 
-// verificationModes and confinementModes are the values of the modes; empty stands for one of them.
-var (
-	verificationModes = []string{string(VerificationRequire), string(VerificationWarn), string(VerificationOff)}
-	confinementModes  = []string{string(ConfinementAuto), string(ConfinementRequired), string(ConfinementOff)}
-)
-
-func validateVerification(at *field.Path, v PluginVerification) field.ErrorList {
-	var errs field.ErrorList
-	lockFile := at.Child("lockFile")
-	switch {
-	case v.LockFile != "":
-		errs = present(validatePath(lockFile, v.LockFile))
-	case v.Mode == VerificationRequire || v.Mode == VerificationWarn:
-		errs = present(field.Required(lockFile, "is missing; mode "+string(v.Mode)+" compares the plugins with it"))
-	case len(v.PublicKeys) > 0:
-		errs = present(field.Required(lockFile, "is missing; publicKeys are those that sign it"))
-	}
-	if v.Mode != "" {
-		errs = append(errs, present(oneOf(at.Child("mode"), verificationModes, string(v.Mode)))...)
-	}
-	return append(errs, validateSet(at.Child("publicKeys"), v.PublicKeys, validatePublicKey)...)
-}
-
-// validatePublicKey does not say what was found: it may be the secret key.
-func validatePublicKey(at *field.Path, text string) *field.Error {
-	var key minisign.PublicKey
-	// The library takes a whole .pub file, too. With one way to write a key, equal keys are equal texts.
-	if err := key.UnmarshalText([]byte(text)); err != nil || key.String() != text {
-		return invalid(at, "expected a public key of minisign, the 56 characters in the second line of a .pub file, but found something else")
-	}
-	return nil
-}
+// confinementModes are the values of the mode; empty stands for one of them.
+var confinementModes = []string{string(ConfinementAuto), string(ConfinementRequired), string(ConfinementOff)}
 
 func validatePlugins(at *field.Path, plugins map[string]Plugin) field.ErrorList {
 	var errs field.ErrorList
@@ -84,7 +53,7 @@ func validatePlugins(at *field.Path, plugins map[string]Plugin) field.ErrorList 
 
 func validatePlugin(at *field.Path, p Plugin) field.ErrorList {
 	return slices.Concat(
-		present(validateFile(at.Child("file"), p.File)),
+		present(validateFile(at.Child("file"), p.File), validateSum(at.Child("sha256"), p.SHA256)),
 		validateList(at.Child("args"), p.Args, validateArg),
 		validateSet(at.Child("environment"), p.Environment, validateVariable),
 		present(
@@ -107,6 +76,15 @@ func validatePluginFile(at *field.Path, file string) *field.Error {
 func validateFile(at *field.Path, file string) *field.Error {
 	if len(file) > maxFile || strings.HasPrefix(file, ".") || strings.ContainsAny(file, "/\x00") {
 		return invalid(at, "expected the name of a file in the plugin directory, at most %d bytes without / and without a dot at the beginning, but found %s", maxFile, quote(file))
+	}
+	return nil
+}
+
+var sha256Sum = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+func validateSum(at *field.Path, sum string) *field.Error {
+	if sum != "" && !sha256Sum.MatchString(sum) {
+		return invalid(at, "expected the 64 lower-case hexadecimal digits of a SHA-256, but found %s", quote(sum))
 	}
 	return nil
 }

@@ -66,8 +66,6 @@ func (a *attachment) settle(bool) {}
 
 func (a *attachment) vouch(*Info) error { return nil }
 
-func (a *attachment) revoked() error { return nil }
-
 func (a *attachment) changed() bool { return false }
 
 func (a *attachment) sum() (string, error) { return "", nil }

@@ -128,7 +128,7 @@ func BenchmarkHooks(b *testing.B) {
 	}
 }
 
-// BenchmarkStart measures the start of a plugin until it has said who it is, with its program read and hashed as for a lock file.
+// BenchmarkStart measures the start of a plugin until it has said who it is, with its program read and hashed.
 func BenchmarkStart(b *testing.B) {
 	for name, mode := range map[string]sandbox.Mode{"confined": sandbox.Auto, "unconfined": sandbox.Off} {
 		b.Run(name, func(b *testing.B) {

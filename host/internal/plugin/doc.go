@@ -28,5 +28,5 @@
 // A plugin serves a deploy item type if no other plugin claims it. Two that claim one type at the start of the host, or go by one name, are
 // both refused: which of them an item reaches must not depend on which one started first. Who comes to claim later what another one
 // serves is refused alone. Hooks are no such claim: those of several plugins may run for the items of one type, whoever serves it, and a plugin
-// may bring nothing else. A lock file settles all of that: a plugin that claims more than was locked is refused before it is heard.
+// may bring nothing else.
 package plugin

@@ -14,13 +14,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/program"
 	"github.com/pergola-deploy/pergola/sdk/plugindir"
 )
 
 // discover lists the files of the plugin directory in order of names. Hidden files are passed over, because mounted volumes are full of
-// them, and so are a lock file and its signature; everything else is meant to be a plugin.
+// them; everything else is meant to be a plugin.
 func discover(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -141,25 +140,19 @@ func (f *programFile) settle(used bool) {
 	f.before = nil
 }
 
-// verify compares a program with the lock file, if there is one.
+// verify compares a program with its checksum in the host configuration, and reads it only if there is one to compare.
 func (f *programFile) verify(opened *program.Program) error {
-	return f.settings.verification.judge(f.log, func(lock *lockfile.File) error {
-		sum, err := opened.Sum()
-		if err != nil {
-			return err
-		}
-		return lock.Check(f.file, sum)
-	})
-}
-
-func (f *programFile) vouch(info *Info) error {
-	if err := f.settings.profiles.check(f.file, info.Name); err != nil {
+	if f.profile.SHA256 == "" && !f.settings.requireSums {
+		return nil
+	}
+	sum, err := opened.Sum()
+	if err != nil {
 		return err
 	}
-	return f.settings.verification.judge(f.log, func(lock *lockfile.File) error {
-		return lock.CheckInfo(info.LockEntry(f.file))
-	})
+	return checkSum(f.file, f.profile, f.settings.requireSums, sum[:])
 }
+
+func (f *programFile) vouch(info *Info) error { return f.settings.profiles.check(f.file, info.Name) }
 
 func (f *programFile) changed() bool {
 	info, err := os.Stat(filepath.Join(f.dir, f.file))
@@ -176,16 +169,6 @@ func (f *programFile) changed() bool {
 	defer func() { _ = now.Close() }() // it was only read
 	sum, err := now.Sum()
 	return err != nil || sum != known.sum
-}
-
-// revoked tells why the program that was started last must not run any more, by the lock file as it is now.
-func (f *programFile) revoked() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.opened == nil {
-		return nil
-	}
-	return f.verify(f.opened)
 }
 
 // sum is the checksum of what was loaded.

@@ -11,7 +11,7 @@ import (
 func TestDiscover(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, file := range []string{"b", "a", ".hidden", "..data", "plugins.lock", "plugins.lock.minisig", "notes.txt"} {
+	for _, file := range []string{"b", "a", ".hidden", "..data", "notes.txt"} {
 		if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -40,7 +39,7 @@ func TestHazards(t *testing.T) { //nolint:paralleltest // some change the enviro
 		{"terraform#22198: the path of the socket is too long", TestOpenWithLongPathForSockets},
 		{"UnixSocketConfig.TempDir: it is passed over", hazardSocketDirectory},
 		{"SecureConfig: a file is swapped after the check", hazardSwappedFile},
-		{"SecureConfig: a file is changed after the check", TestChangedInPlace},
+		{"SecureConfig: a file is changed after the check", TestVerification},
 		{"SecureConfig: the sum of a restart is that of both", hazardVerifiedRestart},
 		{"terraform#12580: the message about versions misleads", hazardVersions},
 		{"terraform#20906: messages end at 4 MiB", hazardMessageSize},
@@ -190,8 +189,7 @@ func (h *host) expectRestart(file string) {
 func hazardSwappedFile(t *testing.T) {
 	t.Parallel()
 	dir := copies(t, "raw_a_one")
-	path := lockPlugins(t, dir, asItIs)
-	h := runHost(t, dir, func(o *Options) { o.Verification = Verification{Mode: lockfile.Require, LockFile: path} })
+	h := runHost(t, dir, requireSums(t, dir))
 	h.replace("raw_a_one", "#!/bin/sh\necho swapped >&2\n")
 	h.expectRestart("raw_a_one")
 	if len(h.log.with("swapped")) > 0 {
@@ -203,8 +201,7 @@ func hazardSwappedFile(t *testing.T) {
 func hazardVerifiedRestart(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t, "raw_a_one")
-	path := lockPlugins(t, dir, asItIs)
-	h := runHost(t, dir, func(o *Options) { o.Verification = Verification{Mode: lockfile.Require, LockFile: path} })
+	h := runHost(t, dir, requireSums(t, dir))
 	for range 2 {
 		h.expectRestart("raw_a_one")
 	}

@@ -40,15 +40,12 @@ func (p *Plugin) RunHooks(ctx context.Context, hookType hook.Type, item *v1alpha
 	if info != nil && !slices.Contains(info.Capabilities.HookTypes, string(hookType)) {
 		return nil, nil
 	}
-	switch {
-	case proc != nil:
-		return proc.runHooks(ctx, hookType, item, target)
-	case p.unused != nil:
-		return nil, p.unused
-	default:
+	if proc == nil {
 		return nil, ErrNotRunning
 	}
+	return proc.runHooks(ctx, hookType, item, target)
 }
+
 func (p *process) runHooks(ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]HookOutcome, error) {
 	in, err := hooksRequest(hookType, item, target)
 	if err != nil {
@@ -111,11 +108,8 @@ func hookResultFromWire(in *deployerv1.HookResult) *hook.Result {
 
 // Hooking returns the plugins whose hooks run for deploy items of a type, whether they run at the moment or not, in the order of their
 // names. As For does it returns none before the claims of plugins are settled.
-//
-// A plugin whose hooks for items of others are in the lock file is among them although it is refused or has never come up: what the operator
-// has meant to stand before a deployment is not passed over.
 func (s *Set) Hooking(itemType v1alpha1.DeployItemType) []*Plugin {
-	hooking := s.lockedOnly(itemType)
+	var hooking []*Plugin
 	for _, p := range s.Admitted() {
 		if slices.Contains(p.Info().HookedTypes, itemType) {
 			hooking = append(hooking, p)

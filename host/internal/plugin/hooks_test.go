@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
 
-	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -318,33 +317,5 @@ func drawOutcome(t *rapid.T) *deployerv1.HookOutcome {
 		return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_Result{Result: &deployerv1.HookResult{
 			Requeue: true, RequeueAfter: &durationpb.Duration{Seconds: seconds, Nanos: rapid.Int32().Draw(t, "nanos")},
 		}}}
-	}
-}
-
-// What the operator has locked as hooks for items of others is not passed over because it is refused.
-func TestLockedHooksOfARefusedPlugin(t *testing.T) {
-	t.Parallel()
-	dir := copies(t, "raw_one_one", "raw_hooked_two")
-	lock := lockPlugins(t, dir, func(entry *lockfile.Plugin) {
-		if entry.Name == "hooked" {
-			entry.SHA256[0]++
-		}
-	})
-	h := openHost(t, dir, func(o *Options) { o.Verification = Verification{Mode: lockfile.Require, LockFile: lock} }).run()
-	eventually(t, "the other plugin to serve", func() bool { return len(h.Serving()) == 1 })
-	if got := h.waitFor("raw_hooked_two", Refused); got.Problem == nil {
-		t.Error("it is refused without a reason")
-	}
-	if diff := cmp.Diff([]string{"hooked"}, namesOf(h.Hooking(echoType))); diff != "" {
-		t.Fatalf("hooking (-want +got):\n%s", diff)
-	}
-	for _, hookType := range hook.Types() {
-		_, err := h.Hooking(echoType)[0].RunHooks(t.Context(), hookType, nil, nil)
-		if !errors.Is(err, ErrNotRunning) || !strings.HasSuffix(err.Error(), "but it is not in use: `pergola plugins list` says why") {
-			t.Errorf("%s: expected that it is not running, but found: %v", hookType, err)
-		}
-	}
-	if got := namesOf(h.Hooking("one")); got != nil {
-		t.Errorf("unexpected hooks for another type: %v", got)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/pergola-deploy/pergola/host/internal/plugin/lockfile"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
@@ -26,20 +25,6 @@ type Info struct {
 	HookedTypes []v1alpha1.DeployItemType
 	// Capabilities beyond Reconcile and Delete.
 	Capabilities Capabilities
-}
-
-// LockEntry is what a lock file says of a plugin with this file that says this about itself, but for the checksum.
-func (i Info) LockEntry(file string) lockfile.Plugin {
-	entry := lockfile.Plugin{File: file, Name: i.Name, Version: i.Version}
-	for _, t := range i.Types {
-		entry.Types = append(entry.Types, string(t))
-	}
-	for _, t := range i.HookedTypes {
-		if !slices.Contains(i.Types, t) {
-			entry.HookedTypes = append(entry.HookedTypes, string(t))
-		}
-	}
-	return entry
 }
 
 // Capabilities are the optional parts of the protocol that a plugin implements.

@@ -20,7 +20,7 @@ const (
 	CrashLoop State = "CrashLoop"
 	// Refused: it is not used at all until it is reloaded; Status.Problem says why.
 	Refused State = "Refused"
-	// Missing: its file is not in the plugin directory, although the lock file says that items wait for its hooks.
+	// Missing: its file is not in the plugin directory, although Options.Files has it.
 	Missing State = "Missing"
 	// Stopped: the host is shutting down.
 	Stopped State = "Stopped"

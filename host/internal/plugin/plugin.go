@@ -14,8 +14,6 @@ type Plugin struct {
 	profile  Profile
 	source   source
 	log      *slog.Logger
-	// unused is why it is not in use, for one that stands for an entry of the lock file and is never started; nil for all others.
-	unused error
 
 	// reloads takes requests to start afresh; see reload. refusals takes why the plugin must not be used any more.
 	reloads  chan chan error
@@ -53,8 +51,6 @@ type source interface {
 	vouch(info *Info) error
 	// changed tells whether a fresh start would run something else than the last one did.
 	changed() bool
-	// revoked tells why what was started last must not run any more.
-	revoked() error
 	// sum is the SHA-256 of what was started last, in hexadecimal digits; empty if nothing was, or if it is no file.
 	sum() (string, error)
 	// attached tells that it is no file of the plugin directory.

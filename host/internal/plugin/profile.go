@@ -14,6 +14,8 @@ import (
 type Profile struct {
 	// Plugin is the name that the plugin must give itself.
 	Plugin string
+	// SHA256 of the program, in lower-case hexadecimal digits: another one is not run. Empty for any.
+	SHA256 string
 	// Args are the arguments of the program.
 	Args []string
 	// Environment are the names of variables of the host that the plugin gets beyond those that every plugin gets.

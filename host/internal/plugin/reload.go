@@ -30,14 +30,12 @@ const (
 	ActionRestart Action = "restart"
 	// ActionRemove: the file is gone, and so is the plugin.
 	ActionRemove Action = "remove"
-	// ActionRefuse: the plugin was ended, because the lock file does not allow it any more; Err says why.
-	ActionRefuse Action = "refuse"
 )
 
 // errNotRun says that the plugins are not run yet, or not any more.
 var errNotRun = errors.New("reload plugins: the host is starting or stopping")
 
-// Reload reads the plugin directory and the lock file anew: it starts plugins whose files are new, ends those whose files are gone, and
+// Reload reads the plugin directory anew: it starts plugins whose files are new, ends those whose files are gone, and
 // puts new processes in the place of those whose files have changed. Plugins that do not run are tried again at once. The rest goes on
 // untouched, unless files names it. Reload returns what was done, and blocks until that is done: for the start of plugins, and the calls
 // under way of plugins that are removed. Calls of a process that was replaced go on for a while afterwards.
@@ -51,7 +49,6 @@ func (s *Set) Reload(ctx context.Context, files ...string) ([]Reloaded, error) {
 	if !s.isRun() {
 		return nil, errNotRun
 	}
-	s.settings.verification.load()
 	done := &reloads{}
 	s.remove(ctx, found, done)
 	before := s.all()
@@ -71,16 +68,11 @@ func (s *Set) Reload(ctx context.Context, files ...string) ([]Reloaded, error) {
 	return done.inOrder(), ctx.Err()
 }
 
-// reload reloads one plugin, if it is named or there is a reason to. A file that has changed is what the lock file is about, and not the
-// process that still runs, as long as a new one can take its place.
+// reload reloads one plugin, if it is named or there is a reason to.
 func (s *Set) reload(ctx context.Context, p *Plugin, named bool, done *reloads) {
 	running := p.status().State == Running
 	if !running || named || p.source.changed() {
 		done.add(p, ActionRestart, p.reload(ctx))
-	}
-	if err := p.source.revoked(); running && err != nil {
-		p.refuse(err)
-		done.add(p, ActionRefuse, err)
 	}
 }
 

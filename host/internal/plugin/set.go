@@ -60,8 +60,8 @@ type Options struct {
 	// HostClusters give plugins, by the names that they give themselves, the access to the cluster that the host runs in. A plugin that is
 	// not among them, or does not ask for it, does not get it.
 	HostClusters map[string]HostCluster
-	// Verification says which programs may be run. Defaults to all.
-	Verification Verification
+	// RequireSums tells that no program of Dir is run whose profile has no SHA256.
+	RequireSums bool
 	// Orphans ends what plugins leave behind when they end; nil leaves it alone.
 	Orphans *reaper.Reaper
 	// Clock and Random default to the real ones. Random returns numbers from [0, 1).
@@ -91,7 +91,7 @@ type settings struct {
 	profiles     profiles
 	fallback     Profile // of files without one
 	hostClusters map[string]HostCluster
-	verification *verification
+	requireSums  bool
 	orphans      *reaper.Reaper
 	clock        clock.WithTickerAndDelayedExecution
 	random       func() float64
@@ -139,7 +139,7 @@ func Open(o Options, listener Listener) (*Set, error) {
 		profiles:     o.Profiles,
 		fallback:     o.DefaultProfile,
 		hostClusters: o.HostClusters,
-		verification: newVerification(o.Verification),
+		requireSums:  o.RequireSums,
 		orphans:      o.Orphans,
 		clock:        o.Clock,
 		random:       o.Random,
@@ -156,7 +156,6 @@ func Open(o Options, listener Listener) (*Set, error) {
 	if err := s.makeDirs(o.RunDir); err != nil {
 		return nil, err
 	}
-	s.warnOfUnusedLock()
 	for _, file := range files {
 		s.plugins = append(s.plugins, s.newPlugin(file))
 	}
