@@ -15,35 +15,12 @@ import (
 // heartbeatInterval is how often a call that is under way says that it is. The protocol promises ten seconds at most.
 const heartbeatInterval = 5 * time.Second
 
-// wire is one stream of an operation, whichever it is.
-type wire struct {
-	context func() context.Context
-	recv    func() (*deployerv1.HostMessage, error)
-	send    func(*deployerv1.PluginMessage) error
-}
-
-// newWire strips the messages of one RPC, which the protocol keeps apart for their own evolution.
-func newWire[In, Out any](
-	stream grpc.BidiStreamingServer[In, Out],
-	unwrap func(*In) *deployerv1.HostMessage,
-	wrap func(*deployerv1.PluginMessage) *Out,
-) wire {
-	return wire{
-		context: stream.Context,
-		recv: func() (*deployerv1.HostMessage, error) {
-			in, err := stream.Recv()
-			if err != nil {
-				return nil, err
-			}
-			return unwrap(in), nil
-		},
-		send: func(m *deployerv1.PluginMessage) error { return stream.Send(wrap(m)) },
-	}
-}
+// stream is the stream of an operation, whichever it is.
+type stream = grpc.BidiStreamingServer[deployerv1.HostMessage, deployerv1.PluginMessage]
 
 // conversation is what host and plugin say to each other during one call.
 type conversation struct {
-	wire wire
+	stream stream
 	// resolvesTargets and resolvesCredentials: the host answers questions for Targets, and for the credentials of a Secret.
 	resolvesTargets, resolvesCredentials bool
 
@@ -80,9 +57,9 @@ const (
 )
 
 // openConversation starts to listen to the host and to send heartbeats, until finish or stopBeating is called.
-func openConversation(w wire, start *deployerv1.Start) *conversation {
+func openConversation(s stream, start *deployerv1.Start) *conversation {
 	c := &conversation{
-		wire:                w,
+		stream:              s,
 		resolvesTargets:     start.GetResolvesTargets(),
 		resolvesCredentials: start.GetResolvesRegistryCredentials(),
 		waiting:             map[question]chan *deployerv1.HostMessage{},
@@ -104,7 +81,7 @@ func (c *conversation) finish(result *deployerv1.Result) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	c.over = true
-	if err := c.wire.send(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Result{Result: result}}); err != nil {
+	if err := c.stream.Send(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Result{Result: result}}); err != nil {
 		return fmt.Errorf("send result: %w", err)
 	}
 	return nil
@@ -122,7 +99,7 @@ func (c *conversation) send(m *deployerv1.PluginMessage) error {
 	if c.over {
 		return errOver
 	}
-	return c.wire.send(m)
+	return c.stream.Send(m)
 }
 
 // report sends a message that nobody waits for. When the stream is broken the call is about to end anyway, by its context.
@@ -137,7 +114,7 @@ func (c *conversation) beat() {
 		select {
 		case <-c.finished:
 			return
-		case <-c.wire.context().Done():
+		case <-c.stream.Context().Done():
 			return
 		case <-ticker.C:
 			c.report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Heartbeat{Heartbeat: &deployerv1.Heartbeat{}}})
@@ -147,7 +124,7 @@ func (c *conversation) beat() {
 
 func (c *conversation) listen() {
 	for {
-		m, err := c.wire.recv()
+		m, err := c.stream.Recv()
 		if err != nil {
 			c.breakOff(err)
 			return
@@ -221,7 +198,7 @@ func (c *conversation) pose(
 	if err != nil {
 		return question{}, nil, err
 	}
-	if err := c.wire.send(message(q.sequence)); err != nil {
+	if err := c.stream.Send(message(q.sequence)); err != nil {
 		c.forget(q)
 		return question{}, nil, err
 	}
@@ -245,8 +222,8 @@ func (c *conversation) ask(
 		return m, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-c.wire.context().Done():
-		return nil, context.Cause(c.wire.context()) //nolint:contextcheck // the call's context, beside the deployer's own
+	case <-c.stream.Context().Done():
+		return nil, context.Cause(c.stream.Context()) //nolint:contextcheck // the call's context, beside the deployer's own
 	}
 }
 

@@ -12,44 +12,45 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"pgregory.net/rapid"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
-// fakeWire is the host's end of a conversation.
-type fakeWire struct {
+// fakeStream is a conversation's stream, and the host's end of it.
+type fakeStream struct {
+	grpc.ServerStream // nil; nobody uses it
+
 	ctx    context.Context //nolint:containedctx // it stands for a stream, which has one
 	toHost chan *deployerv1.PluginMessage
 	toPlug chan *deployerv1.HostMessage
 }
 
-func newFakeWire(ctx context.Context) *fakeWire {
-	return &fakeWire{
+func newFakeStream(ctx context.Context) *fakeStream {
+	return &fakeStream{
 		ctx:    ctx,
 		toHost: make(chan *deployerv1.PluginMessage, 1000),
 		toPlug: make(chan *deployerv1.HostMessage),
 	}
 }
 
-func (f *fakeWire) wire() wire {
-	return wire{
-		context: func() context.Context { return f.ctx },
-		send: func(m *deployerv1.PluginMessage) error {
-			f.toHost <- m
-			return nil
-		},
-		recv: func() (*deployerv1.HostMessage, error) {
-			select {
-			case m, ok := <-f.toPlug:
-				if !ok {
-					return nil, io.EOF
-				}
-				return m, nil
-			case <-f.ctx.Done():
-				return nil, context.Cause(f.ctx)
-			}
-		},
+func (f *fakeStream) Context() context.Context { return f.ctx }
+
+func (f *fakeStream) Send(m *deployerv1.PluginMessage) error {
+	f.toHost <- m
+	return nil
+}
+
+func (f *fakeStream) Recv() (*deployerv1.HostMessage, error) {
+	select {
+	case m, ok := <-f.toPlug:
+		if !ok {
+			return nil, io.EOF
+		}
+		return m, nil
+	case <-f.ctx.Done():
+		return nil, context.Cause(f.ctx)
 	}
 }
 
@@ -68,8 +69,8 @@ func TestAcknowledgementsReachTheirSavers(t *testing.T) {
 		refused := rapid.SliceOfN(rapid.Bool(), 1, 20).Draw(rt, "refused")
 		order := rapid.Permutation(indices(len(refused))).Draw(rt, "order")
 
-		f := newFakeWire(ctx)
-		c := openConversation(f.wire(), &deployerv1.Start{ResolvesTargets: true})
+		f := newFakeStream(ctx)
+		c := openConversation(f, &deployerv1.Start{ResolvesTargets: true})
 		answers := make([]error, len(refused))
 		var savers sync.WaitGroup
 		for i := range refused {
@@ -121,8 +122,8 @@ func TestNothingFollowsTheResult(t *testing.T) {
 		talkers := rapid.IntRange(1, 8).Draw(rt, "talkers")
 		before := rapid.IntRange(1, 20).Draw(rt, "messages before the result")
 
-		f := newFakeWire(ctx)
-		c := openConversation(f.wire(), &deployerv1.Start{ResolvesTargets: true})
+		f := newFakeStream(ctx)
+		c := openConversation(f, &deployerv1.Start{ResolvesTargets: true})
 		talked, heard := make(chan struct{}), make(chan []*deployerv1.PluginMessage)
 		go func() {
 			var all []*deployerv1.PluginMessage
@@ -176,22 +177,22 @@ func TestWaitingForAnAnswerEnds(t *testing.T) {
 	why := errors.New("the reason")
 	ends := map[string]struct {
 		reason string
-		end    func(f *fakeWire, cancelStream, cancelQuestion context.CancelCauseFunc)
+		end    func(f *fakeStream, cancelStream, cancelQuestion context.CancelCauseFunc)
 		want   error
 	}{
 		"StreamCancelled": {
 			reason: "the host has cancelled the call",
-			end:    func(_ *fakeWire, cancelStream, _ context.CancelCauseFunc) { cancelStream(why) },
+			end:    func(_ *fakeStream, cancelStream, _ context.CancelCauseFunc) { cancelStream(why) },
 			want:   why,
 		},
 		"QuestionCancelled": {
 			reason: "the deployer does not want to wait longer",
-			end:    func(_ *fakeWire, _, cancelQuestion context.CancelCauseFunc) { cancelQuestion(why) },
+			end:    func(_ *fakeStream, _, cancelQuestion context.CancelCauseFunc) { cancelQuestion(why) },
 			want:   why,
 		},
 		"HostStoppedTalking": {
 			reason: "no answer will come any more",
-			end:    func(f *fakeWire, _, _ context.CancelCauseFunc) { close(f.toPlug) },
+			end:    func(f *fakeStream, _, _ context.CancelCauseFunc) { close(f.toPlug) },
 			want:   io.EOF,
 		},
 	}
@@ -210,8 +211,8 @@ func TestWaitingForAnAnswerEnds(t *testing.T) {
 				defer cancelStream(nil)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
-				f := newFakeWire(streamCtx)
-				c := openConversation(f.wire(), &deployerv1.Start{ResolvesTargets: true})
+				f := newFakeStream(streamCtx)
+				c := openConversation(f, &deployerv1.Start{ResolvesTargets: true})
 				answered := make(chan error, 1)
 				go func() { answered <- ask(ctx, c) }()
 				<-f.toHost
@@ -234,8 +235,8 @@ func TestWaitingForAnAnswerEnds(t *testing.T) {
 
 func TestStopIsHeard(t *testing.T) {
 	t.Parallel()
-	f := newFakeWire(t.Context())
-	c := openConversation(f.wire(), &deployerv1.Start{ResolvesTargets: true})
+	f := newFakeStream(t.Context())
+	c := openConversation(f, &deployerv1.Start{ResolvesTargets: true})
 	select {
 	case <-c.stopping():
 		t.Fatal("stopping before anybody asked")
@@ -256,8 +257,8 @@ func TestHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		f := newFakeWire(ctx)
-		c := openConversation(f.wire(), &deployerv1.Start{ResolvesTargets: true})
+		f := newFakeStream(ctx)
+		c := openConversation(f, &deployerv1.Start{ResolvesTargets: true})
 		for range 3 {
 			before := time.Now()
 			if m := <-f.toHost; m.GetHeartbeat() == nil {
@@ -291,14 +292,14 @@ func TestHeartbeatsWhileWaiting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := newFakeWire(ctx)
+		f := newFakeStream(ctx)
 		called := make(chan struct{})
 		ended := make(chan error, 1)
 		go func() {
 			ended <- s.operate("Reconcile", func(context.Context, *Request) (*Response, error) {
 				close(called)
 				return nil, nil
-			}, f.wire())
+			}, f)
 		}()
 		f.toPlug <- &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{
 			Start: &deployerv1.Start{DeployItem: []byte(`{"metadata":{"uid":"item"}}`)},

@@ -56,9 +56,9 @@ func TestHealthOfACancelledCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := &deployerv1.Start{DeployItem: []byte(`{"metadata":{"namespace":"default","name":"item","uid":"uid"}}`)}
-	if err := call.Send(&deployerv1.ReconcileRequest{Message: &deployerv1.HostMessage{
+	if err := call.Send(&deployerv1.HostMessage{
 		Content: &deployerv1.HostMessage_Start{Start: start},
-	}}); err != nil {
+	}); err != nil {
 		t.Fatal(err)
 	}
 	<-d.called

@@ -38,8 +38,8 @@ func TestAnswersReachTheirQuestions(t *testing.T) {
 		kinds := rapid.SliceOfN(rapid.SampledFrom([]questionKind{forSave, forTarget, forCredentials}), 1, 20).Draw(rt, "kinds")
 		order := rapid.Permutation(indices(len(kinds))).Draw(rt, "order")
 
-		f := newFakeWire(ctx)
-		c := openConversation(f.wire(), &deployerv1.Start{ResolvesTargets: true, ResolvesRegistryCredentials: true})
+		f := newFakeStream(ctx)
+		c := openConversation(f, &deployerv1.Start{ResolvesTargets: true, ResolvesRegistryCredentials: true})
 		answers := make([]string, len(kinds))
 		var asking sync.WaitGroup
 		for i, kind := range kinds {
@@ -109,8 +109,8 @@ func TestAnswersReachTheirQuestions(t *testing.T) {
 // A host that does not know the question would never answer it.
 func TestOlderHostIsNotAsked(t *testing.T) {
 	t.Parallel()
-	f := newFakeWire(t.Context())
-	c := openConversation(f.wire(), &deployerv1.Start{})
+	f := newFakeStream(t.Context())
+	c := openConversation(f, &deployerv1.Start{})
 	_, targetErr := c.resolveTarget(t.Context(), "other")
 	_, secretErr := c.resolveRegistryCredentials(t.Context(), "ns", "other")
 	for _, err := range []error{targetErr, secretErr} {

@@ -264,7 +264,7 @@ func TestServeInProcessWaitsForCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{Start: &deployerv1.Start{DeployItem: []byte("{}")}}}
-	if err := stream.Send(&deployerv1.ReconcileRequest{Message: start}); err != nil {
+	if err := stream.Send(start); err != nil {
 		t.Fatal(err)
 	}
 	<-called

@@ -100,50 +100,34 @@ func (s *server) Validate(ctx context.Context, in *deployerv1.ValidateRequest) (
 	return &deployerv1.ValidateResponse{Problems: problemsToWire(res.problems())}, nil
 }
 
-func (s *server) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequest, deployerv1.ReconcileResponse]) error {
+func (s *server) Reconcile(stream stream) error {
 	if s.deployer == nil {
 		return status.Errorf(codes.Unimplemented, "plugin %q has no deployer", s.name)
 	}
-	return s.operate("Reconcile", s.deployer.Reconcile, newWire(stream,
-		(*deployerv1.ReconcileRequest).GetMessage,
-		func(m *deployerv1.PluginMessage) *deployerv1.ReconcileResponse {
-			return &deployerv1.ReconcileResponse{Message: m}
-		}))
+	return s.operate("Reconcile", s.deployer.Reconcile, stream)
 }
 
-func (s *server) Delete(stream grpc.BidiStreamingServer[deployerv1.DeleteRequest, deployerv1.DeleteResponse]) error {
+func (s *server) Delete(stream stream) error {
 	if s.deployer == nil {
 		return status.Errorf(codes.Unimplemented, "plugin %q has no deployer", s.name)
 	}
-	return s.operate("Delete", s.deployer.Delete, newWire(stream,
-		(*deployerv1.DeleteRequest).GetMessage,
-		func(m *deployerv1.PluginMessage) *deployerv1.DeleteResponse {
-			return &deployerv1.DeleteResponse{Message: m}
-		}))
+	return s.operate("Delete", s.deployer.Delete, stream)
 }
 
-func (s *server) Abort(stream grpc.BidiStreamingServer[deployerv1.AbortRequest, deployerv1.AbortResponse]) error {
+func (s *server) Abort(stream stream) error {
 	aborter, ok := s.deployer.(Aborter)
 	if !ok {
 		return status.Errorf(codes.Unimplemented, "plugin %q has no Abort", s.name)
 	}
-	return s.operate("Abort", aborter.Abort, newWire(stream,
-		(*deployerv1.AbortRequest).GetMessage,
-		func(m *deployerv1.PluginMessage) *deployerv1.AbortResponse {
-			return &deployerv1.AbortResponse{Message: m}
-		}))
+	return s.operate("Abort", aborter.Abort, stream)
 }
 
-func (s *server) ForceReconcile(stream grpc.BidiStreamingServer[deployerv1.ForceReconcileRequest, deployerv1.ForceReconcileResponse]) error {
+func (s *server) ForceReconcile(stream stream) error {
 	forcer, ok := s.deployer.(ForceReconciler)
 	if !ok {
 		return status.Errorf(codes.Unimplemented, "plugin %q has no ForceReconcile", s.name)
 	}
-	return s.operate("ForceReconcile", forcer.ForceReconcile, newWire(stream,
-		(*deployerv1.ForceReconcileRequest).GetMessage,
-		func(m *deployerv1.PluginMessage) *deployerv1.ForceReconcileResponse {
-			return &deployerv1.ForceReconcileResponse{Message: m}
-		}))
+	return s.operate("ForceReconcile", forcer.ForceReconcile, stream)
 }
 
 // operation is a method of the deployer that works on a deploy item.
@@ -151,8 +135,8 @@ type operation func(context.Context, *Request) (*Response, error)
 
 // operate carries out one call of an operation: the start message comes first, then host and plugin talk while the deployer
 // works, and its result goes last.
-func (s *server) operate(name string, op operation, w wire) error {
-	first, err := w.recv()
+func (s *server) operate(name string, op operation, stream stream) error {
+	first, err := stream.Recv()
 	if err != nil {
 		return fmt.Errorf("receive start message: %w", err)
 	}
@@ -163,16 +147,16 @@ func (s *server) operate(name string, op operation, w wire) error {
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "%s: %v", name, err)
 	}
-	c := openConversation(w, first.GetStart()) // first, for a call that waits for its turn is alive, too
+	c := openConversation(stream, first.GetStart()) // first, for a call that waits for its turn is alive, too
 	req.reporter = c
 	call := fmt.Sprintf("%s of the deploy item %s/%s", name, req.DeployItem.Namespace, req.DeployItem.Name)
-	endTurn, err := s.turns.take(w.context(), req.DeployItem.UID, call)
+	endTurn, err := s.turns.take(stream.Context(), req.DeployItem.UID, call)
 	if err != nil {
 		c.stopBeating()
 		return status.FromContextError(err).Err()
 	}
 	defer endTurn()
-	return c.finish(s.invoke(w.context(), name, op, req))
+	return c.finish(s.invoke(stream.Context(), name, op, req))
 }
 
 // invoke calls the deployer and turns a panic into an error that fails the job: the same input would panic again. That goes

@@ -63,7 +63,7 @@ func (e *examination) call(ctx context.Context, where string, open opener, call 
 func (e *examination) probe(ctx context.Context, where string, call Call) *Result {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.probe)
 	defer cancel()
-	return e.call(ctx, where, e.plugin.reconcile(), call)
+	return e.call(ctx, where, e.plugin.service.Reconcile, call)
 }
 
 // kind says how a call ended, for comparison.
@@ -91,20 +91,20 @@ func (e *examination) expectUsual(rule Rule, where string, result *Result) {
 func say(ctx context.Context, open opener, messages ...*deployerv1.HostMessage) (*deployerv1.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, err := open(ctx)
+	s, err := open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range messages {
-		if err := w.send(m); err != nil && !errors.Is(err, io.EOF) {
+		if err := s.Send(m); err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
 	}
-	if err := w.closeSend(); err != nil {
+	if err := s.CloseSend(); err != nil {
 		return nil, err
 	}
 	for {
-		m, err := w.recv()
+		m, err := s.Recv()
 		if err != nil {
 			return nil, err
 		}
@@ -117,13 +117,13 @@ func say(ctx context.Context, open opener, messages ...*deployerv1.HostMessage) 
 func (e *examination) sayBounded(ctx context.Context, messages ...*deployerv1.HostMessage) (*deployerv1.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.probe)
 	defer cancel()
-	return say(ctx, e.plugin.reconcile(), messages...)
+	return say(ctx, e.plugin.service.Reconcile, messages...)
 }
 
 // idle opens a call in which nothing is said, until the returned function ends it. It returns when the plugin has surely seen it.
 func (e *examination) idle(ctx context.Context) (end func(), err error) {
 	open, cancel := context.WithCancel(ctx)
-	if _, err := e.plugin.reconcile()(open); err != nil {
+	if _, err := e.plugin.service.Reconcile(open); err != nil {
 		cancel()
 		return nil, fmt.Errorf("open a call: %w", err)
 	}
@@ -290,7 +290,7 @@ func (e *examination) checkAbortBeside(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.probe)
 	defer cancel()
 	const where = "Abort beside another call"
-	if result := e.call(ctx, where, e.plugin.abort(), e.newProbe(e.firstType(), "abort")); result.Err != nil {
+	if result := e.call(ctx, where, e.plugin.service.Abort, e.newProbe(e.firstType(), "abort")); result.Err != nil {
 		e.breaks(RuleAbortBeside, "%s: it %s", where, result)
 	}
 }

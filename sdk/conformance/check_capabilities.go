@@ -22,10 +22,10 @@ type capability struct {
 func (e *examination) capabilities() []capability {
 	claimed, service := e.info.GetCapabilities(), e.plugin.service
 	return []capability{
-		{"reconcile", noDeployer(e) == "", e.withoutStart(e.plugin.reconcile())},
-		{"delete", noDeployer(e) == "", e.withoutStart(e.plugin.delete())},
-		{"abort", claimed.GetAbort(), e.withoutStart(e.plugin.abort())},
-		{"force_reconcile", claimed.GetForceReconcile(), e.withoutStart(e.plugin.forceReconcile())},
+		{"reconcile", noDeployer(e) == "", e.withoutStart(e.plugin.service.Reconcile)},
+		{"delete", noDeployer(e) == "", e.withoutStart(e.plugin.service.Delete)},
+		{"abort", claimed.GetAbort(), e.withoutStart(e.plugin.service.Abort)},
+		{"force_reconcile", claimed.GetForceReconcile(), e.withoutStart(e.plugin.service.ForceReconcile)},
 		{"render", claimed.GetRender(), func(ctx context.Context) error {
 			_, err := service.Render(ctx, &deployerv1.RenderRequest{})
 			return err

@@ -46,7 +46,7 @@ func (e *examination) misspelt(ctx context.Context, c *Case, name string, separa
 	}
 	call.DeployItem.Spec.Config = &runtime.RawExtension{Raw: document}
 	call.separate = separate
-	return e.call(ctx, c.where(name), e.plugin.reconcile(), call)
+	return e.call(ctx, c.where(name), e.plugin.service.Reconcile, call)
 }
 
 func (e *examination) checkCases(ctx context.Context) {
@@ -67,7 +67,7 @@ func (t *trial) run(ctx context.Context) {
 	status := t.refuseSaves(ctx)
 	status = t.interrupt(ctx, status)
 	t.pass(RuleReconcileSucceeds)
-	result := t.job(ctx, "Reconcile", t.plugin.reconcile(), t.c.Call.with(status))
+	result := t.job(ctx, "Reconcile", t.plugin.service.Reconcile, t.c.Call.with(status))
 	if t.expectSuccess(RuleReconcileSucceeds, "Reconcile", result) {
 		status, ok := t.again(ctx, result.ProviderStatus)
 		if ok {
@@ -97,7 +97,7 @@ func (t *trial) refuseSaves(ctx context.Context) json.RawMessage {
 			return errNotSaved
 		}
 		const name = "Reconcile, while nothing can be saved"
-		result := t.call(ctx, t.c.where(name), t.plugin.reconcile(), call)
+		result := t.call(ctx, t.c.where(name), t.plugin.service.Reconcile, call)
 		if refused {
 			t.pass(RuleSaveRefused)
 		}
@@ -116,7 +116,7 @@ func (t *trial) interrupt(ctx context.Context, status json.RawMessage) json.RawM
 	defer cancel()
 	call := t.c.Call.with(status)
 	call.OnMessage = func(Message) { cancel() }
-	return t.call(ctx, t.c.where("Reconcile, cut short"), t.plugin.reconcile(), call).ProviderStatus
+	return t.call(ctx, t.c.where("Reconcile, cut short"), t.plugin.service.Reconcile, call).ProviderStatus
 }
 
 // again reconciles an item whose job is done, and says more on the way than a plugin has to know.
@@ -133,7 +133,7 @@ func (t *trial) again(ctx context.Context, status json.RawMessage) (last json.Ra
 	} {
 		call := t.c.Call.with(status)
 		call.noise = repetition.noise
-		result := t.job(ctx, repetition.name, t.plugin.reconcile(), call)
+		result := t.job(ctx, repetition.name, t.plugin.service.Reconcile, call)
 		if !t.expectSuccess(repetition.rule, repetition.name, result) {
 			return status, false
 		}
@@ -148,7 +148,7 @@ func (t *trial) askedByOlderHost(ctx context.Context, status json.RawMessage) js
 	t.pass(RuleResolveTarget)
 	call := t.c.Call.with(status)
 	call.fromThePast = true
-	return t.job(ctx, "Reconcile for a host that resolves nothing", t.plugin.reconcile(), call).ProviderStatus
+	return t.job(ctx, "Reconcile for a host that resolves nothing", t.plugin.service.Reconcile, call).ProviderStatus
 }
 
 func (t *trial) delete(ctx context.Context, status json.RawMessage) {
@@ -156,12 +156,12 @@ func (t *trial) delete(ctx context.Context, status json.RawMessage) {
 	now := metav1.Now()
 	deletion.DeployItem.DeletionTimestamp = &now
 	t.pass(RuleDeleteSucceeds)
-	result := t.job(ctx, "Delete", t.plugin.delete(), deletion)
+	result := t.job(ctx, "Delete", t.plugin.service.Delete, deletion)
 	if !t.expectSuccess(RuleDeleteSucceeds, "Delete", result) {
 		return
 	}
 	t.pass(RuleDeleteAgain)
-	result = t.job(ctx, "Delete after Delete", t.plugin.delete(), deletion.with(result.ProviderStatus))
+	result = t.job(ctx, "Delete after Delete", t.plugin.service.Delete, deletion.with(result.ProviderStatus))
 	t.expectSuccess(RuleDeleteAgain, "Delete after Delete", result)
 }
 

@@ -92,7 +92,7 @@ func (e *examination) checkEndsWhenTold(ctx context.Context) {
 	e.afresh(ctx, RuleEndsWhenTold, func(p *Plugin) error {
 		open, cancel := context.WithCancel(ctx)
 		defer cancel()
-		if _, err := p.reconcile()(open); err != nil {
+		if _, err := p.service.Reconcile(open); err != nil {
 			return fmt.Errorf("open a call: %w", err)
 		}
 		told, cancelTold := context.WithTimeout(ctx, e.limits.end)

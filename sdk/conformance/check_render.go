@@ -91,7 +91,7 @@ func (t *trial) takeBack(ctx context.Context, saved json.RawMessage) json.RawMes
 	call := t.c.Call.with(saved)
 	call.Children = children
 	const name = "Reconcile with the desired objects of Render"
-	result := t.job(ctx, name, t.plugin.reconcile(), call)
+	result := t.job(ctx, name, t.plugin.service.Reconcile, call)
 	t.expectSuccess(RuleRenderTakenBack, name, result)
 	return result.ProviderStatus
 }

@@ -209,7 +209,7 @@ func TestSilenceIsJudgedOnceACallLasts(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				pauses := tc.pauses
-				e := &exchange{call: &Call{}, result: &Result{}, silence: usualLimits().silence, wire: wire{
+				e := &exchange{call: &Call{}, result: &Result{}, silence: usualLimits().silence, stream: fakeStream{
 					recv: func() (*deployerv1.PluginMessage, error) {
 						if pauses == nil {
 							return nil, io.EOF
@@ -233,6 +233,15 @@ func TestSilenceIsJudgedOnceACallLasts(t *testing.T) {
 	}
 }
 
+// fakeStream is a stream to a plugin that says what recv returns.
+type fakeStream struct {
+	stream
+
+	recv func() (*deployerv1.PluginMessage, error)
+}
+
+func (s fakeStream) Recv() (*deployerv1.PluginMessage, error) { return s.recv() }
+
 // TestEndAfterTheResult: an error after the result is the plugin's, unless the host has ended the call.
 func TestEndAfterTheResult(t *testing.T) {
 	t.Parallel()
@@ -247,7 +256,7 @@ func TestEndAfterTheResult(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		messages := []*deployerv1.PluginMessage{succeeded("")}
-		e := &exchange{call: &Call{}, result: &Result{}, silence: usualLimits().silence, wire: wire{
+		e := &exchange{call: &Call{}, result: &Result{}, silence: usualLimits().silence, stream: fakeStream{
 			recv: func() (*deployerv1.PluginMessage, error) {
 				if len(messages) == 0 {
 					return nil, status.Error(codes.Canceled, "ended")

@@ -19,40 +19,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// wire is one stream of an operation, whichever it is.
-type wire struct {
-	send      func(*deployerv1.HostMessage) error
-	recv      func() (*deployerv1.PluginMessage, error)
-	closeSend func() error
-}
+// stream is the stream of an operation, whichever it is.
+type stream = grpc.BidiStreamingClient[deployerv1.HostMessage, deployerv1.PluginMessage]
 
 // opener opens the stream of one operation.
-type opener func(ctx context.Context) (wire, error)
-
-// open makes an opener of one RPC, whose messages the protocol keeps apart for their own evolution.
-func open[In, Out any](
-	rpc func(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[In, Out], error),
-	wrap func(*deployerv1.HostMessage) *In,
-	unwrap func(*Out) *deployerv1.PluginMessage,
-) opener {
-	return func(ctx context.Context) (wire, error) {
-		stream, err := rpc(ctx)
-		if err != nil {
-			return wire{}, err
-		}
-		return wire{
-			send: func(m *deployerv1.HostMessage) error { return stream.Send(wrap(m)) },
-			recv: func() (*deployerv1.PluginMessage, error) {
-				out, err := stream.Recv()
-				if err != nil {
-					return nil, err
-				}
-				return unwrap(out), nil
-			},
-			closeSend: stream.CloseSend,
-		}, nil
-	}
-}
+type opener func(ctx context.Context, opts ...grpc.CallOption) (stream, error)
 
 // maxKept bounds the messages that are kept of one call, by their size on the wire.
 const maxKept = 64 << 20
@@ -67,7 +38,7 @@ type exchange struct {
 	tokens  [][]byte      // neither
 
 	sending  sync.Mutex // a gRPC stream takes one sender at a time
-	wire     wire
+	stream   stream
 	sequence uint64
 	kept     int
 }
@@ -107,7 +78,7 @@ func (e *exchange) talk(ctx context.Context, open opener) error {
 	if err != nil {
 		return err
 	}
-	if e.wire, err = open(ctx); err != nil {
+	if e.stream, err = open(ctx); err != nil {
 		return err
 	}
 	var stopping sync.WaitGroup
@@ -157,13 +128,13 @@ func resolvedCredentials(answer *deployerv1.ResolvedRegistryCredentials) *deploy
 func (e *exchange) send(m *deployerv1.HostMessage) error {
 	e.sending.Lock()
 	defer e.sending.Unlock()
-	return e.wire.send(m)
+	return e.stream.Send(m)
 }
 
 // receive takes the next message and notes a silence that was too long.
 func (e *exchange) receive() (*deployerv1.PluginMessage, error) {
 	asked := time.Now()
-	m, err := e.wire.recv()
+	m, err := e.stream.Recv()
 	if waited := time.Since(asked); waited > e.silence {
 		e.found.breaks(RuleHeartbeat, "nothing was said for %s", waited.Round(time.Second))
 	}

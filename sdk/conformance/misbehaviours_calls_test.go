@@ -280,8 +280,8 @@ func (c *conversation) deployWith(document string) error {
 			return c.send(result(failed(problem)))
 		}
 		return c.send(waiting("the next call", 0))
-	case <-c.ctx.Done():
-		return c.ctx.Err()
+	case <-c.stream.Context().Done():
+		return c.stream.Context().Err()
 	}
 }
 

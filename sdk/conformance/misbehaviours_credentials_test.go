@@ -45,8 +45,8 @@ func (s *pickyStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
-	request, ok := m.(*deployerv1.ReconcileRequest)
-	if start := request.GetMessage().GetStart(); ok && start != nil && strings.Contains(string(start.GetDeployItem()), "credentials") && s.wrong(start.GetCredentials()) {
+	request, ok := m.(*deployerv1.HostMessage)
+	if start := request.GetStart(); ok && start != nil && strings.Contains(string(start.GetDeployItem()), "credentials") && s.wrong(start.GetCredentials()) {
 		return status.Error(codes.Internal, "not with these credentials")
 	}
 	return nil

@@ -140,8 +140,8 @@ func asksFor(question *deployerv1.PluginMessage, holds func(*conversation) bool)
 			select {
 			case <-c.heard:
 				return c.deploy()
-			case <-c.ctx.Done():
-				return c.ctx.Err()
+			case <-c.stream.Context().Done():
+				return c.stream.Context().Err()
 			}
 		}
 	}

@@ -47,8 +47,8 @@ func (s *clusterStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
-	request, ok := m.(*deployerv1.ReconcileRequest)
-	if start := request.GetMessage().GetStart(); ok && start != nil && s.wrong(start.GetHostCluster()) {
+	request, ok := m.(*deployerv1.HostMessage)
+	if start := request.GetStart(); ok && start != nil && s.wrong(start.GetHostCluster()) {
 		return status.Error(codes.Internal, "not in this cluster")
 	}
 	return nil
@@ -70,15 +70,15 @@ type talkativeStream struct {
 
 func (s *talkativeStream) RecvMsg(m any) error {
 	err := s.ServerStream.RecvMsg(m)
-	if request, ok := m.(*deployerv1.ReconcileRequest); ok && request.GetMessage().GetStart() != nil {
-		s.cluster = request.GetMessage().GetStart().GetHostCluster()
+	if request, ok := m.(*deployerv1.HostMessage); ok && request.GetStart() != nil {
+		s.cluster = request.GetStart().GetHostCluster()
 	}
 	return err
 }
 
 func (s *talkativeStream) SendMsg(m any) error {
-	if answer, ok := m.(*deployerv1.ReconcileResponse); ok {
-		for _, e := range answer.GetMessage().GetResult().GetFailed().GetErrors() {
+	if answer, ok := m.(*deployerv1.PluginMessage); ok {
+		for _, e := range answer.GetResult().GetFailed().GetErrors() {
 			e.Message += string(s.cluster.GetKubeconfig())
 		}
 	}

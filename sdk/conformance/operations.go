@@ -15,22 +15,22 @@ import (
 
 // Reconcile calls the deployer's Reconcile once.
 func (p *Plugin) Reconcile(ctx context.Context, call Call) (*Result, []Violation) {
-	return p.operate(ctx, p.reconcile(), call)
+	return p.operate(ctx, p.service.Reconcile, call)
 }
 
 // Delete calls the deployer's Delete once.
 func (p *Plugin) Delete(ctx context.Context, call Call) (*Result, []Violation) {
-	return p.operate(ctx, p.delete(), call)
+	return p.operate(ctx, p.service.Delete, call)
 }
 
 // Abort calls the deployer's Abort. Without one the result has an Err.
 func (p *Plugin) Abort(ctx context.Context, call Call) (*Result, []Violation) {
-	return p.operate(ctx, p.abort(), call)
+	return p.operate(ctx, p.service.Abort, call)
 }
 
 // ForceReconcile calls the deployer's ForceReconcile. Without one the result has an Err.
 func (p *Plugin) ForceReconcile(ctx context.Context, call Call) (*Result, []Violation) {
-	return p.operate(ctx, p.forceReconcile(), call)
+	return p.operate(ctx, p.service.ForceReconcile, call)
 }
 
 // pollAtMost is how long UntilDone waits between two calls. A deployer may be called earlier than it asked for at any time,
@@ -62,38 +62,6 @@ func UntilDone(ctx context.Context, operation func(context.Context, Call) *Resul
 func (p *Plugin) operate(ctx context.Context, open opener, call Call) (*Result, []Violation) {
 	result, found := converse(ctx, open, &call, p.limits.silence)
 	return result, found.broken
-}
-
-func (p *Plugin) reconcile() opener {
-	return open(p.service.Reconcile,
-		func(m *deployerv1.HostMessage) *deployerv1.ReconcileRequest {
-			return &deployerv1.ReconcileRequest{Message: m}
-		},
-		(*deployerv1.ReconcileResponse).GetMessage)
-}
-
-func (p *Plugin) delete() opener {
-	return open(p.service.Delete,
-		func(m *deployerv1.HostMessage) *deployerv1.DeleteRequest {
-			return &deployerv1.DeleteRequest{Message: m}
-		},
-		(*deployerv1.DeleteResponse).GetMessage)
-}
-
-func (p *Plugin) abort() opener {
-	return open(p.service.Abort,
-		func(m *deployerv1.HostMessage) *deployerv1.AbortRequest {
-			return &deployerv1.AbortRequest{Message: m}
-		},
-		(*deployerv1.AbortResponse).GetMessage)
-}
-
-func (p *Plugin) forceReconcile() opener {
-	return open(p.service.ForceReconcile,
-		func(m *deployerv1.HostMessage) *deployerv1.ForceReconcileRequest {
-			return &deployerv1.ForceReconcileRequest{Message: m}
-		},
-		(*deployerv1.ForceReconcileResponse).GetMessage)
 }
 
 // Configure hands over the plugin's own configuration document, YAML or JSON, empty for defaults. A host does so once, before

@@ -134,58 +134,23 @@ func (s *service) Watch(_ *deployerv1.WatchRequest, stream grpc.ServerStreamingS
 	return stream.Context().Err()
 }
 
-func (s *service) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequest, deployerv1.ReconcileResponse]) error {
-	return s.operate(&conversation{
-		service: s, ctx: stream.Context(),
-		recv: func() (*deployerv1.HostMessage, error) {
-			in, err := stream.Recv()
-			return in.GetMessage(), err
-		},
-		send: func(m *deployerv1.PluginMessage) error { return stream.Send(&deployerv1.ReconcileResponse{Message: m}) },
-	}, s.reconcile)
+// serverStream is the stream of an operation, whichever it is.
+type serverStream = grpc.BidiStreamingServer[deployerv1.HostMessage, deployerv1.PluginMessage]
+
+func (s *service) Reconcile(stream serverStream) error { return s.operate(stream, s.reconcile) }
+
+func (s *service) Delete(stream serverStream) error { return s.operate(stream, s.delete) }
+
+func (s *service) Abort(stream serverStream) error {
+	return s.operate(stream, func(c *conversation) error { return c.send(succeeded("")) })
 }
 
-func (s *service) Delete(stream grpc.BidiStreamingServer[deployerv1.DeleteRequest, deployerv1.DeleteResponse]) error {
-	return s.operate(&conversation{
-		service: s, ctx: stream.Context(),
-		recv: func() (*deployerv1.HostMessage, error) {
-			in, err := stream.Recv()
-			return in.GetMessage(), err
-		},
-		send: func(m *deployerv1.PluginMessage) error { return stream.Send(&deployerv1.DeleteResponse{Message: m}) },
-	}, s.delete)
-}
-
-func (s *service) Abort(stream grpc.BidiStreamingServer[deployerv1.AbortRequest, deployerv1.AbortResponse]) error {
-	return s.operate(&conversation{
-		service: s, ctx: stream.Context(),
-		recv: func() (*deployerv1.HostMessage, error) {
-			in, err := stream.Recv()
-			return in.GetMessage(), err
-		},
-		send: func(m *deployerv1.PluginMessage) error { return stream.Send(&deployerv1.AbortResponse{Message: m}) },
-	}, func(c *conversation) error { return c.send(succeeded("")) })
-}
-
-func (s *service) ForceReconcile(stream grpc.BidiStreamingServer[deployerv1.ForceReconcileRequest, deployerv1.ForceReconcileResponse]) error {
-	return s.operate(&conversation{
-		service: s, ctx: stream.Context(),
-		recv: func() (*deployerv1.HostMessage, error) {
-			in, err := stream.Recv()
-			return in.GetMessage(), err
-		},
-		send: func(m *deployerv1.PluginMessage) error {
-			return stream.Send(&deployerv1.ForceReconcileResponse{Message: m})
-		},
-	}, s.reconcile)
-}
+func (s *service) ForceReconcile(stream serverStream) error { return s.operate(stream, s.reconcile) }
 
 // conversation is one call.
 type conversation struct {
 	service *service
-	ctx     context.Context //nolint:containedctx // it is that of the call
-	recv    func() (*deployerv1.HostMessage, error)
-	send    func(*deployerv1.PluginMessage) error
+	stream  serverStream
 	item    item
 	start   *deployerv1.Start
 	heard   chan *deployerv1.HostMessage
@@ -214,16 +179,19 @@ func (i *item) take(start *deployerv1.Start) {
 	}
 }
 
-func (s *service) operate(c *conversation, work func(*conversation) error) error {
-	first, err := c.recv()
-	if c.ctx.Err() != nil {
+func (c *conversation) send(m *deployerv1.PluginMessage) error { return c.stream.Send(m) }
+
+func (s *service) operate(stream serverStream, work func(*conversation) error) error {
+	c := &conversation{service: s, stream: stream}
+	first, err := c.stream.Recv()
+	if c.stream.Context().Err() != nil {
 		s.cancelled.Add(1)
 	}
 	if err != nil || first.GetStart() == nil {
 		if s.withoutStart == nil {
 			return status.Error(codes.InvalidArgument, "the first message must be start")
 		}
-		return c.answer(s.withoutStart(c.ctx, first))
+		return c.answer(s.withoutStart(c.stream.Context(), first))
 	}
 	if err := json.Unmarshal(first.GetStart().GetDeployItem(), &c.item); err != nil {
 		if s.invalidItem == nil {
@@ -255,7 +223,7 @@ func (c *conversation) answer(r *deployerv1.Result, err error) error {
 
 func (c *conversation) listen() {
 	for {
-		m, err := c.recv()
+		m, err := c.stream.Recv()
 		if err != nil {
 			return
 		}
@@ -281,8 +249,8 @@ func (c *conversation) dies() error {
 	select {
 	case err := <-c.broken:
 		return err
-	case <-c.ctx.Done():
-		return c.ctx.Err()
+	case <-c.stream.Context().Done():
+		return c.stream.Context().Err()
 	}
 }
 
@@ -327,8 +295,8 @@ func (c *conversation) save() (problem string, err error) {
 	select {
 	case m := <-c.heard:
 		return m.GetAcknowledgement().GetError(), nil
-	case <-c.ctx.Done():
-		return "", c.ctx.Err()
+	case <-c.stream.Context().Done():
+		return "", c.stream.Context().Err()
 	}
 }
 

@@ -90,48 +90,23 @@ type stream struct {
 	recv func() (*deployerv1.PluginMessage, error)
 }
 
-func newStream[In, Out any](
-	s grpc.BidiStreamingClient[In, Out], err error,
-	wrap func(*deployerv1.HostMessage) *In,
-	unwrap func(*Out) *deployerv1.PluginMessage,
-) (stream, error) {
+func newStream(s grpc.BidiStreamingClient[deployerv1.HostMessage, deployerv1.PluginMessage], err error) (stream, error) {
 	if err != nil {
 		return stream{}, err
 	}
-	return stream{
-		send: func(m *deployerv1.HostMessage) error { return s.Send(wrap(m)) },
-		recv: func() (*deployerv1.PluginMessage, error) {
-			out, err := s.Recv()
-			if err != nil {
-				return nil, err
-			}
-			return unwrap(out), nil
-		},
-	}, nil
+	return stream{send: s.Send, recv: s.Recv}, nil
 }
 
 func (p *process) open(ctx context.Context, op Operation) (stream, error) {
 	switch op {
 	case Reconcile:
-		s, err := p.client.Reconcile(ctx)
-		return newStream(s, err, func(m *deployerv1.HostMessage) *deployerv1.ReconcileRequest {
-			return &deployerv1.ReconcileRequest{Message: m}
-		}, (*deployerv1.ReconcileResponse).GetMessage)
+		return newStream(p.client.Reconcile(ctx))
 	case Delete:
-		s, err := p.client.Delete(ctx)
-		return newStream(s, err, func(m *deployerv1.HostMessage) *deployerv1.DeleteRequest {
-			return &deployerv1.DeleteRequest{Message: m}
-		}, (*deployerv1.DeleteResponse).GetMessage)
+		return newStream(p.client.Delete(ctx))
 	case Abort:
-		s, err := p.client.Abort(ctx)
-		return newStream(s, err, func(m *deployerv1.HostMessage) *deployerv1.AbortRequest {
-			return &deployerv1.AbortRequest{Message: m}
-		}, (*deployerv1.AbortResponse).GetMessage)
+		return newStream(p.client.Abort(ctx))
 	case ForceReconcile:
-		s, err := p.client.ForceReconcile(ctx)
-		return newStream(s, err, func(m *deployerv1.HostMessage) *deployerv1.ForceReconcileRequest {
-			return &deployerv1.ForceReconcileRequest{Message: m}
-		}, (*deployerv1.ForceReconcileResponse).GetMessage)
+		return newStream(p.client.ForceReconcile(ctx))
 	default:
 		return stream{}, fmt.Errorf("open call: no operation %q", op)
 	}

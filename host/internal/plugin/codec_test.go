@@ -89,11 +89,11 @@ func TestCodecChangesNoOrdinaryMessage(t *testing.T) {
 			})
 		}
 		for _, message := range []proto.Message{
-			&deployerv1.ReconcileResponse{Message: result(&deployerv1.Result{
+			result(&deployerv1.Result{
 				ProviderStatus: document.Draw(t, "status"), Outcome: &deployerv1.Result_Failed{Failed: failed},
-			})},
-			&deployerv1.ReconcileResponse{Message: succeeded(document.Draw(t, "exports"))},
-			&deployerv1.ReconcileResponse{Message: progress(text.Draw(t, "step"), text.Draw(t, "message"))},
+			}),
+			succeeded(document.Draw(t, "exports")),
+			progress(text.Draw(t, "step"), text.Draw(t, "message")),
 			&deployerv1.GetInfoResponse{
 				Name: text.Draw(t, "name"), DeployItemTypes: rapid.SliceOf(text).Draw(t, "types"),
 				ProviderConfigurationSchemas: rapid.MapOf(text, document).Draw(t, "schemas"),

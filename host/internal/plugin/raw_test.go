@@ -106,15 +106,13 @@ func (r *raw) Watch(_ *deployerv1.WatchRequest, stream grpc.ServerStreamingServe
 	return stream.Send(&deployerv1.WatchResponse{Namespace: "default", Name: fmt.Sprintf("item%d", count())})
 }
 
-func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequest, deployerv1.ReconcileResponse]) error {
+func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.HostMessage, deployerv1.PluginMessage]) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
 	}
-	send := func(m *deployerv1.PluginMessage) error {
-		return stream.Send(&deployerv1.ReconcileResponse{Message: m})
-	}
-	switch itemName(first.GetMessage().GetStart().GetDeployItem()) {
+	send := stream.Send
+	switch itemName(first.GetStart().GetDeployItem()) {
 	case "nothing":
 		return nil
 	case "no-outcome":
@@ -163,9 +161,9 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequ
 		leave("lingered", "yes")
 		return err
 	case "credentials":
-		return send(succeeded(fmt.Appendf(nil, `{"given":%t,"context":%q}`, first.GetMessage().GetStart().GetCredentials() != nil, first.GetMessage().GetStart().GetContext())))
+		return send(succeeded(fmt.Appendf(nil, `{"given":%t,"context":%q}`, first.GetStart().GetCredentials() != nil, first.GetStart().GetContext())))
 	case "resolve":
-		return resolveAndTell(stream, first.GetMessage().GetStart(), send)
+		return resolveAndTell(stream, first.GetStart(), send)
 	case "endless":
 		for {
 			if err := send(progress("step", "message")); err != nil {
@@ -175,7 +173,7 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequ
 	case "unknown":
 		unknown := &deployerv1.PluginMessage{}
 		unknown.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1))
-		for _, m := range []*deployerv1.PluginMessage{nil, {}, unknown} {
+		for _, m := range []*deployerv1.PluginMessage{{}, unknown} {
 			if err := send(m); err != nil {
 				return err
 			}
@@ -203,7 +201,7 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequ
 
 // resolveAndTell asks for the Targets that the configuration lists, all at once, and exports the answers.
 func resolveAndTell(
-	stream grpc.BidiStreamingServer[deployerv1.ReconcileRequest, deployerv1.ReconcileResponse],
+	stream grpc.BidiStreamingServer[deployerv1.HostMessage, deployerv1.PluginMessage],
 	start *deployerv1.Start, send func(*deployerv1.PluginMessage) error,
 ) error {
 	var item struct{ Spec struct{ Config []string } }
@@ -224,7 +222,7 @@ func resolveAndTell(
 		if err != nil {
 			return err
 		}
-		answer := m.GetMessage().GetResolvedTarget()
+		answer := m.GetResolvedTarget()
 		answers = append(answers, map[string]any{
 			"sequence": answer.GetSequence(), "target": string(answer.GetTarget()),
 			"codes": answer.GetError().GetCodes(), "reason": answer.GetError().GetReason(), "message": answer.GetError().GetMessage(),

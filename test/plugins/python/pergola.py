@@ -122,8 +122,7 @@ class Call:
     def listen(self, requests):
         """Hears the host until it has nothing more to say."""
         try:
-            for request in requests:
-                heard = request.message
+            for heard in requests:
                 if heard.HasField("acknowledgement"):
                     with self._lock:
                         answer = self._saving.pop(heard.acknowledgement.sequence, None)
@@ -184,24 +183,21 @@ class Call:
 
 def _operation(name, function):
     """Returns the handler of a bidirectional stream."""
-    response = message(name + "Response")
-
     def handle(requests, context):
         first = next(requests, None)
-        if first is None or not first.message.HasField("start"):
+        if first is None or not first.HasField("start"):
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the first message of {name} must be start")
         try:
-            call = Call(first.message.start)
+            call = Call(first.start)
         except (ValueError, RecursionError) as e:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{name}: the deploy item cannot be read: {e}")
         if not context.add_callback(call.cancel):
             return
         threading.Thread(target=call.listen, args=(requests,), daemon=True).start()
         threading.Thread(target=call.work, args=(function,), daemon=True).start()
-        for said in call.conversation():
-            yield response(message=said)
+        yield from call.conversation()
 
-    return grpc.stream_stream_rpc_method_handler(handle, message(name + "Request").FromString, response.SerializeToString)
+    return grpc.stream_stream_rpc_method_handler(handle, message("HostMessage").FromString, message("PluginMessage").SerializeToString)
 
 
 def _unary(name, function):

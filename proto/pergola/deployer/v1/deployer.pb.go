@@ -564,358 +564,6 @@ func (x *Problem) GetMessage() string {
 	return ""
 }
 
-type ReconcileRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Message       *HostMessage           `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReconcileRequest) Reset() {
-	*x = ReconcileRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReconcileRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReconcileRequest) ProtoMessage() {}
-
-func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReconcileRequest.ProtoReflect.Descriptor instead.
-func (*ReconcileRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *ReconcileRequest) GetMessage() *HostMessage {
-	if x != nil {
-		return x.Message
-	}
-	return nil
-}
-
-type ReconcileResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Message       *PluginMessage         `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReconcileResponse) Reset() {
-	*x = ReconcileResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReconcileResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReconcileResponse) ProtoMessage() {}
-
-func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReconcileResponse.ProtoReflect.Descriptor instead.
-func (*ReconcileResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *ReconcileResponse) GetMessage() *PluginMessage {
-	if x != nil {
-		return x.Message
-	}
-	return nil
-}
-
-type DeleteRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Message       *HostMessage           `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteRequest) Reset() {
-	*x = DeleteRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteRequest) ProtoMessage() {}
-
-func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
-func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *DeleteRequest) GetMessage() *HostMessage {
-	if x != nil {
-		return x.Message
-	}
-	return nil
-}
-
-type DeleteResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Message       *PluginMessage         `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteResponse) Reset() {
-	*x = DeleteResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteResponse) ProtoMessage() {}
-
-func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteResponse.ProtoReflect.Descriptor instead.
-func (*DeleteResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *DeleteResponse) GetMessage() *PluginMessage {
-	if x != nil {
-		return x.Message
-	}
-	return nil
-}
-
-type AbortRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Message       *HostMessage           `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AbortRequest) Reset() {
-	*x = AbortRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AbortRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AbortRequest) ProtoMessage() {}
-
-func (x *AbortRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AbortRequest.ProtoReflect.Descriptor instead.
-func (*AbortRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *AbortRequest) GetMessage() *HostMessage {
-	if x != nil {
-		return x.Message
-	}
-	return nil
-}
-
-type AbortResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Message       *PluginMessage         `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AbortResponse) Reset() {
-	*x = AbortResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AbortResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AbortResponse) ProtoMessage() {}
-
-func (x *AbortResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AbortResponse.ProtoReflect.Descriptor instead.
-func (*AbortResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *AbortResponse) GetMessage() *PluginMessage {
-	if x != nil {
-		return x.Message
-	}
-	return nil
-}
-
-type ForceReconcileRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Message       *HostMessage           `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ForceReconcileRequest) Reset() {
-	*x = ForceReconcileRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ForceReconcileRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ForceReconcileRequest) ProtoMessage() {}
-
-func (x *ForceReconcileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ForceReconcileRequest.ProtoReflect.Descriptor instead.
-func (*ForceReconcileRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *ForceReconcileRequest) GetMessage() *HostMessage {
-	if x != nil {
-		return x.Message
-	}
-	return nil
-}
-
-type ForceReconcileResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Message       *PluginMessage         `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ForceReconcileResponse) Reset() {
-	*x = ForceReconcileResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ForceReconcileResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ForceReconcileResponse) ProtoMessage() {}
-
-func (x *ForceReconcileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ForceReconcileResponse.ProtoReflect.Descriptor instead.
-func (*ForceReconcileResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *ForceReconcileResponse) GetMessage() *PluginMessage {
-	if x != nil {
-		return x.Message
-	}
-	return nil
-}
-
 // HostMessage is what the host sends during an operation: `start` first, then any of the others.
 type HostMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -933,7 +581,7 @@ type HostMessage struct {
 
 func (x *HostMessage) Reset() {
 	*x = HostMessage{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[16]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +593,7 @@ func (x *HostMessage) String() string {
 func (*HostMessage) ProtoMessage() {}
 
 func (x *HostMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[16]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +606,7 @@ func (x *HostMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostMessage.ProtoReflect.Descriptor instead.
 func (*HostMessage) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{16}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HostMessage) GetContent() isHostMessage_Content {
@@ -1082,7 +730,7 @@ type Start struct {
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[17]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +742,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[17]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +755,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{17}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Start) GetDeployItem() []byte {
@@ -1203,7 +851,7 @@ type HostCluster struct {
 
 func (x *HostCluster) Reset() {
 	*x = HostCluster{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +863,7 @@ func (x *HostCluster) String() string {
 func (*HostCluster) ProtoMessage() {}
 
 func (x *HostCluster) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +876,7 @@ func (x *HostCluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostCluster.ProtoReflect.Descriptor instead.
 func (*HostCluster) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{18}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *HostCluster) GetKubeconfig() []byte {
@@ -1266,7 +914,7 @@ type Credentials struct {
 
 func (x *Credentials) Reset() {
 	*x = Credentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +926,7 @@ func (x *Credentials) String() string {
 func (*Credentials) ProtoMessage() {}
 
 func (x *Credentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +939,7 @@ func (x *Credentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credentials.ProtoReflect.Descriptor instead.
 func (*Credentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{19}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Credentials) GetRegistries() []*RegistryCredentials {
@@ -1323,7 +971,7 @@ type RegistryCredentials struct {
 
 func (x *RegistryCredentials) Reset() {
 	*x = RegistryCredentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +983,7 @@ func (x *RegistryCredentials) String() string {
 func (*RegistryCredentials) ProtoMessage() {}
 
 func (x *RegistryCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +996,7 @@ func (x *RegistryCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistryCredentials.ProtoReflect.Descriptor instead.
 func (*RegistryCredentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{20}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RegistryCredentials) GetSecret() string {
@@ -1389,7 +1037,7 @@ type ChartRepositoryCredentials struct {
 
 func (x *ChartRepositoryCredentials) Reset() {
 	*x = ChartRepositoryCredentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1049,7 @@ func (x *ChartRepositoryCredentials) String() string {
 func (*ChartRepositoryCredentials) ProtoMessage() {}
 
 func (x *ChartRepositoryCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1062,7 @@ func (x *ChartRepositoryCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChartRepositoryCredentials.ProtoReflect.Descriptor instead.
 func (*ChartRepositoryCredentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{21}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ChartRepositoryCredentials) GetUrl() string {
@@ -1458,7 +1106,7 @@ type Acknowledgement struct {
 
 func (x *Acknowledgement) Reset() {
 	*x = Acknowledgement{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1118,7 @@ func (x *Acknowledgement) String() string {
 func (*Acknowledgement) ProtoMessage() {}
 
 func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1131,7 @@ func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledgement.ProtoReflect.Descriptor instead.
 func (*Acknowledgement) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{22}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Acknowledgement) GetSequence() uint64 {
@@ -1515,7 +1163,7 @@ type ResolvedTarget struct {
 
 func (x *ResolvedTarget) Reset() {
 	*x = ResolvedTarget{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +1175,7 @@ func (x *ResolvedTarget) String() string {
 func (*ResolvedTarget) ProtoMessage() {}
 
 func (x *ResolvedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +1188,7 @@ func (x *ResolvedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedTarget.ProtoReflect.Descriptor instead.
 func (*ResolvedTarget) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{23}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResolvedTarget) GetSequence() uint64 {
@@ -1579,7 +1227,7 @@ type ResolvedRegistryCredentials struct {
 
 func (x *ResolvedRegistryCredentials) Reset() {
 	*x = ResolvedRegistryCredentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1239,7 @@ func (x *ResolvedRegistryCredentials) String() string {
 func (*ResolvedRegistryCredentials) ProtoMessage() {}
 
 func (x *ResolvedRegistryCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1252,7 @@ func (x *ResolvedRegistryCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedRegistryCredentials.ProtoReflect.Descriptor instead.
 func (*ResolvedRegistryCredentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{24}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ResolvedRegistryCredentials) GetSequence() uint64 {
@@ -1638,7 +1286,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1298,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1311,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{25}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Stop) GetReason() string {
@@ -1692,7 +1340,7 @@ type PluginMessage struct {
 
 func (x *PluginMessage) Reset() {
 	*x = PluginMessage{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1704,7 +1352,7 @@ func (x *PluginMessage) String() string {
 func (*PluginMessage) ProtoMessage() {}
 
 func (x *PluginMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1717,7 +1365,7 @@ func (x *PluginMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginMessage.ProtoReflect.Descriptor instead.
 func (*PluginMessage) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{26}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PluginMessage) GetContent() isPluginMessage_Content {
@@ -1849,7 +1497,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +1509,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +1522,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{27}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Progress) GetStep() string {
@@ -1904,7 +1552,7 @@ type ProviderStatus struct {
 
 func (x *ProviderStatus) Reset() {
 	*x = ProviderStatus{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +1564,7 @@ func (x *ProviderStatus) String() string {
 func (*ProviderStatus) ProtoMessage() {}
 
 func (x *ProviderStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +1577,7 @@ func (x *ProviderStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderStatus.ProtoReflect.Descriptor instead.
 func (*ProviderStatus) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{28}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ProviderStatus) GetSequence() uint64 {
@@ -1959,7 +1607,7 @@ type ResolveTarget struct {
 
 func (x *ResolveTarget) Reset() {
 	*x = ResolveTarget{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +1619,7 @@ func (x *ResolveTarget) String() string {
 func (*ResolveTarget) ProtoMessage() {}
 
 func (x *ResolveTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +1632,7 @@ func (x *ResolveTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTarget.ProtoReflect.Descriptor instead.
 func (*ResolveTarget) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{29}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResolveTarget) GetSequence() uint64 {
@@ -2017,7 +1665,7 @@ type ResolveRegistryCredentials struct {
 
 func (x *ResolveRegistryCredentials) Reset() {
 	*x = ResolveRegistryCredentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +1677,7 @@ func (x *ResolveRegistryCredentials) String() string {
 func (*ResolveRegistryCredentials) ProtoMessage() {}
 
 func (x *ResolveRegistryCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +1690,7 @@ func (x *ResolveRegistryCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRegistryCredentials.ProtoReflect.Descriptor instead.
 func (*ResolveRegistryCredentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{30}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResolveRegistryCredentials) GetSequence() uint64 {
@@ -2079,7 +1727,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +1739,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +1752,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{31}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Event) GetWarning() bool {
@@ -2137,7 +1785,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2149,7 +1797,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2162,7 +1810,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{32}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{24}
 }
 
 // Result ends an operation.
@@ -2185,7 +1833,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2197,7 +1845,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2210,7 +1858,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{33}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Result) GetOutcome() isResult_Outcome {
@@ -2300,7 +1948,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2312,7 +1960,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2325,7 +1973,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{34}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Condition) GetType() string {
@@ -2367,7 +2015,7 @@ type Succeeded struct {
 
 func (x *Succeeded) Reset() {
 	*x = Succeeded{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2379,7 +2027,7 @@ func (x *Succeeded) String() string {
 func (*Succeeded) ProtoMessage() {}
 
 func (x *Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2392,7 +2040,7 @@ func (x *Succeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succeeded.ProtoReflect.Descriptor instead.
 func (*Succeeded) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{35}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Succeeded) GetExports() []byte {
@@ -2412,7 +2060,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2072,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2085,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{36}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Failed) GetErrors() []*Error {
@@ -2464,7 +2112,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2476,7 +2124,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2489,7 +2137,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{37}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Error) GetCodes() []string {
@@ -2533,7 +2181,7 @@ type InProgress struct {
 
 func (x *InProgress) Reset() {
 	*x = InProgress{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2545,7 +2193,7 @@ func (x *InProgress) String() string {
 func (*InProgress) ProtoMessage() {}
 
 func (x *InProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2558,7 +2206,7 @@ func (x *InProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InProgress.ProtoReflect.Descriptor instead.
 func (*InProgress) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{38}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *InProgress) GetPollAfter() *durationpb.Duration {
@@ -2584,7 +2232,7 @@ type RenderRequest struct {
 
 func (x *RenderRequest) Reset() {
 	*x = RenderRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2596,7 +2244,7 @@ func (x *RenderRequest) String() string {
 func (*RenderRequest) ProtoMessage() {}
 
 func (x *RenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2609,7 +2257,7 @@ func (x *RenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderRequest.ProtoReflect.Descriptor instead.
 func (*RenderRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{39}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RenderRequest) GetStart() *Start {
@@ -2632,7 +2280,7 @@ type RenderResponse struct {
 
 func (x *RenderResponse) Reset() {
 	*x = RenderResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2644,7 +2292,7 @@ func (x *RenderResponse) String() string {
 func (*RenderResponse) ProtoMessage() {}
 
 func (x *RenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2657,7 +2305,7 @@ func (x *RenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderResponse.ProtoReflect.Descriptor instead.
 func (*RenderResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{40}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RenderResponse) GetOutcome() isRenderResponse_Outcome {
@@ -2711,7 +2359,7 @@ type Children struct {
 
 func (x *Children) Reset() {
 	*x = Children{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2723,7 +2371,7 @@ func (x *Children) String() string {
 func (*Children) ProtoMessage() {}
 
 func (x *Children) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2736,7 +2384,7 @@ func (x *Children) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Children.ProtoReflect.Descriptor instead.
 func (*Children) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{41}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Children) GetChildren() []*Child {
@@ -2758,7 +2406,7 @@ type Child struct {
 
 func (x *Child) Reset() {
 	*x = Child{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2770,7 +2418,7 @@ func (x *Child) String() string {
 func (*Child) ProtoMessage() {}
 
 func (x *Child) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2783,7 +2431,7 @@ func (x *Child) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Child.ProtoReflect.Descriptor instead.
 func (*Child) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{42}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Child) GetName() string {
@@ -2810,7 +2458,7 @@ type DiffRequest struct {
 
 func (x *DiffRequest) Reset() {
 	*x = DiffRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2822,7 +2470,7 @@ func (x *DiffRequest) String() string {
 func (*DiffRequest) ProtoMessage() {}
 
 func (x *DiffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2835,7 +2483,7 @@ func (x *DiffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRequest.ProtoReflect.Descriptor instead.
 func (*DiffRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{43}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DiffRequest) GetStart() *Start {
@@ -2858,7 +2506,7 @@ type DiffResponse struct {
 
 func (x *DiffResponse) Reset() {
 	*x = DiffResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2870,7 +2518,7 @@ func (x *DiffResponse) String() string {
 func (*DiffResponse) ProtoMessage() {}
 
 func (x *DiffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2883,7 +2531,7 @@ func (x *DiffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffResponse.ProtoReflect.Descriptor instead.
 func (*DiffResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{44}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DiffResponse) GetOutcome() isDiffResponse_Outcome {
@@ -2937,7 +2585,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2949,7 +2597,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2962,7 +2610,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{45}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Changes) GetChanges() []*Change {
@@ -2991,7 +2639,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3003,7 +2651,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3016,7 +2664,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{46}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Change) GetObject() string {
@@ -3068,7 +2716,7 @@ type RunHooksRequest struct {
 
 func (x *RunHooksRequest) Reset() {
 	*x = RunHooksRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3080,7 +2728,7 @@ func (x *RunHooksRequest) String() string {
 func (*RunHooksRequest) ProtoMessage() {}
 
 func (x *RunHooksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3093,7 +2741,7 @@ func (x *RunHooksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHooksRequest.ProtoReflect.Descriptor instead.
 func (*RunHooksRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{47}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RunHooksRequest) GetHookType() string {
@@ -3127,7 +2775,7 @@ type RunHooksResponse struct {
 
 func (x *RunHooksResponse) Reset() {
 	*x = RunHooksResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +2787,7 @@ func (x *RunHooksResponse) String() string {
 func (*RunHooksResponse) ProtoMessage() {}
 
 func (x *RunHooksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +2800,7 @@ func (x *RunHooksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHooksResponse.ProtoReflect.Descriptor instead.
 func (*RunHooksResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{48}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RunHooksResponse) GetOutcomes() []*HookOutcome {
@@ -3177,7 +2825,7 @@ type HookOutcome struct {
 
 func (x *HookOutcome) Reset() {
 	*x = HookOutcome{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3189,7 +2837,7 @@ func (x *HookOutcome) String() string {
 func (*HookOutcome) ProtoMessage() {}
 
 func (x *HookOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3202,7 +2850,7 @@ func (x *HookOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookOutcome.ProtoReflect.Descriptor instead.
 func (*HookOutcome) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{49}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HookOutcome) GetOutcome() isHookOutcome_Outcome {
@@ -3270,7 +2918,7 @@ type NoResult struct {
 
 func (x *NoResult) Reset() {
 	*x = NoResult{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3282,7 +2930,7 @@ func (x *NoResult) String() string {
 func (*NoResult) ProtoMessage() {}
 
 func (x *NoResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3295,7 +2943,7 @@ func (x *NoResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoResult.ProtoReflect.Descriptor instead.
 func (*NoResult) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{50}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{42}
 }
 
 type HookResult struct {
@@ -3309,7 +2957,7 @@ type HookResult struct {
 
 func (x *HookResult) Reset() {
 	*x = HookResult{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3321,7 +2969,7 @@ func (x *HookResult) String() string {
 func (*HookResult) ProtoMessage() {}
 
 func (x *HookResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3334,7 +2982,7 @@ func (x *HookResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookResult.ProtoReflect.Descriptor instead.
 func (*HookResult) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{51}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *HookResult) GetRequeue() bool {
@@ -3366,7 +3014,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3378,7 +3026,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3391,7 +3039,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{52}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{44}
 }
 
 // WatchResponse names a deploy item that may have moved on.
@@ -3405,7 +3053,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[53]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3417,7 +3065,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[53]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3430,7 +3078,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{53}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WatchResponse) GetNamespace() string {
@@ -3457,7 +3105,7 @@ type HoldingsRequest struct {
 
 func (x *HoldingsRequest) Reset() {
 	*x = HoldingsRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[54]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3469,7 +3117,7 @@ func (x *HoldingsRequest) String() string {
 func (*HoldingsRequest) ProtoMessage() {}
 
 func (x *HoldingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[54]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3482,7 +3130,7 @@ func (x *HoldingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldingsRequest.ProtoReflect.Descriptor instead.
 func (*HoldingsRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{54}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *HoldingsRequest) GetHostCluster() *HostCluster {
@@ -3505,7 +3153,7 @@ type HoldingsResponse struct {
 
 func (x *HoldingsResponse) Reset() {
 	*x = HoldingsResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[55]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3517,7 +3165,7 @@ func (x *HoldingsResponse) String() string {
 func (*HoldingsResponse) ProtoMessage() {}
 
 func (x *HoldingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[55]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3530,7 +3178,7 @@ func (x *HoldingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldingsResponse.ProtoReflect.Descriptor instead.
 func (*HoldingsResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{55}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *HoldingsResponse) GetOutcome() isHoldingsResponse_Outcome {
@@ -3584,7 +3232,7 @@ type HoldingList struct {
 
 func (x *HoldingList) Reset() {
 	*x = HoldingList{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[56]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3596,7 +3244,7 @@ func (x *HoldingList) String() string {
 func (*HoldingList) ProtoMessage() {}
 
 func (x *HoldingList) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[56]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3609,7 +3257,7 @@ func (x *HoldingList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldingList.ProtoReflect.Descriptor instead.
 func (*HoldingList) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{56}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HoldingList) GetHoldings() []*Holding {
@@ -3636,7 +3284,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[57]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3648,7 +3296,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[57]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3661,7 +3309,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{57}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Holding) GetNamespace() string {
@@ -3704,7 +3352,7 @@ type CollectRequest struct {
 
 func (x *CollectRequest) Reset() {
 	*x = CollectRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[58]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3716,7 +3364,7 @@ func (x *CollectRequest) String() string {
 func (*CollectRequest) ProtoMessage() {}
 
 func (x *CollectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[58]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3729,7 +3377,7 @@ func (x *CollectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectRequest.ProtoReflect.Descriptor instead.
 func (*CollectRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{58}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CollectRequest) GetHoldings() []*Holding {
@@ -3756,7 +3404,7 @@ type CollectResponse struct {
 
 func (x *CollectResponse) Reset() {
 	*x = CollectResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[59]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3768,7 +3416,7 @@ func (x *CollectResponse) String() string {
 func (*CollectResponse) ProtoMessage() {}
 
 func (x *CollectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[59]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3781,7 +3429,7 @@ func (x *CollectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectResponse.ProtoReflect.Descriptor instead.
 func (*CollectResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{59}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CollectResponse) GetFailed() *Failed {
@@ -3837,23 +3485,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\bproblems\x18\x01 \x03(\v2\x1c.pergola.deployer.v1.ProblemR\bproblems\"9\n" +
 	"\aProblem\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"N\n" +
-	"\x10ReconcileRequest\x12:\n" +
-	"\amessage\x18\x01 \x01(\v2 .pergola.deployer.v1.HostMessageR\amessage\"Q\n" +
-	"\x11ReconcileResponse\x12<\n" +
-	"\amessage\x18\x01 \x01(\v2\".pergola.deployer.v1.PluginMessageR\amessage\"K\n" +
-	"\rDeleteRequest\x12:\n" +
-	"\amessage\x18\x01 \x01(\v2 .pergola.deployer.v1.HostMessageR\amessage\"N\n" +
-	"\x0eDeleteResponse\x12<\n" +
-	"\amessage\x18\x01 \x01(\v2\".pergola.deployer.v1.PluginMessageR\amessage\"J\n" +
-	"\fAbortRequest\x12:\n" +
-	"\amessage\x18\x01 \x01(\v2 .pergola.deployer.v1.HostMessageR\amessage\"M\n" +
-	"\rAbortResponse\x12<\n" +
-	"\amessage\x18\x01 \x01(\v2\".pergola.deployer.v1.PluginMessageR\amessage\"S\n" +
-	"\x15ForceReconcileRequest\x12:\n" +
-	"\amessage\x18\x01 \x01(\v2 .pergola.deployer.v1.HostMessageR\amessage\"V\n" +
-	"\x16ForceReconcileResponse\x12<\n" +
-	"\amessage\x18\x01 \x01(\v2\".pergola.deployer.v1.PluginMessageR\amessage\"\x97\x03\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x97\x03\n" +
 	"\vHostMessage\x122\n" +
 	"\x05start\x18\x01 \x01(\v2\x1a.pergola.deployer.v1.StartH\x00R\x05start\x12P\n" +
 	"\x0facknowledgement\x18\x02 \x01(\v2$.pergola.deployer.v1.AcknowledgementH\x00R\x0facknowledgement\x12/\n" +
@@ -4031,15 +3663,15 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\bholdings\x18\x01 \x03(\v2\x1c.pergola.deployer.v1.HoldingR\bholdings\x12C\n" +
 	"\fhost_cluster\x18\x02 \x01(\v2 .pergola.deployer.v1.HostClusterR\vhostCluster\"F\n" +
 	"\x0fCollectResponse\x123\n" +
-	"\x06failed\x18\x01 \x01(\v2\x1b.pergola.deployer.v1.FailedR\x06failed2\x90\t\n" +
+	"\x06failed\x18\x01 \x01(\v2\x1b.pergola.deployer.v1.FailedR\x06failed2\xf0\b\n" +
 	"\x0fDeployerService\x12T\n" +
 	"\aGetInfo\x12#.pergola.deployer.v1.GetInfoRequest\x1a$.pergola.deployer.v1.GetInfoResponse\x12Z\n" +
 	"\tConfigure\x12%.pergola.deployer.v1.ConfigureRequest\x1a&.pergola.deployer.v1.ConfigureResponse\x12W\n" +
-	"\bValidate\x12$.pergola.deployer.v1.ValidateRequest\x1a%.pergola.deployer.v1.ValidateResponse\x12^\n" +
-	"\tReconcile\x12%.pergola.deployer.v1.ReconcileRequest\x1a&.pergola.deployer.v1.ReconcileResponse(\x010\x01\x12U\n" +
-	"\x06Delete\x12\".pergola.deployer.v1.DeleteRequest\x1a#.pergola.deployer.v1.DeleteResponse(\x010\x01\x12R\n" +
-	"\x05Abort\x12!.pergola.deployer.v1.AbortRequest\x1a\".pergola.deployer.v1.AbortResponse(\x010\x01\x12m\n" +
-	"\x0eForceReconcile\x12*.pergola.deployer.v1.ForceReconcileRequest\x1a+.pergola.deployer.v1.ForceReconcileResponse(\x010\x01\x12Q\n" +
+	"\bValidate\x12$.pergola.deployer.v1.ValidateRequest\x1a%.pergola.deployer.v1.ValidateResponse\x12U\n" +
+	"\tReconcile\x12 .pergola.deployer.v1.HostMessage\x1a\".pergola.deployer.v1.PluginMessage(\x010\x01\x12R\n" +
+	"\x06Delete\x12 .pergola.deployer.v1.HostMessage\x1a\".pergola.deployer.v1.PluginMessage(\x010\x01\x12Q\n" +
+	"\x05Abort\x12 .pergola.deployer.v1.HostMessage\x1a\".pergola.deployer.v1.PluginMessage(\x010\x01\x12Z\n" +
+	"\x0eForceReconcile\x12 .pergola.deployer.v1.HostMessage\x1a\".pergola.deployer.v1.PluginMessage(\x010\x01\x12Q\n" +
 	"\x06Render\x12\".pergola.deployer.v1.RenderRequest\x1a#.pergola.deployer.v1.RenderResponse\x12K\n" +
 	"\x04Diff\x12 .pergola.deployer.v1.DiffRequest\x1a!.pergola.deployer.v1.DiffResponse\x12W\n" +
 	"\bRunHooks\x12$.pergola.deployer.v1.RunHooksRequest\x1a%.pergola.deployer.v1.RunHooksResponse\x12P\n" +
@@ -4059,7 +3691,7 @@ func file_pergola_deployer_v1_deployer_proto_rawDescGZIP() []byte {
 	return file_pergola_deployer_v1_deployer_proto_rawDescData
 }
 
-var file_pergola_deployer_v1_deployer_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_pergola_deployer_v1_deployer_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_pergola_deployer_v1_deployer_proto_goTypes = []any{
 	(*GetInfoRequest)(nil),              // 0: pergola.deployer.v1.GetInfoRequest
 	(*GetInfoResponse)(nil),             // 1: pergola.deployer.v1.GetInfoResponse
@@ -4069,151 +3701,135 @@ var file_pergola_deployer_v1_deployer_proto_goTypes = []any{
 	(*ValidateRequest)(nil),             // 5: pergola.deployer.v1.ValidateRequest
 	(*ValidateResponse)(nil),            // 6: pergola.deployer.v1.ValidateResponse
 	(*Problem)(nil),                     // 7: pergola.deployer.v1.Problem
-	(*ReconcileRequest)(nil),            // 8: pergola.deployer.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),           // 9: pergola.deployer.v1.ReconcileResponse
-	(*DeleteRequest)(nil),               // 10: pergola.deployer.v1.DeleteRequest
-	(*DeleteResponse)(nil),              // 11: pergola.deployer.v1.DeleteResponse
-	(*AbortRequest)(nil),                // 12: pergola.deployer.v1.AbortRequest
-	(*AbortResponse)(nil),               // 13: pergola.deployer.v1.AbortResponse
-	(*ForceReconcileRequest)(nil),       // 14: pergola.deployer.v1.ForceReconcileRequest
-	(*ForceReconcileResponse)(nil),      // 15: pergola.deployer.v1.ForceReconcileResponse
-	(*HostMessage)(nil),                 // 16: pergola.deployer.v1.HostMessage
-	(*Start)(nil),                       // 17: pergola.deployer.v1.Start
-	(*HostCluster)(nil),                 // 18: pergola.deployer.v1.HostCluster
-	(*Credentials)(nil),                 // 19: pergola.deployer.v1.Credentials
-	(*RegistryCredentials)(nil),         // 20: pergola.deployer.v1.RegistryCredentials
-	(*ChartRepositoryCredentials)(nil),  // 21: pergola.deployer.v1.ChartRepositoryCredentials
-	(*Acknowledgement)(nil),             // 22: pergola.deployer.v1.Acknowledgement
-	(*ResolvedTarget)(nil),              // 23: pergola.deployer.v1.ResolvedTarget
-	(*ResolvedRegistryCredentials)(nil), // 24: pergola.deployer.v1.ResolvedRegistryCredentials
-	(*Stop)(nil),                        // 25: pergola.deployer.v1.Stop
-	(*PluginMessage)(nil),               // 26: pergola.deployer.v1.PluginMessage
-	(*Progress)(nil),                    // 27: pergola.deployer.v1.Progress
-	(*ProviderStatus)(nil),              // 28: pergola.deployer.v1.ProviderStatus
-	(*ResolveTarget)(nil),               // 29: pergola.deployer.v1.ResolveTarget
-	(*ResolveRegistryCredentials)(nil),  // 30: pergola.deployer.v1.ResolveRegistryCredentials
-	(*Event)(nil),                       // 31: pergola.deployer.v1.Event
-	(*Heartbeat)(nil),                   // 32: pergola.deployer.v1.Heartbeat
-	(*Result)(nil),                      // 33: pergola.deployer.v1.Result
-	(*Condition)(nil),                   // 34: pergola.deployer.v1.Condition
-	(*Succeeded)(nil),                   // 35: pergola.deployer.v1.Succeeded
-	(*Failed)(nil),                      // 36: pergola.deployer.v1.Failed
-	(*Error)(nil),                       // 37: pergola.deployer.v1.Error
-	(*InProgress)(nil),                  // 38: pergola.deployer.v1.InProgress
-	(*RenderRequest)(nil),               // 39: pergola.deployer.v1.RenderRequest
-	(*RenderResponse)(nil),              // 40: pergola.deployer.v1.RenderResponse
-	(*Children)(nil),                    // 41: pergola.deployer.v1.Children
-	(*Child)(nil),                       // 42: pergola.deployer.v1.Child
-	(*DiffRequest)(nil),                 // 43: pergola.deployer.v1.DiffRequest
-	(*DiffResponse)(nil),                // 44: pergola.deployer.v1.DiffResponse
-	(*Changes)(nil),                     // 45: pergola.deployer.v1.Changes
-	(*Change)(nil),                      // 46: pergola.deployer.v1.Change
-	(*RunHooksRequest)(nil),             // 47: pergola.deployer.v1.RunHooksRequest
-	(*RunHooksResponse)(nil),            // 48: pergola.deployer.v1.RunHooksResponse
-	(*HookOutcome)(nil),                 // 49: pergola.deployer.v1.HookOutcome
-	(*NoResult)(nil),                    // 50: pergola.deployer.v1.NoResult
-	(*HookResult)(nil),                  // 51: pergola.deployer.v1.HookResult
-	(*WatchRequest)(nil),                // 52: pergola.deployer.v1.WatchRequest
-	(*WatchResponse)(nil),               // 53: pergola.deployer.v1.WatchResponse
-	(*HoldingsRequest)(nil),             // 54: pergola.deployer.v1.HoldingsRequest
-	(*HoldingsResponse)(nil),            // 55: pergola.deployer.v1.HoldingsResponse
-	(*HoldingList)(nil),                 // 56: pergola.deployer.v1.HoldingList
-	(*Holding)(nil),                     // 57: pergola.deployer.v1.Holding
-	(*CollectRequest)(nil),              // 58: pergola.deployer.v1.CollectRequest
-	(*CollectResponse)(nil),             // 59: pergola.deployer.v1.CollectResponse
-	nil,                                 // 60: pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
-	(*durationpb.Duration)(nil),         // 61: google.protobuf.Duration
+	(*HostMessage)(nil),                 // 8: pergola.deployer.v1.HostMessage
+	(*Start)(nil),                       // 9: pergola.deployer.v1.Start
+	(*HostCluster)(nil),                 // 10: pergola.deployer.v1.HostCluster
+	(*Credentials)(nil),                 // 11: pergola.deployer.v1.Credentials
+	(*RegistryCredentials)(nil),         // 12: pergola.deployer.v1.RegistryCredentials
+	(*ChartRepositoryCredentials)(nil),  // 13: pergola.deployer.v1.ChartRepositoryCredentials
+	(*Acknowledgement)(nil),             // 14: pergola.deployer.v1.Acknowledgement
+	(*ResolvedTarget)(nil),              // 15: pergola.deployer.v1.ResolvedTarget
+	(*ResolvedRegistryCredentials)(nil), // 16: pergola.deployer.v1.ResolvedRegistryCredentials
+	(*Stop)(nil),                        // 17: pergola.deployer.v1.Stop
+	(*PluginMessage)(nil),               // 18: pergola.deployer.v1.PluginMessage
+	(*Progress)(nil),                    // 19: pergola.deployer.v1.Progress
+	(*ProviderStatus)(nil),              // 20: pergola.deployer.v1.ProviderStatus
+	(*ResolveTarget)(nil),               // 21: pergola.deployer.v1.ResolveTarget
+	(*ResolveRegistryCredentials)(nil),  // 22: pergola.deployer.v1.ResolveRegistryCredentials
+	(*Event)(nil),                       // 23: pergola.deployer.v1.Event
+	(*Heartbeat)(nil),                   // 24: pergola.deployer.v1.Heartbeat
+	(*Result)(nil),                      // 25: pergola.deployer.v1.Result
+	(*Condition)(nil),                   // 26: pergola.deployer.v1.Condition
+	(*Succeeded)(nil),                   // 27: pergola.deployer.v1.Succeeded
+	(*Failed)(nil),                      // 28: pergola.deployer.v1.Failed
+	(*Error)(nil),                       // 29: pergola.deployer.v1.Error
+	(*InProgress)(nil),                  // 30: pergola.deployer.v1.InProgress
+	(*RenderRequest)(nil),               // 31: pergola.deployer.v1.RenderRequest
+	(*RenderResponse)(nil),              // 32: pergola.deployer.v1.RenderResponse
+	(*Children)(nil),                    // 33: pergola.deployer.v1.Children
+	(*Child)(nil),                       // 34: pergola.deployer.v1.Child
+	(*DiffRequest)(nil),                 // 35: pergola.deployer.v1.DiffRequest
+	(*DiffResponse)(nil),                // 36: pergola.deployer.v1.DiffResponse
+	(*Changes)(nil),                     // 37: pergola.deployer.v1.Changes
+	(*Change)(nil),                      // 38: pergola.deployer.v1.Change
+	(*RunHooksRequest)(nil),             // 39: pergola.deployer.v1.RunHooksRequest
+	(*RunHooksResponse)(nil),            // 40: pergola.deployer.v1.RunHooksResponse
+	(*HookOutcome)(nil),                 // 41: pergola.deployer.v1.HookOutcome
+	(*NoResult)(nil),                    // 42: pergola.deployer.v1.NoResult
+	(*HookResult)(nil),                  // 43: pergola.deployer.v1.HookResult
+	(*WatchRequest)(nil),                // 44: pergola.deployer.v1.WatchRequest
+	(*WatchResponse)(nil),               // 45: pergola.deployer.v1.WatchResponse
+	(*HoldingsRequest)(nil),             // 46: pergola.deployer.v1.HoldingsRequest
+	(*HoldingsResponse)(nil),            // 47: pergola.deployer.v1.HoldingsResponse
+	(*HoldingList)(nil),                 // 48: pergola.deployer.v1.HoldingList
+	(*Holding)(nil),                     // 49: pergola.deployer.v1.Holding
+	(*CollectRequest)(nil),              // 50: pergola.deployer.v1.CollectRequest
+	(*CollectResponse)(nil),             // 51: pergola.deployer.v1.CollectResponse
+	nil,                                 // 52: pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
+	(*durationpb.Duration)(nil),         // 53: google.protobuf.Duration
 }
 var file_pergola_deployer_v1_deployer_proto_depIdxs = []int32{
 	2,  // 0: pergola.deployer.v1.GetInfoResponse.capabilities:type_name -> pergola.deployer.v1.Capabilities
-	60, // 1: pergola.deployer.v1.GetInfoResponse.provider_configuration_schemas:type_name -> pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
+	52, // 1: pergola.deployer.v1.GetInfoResponse.provider_configuration_schemas:type_name -> pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
 	7,  // 2: pergola.deployer.v1.ConfigureResponse.problems:type_name -> pergola.deployer.v1.Problem
 	7,  // 3: pergola.deployer.v1.ValidateResponse.problems:type_name -> pergola.deployer.v1.Problem
-	16, // 4: pergola.deployer.v1.ReconcileRequest.message:type_name -> pergola.deployer.v1.HostMessage
-	26, // 5: pergola.deployer.v1.ReconcileResponse.message:type_name -> pergola.deployer.v1.PluginMessage
-	16, // 6: pergola.deployer.v1.DeleteRequest.message:type_name -> pergola.deployer.v1.HostMessage
-	26, // 7: pergola.deployer.v1.DeleteResponse.message:type_name -> pergola.deployer.v1.PluginMessage
-	16, // 8: pergola.deployer.v1.AbortRequest.message:type_name -> pergola.deployer.v1.HostMessage
-	26, // 9: pergola.deployer.v1.AbortResponse.message:type_name -> pergola.deployer.v1.PluginMessage
-	16, // 10: pergola.deployer.v1.ForceReconcileRequest.message:type_name -> pergola.deployer.v1.HostMessage
-	26, // 11: pergola.deployer.v1.ForceReconcileResponse.message:type_name -> pergola.deployer.v1.PluginMessage
-	17, // 12: pergola.deployer.v1.HostMessage.start:type_name -> pergola.deployer.v1.Start
-	22, // 13: pergola.deployer.v1.HostMessage.acknowledgement:type_name -> pergola.deployer.v1.Acknowledgement
-	25, // 14: pergola.deployer.v1.HostMessage.stop:type_name -> pergola.deployer.v1.Stop
-	23, // 15: pergola.deployer.v1.HostMessage.resolved_target:type_name -> pergola.deployer.v1.ResolvedTarget
-	24, // 16: pergola.deployer.v1.HostMessage.resolved_registry_credentials:type_name -> pergola.deployer.v1.ResolvedRegistryCredentials
-	41, // 17: pergola.deployer.v1.Start.children:type_name -> pergola.deployer.v1.Children
-	19, // 18: pergola.deployer.v1.Start.credentials:type_name -> pergola.deployer.v1.Credentials
-	18, // 19: pergola.deployer.v1.Start.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	20, // 20: pergola.deployer.v1.Credentials.registries:type_name -> pergola.deployer.v1.RegistryCredentials
-	21, // 21: pergola.deployer.v1.Credentials.chart_repositories:type_name -> pergola.deployer.v1.ChartRepositoryCredentials
-	37, // 22: pergola.deployer.v1.ResolvedTarget.error:type_name -> pergola.deployer.v1.Error
-	20, // 23: pergola.deployer.v1.ResolvedRegistryCredentials.credentials:type_name -> pergola.deployer.v1.RegistryCredentials
-	37, // 24: pergola.deployer.v1.ResolvedRegistryCredentials.error:type_name -> pergola.deployer.v1.Error
-	27, // 25: pergola.deployer.v1.PluginMessage.progress:type_name -> pergola.deployer.v1.Progress
-	28, // 26: pergola.deployer.v1.PluginMessage.provider_status:type_name -> pergola.deployer.v1.ProviderStatus
-	31, // 27: pergola.deployer.v1.PluginMessage.event:type_name -> pergola.deployer.v1.Event
-	32, // 28: pergola.deployer.v1.PluginMessage.heartbeat:type_name -> pergola.deployer.v1.Heartbeat
-	33, // 29: pergola.deployer.v1.PluginMessage.result:type_name -> pergola.deployer.v1.Result
-	29, // 30: pergola.deployer.v1.PluginMessage.resolve_target:type_name -> pergola.deployer.v1.ResolveTarget
-	30, // 31: pergola.deployer.v1.PluginMessage.resolve_registry_credentials:type_name -> pergola.deployer.v1.ResolveRegistryCredentials
-	35, // 32: pergola.deployer.v1.Result.succeeded:type_name -> pergola.deployer.v1.Succeeded
-	36, // 33: pergola.deployer.v1.Result.failed:type_name -> pergola.deployer.v1.Failed
-	38, // 34: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
-	34, // 35: pergola.deployer.v1.Result.conditions:type_name -> pergola.deployer.v1.Condition
-	37, // 36: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
-	61, // 37: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
-	17, // 38: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
-	41, // 39: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
-	36, // 40: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
-	42, // 41: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
-	17, // 42: pergola.deployer.v1.DiffRequest.start:type_name -> pergola.deployer.v1.Start
-	45, // 43: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
-	36, // 44: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
-	46, // 45: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
-	49, // 46: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
-	50, // 47: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
-	51, // 48: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
-	37, // 49: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
-	61, // 50: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
-	18, // 51: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	56, // 52: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
-	36, // 53: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
-	57, // 54: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
-	57, // 55: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
-	18, // 56: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	36, // 57: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
-	0,  // 58: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
-	3,  // 59: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
-	5,  // 60: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
-	8,  // 61: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.ReconcileRequest
-	10, // 62: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.DeleteRequest
-	12, // 63: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.AbortRequest
-	14, // 64: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.ForceReconcileRequest
-	39, // 65: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
-	43, // 66: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
-	47, // 67: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
-	52, // 68: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
-	54, // 69: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
-	58, // 70: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
-	1,  // 71: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
-	4,  // 72: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
-	6,  // 73: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
-	9,  // 74: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.ReconcileResponse
-	11, // 75: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.DeleteResponse
-	13, // 76: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.AbortResponse
-	15, // 77: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.ForceReconcileResponse
-	40, // 78: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
-	44, // 79: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
-	48, // 80: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
-	53, // 81: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
-	55, // 82: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
-	59, // 83: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
-	71, // [71:84] is the sub-list for method output_type
-	58, // [58:71] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	9,  // 4: pergola.deployer.v1.HostMessage.start:type_name -> pergola.deployer.v1.Start
+	14, // 5: pergola.deployer.v1.HostMessage.acknowledgement:type_name -> pergola.deployer.v1.Acknowledgement
+	17, // 6: pergola.deployer.v1.HostMessage.stop:type_name -> pergola.deployer.v1.Stop
+	15, // 7: pergola.deployer.v1.HostMessage.resolved_target:type_name -> pergola.deployer.v1.ResolvedTarget
+	16, // 8: pergola.deployer.v1.HostMessage.resolved_registry_credentials:type_name -> pergola.deployer.v1.ResolvedRegistryCredentials
+	33, // 9: pergola.deployer.v1.Start.children:type_name -> pergola.deployer.v1.Children
+	11, // 10: pergola.deployer.v1.Start.credentials:type_name -> pergola.deployer.v1.Credentials
+	10, // 11: pergola.deployer.v1.Start.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	12, // 12: pergola.deployer.v1.Credentials.registries:type_name -> pergola.deployer.v1.RegistryCredentials
+	13, // 13: pergola.deployer.v1.Credentials.chart_repositories:type_name -> pergola.deployer.v1.ChartRepositoryCredentials
+	29, // 14: pergola.deployer.v1.ResolvedTarget.error:type_name -> pergola.deployer.v1.Error
+	12, // 15: pergola.deployer.v1.ResolvedRegistryCredentials.credentials:type_name -> pergola.deployer.v1.RegistryCredentials
+	29, // 16: pergola.deployer.v1.ResolvedRegistryCredentials.error:type_name -> pergola.deployer.v1.Error
+	19, // 17: pergola.deployer.v1.PluginMessage.progress:type_name -> pergola.deployer.v1.Progress
+	20, // 18: pergola.deployer.v1.PluginMessage.provider_status:type_name -> pergola.deployer.v1.ProviderStatus
+	23, // 19: pergola.deployer.v1.PluginMessage.event:type_name -> pergola.deployer.v1.Event
+	24, // 20: pergola.deployer.v1.PluginMessage.heartbeat:type_name -> pergola.deployer.v1.Heartbeat
+	25, // 21: pergola.deployer.v1.PluginMessage.result:type_name -> pergola.deployer.v1.Result
+	21, // 22: pergola.deployer.v1.PluginMessage.resolve_target:type_name -> pergola.deployer.v1.ResolveTarget
+	22, // 23: pergola.deployer.v1.PluginMessage.resolve_registry_credentials:type_name -> pergola.deployer.v1.ResolveRegistryCredentials
+	27, // 24: pergola.deployer.v1.Result.succeeded:type_name -> pergola.deployer.v1.Succeeded
+	28, // 25: pergola.deployer.v1.Result.failed:type_name -> pergola.deployer.v1.Failed
+	30, // 26: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
+	26, // 27: pergola.deployer.v1.Result.conditions:type_name -> pergola.deployer.v1.Condition
+	29, // 28: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
+	53, // 29: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
+	9,  // 30: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
+	33, // 31: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
+	28, // 32: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
+	34, // 33: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
+	9,  // 34: pergola.deployer.v1.DiffRequest.start:type_name -> pergola.deployer.v1.Start
+	37, // 35: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
+	28, // 36: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
+	38, // 37: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
+	41, // 38: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
+	42, // 39: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
+	43, // 40: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
+	29, // 41: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
+	53, // 42: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
+	10, // 43: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	48, // 44: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
+	28, // 45: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
+	49, // 46: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
+	49, // 47: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
+	10, // 48: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	28, // 49: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
+	0,  // 50: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
+	3,  // 51: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
+	5,  // 52: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
+	8,  // 53: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 54: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 55: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 56: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
+	31, // 57: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
+	35, // 58: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
+	39, // 59: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
+	44, // 60: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
+	46, // 61: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
+	50, // 62: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
+	1,  // 63: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
+	4,  // 64: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
+	6,  // 65: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
+	18, // 66: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
+	18, // 67: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
+	18, // 68: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
+	18, // 69: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
+	32, // 70: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
+	36, // 71: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
+	40, // 72: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
+	45, // 73: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
+	47, // 74: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
+	51, // 75: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
+	63, // [63:76] is the sub-list for method output_type
+	50, // [50:63] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_pergola_deployer_v1_deployer_proto_init() }
@@ -4221,14 +3837,14 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 	if File_pergola_deployer_v1_deployer_proto != nil {
 		return
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[16].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[8].OneofWrappers = []any{
 		(*HostMessage_Start)(nil),
 		(*HostMessage_Acknowledgement)(nil),
 		(*HostMessage_Stop)(nil),
 		(*HostMessage_ResolvedTarget)(nil),
 		(*HostMessage_ResolvedRegistryCredentials)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[26].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[18].OneofWrappers = []any{
 		(*PluginMessage_Progress)(nil),
 		(*PluginMessage_ProviderStatus)(nil),
 		(*PluginMessage_Event)(nil),
@@ -4237,25 +3853,25 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 		(*PluginMessage_ResolveTarget)(nil),
 		(*PluginMessage_ResolveRegistryCredentials)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[33].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[25].OneofWrappers = []any{
 		(*Result_Succeeded)(nil),
 		(*Result_Failed)(nil),
 		(*Result_InProgress)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[40].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[32].OneofWrappers = []any{
 		(*RenderResponse_Children)(nil),
 		(*RenderResponse_Failed)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[44].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[36].OneofWrappers = []any{
 		(*DiffResponse_Changes)(nil),
 		(*DiffResponse_Failed)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[49].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[41].OneofWrappers = []any{
 		(*HookOutcome_None)(nil),
 		(*HookOutcome_Result)(nil),
 		(*HookOutcome_Error)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[55].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[47].OneofWrappers = []any{
 		(*HoldingsResponse_Held)(nil),
 		(*HoldingsResponse_Failed)(nil),
 	}
@@ -4265,7 +3881,7 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pergola_deployer_v1_deployer_proto_rawDesc), len(file_pergola_deployer_v1_deployer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   61,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

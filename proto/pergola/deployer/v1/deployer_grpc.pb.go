@@ -57,13 +57,13 @@ type DeployerServiceClient interface {
 	Validate(ctx context.Context, in *ValidateRequest, opts ...grpc.CallOption) (*ValidateResponse, error)
 	// Reconcile brings what the deploy item describes into the world. It is re-entrant: after `in_progress`, a crash or a
 	// takeover by another host it is called again with the provider status that was saved last.
-	Reconcile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ReconcileRequest, ReconcileResponse], error)
+	Reconcile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HostMessage, PluginMessage], error)
 	// Delete removes what Reconcile brought. Re-entrant like Reconcile.
-	Delete(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DeleteRequest, DeleteResponse], error)
+	Delete(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HostMessage, PluginMessage], error)
 	// Abort ends the processing of a deploy item before its job is done. Needs capability `abort`.
-	Abort(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AbortRequest, AbortResponse], error)
+	Abort(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HostMessage, PluginMessage], error)
 	// ForceReconcile reconciles although nothing seems to have changed. Needs capability `force_reconcile`.
-	ForceReconcile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ForceReconcileRequest, ForceReconcileResponse], error)
+	ForceReconcile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HostMessage, PluginMessage], error)
 	// Render returns the desired objects without applying them. Needs capability `render`.
 	Render(ctx context.Context, in *RenderRequest, opts ...grpc.CallOption) (*RenderResponse, error)
 	// Diff tells what Reconcile would change, without changing it. Needs capability `diff`.
@@ -118,57 +118,57 @@ func (c *deployerServiceClient) Validate(ctx context.Context, in *ValidateReques
 	return out, nil
 }
 
-func (c *deployerServiceClient) Reconcile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ReconcileRequest, ReconcileResponse], error) {
+func (c *deployerServiceClient) Reconcile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HostMessage, PluginMessage], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &DeployerService_ServiceDesc.Streams[0], DeployerService_Reconcile_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[ReconcileRequest, ReconcileResponse]{ClientStream: stream}
+	x := &grpc.GenericClientStream[HostMessage, PluginMessage]{ClientStream: stream}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type DeployerService_ReconcileClient = grpc.BidiStreamingClient[ReconcileRequest, ReconcileResponse]
+type DeployerService_ReconcileClient = grpc.BidiStreamingClient[HostMessage, PluginMessage]
 
-func (c *deployerServiceClient) Delete(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DeleteRequest, DeleteResponse], error) {
+func (c *deployerServiceClient) Delete(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HostMessage, PluginMessage], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &DeployerService_ServiceDesc.Streams[1], DeployerService_Delete_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[DeleteRequest, DeleteResponse]{ClientStream: stream}
+	x := &grpc.GenericClientStream[HostMessage, PluginMessage]{ClientStream: stream}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type DeployerService_DeleteClient = grpc.BidiStreamingClient[DeleteRequest, DeleteResponse]
+type DeployerService_DeleteClient = grpc.BidiStreamingClient[HostMessage, PluginMessage]
 
-func (c *deployerServiceClient) Abort(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AbortRequest, AbortResponse], error) {
+func (c *deployerServiceClient) Abort(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HostMessage, PluginMessage], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &DeployerService_ServiceDesc.Streams[2], DeployerService_Abort_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[AbortRequest, AbortResponse]{ClientStream: stream}
+	x := &grpc.GenericClientStream[HostMessage, PluginMessage]{ClientStream: stream}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type DeployerService_AbortClient = grpc.BidiStreamingClient[AbortRequest, AbortResponse]
+type DeployerService_AbortClient = grpc.BidiStreamingClient[HostMessage, PluginMessage]
 
-func (c *deployerServiceClient) ForceReconcile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ForceReconcileRequest, ForceReconcileResponse], error) {
+func (c *deployerServiceClient) ForceReconcile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HostMessage, PluginMessage], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &DeployerService_ServiceDesc.Streams[3], DeployerService_ForceReconcile_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[ForceReconcileRequest, ForceReconcileResponse]{ClientStream: stream}
+	x := &grpc.GenericClientStream[HostMessage, PluginMessage]{ClientStream: stream}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type DeployerService_ForceReconcileClient = grpc.BidiStreamingClient[ForceReconcileRequest, ForceReconcileResponse]
+type DeployerService_ForceReconcileClient = grpc.BidiStreamingClient[HostMessage, PluginMessage]
 
 func (c *deployerServiceClient) Render(ctx context.Context, in *RenderRequest, opts ...grpc.CallOption) (*RenderResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -253,13 +253,13 @@ type DeployerServiceServer interface {
 	Validate(context.Context, *ValidateRequest) (*ValidateResponse, error)
 	// Reconcile brings what the deploy item describes into the world. It is re-entrant: after `in_progress`, a crash or a
 	// takeover by another host it is called again with the provider status that was saved last.
-	Reconcile(grpc.BidiStreamingServer[ReconcileRequest, ReconcileResponse]) error
+	Reconcile(grpc.BidiStreamingServer[HostMessage, PluginMessage]) error
 	// Delete removes what Reconcile brought. Re-entrant like Reconcile.
-	Delete(grpc.BidiStreamingServer[DeleteRequest, DeleteResponse]) error
+	Delete(grpc.BidiStreamingServer[HostMessage, PluginMessage]) error
 	// Abort ends the processing of a deploy item before its job is done. Needs capability `abort`.
-	Abort(grpc.BidiStreamingServer[AbortRequest, AbortResponse]) error
+	Abort(grpc.BidiStreamingServer[HostMessage, PluginMessage]) error
 	// ForceReconcile reconciles although nothing seems to have changed. Needs capability `force_reconcile`.
-	ForceReconcile(grpc.BidiStreamingServer[ForceReconcileRequest, ForceReconcileResponse]) error
+	ForceReconcile(grpc.BidiStreamingServer[HostMessage, PluginMessage]) error
 	// Render returns the desired objects without applying them. Needs capability `render`.
 	Render(context.Context, *RenderRequest) (*RenderResponse, error)
 	// Diff tells what Reconcile would change, without changing it. Needs capability `diff`.
@@ -293,16 +293,16 @@ func (UnimplementedDeployerServiceServer) Configure(context.Context, *ConfigureR
 func (UnimplementedDeployerServiceServer) Validate(context.Context, *ValidateRequest) (*ValidateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Validate not implemented")
 }
-func (UnimplementedDeployerServiceServer) Reconcile(grpc.BidiStreamingServer[ReconcileRequest, ReconcileResponse]) error {
+func (UnimplementedDeployerServiceServer) Reconcile(grpc.BidiStreamingServer[HostMessage, PluginMessage]) error {
 	return status.Error(codes.Unimplemented, "method Reconcile not implemented")
 }
-func (UnimplementedDeployerServiceServer) Delete(grpc.BidiStreamingServer[DeleteRequest, DeleteResponse]) error {
+func (UnimplementedDeployerServiceServer) Delete(grpc.BidiStreamingServer[HostMessage, PluginMessage]) error {
 	return status.Error(codes.Unimplemented, "method Delete not implemented")
 }
-func (UnimplementedDeployerServiceServer) Abort(grpc.BidiStreamingServer[AbortRequest, AbortResponse]) error {
+func (UnimplementedDeployerServiceServer) Abort(grpc.BidiStreamingServer[HostMessage, PluginMessage]) error {
 	return status.Error(codes.Unimplemented, "method Abort not implemented")
 }
-func (UnimplementedDeployerServiceServer) ForceReconcile(grpc.BidiStreamingServer[ForceReconcileRequest, ForceReconcileResponse]) error {
+func (UnimplementedDeployerServiceServer) ForceReconcile(grpc.BidiStreamingServer[HostMessage, PluginMessage]) error {
 	return status.Error(codes.Unimplemented, "method ForceReconcile not implemented")
 }
 func (UnimplementedDeployerServiceServer) Render(context.Context, *RenderRequest) (*RenderResponse, error) {
@@ -399,32 +399,32 @@ func _DeployerService_Validate_Handler(srv interface{}, ctx context.Context, dec
 }
 
 func _DeployerService_Reconcile_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(DeployerServiceServer).Reconcile(&grpc.GenericServerStream[ReconcileRequest, ReconcileResponse]{ServerStream: stream})
+	return srv.(DeployerServiceServer).Reconcile(&grpc.GenericServerStream[HostMessage, PluginMessage]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type DeployerService_ReconcileServer = grpc.BidiStreamingServer[ReconcileRequest, ReconcileResponse]
+type DeployerService_ReconcileServer = grpc.BidiStreamingServer[HostMessage, PluginMessage]
 
 func _DeployerService_Delete_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(DeployerServiceServer).Delete(&grpc.GenericServerStream[DeleteRequest, DeleteResponse]{ServerStream: stream})
+	return srv.(DeployerServiceServer).Delete(&grpc.GenericServerStream[HostMessage, PluginMessage]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type DeployerService_DeleteServer = grpc.BidiStreamingServer[DeleteRequest, DeleteResponse]
+type DeployerService_DeleteServer = grpc.BidiStreamingServer[HostMessage, PluginMessage]
 
 func _DeployerService_Abort_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(DeployerServiceServer).Abort(&grpc.GenericServerStream[AbortRequest, AbortResponse]{ServerStream: stream})
+	return srv.(DeployerServiceServer).Abort(&grpc.GenericServerStream[HostMessage, PluginMessage]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type DeployerService_AbortServer = grpc.BidiStreamingServer[AbortRequest, AbortResponse]
+type DeployerService_AbortServer = grpc.BidiStreamingServer[HostMessage, PluginMessage]
 
 func _DeployerService_ForceReconcile_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(DeployerServiceServer).ForceReconcile(&grpc.GenericServerStream[ForceReconcileRequest, ForceReconcileResponse]{ServerStream: stream})
+	return srv.(DeployerServiceServer).ForceReconcile(&grpc.GenericServerStream[HostMessage, PluginMessage]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type DeployerService_ForceReconcileServer = grpc.BidiStreamingServer[ForceReconcileRequest, ForceReconcileResponse]
+type DeployerService_ForceReconcileServer = grpc.BidiStreamingServer[HostMessage, PluginMessage]
 
 func _DeployerService_Render_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RenderRequest)

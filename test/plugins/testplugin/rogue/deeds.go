@@ -21,7 +21,7 @@ var leaked [][]byte
 
 // call is one call of the host.
 type call struct {
-	grpc.BidiStreamingServer[deployerv1.ReconcileRequest, deployerv1.ReconcileResponse]
+	grpc.BidiStreamingServer[deployerv1.HostMessage, deployerv1.PluginMessage]
 }
 
 // do does what an item asks for, or says it. An item that asks for nothing succeeds.
@@ -61,7 +61,7 @@ func (c call) say(messages ...string) error {
 		if err := prototext.Unmarshal([]byte(text), m); err != nil {
 			return err
 		}
-		if err := c.Send(&deployerv1.ReconcileResponse{Message: m}); err != nil {
+		if err := c.Send(m); err != nil {
 			return err
 		}
 	}

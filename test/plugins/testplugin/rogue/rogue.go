@@ -115,7 +115,7 @@ func (r *rogue) Watch(_ *deployerv1.WatchRequest, stream grpc.ServerStreamingSer
 }
 
 // Reconcile does what the item asks for.
-func (r *rogue) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRequest, deployerv1.ReconcileResponse]) error {
+func (r *rogue) Reconcile(stream grpc.BidiStreamingServer[deployerv1.HostMessage, deployerv1.PluginMessage]) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (r *rogue) Reconcile(stream grpc.BidiStreamingServer[deployerv1.ReconcileRe
 	var item struct {
 		Spec struct{ Config struct{ Do string } }
 	}
-	if err := json.Unmarshal(first.GetMessage().GetStart().GetDeployItem(), &item); err != nil {
+	if err := json.Unmarshal(first.GetStart().GetDeployItem(), &item); err != nil {
 		return err
 	}
 	return call{stream}.do(item.Spec.Config.Do)
