@@ -111,7 +111,7 @@ func TestNotes(t *testing.T) {
 		values string
 		want   []string
 	}{
-		"beside a Landscaper": {"", []string{"exec deployment/pergola -- pergola plugins list", "It carries out the jobs that a Landscaper sets"}},
+		"beside a Landscaper": {"", []string{"port-forward deployment/pergola 8080", "It carries out the jobs that a Landscaper sets"}},
 		"alone":               {"standalone: true", []string{"kubectl get deployitems -A --watch", "`helm uninstall` leaves"}},
 		"with a page":         {"{deploymentPerPlugin: true, statusPage: {enabled: true, port: 9999}}", []string{"port-forward deployment/pergola-container 9999"}},
 		"elsewhere":           {"landscaperCluster: {kubeconfig: k}", []string{"DeployItems of another cluster"}},

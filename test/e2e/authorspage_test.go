@@ -36,18 +36,18 @@ func TestAuthorsPage(t *testing.T) {
 	if err := os.WriteFile(file, document[1], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run, hello := runDir(t), filepath.Join(binaries, "test", "hello")
+	hello := filepath.Join(binaries, "test", "hello")
 	mock := filepath.Join(binaries, "plugins", "mock")
 	pergola(t, "plugins", "schema", mock).expect(t, 0, `"$schema"`)
-	with := []string{"--run-dir", run, "--item", file}
+	with := []string{"--item", file}
 	pergola(t, append(with, "plugins", "run", hello)...).expect(t, 0, "succeeded", `exports {"greeting":"good morning"}`)
 	pergola(t, append(with, "plugins", "run", mock)...).expect(t, 1, mockType)
 
-	address := startAttachable(t, hello, run)
+	address := startAttachable(t, hello)
 	pergola(t, append(with, "plugins", "run", "--attach", address)...).expect(t, 0, "succeeded")
 	pergola(t, append(with, "plugins", "verify", "--attach", address)...).expect(t, 0, address+": good")
 	startReadyHost(t, testenv.HostOptions{
-		PluginDir: pluginDir(t, "mock"), Standalone: true, Args: []string{"--run-dir", run, "--attach", address},
+		PluginDir: pluginDir(t, "mock"), Standalone: true, Args: []string{"--attach", address},
 	})
 	item.Namespace = newNamespace(t)
 	create(t, item)
@@ -61,10 +61,14 @@ func TestAuthorsPage(t *testing.T) {
 
 // startAttachable starts a plugin as in a debugger, and returns where to attach to it. It ends with the test, and
 // must do so in order.
-func startAttachable(t *testing.T, program, run string) (address string) {
+func startAttachable(t *testing.T, program string) (address string) {
 	t.Helper()
+	temporary, err := os.MkdirTemp("/tmp", "run") //nolint:usetesting // that of tests is too long for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
 	plugin := exec.CommandContext(context.WithoutCancel(t.Context()), program, "attachable")
-	plugin.Env = append(os.Environ(), "TMPDIR="+run)
+	plugin.Env = append(os.Environ(), "TMPDIR="+temporary)
 	stdout, err := plugin.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +77,7 @@ func startAttachable(t *testing.T, program, run string) (address string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(plugin.Process.Signal(syscall.SIGTERM), plugin.Wait()); err != nil {
+		if err := errors.Join(plugin.Process.Signal(syscall.SIGTERM), plugin.Wait(), os.Remove(temporary)); err != nil {
 			t.Errorf("the plugin did not end in order: %v", err)
 		}
 	})

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,47 +50,30 @@ func (p printed) expect(t *testing.T, code int, texts ...string) {
 	}
 }
 
-// runDir is a base of run directories with a short path. Nothing may be left in it at the end of the test.
-func runDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "run") //nolint:usetesting // that of tests is too long for sockets
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		left, err := os.ReadDir(dir)
-		if err := errors.Join(err, os.RemoveAll(dir)); err != nil || len(left) > 0 {
-			t.Errorf("expected nothing to be left in the run directory, but found %v (%v)", left, err)
-		}
-	})
-	return dir
-}
-
-// replacePlugin puts another build of a plugin in the place of one, as an operator does.
-func replacePlugin(t *testing.T, dir, file string) {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(dir, file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := filepath.Join(dir, ".next")
-	if err := os.WriteFile(next, append(content, '\n'), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, filepath.Join(dir, file)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestVerifiedPlugins: what the list of a directory prints is a configuration by which a host runs these programs, and no others.
 func TestVerifiedPlugins(t *testing.T) {
-	run, dir := runDir(t), pluginDir(t, "probe")
-	list := []string{"plugins", "list", "--plugin-dir", dir, "--run-dir", run}
+	dir := pluginDir(t, "probe")
+	list := []string{"plugins", "list", "--plugin-dir", dir}
 	sums := pergola(t, append(list, "-o", "yaml")...)
 	sums.expect(t, 0, "verification: required\n", "  probe:\n    sha256: ")
 	config := writeConfig(t, anyConfig+sums.stdout)
-	startReadyHost(t, testenv.HostOptions{PluginDir: dir, Config: config, Args: []string{"--run-dir", run}})
+	startReadyHost(t, testenv.HostOptions{PluginDir: dir, Config: config})
 
-	replacePlugin(t, dir, "probe")
-	pergola(t, append(list, "--config", config)...).expect(t, 1, "Refused", "of plugins.probe in the host configuration, but that of probe is ")
+	probe := filepath.Join(dir, "probe")
+	content, err := os.ReadFile(probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(probe), os.WriteFile(probe, append(content, '\n'), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	refused := "of plugins.probe in the host configuration, but that of probe is"
+	pergola(t, append(list, "--config", config)...).expect(t, 1, "Refused", refused)
+	host := startHost(t, testenv.HostOptions{PluginDir: dir, Config: config})
+	eventually(t, "the host to refuse it", func(ctx context.Context) (string, error) {
+		if err := host.Ready(ctx); err == nil || !strings.Contains(err.Error(), refused) {
+			return fmt.Sprint(err), nil
+		}
+		return "", nil
+	})
 }

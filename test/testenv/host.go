@@ -33,8 +33,7 @@ type HostOptions struct {
 	Config string
 	// PodName and PodNamespace are the pod that the host takes itself to run in; both empty for none, whatever the tests run in.
 	PodName, PodNamespace string
-	// Args are further arguments. Without --run-dir the run directory is one that nobody else uses and that is removed at the end, however
-	// the host ends.
+	// Args are further arguments.
 	Args []string
 	// Log takes what the host logs; nil for nothing.
 	Log io.Writer

@@ -38,7 +38,7 @@ func TestCompletion(t *testing.T) {
 		{reason: "formats", args: []string{"items", "list", "-o", ""}, want: []string{"text", "json", "wide", "yaml", "name"}},
 		{reason: "goals", args: []string{"items", "wait", "--for", "d"}, want: []string{"deleted"}},
 		{reason: "colours", args: []string{"items", "tree", "--color", ""}, want: []string{"auto", "always", "never"}},
-		{reason: "commands", args: []string{"items", "tr"}, want: []string{"trace", "tree", "trigger"}},
+		{reason: "commands", args: []string{"items", "tr"}, want: []string{"tree", "trigger"}},
 		{reason: "no cluster", args: []string{"items", "show", "--context", "none", ""}},
 	} {
 		args := tc.args

@@ -9,10 +9,8 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/signal"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -34,7 +32,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/collect"
 	"github.com/pergola-deploy/pergola/host/internal/config"
-	"github.com/pergola-deploy/pergola/host/internal/control"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/journal"
@@ -43,7 +40,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/registration"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
-	"github.com/pergola-deploy/pergola/host/internal/rundir"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/host/internal/tracing"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -56,8 +52,7 @@ func newHostCommand() *cobra.Command {
 		Short: "Run the host: load the deployers of a directory and carry out DeployItems with them",
 		Long: `Run the host: load the deployers of a directory and carry out DeployItems with them.
 
-SIGTERM ends the host once the calls under way have come to an end. SIGHUP has it reload its plugins, like
-"pergola plugins reload".`,
+On SIGTERM the host finishes running calls and ends.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := sandbox.Protect(); err != nil {
@@ -90,10 +85,6 @@ func defaultIdentity() string {
 
 // runHost runs the host until ctx ends, and then lets the calls under way come to an end before it ends the plugins.
 func runHost(ctx context.Context, flags *hostFlags, settings *config.HostConfiguration) error {
-	// One waits, which stands for all that come during a reload.
-	hangUps := make(chan os.Signal, 1)
-	signal.Notify(hangUps, syscall.SIGHUP)
-	defer signal.Stop(hangUps)
 	log, level, err := newLogger(settings.Log)
 	if err != nil {
 		return err
@@ -111,7 +102,7 @@ func runHost(ctx context.Context, flags *hostFlags, settings *config.HostConfigu
 		return err
 	}
 	h := &host{
-		flags: flags, settings: settings, replicas: replicas, log: log, level: level, hangUps: hangUps,
+		flags: flags, settings: settings, replicas: replicas, log: log, level: level,
 		journal: journal.New(journal.Limits{}), jobMetrics: telemetry.NewJobMetrics(),
 	}
 	if err := h.setUp(ctx, cluster, podCluster); err != nil {
@@ -127,9 +118,7 @@ type host struct {
 	replicas *replicas
 	log      *slog.Logger
 	level    slog.Level
-	hangUps  <-chan os.Signal
 
-	runDir      *rundir.Dir
 	manager     manager.Manager
 	plugins     *plugin.Set
 	deployItems *controller.Controller
@@ -137,7 +126,6 @@ type host struct {
 	registrations *registration.Registry
 	jobs          *job.Setter // nil if the host sets no jobs
 	leftovers     *collect.Collector
-	control       *control.Server
 	journal       *journal.Journal
 	jobMetrics    *telemetry.JobMetrics
 	tracer        *tracing.Tracer // nil without traces
@@ -178,7 +166,7 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 		Log:                  h.log,
 	})
 	h.deployItems.OnServe(h.served)
-	if err := h.openPlugins(ctx, podCluster); err != nil {
+	if err := h.openPlugins(podCluster); err != nil {
 		return err
 	}
 	h.deployItems.SetPlugins(h.plugins)
@@ -201,15 +189,12 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 
 // discard gives back what a host has that is not run.
 func (h *host) discard(ctx context.Context) error {
-	errs := []error{h.replicas.abandon(ctx)}
-	if h.control != nil {
-		errs = append(errs, h.control.Close())
-	}
-	if h.runDir != nil {
-		errs = append(errs, h.runDir.Close())
+	err := h.replicas.abandon(ctx)
+	if h.plugins != nil {
+		err = errors.Join(err, h.plugins.Close())
 	}
 	h.endTraces(ctx)
-	return errors.Join(errs...)
+	return err
 }
 
 // unservedGrace and unservedGraceOfReplicas are for job.Options.UnservedGrace.
@@ -258,12 +243,12 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
 	}
-	endpoints, err := telemetry.Listen(ctx, h.settings.ListenAddress, h.ready, metrics.Registry)
+	endpoints, err := telemetry.Listen(ctx, h.settings.ListenAddress, h.ready, h.plugins.Status, metrics.Registry)
 	if err != nil {
 		return err
 	}
 	h.log.Info("host is starting", "version", version, "config", h.flags.config, "pluginDir", h.flags.pluginDir,
-		"attached", h.flags.attach, "runDir", h.runDir.Path(), "identity", h.settings.Identity, "standalone", h.flags.standalone, "locking", !h.replicas.alone(),
+		"attached", h.flags.attach, "identity", h.settings.Identity, "standalone", h.flags.standalone, "locking", !h.replicas.alone(),
 		"listenAddress", endpoints.Server.Addr)
 	if err := h.manager.Add(endpoints); err != nil {
 		return fmt.Errorf("set up the host: %w", err)
@@ -280,7 +265,7 @@ func (h *host) run(ctx context.Context) error {
 	pluginsCtx, endPlugins := context.WithCancel(context.WithoutCancel(ctx))
 	replicasCtx, endReplicas := context.WithCancel(context.WithoutCancel(ctx))
 	pluginsEnded, replicasEnded := make(chan error, 1), make(chan error, 1)
-	go func() { pluginsEnded <- h.runPlugins(pluginsCtx) }()
+	go func() { pluginsEnded <- h.plugins.Run(pluginsCtx) }()
 	go func() {
 		defer stop()
 		replicasEnded <- h.replicas.run(replicasCtx)
@@ -291,7 +276,7 @@ func (h *host) run(ctx context.Context) error {
 	err = errors.Join(err, <-pluginsEnded)
 	endReplicas()
 	h.endTraces(ctx)
-	return errors.Join(err, <-replicasEnded, h.runDir.Close())
+	return errors.Join(err, <-replicasEnded)
 }
 
 // unsyncedGrace is how long a manager that has not started everything has to end.

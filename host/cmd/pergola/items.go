@@ -24,7 +24,7 @@ func newItemsCommand() *cobra.Command {
 
 The commands work with your own kubeconfig and your own rights, as kubectl does, and need no host.`,
 	}
-	cmd.AddCommand(newItemsListCommand(), newItemsShowCommand(), newItemsTreeCommand(), newItemsTraceCommand(), newItemsJournalCommand(),
+	cmd.AddCommand(newItemsListCommand(), newItemsShowCommand(), newItemsTreeCommand(),
 		newItemsWaitCommand(), newItemsTriggerCommand(), newItemsAbortCommand(), newItemsForceCommand(), newItemsDiffCommand())
 	return cmd
 }

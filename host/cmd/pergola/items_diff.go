@@ -28,7 +28,6 @@ type itemDiff struct {
 	local             localFlags
 	file              string
 	pluginDir, attach string
-	runDir            string
 	timeout           time.Duration
 }
 
@@ -69,7 +68,6 @@ The exit code is 0 if nothing would change, 1 if something would, and 2 after an
 	d.cluster.addTo(flags)
 	d.cluster.addTargetsTo(flags)
 	d.local.addTo(flags)
-	addRunDir(flags, &d.runDir)
 	flags.StringVarP(&d.file, "filename", "f", "", "file with the DeployItem, in YAML or JSON; - for standard input")
 	flags.StringVar(&d.pluginDir, "plugin-dir", defaultPluginDir, "directory with the plugins of the host, which are started for this")
 	addAttach(flags, &d.attach)
@@ -135,7 +133,7 @@ func (d *itemDiff) run(cmd *cobra.Command, name string) (_ *diffReport, err erro
 	if err != nil {
 		return nil, withRights(withAdvice(err))
 	}
-	plugins, err := startPlugins(ctx, d.runDir, options)
+	plugins, err := startPlugins(ctx, options)
 	if err != nil {
 		return nil, err
 	}

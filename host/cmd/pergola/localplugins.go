@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/rundir"
 )
 
 // localFlags are those of commands that start plugins themselves.
@@ -58,21 +56,16 @@ type localPlugins struct {
 	*plugin.Set
 	*localListener
 
-	runDir *rundir.Dir
-	end    context.CancelFunc
-	ended  chan error
+	end   context.CancelFunc
+	ended chan error
 }
 
 // startPlugins starts plugins. The caller closes them. ctx bounds the start alone.
-func startPlugins(ctx context.Context, runDir string, options plugin.Options) (*localPlugins, error) {
+func startPlugins(ctx context.Context, options plugin.Options) (*localPlugins, error) {
 	l := &localPlugins{localListener: newLocalListener(), ended: make(chan error, 1)}
 	var err error
-	if l.runDir, err = rundir.Make(ctx, runDir); err != nil {
-		return nil, err
-	}
-	options.RunDir = l.runDir.Path()
 	if l.Set, err = plugin.Open(options, l.localListener); err != nil {
-		return nil, errors.Join(err, l.runDir.Close())
+		return nil, err
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	l.end = end
@@ -111,7 +104,7 @@ func (l *localPlugins) areSettled() bool {
 // close ends the plugins.
 func (l *localPlugins) close() error {
 	l.end()
-	return errors.Join(<-l.ended, l.runDir.Close())
+	return <-l.ended
 }
 
 // localListener tells those who wait that something has happened.

@@ -3,22 +3,14 @@ package main
 import (
 	"log/slog"
 
-	"github.com/spf13/pflag"
-
 	"github.com/pergola-deploy/pergola/host/internal/config"
-	"github.com/pergola-deploy/pergola/host/internal/control"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
-	"github.com/pergola-deploy/pergola/host/internal/rundir"
+	"github.com/pergola-deploy/pergola/host/internal/statuspage"
 )
 
 // defaultPluginDir is where a container image has its plugins.
 const defaultPluginDir = "/plugins"
-
-func addRunDir(flags *pflag.FlagSet, runDir *string) {
-	flags.StringVar(runDir, "run-dir", rundir.DefaultBase(),
-		"base directory for sockets and temporary files of hosts and their plugins; it is made if it is not there. Its path must be short")
-}
 
 // pluginOptions are the options for the plugins of a host with these settings, but for where they are.
 func pluginOptions(settings *config.HostConfiguration, log *slog.Logger, level slog.Level) plugin.Options {
@@ -29,7 +21,6 @@ func pluginOptions(settings *config.HostConfiguration, log *slog.Logger, level s
 		StartTimeout:   settings.Timeouts.PluginStart.Duration,
 		StopGrace:      settings.Timeouts.PluginStop.Duration,
 		Silence:        settings.Timeouts.PluginSilence.Duration,
-		Drain:          settings.Timeouts.Shutdown.Duration,
 		Configs:        pluginConfigs(settings),
 		Profiles:       pluginProfiles(settings),
 		DefaultProfile: plugin.Profile{Confinement: sandbox.Auto},
@@ -107,7 +98,7 @@ type programEntry struct {
 }
 
 // verificationOf is the part of a HostConfiguration by which a host runs the programs of a list and no others.
-func verificationOf(list *control.PluginList) any {
+func verificationOf(list *statuspage.PluginList) any {
 	entries := map[string]programEntry{}
 	for _, p := range list.Plugins {
 		entry, name := programEntry{SHA256: p.SHA256}, p.File

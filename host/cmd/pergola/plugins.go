@@ -14,14 +14,13 @@ import (
 func newPluginsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugins",
-		Short: "See, install, reload, lock, check and try the plugins of a host",
-		Long: `See, install, reload, lock, check and try the plugins of a host.
+		Short: "See, install, lock, check and try the plugins of a host",
+		Long: `See, install, lock, check and try the plugins of a host.
 
-list and reload talk to a host that runs on this machine, as the same user: in its container, say. The others
-need neither a host nor a cluster: install copies files; verify, run and schema start plugins themselves, as a
-host does, and end them.`,
+These commands need neither a host nor a cluster: install copies files; the others start plugins themselves, as a
+host does, and end them. A running host tells of its plugins at /readyz?verbose, in its metrics and on its status page.`,
 	}
-	cmd.AddCommand(newPluginsListCommand(), newPluginsReloadCommand(), newPluginsVerifyCommand(),
+	cmd.AddCommand(newPluginsListCommand(), newPluginsVerifyCommand(),
 		newPluginsRunCommand(), newPluginsSchemaCommand(), newPluginsInstallCommand())
 	return cmd
 }

@@ -19,7 +19,7 @@ func newPluginsInstallCommand() *cobra.Command {
 		Use:   "install --to DIR [NAME=]FILE...",
 		Short: "Copy plugins into a plugin directory",
 		Long: `Copy plugins into a plugin directory, each under its own name or as NAME, in the place of one that is there. A host
-never sees half a file. "pergola plugins reload" has it use them.
+never sees half a file. Restart the host to use them.
 
 It is for init containers, in images that have no other program to copy with, and for volumes whose files cannot be
 run where they are, such as those made of images.`,

@@ -1,59 +1,40 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pergola-deploy/pergola/host/internal/control"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/statuspage"
 	"github.com/pergola-deploy/pergola/host/internal/terminal"
 )
 
 func newPluginsListCommand() *cobra.Command {
-	host, local, replicas, pluginDir := &hostFinder{}, &localFlags{}, &replicaFinder{}, ""
+	local, pluginDir := &localFlags{}, ""
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the plugins of the host that runs here, of all replicas, or of a directory",
-		Long: `List the plugins of the host that runs here, of all replicas, or of a directory.
+		Short: "List the plugins of a directory",
+		Long: `List the plugins of a directory: starts them as a host does, lists them and ends them.
 
-Below a plugin with a problem is what is wrong with it. "-o wide" adds the whole checksum, the restarts by their
-reasons, what the confinement consists of and the hooks; "-o json" has everything. "-o yaml" has the lines of a
-HostConfiguration by which a host runs these programs and no others. Types after "hooks:" are those of
-others' items, for which the plugin brings hooks.
+Below a plugin with a problem is what is wrong with it. "-o wide" adds the whole checksum, what the confinement
+consists of and the hooks; "-o json" has everything. "-o yaml" has the lines of a HostConfiguration by which a host
+runs these programs and no others. Types after "hooks:" are those of others' items, for which the plugin brings hooks.
 
-With --replicas each replica is asked, by this very command that is run in its pod: you need "list" for pods and
-"create" for pods/exec, which is all rights of the host. Below the list is which replica has another program than the
-others of its Deployment. The exit code is 1 if there is one, or if one could not be asked.
-
-With --plugin-dir nobody is asked: the command starts the plugins of the directory itself, as a host does, lists
-them and ends them. The exit code is 1 if one of them does not run.`,
-		Example: `  kubectl exec deploy/pergola -- pergola plugins list
-  pergola plugins list --replicas -n pergola-system
-  pergola plugins list --plugin-dir bin/plugins`,
-		Args: cobra.NoArgs,
+The exit code is 1 if a plugin does not run. What the plugins of a running host do is told at its /readyz?verbose, by
+its metrics and on its status page.`,
+		Example: `  pergola plugins list --plugin-dir bin/plugins`,
+		Args:    cobra.NoArgs,
 	}
 	output := addOutput(cmd.Flags(), formatWide, formatYAML)
-	host.addTo(cmd.Flags())
 	local.addTo(cmd.Flags())
-	ofReplicas := cmd.Flags().Bool("replicas", false, "ask all replicas that run in the cluster")
-	replicas.addTo(cmd.Flags())
-	cmd.Flags().StringVar(&pluginDir, "plugin-dir", "", "directory with plugins that are started for this; without it the host is asked")
+	cmd.Flags().StringVar(&pluginDir, "plugin-dir", defaultPluginDir, "directory with the plugins")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if *ofReplicas && pluginDir != "" {
-			return failing(errors.New("expected one of --replicas and --plugin-dir, but found both"))
-		}
-		if *ofReplicas {
-			return listReplicas(cmd, replicas, output.format)
-		}
-		list, err := listPlugins(cmd, host, local, pluginDir)
+		list, err := listPlugins(cmd, local, pluginDir)
 		if err != nil {
 			return err
 		}
@@ -62,10 +43,10 @@ them and ends them. The exit code is 1 if one of them does not run.`,
 		} else {
 			err = printAs(cmd.OutOrStdout(), output.format, list, func(wide bool) string { return listText(list, wide) })
 		}
-		if err == nil && pluginDir != "" {
-			err = notRunning(list)
+		if err != nil {
+			return err
 		}
-		return err
+		return notRunning(list)
 	}
 	return cmd
 }
@@ -83,7 +64,7 @@ func printAs(out io.Writer, as format, list any, text func(wide bool) string) er
 }
 
 // notRunning names the plugins that were started and do not run; nil if all do.
-func notRunning(list *control.PluginList) error {
+func notRunning(list *statuspage.PluginList) error {
 	var files []string
 	for _, p := range list.Plugins {
 		if p.State != string(plugin.Running) {
@@ -96,59 +77,39 @@ func notRunning(list *control.PluginList) error {
 	return fmt.Errorf("%d of %d plugins do not run: %s", len(files), len(list.Plugins), strings.Join(files, ", "))
 }
 
-func listPlugins(cmd *cobra.Command, host *hostFinder, local *localFlags, pluginDir string) (*control.PluginList, error) {
-	ctx := cmd.Context()
-	if pluginDir != "" {
-		settings, err := local.settings()
-		if err != nil {
-			return nil, err
-		}
-		options := pluginOptions(settings, local.log(cmd.ErrOrStderr()), 0)
-		options.Dir = pluginDir
-		return listLocal(ctx, host.runDir, options)
-	}
-	client, err := host.find(ctx)
-	if none := (*noHostError)(nil); errors.As(err, &none) {
-		return nil, fmt.Errorf("%w; or list the plugins of a directory without a host with --plugin-dir DIR", err)
-	}
+func listPlugins(cmd *cobra.Command, local *localFlags, pluginDir string) (list *statuspage.PluginList, err error) {
+	settings, err := local.settings()
 	if err != nil {
 		return nil, err
 	}
-	return client.Plugins(ctx)
-}
-
-// listLocal starts plugins to list them.
-func listLocal(ctx context.Context, runDir string, options plugin.Options) (list *control.PluginList, err error) {
-	plugins, err := startPlugins(ctx, runDir, options)
+	options := pluginOptions(settings, local.log(cmd.ErrOrStderr()), 0)
+	options.Dir = pluginDir
+	plugins, err := startPlugins(cmd.Context(), options)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, plugins.close()) }()
-	if err := plugins.settled(ctx); err != nil {
+	if err := plugins.settled(cmd.Context()); err != nil {
 		return nil, err
 	}
-	return control.ListOf(plugins.Details()), nil
+	return statuspage.ListOf(plugins.Details()), nil
 }
 
 // shortSum is how many digits of a checksum are shown.
 const shortSum = 12
 
 // listText is a list as a table.
-func listText(list *control.PluginList, wide bool) string {
+func listText(list *statuspage.PluginList, wide bool) string {
 	rows := make([]terminal.Row, 0, len(list.Plugins))
 	for _, p := range list.Plugins {
 		rows = append(rows, rowOf(p, wide))
 	}
-	text := terminal.Table(pluginColumns(wide), rows)
-	if list.Problem != "" {
-		text += "incomplete: " + terminal.Printable(list.Problem) + "\n"
-	}
-	return text
+	return terminal.Table(pluginColumns(wide), rows)
 }
 
 // pluginColumns are those of rowOf.
 func pluginColumns(wide bool) []string {
-	header := []string{"FILE", "NAME", "VERSION", "TYPES", "CAPABILITIES", "SHA256", "STATE", "RESTARTS", "PID", "MEMORY", "CONFINEMENT"}
+	header := []string{"FILE", "NAME", "VERSION", "TYPES", "CAPABILITIES", "SHA256", "STATE", "CONFINEMENT"}
 	if wide {
 		header = append(header, "HOOKS")
 	}
@@ -156,17 +117,15 @@ func pluginColumns(wide bool) []string {
 }
 
 // rowOf is the row of a plugin in a table.
-func rowOf(p control.Plugin, wide bool) terminal.Row {
-	sum, restarts := p.SHA256, restartsByReason(p)
-	confinement, _, _ := strings.Cut(p.Confinement, ":")
-	if wide {
-		confinement = p.Confinement
-	} else {
-		sum, restarts = sum[:min(len(sum), shortSum)], strconv.Itoa(p.Restarted())
+func rowOf(p statuspage.Plugin, wide bool) terminal.Row {
+	sum, confinement := p.SHA256, p.Confinement
+	if !wide {
+		sum = sum[:min(len(sum), shortSum)]
+		confinement, _, _ = strings.Cut(confinement, ":")
 	}
 	r := terminal.Row{Cells: []string{
 		p.File, p.Name, p.Version, typesAndHooks(p), strings.Join(p.Capabilities, ","),
-		sum, p.State, restarts, number(p.PID), inMemory(p.MemoryBytes), confinement,
+		sum, p.State, confinement,
 	}}
 	if wide {
 		r.Cells = append(r.Cells, strings.Join(p.HookTypes, ","))
@@ -178,7 +137,7 @@ func rowOf(p control.Plugin, wide bool) terminal.Row {
 }
 
 // typesAndHooks are the types that a plugin serves, and those of others that its hooks run for.
-func typesAndHooks(p control.Plugin) string {
+func typesAndHooks(p statuspage.Plugin) string {
 	var parts []string
 	if len(p.Types) > 0 {
 		parts = append(parts, strings.Join(p.Types, ","))
@@ -188,33 +147,4 @@ func typesAndHooks(p control.Plugin) string {
 		parts = append(parts, "hooks: "+strings.Join(foreign, ","))
 	}
 	return strings.Join(parts, " ")
-}
-
-// number writes a number that is missing if it is zero.
-func number(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
-}
-
-// restartsByReason writes such as exit=2,wedged=1.
-func restartsByReason(p control.Plugin) string {
-	var parts []string
-	for _, reason := range slices.Sorted(maps.Keys(p.Restarts)) {
-		parts = append(parts, reason+"="+strconv.Itoa(p.Restarts[reason]))
-	}
-	if len(parts) == 0 {
-		return "0"
-	}
-	return strings.Join(parts, ",")
-}
-
-// inMemory writes an amount of memory.
-func inMemory(bytes uint64) string {
-	const unit = 1 << 20
-	if bytes == 0 {
-		return ""
-	}
-	return strconv.FormatUint((bytes+unit/2)/unit, 10) + "Mi"
 }

@@ -20,8 +20,7 @@ import (
 
 // trial is a job that a plugin is tried with, without a cluster.
 type trial struct {
-	item, operation, state, runDir string
-	attach                         string
+	item, operation, state, attach string
 	timeout                        time.Duration
 	untilDone                      bool
 	local                          localFlags
@@ -63,7 +62,6 @@ The exit code is 1 if the job has failed.`,
 	t.local.addTo(flags)
 	t.call.addTo(flags)
 	t.call.addOthersTo(flags)
-	addRunDir(flags, &t.runDir)
 	flags.StringVar(&t.item, "item", "", "file with the DeployItem")
 	flags.StringVar(&t.operation, "operation", "reconcile", "what to call the plugin for: reconcile, delete, abort or force-reconcile")
 	flags.DurationVar(&t.timeout, "timeout", 10*time.Minute, "how long the job may take")
@@ -101,7 +99,7 @@ func (t *trial) run(ctx context.Context, files []string, say *narrator, stderr i
 	if err != nil {
 		return err
 	}
-	plugins, err := startPlugins(ctx, t.runDir, options)
+	plugins, err := startPlugins(ctx, options)
 	if err != nil {
 		return err
 	}

@@ -9,10 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
-	"github.com/pergola-deploy/pergola/host/internal/control"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
-	"github.com/pergola-deploy/pergola/host/internal/rundir"
+	"github.com/pergola-deploy/pergola/host/internal/statuspage"
 )
 
 // expectGolden compares a text with a file in testdata. UPDATE_GOLDEN=1 writes it anew.
@@ -33,9 +32,9 @@ func expectGolden(t *testing.T, name, got string) {
 	}
 }
 
-func somePlugins() *control.PluginList {
-	return &control.PluginList{
-		Plugins: []control.Plugin{
+func somePlugins() *statuspage.PluginList {
+	return &statuspage.PluginList{
+		Plugins: []statuspage.Plugin{
 			{
 				File: "audit", Name: "audit", Version: "v1", State: "Running", Capabilities: []string{"hooks"},
 				HookTypes: []string{"BeforeReconcile", "End"}, HookedTypes: []string{"example.org/helm", "example.org/other"},
@@ -43,7 +42,7 @@ func somePlugins() *control.PluginList {
 			{
 				File: "helm-deployer", Name: "helm", Version: "v1.2.3", Types: []string{"example.org/chart", "example.org/helm"},
 				Capabilities: []string{"abort", "configure"}, SHA256: strings.Repeat("0123456789abcdef", 4), State: "Running",
-				Restarts: map[string]int{"wedged": 1, "exit": 2}, PID: 4711, MemoryBytes: 64<<20 + 700<<10, Confinement: "landlock (ABI 7): files, devices",
+				Confinement: "landlock (ABI 7): files, devices",
 			},
 			{
 				File: "mixed", Name: "mixed", Version: "v1", Types: []string{"example.org/mixed"}, State: "Running", Capabilities: []string{"hooks"},
@@ -57,7 +56,6 @@ func somePlugins() *control.PluginList {
 			},
 			{File: "unix:///tmp/hello/plugin.sock", Name: "hello", Version: "v1", Types: []string{"example.org/hello"}, State: "Running", Confinement: "none: it was not started by the host"},
 		},
-		Problem: "read plugin rogue: it is gone",
 	}
 }
 
@@ -67,79 +65,14 @@ func TestListText(t *testing.T) {
 	expectGolden(t, "list-wide.golden.txt", listText(somePlugins(), true))
 }
 
-func TestInMemory(t *testing.T) {
-	t.Parallel()
-	for bytes, want := range map[uint64]string{0: "", 1: "0Mi", 1 << 20: "1Mi", 3<<19 - 1: "1Mi", 3 << 19: "2Mi", 1 << 40: "1048576Mi"} {
-		if got := inMemory(bytes); got != want {
-			t.Errorf("%d: expected %q, but found %q", bytes, want, got)
-		}
-	}
-}
-
-func TestReloadText(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		reason string
-		done   []control.Reloaded
-		want   string
-	}{
-		{reason: "nothing", want: "Nothing has changed.\n"},
-		{
-			reason: "everything",
-			done: []control.Reloaded{
-				{File: "a", Action: "add"},
-				{File: "b", Action: "restart"},
-				{File: "c", Action: "remove"},
-				{File: "d", Action: "refuse"},
-				{File: "e", Action: "restart", Error: "is no\nplugin"},
-				{File: "f", Error: "is not there"},
-				{File: "g", Action: "later"},
-			},
-			want: "a: added\nb: restarted\nc: removed\nd: refused\ne: not reloaded\n    is no\n    plugin\nf: not reloaded\n    is not there\ng: later\n",
-		},
-	} {
-		if diff := cmp.Diff(tc.want, reloadText(&control.ReloadResult{Reloaded: tc.done})); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-		}
-	}
-}
-
-func TestChoose(t *testing.T) {
-	t.Parallel()
-	one, two := rundir.Entry{Pid: 12, Path: "/run/12"}, rundir.Entry{Pid: 34, Path: "/run/34"}
-	for _, tc := range []struct {
-		reason string
-		hosts  []rundir.Entry
-		pid    int
-		want   rundir.Entry
-		err    string
-	}{
-		{reason: "the one", hosts: []rundir.Entry{one}, want: one},
-		{reason: "the named one", hosts: []rundir.Entry{one, two}, pid: 34, want: two},
-		{reason: "which one is meant?", hosts: []rundir.Entry{one, two}, err: "several hosts are running, with the process ids 12, 34; choose one with --pid"},
-		{reason: "it is not there", hosts: []rundir.Entry{one, two}, pid: 56, err: "no host has the process id 56; running: 12, 34"},
-		{reason: "none", err: "no host of this user is running with the run directory /run; if it has another one, name that with --run-dir"},
-		{reason: "none at all", pid: 12, err: "no host of this user is running with the run directory /run; if it has another one, name that with --run-dir"},
-	} {
-		got, err := choose(tc.hosts, tc.pid, "/run")
-		if got != tc.want || (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
-			t.Errorf("%s: expected %v and %q, but found %v and %v", tc.reason, tc.want, tc.err, got, err)
-		}
-	}
-}
-
 func TestPluginsErrorsSayWhatToDo(t *testing.T) {
-	base := filepath.Join(os.TempDir(), "nobody")
 	item := writeFile(t, "item.yaml", itemHead+"metadata: {name: a}\nspec: {type: t, target: {name: cluster}}\n")
 	for _, tc := range []struct {
 		reason string
 		args   []string
 		want   []string
 	}{
-		{reason: "there is another way", args: []string{"list", "--run-dir", base}, want: []string{base, "--run-dir", "--plugin-dir DIR"}},
-		{reason: "there is none", args: []string{"reload", "--run-dir", base}, want: []string{base, "--run-dir"}},
 		{reason: "names the values", args: []string{"list", "-o", "xml"}, want: []string{"--output", "text, json, wide or yaml", "xml"}},
-		{reason: "wide is for lists", args: []string{"reload", "-o", "wide"}, want: []string{"text or json"}},
 		{reason: "no such directory", args: []string{"list", "--plugin-dir", "/no/where"}, want: []string{"read plugin directory", "/no/where"}},
 		{reason: "a file with errors", args: []string{"list", "--plugin-dir", "/", "--config", writeFile(t, "host.yaml", "typo: 1")}, want: []string{"host.yaml: typo"}},
 		{reason: "nothing to verify", args: []string{"verify", t.TempDir()}, want: []string{"there are no plugins in"}},
@@ -166,7 +99,7 @@ func TestPluginsErrorsSayWhatToDo(t *testing.T) {
 func TestVerificationOf(t *testing.T) {
 	t.Parallel()
 	sum := strings.Repeat("ab", 32)
-	list := &control.PluginList{Plugins: []control.Plugin{
+	list := &statuspage.PluginList{Plugins: []statuspage.Plugin{
 		{File: "helm", Name: "helm", SHA256: sum}, {File: "deployer-v2", Name: "deployer", SHA256: sum}, {File: "refused", SHA256: sum}, {File: "unix:///attached", Name: "attached"},
 	}}
 	var out strings.Builder
@@ -242,7 +175,7 @@ func TestPluginOptions(t *testing.T) {
 	got, timeouts := pluginOptions(settings, nil, 0), settings.Timeouts
 	if got.RequireSums || got.DefaultProfile.Confinement != sandbox.Auto || len(got.Profiles) > 0 ||
 		got.StartTimeout != timeouts.PluginStart.Duration || got.StopGrace != timeouts.PluginStop.Duration ||
-		got.Silence != timeouts.PluginSilence.Duration || got.Drain != timeouts.Shutdown.Duration {
+		got.Silence != timeouts.PluginSilence.Duration {
 		t.Errorf("the options are not those of the settings: %+v", got)
 	}
 	settings.Verification = config.VerificationRequired

@@ -22,10 +22,10 @@ import (
 
 // verifier checks plugins.
 type verifier struct {
-	runDir, attach string
-	items          []string
-	local          localFlags
-	call           callFlags
+	attach string
+	items  []string
+	local  localFlags
+	call   callFlags
 }
 
 func newPluginsVerifyCommand() *cobra.Command {
@@ -55,7 +55,6 @@ The exit code is 1 if anything is wrong.`,
 	output := addOutput(flags)
 	v.local.addTo(flags)
 	v.call.addTo(flags)
-	addRunDir(flags, &v.runDir)
 	addAttach(flags, &v.attach)
 	flags.StringArrayVar(&v.items, "item", nil, "file with a DeployItem to deploy and delete; may be given several times")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -151,7 +150,7 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 
 // examine has the plugins started as a host does, and returns what became of them.
 func (v *verifier) examine(ctx context.Context, options plugin.Options) (found []plugin.Status, err error) {
-	plugins, err := startPlugins(ctx, v.runDir, options)
+	plugins, err := startPlugins(ctx, options)
 	if err != nil {
 		return nil, err
 	}

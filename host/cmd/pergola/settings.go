@@ -18,7 +18,6 @@ type hostFlags struct {
 	hostKubeconfig string
 	pluginDir      string
 	attach         []string
-	runDir         string
 	standalone     bool
 	// Those below are fields of the HostConfiguration, too; see overrides.
 	identity  string
@@ -39,7 +38,6 @@ func (f *hostFlags) addTo(cmd *cobra.Command) {
 	flags.StringVar(&f.pluginDir, "plugin-dir", defaultPluginDir, "directory with the deployer binaries")
 	flags.StringArrayVar(&f.attach, "attach", nil,
 		"address of a plugin that was started by hand, such as unix:///tmp/hello/plugin.sock; may be given several times. Without --plugin-dir no directory is read then")
-	addRunDir(flags, &f.runDir)
 	flags.BoolVar(&f.standalone, "standalone", false,
 		"also set jobs: work without a Landscaper. Never use it beside one")
 	flags.StringVar(&f.listen, "listen-address", defaults.ListenAddress, "address for /healthz, /readyz and /metrics")

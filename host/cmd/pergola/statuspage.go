@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/pergola-deploy/pergola/host/internal/control"
 	"github.com/pergola-deploy/pergola/host/internal/hostnames"
 	"github.com/pergola-deploy/pergola/host/internal/statuspage"
 )
@@ -24,7 +23,7 @@ func (h *host) serveStatusPage(ctx context.Context) error {
 			Started: time.Now().UTC(),
 		},
 		Ready:    h.ready,
-		Plugins:  func() *control.PluginList { return control.ListOf(h.plugins.Details()) },
+		Plugins:  func() *statuspage.PluginList { return statuspage.ListOf(h.plugins.Details()) },
 		Workers:  h.deployItems.Workers,
 		Overview: h.journal.Overview,
 		Jobs:     h.journal.Jobs,

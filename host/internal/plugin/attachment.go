@@ -26,7 +26,7 @@ type attachment struct {
 
 var _ source = (*attachment)(nil)
 
-func (a *attachment) start(ctx context.Context, _ bool) (*process, error) {
+func (a *attachment) start(ctx context.Context) (*process, error) {
 	if !strings.HasPrefix(a.address, "unix:///") {
 		return nil, refusal(fmt.Errorf("expected an address such as unix:///tmp/plugin.sock, which an attachable plugin prints, but found %q", a.address))
 	}
@@ -62,13 +62,9 @@ func connect(ctx context.Context, conn *grpc.ClientConn) error {
 	return nil
 }
 
-func (a *attachment) settle(bool) {}
+func (a *attachment) check(*Info) error { return nil }
 
-func (a *attachment) vouch(*Info) error { return nil }
-
-func (a *attachment) changed() bool { return false }
-
-func (a *attachment) sum() (string, error) { return "", nil }
+func (a *attachment) sum() string { return "" }
 
 func (a *attachment) attached() bool { return true }
 

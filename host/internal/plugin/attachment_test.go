@@ -36,9 +36,6 @@ func TestAttach(t *testing.T) {
 		t.Errorf("expected success, but found %v (%v)", outcome, err)
 	}
 	eventually(t, "its wake-ups", func() bool { return len(h.wakeUps()) > 0 })
-	if done := h.reload(); len(done) > 0 {
-		t.Errorf("expected it to be left alone by a reload, but found %v", done)
-	}
 	end()
 	if s := h.waitFor(address, Backoff); !strings.Contains(s.Problem.Error(), "the connection was closed") {
 		t.Errorf("expected the end of the connection to be the reason, but found: %v", s.Problem)

@@ -31,12 +31,12 @@ const (
 )
 
 // attend looks after a process that takes calls: its health, its memory and its wake-ups. It ends with ctx.
-func (p *Plugin) attend(ctx context.Context, l *life) {
+func (p *Plugin) attend(ctx context.Context, proc *process) {
 	var all sync.WaitGroup
-	all.Go(func() { p.watch(ctx, l) })
-	if !l.process.foreign() {
-		all.Go(func() { p.checkHealth(ctx, l.process) })
-		all.Go(func() { p.checkMemory(ctx, l.process) })
+	all.Go(func() { p.watch(ctx, proc) })
+	if !proc.foreign() {
+		all.Go(func() { p.checkHealth(ctx, proc) })
+		all.Go(func() { p.checkMemory(ctx, proc) })
 	}
 	all.Wait()
 }
@@ -64,10 +64,10 @@ func (p *Plugin) checkHealth(ctx context.Context, proc *process) {
 		p.noteHealth(err)
 		verdict, asleep := pulse.judge(clock.Now(), err, proc.calls.silent(p.settings.silence))
 		if asleep {
-			p.log.Info("the host was asleep; the plugin is not held to account for that time")
+			p.log.Info("the host was asleep; that time does not count against the plugin")
 		}
 		if verdict != nil {
-			proc.condemn(verdict)
+			proc.killFor(verdict)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (p *pulse) interval() time.Duration { return p.silence / checksPerSilence }
 // judge takes the answer to a check, and a call in which the plugin is silent for too long, and returns why the process is to be
 // killed; nil if it is not. A host that was stopped itself, or got no processor, has heard nothing for a reason that is not the plugin's:
 // asleep says so, and everything counts from now.
-func (p *pulse) judge(now time.Time, answer error, silent *conversation) (verdict *condemnation, asleep bool) {
+func (p *pulse) judge(now time.Time, answer error, silent *conversation) (verdict *killReason, asleep bool) {
 	asleep = now.Sub(p.looked) > (checksPerSilence-1)*p.interval()+p.interval()/2
 	p.looked = now
 	before := p.unhealthy
@@ -123,15 +123,15 @@ func (p *pulse) judge(now time.Time, answer error, silent *conversation) (verdic
 		p.healthy = now
 	case answer != nil && now.Sub(p.healthy) < p.silence-p.interval()/2: // it has some time left
 	case unhealthy != nil:
-		// The call to blame was cancelled, and is none of those that are under way.
-		verdict = &condemnation{
-			reason: ReasonWedged, culprit: &conversation{},
+		// The call that is the cause was cancelled, and is none of those that are running.
+		verdict = &killReason{
+			reason: ReasonWedged, call: &conversation{},
 			why: fmt.Sprintf("it has been unhealthy for %s: %s", p.silence, unhealthy.why),
 		}
 	case answer != nil:
-		verdict = &condemnation{reason: ReasonWedged, why: fmt.Sprintf("it has answered no health check for %s: %s", p.silence, bounded(answer.Error()))}
+		verdict = &killReason{reason: ReasonWedged, why: fmt.Sprintf("it has answered no health check for %s: %s", p.silence, bounded(answer.Error()))}
 	case silent != nil:
-		verdict = &condemnation{reason: ReasonWedged, culprit: silent, why: fmt.Sprintf("it has said nothing in a call for %s, not even a heartbeat", p.silence)}
+		verdict = &killReason{reason: ReasonWedged, call: silent, why: fmt.Sprintf("it has said nothing in a call for %s, not even a heartbeat", p.silence)}
 	default:
 		p.healthy = now
 	}
@@ -174,19 +174,20 @@ func (p *Plugin) checkMemory(ctx context.Context, proc *process) {
 		case <-ticker.C():
 		}
 		if used := proc.memory(); used > limit {
-			proc.condemn(&condemnation{reason: ReasonMemory, why: fmt.Sprintf("it has taken %d MiB of memory, and may take %d MiB", used>>20, limit>>20)})
+			why := fmt.Sprintf("it has taken %d MiB of memory, and may take %d MiB", used>>20, limit>>20)
+			proc.killFor(&killReason{reason: ReasonMemory, why: why})
 		}
 	}
 }
 
 // watch passes the plugin's wake-ups on until ctx ends or the process does.
-func (p *Plugin) watch(ctx context.Context, l *life) {
-	if !l.info.Capabilities.Watch {
+func (p *Plugin) watch(ctx context.Context, proc *process) {
+	if !proc.info.Capabilities.Watch {
 		return
 	}
 	pace := rate.NewLimiter(wakeUpsPerSecond, wakeUpBurst)
 	for {
-		if err := p.forwardWakeUps(ctx, l.process, pace); ctx.Err() == nil {
+		if err := p.forwardWakeUps(ctx, proc, pace); ctx.Err() == nil {
 			p.log.Warn("plugin stopped sending wake-ups; its items are polled until it is asked again", "error", bounded(err.Error()))
 		}
 		timer := p.settings.clock.NewTimer(watchPause)

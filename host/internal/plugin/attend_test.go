@@ -185,7 +185,7 @@ func TestMemory(t *testing.T) {
 	eventually(t, "the first look to be awaited", clock.HasWaiters)
 	link.bytes.Store(100 << 20)
 	clock.Step(memoryInterval)
-	if proc.sentence() != nil {
+	if proc.killed != nil {
 		t.Error("the limit itself is too much")
 	}
 	link.bytes.Store(101 << 20)
@@ -198,7 +198,7 @@ func TestMemory(t *testing.T) {
 			return false
 		}
 	})
-	if s := proc.sentence(); s.reason != ReasonMemory || s.why != "it has taken 101 MiB of memory, and may take 100 MiB" {
+	if s := proc.killed; s.reason != ReasonMemory || s.why != "it has taken 101 MiB of memory, and may take 100 MiB" {
 		t.Errorf("expected memory to be the reason, but found %+v", s)
 	}
 	cancel()
@@ -234,17 +234,17 @@ func TestPulse(t *testing.T) {
 		silent *conversation
 	}
 	for name, test := range map[string]struct {
-		reason  string
-		looks   []look
-		why     string // of the last one; empty if it lives
-		culprit *conversation
-		asleep  bool
+		reason string
+		looks  []look
+		why    string // of the last one; empty if it lives
+		call   *conversation
+		asleep bool
 	}{
 		"well":           {reason: "it answers", looks: []look{{10 * time.Second, nil, nil}, {10 * time.Second, nil, nil}}},
 		"deaf":           {reason: "it has not answered for the whole time", looks: []look{{20 * time.Second, deaf, nil}, {10 * time.Second, deaf, nil}}, why: "answered no health check for 30s: no answer"},
 		"deaf for a bit": {reason: "it has some time left", looks: []look{{10 * time.Second, nil, nil}, {10 * time.Second, deaf, nil}, {10 * time.Second, deaf, nil}}},
 		"recovered":      {reason: "an answer makes up for all", looks: []look{{20 * time.Second, deaf, nil}, {5 * time.Second, nil, nil}, {20 * time.Second, deaf, nil}}},
-		"silent":         {reason: "it answers, but not in the call", looks: []look{{10 * time.Second, nil, silent}}, why: "said nothing in a call for 30s", culprit: silent},
+		"silent":         {reason: "it answers, but not in the call", looks: []look{{10 * time.Second, nil, silent}}, why: "said nothing in a call for 30s", call: silent},
 		"silent and deaf": {
 			reason: "the call is not to blame if nothing is answered",
 			looks:  []look{{20 * time.Second, deaf, silent}, {10 * time.Second, deaf, silent}}, why: "answered no health check",
@@ -256,7 +256,7 @@ func TestPulse(t *testing.T) {
 			t.Parallel()
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			p := newPulse(30*time.Second, now)
-			var verdict *condemnation
+			var verdict *killReason
 			var asleep bool
 			for i, l := range test.looks {
 				if verdict != nil {
@@ -268,7 +268,7 @@ func TestPulse(t *testing.T) {
 			if asleep != test.asleep || (verdict == nil) != (test.why == "") {
 				t.Fatalf("%s: found %+v (asleep: %t)", test.reason, verdict, asleep)
 			}
-			if verdict != nil && (!strings.Contains(verdict.why, test.why) || verdict.culprit != test.culprit) {
+			if verdict != nil && (!strings.Contains(verdict.why, test.why) || verdict.call != test.call) {
 				t.Errorf("%s: expected %q, but found %+v", test.reason, test.why, verdict)
 			}
 		})

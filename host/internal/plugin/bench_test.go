@@ -47,7 +47,7 @@ func benchProcess(b *testing.B, role string, confinement sandbox.Mode) *process 
 	if err != nil {
 		b.Fatal(err)
 	}
-	p.capabilities.SeparateDocuments = true // as every plugin says that was built with the sdk
+	p.info = &Info{Capabilities: Capabilities{SeparateDocuments: true}} // as every plugin says that was built with the sdk
 	return p
 }
 

@@ -121,11 +121,11 @@ func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Dur
 	}
 	start.ResolvesTargets, start.ResolvesRegistryCredentials = true, true
 	conversation := newConversation(observer, p.clock)
-	ctx, over, err := p.begin(ctx, conversation)
-	if err != nil {
+	ctx = withTrace(ctx)
+	if err := p.begin(conversation); err != nil {
 		return nil, err
 	}
-	defer over()
+	defer p.calls.remove(conversation)
 	callCtx, cancel := callContext(ctx, c.Deadline)
 	defer cancel()
 	if conversation.stream, err = p.open(callCtx, op); err != nil {
@@ -150,34 +150,26 @@ func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Dur
 	return outcomeFromWire(result)
 }
 
-// begin notes a call that is under way until over is called. Its context ends with ctx, and when the process is replaced and the call does
-// not end by itself. The error is ErrNotRunning.
-func (p *process) begin(ctx context.Context, c *conversation) (_ context.Context, over func(), err error) {
+// begin notes a running call, which the caller removes from p.calls at its end. The error is ErrNotRunning.
+func (p *process) begin(c *conversation) error {
 	select {
 	case <-p.ended():
-		return nil, nil, ErrNotRunning // the call has nothing to do with it
+		return ErrNotRunning // the call has nothing to do with it
 	default:
 	}
-	ctx, end := context.WithCancelCause(withTrace(ctx))
-	if !p.calls.add(c, end) {
-		end(nil)
-		return nil, nil, ErrNotRunning
-	}
-	return ctx, func() {
-		p.calls.remove(c)
-		end(nil)
-	}, nil
+	p.calls.add(c)
+	return nil
 }
 
 // ask carries out a call of one question and one answer. It is cancelled as soon as ctx ends. Nothing is said in between, so a plugin is
 // never silent in it, and only ctx or the plugin's health end one that hangs.
 func ask[Answer any](ctx context.Context, p *process, question func(context.Context) (*Answer, error)) (*Answer, error) {
 	conversation := newConversation(nil, p.clock)
-	ctx, over, err := p.begin(ctx, conversation)
-	if err != nil {
+	ctx = withTrace(ctx)
+	if err := p.begin(conversation); err != nil {
 		return nil, err
 	}
-	defer over()
+	defer p.calls.remove(conversation)
 	answer, err := question(ctx)
 	if err != nil {
 		return nil, p.translate(ctx, conversation, err)
@@ -252,7 +244,7 @@ func (p *process) translate(ctx context.Context, c *conversation, err error) err
 		defer timer.Stop()
 		select {
 		case <-p.ended():
-			return p.blame(c)
+			return p.callError(c)
 		case <-timer.C:
 		}
 	}
@@ -263,7 +255,7 @@ func (p *process) translate(ctx context.Context, c *conversation, err error) err
 // error is ErrNotRunning if the process came to take credentials after it was found out that there was no need for them, or that of access.
 func (p *process) startOf(ctx context.Context, c Call) (*deployerv1.Start, error) {
 	start := &deployerv1.Start{JobId: c.DeployItem.Status.JobID, Children: childrenToWire(c.Children)}
-	if p.capabilities.ContextCredentials {
+	if p.info.Capabilities.ContextCredentials {
 		if c.Credentials == nil {
 			return nil, fmt.Errorf("%w as it was: it takes credentials now, which were not read for this call", ErrNotRunning)
 		}
@@ -274,7 +266,7 @@ func (p *process) startOf(ctx context.Context, c Call) (*deployerv1.Start, error
 		return nil, err
 	}
 	item := *c.DeployItem
-	if p.capabilities.SeparateDocuments {
+	if p.info.Capabilities.SeparateDocuments {
 		start.ProviderConfiguration, item.Spec.Config = documentOf(item.Spec.Config), nil
 		start.ProviderStatus, item.Status.ProviderStatus = documentOf(item.Status.ProviderStatus), nil
 	}

@@ -57,9 +57,6 @@ func (c *claims) settle() map[*Plugin]error {
 	return refused
 }
 
-// drop frees what a plugin has claimed.
-func (c *claims) drop(p *Plugin) { delete(c.by, p) }
-
 // has tells whether a plugin may serve what it claims.
 func (c *claims) has(p *Plugin) bool { return c.settled && c.by[p] != nil }
 

@@ -58,8 +58,8 @@ func TestWhatAPluginCannotSee(t *testing.T) { //nolint:paralleltest // see above
 			if environment := seen["environment"]; strings.Contains(environment, "secret") || !strings.Contains(environment, "PERGOLA_LIFELINE_FD=") {
 				t.Errorf("expected the environment of a plugin, but found: %s", environment)
 			}
-			if s, err := h.Details(); err != nil || test.profile.Confinement == sandbox.Auto && !strings.Contains(s[0].Confinement, "landlock") {
-				t.Errorf("expected the confinement to be shown, but found %+v (%v)", s, err)
+			if s := h.Details(); test.profile.Confinement == sandbox.Auto && !strings.Contains(s[0].Confinement, "landlock") {
+				t.Errorf("expected the confinement to be shown, but found %+v", s)
 			}
 		})
 	}

@@ -7,13 +7,12 @@
 // # A plugin's life
 //
 // Every plugin has one supervisor, the only goroutine that starts its process. Each attempt has a fresh command, a fresh go-plugin client and
-// a fresh look at the program, because none can be used twice. When the process ends the supervisor waits, longer from time to time,
+// a fresh directory, because none can be used twice. When the process ends the supervisor waits, longer from time to time,
 // and starts it again; it never gives up. After a minute of life the waiting starts over. The account of this is kept by lifecycle,
 // which does nothing itself.
 //
-// What is started is the file as it was when the plugin was loaded, held open since and executed by that descriptor: neither a restart
-// nor a race picks up another one in its place. Set.Reload does, with a new process beside the old one, which goes on until the new one
-// takes calls.
+// What is started is the file as it was when the plugin was started first: it was hashed then, is held open since, and is executed by that
+// descriptor. Neither a restart nor a race picks up another one in its place.
 //
 // # Wedged plugins
 //

@@ -156,7 +156,7 @@ func openHost(t *testing.T, dir string, modify ...func(*Options)) *host {
 		t.Fatal(err)
 	}
 	h.Set = set
-	t.Cleanup(func() { _ = set.cleanUp() }) // for a Set that is never run
+	t.Cleanup(func() { _ = set.Close() }) // for a Set that is never run
 	return h
 }
 
@@ -209,7 +209,7 @@ func (h *host) waitFor(file string, state State) Status {
 }
 
 func (h *host) plugin(file string) *Plugin {
-	for _, p := range h.all() {
+	for _, p := range h.plugins {
 		if p.file == file {
 			return p
 		}

@@ -230,49 +230,38 @@ func TestHooksOwnNoSilence(t *testing.T) {
 	}
 }
 
-// Of a process that the host ends, a hook is to blame unless something else surely is.
-func TestWhoIsToBlameForTheEndOfAHook(t *testing.T) {
+// Of a process that the host ends, a hook is the cause unless something else surely is.
+func TestCauseOfTheEndOfAHook(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		reason    string
-		condemned func(other *conversation) *condemnation
-		crashed   bool
+		reason  string
+		end     func(p *process, other *conversation)
+		crashed bool
 	}{
-		"another call": {
-			"a call that said nothing", func(other *conversation) *condemnation {
-				return &condemnation{reason: ReasonWedged, culprit: other}
-			}, false,
-		},
-		"anybody": {"no health check was answered", func(*conversation) *condemnation { return &condemnation{reason: ReasonWedged, why: "deaf"} }, true},
-		"memory":  {"it took too much", func(*conversation) *condemnation { return &condemnation{reason: ReasonMemory, why: "fat"} }, true},
-		"reload":  {"somebody wants another process", func(*conversation) *condemnation { return &condemnation{reason: ReasonReload} }, false},
+		"another call": {"a call that said nothing", func(p *process, other *conversation) {
+			p.killFor(&killReason{reason: ReasonWedged, call: other})
+		}, false},
+		"anybody": {"no health check was answered", func(p *process, _ *conversation) {
+			p.killFor(&killReason{reason: ReasonWedged, why: "deaf"})
+		}, true},
+		"memory": {"it took too much", func(p *process, _ *conversation) {
+			p.killFor(&killReason{reason: ReasonMemory, why: "fat"})
+		}, true},
+		"refused": {"another plugin claims the same", func(p *process, _ *conversation) {
+			p.markStopped()
+			p.kill()
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := start(t, "hooks")
 			ended := h.hookUnderWay(t.Context())
-			h.current("hooks").condemn(test.condemned(newConversation(nil, h.settings.clock)))
+			test.end(h.current("hooks"), newConversation(nil, h.settings.clock))
 			if err := <-ended; errors.Is(err, ErrCrashed) != test.crashed || !test.crashed && !errors.Is(err, ErrNotRunning) {
-				t.Errorf("%s: expected blame %t, but found: %v", test.reason, test.crashed, err)
+				t.Errorf("%s: expected a crash %t, but found: %v", test.reason, test.crashed, err)
 			}
 		})
 	}
-}
-
-// The hooks of a process that is replaced go on for the time of the drain, and no longer.
-func TestReloadWithHooksUnderWay(t *testing.T) {
-	t.Parallel()
-	h := runHost(t, pluginDir(t, "hooks"), func(o *Options) { o.Drain = 50 * time.Millisecond })
-	before := h.status("hooks").Pid
-	ended := h.hookUnderWay(t.Context())
-	h.reload("hooks")
-	if _, err := h.plugin("hooks").RunHooks(t.Context(), hook.End, deployItem("item"), nil); err != nil {
-		t.Errorf("expected the new process to work, but found: %v", err)
-	}
-	if err := <-ended; !errors.Is(err, ErrNotRunning) || errors.Is(err, ErrCrashed) {
-		t.Errorf("expected ErrNotRunning, but found: %v", err)
-	}
-	eventually(t, "the old process to end", func() bool { return !alive(before) })
 }
 
 // Whatever a plugin answers is refused, or bounded and one outcome for each of its functions.

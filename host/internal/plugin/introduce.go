@@ -44,27 +44,19 @@ func (p *Plugin) introduce(ctx context.Context, proc *process) (*Info, error) {
 	if err := p.configure(ctx, proc, &info); err != nil {
 		return nil, err
 	}
-	build, err := p.buildOf(&info)
-	if err != nil {
-		return nil, err
-	}
 	if err := p.settings.claim(p, &info); err != nil {
 		return nil, refusal(err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.build = build
+	p.build = p.buildOf(&info)
 	return &info, nil
 }
 
 // buildOf is what Build returns of a plugin that says this about itself.
-func (p *Plugin) buildOf(info *Info) (string, error) {
-	sum, err := p.source.sum()
-	if err != nil {
-		return "", fmt.Errorf("read the program: %w", err)
-	}
-	digest := sha256.Sum256(slices.Concat([]byte(sum+"\x00"+info.Version+"\x00"), p.settings.configs[info.Name]))
-	return hex.EncodeToString(digest[:8]), nil
+func (p *Plugin) buildOf(info *Info) string {
+	digest := sha256.Sum256(slices.Concat([]byte(p.source.sum()+"\x00"+info.Version+"\x00"), p.settings.configs[info.Name]))
+	return hex.EncodeToString(digest[:8])
 }
 
 // recognize tells what speaks against a plugin that says this about itself.
@@ -73,7 +65,7 @@ func (p *Plugin) recognize(info *Info) error {
 		return fmt.Errorf("has become another plugin (%q for %q instead of %q for %q); restart the host to use it",
 			info.Name, info.Types, before.Name, before.Types)
 	}
-	return p.source.vouch(info)
+	return p.source.check(info)
 }
 
 // configure hands over the configuration document, in each life of the process.

@@ -18,7 +18,7 @@ const (
 	Backoff State = "Backoff"
 	// CrashLoop: like Backoff, for a plugin that has failed several times in a row.
 	CrashLoop State = "CrashLoop"
-	// Refused: it is not used at all until it is reloaded; Status.Problem says why.
+	// Refused: it is not used at all until the host is restarted; Status.Problem says why.
 	Refused State = "Refused"
 	// Missing: its file is not in the plugin directory, although Options.Files has it.
 	Missing State = "Missing"
@@ -39,13 +39,11 @@ const (
 	ReasonWedged Reason = "wedged"
 	// ReasonMemory: the host has killed it because it took more memory than it may.
 	ReasonMemory Reason = "memory"
-	// ReasonReload: the host has replaced it, or was asked to start it again.
-	ReasonReload Reason = "reload"
 )
 
 // Reasons are all reasons.
 func Reasons() []Reason {
-	return []Reason{ReasonStart, ReasonExit, ReasonWedged, ReasonMemory, ReasonReload}
+	return []Reason{ReasonStart, ReasonExit, ReasonWedged, ReasonMemory}
 }
 
 const (
@@ -57,46 +55,33 @@ const (
 	crashLoopAfter = 5
 )
 
-// lifecycle is the state machine of a plugin. It does nothing but to keep account: whoever starts and ends processes tells it, and
-// learns how long to wait. Its zero value is that of a plugin that was never started.
-//
-// Every start is a generation of its own. News of an earlier one come too late and change nothing.
+// lifecycle is the state machine of a plugin. It does nothing but to keep account: the supervisor tells it what happens, and learns how
+// long to wait. Its zero value is that of a plugin that was never started.
 type lifecycle struct {
-	state      State
-	generation int
-	runs       time.Time // since when; valid while Running
-	failures   int       // in a row
-	ended      Reason    // why the last generation ended; empty before the first end
-	restarts   map[Reason]int
+	state    State
+	runs     time.Time // since when; valid while Running
+	failures int       // in a row
+	ended    Reason    // why the last process ended; empty before the first end
+	restarts map[Reason]int
 }
 
-// start begins a generation.
-func (l *lifecycle) start() (generation int) {
+// start notes that a process is being started.
+func (l *lifecycle) start() {
 	if l.ended != "" {
 		if l.restarts == nil {
 			l.restarts = map[Reason]int{}
 		}
 		l.restarts[l.ended]++
 	}
-	l.generation++
 	l.state = Starting
-	return l.generation
 }
 
-// run notes that a generation takes calls.
-func (l *lifecycle) run(generation int, now time.Time) {
-	if generation != l.generation || l.state != Starting {
-		return
-	}
-	l.state, l.runs = Running, now
-}
+// run notes that the process takes calls.
+func (l *lifecycle) run(now time.Time) { l.state, l.runs = Running, now }
 
-// end notes that a generation has come to its end, and returns how long to wait before the next one: longer from time to time, unless
-// it took calls for long. random, from [0, 1), is the jitter. It reports false for a generation that has ended before.
-func (l *lifecycle) end(generation int, reason Reason, now time.Time, random float64) (pause time.Duration, current bool) {
-	if generation != l.generation || l.state != Starting && l.state != Running {
-		return 0, false
-	}
+// end notes that the process has ended, and returns how long to wait before the next one: longer from time to time, unless it took
+// calls for long. random, from [0, 1), is the jitter.
+func (l *lifecycle) end(reason Reason, now time.Time, random float64) (pause time.Duration) {
 	if l.state == Running && now.Sub(l.runs) >= stableAfter {
 		l.failures = 0
 	}
@@ -107,32 +92,13 @@ func (l *lifecycle) end(generation int, reason Reason, now time.Time, random flo
 	if l.failures >= crashLoopAfter {
 		l.state = CrashLoop
 	}
-	return pause, true
+	return pause
 }
 
-// replace begins a generation in the place of one that runs.
-func (l *lifecycle) replace() (generation int) {
-	l.ended = ReasonReload
-	return l.start()
-}
+// refuse notes that the plugin is not started again: no other try would change why it does not run.
+func (l *lifecycle) refuse() { l.state = Refused }
 
-// lose notes that the process of this generation has ended while another one is being started in its place.
-func (l *lifecycle) lose() { l.state = Starting }
-
-// forgive forgets the failures so far: somebody has changed something.
-func (l *lifecycle) forgive() {
-	l.failures = 0
-	if l.ended != "" {
-		l.ended = ReasonReload
-	}
-}
-
-// refuse ends a life for a reason that no other try would change.
-func (l *lifecycle) refuse(reason Reason) {
-	l.state, l.ended = Refused, reason
-}
-
-// stop ends a life for good.
+// stop notes that the host is shutting down.
 func (l *lifecycle) stop() { l.state = Stopped }
 
 // restarted tells how often the plugin was started after the first time, by the reason why the process before has ended.

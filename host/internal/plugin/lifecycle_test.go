@@ -58,22 +58,18 @@ func TestLifecycle(t *testing.T) {
 	l := &lifecycle{}
 	fail := func(lived time.Duration, reason Reason) (pause time.Duration) {
 		t.Helper()
-		generation := l.start()
+		l.start()
 		if l.state != Starting {
 			t.Fatalf("expected it to be starting, but found %s", l.state)
 		}
 		if lived >= 0 {
-			l.run(generation, now)
+			l.run(now)
 			if l.state != Running {
 				t.Fatalf("expected it to be running, but found %s", l.state)
 			}
 			now = now.Add(lived)
 		}
-		pause, current := l.end(generation, reason, now, 0)
-		if !current {
-			t.Fatal("the end of the current generation counts as stale")
-		}
-		return pause
+		return l.end(reason, now, 0)
 	}
 	never := time.Duration(-1)
 	for i, step := range []struct {
@@ -99,65 +95,5 @@ func TestLifecycle(t *testing.T) {
 	want := map[Reason]int{ReasonStart: 2, ReasonExit: 3, ReasonWedged: 1, ReasonMemory: 1}
 	if diff := cmp.Diff(want, l.restarted()); diff != "" {
 		t.Errorf("restarts (-want +got):\n%s", diff)
-	}
-}
-
-// News of a process that was replaced, or whose end is known, must not end the one that runs.
-func TestStaleNewsChangeNothing(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		l := &lifecycle{}
-		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		generations, alive := 0, false
-		for range rapid.IntRange(1, 50).Draw(t, "steps") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "seconds")) * time.Second)
-			of := rapid.IntRange(0, generations+1).Draw(t, "generation")
-			switch rapid.IntRange(0, 2).Draw(t, "event") {
-			case 0:
-				if generations++; l.start() != generations {
-					t.Fatalf("expected generation %d", generations)
-				}
-				alive = true
-			case 1:
-				before := *l
-				l.run(of, now)
-				if changed := l.state != before.state; changed && (of != generations || before.state != Starting) {
-					t.Fatalf("generation %d of %d made %s of %s", of, generations, l.state, before.state)
-				}
-			case 2:
-				before := *l
-				pause, current := l.end(of, ReasonExit, now, 0)
-				if current != (alive && of == generations && generations > 0) {
-					t.Fatalf("the end of generation %d of %d (alive %t) counts as current: %t", of, generations, alive, current)
-				}
-				if !current && (pause != 0 || l.state != before.state || l.failures != before.failures) {
-					t.Fatalf("stale news made %v of %v", l, before)
-				}
-				alive = alive && !current
-			}
-		}
-		total := 0
-		for _, n := range l.restarted() {
-			total += n
-		}
-		if total > max(generations-1, 0) {
-			t.Fatalf("%d restarts in %d generations", total, generations)
-		}
-	})
-}
-
-func TestForgiven(t *testing.T) {
-	t.Parallel()
-	l := &lifecycle{}
-	for range crashLoopAfter {
-		l.end(l.start(), ReasonExit, time.Time{}, 0)
-	}
-	l.forgive()
-	l.start()
-	if got := l.restarted()[ReasonReload]; got != 1 {
-		t.Errorf("expected one restart because of a reload, but found %v", l.restarted())
-	}
-	if pause, _ := l.end(l.generation, ReasonExit, time.Time{}, 0); pause != firstPause || l.state != Backoff {
-		t.Errorf("expected the failures before to be forgotten, but found %s after %s", l.state, pause)
 	}
 }

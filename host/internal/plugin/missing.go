@@ -9,15 +9,15 @@ import (
 
 // withMissing returns all plugins and, as ones that are never started, those that are to be used and are not there.
 func (s *Set) withMissing() []*Plugin {
-	plugins := s.all()
+	plugins := slices.Clone(s.plugins)
 	for _, file := range s.only {
 		if slices.ContainsFunc(plugins, func(p *Plugin) bool { return p.file == file }) {
 			continue
 		}
 		p := s.newPlugin(file)
 		p.lifecycle.state = Missing
-		p.problem = fmt.Errorf("the file is not in the plugin directory %s, but it is one of those that are to be used: put it there and reload the plugins, "+
-			"or take it out of pluginFiles in the host configuration and restart the host", s.dir)
+		p.problem = fmt.Errorf("the file is not in the plugin directory %s, but it is one of those that are to be used: put it there, "+
+			"or take it out of pluginFiles in the host configuration, and restart the host", s.dir)
 		plugins = append(plugins, p)
 	}
 	slices.SortFunc(plugins, inOrder)
@@ -37,7 +37,7 @@ func (s *Set) warnOfMissing() {
 func (s *Set) warnOfUnusedConfigs() {
 	unused := maps.Clone(s.settings.configs)
 	var names []string
-	for _, p := range s.all() {
+	for _, p := range s.plugins {
 		if name := p.Name(); name != "" {
 			delete(unused, name)
 			names = append(names, name)

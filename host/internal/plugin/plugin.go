@@ -15,26 +15,16 @@ type Plugin struct {
 	source   source
 	log      *slog.Logger
 
-	// reloads takes requests to start afresh; see reload. refusals takes why the plugin must not be used any more.
-	reloads  chan chan error
-	refusals chan error
-	// discard ends the supervisor although the host goes on; ended is closed when it has ended, and settled when the first attempt to
-	// start has come to an end, good or bad.
-	discard context.CancelFunc
-	ended   chan struct{}
-	settled chan struct{}
-	settle  func()
+	refusals chan error // takes why the plugin must not be used any more
 
-	mu        sync.Mutex
-	lifecycle lifecycle
-	problem   error
-	info      *Info  // what it said when it ran last
-	build     string // see Build
-	process   *process
-	// retired are processes that take no calls any more and have not ended yet, and droppedLines those that were dropped of the logs of
-	// processes that have.
-	retired      map[*process]bool
-	droppedLines uint64
+	mu           sync.Mutex
+	lifecycle    lifecycle
+	settled      bool // the first attempt to start has come to an end, good or bad
+	problem      error
+	info         *Info  // what it said when it ran last
+	build        string // see Build
+	process      *process
+	droppedLines uint64        // of the logs of processes that have ended
 	startTook    time.Duration // from the start of the process until it took calls, last time
 }
 
@@ -42,17 +32,12 @@ type Plugin struct {
 // started.
 type source interface {
 	// start returns a process that can be asked who it is. It returns when the start timeout has passed or ctx has ended, at most
-	// a few seconds later. Nothing is left running when it fails. fresh tells that a file that has changed is to be used as it is
-	// now.
-	start(ctx context.Context, fresh bool) (*process, error)
-	// settle tells whether what a fresh start has loaded is used from now on, or what was used before.
-	settle(used bool)
-	// vouch tells what speaks against a plugin that says this about itself.
-	vouch(info *Info) error
-	// changed tells whether a fresh start would run something else than the last one did.
-	changed() bool
-	// sum is the SHA-256 of what was started last, in hexadecimal digits; empty if nothing was, or if it is no file.
-	sum() (string, error)
+	// a few seconds later. Nothing is left running when it fails.
+	start(ctx context.Context) (*process, error)
+	// check tells what speaks against a plugin that says this about itself.
+	check(info *Info) error
+	// sum is the SHA-256 of what is started, in hexadecimal digits; empty if nothing was so far, or if it is no file.
+	sum() string
 	// attached tells that it is no file of the plugin directory.
 	attached() bool
 	close()
@@ -130,9 +115,6 @@ func (p *Plugin) status() Status {
 		File: p.file, State: p.lifecycle.state, Problem: p.problem, Info: p.info,
 		Restarts: p.lifecycle.restarted(), StartTook: p.startTook, DroppedLines: p.droppedLines,
 	}
-	for retired := range p.retired {
-		s.DroppedLines += retired.droppedLines()
-	}
 	if p.process != nil {
 		s.Pid, s.Calls = p.process.pid(), p.process.calls.count()
 		s.DroppedLines += p.process.droppedLines()
@@ -142,12 +124,9 @@ func (p *Plugin) status() Status {
 
 // hasSettled tells whether the first attempt to start has come to an end.
 func (p *Plugin) hasSettled() bool {
-	select {
-	case <-p.settled:
-		return true
-	default:
-		return false
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.settled
 }
 
 // Call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to stop

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,13 +23,15 @@ type process struct {
 	clock       clock.PassiveClock
 	log         *slog.Logger
 	confinement string // for people
-	// capabilities are those that it has told of, set before it takes calls.
-	capabilities Capabilities
+	// info is what it says about itself, and startTook how long it took to start. Both are set before it takes calls.
+	info      *Info
+	startTook time.Duration
 	// hostCluster gives the access to the host cluster, set with them; nil for none.
 	hostCluster HostCluster
 
-	mu        sync.Mutex
-	condemned *condemnation
+	mu      sync.Mutex
+	killed  *killReason // nil if the host has not killed it
+	stopped bool        // the host has ended it in order
 }
 
 // link is what the host has of the process itself.
@@ -54,30 +55,30 @@ type link interface {
 	logLastWords(log *slog.Logger)
 }
 
-// condemnation is why the host ends a process.
-type condemnation struct {
+// killReason is why the host kills a process.
+type killReason struct {
 	reason Reason
 	why    string
-	// culprit is the call that is to blame; nil if it may be any.
-	culprit *conversation
+	// call is the call that is the cause; nil if it may be any.
+	call *conversation
 }
 
-// condemn kills the process, if nobody else has for another reason.
-func (p *process) condemn(c *condemnation) {
+// killFor kills the process, unless it was killed for another reason before.
+func (p *process) killFor(r *killReason) {
 	p.mu.Lock()
-	first := p.condemned == nil
+	first := p.killed == nil
 	if first {
-		p.condemned = c
+		p.killed = r
 	}
 	p.mu.Unlock()
 	if first {
-		p.log.Error("plugin is killed", "reason", string(c.reason), "error", c.why, "pid", p.pid())
+		p.log.Error("plugin is killed", "reason", string(r.reason), "error", r.why, "pid", p.pid())
 		p.kill()
 	}
 }
 
-// excuse notes that the host ends the process for a reason that is no call's, unless it has ended already.
-func (p *process) excuse() {
+// markStopped notes that the host ends the process for a reason that is no call's, unless it has ended already.
+func (p *process) markStopped() {
 	select {
 	case <-p.ended():
 		return
@@ -85,21 +86,7 @@ func (p *process) excuse() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.condemned == nil {
-		p.condemned = &condemnation{reason: ReasonReload}
-	}
-}
-
-// excused tells whether the host has ended the process for a reason that is no call's.
-func (p *process) excused() bool {
-	c := p.sentence()
-	return c != nil && c.reason == ReasonReload
-}
-
-func (p *process) sentence() *condemnation {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.condemned
+	p.stopped = true
 }
 
 // endedError says why a process has ended that took calls.
@@ -111,13 +98,15 @@ type endedError struct {
 func (e *endedError) Error() string { return e.text }
 
 func (p *process) endError() error {
-	if c := p.sentence(); c != nil {
-		return &endedError{reason: c.reason, text: "its process was killed: " + c.why}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.killed != nil {
+		return &endedError{reason: p.killed.reason, text: "its process was killed: " + p.killed.why}
 	}
 	return &endedError{reason: ReasonExit, text: "its process ended: " + p.state()}
 }
 
-// reasonOf tells why a life has ended that ended with this error.
+// reasonOf tells why a process has ended that ended with this error.
 func reasonOf(err error) Reason {
 	if ended := (*endedError)(nil); errors.As(err, &ended) {
 		return ended.reason
@@ -125,48 +114,18 @@ func reasonOf(err error) Reason {
 	return ReasonStart
 }
 
-// blame is the error of a call that was under way when the process ended: whether the call may be why.
-func (p *process) blame(c *conversation) error {
-	switch sentence := p.sentence(); {
-	case sentence == nil:
-		return ErrCrashed
-	case sentence.reason == ReasonReload:
+// callError is the error of a call that was running when the process ended: ErrCrashed if the call may be the cause.
+func (p *process) callError(c *conversation) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch killed := p.killed; {
+	case killed == nil && p.stopped:
 		return ErrNotRunning
-	case sentence.culprit != nil && sentence.culprit != c:
-		return fmt.Errorf("%w: %w: %s", ErrNotRunning, ErrUnhealthy, sentence.why)
+	case killed == nil:
+		return ErrCrashed
+	case killed.call != nil && killed.call != c:
+		return fmt.Errorf("%w: %w: %s", ErrNotRunning, ErrUnhealthy, killed.why)
 	default:
-		return fmt.Errorf("%w: %s", ErrCrashed, sentence.why)
-	}
-}
-
-// errReplaced ends the calls of a process that another one has replaced and that do not end by themselves.
-var errReplaced = fmt.Errorf("%w: another process has taken its place", ErrNotRunning)
-
-// retire ends a process that takes no more calls, once those under way have ended. They have the time of drain for that, and are then
-// asked to stop and cancelled. The end of ctx ends it at once.
-func (p *process) retire(ctx context.Context, clock clock.WithTicker, drain time.Duration) {
-	p.drain(ctx, clock, drain)
-	p.excuse()
-	p.stop()
-}
-
-func (p *process) drain(ctx context.Context, clock clock.WithTicker, drain time.Duration) {
-	idle := p.calls.close()
-	timer := clock.NewTimer(drain)
-	defer timer.Stop()
-	select {
-	case <-idle:
-		return
-	case <-p.ended():
-		return
-	case <-ctx.Done():
-		return
-	case <-timer.C():
-	}
-	p.calls.end(errReplaced)
-	select {
-	case <-idle:
-	case <-p.ended():
-	case <-ctx.Done():
+		return fmt.Errorf("%w: %s", ErrCrashed, killed.why)
 	}
 }

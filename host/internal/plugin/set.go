@@ -23,8 +23,8 @@ import (
 // start; one that is busy, or a pod whose cpu is limited, may need a hundred times that.
 const settleTime = 10 * time.Second
 
-// maxRunDir leaves room for the names that go-plugin makes up: the path of a Unix socket holds 107 bytes.
-const maxRunDir = 60
+// maxTempDir leaves room for the names that go-plugin makes up: the path of a Unix socket holds 107 bytes.
+const maxTempDir = 60
 
 // Options are the settings of a Set.
 type Options struct {
@@ -34,9 +34,9 @@ type Options struct {
 	Files []string
 	// Attach are the addresses of plugins that somebody else has started, such as unix:///tmp/plugin.sock.
 	Attach []string
-	// RunDir is a directory of the host's own for sockets and temporary files of plugins. What the Set makes in it, it removes. Its
-	// path must be short. Defaults to a new temporary directory, which is removed, too.
-	RunDir string
+	// TempDir is the directory for sockets and temporary files of plugins. Its path must be short. The Set makes it, empty, and removes
+	// it when it ends. Defaults to a new temporary directory.
+	TempDir string
 	// Log takes the host's own records about plugins, and what the plugins log. Required.
 	Log *slog.Logger
 	// LogLevel is the lowest level that the plugins are asked to log. Defaults to info.
@@ -49,8 +49,6 @@ type Options struct {
 	StopGrace time.Duration
 	// Silence is how long a plugin may answer no health check, or say nothing in a call, before it is killed. Defaults to 30 seconds.
 	Silence time.Duration
-	// Drain is how long the calls of a process may go on that is replaced by a reload. Defaults to 30 seconds.
-	Drain time.Duration
 	// Configs are the configuration documents that are handed to plugins, as JSON, by the name that a plugin gives itself. A plugin
 	// with a document that it cannot take is not used; one with an empty document, or none, works with defaults.
 	Configs map[string][]byte
@@ -86,7 +84,6 @@ type settings struct {
 	startTimeout time.Duration
 	stopGrace    time.Duration
 	silence      time.Duration
-	drain        time.Duration
 	configs      map[string][]byte
 	profiles     profiles
 	fallback     Profile // of files without one
@@ -106,18 +103,13 @@ type Set struct {
 	only     []string // files of the directory; empty for all
 	log      *slog.Logger
 	settings *settings
-	cleanUp  func() error // removes what the Set has made
+	tempDir  string
+	plugins  []*Plugin // in order of files, the attached ones last
 
-	// reloading lets one reload at a time through.
-	reloading sync.Mutex
-
-	mu      sync.Mutex
-	plugins []*Plugin // in order of files, the attached ones last
-	claims  claims
+	mu     sync.Mutex
+	claims claims
 	// overdue: who has not come through its first attempt to start by now is waited for no longer.
 	overdue bool
-	// supervise starts the supervisor of a plugin; nil while the Set does not run.
-	supervise func(p *Plugin)
 }
 
 // Open reads the plugin directory. It starts nothing; Run does. The error says that the directory cannot be read or that no
@@ -134,7 +126,6 @@ func Open(o Options, listener Listener) (*Set, error) {
 		startTimeout: orDefault(o.StartTimeout, 30*time.Second),
 		stopGrace:    orDefault(o.StopGrace, 5*time.Second),
 		silence:      orDefault(o.Silence, 30*time.Second),
-		drain:        orDefault(o.Drain, 30*time.Second),
 		configs:      o.Configs,
 		profiles:     o.Profiles,
 		fallback:     o.DefaultProfile,
@@ -153,7 +144,7 @@ func Open(o Options, listener Listener) (*Set, error) {
 	if s.settings.random == nil {
 		s.settings.random = rand.Float64
 	}
-	if err := s.makeDirs(o.RunDir); err != nil {
+	if err := s.makeDirs(o.TempDir); err != nil {
 		return nil, err
 	}
 	for _, file := range files {
@@ -180,28 +171,24 @@ func (s *Set) files() ([]string, error) {
 }
 
 // makeDirs makes the places of sockets and temporary files.
-func (s *Set) makeDirs(runDir string) error {
-	own := runDir == ""
-	if own {
-		dir, err := os.MkdirTemp("", "pergola-")
-		if err != nil {
-			return fmt.Errorf("create directory for plugin sockets: %w", err)
-		}
-		runDir = dir
-	}
-	s.settings.socketDir, s.settings.tempDir = filepath.Join(runDir, "s"), filepath.Join(runDir, "t")
-	s.cleanUp = func() error {
-		if own {
-			return removeTree(runDir)
-		}
-		return errors.Join(removeTree(s.settings.socketDir), removeTree(s.settings.tempDir))
-	}
-	err := errors.Join(os.Mkdir(s.settings.socketDir, 0o700), os.Mkdir(s.settings.tempDir, 0o700))
-	if len(runDir) > maxRunDir {
-		err = fmt.Errorf("the path %q has more than %d bytes, which a socket's name has no room for; set TMPDIR, or --run-dir, to a shorter one", runDir, maxRunDir)
+func (s *Set) makeDirs(dir string) error {
+	var err error
+	if dir == "" {
+		dir, err = os.MkdirTemp("", "pergola-")
+	} else if err = removeTree(dir); err == nil {
+		err = os.Mkdir(dir, 0o700)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("directory for plugin sockets: %w", err), s.cleanUp())
+		return fmt.Errorf("create directory for plugin sockets: %w", err)
+	}
+	s.tempDir = dir
+	s.settings.socketDir, s.settings.tempDir = filepath.Join(dir, "s"), filepath.Join(dir, "t")
+	err = errors.Join(os.Mkdir(s.settings.socketDir, 0o700), os.Mkdir(s.settings.tempDir, 0o700))
+	if len(dir) > maxTempDir {
+		err = fmt.Errorf("the path %q has more than %d bytes, which a socket's name has no room for; set TMPDIR to a shorter one", dir, maxTempDir)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("directory for plugin sockets: %w", err), removeTree(dir))
 	}
 	return nil
 }
@@ -228,12 +215,9 @@ func (s *Set) newAttached(address string) *Plugin {
 }
 
 func (s *Set) plugin(file string, profile Profile, log *slog.Logger, from source) *Plugin {
-	settled := make(chan struct{})
 	return &Plugin{
 		file: file, settings: s.settings, profile: profile, source: from, log: log,
-		reloads: make(chan chan error), refusals: make(chan error, 1), ended: make(chan struct{}),
-		settled: settled, settle: sync.OnceFunc(func() { close(settled) }),
-		lifecycle: lifecycle{state: Starting}, retired: map[*process]bool{},
+		refusals: make(chan error, 1), lifecycle: lifecycle{state: Starting},
 	}
 }
 
@@ -244,22 +228,12 @@ func (s *Set) Run(ctx context.Context) error {
 	defer endReaping()
 	var orphanage, supervisors sync.WaitGroup
 	orphanage.Go(func() { s.settings.orphans.Run(reaping) })
-	s.mu.Lock()
 	if len(s.plugins) == 0 {
-		s.log.Error("there are no plugins: put deployer binaries into the plugin directory and reload them", "dir", s.dir)
-	}
-	s.supervise = func(p *Plugin) {
-		life, discard := context.WithCancel(ctx)
-		p.discard = discard
-		supervisors.Go(func() {
-			defer discard()
-			p.supervise(life)
-		})
+		s.log.Error("there are no plugins: put deployer binaries into the plugin directory and restart the host", "dir", s.dir)
 	}
 	for _, p := range s.plugins {
-		s.supervise(p)
+		supervisors.Go(func() { p.supervise(ctx) })
 	}
-	s.mu.Unlock()
 
 	select {
 	case <-s.settings.clock.After(settleTime):
@@ -267,18 +241,17 @@ func (s *Set) Run(ctx context.Context) error {
 		s.warnOfUnusedConfigs()
 	case <-ctx.Done():
 	}
-	<-ctx.Done()
-	s.mu.Lock()
-	s.supervise = nil
-	s.mu.Unlock()
 	supervisors.Wait()
 	endReaping()
 	orphanage.Wait()
-	if err := s.cleanUp(); err != nil { // which is no reason for the host to fail
+	if err := s.Close(); err != nil { // which is no reason for the host to fail
 		s.log.Warn("what the plugins have left behind cannot be removed", "error", err.Error())
 	}
 	return nil
 }
+
+// Close removes what Open has made, for a Set that is not run.
+func (s *Set) Close() error { return removeTree(s.tempDir) }
 
 // Started tells whether every plugin has come through its first attempt to start, so that what each serves is known.
 func (s *Set) Started() bool {
@@ -344,12 +317,6 @@ func (s *Set) claim(p *Plugin, info *Info) error {
 	return s.claims.make(p, info)
 }
 
-func (s *Set) all() []*Plugin {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.plugins)
-}
-
 // Status lists all plugins in order of their files, the attached ones last. Those are among them that are Missing.
 func (s *Set) Status() []Status {
 	var list []Status
@@ -407,4 +374,16 @@ func (s *Set) For(itemType v1alpha1.DeployItemType) *Plugin {
 		}
 	}
 	return nil
+}
+
+// inOrder orders plugins by their files, those that are attached last.
+func inOrder(a, b *Plugin) int {
+	switch {
+	case a.source.attached() == b.source.attached():
+		return strings.Compare(a.file, b.file)
+	case a.source.attached():
+		return 1
+	default:
+		return -1
+	}
 }

@@ -52,7 +52,7 @@ func TestRunLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // see abo
 
 // Not parallel: it changes the environment of the whole process.
 func TestOpenWithLongPathForSockets(t *testing.T) { //nolint:paralleltest // see above
-	long := filepath.Join(t.TempDir(), strings.Repeat("d", maxRunDir))
+	long := filepath.Join(t.TempDir(), strings.Repeat("d", maxTempDir))
 	if err := os.Mkdir(long, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +63,28 @@ func TestOpenWithLongPathForSockets(t *testing.T) { //nolint:paralleltest // see
 	}
 	if rest, err := os.ReadDir(long); err != nil || len(rest) > 0 {
 		t.Errorf("expected nothing to be left, but found %v (%v)", rest, err)
+	}
+}
+
+// A container that is started again has the process id, and the files, of the host before.
+func TestOpenRemovesWhatWasLeft(t *testing.T) {
+	t.Parallel()
+	temporary, err := os.MkdirTemp("", "left") //nolint:usetesting // whose paths are too long for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(temporary, "left"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := openHost(t, t.TempDir(), func(o *Options) { o.TempDir = temporary })
+	if entries, err := os.ReadDir(temporary); err != nil || len(entries) != 2 {
+		t.Errorf("expected nothing but the directories of the host, but found %v (%v)", entries, err)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(temporary); !os.IsNotExist(err) {
+		t.Errorf("expected the directory to be gone, but found: %v", err)
 	}
 }
 

@@ -5,16 +5,10 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
-
-	"github.com/pergola-deploy/pergola/host/internal/control"
 )
 
-const (
-	// statusAge and pluginsAge are how old what is shown may be: however many look, and however often, it costs the host no more than that. To list
-	// the plugins means to read their programs, for their checksums.
-	statusAge  = time.Second
-	pluginsAge = 10 * time.Second
-)
+// statusAge is how old what is shown may be: however many look, and however often, it costs the host no more than that.
+const statusAge = time.Second
 
 // cached makes something at most once in a time. Who asks while it is made waits for it.
 type cached[T any] struct {
@@ -38,7 +32,5 @@ func (c *cached[T]) get() T {
 
 // newStatus returns what is shown, which nobody may change.
 func newStatus(sources Sources) *cached[*Status] {
-	plugins := &cached[*control.PluginList]{age: pluginsAge, clock: sources.Clock, make: sources.Plugins}
-	sources.Plugins = plugins.get
 	return &cached[*Status]{age: statusAge, clock: sources.Clock, make: sources.status}
 }

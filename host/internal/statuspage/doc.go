@@ -12,7 +12,7 @@
 //
 // # Who may look
 //
-// Whoever reaches the port: there is no login. What is shown is what the status of DeployItems, the log and "pergola plugins list" show as well, and
+// Whoever reaches the port: there is no login. What is shown is what the status of DeployItems, the log and /readyz show as well, and
 // nothing that the host has from Secrets, Targets' contents or configurations; what plugins say is shown as they say it. It is of all namespaces. So the address is empty by default, and the chart's
 // NetworkPolicy lets nobody in; "kubectl port-forward" does.
 //

@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"strings"
 	"time"
-
-	"github.com/pergola-deploy/pergola/host/internal/control"
 )
 
 //go:embed assets
@@ -33,7 +31,7 @@ func (o overview) InAll() int { return len(o.InProgress) + o.MoreInProgress }
 type history struct {
 	Time            time.Time
 	Namespace, Name string
-	Jobs            []control.Job
+	Jobs            []Job
 	Refresh         int
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/pergola-deploy/pergola/host/internal/control"
 	"github.com/pergola-deploy/pergola/host/internal/endpoint"
 	"github.com/pergola-deploy/pergola/host/internal/hostnames"
 )
@@ -71,7 +70,7 @@ func (s *site) history(w http.ResponseWriter, r *http.Request) {
 	s.page(w, func() ([]byte, error) {
 		return render(s.pages.history, history{
 			Time: s.sources.Clock.Now().UTC(), Namespace: namespace, Name: name,
-			Jobs: control.JobsOf(s.sources.Jobs(namespace, name)).Jobs, Refresh: refreshOf(r),
+			Jobs: jobsOf(s.sources.Jobs(namespace, name)), Refresh: refreshOf(r),
 		})
 	})
 }

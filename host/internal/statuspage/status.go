@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/pergola-deploy/pergola/host/internal/control"
 	"github.com/pergola-deploy/pergola/host/internal/journal"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/replica"
@@ -27,7 +26,7 @@ type Sources struct {
 	// Ready is why the host cannot work; nil if it can. Required.
 	Ready func() error
 	// Plugins of the host. Required.
-	Plugins func() *control.PluginList
+	Plugins func() *PluginList
 	// Workers of the plugins. Required.
 	Workers func() []telemetry.Workers
 	// Overview is all jobs that the replica remembers, without their timelines, and Jobs are those of a DeployItem; newest first, as journal.Journal has
@@ -50,21 +49,21 @@ type Status struct {
 	// Replicas of the host that are alive, in order of their names; left out if it works without locks.
 	Replicas []Replica `json:"replicas,omitempty"`
 	// Plugins of this replica.
-	Plugins *control.PluginList `json:"plugins"`
+	Plugins *PluginList `json:"plugins"`
 	// Workers of each plugin.
 	Workers []Workers `json:"workers"`
 	// Locks that this replica holds, the oldest first; left out if it works without.
 	Locks []Lock `json:"locks,omitempty"`
 	// InProgress are the jobs under way in this replica, those first that began first, and MoreInProgress is how many there are besides. Errors are the
 	// last ones that have failed. All are without their timelines.
-	InProgress     []control.Job `json:"inProgress"`
-	MoreInProgress int           `json:"moreInProgress,omitempty"`
-	Errors         []FailedJob   `json:"errors"`
+	InProgress     []Job       `json:"inProgress"`
+	MoreInProgress int         `json:"moreInProgress,omitempty"`
+	Errors         []FailedJob `json:"errors"`
 }
 
 // FailedJob is a job that has failed.
 type FailedJob struct {
-	control.Job
+	Job
 
 	// SucceededSince tells whether a later job of the DeployItem has succeeded.
 	SucceededSince bool `json:"succeededSince,omitempty"`
@@ -116,7 +115,7 @@ type Lock struct {
 // status gathers everything.
 func (s Sources) status() *Status {
 	status := &Status{
-		Time: s.Clock.Now().UTC(), Host: s.Host, Plugins: s.Plugins(), Workers: []Workers{}, InProgress: []control.Job{}, Errors: []FailedJob{},
+		Time: s.Clock.Now().UTC(), Host: s.Host, Plugins: s.Plugins(), Workers: []Workers{}, InProgress: []Job{}, Errors: []FailedJob{},
 	}
 	if err := s.Ready(); err != nil {
 		status.Host.NotReady = err.Error()
@@ -131,7 +130,7 @@ func (s Sources) status() *Status {
 	}
 	held := s.locks(status)
 	succeeded := map[string]bool{} // UIDs of items; what is newer comes first
-	for _, job := range control.JobsOf(s.Overview()).Jobs {
+	for _, job := range jobsOf(s.Overview()) {
 		switch {
 		case job.Phase == "" && (s.Locks == nil || held[job.UID]):
 			status.InProgress = append(status.InProgress, job)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/pergola-deploy/pergola/host/internal/control"
 	"github.com/pergola-deploy/pergola/host/internal/journal"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/replica"
@@ -27,8 +26,8 @@ func newSources(jobs ...journal.Job) Sources {
 	return Sources{
 		Host:  Host{Identity: "pergola-test", Version: "v1.2.3", Pod: "pergola-0", Namespace: "pergola-system", Started: noon.Add(-26 * time.Hour)},
 		Ready: func() error { return nil },
-		Plugins: func() *control.PluginList {
-			return &control.PluginList{Plugins: []control.Plugin{{
+		Plugins: func() *PluginList {
+			return &PluginList{Plugins: []Plugin{{
 				File: "manifest", Name: "manifest", Version: "v1", Types: []string{"landscaper.gardener.cloud/kubernetes-manifest"},
 				State: "Running", SHA256: "0123456789abcdef", MemoryBytes: 50 << 20, Restarts: map[string]int{"exit": 2},
 			}}}
@@ -73,7 +72,7 @@ func fails(j *journal.Job) {
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	names := func(jobs []control.Job) (names []string) {
+	names := func(jobs []Job) (names []string) {
 		for _, job := range jobs {
 			names = append(names, job.Name)
 			if len(job.Timeline) > 0 {
@@ -121,7 +120,7 @@ func TestStatus(t *testing.T) {
 		for _, l := range status.Locks {
 			locks = append(locks, l.Name)
 		}
-		var failed []control.Job
+		var failed []Job
 		for _, job := range status.Errors {
 			failed = append(failed, job.Job)
 		}

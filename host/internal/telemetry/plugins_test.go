@@ -48,7 +48,7 @@ func TestPluginCollector(t *testing.T) {
 	if diff := cmp.Diff(want, notable(all)); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
-	const series = 4 * (5 + 4) // for each file the reasons of restarts, and four more
+	const series = 4 * (4 + 4) // for each file the reasons of restarts, and four more
 	if got, want := len(all), series+3+3; got != want {
 		t.Errorf("expected %d series, but found %d:\n%s", want, got, strings.Join(all, "\n"))
 	}

@@ -11,13 +11,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
+
+func plugins() []plugin.Status {
+	return []plugin.Status{
+		{File: "helm-deployer", State: plugin.Running, Info: &plugin.Info{Name: "helm", Version: "v1.2.3"}, Restarts: map[plugin.Reason]int{plugin.ReasonExit: 1}},
+		{File: "mock", State: plugin.Starting},
+	}
+}
 
 // serve starts a server. stop stops it and returns what Start has returned.
 func serve(t *testing.T, ready func() error, metrics prometheus.Gatherer) (url string, stop func() error) {
 	t.Helper()
-	server, err := telemetry.Listen(t.Context(), "127.0.0.1:0", ready, metrics)
+	server, err := telemetry.Listen(t.Context(), "127.0.0.1:0", ready, plugins, metrics)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +81,11 @@ func TestEndpoints(t *testing.T) {
 	}{
 		"healthy":   {reason: "the process answers, ready or not", method: http.MethodGet, path: "/healthz", problem: problem, want: answer{http.StatusOK, "ok\n"}},
 		"not ready": {reason: "a line for each reason", method: http.MethodGet, path: "/readyz", problem: problem, want: answer{http.StatusServiceUnavailable, problem.Error() + "\n"}},
-		"ready":     {reason: "ready", method: http.MethodGet, path: "/readyz", want: answer{http.StatusOK, "ok\n"}},
+		"verbose": {
+			reason: "a line for each plugin", method: http.MethodGet, path: "/readyz?verbose",
+			want: answer{http.StatusOK, "ok\n[+]plugin helm-deployer Running, 1 restarts: helm v1.2.3\n[-]plugin mock Starting, 0 restarts\n"},
+		},
+		"ready": {reason: "ready", method: http.MethodGet, path: "/readyz", want: answer{http.StatusOK, "ok\n"}},
 		"metrics": {
 			reason: "in Prometheus' format", method: http.MethodGet, path: "/metrics",
 			want: answer{http.StatusOK, "# HELP things_total Things.\n# TYPE things_total counter\nthings_total 3\n"},
@@ -128,7 +140,7 @@ func TestStop(t *testing.T) {
 
 func TestAddressInUse(t *testing.T) {
 	url, _ := serve(t, func() error { return nil }, prometheus.NewRegistry())
-	_, err := telemetry.Listen(t.Context(), strings.TrimPrefix(url, "http://"), func() error { return nil }, prometheus.NewRegistry())
+	_, err := telemetry.Listen(t.Context(), strings.TrimPrefix(url, "http://"), func() error { return nil }, plugins, prometheus.NewRegistry())
 	if err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(url, "http://")) {
 		t.Errorf("expected an error that names the address, but found %v", err)
 	}

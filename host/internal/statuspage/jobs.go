@@ -1,4 +1,4 @@
-package control
+package statuspage
 
 import (
 	"time"
@@ -6,17 +6,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/journal"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
-
-// The parameters of a request for jobs.
-const (
-	queryNamespace = "namespace"
-	queryName      = "name"
-)
-
-// JobList is what a host remembers of the jobs that it has had to do with since it started, newest first. The oldest are forgotten.
-type JobList struct {
-	Jobs []Job `json:"jobs"`
-}
 
 // Job is what a host remembers of a job. It has only what happened in this replica.
 type Job struct {
@@ -80,11 +69,10 @@ type JobEntry struct {
 	Last  *time.Time `json:"last,omitempty"`
 }
 
-// JobsOf writes jobs as they are on the wire.
-func JobsOf(jobs []journal.Job) *JobList {
-	list := &JobList{Jobs: make([]Job, 0, len(jobs))}
+func jobsOf(jobs []journal.Job) []Job {
+	list := make([]Job, 0, len(jobs))
 	for i := range jobs {
-		list.Jobs = append(list.Jobs, jobOf(&jobs[i]))
+		list = append(list, jobOf(&jobs[i]))
 	}
 	return list
 }

@@ -1,27 +1,14 @@
-package control
+package statuspage
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-)
-
-const (
-	// SocketName is the name of the socket in the run directory of a host.
-	SocketName  = "control.sock"
-	jobsPath    = "/v1/jobs"
-	pluginsPath = "/v1/plugins"
-	reloadPath  = pluginsPath + "/reload"
 )
 
 // PluginList are the plugins of a host.
 type PluginList struct {
 	// Plugins in order of their files; those that are attached come last.
 	Plugins []Plugin `json:"plugins"`
-	// Problem says why something in the list is missing, such as the checksum of a program that cannot be read; empty if nothing is.
-	Problem string `json:"problem,omitempty"`
 }
 
 // Plugin is a plugin of a host.
@@ -47,7 +34,7 @@ type Plugin struct {
 	// Problem says what is wrong; empty if nothing is.
 	Problem string `json:"problem,omitempty"`
 	// Restarts is how often the process was started after the first time, by the reason why the one before had ended: start, exit,
-	// wedged, memory or reload. Reasons without a restart are left out.
+	// wedged or memory. Reasons without a restart are left out.
 	Restarts map[string]int `json:"restarts,omitempty"`
 	// StartSeconds is how long the last start took until the plugin took calls.
 	StartSeconds float64 `json:"startSeconds,omitempty"`
@@ -72,45 +59,9 @@ func (p Plugin) Restarted() int {
 	return total
 }
 
-// ReloadRequest asks for a reload.
-type ReloadRequest struct {
-	// Files are those of plugins that are started afresh even if nothing has changed. The others are reloaded if they have changed.
-	Files []string `json:"files,omitempty"`
-}
-
-// ReloadResult says what a reload has done.
-type ReloadResult struct {
-	// Reloaded has an entry for each plugin with which something was done, in order of their files.
-	Reloaded []Reloaded `json:"reloaded"`
-}
-
-// Failed tells whether something was not done.
-func (r *ReloadResult) Failed() bool {
-	return slices.ContainsFunc(r.Reloaded, func(done Reloaded) bool { return done.Error != "" })
-}
-
-// Reloaded is what a reload has done with one plugin.
-type Reloaded struct {
-	// File of the plugin, or the address of one that is attached.
-	File string `json:"file"`
-	// Action is add, restart, remove or refuse; empty for a file that is not there.
-	Action string `json:"action,omitempty"`
-	// Error says why it was not done; empty if it was.
-	Error string `json:"error,omitempty"`
-}
-
-// Failure is the answer to a request that could not be carried out.
-type Failure struct {
-	// Error says why, in a sentence for people.
-	Error string `json:"error"`
-}
-
-// ListOf writes the details of plugins as they are on the wire. err is why something in them is missing; nil if nothing is.
-func ListOf(details []plugin.Detail, err error) *PluginList {
+// ListOf lists plugins with their details.
+func ListOf(details []plugin.Detail) *PluginList {
 	list := &PluginList{Plugins: make([]Plugin, 0, len(details))}
-	if err != nil {
-		list.Problem = err.Error()
-	}
 	for _, d := range details {
 		list.Plugins = append(list.Plugins, pluginOf(d))
 	}
@@ -171,23 +122,4 @@ func capabilitiesOf(c plugin.Capabilities) []string {
 		}
 	}
 	return names
-}
-
-// resultOf writes what a reload for these files has done. A file that it did nothing with is not there.
-func resultOf(done []plugin.Reloaded, files []string) *ReloadResult {
-	result := &ReloadResult{Reloaded: make([]Reloaded, 0, len(done))}
-	for _, d := range done {
-		r := Reloaded{File: d.File, Action: string(d.Action)}
-		if d.Err != nil {
-			r.Error = d.Err.Error()
-		}
-		result.Reloaded = append(result.Reloaded, r)
-	}
-	for _, file := range files {
-		if !slices.ContainsFunc(result.Reloaded, func(r Reloaded) bool { return r.File == file }) {
-			result.Reloaded = append(result.Reloaded, Reloaded{File: file, Error: "there is no plugin of this name in the plugin directory, and none is attached"})
-		}
-	}
-	slices.SortStableFunc(result.Reloaded, func(a, b Reloaded) int { return strings.Compare(a.File, b.File) })
-	return result
 }

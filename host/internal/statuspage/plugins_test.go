@@ -1,0 +1,55 @@
+package statuspage
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// fullPlugin is a plugin of which everything is known.
+func fullPlugin() plugin.Detail {
+	return plugin.Detail{
+		Status: plugin.Status{
+			File: "helm-deployer", State: plugin.Running,
+			Info: &plugin.Info{
+				Name: "helm", Version: "v1.2.3", SDKVersion: "v0.4.0", Types: []v1alpha1.DeployItemType{"example.org/chart", "example.org/helm"},
+				HookedTypes: []v1alpha1.DeployItemType{"example.org/helm", "example.org/other"},
+				Capabilities: plugin.Capabilities{
+					Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true, ContextCredentials: true,
+					HostCluster: true, Collect: true, HookTypes: []string{"a", "b"},
+				},
+			},
+			Restarts: map[plugin.Reason]int{plugin.ReasonExit: 2}, StartTook: 250 * time.Millisecond, Pid: 4711, Calls: 3, DroppedLines: 9,
+		},
+		SHA256: strings.Repeat("ab", 32), Memory: 64 << 20, Confinement: "landlock (ABI 7): files",
+	}
+}
+
+// Scripts of operators read the names of these fields.
+func TestPluginsAsJSON(t *testing.T) {
+	t.Parallel()
+	text, err := json.MarshalIndent(ListOf([]plugin.Detail{fullPlugin(), {Status: plugin.Status{File: "new", State: plugin.Starting}}}), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "plugins.golden.json")
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(text)+"\n"); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", golden, diff)
+	}
+	empty, err := json.Marshal(ListOf(nil))
+	if err != nil || string(empty) != `{"plugins":[]}` {
+		t.Errorf("a host without plugins: %s, %v", empty, err)
+	}
+}
