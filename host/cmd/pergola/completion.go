@@ -67,8 +67,9 @@ func completeItems(cmd *cobra.Command, args []string, _ string) ([]cobra.Complet
 	return completeFrom(cmd, &v1alpha1.DeployItemList{}, func(list *v1alpha1.DeployItemList) []cobra.Completion {
 		var names []cobra.Completion
 		for i := range list.Items {
-			if s := inspect.Summarize(&list.Items[i]); !named[s.Name] {
-				names = append(names, cobra.CompletionWithDesc(s.Name, strings.TrimSpace(inspect.ShortType(s.Type)+" "+string(s.Phase))))
+			if item := &list.Items[i]; !named[item.Name] {
+				description := inspect.ShortType(item.Spec.Type) + " " + string(item.Status.Phase)
+				names = append(names, cobra.CompletionWithDesc(item.Name, strings.TrimSpace(description)))
 			}
 		}
 		return names

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,4 +94,20 @@ func (f *clusterFlags) connect() (*userCluster, error) {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 	return &userCluster{WithWatch: reader, config: config, namespace: namespace, targetAccount: f.targetAccount}, nil
+}
+
+// watchItems lists and watches DeployItems.
+func (c *userCluster) watchItems(options []client.ListOption) cache.ListerWatcher {
+	with := func(raw metav1.ListOptions) []client.ListOption {
+		return append([]client.ListOption{&client.ListOptions{Raw: &raw}}, options...)
+	}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
+			list := &v1alpha1.DeployItemList{}
+			return list, c.List(ctx, list, with(raw)...)
+		},
+		WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
+			return c.Watch(ctx, &v1alpha1.DeployItemList{}, with(raw)...)
+		},
+	}
 }

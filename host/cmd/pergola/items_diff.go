@@ -53,8 +53,8 @@ Each change has a line of its own, and below it what differs:
   + create     - delete     ~ update     ± recreate: delete and create anew
   = keep: it stays, but is not managed any more     ! fail: the job would fail over it
 
-What Secrets hold is hidden by the plugin, if it was built with the sdk of Pergola. Long differences are cut; "-o yaml"
-and "-o json" have both states of each object as a whole.
+What Secrets hold is hidden by the plugin, if it was built with the sdk of Pergola. "-o yaml" and "-o json" have both
+states of each object as a whole.
 
 The exit code is 0 if nothing would change, 1 if something would, and 2 after an error, or if the job would fail.`,
 		Example: `  pergola items diff my-item -n my-namespace --plugin-dir bin/plugins

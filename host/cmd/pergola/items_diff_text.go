@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
@@ -12,14 +14,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-const (
-	// diffContext is how many lines are shown around those that differ.
-	diffContext = 3
-	// maxDiffLines is how many lines are shown of one change at most.
-	maxDiffLines = 300
-	// maxDiffBytes is how large the states of one object may be together to be compared line by line, which takes its time.
-	maxDiffBytes = 1 << 20
-)
+// maxDiffLines is how many lines are shown of one change at most.
+const maxDiffLines = 300
 
 // diffReport is what a job would change.
 type diffReport struct {
@@ -71,17 +67,20 @@ func (r *diffReport) verdict() error {
 func (r *diffReport) text(palette terminal.Palette) (string, error) {
 	var out strings.Builder
 	for _, c := range r.Changes {
-		header, notes := c.header()
-		out.WriteString(palette.Paint(colourOf[markOf[c.Action]], header) + "\n" + terminal.Indented(notes))
+		mark, note := markOf[c.Action], strings.TrimSpace(c.Note)
+		header := mark + " " + string(c.Action) + " " + terminal.Printable(c.Object)
+		if note != "" && !strings.Contains(note, "\n") {
+			header, note = header+": "+terminal.Printable(note), ""
+		}
+		out.WriteString(palette.Paint(colourOf[mark], header) + "\n" + terminal.Indented(note))
 		lines, err := c.lines()
 		if err != nil {
 			return "", err
 		}
-		for i, line := range lines {
-			if i == maxDiffLines {
-				fmt.Fprintf(&out, "    … and %d more lines; -o yaml has all of it\n", len(lines)-i)
-				break
-			}
+		if more := len(lines) - maxDiffLines; more > 0 {
+			lines = append(lines[:maxDiffLines], fmt.Sprintf(" … and %d more lines; -o yaml has all of it", more))
+		}
+		for _, line := range lines {
 			out.WriteString("    " + palette.Paint(colourOf[line[:1]], line[:1]+terminal.Printable(line[1:])) + "\n")
 		}
 	}
@@ -116,68 +115,21 @@ var colourOf = map[string]terminal.Colour{
 	"+": terminal.Green, "-": terminal.Red, "~": terminal.Yellow, "±": terminal.Yellow, "!": terminal.Red, "@": terminal.Cyan,
 }
 
-// header is the line of a change; notes have lines of their own below it if there are several.
-func (c *diffChange) header() (line, notes string) {
-	line = markOf[c.Action] + " " + string(c.Action) + " " + terminal.Printable(c.Object)
-	switch note := strings.TrimSpace(c.Note); {
-	case note == "":
-		return line, ""
-	case strings.Contains(note, "\n"):
-		return line, note
-	default:
-		return line + ": " + terminal.Printable(note), ""
-	}
-}
-
-// lines are what differs, each with its mark in front: those of a unified diff.
+// lines are what differs, as a unified diff.
 func (c *diffChange) lines() ([]string, error) {
-	staysAsItIs := c.Action == sdk.ActionKeep || c.Action == sdk.ActionFail && c.After == nil
-	if c.Before == nil && c.After == nil || staysAsItIs {
-		return nil, nil
+	if c.Action == sdk.ActionKeep || c.Action == sdk.ActionFail && c.After == nil {
+		return nil, nil // it stays as it is
 	}
-	if size := len(c.Before) + len(c.After); size > maxDiffBytes {
-		return []string{fmt.Sprintf(" … too large to compare line by line, with %d bytes; -o yaml has both states", size)}, nil
-	}
-	before, err := yamlLines(c.Before)
-	if err != nil {
+	before, beforeErr := yamlOf(c.Before)
+	after, afterErr := yamlOf(c.After)
+	if err := errors.Join(beforeErr, afterErr); err != nil {
 		return nil, err
 	}
-	after, err := yamlLines(c.After)
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: slices.Collect(strings.Lines(before)), B: slices.Collect(strings.Lines(after)), Context: 3,
+	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("compare: %w", err)
 	}
-	var lines []string
-	for _, group := range difflib.NewMatcher(before, after).GetGroupedOpCodes(diffContext) {
-		first, last := group[0], group[len(group)-1]
-		lines = append(lines, fmt.Sprintf("@@ -%s +%s @@", hunk(first.I1, last.I2), hunk(first.J1, last.J2)))
-		for _, code := range group {
-			if code.Tag == 'e' {
-				lines = append(lines, marked(" ", before[code.I1:code.I2])...)
-				continue
-			}
-			lines = append(lines, marked("-", before[code.I1:code.I2])...)
-			lines = append(lines, marked("+", after[code.J1:code.J2])...)
-		}
-	}
-	return lines, nil
-}
-
-// hunk writes a range of lines as unified diffs do.
-func hunk(from, to int) string {
-	switch to - from {
-	case 0:
-		return fmt.Sprintf("%d,0", from)
-	case 1:
-		return fmt.Sprintf("%d", from+1)
-	default:
-		return fmt.Sprintf("%d,%d", from+1, to-from)
-	}
-}
-
-func marked(mark string, lines []string) []string {
-	out := make([]string, 0, len(lines))
-	for _, line := range lines {
-		out = append(out, mark+line)
-	}
-	return out
+	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), nil
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -36,7 +34,7 @@ func TestItemsList(t *testing.T) {
 		{reason: "without a phase", args: []string{"--phase", "none"}, names: []string{"new"}},
 		{reason: "by type", args: []string{"--type", "helm"}, names: []string{"bad", "busy", "good", "new"}},
 		{reason: "by another type", args: []string{"--type", "example.org/other"}, want: []string{"There are no such DeployItems."}},
-		{reason: "wide", args: []string{"-o", "wide", "-l", "app=busy"}, names: []string{"busy"}, want: []string{"job-1", "helm v1 of pergola-0", "landscaper.gardener.cloud/helm"}},
+		{reason: "wide", args: []string{"-o", "wide", "-l", "app=busy"}, names: []string{"busy"}, want: []string{"job-1", "helm v1 of pergola-0"}},
 		{reason: "another namespace", args: []string{"-n", other.namespace}, names: []string{"elsewhere"}},
 		{reason: "all namespaces", args: []string{"-A", "-l", "app in (new,elsewhere)"}, names: []string{"elsewhere", "new"}, want: []string{"NAMESPACE", s.namespace, other.namespace}},
 	} {
@@ -79,25 +77,20 @@ func TestItemsListFormats(t *testing.T) {
 		if strings.Contains(out, "t0ps3cret") {
 			t.Errorf("expected nothing of the configuration, but found %s", out)
 		}
-		var document struct{ Items []inspect.Summary }
+		var document v1alpha1.DeployItemList
 		decodeYAML(t, out, &document)
-		if len(document.Items) != 1 || document.Items[0].Name != "good" || document.Items[0].Job.State != inspect.JobDone {
+		if len(document.Items) != 1 || document.Items[0].Name != "good" || document.Items[0].Status.JobID != "job-1" {
 			t.Errorf("%s: expected the item, but found %+v", format, document)
 		}
 	}
-	if out, _, err := newShop(t).run("list", "-o", "json"); err != nil || strings.TrimSpace(out) != "{\n  \"items\": []\n}" {
-		t.Errorf("expected an empty list, but found %q, %v", out, err)
-	}
 }
 
-// TestItemsListWatch: each change is told once, as a line or a document.
+// TestItemsListWatch: each change is a line.
 func TestItemsListWatch(t *testing.T) {
 	s := newShop(t)
 	s.item("first")
 	lines := s.start("list", "--watch", "--phase", "none,Succeeded")
 	lines.until("first")
-	documents := s.start("list", "--watch", "-o", "json")
-	documents.until(`"first"`)
 
 	s.item("second")
 	lines.until("second")
@@ -107,18 +100,10 @@ func TestItemsListWatch(t *testing.T) {
 	lines.until("Succeeded")
 	s.release("second")
 	lines.until("(gone)")
-	documents.until(`"change":"gone"`)
 
 	lines.end()
 	if out, code, err := lines.wait(); code != 0 || strings.Count(out, "NAME") != 1 {
 		t.Errorf("expected one header and no error, but found %d, %v:\n%s", code, err, out)
-	}
-	documents.end()
-	out, _, _ := documents.wait()
-	for line := range strings.Lines(out) {
-		if !json.Valid([]byte(line)) {
-			t.Errorf("expected a document, but found %q", line)
-		}
 	}
 }
 

@@ -36,17 +36,16 @@ func TestItemsOperations(t *testing.T) {
 		want   []string          // of the output and the error
 		asked  map[string]string // by the names of items
 	}{
-		{reason: "a new job", args: []string{"trigger", "good"}, want: []string{"good: a new job begins when a host sees this\n"}, asked: map[string]string{"good": "reconcile"}},
-		{reason: "the same again", args: []string{"trigger", "good"}, want: []string{"good: a new job"}, asked: map[string]string{"good": "reconcile"}},
+		{reason: "a new job", args: []string{"trigger", "good"}, want: []string{"good: asked for reconcile\n"}, asked: map[string]string{"good": "reconcile"}},
+		{reason: "the same again", args: []string{"trigger", "good"}, want: []string{"good: asked for reconcile"}, asked: map[string]string{"good": "reconcile"}},
 		{reason: "something else at the same time", args: []string{"force-reconcile", "good"}, code: exitNo, want: []string{`asks for "reconcile" already`}, asked: map[string]string{"good": "reconcile"}},
 		{
 			reason: "one that makes sense and one that does not", args: []string{"abort", "good", "busy"}, code: exitNo,
-			want: []string{"busy: its running call is cancelled", s.namespace + `/good" is not asked for "abort": it asks for "reconcile" already`}, asked: map[string]string{"good": "reconcile", "busy": "abort"},
+			want: []string{"busy: asked for abort", s.namespace + `/good" is not asked for "abort": it asks for "reconcile" already`}, asked: map[string]string{"good": "reconcile", "busy": "abort"},
 		},
 		{reason: "none that there is", args: []string{"trigger", "nobody"}, code: exitFailure, want: []string{`there is no DeployItem "nobody"`}},
 		{reason: "none with the label", args: []string{"trigger", "-l", "app=none"}, code: exitFailure, want: []string{`the labels "app=none"`}},
 		{reason: "all would be too many by mistake", args: []string{"abort"}, code: exitFailure, want: []string{"-l"}},
-		{reason: "as a document", args: []string{"trigger", "-l", "app=good", "-o", "yaml"}, want: []string{"items:\n- name: good\n", "operation: reconcile\n"}},
 		{reason: "nobody takes it up", args: []string{"trigger", "good", "--wait", "--timeout=50ms"}, code: exitTimeout, want: []string{`the operation "reconcile", which is not taken up yet`}},
 	} {
 		out, code, err := s.run(tc.args...)
@@ -89,10 +88,10 @@ func TestItemsOperationsWait(t *testing.T) {
 
 	s.take("web", setJob("job-3"), beginJob)
 	abort := s.start("abort", "web", "--wait")
-	abort.until("web: its running call is cancelled")
+	abort.until("web: asked for abort")
 	s.take("web", accept)
 	s.take("web", failWith("aborted"))
-	if out, code, err := abort.wait(); code != 0 || !strings.Contains(out, "web: reached: ended") {
+	if out, code, err := abort.wait(); code != 0 || !strings.Contains(out, "web: ended") {
 		t.Errorf("expected an aborted job to be what was wanted, but found %d, %v:\n%s", code, err, out)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,72 +15,52 @@ import (
 )
 
 func newItemsShowCommand() *cobra.Command {
-	cluster := &clusterFlags{}
+	flags := &clusterFlags{}
 	cmd := &cobra.Command{
 		Use:     "show ITEM",
 		Aliases: []string{"describe"},
 		Short:   "Show everything that is known about a DeployItem",
 		Long: `Show everything that is known about a DeployItem: its Target and whether it leads somewhere, its job, what it waits for,
-how much time is left, its errors and what to do about them, who is responsible and who holds its lock, what it has
-deployed and exported, its HTTP hooks, conditions and events.
+its last error and what to do about it, where its exports are, conditions and events. Nothing of secrets is shown.
 
-Of secrets nothing is shown, of exports the names of their keys. Whether the Target leads somewhere is tried with your
-own rights, as a host does it: you need "get" for it and its secret, and "create" for serviceaccounts/token where it
-names a ServiceAccount. What you may not read is named at the end.`,
+Whether the Target leads somewhere is tried with your own rights, as a host does it: you need "get" for it and its
+secret, and "create" for serviceaccounts/token where it names a ServiceAccount.`,
 		Example: `  pergola items show my-item -n my-namespace
-  pergola items show my-item -o json`,
+  pergola items show my-item -o yaml`,
 		Args: arguments(1, 1),
 	}
-	flags := cmd.Flags()
-	output := addOutput(flags, formatYAML)
-	colour := addColour(flags)
-	cluster.addTo(flags)
-	cluster.addTargetsTo(flags)
+	output := addOutput(cmd.Flags(), formatYAML)
+	flags.addTo(cmd.Flags())
+	flags.addTargetsTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		evidence, err := showItem(cmd.Context(), cluster, args[0])
+		cluster, err := flags.connect()
 		if err != nil {
 			return asItems(err)
 		}
-		account := inspect.NewAccount(*evidence)
-		out := cmd.OutOrStdout()
-		switch output.format {
-		case formatJSON:
-			return asItems(printJSON(out, account))
-		case formatYAML:
-			return asItems(printYAML(out, account))
-		default:
-			return asItems(printText(out, account.Text(colour.Palette(out), cmd.Root().DisplayName(), evidence.Now)))
+		item, err := cluster.deployItem(cmd.Context(), args[0])
+		if err != nil {
+			return asItems(err)
 		}
+		out := cmd.OutOrStdout()
+		if output.format != formatText {
+			return asItems(newItemPrinter(out, output.format, false).print(item))
+		}
+		return asItems(printText(out, inspect.Describe(cluster.evidenceOf(cmd.Context(), item))))
 	}
 	return cmd
 }
 
-// showItem reads what there is about an item. Only that the item itself cannot be read is an error.
-func showItem(ctx context.Context, flags *clusterFlags, name string) (*inspect.Evidence, error) {
-	cluster, err := flags.connect()
-	if err != nil {
-		return nil, err
-	}
-	item, err := cluster.deployItem(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	e := &inspect.Evidence{Item: item, Now: time.Now()}
-	e.Target, e.TargetErr = cluster.resolver().Target(ctx, item)
-	if ref := item.Status.ExportReference; ref != nil {
-		secret := &corev1.Secret{}
-		if e.ExportsErr = cluster.Get(ctx, client.ObjectKey{Namespace: item.Namespace, Name: ref.Name}, secret); e.ExportsErr == nil {
-			e.Exports = secret
-		}
-	}
+// evidenceOf reads what there is about an item.
+func (c *userCluster) evidenceOf(ctx context.Context, item *v1alpha1.DeployItem) inspect.Evidence {
+	e := inspect.Evidence{Item: item, Now: time.Now()}
+	_, e.TargetErr = c.resolver().Target(ctx, item)
 	locks := &v1alpha1.SyncObjectList{}
-	e.LocksErr = cluster.List(ctx, locks, client.InNamespace(item.Namespace))
+	if err := c.List(ctx, locks, client.InNamespace(item.Namespace)); err != nil {
+		e.LocksErr = fmt.Errorf("list locks: %w", err)
+	}
 	e.Locks = locks.Items
-	registrations := &v1alpha1.DeployerRegistrationList{}
-	e.RegistrationsErr = cluster.List(ctx, registrations)
-	e.Registrations = registrations.Items
-	e.Events, e.EventsErr = cluster.eventsOf(ctx, item)
-	return e, nil
+	e.Events, e.EventsErr = c.eventsOf(ctx, item)
+	return e
 }
 
 // eventsOf reads the events of an item.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -74,20 +75,23 @@ func (c *userCluster) tree(ctx context.Context, item *v1alpha1.DeployItem) *insp
 	if !ok {
 		return inspect.Root(item, errors.New("its deployer keeps none in the status of the item"))
 	}
-	target, err := c.targetOf(ctx, item, objects)
-	if err != nil {
-		return inspect.Root(item, err)
+	var target client.Reader
+	if slices.ContainsFunc(objects, func(m inspect.ManagedObject) bool { return !m.OnHost && m.Gone == "" }) {
+		var err error
+		if target, err = c.targetOf(ctx, item); err != nil {
+			return inspect.Root(item, withRights(err))
+		}
 	}
 	root := inspect.Root(item, nil)
 	root.Children = make([]*inspect.Node, len(objects))
 	var group errgroup.Group
 	group.SetLimit(readers)
 	for i, m := range objects {
+		from := target
+		if m.OnHost {
+			from = c
+		}
 		group.Go(func() error {
-			from := target
-			if m.OnHost {
-				from = c
-			}
 			root.Children[i] = readNode(ctx, from, m)
 			return nil
 		})
@@ -96,18 +100,11 @@ func (c *userCluster) tree(ctx context.Context, item *v1alpha1.DeployItem) *insp
 	return root
 }
 
-// targetOf returns a reader of the Target of an item; nil if none of its objects is there.
-func (c *userCluster) targetOf(ctx context.Context, item *v1alpha1.DeployItem, objects []inspect.ManagedObject) (client.Reader, error) {
-	there := false
-	for _, m := range objects {
-		there = there || !m.OnHost && m.Gone == ""
-	}
-	if !there {
-		return nil, nil //nolint:nilnil // nothing is to be read
-	}
+// targetOf returns a reader of the Target of an item.
+func (c *userCluster) targetOf(ctx context.Context, item *v1alpha1.DeployItem) (client.Reader, error) {
 	target, err := c.resolver().Target(ctx, item)
 	if err != nil {
-		return nil, withRights(err)
+		return nil, err
 	}
 	if target == nil {
 		return nil, errors.New("the item has no Target, so that nobody knows where they are")
@@ -115,27 +112,41 @@ func (c *userCluster) targetOf(ctx context.Context, item *v1alpha1.DeployItem, o
 	var content struct {
 		Kubeconfig string `json:"kubeconfig"`
 	}
+	name := target.Target.Name
 	if err := json.Unmarshal([]byte(target.Content), &content); err != nil || target.Target.Spec.Type != v1alpha1.KubernetesClusterTargetType {
-		return nil, fmt.Errorf("the Target %q is of type %s, and objects can be read from a %s only", target.Target.Name, target.Target.Spec.Type, v1alpha1.KubernetesClusterTargetType)
+		return nil, fmt.Errorf("the Target %q is of type %s, and objects can be read from a %s only", name, target.Target.Spec.Type, v1alpha1.KubernetesClusterTargetType)
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(content.Kubeconfig))
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig of the Target %q: %w", target.Target.Name, err)
+		return nil, fmt.Errorf("read the kubeconfig of the Target %q: %w", name, err)
 	}
 	config.QPS, config.UserAgent, config.WarningHandler = -1, c.config.UserAgent, rest.NoWarnings{}
 	reader, err := client.New(config, client.Options{Scheme: runtime.NewScheme()})
 	if err != nil {
-		return nil, fmt.Errorf("connect to the Target %q: %w", target.Target.Name, err)
+		return nil, fmt.Errorf("connect to the Target %q: %w", name, err)
 	}
 	return reader, nil
 }
 
-// readNode reads an object and those below it.
+// readNode reads an object and those below it. Of a Secret the metadata alone is read.
 func readNode(ctx context.Context, from client.Reader, m inspect.ManagedObject) *inspect.Node {
 	if m.Gone != "" {
 		return inspect.NodeOf(m, nil, nil)
 	}
-	object, err := fetch(ctx, from, schema.FromAPIVersionAndKind(m.APIVersion, m.Kind), client.ObjectKey{Namespace: m.Namespace, Name: m.Name})
+	kind := schema.FromAPIVersionAndKind(m.APIVersion, m.Kind)
+	key, object := client.ObjectKey{Namespace: m.Namespace, Name: m.Name}, &unstructured.Unstructured{}
+	var err error
+	if kind.GroupKind() == (schema.GroupKind{Kind: "Secret"}) {
+		metadata := &metav1.PartialObjectMetadata{}
+		metadata.SetGroupVersionKind(kind)
+		err = from.Get(ctx, key, metadata)
+		object.SetUID(metadata.UID)
+		object.SetDeletionTimestamp(metadata.DeletionTimestamp)
+	} else {
+		object.SetGroupVersionKind(kind)
+		err = from.Get(ctx, key, object)
+	}
+	object.SetGroupVersionKind(kind)
 	node := inspect.NodeOf(m, object, err)
 	if err == nil {
 		node.Children = readChildren(ctx, from, object)
@@ -143,44 +154,28 @@ func readNode(ctx context.Context, from client.Reader, m inspect.ManagedObject) 
 	return node
 }
 
-// fetch reads an object; of a Secret the metadata alone.
-func fetch(ctx context.Context, from client.Reader, kind schema.GroupVersionKind, key client.ObjectKey) (*unstructured.Unstructured, error) {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(kind)
-	if kind.GroupKind() != (schema.GroupKind{Kind: "Secret"}) {
-		return object, from.Get(ctx, key, object)
-	}
-	metadata := &metav1.PartialObjectMetadata{}
-	metadata.SetGroupVersionKind(kind)
-	if err := from.Get(ctx, key, metadata); err != nil {
-		return nil, err
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(metadata)
-	if err != nil {
-		return nil, fmt.Errorf("read metadata: %w", err)
-	}
-	object.Object = content
-	object.SetGroupVersionKind(kind)
-	return object, nil
-}
-
 // readChildren reads what is below an object.
 func readChildren(ctx context.Context, from client.Reader, object *unstructured.Unstructured) []*inspect.Node {
-	kind, selector, ok := inspect.Below(object)
+	kind, ok := inspect.Below[object.GroupVersionKind().GroupKind()]
 	if !ok {
 		return nil
 	}
+	options := []client.ListOption{client.InNamespace(object.GetNamespace())}
+	if wanted, found, _ := unstructured.NestedStringMap(object.Object, "spec", "selector", "matchLabels"); found {
+		options = append(options, client.MatchingLabels(wanted))
+	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := from.List(ctx, list, client.InNamespace(object.GetNamespace()), client.MatchingLabelsSelector{Selector: selector})
-	if err != nil {
-		return []*inspect.Node{inspect.Unlisted(kind, err)}
+	if err := from.List(ctx, list, options...); err != nil {
+		return []*inspect.Node{{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Status: inspect.Unknown, Message: err.Error()}}
 	}
 	var nodes []*inspect.Node
-	for _, child := range inspect.Children(object, list.Items) {
-		node := inspect.ChildOf(child)
-		node.Children = readChildren(ctx, from, child)
-		nodes = append(nodes, node)
+	for i := range list.Items { // in the order of their names
+		if child := &list.Items[i]; inspect.Belongs(child, object) {
+			node := inspect.ChildOf(child)
+			node.Children = readChildren(ctx, from, child)
+			nodes = append(nodes, node)
+		}
 	}
 	return nodes
 }

@@ -1,21 +1,29 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/host/internal/terminal"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 func newItemsWaitCommand() *cobra.Command {
-	cluster, chosen, until, timeout := &clusterFlags{}, &itemChoice{}, inspect.Succeeded.String(), time.Duration(0)
+	flags, chosen, until, timeout := &clusterFlags{}, &itemChoice{}, inspect.Succeeded.String(), time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "wait (ITEM... | -l SELECTOR)",
 		Short: "Wait until DeployItems are deployed, finished or deleted",
@@ -26,8 +34,7 @@ func newItemsWaitCommand() *cobra.Command {
   deleted               it is gone
   condition=TYPE[=STATUS]  the condition has the status; True if it is not said
 
-An item that was changed and has no job for that yet is neither succeeded nor failed. What is waited for is told on
-standard error whenever it changes. Nothing is polled: the API server says what happens.
+What is waited for is printed on standard error whenever it changes.
 
 The exit code is 0 if all of them are there, 1 if one has failed, with the reason, 2 after an error, and 3 if the time
 was over.`,
@@ -36,63 +43,165 @@ was over.`,
   pergola items wait my-item --for condition=Drifted=False`,
 		Args: chosen.check,
 	}
-	flags := cmd.Flags()
-	output := addOutput(flags, formatYAML)
-	cluster.addTo(flags)
-	chosen.addTo(flags)
-	flags.StringVar(&until, "for", until, "what to wait for: "+inspect.Goals)
-	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait at most; 0 for as long as it takes")
+	flags.addTo(cmd.Flags())
+	chosen.addTo(cmd.Flags())
+	cmd.Flags().StringVar(&until, "for", until, "what to wait for: "+inspect.Goals)
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait at most; 0 for as long as it takes")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		goal, err := inspect.ParseGoal(until)
 		if err != nil {
 			return failing(fmt.Errorf("--for: %w", err))
 		}
-		c, err := cluster.connect()
+		cluster, err := flags.connect()
 		if err != nil {
 			return asItems(err)
 		}
-		w := &waiter{progress: cmd.ErrOrStderr()}
-		options, err := chosen.options()
-		if err != nil {
-			return failing(err)
+		if names, err = chosen.names(cmd.Context(), cluster, names); err != nil {
+			return asItems(err)
 		}
-		for _, name := range names {
-			w.await(name, goal)
+		if len(names) == 0 && goal != inspect.Deleted {
+			return failing(chosen.noneError(cluster))
 		}
-		if len(names) == 0 {
-			w.goal = &goal
+		w := &waiter{stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+			w.items = append(w.items, &awaited{name: name, goal: goal})
 		}
-		err = w.wait(cmd.Context(), c, timeout, options...)
-		if printErr := printAwaited(cmd.OutOrStdout(), output.format, w); printErr != nil {
-			return failing(printErr)
-		}
-		if err == nil && len(w.items) == 0 && goal != inspect.Deleted {
-			return failing(fmt.Errorf("no DeployItem in the namespace %q has the labels %q", c.namespace, chosen.selector))
-		}
-		return w.verdict(c.namespace, err)
+		return w.wait(cmd.Context(), cluster, timeout)
 	}
 	return cmd
 }
 
-// printAwaited prints what has become of items: as text, those that are where they should be. The others are errors.
-func printAwaited(out io.Writer, as format, w *waiter) error {
-	document := struct {
-		Items []*awaited `json:"items"`
-	}{w.sorted()}
-	switch as {
-	case formatJSON:
-		return printJSON(out, document)
-	case formatYAML:
-		return printYAML(out, document)
-	default:
-		text := ""
-		for _, a := range document.Items {
-			if a.Reached {
-				text += terminal.Printable(a.Name+": "+a.Goal) + "\n"
+// waiter waits until each of some items has come to an end, good or bad.
+type waiter struct {
+	stdout, stderr io.Writer
+	items          []*awaited
+}
+
+// awaited is an item that is waited for.
+type awaited struct {
+	name string
+	goal inspect.Goal
+	// uid is empty as long as it was not seen.
+	uid     types.UID
+	verdict inspect.Verdict
+}
+
+func (a *awaited) decided() bool { return a.verdict.Reached || a.verdict.Failed != "" }
+
+// wait blocks until all items have come to an end; for ever, if the timeout is zero. The error has the exit code.
+func (w *waiter) wait(ctx context.Context, cluster *userCluster, timeout time.Duration) error {
+	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, timeout)
+	defer cancel()
+	options := []client.ListOption{client.InNamespace(cluster.namespace)}
+	if len(w.items) == 1 {
+		options = append(options, client.MatchingFields{"metadata.name": w.items[0].name})
+	}
+	// A watch that fails is tried again, so what it would fail of at once is tried here.
+	list := &v1alpha1.DeployItemList{}
+	if err := cluster.List(ctx, list, options...); err != nil {
+		return asItems(fmt.Errorf("list DeployItems: %w", err))
+	}
+	for i := range list.Items {
+		if err := w.see(&list.Items[i], false); err != nil {
+			return failing(err)
+		}
+	}
+	for _, a := range w.items {
+		if a.uid == "" {
+			a.verdict = a.goal.Judge(nil, time.Now())
+			if !a.verdict.Reached {
+				a.verdict.Failed = "there is no such DeployItem"
 			}
 		}
-		return printText(out, text)
 	}
+	if !w.done() {
+		_, err := watchtools.UntilWithSync(ctx, cluster.watchItems(options), &v1alpha1.DeployItem{}, w.lost, func(event watch.Event) (bool, error) {
+			item, ok := event.Object.(*v1alpha1.DeployItem)
+			if !ok {
+				return false, nil
+			}
+			err := w.see(item, event.Type == watch.Deleted)
+			return w.done(), err
+		})
+		if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return asItems(fmt.Errorf("watch DeployItems: %w", err))
+		}
+	}
+	return w.conclude(cluster.namespace)
+}
+
+// lost takes items that went between the list and the watch.
+func (w *waiter) lost(store cache.Store) (bool, error) {
+	there := map[types.UID]bool{}
+	for _, object := range store.List() {
+		if item, ok := object.(*v1alpha1.DeployItem); ok {
+			there[item.UID] = true
+		}
+	}
+	for _, a := range w.items {
+		if !a.decided() && !there[a.uid] {
+			a.verdict = a.goal.Judge(nil, time.Now())
+		}
+	}
+	return w.done(), nil
+}
+
+// see judges an item, and prints how far it is if that has changed. One of the same name that was created since is another one.
+func (w *waiter) see(item *v1alpha1.DeployItem, gone bool) error {
+	for _, a := range w.items {
+		if a.name != item.Name || a.decided() {
+			continue
+		}
+		if a.uid == "" {
+			a.uid = item.UID
+		}
+		current, before := item, a.verdict.Waiting
+		if gone || a.uid != item.UID {
+			current = nil
+		}
+		a.verdict = a.goal.Judge(current, time.Now())
+		if waiting := a.verdict.Waiting; waiting != "" && waiting != before {
+			return printText(w.stderr, terminal.Printable(a.name+": "+waiting)+"\n")
+		}
+	}
+	return nil
+}
+
+func (w *waiter) done() bool {
+	for _, a := range w.items {
+		if !a.decided() {
+			return false
+		}
+	}
+	return true
+}
+
+// conclude prints which items are where they should be, and returns why the others are not, with the exit code.
+func (w *waiter) conclude(namespace string) error {
+	code := 0
+	var errs []error
+	for _, a := range w.items {
+		name := fmt.Sprintf("DeployItem %q", namespace+"/"+a.name)
+		switch {
+		case a.verdict.Reached:
+			if err := printText(w.stdout, terminal.Printable(a.name)+": "+a.goal.String()+"\n"); err != nil {
+				return failing(err)
+			}
+		case a.verdict.Failed != "":
+			code = exitNo
+			errs = append(errs, fmt.Errorf("%s: %s", name, terminal.Printable(a.verdict.Failed)))
+		default:
+			if code == 0 {
+				code = exitTimeout
+			}
+			errs = append(errs, fmt.Errorf("%s is not %s: it has taken longer than --timeout allows; last: %s",
+				name, a.goal, terminal.Printable(a.verdict.Waiting)))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &exitError{code: code, err: errors.Join(errs...)}
 }
 
 // itemChoice says which items a command is about: those that its arguments name, or those with labels.
@@ -100,9 +209,7 @@ type itemChoice struct {
 	selector string
 }
 
-func (c *itemChoice) addTo(flags interface {
-	StringVarP(p *string, name, shorthand, value, usage string)
-}) {
+func (c *itemChoice) addTo(flags *pflag.FlagSet) {
 	flags.StringVarP(&c.selector, "selector", "l", "", "those with these labels instead of named ones, such as app=shop,tier!=test")
 }
 
@@ -113,20 +220,32 @@ func (c *itemChoice) check(_ *cobra.Command, names []string) error {
 		return errors.New("expected names of DeployItems, or labels with -l")
 	case len(names) > 0 && c.selector != "":
 		return fmt.Errorf("expected names of DeployItems or labels with -l, but found both %q and %q", names[0], c.selector)
-	}
-	for _, name := range names {
-		if name == "" {
-			return errors.New("the name of a DeployItem is empty")
-		}
+	case slices.Contains(names, ""):
+		return errors.New("the name of a DeployItem is empty")
 	}
 	return nil
 }
 
-// options select the items with the labels.
-func (c *itemChoice) options() ([]client.ListOption, error) {
+// names returns the names of the items that the arguments name or that have the labels.
+func (c *itemChoice) names(ctx context.Context, cluster *userCluster, args []string) ([]string, error) {
+	if len(args) > 0 {
+		return args, nil
+	}
 	selector, err := labels.Parse(c.selector)
 	if err != nil {
 		return nil, fmt.Errorf("--selector: %w", err)
 	}
-	return []client.ListOption{client.MatchingLabelsSelector{Selector: selector}}, nil
+	list := &v1alpha1.DeployItemList{}
+	if err := cluster.List(ctx, list, client.InNamespace(cluster.namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, fmt.Errorf("list DeployItems: %w", err)
+	}
+	var names []string
+	for _, item := range list.Items {
+		names = append(names, item.Name)
+	}
+	return names, nil
+}
+
+func (c *itemChoice) noneError(cluster *userCluster) error {
+	return fmt.Errorf("no DeployItem in the namespace %q has the labels %q", cluster.namespace, c.selector)
 }

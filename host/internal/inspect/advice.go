@@ -7,8 +7,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// adviceOf says what to do about the last error of an item, beside what its message says; empty if there is none.
-func adviceOf(item *v1alpha1.DeployItem) string {
+// Advice says what to do about the last error of an item, beside what its message says; empty if there is none.
+func Advice(item *v1alpha1.DeployItem) string {
 	last := item.Status.LastError
 	if last == nil || item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded {
 		return ""
@@ -45,6 +45,6 @@ func adviceFor(e *v1alpha1.Error) string {
 	case has(v1alpha1.ErrorInternalProblem):
 		return "look into the log of the host; a new job, with items trigger, tries it again"
 	default:
-		return "mend what the message says, then have a new job with items trigger"
+		return "fix what the message says, then have a new job with items trigger"
 	}
 }

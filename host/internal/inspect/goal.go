@@ -95,7 +95,7 @@ func (g Goal) judge(item *v1alpha1.DeployItem, now time.Time) Verdict {
 	case g == Ended:
 		return Verdict{Reached: true}
 	case failed(item.Status.Phase) && g != Finished && observed(item):
-		return Verdict{Failed: cmp.Or(messageOf(item, JobDone), "its job has failed")}
+		return Verdict{Failed: cmp.Or(Message(item), "its job has failed")}
 	case g == Deleted && item.DeletionTimestamp == nil:
 		return Verdict{Waiting: "waits for its deletion, which nobody has asked for yet"}
 	case g == Deleted:
@@ -122,7 +122,7 @@ func (g Goal) judgeCondition(item *v1alpha1.DeployItem) Verdict {
 // waiting is what an item that is not settled waits for.
 func waiting(item *v1alpha1.DeployItem) string {
 	phase := cmp.Or(string(item.Status.Phase), "no phase yet")
-	if message := messageOf(item, stateOf(item)); message != "" && stateOf(item) != JobDone {
+	if message := Message(item); message != "" && stateOf(item) != JobDone {
 		return phase + ": " + message
 	}
 	if operation := item.Annotations[v1alpha1.OperationAnnotation]; operation != "" {

@@ -24,48 +24,6 @@ const (
 	JobDone JobState = "done"
 )
 
-// Job is the job of an item that is under way, or the last one.
-type Job struct {
-	ID    string   `json:"id,omitempty"`
-	State JobState `json:"state"`
-	// Set is when somebody has set the job, PickedUp when a deployer has begun with it, and Finished when it came to its end. Deadline is
-	// when a job under way has to be finished. Each is nil if there is no such time, or nobody knows it.
-	Set      *v1alpha1.Time `json:"set,omitempty"`
-	PickedUp *v1alpha1.Time `json:"pickedUp,omitempty"`
-	Finished *v1alpha1.Time `json:"finished,omitempty"`
-	Deadline *v1alpha1.Time `json:"deadline,omitempty"`
-}
-
-// JobOf returns the job of an item.
-func JobOf(item *v1alpha1.DeployItem) Job {
-	status := &item.Status
-	job := Job{ID: status.JobID, State: stateOf(item)}
-	if job.State == JobNone {
-		return job
-	}
-	job.Set = status.JobIDGenerationTime
-	times := status.TransitionTimes
-	if times == nil {
-		return job
-	}
-	if job.Set.IsZero() {
-		job.Set = times.TriggerTime
-	}
-	if job.State != JobSet {
-		job.PickedUp = times.InitTime
-	}
-	switch job.State { //nolint:exhaustive // the others have no such time
-	case JobDone:
-		job.Finished = times.FinishedTime
-	case JobUnderWay:
-		if deadline, err := contract.Deadline(item); err == nil && !deadline.IsZero() {
-			at := v1alpha1.NewTime(deadline)
-			job.Deadline = &at
-		}
-	}
-	return job
-}
-
 func stateOf(item *v1alpha1.DeployItem) JobState {
 	status := &item.Status
 	switch {

@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -14,47 +15,14 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Summary is an item at a glance.
-type Summary struct {
-	Namespace string                   `json:"namespace"`
-	Name      string                   `json:"name"`
-	Type      v1alpha1.DeployItemType  `json:"type"`
-	Target    string                   `json:"target,omitempty"`
-	Phase     v1alpha1.DeployItemPhase `json:"phase,omitempty"`
-	Job       Job                      `json:"job"`
-	// Deployer is who has picked up the last job; nil if nobody ever has.
-	Deployer *v1alpha1.DeployerInformation `json:"deployer,omitempty"`
-	// Message is what a job under way waits for, why the last one has failed, or what else is to be known; empty if all is well.
-	Message string `json:"message,omitempty"`
-	// Deleting: the item is to be deleted.
-	Deleting bool        `json:"deleting,omitempty"`
-	Created  metav1.Time `json:"created"`
-}
-
-// Summarize sums up an item.
-func Summarize(item *v1alpha1.DeployItem) Summary {
-	s := Summary{
-		Namespace: item.Namespace, Name: item.Name, Type: item.Spec.Type, Phase: item.Status.Phase,
-		Job: JobOf(item), Deleting: item.DeletionTimestamp != nil, Created: item.CreationTimestamp,
-	}
-	if item.Spec.Target != nil {
-		s.Target = item.Spec.Target.Name
-	}
-	if deployer := item.Status.Deployer; deployer != (v1alpha1.DeployerInformation{}) {
-		s.Deployer = &deployer
-	}
-	s.Message = messageOf(item, s.Job.State)
-	return s
-}
-
-// messageOf is what is most worth to be known about an item.
-func messageOf(item *v1alpha1.DeployItem, state JobState) string {
+// Message is what is most worth knowing about an item: what a job under way waits for, why the last one failed, or what else there is to be
+// known; empty if all is well.
+func Message(item *v1alpha1.DeployItem) string {
 	status := &item.Status
 	if unserved := contract.Unserved(item); unserved != "" {
 		return unserved
 	}
-	ready := conditionOf(status, contract.ConditionReady)
-	switch state {
+	switch stateOf(item) {
 	case JobNone:
 		return "there was no job yet"
 	case JobSet:
@@ -66,6 +34,7 @@ func messageOf(item *v1alpha1.DeployItem, state JobState) string {
 		return errorText(status.LastError)
 	default:
 	}
+	ready := conditionOf(status, contract.ConditionReady)
 	switch {
 	case status.Phase != v1alpha1.DeployItemPhaseSucceeded && status.LastError != nil:
 		return errorText(status.LastError)
@@ -76,7 +45,7 @@ func messageOf(item *v1alpha1.DeployItem, state JobState) string {
 	}
 }
 
-// errorText writes an error as a line. Its codes are shown elsewhere.
+// errorText writes an error as a line, without its codes.
 func errorText(e *v1alpha1.Error) string {
 	return cmp.Or(e.Reason, e.Operation) + ": " + e.Message
 }
@@ -94,81 +63,54 @@ func FullType(text string) v1alpha1.DeployItemType {
 	return v1alpha1.DeployItemType(v1alpha1.GroupName + "/" + text)
 }
 
-// Columns are those of a list of items.
-type Columns struct {
-	// Namespace: the items are of several namespaces.
-	Namespace bool
-	// Wide has more columns, and nothing is cut.
-	Wide bool
-}
-
-// maxMessage is how many characters of a message a list shows.
+// maxMessage is how many characters of a message a list shows that is not wide.
 const maxMessage = 60
 
-// Header returns the names of the columns.
-func (c Columns) Header() []string {
-	header := []string{"NAME", "TYPE", "TARGET", "PHASE", "JOB", "AGE", "WAITING FOR / LAST ERROR"}
-	if c.Wide {
-		header = []string{"NAME", "TYPE", "TARGET", "PHASE", "JOB", "JOB ID", "DEPLOYER", "AGE", "WAITING FOR / LAST ERROR"}
+// Table returns items as a table. Columns of priority 1 are for wide lists, in which no message is cut.
+func Table(now time.Time, wide bool, items ...v1alpha1.DeployItem) *metav1.Table {
+	table := &metav1.Table{}
+	for _, name := range []string{"Name", "Type", "Target", "Phase", "Job", "Age", "Job ID", "Deployer", "Waiting for / last error"} {
+		column := metav1.TableColumnDefinition{Name: name, Type: "string"}
+		if name == "Job ID" || name == "Deployer" {
+			column.Priority = 1
+		}
+		table.ColumnDefinitions = append(table.ColumnDefinitions, column)
 	}
-	if c.Namespace {
-		header = append([]string{"NAMESPACE"}, header...)
+	for i := range items {
+		item := &items[i]
+		target := ""
+		if item.Spec.Target != nil {
+			target = item.Spec.Target.Name
+		}
+		message := []rune(Message(item))
+		if len(message) > maxMessage && !wide {
+			message = append(message[:maxMessage-1], '…')
+		}
+		row := metav1.TableRow{Object: runtime.RawExtension{Object: item}}
+		for _, cell := range []string{
+			item.Name, ShortType(item.Spec.Type), target, phaseOf(item), string(stateOf(item)), Ago(item.CreationTimestamp.Time, now),
+			item.Status.JobID, deployerOf(item), string(message),
+		} {
+			row.Cells = append(row.Cells, cmp.Or(terminal.Printable(cell), "-"))
+		}
+		table.Rows = append(table.Rows, row)
 	}
-	return header
+	return table
 }
 
-// Cells returns the cells of an item.
-func (c Columns) Cells(s Summary, now time.Time) []string {
-	age, job := Ago(s.Created.Time, now), string(s.Job.State)
-	cells := []string{s.Name, ShortType(s.Type), s.Target, phaseText(s), job, age, short(s.Message)}
-	if c.Wide {
-		cells = []string{s.Name, string(s.Type), s.Target, phaseText(s), job, s.Job.ID, deployerText(s.Deployer), age, s.Message}
+// phaseOf is the phase, and what it does not tell: that the item is to be deleted.
+func phaseOf(item *v1alpha1.DeployItem) string {
+	phase := string(item.Status.Phase)
+	if item.DeletionTimestamp != nil && !item.Status.Phase.IsDeletion() {
+		return strings.TrimSpace(phase + " (to be deleted)")
 	}
-	if c.Namespace {
-		cells = append([]string{s.Namespace}, cells...)
-	}
-	return cells
+	return phase
 }
 
-// Table returns a list of items.
-func (c Columns) Table(items []Summary, now time.Time) string {
-	rows := make([]terminal.Row, 0, len(items))
-	for _, item := range items {
-		rows = append(rows, terminal.Row{Cells: c.Cells(item, now)})
-	}
-	return terminal.Table(c.Header(), rows)
-}
-
-// phaseText is the phase, and what it does not tell: that the item is to be deleted.
-func phaseText(s Summary) string {
-	if s.Deleting && !s.Phase.IsDeletion() {
-		return strings.TrimSpace(string(s.Phase) + " (to be deleted)")
-	}
-	return string(s.Phase)
-}
-
-// deployerText is such as "helm v1.2 of pergola-0".
-func deployerText(d *v1alpha1.DeployerInformation) string {
-	if d == nil {
-		return ""
-	}
-	text := strings.TrimSpace(d.Name + " " + d.Version)
-	if d.Identity != "" {
-		text += " of " + d.Identity
-	}
-	return text
-}
-
-// short cuts a text that is too long for a list.
-func short(text string) string {
-	text, _, cut := strings.Cut(text, "\n")
-	if utf8.RuneCountInString(text) > maxMessage {
-		return string([]rune(text)[:maxMessage-1]) + "…"
-	}
-	if cut {
-		return text + " …"
-	}
-	return text
+// deployerOf is who has picked up the last job, such as "helm v1.2 of pergola-0"; empty if nobody has ever.
+func deployerOf(item *v1alpha1.DeployItem) string {
+	d := item.Status.Deployer
+	return strings.TrimSpace(d.Name+" "+d.Version) + prefixed(" of ", d.Identity)
 }
 
 // Ago is how long ago something was, in few characters; empty for no time.
@@ -177,4 +119,13 @@ func Ago(at, now time.Time) string {
 		return ""
 	}
 	return duration.HumanDuration(max(0, now.Sub(at)))
+}
+
+// WithoutSecrets returns an item without what may hold secrets: its configuration, also as it was applied last.
+func WithoutSecrets(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
+	item = item.DeepCopy()
+	item.SetGroupVersionKind(v1alpha1.DeployItemGVK)
+	item.Spec.Config, item.ManagedFields = nil, nil
+	delete(item.Annotations, corev1.LastAppliedConfigAnnotation)
+	return item
 }

@@ -1,7 +1,6 @@
 package inspect_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-func TestSummarize(t *testing.T) {
+func TestMessage(t *testing.T) {
 	t.Parallel()
 	retrying := contract.Error{Operation: "Apply", Reason: "Unreachable", Message: "connection refused"}
 	foreign := func(i *v1alpha1.DeployItem) {
@@ -21,7 +20,7 @@ func TestSummarize(t *testing.T) {
 		i.Status = v1alpha1.DeployItemStatus{JobID: "job-1", JobIDGenerationTime: &set, LastReconcileTime: &picked, Phase: v1alpha1.DeployItemPhaseProgressing}
 	}
 	type want struct {
-		state   inspect.JobState
+		state   string
 		message string
 	}
 	for _, tc := range []struct {
@@ -29,45 +28,19 @@ func TestSummarize(t *testing.T) {
 		item   *v1alpha1.DeployItem
 		want   want
 	}{
-		{reason: "a new item", item: newItem(), want: want{inspect.JobNone, "there was no job yet"}},
-		{reason: "a job that nobody takes", item: newItem(jobSet("job-1", 0)), want: want{inspect.JobSet, "nobody has picked up the job yet"}},
-		{reason: "a job without a worker", item: newItem(jobSet("job-1", 0), queued(time.Second)), want: want{inspect.JobQueued, "a free worker"}},
-		{reason: "a job whose deployer says nothing", item: after(underWay[:2]), want: want{state: inspect.JobUnderWay}},
-		{reason: "a job that waits", item: after(underWay), want: want{inspect.JobUnderWay, "Deployment shop/web: Available: 1/3"}},
-		{reason: "a job that tries again", item: after(underWay, retries(retrying, 5*time.Second)), want: want{inspect.JobUnderWay, "another try, after: connection refused"}},
-		{reason: "a job of another deployer than Pergola's", item: newItem(foreign), want: want{state: inspect.JobUnderWay}},
-		{reason: "all is well", item: after(succeeded), want: want{state: inspect.JobDone}},
-		{reason: "nothing is well", item: after(broken), want: want{inspect.JobDone, `ConfigInvalid: spec.config: unknown field "manifest"`}},
-		{reason: "another job after a failure", item: after(broken, jobSet("job-2", time.Minute)), want: want{inspect.JobSet, "nobody has picked up the job yet"}},
+		{reason: "a new item", item: newItem(), want: want{"none", "there was no job yet"}},
+		{reason: "a job that nobody takes", item: newItem(jobSet("job-1", 0)), want: want{"set", "nobody has picked up the job yet"}},
+		{reason: "a job without a worker", item: newItem(jobSet("job-1", 0), queued(time.Second)), want: want{"queued", "a free worker"}},
+		{reason: "a job whose deployer says nothing", item: after(underWay[:2]), want: want{state: "running"}},
+		{reason: "a job that waits", item: after(underWay), want: want{"running", "Deployment shop/web: Available: 1/3"}},
+		{reason: "a job that tries again", item: after(underWay, retries(retrying, 5*time.Second)), want: want{"running", "another try, after: connection refused"}},
+		{reason: "a job of another deployer than Pergola's", item: newItem(foreign), want: want{state: "running"}},
+		{reason: "all is well", item: after(succeeded), want: want{state: "done"}},
+		{reason: "nothing is well", item: after(broken), want: want{"done", `ConfigInvalid: spec.config: unknown field "manifest"`}},
+		{reason: "another job after a failure", item: after(broken, jobSet("job-2", time.Minute)), want: want{"set", "nobody has picked up the job yet"}},
 	} {
-		s := inspect.Summarize(tc.item)
-		if diff := cmp.Diff(tc.want, want{s.Job.State, s.Message}, cmp.AllowUnexported(want{})); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-		}
-	}
-}
-
-func TestJobOf(t *testing.T) {
-	t.Parallel()
-	time8601 := func(seconds int) string { return noon.Add(time.Duration(seconds) * time.Second).Format(time.RFC3339) }
-	limit := func(d v1alpha1.Duration) step { return func(i *v1alpha1.DeployItem) { i.Spec.Timeout = d } }
-	for _, tc := range []struct {
-		reason string
-		item   *v1alpha1.DeployItem
-		want   string
-	}{
-		{reason: "none", item: newItem(), want: `{"state":"none"}`},
-		{reason: "under way, with the usual time", item: after(underWay), want: `{"id":"job-1","state":"running","set":"` + time8601(1) + `","pickedUp":"` + time8601(2) + `","deadline":"` + time8601(602) + `"}`},
-		{reason: "as long as it takes", item: newItem(append(underWay[:2:2], limit("none"))...), want: `{"id":"job-1","state":"running","set":"` + time8601(1) + `","pickedUp":"` + time8601(2) + `"}`},
-		{reason: "the time of a queued job is not running", item: newItem(jobSet("job-1", time.Second), queued(2*time.Second)), want: `{"id":"job-1","state":"queued","set":"` + time8601(1) + `","pickedUp":"` + time8601(2) + `"}`},
-		{reason: "done", item: after(succeeded), want: `{"id":"job-1","state":"done","set":"` + time8601(1) + `","pickedUp":"` + time8601(2) + `","finished":"` + time8601(9) + `"}`},
-		{reason: "the times before are not those of a new job", item: after(succeeded, jobSet("job-2", 20*time.Second)), want: `{"id":"job-2","state":"set","set":"` + time8601(20) + `"}`},
-	} {
-		got, err := json.Marshal(inspect.JobOf(tc.item))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(tc.want, string(got)); diff != "" {
+		cells := inspect.Table(noon, true, *tc.item).Rows[0].Cells
+		if diff := cmp.Diff(tc.want, want{cells[4].(string), inspect.Message(tc.item)}, cmp.AllowUnexported(want{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 		}
 	}
@@ -76,14 +49,30 @@ func TestJobOf(t *testing.T) {
 func TestTable(t *testing.T) {
 	t.Parallel()
 	long := contract.Error{Reason: "Long", Message: strings.Repeat("many words ", 20) + "\x1b[31m\nand lines"}
-	items := []inspect.Summary{
-		inspect.Summarize(newItem()),
-		inspect.Summarize(after(underWay)),
-		inspect.Summarize(after(succeeded, deleted)),
-		inspect.Summarize(after(underWay[:2], fails(long, time.Minute))),
-	}
-	for name, columns := range map[string]inspect.Columns{"table.golden.txt": {}, "table-wide.golden.txt": {Wide: true, Namespace: true}} {
-		expectGolden(t, name, columns.Table(items, at(3*time.Minute)))
+	for _, tc := range []struct {
+		reason string
+		item   *v1alpha1.DeployItem
+		wide   bool
+		want   string
+	}{
+		{reason: "no job", item: newItem(), want: "web|helm|here|-|none|3m|-|-|there was no job yet"},
+		{reason: "to be deleted", item: after(succeeded, deleted), want: "web|helm|here|Succeeded (to be deleted)|done|3m|job-1|helm v1.2.0 of pergola-0|-"},
+		{
+			reason: "a long message is cut", item: after(underWay[:2], fails(long, time.Minute)),
+			want: "web|helm|here|Failed|done|3m|job-1|helm v1.2.0 of pergola-0|Long: many words many words many words many words many word…",
+		},
+		{
+			reason: "a wide list has all of it, as text", item: after(underWay[:2], fails(long, time.Minute)), wide: true,
+			want: "web|helm|here|Failed|done|3m|job-1|helm v1.2.0 of pergola-0|Long: " + strings.Repeat("many words ", 20) + `\x1b[31m\nand lines`,
+		},
+	} {
+		var got []string
+		for _, cell := range inspect.Table(at(3*time.Minute), tc.wide, *tc.item).Rows[0].Cells {
+			got = append(got, cell.(string))
+		}
+		if diff := cmp.Diff(tc.want, strings.Join(got, "|")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+		}
 	}
 }
 

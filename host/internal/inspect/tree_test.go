@@ -32,22 +32,22 @@ func TestReadiness(t *testing.T) {
 	for _, tc := range []struct {
 		reason   string
 		document string
-		want     inspect.Readiness
+		want     string
 		message  string // part of it; empty for none
 	}{
-		{reason: "nothing to wait for", document: `{"apiVersion":"v1","kind":"ConfigMap"}`, want: inspect.Ready},
-		{reason: "an older generation", document: `{"apiVersion":"a/v1","kind":"Rose","metadata":{"generation":2},"status":{"observedGeneration":1}}`, want: inspect.InProgress, message: "generation"},
-		{reason: "stalled", document: `{"apiVersion":"a/v1","kind":"Rose","status":{"conditions":[{"type":"Stalled","status":"True","message":"no water"}]}}`, want: inspect.Broken, message: "no water"},
-		{reason: "going", document: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}`, want: inspect.Terminating, message: "deletion"},
-		{reason: "a status that is none", document: `{"apiVersion":"apps/v1","kind":"Deployment","status":{"conditions":"none"}}`, want: inspect.Unknown, message: "cannot be understood"},
-		{reason: "a Pod that starts", document: pod(`{"phase":"Pending","containerStatuses":[{"name":"main","state":{"waiting":{"reason":"ContainerCreating"}}}]}`), want: inspect.InProgress, message: "Pending"},
+		{reason: "nothing to wait for", document: `{"apiVersion":"v1","kind":"ConfigMap"}`, want: "Ready"},
+		{reason: "an older generation", document: `{"apiVersion":"a/v1","kind":"Rose","metadata":{"generation":2},"status":{"observedGeneration":1}}`, want: "InProgress", message: "generation"},
+		{reason: "stalled", document: `{"apiVersion":"a/v1","kind":"Rose","status":{"conditions":[{"type":"Stalled","status":"True","message":"no water"}]}}`, want: "Failed", message: "no water"},
+		{reason: "going", document: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}`, want: "Terminating", message: "deletion"},
+		{reason: "a status that is none", document: `{"apiVersion":"apps/v1","kind":"Deployment","status":{"conditions":"none"}}`, want: "Unknown", message: "cannot be understood"},
+		{reason: "a Pod that starts", document: pod(`{"phase":"Pending","containerStatuses":[{"name":"main","state":{"waiting":{"reason":"ContainerCreating"}}}]}`), want: "InProgress", message: "Pending"},
 		{
-			reason: "a Pod whose init container ends badly", want: inspect.InProgress, message: "container init: has ended with code 3: Error; ",
+			reason: "a Pod whose init container ends badly", want: "InProgress", message: "container init: has ended with code 3: Error; ",
 			document: pod(`{"phase":"Pending","initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":3,"reason":"Error"}}}]}`),
 		},
 	} {
 		n := inspect.NodeOf(inspect.ManagedObject{}, object(t, tc.document), nil)
-		if n.Status != string(tc.want) || (n.Message != "") != (tc.message != "") || !strings.Contains(n.Message, tc.message) {
+		if n.Status != tc.want || (n.Message != "") != (tc.message != "") || !strings.Contains(n.Message, tc.message) {
 			t.Errorf("%s: expected %s with %q, but found %s with %q", tc.reason, tc.want, tc.message, n.Status, n.Message)
 		}
 	}

@@ -3,10 +3,8 @@ package terminal
 import (
 	"fmt"
 	"io"
-	"os"
-	"strings"
 
-	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/printers"
 )
 
 // Colour is a colour of texts.
@@ -73,12 +71,6 @@ func (w When) Palette(out io.Writer) Palette {
 	case Never:
 		return Palette{}
 	default:
-		return Palette{on: Is(out) && os.Getenv("NO_COLOR") == "" && !strings.EqualFold(os.Getenv("TERM"), "dumb")}
+		return Palette{on: printers.AllowsColorOutput(out)}
 	}
-}
-
-// Is tells whether out is a terminal.
-func Is(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }

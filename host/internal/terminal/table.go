@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
-	"unicode/utf8"
 )
 
 // Row is a row of a table.
@@ -46,32 +45,3 @@ func Table(header []string, rows []Row) string {
 	}
 	return out.String()
 }
-
-// Lines writes rows one by one, each in columns that are as wide as they have ever been. The zero value has no columns yet.
-type Lines struct {
-	widths []int
-}
-
-// Line returns a row. A cell without text is shown as "-".
-func (l *Lines) Line(cells ...string) string {
-	var out strings.Builder
-	for i, cell := range cells {
-		if strings.TrimSpace(cell) == "" {
-			cell = "-"
-		}
-		cell = Printable(cell)
-		if i == len(l.widths) {
-			l.widths = append(l.widths, 0)
-		}
-		width := utf8.RuneCountInString(cell)
-		l.widths[i] = max(l.widths[i], width)
-		out.WriteString(cell)
-		if i < len(cells)-1 {
-			out.WriteString(strings.Repeat(" ", l.widths[i]-width+2))
-		}
-	}
-	return out.String() + "\n"
-}
-
-// Fit makes the columns wide enough for a row without writing it.
-func (l *Lines) Fit(cells ...string) { _ = l.Line(cells...) }

@@ -1,7 +1,6 @@
 package inspect_test
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -9,17 +8,13 @@ import (
 	"time"
 	"unicode"
 
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
-	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -38,22 +33,10 @@ func everything() inspect.Evidence {
 	held := v1alpha1.NewTime(at(2 * time.Second))
 	return inspect.Evidence{
 		Item: item, Now: at(10 * time.Minute),
-		Target: &v1alpha1.ResolvedTarget{
-			Target:  &v1alpha1.Target{Spec: v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType}},
-			Content: `{"kubeconfig":"` + `{\"apiVersion\":\"v1\",\"kind\":\"Config\",\"current-context\":\"c\",\"contexts\":[{\"name\":\"c\",\"context\":{\"cluster\":\"c\",\"user\":\"u\"}}],\"clusters\":[{\"name\":\"c\",\"cluster\":{\"server\":\"https://me:t0ps3cret@10.0.0.1:6443/x?token=t0ps3cret\"}}],\"users\":[{\"name\":\"u\",\"user\":{\"token\":\"t0ps3cret\"}}]}` + `"}`,
-		},
-		Exports: &corev1.Secret{Data: map[string][]byte{"config": []byte("url: t0ps3cret\ncount: 1\n")}},
 		Locks: []v1alpha1.SyncObject{
 			{ObjectMeta: metav1.ObjectMeta{Name: "helm-other"}, Spec: v1alpha1.SyncObjectSpec{Kind: "DeployItem", Name: "web", PodName: "nobody"}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "helm-uid"}, Spec: v1alpha1.SyncObjectSpec{Kind: "DeployItem", Name: "web", PodName: "pergola-1", LastUpdateTime: held}},
 		},
-		Registrations: []v1alpha1.DeployerRegistration{{
-			ObjectMeta: metav1.ObjectMeta{Name: "labels"},
-			Spec: v1alpha1.DeployerRegistrationSpec{
-				Types: []v1alpha1.DeployItemType{item.Spec.Type}, Hook: &v1alpha1.Hook{Capabilities: []v1alpha1.HookCapability{v1alpha1.HookPreReconcile}},
-			},
-			Status: v1alpha1.DeployerRegistrationStatus{Conditions: []v1alpha1.Condition{{Type: "Ready", Status: "False", Message: "nobody listens"}}},
-		}},
 		Events: []eventsv1.Event{
 			{EventTime: metav1.MicroTime{Time: at(9 * time.Second)}, Type: "Warning", Reason: "Unauthorized", Note: "deployments is forbidden"},
 			{
@@ -65,52 +48,24 @@ func everything() inspect.Evidence {
 	}
 }
 
-func TestAccountText(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	t.Parallel()
 	lost := inspect.Evidence{
 		Item: after(underWay), TargetErr: errors.New("there is no such Target"), EventsErr: errors.New("events is forbidden"), Now: at(time.Minute),
 	}
 	for name, e := range map[string]inspect.Evidence{
-		"account.golden.txt": everything(), "account-lost.golden.txt": lost, "account-new.golden.txt": {Item: newItem(), Now: noon},
+		"describe.golden.txt": everything(), "describe-lost.golden.txt": lost, "describe-new.golden.txt": {Item: newItem(), Now: noon},
 	} {
-		expectGolden(t, name, inspect.NewAccount(e).Text(terminal.Palette{}, "pergola", e.Now))
-	}
-	document, err := json.MarshalIndent(inspect.NewAccount(everything()), "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	expectGolden(t, "account.golden.json", string(document)+"\n")
-}
-
-// TestAccountHasNoSecrets: none of the places where a secret is has a way into an account.
-func TestAccountHasNoSecrets(t *testing.T) {
-	t.Parallel()
-	e := everything()
-	account := inspect.NewAccount(e)
-	document, err := json.Marshal(account)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := account.Text(terminal.Palette{}, "pergola", e.Now) + string(document); strings.Contains(text, "t0ps3cret") {
-		t.Errorf("a secret is shown: %s", text)
-	}
-	e.Exports.Data["config"] = []byte("t0ps3cret")
-	if account := inspect.NewAccount(e); len(account.Unread) != 2 || strings.Contains(strings.Join(account.Unread, ""), "t0ps3cret") {
-		t.Errorf("expected to hear that there are no exports, and of nothing that is there, but found %q", account.Unread)
+		text := inspect.Describe(e)
+		expectGolden(t, name, text)
+		if strings.Contains(text, "t0ps3cret") {
+			t.Errorf("a secret is shown: %s", text)
+		}
 	}
 }
 
-// A cluster without DeployerRegistrations, such as that of a Landscaper, has no HTTP hooks, which is no problem.
-func TestAccountWithoutRegistrations(t *testing.T) {
-	t.Parallel()
-	noKind := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: v1alpha1.GroupName, Kind: "DeployerRegistration"}}
-	if account := inspect.NewAccount(inspect.Evidence{Item: newItem(), Now: noon, RegistrationsErr: noKind}); len(account.Unread) > 0 {
-		t.Errorf("expected nothing that could not be read, but found %q", account.Unread)
-	}
-}
-
-// TestAccountIsOnlyText: whatever clusters and plugins say, the terminal gets nothing but text.
-func TestAccountIsOnlyText(t *testing.T) {
+// TestDescribeIsOnlyText: whatever clusters and plugins say, the terminal gets nothing but text.
+func TestDescribeIsOnlyText(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom([]string{"\x1b[31mred", "\x1b]0;title\a", "\r\n\x1b[2J", "\xff\u202e"})
@@ -120,9 +75,8 @@ func TestAccountIsOnlyText(t *testing.T) {
 		status.Phase, status.JobID, status.Deployer.Name = v1alpha1.DeployItemPhase(text.Draw(t, "phase")), text.Draw(t, "job"), text.Draw(t, "deployer")
 		e.Item.Name, e.Item.Spec.Target.Name = text.Draw(t, "name"), text.Draw(t, "target")
 		e.TargetErr, e.EventsErr = errors.New(text.Draw(t, "error")), errors.New(text.Draw(t, "error"))
-		e.Events[0].Note, e.Registrations[0].Name, status.Conditions[0].Reason = text.Draw(t, "note"), text.Draw(t, "hook"), text.Draw(t, "reason")
-		e.Exports.Data["config"] = []byte(`{"` + `\u001b[31m": 1}`)
-		for _, r := range inspect.NewAccount(e).Text(terminal.Palette{}, "pergola", e.Now) {
+		e.Events[0].Note, status.Conditions[0].Reason = text.Draw(t, "note"), text.Draw(t, "reason")
+		for _, r := range inspect.Describe(e) {
 			if r != '\n' && !unicode.IsPrint(r) {
 				t.Fatalf("%q is shown", r)
 			}
@@ -149,13 +103,12 @@ func TestAdvice(t *testing.T) {
 		{reason: "credentials", item: after(underWay, fails(failure(v1alpha1.ErrorUnauthorized), time.Minute)), want: "rights"},
 		{reason: "too slow", item: after(underWay, fails(failure(v1alpha1.ErrorTimeout), time.Minute)), want: "items tree"},
 		{reason: "a bug", item: after(underWay, fails(failure(v1alpha1.ErrorInternalProblem), time.Minute)), want: "log of the host"},
-		{reason: "anything else", item: after(underWay, fails(failure(), time.Minute)), want: "mend"},
+		{reason: "anything else", item: after(underWay, fails(failure(), time.Minute)), want: "fix"},
 		{reason: "an item that came before its Target", item: after(underWay, fails(gone, time.Minute)), want: "create what is missing"},
 		{reason: "a deletion has a way out", item: after(deleting, fails(failure(), 2*time.Minute)), want: "delete-without-uninstall=true"},
 		{reason: "a deletion that lacks its Target", item: after(deleting, fails(gone, 2*time.Minute)), want: "goes on by itself"},
 	} {
-		account := inspect.NewAccount(inspect.Evidence{Item: tc.item, Now: at(time.Hour)})
-		if got := account.Advice; (got != "") != (tc.want != "") || !strings.Contains(got, tc.want) {
+		if got := inspect.Advice(tc.item); (got != "") != (tc.want != "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: expected advice with %q, but found %q", tc.reason, tc.want, got)
 		}
 	}
