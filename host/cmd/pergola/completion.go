@@ -25,7 +25,7 @@ var phases = []v1alpha1.DeployItemPhase{
 
 // addCompletion has shells complete the flags of a command by their names, and its arguments if they are DeployItems.
 func addCompletion(cmd *cobra.Command) {
-	goals := []string{inspect.Succeeded.String(), inspect.Finished.String(), inspect.Deleted.String(), "condition="}
+	goals := texts([]inspect.Goal{inspect.Succeeded, inspect.Finished, inspect.Deleted, "condition="})
 	for name, complete := range map[string]cobra.CompletionFunc{
 		"namespace": completeNamespaces,
 		"type":      completeTypes,

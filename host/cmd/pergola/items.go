@@ -96,6 +96,16 @@ func (f *clusterFlags) connect() (*userCluster, error) {
 	return &userCluster{WithWatch: reader, config: config, namespace: namespace, targetAccount: f.targetAccount}, nil
 }
 
+// read connects and reads an item.
+func (f *clusterFlags) read(ctx context.Context, name string) (*userCluster, *v1alpha1.DeployItem, error) {
+	cluster, err := f.connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	item, err := cluster.deployItem(ctx, name)
+	return cluster, item, err
+}
+
 // watchItems lists and watches DeployItems.
 func (c *userCluster) watchItems(options []client.ListOption) cache.ListerWatcher {
 	with := func(raw metav1.ListOptions) []client.ListOption {

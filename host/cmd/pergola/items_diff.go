@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/credentials"
@@ -41,20 +41,14 @@ func newItemsDiffCommand() *cobra.Command {
 ITEM is the name of a DeployItem in the cluster. With -f the DeployItem of a file is compared instead, as if it were
 applied: what an item of that name has deployed so far is taken from the cluster. "-f -" reads standard input.
 
-The item, its Target with its secret and its Context are read with your own rights: you need "get" for them, and
-"create" for serviceaccounts/token where a Target names a ServiceAccount. So are the secrets with credentials that the
-Context names, if the plugin asks for them; it does without those that you may not read. The plugin that serves the type of the item
-is started here, as a host does it, and asked; use the plugins and the configuration of the host. It must be able to tell
-what it would change: "pergola plugins list" shows the capability "diff" then. HTTP hooks are not asked, so what they
-would change is not shown.
+The item, its Target with its secret and its Context are read with your own rights. The plugin that serves the type of
+the item is started here, as a host does it, and asked; use the plugins and the configuration of the host. It needs the
+capability "diff", which "pergola plugins list" shows. HTTP hooks are not asked, so what they would change is not shown. What Secrets hold is hidden by the plugin, if it was built with the sdk of Pergola.
 
-Each change has a line of its own, and below it what differs:
+Each change has a line of its own, and below it what differs. "-o yaml" has both states of each object as a whole.
 
   + create     - delete     ~ update     ± recreate: delete and create anew
   = keep: it stays, but is not managed any more     ! fail: the job would fail over it
-
-What Secrets hold is hidden by the plugin, if it was built with the sdk of Pergola. "-o yaml" and "-o json" have both
-states of each object as a whole.
 
 The exit code is 0 if nothing would change, 1 if something would, and 2 after an error, or if the job would fail.`,
 		Example: `  pergola items diff my-item -n my-namespace --plugin-dir bin/plugins
@@ -80,7 +74,12 @@ The exit code is 0 if nothing would change, 1 if something would, and 2 after an
 		if err != nil {
 			return failing(err)
 		}
-		if err := report.print(cmd.OutOrStdout(), output.format, colour.Palette(cmd.OutOrStdout())); err != nil {
+		out := cmd.OutOrStdout()
+		text, err := report.text(colour.Palette(out))
+		if err == nil {
+			err = printAs(out, output.format, report, func(bool) string { return text })
+		}
+		if err != nil {
 			return failing(err)
 		}
 		return report.verdict()
@@ -213,25 +212,10 @@ func (d *itemDiff) item(ctx context.Context, cluster *userCluster, name string, 
 	if err != nil {
 		return nil, err
 	}
-	return applied(existing, item), nil
-}
-
-// applied is an item after another one was applied to it.
-func applied(existing, file *v1alpha1.DeployItem) *v1alpha1.DeployItem {
-	item := existing.DeepCopy()
-	item.Spec = file.Spec
-	item.Labels, item.Annotations = merged(item.Labels, file.Labels), merged(item.Annotations, file.Annotations)
-	return item
-}
-
-func merged(below, above map[string]string) map[string]string {
-	if len(above) == 0 {
-		return below
-	}
-	all := map[string]string{}
-	maps.Copy(all, below)
-	maps.Copy(all, above)
-	return all
+	existing.Spec = item.Spec
+	existing.Labels = labels.Merge(existing.Labels, item.Labels)
+	existing.Annotations = labels.Merge(existing.Annotations, item.Annotations)
+	return existing, nil
 }
 
 func (d *itemDiff) fromFile(stdin io.Reader) (*v1alpha1.DeployItem, error) {
@@ -292,20 +276,4 @@ func theOneFor(plugins *plugin.Set, itemType v1alpha1.DeployItemType) (*plugin.P
 		}
 	}
 	return nil, errors.Join(errs...)
-}
-
-// print prints a report.
-func (r *diffReport) print(out io.Writer, as format, palette terminal.Palette) error {
-	switch as {
-	case formatJSON:
-		return printJSON(out, r)
-	case formatYAML:
-		return printYAML(out, r)
-	default:
-		text, err := r.text(palette)
-		if err != nil {
-			return err
-		}
-		return printText(out, text)
-	}
 }

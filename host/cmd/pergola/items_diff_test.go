@@ -308,20 +308,6 @@ func TestItemOfFile(t *testing.T) {
 	}
 }
 
-func TestApplied(t *testing.T) {
-	t.Parallel()
-	existing, file := &v1alpha1.DeployItem{}, &v1alpha1.DeployItem{}
-	existing.UID, existing.Labels, existing.Spec.Type = "uid", map[string]string{"a": "1", "b": "1"}, "old"
-	existing.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte("{}")}
-	file.Labels, file.Annotations, file.Spec.Type = map[string]string{"b": "2"}, map[string]string{"c": "3"}, "new"
-	file.Status.JobID = "somebody's"
-	want := existing.DeepCopy()
-	want.Labels, want.Annotations, want.Spec.Type = map[string]string{"a": "1", "b": "2"}, map[string]string{"c": "3"}, "new"
-	if diff := cmp.Diff(want, applied(existing, file)); diff != "" || existing.Spec.Type != "old" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 func decoded(t *testing.T, text string) any {
 	t.Helper()
 	var value any

@@ -88,21 +88,19 @@ func (r *diffReport) text(palette terminal.Palette) (string, error) {
 	return out.String(), nil
 }
 
-// summary is the last line.
+// summary is the last line. Actions that are rare are told only if there are some.
 func (r *diffReport) summary() string {
 	if len(r.Changes) == 0 {
 		return "Nothing to change."
 	}
-	text := fmt.Sprintf("%d to create, %d to update, %d to delete", r.count(sdk.ActionCreate), r.count(sdk.ActionUpdate), r.count(sdk.ActionDelete))
-	for _, rare := range []struct {
-		action sdk.Action
-		text   string
-	}{{sdk.ActionRecreate, "to recreate"}, {sdk.ActionKeep, "to keep"}, {sdk.ActionFail, "to fail"}} {
-		if n := r.count(rare.action); n > 0 {
-			text += fmt.Sprintf(", %d %s", n, rare.text)
+	usual := []sdk.Action{sdk.ActionCreate, sdk.ActionUpdate, sdk.ActionDelete}
+	var parts []string
+	for _, action := range append(usual, sdk.ActionRecreate, sdk.ActionKeep, sdk.ActionFail) {
+		if n := r.count(action); n > 0 || slices.Contains(usual, action) {
+			parts = append(parts, fmt.Sprintf("%d to %s", n, action))
 		}
 	}
-	return text + "."
+	return strings.Join(parts, ", ") + "."
 }
 
 // markOf are the marks of the actions.

@@ -50,13 +50,6 @@ func TestDiffText(t *testing.T) {
 		}
 		expectGolden(t, name, text)
 	}
-	for name, as := range map[string]format{"diff.golden.json": formatJSON, "diff.golden.yaml": formatYAML} {
-		var out strings.Builder
-		if err := everyAction().print(&out, as, terminal.Palette{}); err != nil {
-			t.Fatal(err)
-		}
-		expectGolden(t, name, out.String())
-	}
 }
 
 func TestDiffSummary(t *testing.T) {

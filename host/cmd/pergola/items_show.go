@@ -33,11 +33,7 @@ secret, and "create" for serviceaccounts/token where it names a ServiceAccount.`
 	flags.addTo(cmd.Flags())
 	flags.addTargetsTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cluster, err := flags.connect()
-		if err != nil {
-			return asItems(err)
-		}
-		item, err := cluster.deployItem(cmd.Context(), args[0])
+		cluster, item, err := flags.read(cmd.Context(), args[0])
 		if err != nil {
 			return asItems(err)
 		}

@@ -47,24 +47,12 @@ what it was for. What cannot be read is Unknown, with the reason. Of Secrets not
 	cluster.addTo(flags)
 	cluster.addTargetsTo(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := cluster.connect()
+		c, item, err := cluster.read(cmd.Context(), args[0])
 		if err != nil {
 			return asItems(err)
 		}
-		item, err := c.deployItem(cmd.Context(), args[0])
-		if err != nil {
-			return asItems(err)
-		}
-		root := c.tree(cmd.Context(), item)
-		out := cmd.OutOrStdout()
-		switch output.format {
-		case formatJSON:
-			return asItems(printJSON(out, root))
-		case formatYAML:
-			return asItems(printYAML(out, root))
-		default:
-			return asItems(printText(out, root.Text(colour.Palette(out))))
-		}
+		root, out := c.tree(cmd.Context(), item), cmd.OutOrStdout()
+		return asItems(printAs(out, output.format, root, func(bool) string { return root.Text(colour.Palette(out)) }))
 	}
 	return cmd
 }

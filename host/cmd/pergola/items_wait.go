@@ -23,7 +23,7 @@ import (
 )
 
 func newItemsWaitCommand() *cobra.Command {
-	flags, chosen, until, timeout := &clusterFlags{}, &itemChoice{}, inspect.Succeeded.String(), time.Duration(0)
+	flags, chosen, until, timeout := &clusterFlags{}, &itemChoice{}, string(inspect.Succeeded), time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "wait (ITEM... | -l SELECTOR)",
 		Short: "Wait until DeployItems are deployed, finished or deleted",
@@ -184,7 +184,7 @@ func (w *waiter) conclude(namespace string) error {
 		name := fmt.Sprintf("DeployItem %q", namespace+"/"+a.name)
 		switch {
 		case a.verdict.Reached:
-			if err := printText(w.stdout, terminal.Printable(a.name)+": "+a.goal.String()+"\n"); err != nil {
+			if err := printText(w.stdout, terminal.Printable(a.name)+": "+string(a.goal)+"\n"); err != nil {
 				return failing(err)
 			}
 		case a.verdict.Failed != "":

@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,56 +11,42 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// The names of goals, beside that of a condition.
-const (
-	goalSucceeded = "succeeded"
-	goalFinished  = "finished"
-	goalDeleted   = "deleted"
-	goalCondition = "condition="
-)
-
 // Goals are the texts that ParseGoal takes, for people.
-const Goals = goalSucceeded + ", " + goalFinished + ", " + goalDeleted + " or " + goalCondition + "TYPE[=STATUS]"
+const Goals = "succeeded, finished, deleted or condition=TYPE[=STATUS]"
 
-// Goal is what somebody waits for.
-type Goal struct {
-	name      string
-	condition v1alpha1.ConditionType
-	status    v1alpha1.ConditionStatus
-}
+// Goal is what somebody waits for: one of those below, or condition=TYPE[=STATUS].
+type Goal string
 
 // The goals without an argument.
-var (
+const (
 	// Succeeded: the item is deployed as it is now.
-	Succeeded = Goal{name: goalSucceeded}
+	Succeeded Goal = "succeeded"
 	// Finished: nothing is left to be done for the item as it is now, whether that went well or not.
-	Finished = Goal{name: goalFinished}
+	Finished Goal = "finished"
 	// Deleted: the item is gone.
-	Deleted = Goal{name: goalDeleted}
+	Deleted Goal = "deleted"
 	// Ended: the job under way has come to its end, whatever the item needs next. ParseGoal does not know it.
-	Ended = Goal{name: "ended"}
+	Ended Goal = "ended"
 )
 
 // ParseGoal reads a goal as a flag has it.
 func ParseGoal(text string) (Goal, error) {
-	for _, goal := range []Goal{Succeeded, Finished, Deleted} {
-		if text == goal.name {
-			return goal, nil
-		}
+	goal := Goal(text)
+	if conditionType, _ := goal.condition(); conditionType != "" || slices.Contains([]Goal{Succeeded, Finished, Deleted}, goal) {
+		return goal, nil
 	}
-	if condition, ok := strings.CutPrefix(text, goalCondition); ok {
-		conditionType, status, _ := strings.Cut(condition, "=")
-		if conditionType != "" {
-			return Goal{
-				name: text, condition: v1alpha1.ConditionType(conditionType), status: cmp.Or(v1alpha1.ConditionStatus(status), v1alpha1.ConditionTrue),
-			}, nil
-		}
-	}
-	return Goal{}, fmt.Errorf("expected %s, but found %q", Goals, text)
+	return "", fmt.Errorf("expected %s, but found %q", Goals, text)
 }
 
-// String is the goal as ParseGoal reads it.
-func (g Goal) String() string { return g.name }
+// condition is the condition that is waited for, and its status; empty for another goal.
+func (g Goal) condition() (v1alpha1.ConditionType, v1alpha1.ConditionStatus) {
+	text, found := strings.CutPrefix(string(g), "condition=")
+	if !found {
+		return "", ""
+	}
+	conditionType, status, _ := strings.Cut(text, "=")
+	return v1alpha1.ConditionType(conditionType), cmp.Or(v1alpha1.ConditionStatus(status), v1alpha1.ConditionTrue)
+}
 
 // Verdict is how far an item is from a goal.
 type Verdict struct {
@@ -86,7 +73,7 @@ func (g Goal) judge(item *v1alpha1.DeployItem, now time.Time) Verdict {
 		return Verdict{Reached: true}
 	case item == nil:
 		return Verdict{Failed: "it is gone"}
-	case g.condition != "":
+	case strings.HasPrefix(string(g), "condition="):
 		return g.judgeCondition(item)
 	case item.DeletionTimestamp != nil && g == Succeeded:
 		return Verdict{Failed: "it is being deleted"}
@@ -108,14 +95,15 @@ func (g Goal) judge(item *v1alpha1.DeployItem, now time.Time) Verdict {
 }
 
 func (g Goal) judgeCondition(item *v1alpha1.DeployItem) Verdict {
-	c := conditionOf(&item.Status, g.condition)
+	wanted, status := g.condition()
+	c := conditionOf(&item.Status, wanted)
 	switch {
 	case c == nil:
-		return Verdict{Waiting: fmt.Sprintf("waits for the condition %s, which it does not have yet", g.condition)}
-	case strings.EqualFold(string(c.Status), string(g.status)):
+		return Verdict{Waiting: fmt.Sprintf("waits for the condition %s, which it does not have yet", wanted)}
+	case strings.EqualFold(string(c.Status), string(status)):
 		return Verdict{Reached: true}
 	default:
-		return Verdict{Waiting: fmt.Sprintf("waits for the condition %s, which is %s: %s", g.condition, c.Status, c.Message)}
+		return Verdict{Waiting: fmt.Sprintf("waits for the condition %s, which is %s: %s", wanted, c.Status, c.Message)}
 	}
 }
 

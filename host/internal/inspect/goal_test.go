@@ -71,7 +71,7 @@ func TestParseGoal(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"succeeded", "finished", "deleted", "condition=Ready", "condition=Ready=False"} {
-		if goal, err := inspect.ParseGoal(text); err != nil || goal.String() != text {
+		if goal, err := inspect.ParseGoal(text); err != nil || string(goal) != text {
 			t.Errorf("%s: found %s, %v", text, goal, err)
 		}
 	}
