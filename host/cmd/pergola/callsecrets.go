@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pergola-deploy/pergola/host/internal/credentials"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -18,9 +18,9 @@ import (
 // fileSecrets are the Secrets of files, which count as those of the Context's namespace.
 type fileSecrets map[string]*corev1.Secret
 
-var _ credentials.Reader = fileSecrets{}
+var _ target.SecretReader = fileSecrets{}
 
-// Secret implements credentials.Reader.
+// Secret implements target.SecretReader.
 func (s fileSecrets) Secret(_ context.Context, name types.NamespacedName, _ bool) (*corev1.Secret, error) {
 	if secret, ok := s[name.Name]; ok {
 		return secret, nil
@@ -50,7 +50,7 @@ func (f *callFlags) credentialsOf(ctx context.Context, lsContext *v1alpha1.Conte
 	if err != nil {
 		return nil, err
 	}
-	return credentials.Resolve(ctx, secrets, lsContext)
+	return target.Credentials(ctx, secrets, lsContext)
 }
 
 // registries are the credentials for registries in the Secrets of files, by their names, as an item of the namespace can name them.
@@ -61,7 +61,7 @@ func (f *callFlags) registries(ctx context.Context, namespace string) (map[strin
 	}
 	found := make(map[string]*sdk.RegistryCredentials, len(secrets))
 	for name := range secrets {
-		if found[name], err = credentials.Named(ctx, secrets, namespace, types.NamespacedName{Name: name}); err != nil {
+		if found[name], err = target.NamedCredentials(ctx, secrets, namespace, types.NamespacedName{Name: name}); err != nil {
 			return nil, err
 		}
 	}

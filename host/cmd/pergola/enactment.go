@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/credentials"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -161,7 +161,7 @@ func (e *enactment) ResolveTarget(_ context.Context, name string) (*v1alpha1.Res
 
 // ResolveRegistryCredentials implements plugin.Observer.
 func (e *enactment) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
-	return credentials.Named(ctx, e.secrets, e.call.DeployItem.Namespace, secret)
+	return target.NamedCredentials(ctx, e.secrets, e.call.DeployItem.Namespace, secret)
 }
 
 // Event implements plugin.Observer.

@@ -8,7 +8,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/hostcluster"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 )
@@ -19,14 +18,14 @@ func (h *host) hostClusters(podCluster *rest.Config) (map[string]plugin.HostClus
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster of the pods: %w", err)
 	}
-	installation := hostcluster.NewInstallation(h.manager.GetAPIReader())
+	installation := target.NewInstallation(h.manager.GetAPIReader())
 	granted := map[string]plugin.HostCluster{}
 	for name, p := range h.settings.Plugins {
 		if p.HostCluster == nil {
 			continue
 		}
 		account := p.HostCluster.ServiceAccount
-		granted[name] = hostcluster.New(hostcluster.Options{
+		granted[name] = target.NewHostCluster(target.HostClusterOptions{
 			Plugin: name, ServiceAccount: types.NamespacedName{Namespace: account.Namespace, Name: account.Name},
 			Tokens: &target.ClientTokenRequester{Client: requester}, Cluster: podCluster,
 			Installation: installation, Clock: clock.RealClock{},

@@ -15,9 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
-	"github.com/pergola-deploy/pergola/host/internal/credentials"
-	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -145,7 +144,7 @@ func (d *itemDiff) run(cmd *cobra.Command, name string) (_ *diffReport, err erro
 		return nil, err
 	}
 	if p.Info().Capabilities.ContextCredentials {
-		if call.Credentials, err = credentials.Resolve(ctx, resolver, call.Context); err != nil {
+		if call.Credentials, err = target.Credentials(ctx, resolver, call.Context); err != nil {
 			return nil, err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pergola-deploy/pergola/host/internal/credentials"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -210,7 +210,7 @@ func (v *verifier) cases(ctx context.Context) ([]conformance.Case, error) {
 		if item.Status.JobID == "" {
 			item.Status.JobID = "verify"
 		}
-		call := conformance.Call{DeployItem: item, Context: credentials.Without(itemContext), Credentials: given, Secrets: named}
+		call := conformance.Call{DeployItem: item, Context: target.WithoutCredentials(itemContext), Credentials: given, Secrets: named}
 		if resolved != nil {
 			call.Target = &sdk.Target{Name: resolved.Target.Name, Type: resolved.Target.Spec.Type, Content: []byte(resolved.Content)}
 		}

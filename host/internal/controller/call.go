@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/credentials"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -252,7 +252,7 @@ func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.Re
 func (o *observer) ResolveRegistryCredentials(
 	ctx context.Context, secret types.NamespacedName,
 ) (*sdk.RegistryCredentials, error) {
-	return credentials.Named(ctx, o.job.r.targets, o.job.namespace(), secret)
+	return target.NamedCredentials(ctx, o.job.r.targets, o.job.namespace(), secret)
 }
 
 // Event becomes an event of the deploy item, unless the plugin has had too many: they flood neither the API server

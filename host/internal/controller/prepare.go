@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/credentials"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 )
 
@@ -24,7 +24,7 @@ func (j *job) prepare(ctx context.Context) (plugin.Call, error) {
 	}
 	c := plugin.Call{Target: resolved, Context: lsContext, Deadline: deadline}
 	if j.plugin.Info().Capabilities.ContextCredentials {
-		if c.Credentials, err = credentials.Resolve(ctx, j.r.targets, lsContext); err != nil {
+		if c.Credentials, err = target.Credentials(ctx, j.r.targets, lsContext); err != nil {
 			return plugin.Call{}, err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/host/internal/credentials"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -57,7 +57,7 @@ type Call struct {
 	DeployItem *v1alpha1.DeployItem
 	// Target of the item; nil for an item without one.
 	Target *v1alpha1.ResolvedTarget
-	// Context of the item. A plugin gets it without what credentials.Without takes away.
+	// Context of the item. A plugin gets it without what target.WithoutCredentials takes away.
 	Context *v1alpha1.Context
 	// Credentials that the Context names, possibly none. They go only to a plugin with the capability ContextCredentials, which is not called
 	// without them; nil for others.
@@ -279,7 +279,7 @@ func (p *process) startOf(ctx context.Context, c Call) (*deployerv1.Start, error
 		}
 	}
 	if c.Context != nil {
-		if start.Context, err = json.Marshal(credentials.Without(c.Context)); err != nil {
+		if start.Context, err = json.Marshal(target.WithoutCredentials(c.Context)); err != nil {
 			return nil, fmt.Errorf("marshal context: %w", err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// HostCluster gives the access to the cluster that the host runs in; see hostcluster.Access. The error is a sentence for user and operator.
+// HostCluster gives the access to the cluster that the host runs in; see target.HostCluster. The error is a sentence for user and operator.
 type HostCluster func(ctx context.Context) (*sdk.HostCluster, error)
 
 // The error about an access that is granted and cannot be had at the moment. It has no code, so that the call is tried again.

@@ -3,15 +3,20 @@ package target
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// MaxContentSize is how many bytes the content of a Target may have.
-const MaxContentSize = 1 << 20
+// maxContentSize is how many bytes the content of a Target may have.
+const maxContentSize = 1 << 20
 
 // contentField is the name, in errors, of the content as a whole.
 const contentField = "content"
@@ -37,7 +42,7 @@ func hasConfiguration(spec *v1alpha1.TargetSpec) bool {
 
 // rawContent returns the content as the user wrote it: the inline configuration, or the data of the secret under the key, or
 // without a key all data of the secret as one JSON object. data is nil without a secretRef.
-func rawContent(spec *v1alpha1.TargetSpec, data *secret) ([]byte, []Problem) {
+func rawContent(spec *v1alpha1.TargetSpec, data *corev1.Secret) ([]byte, []Problem) {
 	if data == nil {
 		if !hasConfiguration(spec) {
 			return nil, nil
@@ -46,13 +51,13 @@ func rawContent(spec *v1alpha1.TargetSpec, data *secret) ([]byte, []Problem) {
 	}
 	key := spec.SecretRef.Key
 	if key == "" {
-		return wholeSecret(data.data)
+		return wholeSecret(data.Data)
 	}
-	raw, ok := data.data[key]
+	raw, ok := data.Data[key]
 	if !ok {
 		return nil, []Problem{{
 			Reason: ReasonSecretKeyNotFound, Field: "spec.secretRef.key",
-			Message: fmt.Sprintf("Secret %q has no key %q; add it, or correct the Target", data.version.NamespacedName, key),
+			Message: fmt.Sprintf("Secret %q has no key %q; add it, or correct the Target", client.ObjectKeyFromObject(data), key),
 		}}
 	}
 	return raw, nil
@@ -62,11 +67,10 @@ func rawContent(spec *v1alpha1.TargetSpec, data *secret) ([]byte, []Problem) {
 // Landscaper; one that is not, or is not beyond doubt, stays the text that it is.
 func wholeSecret(data map[string][]byte) ([]byte, []Problem) {
 	object := make(map[string]any, len(data))
-	for key, value := range data {
-		object[key] = string(value)
-		documents, err := parse(value)
-		if err == nil && len(documents) == 1 && len(ambiguities(documents[0], "", 0)) == 0 {
-			object[key] = plain(documents[0])
+	for key, text := range data {
+		object[key] = string(text)
+		if value, problems := parse(text, ""); len(problems) == 0 {
+			object[key] = value
 		}
 	}
 	raw, err := json.Marshal(object)
@@ -79,8 +83,8 @@ func wholeSecret(data map[string][]byte) ([]byte, []Problem) {
 // sanitize returns what a plugin may see of the content of a Target of this type; or how to log in, in which case the plugin sees
 // a kubeconfig made of that; or what is wrong. onlyAccount is as in WithServiceAccount.
 func sanitize(targetType v1alpha1.TargetType, raw []byte, onlyAccount string) (string, *login, []Problem) {
-	if len(raw) > MaxContentSize {
-		return "", nil, []Problem{invalid(contentField, "has %d bytes; at most %d are allowed", len(raw), MaxContentSize)}
+	if len(raw) > maxContentSize {
+		return "", nil, []Problem{invalid(contentField, "has %d bytes; at most %d are allowed", len(raw), maxContentSize)}
 	}
 	if targetType == v1alpha1.KubernetesClusterTargetType {
 		return kubernetesContent(raw, onlyAccount)
@@ -95,26 +99,22 @@ func sanitize(targetType v1alpha1.TargetType, raw []byte, onlyAccount string) (s
 // kubernetesContent sanitizes the content of a Kubernetes cluster. The field kubeconfig counts before all others, as in
 // Landscaper; between the others nobody guesses.
 func kubernetesContent(raw []byte, onlyAccount string) (string, *login, []Problem) {
-	root, problems := readObject(raw, contentField)
+	root, problems := parseObject(raw, contentField)
 	if len(problems) > 0 {
 		return "", nil, problems
 	}
-	if field := lookup(root, "kubeconfig"); field != nil {
-		kubeconfig, problems := kubeconfigField(field)
-		if len(problems) > 0 {
-			return "", nil, problems
-		}
-		text, problems := onlyKubeconfig(kubeconfig)
+	if field := get(root, "kubeconfig"); !isEmpty(field) {
+		text, problems := fieldContent(field, nil)
 		return text, nil, problems
 	}
-	bare, oidc, self := isKubeconfig(root), present(root, oidcField), present(root, selfField)
+	bare, oidc, self := isKubeconfig(root), get(root, oidcField), get(root, selfField)
 	switch {
 	case oidc != nil && self != nil:
 		return "", nil, []Problem{invalid(contentField, "has both oidcConfig and selfConfig; remove one of them")}
 	case bare && (oidc != nil || self != nil):
 		return "", nil, []Problem{invalid(contentField, "is a kubeconfig and has oidcConfig or selfConfig too; remove one of them")}
 	case bare:
-		text, problems := onlyKubeconfig(root)
+		text, problems := fieldContent(root, nil)
 		return text, nil, problems
 	case oidc != nil:
 		login, problems := readLogin(oidc, oidcField, onlyAccount)
@@ -127,64 +127,39 @@ func kubernetesContent(raw []byte, onlyAccount string) (string, *login, []Proble
 	}
 }
 
-// onlyKubeconfig returns content that is a kubeconfig and nothing else.
-func onlyKubeconfig(kubeconfig *yaml.Node) (string, []Problem) {
-	text, problems := rebuild(kubeconfig)
-	if len(problems) > 0 {
-		return "", problems
-	}
-	return encode(map[string]any{"kubeconfig": text})
-}
-
 // foreignContent sanitizes content that holds a kubeconfig though its Target is no Kubernetes cluster.
 func foreignContent(raw []byte) (string, []Problem) {
-	root, problems := readObject(raw, contentField)
+	root, problems := parseObject(raw, contentField)
 	if len(problems) > 0 {
 		return "", problems
 	}
-	field := lookup(root, "kubeconfig")
-	if field == nil && isKubeconfig(root) {
-		return onlyKubeconfig(root)
+	field := get(root, "kubeconfig")
+	if isEmpty(field) && isKubeconfig(root) {
+		return fieldContent(root, nil)
 	}
-	beside := without(root, "kubeconfig")
-	if path, found := find(beside, contentField, position{texts: textDepth}); found {
+	maps.DeleteFunc(root, func(key string, _ any) bool { return fold(key) == "kubeconfig" })
+	if path, found := find(root, contentField, textDepth); found {
 		return "", []Problem{forbidden(path, "a kubeconfig is allowed only in the field kubeconfig, or as the content itself; move it")}
 	}
-	kubeconfig, problems := kubeconfigField(field)
+	return fieldContent(field, root)
+}
+
+// fieldContent returns content with a kubeconfig, given as an object or as a text, and with the fields beside it.
+func fieldContent(kubeconfig any, beside map[string]any) (string, []Problem) {
+	object, problems := asObject(kubeconfig, "kubeconfig")
+	if text, isText := kubeconfig.(string); isText {
+		object, problems = parseObject([]byte(text), "kubeconfig")
+	}
 	if len(problems) > 0 {
 		return "", problems
 	}
-	text, problems := rebuild(kubeconfig)
+	text, problems := rebuild(object)
 	if len(problems) > 0 {
 		return "", problems
 	}
-	object := map[string]any{}
-	for key, value := range pairs(beside) {
-		object[key.Value] = plain(value)
-	}
-	object["kubeconfig"] = text
-	return encode(object)
-}
-
-// kubeconfigField returns the kubeconfig that the field of this name holds, as an object or as a text.
-func kubeconfigField(field *yaml.Node) (*yaml.Node, []Problem) {
-	if isText(field) {
-		return readObject([]byte(field.Value), "kubeconfig")
-	}
-	if field.Kind != yaml.MappingNode {
-		return nil, []Problem{invalid("kubeconfig", "expected a kubeconfig, found %s", kindOf(field))}
-	}
-	return field, nil
-}
-
-func without(object *yaml.Node, name string) *yaml.Node {
-	rest := &yaml.Node{Kind: yaml.MappingNode}
-	for key, value := range pairs(object) {
-		if fold(key.Value) != name {
-			rest.Content = append(rest.Content, key, value)
-		}
-	}
-	return rest
+	whole := map[string]any{"kubeconfig": text}
+	maps.Copy(whole, beside)
+	return encode(whole)
 }
 
 func encode(object map[string]any) (string, []Problem) {
@@ -198,95 +173,65 @@ func encode(object map[string]any) (string, []Problem) {
 // textDepth is how many texts inside each other are looked into.
 const textDepth = 2
 
+// escapes are those of a text of JSON or YAML that may stand in the middle of a word.
+var escapes = regexp.MustCompile(`\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|\r?\n[ \t]*)`)
+
+func unescape(text string) string {
+	return escapes.ReplaceAllStringFunc(text, func(escape string) string {
+		code, err := strconv.ParseUint(escape[2:], 16, 32)
+		if err != nil { // a line that goes on in the next one
+			return ""
+		}
+		return string(rune(code)) //nolint:gosec // a number of 32 bits at most; one that is no rune is in no word
+	})
+}
+
 // holdsKubeconfig tells whether there is a kubeconfig anywhere in a text. In doubt there is; the package comment has the rules.
 func holdsKubeconfig(text []byte) bool {
-	return holds(text, textDepth)
+	return holds(string(text), textDepth)
 }
 
-func holds(text []byte, depth int) bool {
-	documents, err := parse(text)
-	doubtful := err != nil
-	for _, document := range documents {
-		if _, found := find(document, "", position{texts: depth}); found {
-			return true
-		}
-		doubtful = doubtful || len(ambiguities(document, "", 0)) > 0
+func holds(text string, depth int) bool {
+	value, problems := parse([]byte(text), "")
+	if len(problems) == 0 {
+		_, found := find(value, "", depth)
+		return found
 	}
-	if !doubtful {
-		return false
-	}
-	// Both the text and its scalars: only the former has what could not be parsed, only the latter have escapes resolved.
-	words := &strings.Builder{}
-	words.WriteString(fold(string(text)))
-	for _, document := range documents {
-		collect(document, words)
-	}
-	mentions := func(word string) bool { return strings.Contains(words.String(), word) }
-	return mentions("kubeconfig") || mentions("clusters") && mentions("users")
+	words := fold(unescape(text))
+	return strings.Contains(words, "kubeconfig") || strings.Contains(words, "clusters") && strings.Contains(words, "users")
 }
 
-// position is where find is: level counts objects and lists, texts how many texts inside each other it may still look into.
-type position struct {
-	level, texts int
-}
-
-func (p position) deeper() position {
-	return position{level: p.level + 1, texts: p.texts}
-}
-
-// find returns the path of a kubeconfig in a node. The node may have ambiguities; what is nested too deeply is one and not seen.
-func find(node *yaml.Node, path string, at position) (string, bool) {
-	if at.level > maxLevels {
-		return "", false
-	}
-	if node.Kind == yaml.ScalarNode {
+// find returns the path of a kubeconfig in a value, also in texts that are JSON or YAML themselves, so many levels deep.
+func find(value any, path string, texts int) (string, bool) {
+	switch typed := value.(type) {
+	case string:
 		// Without a colon it is no object, neither in JSON nor in YAML.
-		return path, at.texts > 0 && strings.Contains(node.Value, ":") && holds([]byte(node.Value), at.texts-1)
-	}
-	if node.Kind == yaml.SequenceNode {
-		for i, item := range node.Content {
-			if inner, found := find(item, fmt.Sprintf("%s[%d]", path, i), at.deeper()); found {
-				return inner, true
+		return path, texts > 0 && strings.Contains(typed, ":") && holds(typed, texts-1)
+	case []any:
+		for i, inner := range typed {
+			if found, ok := find(inner, indexed(path, i), texts); ok {
+				return found, true
 			}
 		}
-	}
-	if isKubeconfig(node) {
-		return path, true
-	}
-	for key, value := range pairs(node) {
-		inner := join(path, key.Value)
-		if fold(key.Value) == "kubeconfig" && !isEmpty(value) {
-			return inner, true
+	case map[string]any:
+		if isKubeconfig(typed) {
+			return path, true
 		}
-		if inner, found := find(value, inner, at.deeper()); found {
-			return inner, true
+		for _, key := range slices.Sorted(maps.Keys(typed)) {
+			inner := join(path, key)
+			if fold(key) == "kubeconfig" && !isEmpty(typed[key]) {
+				return inner, true
+			}
+			if found, ok := find(typed[key], inner, texts); ok {
+				return found, true
+			}
 		}
 	}
 	return "", false
 }
 
 // isKubeconfig tells whether an object is meant to be a kubeconfig, from its kind or its fields.
-func isKubeconfig(node *yaml.Node) bool {
-	var isConfig, clusters, users bool
-	for key, value := range pairs(node) {
-		switch fold(key.Value) {
-		case "kind":
-			isConfig = isConfig || fold(value.Value) == "config"
-		case "clusters":
-			clusters = true
-		case "users":
-			users = true
-		}
-	}
-	return isConfig || clusters && users
-}
-
-// collect writes all scalars in a node, keys included. Aliases are not followed: what they stand for is elsewhere in the node.
-func collect(node *yaml.Node, words *strings.Builder) {
-	if node.Kind == yaml.ScalarNode {
-		words.WriteString("\n" + fold(node.Value))
-	}
-	for _, child := range node.Content {
-		collect(child, words)
-	}
+func isKubeconfig(object map[string]any) bool {
+	kind, _ := get(object, "kind").(string)
+	return fold(kind) == "config" || get(object, "clusters") != nil && get(object, "users") != nil
 }

@@ -62,8 +62,8 @@ func TestKubernetesContent(t *testing.T) {
 		},
 		"empty":       {"An empty secret.", "", fails("content: is empty")},
 		"no object":   {"The kind is named, not the value.", `"t0ps3cret"`, fails("content: expected an object, found a text")},
-		"list":        {"The kind is named, not the value.", `{"kubeconfig":["t0ps3cret"]}`, fails("kubeconfig: expected a kubeconfig, found a list")},
-		"number":      {"The kind is named, not the value.", `{"kubeconfig":12345}`, fails("kubeconfig: expected a kubeconfig, found a number (quotes make it a text)")},
+		"list":        {"The kind is named, not the value.", `{"kubeconfig":["t0ps3cret"]}`, fails("kubeconfig: expected an object, found a list")},
+		"number":      {"The kind is named, not the value.", `{"kubeconfig":12345}`, fails("kubeconfig: expected an object, found a number (quotes make it a text)")},
 		"syntax":      {"A parser's error would quote the text.", "t0ps3cret: *t0ps3cret", fails("content: is neither valid JSON nor valid YAML")},
 		"text syntax": {"The field is named.", `{"kubeconfig":"{t0ps3cret"}`, fails("kubeconfig: is neither valid JSON nor valid YAML")},
 		"documents":   {"Parsers differ about which counts.", sound + "---\n" + sound, fails("content: holds 2 YAML documents; expected one")},
@@ -85,7 +85,7 @@ func TestKubernetesContent(t *testing.T) {
 			fails("content" + strings.Repeat(".a[0]", 50) + ".a: is nested deeper than 100 levels"),
 		},
 		"too large": {
-			"Larger than any kubeconfig.", sound + "#" + strings.Repeat("x", MaxContentSize-len(sound)),
+			"Larger than any kubeconfig.", sound + "#" + strings.Repeat("x", maxContentSize-len(sound)),
 			fails("content: has 1048577 bytes; at most 1048576 are allowed"),
 		},
 	}
@@ -128,7 +128,7 @@ func TestForeignContent(t *testing.T) {
 		"bare":        {"Has one form for all plugins.", sound, unchanged(marshal(t, map[string]any{"kubeconfig": rebuilt})), ""},
 		"bare exec":   {"The policy is for all types.", bad, fails(exec), ReasonForbidden},
 		"field exec":  {"The policy is for all types.", marshal(t, map[string]any{"kubeconfig": bad}), fails(exec), ReasonForbidden},
-		"other case":  {"Other parsers ignore case.", strings.Replace(bad, "exec", "Exec", 1), fails(exec), ReasonForbidden},
+		"other case":  {"Other parsers ignore case.", strings.Replace(bad, "exec", "Exec", 1), fails(strings.Replace(exec, "exec", "Exec", 1)), ReasonForbidden},
 		"nested":      {"At any depth.", "a:\n- b:\n" + indent(indent(bad)), fails("content.a[0].b: " + elsewhere), ReasonForbidden},
 		"nested text": {"Also as a text.", marshal(t, map[string]any{"admin.conf": bad}), fails(`content["admin.conf"]: ` + elsewhere), ReasonForbidden},
 		"text in text": {
@@ -216,13 +216,13 @@ func TestBombs(t *testing.T) {
 	cases := map[string]struct{ reason, raw string }{
 		"aliases": {
 			"One long text a hundred thousand times.",
-			"a: &a '" + strings.Repeat("x", MaxContentSize/2) + "'\nkubeconfig: [" + strings.Repeat("*a,", 100_000) + "]",
+			"a: &a '" + strings.Repeat("x", maxContentSize/2) + "'\nkubeconfig: [" + strings.Repeat("*a,", 100_000) + "]",
 		},
 		"depth": {
 			"Each level has a path, all paths together are large.",
 			strings.Repeat(`{"`+key+`":`, 9_000) + `{"kubeconfig":[]}` + strings.Repeat("}", 9_000),
 		},
-		"brackets": {"More levels than a parser may take.", strings.Repeat("[", MaxContentSize)},
+		"brackets": {"More levels than a parser may take.", strings.Repeat("[", maxContentSize)},
 		"laughs":   {"Each level is ten of the one before, in an oidcConfig.", laughs("oidcConfig: {audience: [*l8]}\n")},
 		"text":     {"The same inside a text.", marshal(t, map[string]any{"kubeconfig": laughs(sound)})},
 		"deep audience": {

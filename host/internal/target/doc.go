@@ -1,4 +1,5 @@
-// Package target resolves the Target and the Context of a DeployItem to what a plugin may see.
+// Package target resolves the Target and the Context of a DeployItem, and the credentials that the Context names, to what a plugin may see;
+// and gives plugins access to the cluster that the host runs in.
 //
 // # Where objects are read from
 //
@@ -13,10 +14,9 @@
 // The Target without spec.config, managed fields and the annotations in which kubectl and others keep a second copy of the
 // object; and its content. The content of a Target of type landscaper.gardener.cloud/kubernetes-cluster is
 // `{"kubeconfig": "<text>"}`, where the text is a kubeconfig (in JSON, which is YAML) that this package has written
-// itself: the current context with its cluster and user, and of these only fields that it knows to be harmless. As no byte
-// of the original gets through, it does not matter how another parser would have read duplicate keys, keys of other case,
-// unknown fields or anchors. A kubeconfig that runs commands, reads files or impersonates somebody, in any of its entries,
-// is refused as a whole, and all that is wrong with it is reported at once.
+// itself: the current context with its cluster and user, and of these only fields that it knows to be harmless. Unknown fields are dropped; duplicate keys, keys that differ
+// only in case and aliases are refused, as parsers differ about them. A kubeconfig that runs commands, reads files or impersonates somebody, in any of its entries,
+// is refused as a whole, and all that is forbidden is reported at once.
 //
 // # Targets that name a ServiceAccount
 //
@@ -61,7 +61,34 @@
 // A kubeconfig that is the content itself, or its field "kubeconfig", gets the same treatment as above; fields beside it are
 // kept. Anywhere else it is refused.
 //
+// # Credentials of Contexts
+//
+// Each of registryPullSecrets names a Secret of the Context's namespace with Docker's configuration, as a Pod's imagePullSecrets do:
+// .dockerconfigjson, or .dockercfg of old. Of it a plugin gets auths and nothing else, and of each of these what says who somebody is;
+// credential helpers are programs, and run nowhere.
+//
+// The configuration helmChartRepoCredentials is as in Landscaper:
+//
+//	configurations:
+//	  helmChartRepoCredentials:
+//	    auths:
+//	    - url: https://charts.example.org   # of the repository; http or https, without user
+//	      customCAData: …                   # certificates in PEM, in base64; without it, the authorities of the system
+//	      authHeader: Basic …               # of the header Authorization; either this
+//	      secretRef: {name: …, key: …}      # or a key of a Secret of the Context's namespace; key defaults to authHeader
+//
+// Fields that are not known are passed over. A plugin gets certificates and nothing else that may be in customCAData. At most fifty entries
+// of either kind are looked at, and eight MiB altogether are handed over. A header has at most sixteen KiB.
+//
+// A plugin may name more Secrets with Docker's configuration, of the namespace of its item and of no other: who can write a deploy item there
+// is not to get at what is elsewhere.
+//
+// What is missing or wrong is no error: a deletion must not fail over it, and a public chart needs no credentials. It is told in the place of
+// the credentials, and the plugin tells the user when it would have needed them. Nothing is told that was seen in a cache alone. What the API
+// server cannot answer at the moment is an error, and worth another try.
+//
 // # Secrets and errors
 //
-// An error names objects, fields, and the entries of a kubeconfig. It never holds any other value that was found, and no token.
+// A text names objects, fields, the entries of a kubeconfig, keys of Secrets and registries. It never holds any other value that was found, no
+// token, and no address of a chart repository, which may have a password in it.
 package target

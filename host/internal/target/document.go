@@ -6,209 +6,235 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/pergola-deploy/pergola/host/internal/jsonnode"
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 )
-
-// Tags of scalars, as yaml.v3 resolves them.
-const (
-	tagText  = "!!str"
-	tagBool  = "!!bool"
-	tagNull  = "!!null"
-	tagInt   = "!!int"
-	tagFloat = "!!float"
-	tagMerge = "!!merge"
-)
-
-// errSyntax says that a text is no JSON and no YAML. The errors of the parsers are dropped: they quote the text.
-var errSyntax = errors.New("is neither valid JSON nor valid YAML")
-
-// parse returns the documents in a text, in the form that they were written in: duplicate keys are kept and aliases are not
-// followed, so that a small text stays small. With errSyntax come the documents before the mistake.
-func parse(text []byte) ([]*yaml.Node, error) {
-	if json.Valid(text) {
-		document, err := jsonnode.Parse(text)
-		if err != nil {
-			return nil, errSyntax
-		}
-		return []*yaml.Node{document}, nil
-	}
-	var documents []*yaml.Node
-	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
-		var document yaml.Node
-		err := decoder.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return documents, nil
-		}
-		if err != nil || len(document.Content) != 1 {
-			return documents, errSyntax
-		}
-		documents = append(documents, document.Content[0])
-	}
-}
-
-// readObject returns the one object that a text consists of, if all parsers read it alike; field is the name of the text.
-func readObject(text []byte, field string) (*yaml.Node, []Problem) {
-	documents, err := parse(text)
-	if err != nil {
-		return nil, []Problem{invalid(field, "%s", err.Error())}
-	}
-	if len(documents) == 0 {
-		return nil, []Problem{invalid(field, "is empty")}
-	}
-	if len(documents) > 1 {
-		return nil, []Problem{invalid(field, "holds %d YAML documents; expected one", len(documents))}
-	}
-	if documents[0].Kind != yaml.MappingNode {
-		return nil, []Problem{invalid(field, "expected an object, found %s", kindOf(documents[0]))}
-	}
-	if problems := ambiguities(documents[0], field, 0); len(problems) > 0 {
-		return nil, problems
-	}
-	return documents[0], nil
-}
 
 // maxLevels bounds how deep objects and lists are nested. Without it the paths of a small text would fill the memory.
 const maxLevels = 100
 
-// ambiguities lists what parsers differ about: keys that are equal or differ only in case, keys that are no plain text, merge
-// keys, aliases and deep nesting. A node without any is a finite tree. level is how deep the node is nested itself.
-func ambiguities(node *yaml.Node, field string, level int) []Problem {
-	if node.Kind == yaml.AliasNode {
-		return []Problem{invalid(field, "YAML aliases are not allowed; write the value out")}
+// parse returns the one document in a text, JSON or YAML, in the types of encoding/json with json.Number. What parsers differ about is
+// a problem: keys that are equal or differ only in case, keys that are no plain text, merge keys, aliases and deep nesting. field is
+// the name of the text in problems, which quote no value.
+func parse(text []byte, field string) (any, []Problem) {
+	p := &parser{}
+	if json.Valid(text) { // not all JSON is YAML, such as surrogate pairs and long keys
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.UseNumber()
+		value := p.json(decoder, field, 0)
+		return value, p.problems
 	}
-	if level > maxLevels {
-		return []Problem{invalid(field, "is nested deeper than %d levels", maxLevels)}
-	}
-	var problems []Problem
-	if node.Kind == yaml.SequenceNode {
-		for i, item := range node.Content {
-			problems = append(problems, ambiguities(item, fmt.Sprintf("%s[%d]", field, i), level+1)...)
+	var documents []*yaml.Node
+	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		document := &yaml.Node{}
+		err := decoder.Decode(document)
+		if errors.Is(err, io.EOF) {
+			break
 		}
-		return problems
+		if err != nil || len(document.Content) != 1 {
+			return nil, []Problem{invalid(field, "is neither valid JSON nor valid YAML")} // the error would quote the text
+		}
+		documents = append(documents, document.Content[0])
 	}
-	seen := make(map[string]bool, len(node.Content)/2)
-	for key, value := range pairs(node) {
-		if key.Kind != yaml.ScalarNode || key.ShortTag() == tagMerge {
-			problems = append(problems, invalid(field, "expected texts as keys, found a merge key or an object"))
+	switch len(documents) {
+	case 0:
+		return nil, []Problem{invalid(field, "is empty")}
+	case 1:
+		value := p.yaml(documents[0], field, 0)
+		return value, p.problems
+	default:
+		return nil, []Problem{invalid(field, "holds %d YAML documents; expected one", len(documents))}
+	}
+}
+
+// parseObject is parse for a text that is to hold an object.
+func parseObject(text []byte, field string) (map[string]any, []Problem) {
+	value, problems := parse(text, field)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return asObject(value, field)
+}
+
+func asObject(value any, field string) (map[string]any, []Problem) {
+	if object, ok := value.(map[string]any); ok {
+		return object, nil
+	}
+	var object map[string]any
+	return nil, decode(value, &object, field)
+}
+
+// parser makes values of what it reads, and notes what is ambiguous.
+type parser struct {
+	problems []Problem
+}
+
+func (p *parser) note(problem Problem) { p.problems = append(p.problems, problem) }
+
+// json reads the next value, at some level of a valid text.
+func (p *parser) json(from *json.Decoder, field string, level int) any {
+	if level > maxLevels {
+		p.tooDeep(field)
+		var skipped json.RawMessage
+		_ = from.Decode(&skipped) // the text is valid
+		return nil
+	}
+	token, _ := from.Token() // the text is valid
+	switch token {
+	case json.Delim('['):
+		list := []any{}
+		for from.More() {
+			list = append(list, p.json(from, indexed(field, len(list)), level+1))
+		}
+		_, _ = from.Token() // the closing bracket
+		return list
+	case json.Delim('{'):
+		object, seen := map[string]any{}, map[string]bool{}
+		for from.More() {
+			token, _ := from.Token()
+			key, _ := token.(string)
+			inner := join(field, key)
+			p.once(seen, key, inner)
+			object[key] = p.json(from, inner, level+1)
+		}
+		_, _ = from.Token() // the closing bracket
+		return object
+	default:
+		return token
+	}
+}
+
+// yaml returns the value of a node at some level. Aliases are not followed, so that a small text stays small.
+func (p *parser) yaml(node *yaml.Node, field string, level int) any {
+	switch {
+	case node.Kind == yaml.AliasNode:
+		p.note(invalid(field, "YAML aliases are not allowed; write the value out"))
+		return nil
+	case level > maxLevels:
+		p.tooDeep(field)
+		return nil
+	case node.Kind == yaml.SequenceNode:
+		list := make([]any, 0, len(node.Content))
+		for _, entry := range node.Content {
+			list = append(list, p.yaml(entry, indexed(field, len(list)), level+1))
+		}
+		return list
+	case node.Kind != yaml.MappingNode:
+		return scalar(node)
+	}
+	object, seen := map[string]any{}, map[string]bool{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		if key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" {
+			p.note(invalid(field, "expected texts as keys, found a merge key or an object"))
 			continue
 		}
 		inner := join(field, key.Value)
-		if seen[fold(key.Value)] {
-			problems = append(problems, invalid(inner, "the key appears twice (keys that differ only in case count as equal)"))
-		}
-		seen[fold(key.Value)] = true
-		problems = append(problems, ambiguities(value, inner, level+1)...)
+		p.once(seen, key.Value, inner)
+		object[key.Value] = p.yaml(value, inner, level+1)
 	}
-	return problems
+	return object
 }
 
-// pairs iterates over keys and values of an object; over nothing if node is nil or no object.
-func pairs(node *yaml.Node) func(yield func(key, value *yaml.Node) bool) {
-	return func(yield func(key, value *yaml.Node) bool) {
-		if node == nil || node.Kind != yaml.MappingNode {
-			return
-		}
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			if !yield(node.Content[i], node.Content[i+1]) {
-				return
-			}
-		}
-	}
+func (p *parser) tooDeep(field string) {
+	p.note(invalid(field, "is nested deeper than %d levels", maxLevels))
 }
 
-// lookup returns a field of an object whatever the case of its name; nil if the field is not there or empty, or node no object.
-func lookup(node *yaml.Node, name string) *yaml.Node {
-	for key, value := range pairs(node) {
-		if fold(key.Value) == fold(name) && !isEmpty(value) {
+// scalar returns the value of a node of YAML. One that JSON does not know becomes a text, and a number keeps all of its digits.
+func scalar(node *yaml.Node) any {
+	switch tag := node.ShortTag(); {
+	case tag == "!!null":
+		return nil
+	case tag == "!!bool":
+		if value, err := strconv.ParseBool(node.Value); err == nil {
 			return value
 		}
+	case (tag == "!!int" || tag == "!!float") && json.Valid([]byte(node.Value)):
+		return json.Number(node.Value)
 	}
-	return nil
+	return node.Value
 }
 
-// present returns a field of an object whatever the case of its name, also if it is empty; nil if it is not there or null.
-func present(node *yaml.Node, name string) *yaml.Node {
-	for key, value := range pairs(node) {
-		if fold(key.Value) == fold(name) && (value.Kind != yaml.ScalarNode || value.ShortTag() != tagNull) {
-			return value
+// once notes a key that was seen in the same object before.
+func (p *parser) once(seen map[string]bool, key, field string) {
+	if seen[fold(key)] {
+		p.note(invalid(field, "the key appears twice (keys that differ only in case count as equal)"))
+	}
+	seen[fold(key)] = true
+}
+
+// get returns a field of an object whatever the case of its name; nil if it is not there, or value no object.
+func get(value any, name string) any {
+	object, _ := value.(map[string]any)
+	for key, inner := range object {
+		if fold(key) == fold(name) {
+			return inner
 		}
 	}
 	return nil
 }
 
 // isEmpty tells whether a value is null, an empty text or an empty collection.
-func isEmpty(node *yaml.Node) bool {
-	switch node.Kind {
-	case yaml.ScalarNode:
-		return node.ShortTag() == tagNull || node.Value == ""
-	case yaml.MappingNode, yaml.SequenceNode:
-		return len(node.Content) == 0
+func isEmpty(value any) bool {
+	switch typed := value.(type) {
+	case nil:
+		return true
+	case string:
+		return typed == ""
+	case []any:
+		return len(typed) == 0
+	case map[string]any:
+		return len(typed) == 0
 	default:
 		return false
 	}
 }
 
-func isText(node *yaml.Node) bool {
-	return node.Kind == yaml.ScalarNode && node.ShortTag() == tagText
+// decode reads a value into a struct, whatever the case of its keys.
+func decode(value, into any, field string) []Problem {
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		return []Problem{mismatch(err, field)}
+	}
+	return nil
 }
 
-func kindOf(node *yaml.Node) string {
-	switch {
-	case node.Kind == yaml.MappingNode:
-		return "an object"
-	case node.Kind == yaml.SequenceNode:
-		return "a list"
-	case isText(node):
-		return "a text"
-	case node.ShortTag() == tagInt || node.ShortTag() == tagFloat:
-		return "a number (quotes make it a text)"
-	case node.ShortTag() == tagBool:
-		return "true or false (quotes make it a text)"
+// mismatch says what a decoder of JSON has found in a document, and where, without the value.
+func mismatch(err error, field string) Problem {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return invalid(field, "is no valid JSON")
+	}
+	for name := range strings.SplitSeq(wrong.Field, ".") {
+		if name != "" {
+			field = join(field, name)
+		}
+	}
+	kind, _, _ := strings.Cut(wrong.Value, " ") // a number may be behind it
+	found := map[string]string{
+		"object": "an object", "array": "a list", "string": "a text",
+		"bool": "true or false (quotes make it a text)", "number": "a number (quotes make it a text)",
+	}[kind]
+	switch wrong.Type.Kind() { //nolint:exhaustive // no other kinds are read
+	case reflect.String:
+		return invalid(field, "expected a text, found %s", found)
+	case reflect.Bool:
+		return invalid(field, "expected true or false, found %s", found)
+	case reflect.Slice:
+		return invalid(field, "expected a list, found %s", found)
+	case reflect.Int64:
+		return invalid(field, "expected a whole number from %d to %d", minExpiration, int64(maxExpiration))
 	default:
-		return "something else"
+		return invalid(field, "expected an object, found %s", found)
 	}
-}
-
-// plain returns a node without ambiguities as what encoding/json takes. A scalar that JSON does not know becomes a text.
-func plain(node *yaml.Node) any {
-	switch node.Kind {
-	case yaml.MappingNode:
-		object := make(map[string]any, len(node.Content)/2)
-		for key, value := range pairs(node) {
-			object[key.Value] = plain(value)
-		}
-		return object
-	case yaml.SequenceNode:
-		list := make([]any, 0, len(node.Content))
-		for _, item := range node.Content {
-			list = append(list, plain(item))
-		}
-		return list
-	default:
-		return plainScalar(node)
-	}
-}
-
-func plainScalar(node *yaml.Node) any {
-	switch node.ShortTag() {
-	case tagNull:
-		return nil
-	case tagBool:
-		if value, err := strconv.ParseBool(node.Value); err == nil {
-			return value
-		}
-	case tagInt, tagFloat:
-		// A number is passed digit by digit, so that none is lost.
-		if json.Valid([]byte(node.Value)) {
-			return json.Number(node.Value)
-		}
-	}
-	return node.Value
 }
 
 // fold returns the form of a key in which all keys are equal that a parser which ignores case takes for equal, such as
@@ -219,12 +245,11 @@ func fold(key string) string {
 
 // join appends a key to a field. Keys may be of any length and content; they are quoted unless they look like a name.
 func join(field, key string) string {
-	const longest = 64
-	plainName := len(key) > 0 && len(key) <= longest && !strings.ContainsFunc(key, func(r rune) bool {
+	plain := len(key) > 0 && len(key) <= maxName && !strings.ContainsFunc(key, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_", r)
 	})
 	switch {
-	case !plainName:
+	case !plain:
 		return field + "[" + quote(key) + "]"
 	case field == "":
 		return key
@@ -233,11 +258,10 @@ func join(field, key string) string {
 	}
 }
 
-// quote quotes a name and shortens it if it is unusually long.
-func quote(name string) string {
-	const longest = 64
-	if runes := []rune(name); len(runes) > longest {
-		name = string(runes[:longest]) + "..."
-	}
-	return strconv.Quote(name)
-}
+// indexed appends the index of an item of a list to a field.
+func indexed(field string, index int) string { return fmt.Sprintf("%s[%d]", field, index) }
+
+// maxName bounds what is quoted of a name.
+const maxName = 64
+
+func quote(name string) string { return strconv.Quote(contract.Cut(name, maxName)) }

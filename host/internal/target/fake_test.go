@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -171,13 +170,3 @@ const rebuilt = `{"kind":"Config","apiVersion":"v1",` +
 	`"clusters":[{"name":"c","cluster":{"server":"https://example.org","certificate-authority-data":"Y2E="}}],` +
 	`"users":[{"name":"admin","user":{"token":"t0ps3cret"}}],` +
 	`"contexts":[{"name":"prod","context":{"cluster":"c","user":"admin","namespace":"apps"}}],"current-context":"prod"}`
-
-// marshal is encode for tests.
-func marshal(t *testing.T, object map[string]any) string {
-	t.Helper()
-	text, problems := encode(object)
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	return text
-}

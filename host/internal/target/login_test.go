@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
@@ -133,7 +134,7 @@ func TestLogin(t *testing.T) {
 			"A frequent mistake gets its own message.", oidcContent(fmt.Sprintf("caData: %q", authority())),
 			fails("oidcConfig.caData: is PEM as such; encode it in base64, as in the certificate-authority-data of a kubeconfig"),
 		},
-		"no base64":      {"The value is not told.", oidcContent("caData: t0ps3cret!"), fails("oidcConfig.caData: is not valid base64")},
+		"no base64":      {"The value is not told.", oidcContent("caData: t0ps3cret!"), fails("oidcConfig.caData: is not valid base64; expected certificates in PEM, in base64")},
 		"no certificate": {"client-go would fail later.", oidcContent("caData: Y2E="), fails("oidcConfig.caData: holds no certificate in PEM once decoded from base64")},
 		"too short":      {"The API server would refuse.", oidcContent("expirationSeconds: 599"), fails("oidcConfig." + outOfRange)},
 		"too long":       {"The API server would refuse.", oidcContent("expirationSeconds: 4294967297"), fails("oidcConfig." + outOfRange)},
@@ -143,7 +144,7 @@ func TestLogin(t *testing.T) {
 		"huge":           {"More than 64 bits.", oidcContent("expirationSeconds: 99999999999999999999"), fails("oidcConfig." + outOfRange)},
 		"account text": {
 			"The kind is told.", oidcContent("serviceAccount: t0ps3cret"),
-			fails("oidcConfig.serviceAccount: expected an object with the field name, found a text"),
+			fails("oidcConfig.serviceAccount: expected an object, found a text"),
 		},
 		"account namespace": {
 			"Another namespace is not possible.", `{"selfConfig":{"serviceAccount":{"name":"deployer","namespace":"t0ps3cret"}}}`,
@@ -156,27 +157,28 @@ func TestLogin(t *testing.T) {
 		"self server": {
 			"That is oidcConfig.", `{"selfConfig":{"serviceAccount":{"name":"deployer"},"server":"t0ps3cret","audience":[]}}`,
 			fails(
-				"selfConfig.server: is not known; expected only serviceAccount, expirationSeconds",
 				"selfConfig.audience: is not known; expected only serviceAccount, expirationSeconds",
+				"selfConfig.server: is not known; expected only serviceAccount, expirationSeconds",
 			),
 		},
 		"all at once": {
-			"All problems at once.", "oidcConfig: {server: [t0ps3cret], caData: 1, serviceAccount: {name: 1}, audience: t0ps3cret, expirationSeconds: '900', audiences: []}",
+			"All problems at once.", "oidcConfig: {server: 'http://t0ps3cret', caData: '1', serviceAccount: {name: A}, audience: [''], expirationSeconds: 9, audiences: []}",
 			fails(
 				"oidcConfig.audiences: is not known; expected only server, caData, serviceAccount, audience, expirationSeconds",
-				"oidcConfig.server: expected a text, found a list",
-				"oidcConfig.caData: expected a text, found a number (quotes make it a text)",
-				"oidcConfig.audience: expected a list of texts, found a text",
-				"oidcConfig.serviceAccount.name: expected a text, found a number (quotes make it a text)",
-				"oidcConfig.expirationSeconds: expected a number, found a text",
+				noHTTPS,
+				"oidcConfig.caData: is not valid base64; expected certificates in PEM, in base64",
+				"oidcConfig.audience[0]: expected a text that is not empty",
+				"oidcConfig.serviceAccount.name: is no name that a ServiceAccount can have: lower case letters, digits, '-' and '.'",
+				"oidcConfig."+outOfRange,
 			),
 		},
+		"wrong type": {
+			"The field is told, and not the value.", oidcContent("audience: [t0ps3cret, [t0ps3cret]]"),
+			fails("oidcConfig.audience: expected a text, found a list"),
+		},
 		"audience": {
-			"Each entry is checked.", oidcContent(`audience: [a, "", 1, [t0ps3cret]]`),
-			fails(
-				"oidcConfig.audience[1]: expected a text that is not empty", "oidcConfig.audience[2]: expected a text that is not empty",
-				"oidcConfig.audience[3]: expected a text that is not empty",
-			),
+			"Each entry is checked.", oidcContent(`audience: [a, "", b, ""]`),
+			fails("oidcConfig.audience[1]: expected a text that is not empty", "oidcConfig.audience[3]: expected a text that is not empty"),
 		},
 		"duplicate keys": {
 			"Parsers differ about which counts.", `{"selfConfig":{"serviceAccount":{"name":"a"},"serviceaccount":{"name":"b"}}}`,
@@ -190,7 +192,7 @@ func TestLogin(t *testing.T) {
 			if len(got.problems) > 0 {
 				got.login = nil
 			}
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome{}, login{})); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome{}, login{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s\nsanitize() (-want +got):\n%s", tc.reason, diff)
 			}
 			if len(tc.want.problems) > 0 && reason != ReasonContentInvalid {
@@ -274,7 +276,7 @@ func TestOwnCluster(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := OwnCluster(tc.config)
+			got, err := ownCluster(tc.config)
 			if diff := cmp.Diff(tc.want, got); diff != "" || (err != nil) != tc.wantErr {
 				t.Errorf("%s\nownCluster(): %v (-want +got):\n%s", tc.reason, err, diff)
 			}
@@ -295,9 +297,13 @@ func loggedIn(t failer, text string, l *login) string {
 	if cluster == nil {
 		cluster = &clientcmdv1.Cluster{Server: "https://own"}
 	}
-	content, err := contentWith(cluster, "token")
+	kubeconfig, err := tokenKubeconfig("target", "", cluster, "token")
 	if err != nil {
 		t.Fatalf("write content: %v", err)
+	}
+	content, problems := encode(map[string]any{"kubeconfig": kubeconfig})
+	if len(problems) > 0 {
+		t.Fatalf("write content: %v", problems)
 	}
 	return content
 }

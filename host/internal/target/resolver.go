@@ -20,8 +20,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// DefaultCacheSize is how many secrets, and how many contents of Targets, a Resolver remembers.
-const DefaultCacheSize = 1000
+// cacheSize is how many secrets, and how many contents of Targets, a Resolver remembers. Those that were not used for longest go first.
+const cacheSize = 1000
 
 // Resolver resolves Targets and Contexts. It may be used concurrently.
 type Resolver struct {
@@ -29,33 +29,18 @@ type Resolver struct {
 	secrets        *secrets
 	contents       *lru.Cache
 	adding         sync.Mutex // held while one is added to contents
-	issuer         *issuer    // nil if there are no tokens
+	issuer         issuer     // without a requester if there are no tokens
 	defaultContext bool
 	onlyAccount    string
 }
 
 // Option changes a setting of a Resolver.
-type Option func(*options)
-
-type options struct {
-	cacheSize      int
-	tokens         TokenRequester
-	own            *rest.Config
-	clock          clock.PassiveClock
-	defaultContext bool
-	onlyAccount    string
-}
-
-// WithCacheSize bounds the secrets, and the contents of Targets, that are remembered; those that were not used for longest go
-// first. Defaults to DefaultCacheSize, also for a size below 1.
-func WithCacheSize(size int) Option {
-	return func(o *options) { o.cacheSize = size }
-}
+type Option func(*Resolver)
 
 // WithDefaultContext lets a missing Context named "default" count as an empty one. This is for a cluster without Landscaper,
 // which would create it.
 func WithDefaultContext() Option {
-	return func(o *options) { o.defaultContext = true }
+	return func(r *Resolver) { r.defaultContext = true }
 }
 
 // WithTokens lets Targets name a ServiceAccount to log in with, in oidcConfig or selfConfig. requester issues tokens in the
@@ -63,18 +48,18 @@ func WithDefaultContext() Option {
 // authority and the expected name of the API server from it, and none of the credentials. Neither may be nil, and config must
 // not change any more. Defaults to no tokens: such Targets are a configuration problem.
 func WithTokens(requester TokenRequester, config *rest.Config) Option {
-	return func(o *options) { o.tokens, o.own = requester, config }
+	return func(r *Resolver) { r.issuer.requester, r.issuer.own = requester, config }
 }
 
-// WithServiceAccount has each Target with an oidcConfig or a selfConfig act as the ServiceAccount of this name in its namespace. It may leave it out then, and
-// one that names another one is a configuration problem. Defaults to none: each Target names its own.
+// WithServiceAccount has each Target with an oidcConfig or a selfConfig act as the ServiceAccount of this name in its namespace. It may leave
+// it out then, and one that names another one is a configuration problem. Defaults to none: each Target names its own.
 func WithServiceAccount(name string) Option {
-	return func(o *options) { o.onlyAccount = name }
+	return func(r *Resolver) { r.onlyAccount = name }
 }
 
 // WithClock sets the clock that tells when a token is replaced. Defaults to the real one.
 func WithClock(c clock.PassiveClock) Option {
-	return func(o *options) { o.clock = c }
+	return func(r *Resolver) { r.issuer.clock = c }
 }
 
 // NewResolver returns a Resolver.
@@ -83,23 +68,12 @@ func WithClock(c clock.PassiveClock) Option {
 // *metav1.PartialObjectMetadata of kind v1/Secret). live reads from the API server and is asked for the same Targets and
 // Contexts, and for Secrets.
 func NewResolver(cached, live client.Reader, opts ...Option) *Resolver {
-	settings := options{clock: clock.RealClock{}}
-	for _, opt := range opts {
-		opt(&settings)
-	}
-	if settings.cacheSize < 1 {
-		settings.cacheSize = DefaultCacheSize
-	}
 	r := &Resolver{
-		cached:         cached,
-		live:           live,
-		secrets:        &secrets{cached: cached, live: live, byVersion: lru.New(settings.cacheSize)},
-		contents:       lru.New(settings.cacheSize),
-		defaultContext: settings.defaultContext,
-		onlyAccount:    settings.onlyAccount,
+		cached: cached, live: live, issuer: issuer{clock: clock.RealClock{}}, contents: lru.New(cacheSize),
+		secrets: &secrets{cached: cached, live: live, byVersion: lru.New(cacheSize)},
 	}
-	if settings.tokens != nil {
-		r.issuer = &issuer{requester: settings.tokens, own: settings.own, clock: settings.clock}
+	for _, opt := range opts {
+		opt(r)
 	}
 	return r
 }
@@ -177,7 +151,7 @@ func (r *Resolver) resolve(ctx context.Context, w wanted, reader client.Reader, 
 		return nil, w.error(nil, problems...)
 	}
 
-	var data *secret
+	var data *corev1.Secret
 	if ref := target.Spec.SecretRef; ref != nil {
 		secretName := types.NamespacedName{Namespace: w.Namespace, Name: ref.Name}
 		data, err = r.secrets.get(ctx, secretName, fresh)
@@ -206,15 +180,17 @@ func (r *Resolver) resolve(ctx context.Context, w wanted, reader client.Reader, 
 
 // logIn returns the content of a Target that names a ServiceAccount.
 func (r *Resolver) logIn(ctx context.Context, w wanted, a *account) (string, error) {
-	if r.issuer == nil {
+	if r.issuer.requester == nil {
 		return "", w.error(nil, noTokens(a.login))
 	}
-	text, err := r.issuer.content(ctx, a)
+	text, problems, err := a.content(ctx, &r.issuer)
 	if problem, ok := a.problem(err); ok {
-		return "", w.error(err, problem)
-	}
-	if err != nil {
+		problems = []Problem{problem}
+	} else if err != nil {
 		return "", fmt.Errorf("resolve Target %q: %w", w, err)
+	}
+	if len(problems) > 0 {
+		return "", w.error(err, problems...)
 	}
 	return text, nil
 }
@@ -234,10 +210,10 @@ type content struct {
 
 // content returns the content of a Target, which is worked out once for each version of Target and secret. Problems are
 // remembered like results: a thousand items of one broken Target are as frequent as those of a sound one.
-func (r *Resolver) content(target *v1alpha1.Target, data *secret) *content {
+func (r *Resolver) content(target *v1alpha1.Target, data *corev1.Secret) *content {
 	key := contentVersion{target: versionOf(target)}
 	if data != nil {
-		key.secret = data.version
+		key.secret = versionOf(data)
 	}
 	if known, ok := r.contents.Get(key); ok {
 		return known.(*content) //nolint:forcetypeassert // nothing else is in there
@@ -252,7 +228,7 @@ func (r *Resolver) content(target *v1alpha1.Target, data *secret) *content {
 	return made
 }
 
-func newContent(target *v1alpha1.Target, data *secret, onlyAccount string) *content {
+func newContent(target *v1alpha1.Target, data *corev1.Secret, onlyAccount string) *content {
 	raw, problems := rawContent(&target.Spec, data)
 	if len(problems) > 0 {
 		return &content{problems: problems}
@@ -301,15 +277,11 @@ func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1a
 	}
 }
 
-// Secret returns a Secret, of which only Type and Data are there; both are shared and read only. It costs no request if the version that the
-// cache knows of is remembered, and one if fresh is true, or for a Secret that the cache does not know of. The error wraps that of the
+// Secret returns a Secret, of which only names, Type and Data are there, which are shared and read only. It costs no request if the version
+// that the cache knows of is remembered, and one if fresh is true, or for a Secret that the cache does not know of. The error wraps that of the
 // readers, so that what is missing was looked for with a live read.
 func (r *Resolver) Secret(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
-	found, err := r.secrets.get(ctx, name, fresh)
-	if err != nil {
-		return nil, err
-	}
-	return &corev1.Secret{Type: found.secretType, Data: found.data}, nil
+	return r.secrets.get(ctx, name, fresh)
 }
 
 // withoutContent returns a copy of a Target without the fields that hold its content, or may hold it once more.

@@ -28,22 +28,15 @@ func versionOf(object metav1.Object) version {
 	}
 }
 
-// secret is one version of a secret. Its data is shared and read only.
-type secret struct {
-	version    version
-	secretType corev1.SecretType
-	data       map[string][]byte
-}
-
 // secrets reads secrets and remembers their data by version.
 type secrets struct {
 	cached, live client.Reader
 	byVersion    *lru.Cache
 }
 
-// get returns the secret in the version that the cached metadata tells of, without a request if that version is remembered.
+// get returns the secret, which is shared and read only, in the version that the cached metadata tells of, without a request if that version is remembered.
 // A secret without cached metadata is read live, as is every secret if fresh is true. An error of the readers is wrapped.
-func (s *secrets) get(ctx context.Context, name types.NamespacedName, fresh bool) (*secret, error) {
+func (s *secrets) get(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
 	if fresh {
 		return s.read(ctx, name)
 	}
@@ -57,17 +50,20 @@ func (s *secrets) get(ctx context.Context, name types.NamespacedName, fresh bool
 		return nil, fmt.Errorf("get metadata of Secret %q: %w", name, err)
 	}
 	if known, ok := s.byVersion.Get(versionOf(metadata)); ok {
-		return known.(*secret), nil //nolint:forcetypeassert // nothing else is in there
+		return known.(*corev1.Secret), nil //nolint:forcetypeassert // nothing else is in there
 	}
 	return s.read(ctx, name)
 }
 
-func (s *secrets) read(ctx context.Context, name types.NamespacedName) (*secret, error) {
+func (s *secrets) read(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
 	object := &corev1.Secret{}
 	if err := s.live.Get(ctx, name, object); err != nil {
 		return nil, fmt.Errorf("get Secret %q: %w", name, err)
 	}
-	read := &secret{version: versionOf(object), secretType: object.Type, data: object.Data}
-	s.byVersion.Add(read.version, read)
+	version := versionOf(object)
+	read := &corev1.Secret{Type: object.Type, Data: object.Data, ObjectMeta: metav1.ObjectMeta{ // the rest is not kept in memory
+		Namespace: version.Namespace, Name: version.Name, UID: version.uid, ResourceVersion: version.resourceVersion,
+	}}
+	s.byVersion.Add(version, read)
 	return read, nil
 }

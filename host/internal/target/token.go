@@ -2,7 +2,6 @@ package target
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -24,8 +24,8 @@ const (
 	// was created anew or the API server has other keys, does harm no longer than that.
 	tokenUsePart = 5
 	maxTokenUse  = 10 * time.Minute
-	// tokenTimeout bounds one request for a token.
-	tokenTimeout = 30 * time.Second
+	// requestTimeout bounds one request that several wait for.
+	requestTimeout = 30 * time.Second
 )
 
 // TokenRequester has tokens issued for ServiceAccounts of a cluster: for Targets, of the Landscaper cluster.
@@ -57,102 +57,123 @@ func (c *ClientTokenRequester) RequestToken(
 	return request.Status, nil
 }
 
-// issuer logs in for Targets that name a ServiceAccount.
-type issuer struct {
-	requester TokenRequester
-	// own is the client configuration of the host itself, from which selfConfig takes the cluster.
-	own   *rest.Config
-	clock clock.PassiveClock
-}
-
-// account is a login of one version of a Target, together with the latest token for it.
-type account struct {
-	login *login
-	name  types.NamespacedName
-
-	latest atomic.Pointer[token]
+// shared is a value that a request gives, for all who want it. The zero value has none yet.
+type shared[T any] struct {
+	latest atomic.Pointer[T]
 	flight singleflight.Group
 }
 
-// token was issued for an account. It does not change.
-type token struct {
-	text string
-	// replaceAt is when a new one is asked for.
-	replaceAt time.Time
-}
-
-// content returns the content that a plugin gets: a kubeconfig with a token for the account. An error that says what the user
-// or the operator can do about it is one that problem understands.
-func (i *issuer) content(ctx context.Context, a *account) (string, error) {
-	cluster := a.login.cluster
-	if cluster == nil {
-		own, err := OwnCluster(i.own)
-		if err != nil {
-			return "", err
-		}
-		cluster = own
+// get returns the latest value, or asks for a new one if there is none that is usable. All who wait for it share one request, which goes on if
+// the first of them gives up, until requestTimeout at the latest. A failure is not remembered.
+func (s *shared[T]) get(ctx context.Context, usable func(*T) bool, request func(context.Context) (*T, error)) (*T, error) {
+	if latest := s.latest.Load(); latest != nil && usable(latest) {
+		return latest, nil
 	}
-	text, err := i.token(ctx, a)
-	if err != nil {
-		return "", fmt.Errorf("request a token for ServiceAccount %q: %w", a.name, err)
-	}
-	return contentWith(cluster, text)
-}
-
-// token returns the latest token of the account, or a new one if it is to be replaced. All who wait for it share one request,
-// which goes on if the first of them gives up, until tokenTimeout at the latest.
-func (i *issuer) token(ctx context.Context, a *account) (string, error) {
-	if latest := a.latest.Load(); latest.usable(i.clock.Now()) {
-		return latest.text, nil
-	}
-	answer := a.flight.DoChan("", func() (any, error) {
-		if latest := a.latest.Load(); latest.usable(i.clock.Now()) {
+	answer := s.flight.DoChan("", func() (any, error) {
+		if latest := s.latest.Load(); latest != nil && usable(latest) {
 			return latest, nil // it came between the look above and the request
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokenTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 		defer cancel()
-		return i.issue(ctx, a)
+		value, err := request(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.latest.Store(value)
+		return value, nil
 	})
 	select {
 	case result := <-answer:
 		if result.Err != nil {
-			return "", result.Err
+			return nil, result.Err
 		}
-		return result.Val.(*token).text, nil //nolint:forcetypeassert // the function above returns nothing else
+		return result.Val.(*T), nil //nolint:forcetypeassert // the function above returns nothing else
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 }
 
-// issue asks for a new token and remembers it.
-func (i *issuer) issue(ctx context.Context, a *account) (*token, error) {
+// issuer has tokens issued, and logs in with them.
+type issuer struct {
+	requester TokenRequester
+	// own is how the host itself reaches the cluster that issues the tokens.
+	own   *rest.Config
+	clock clock.PassiveClock
+}
+
+// issued is a kubeconfig with a token. It does not change.
+type issued struct {
+	text string
+	// replaceAt is when one with another token is made.
+	replaceAt time.Time
+}
+
+func (i *issuer) usable(k *issued) bool { return i.clock.Now().Before(k.replaceAt) }
+
+// wish is for a kubeconfig with a token.
+type wish struct {
+	account   types.NamespacedName
+	audiences []string
+	// seconds that the token is to live.
+	seconds int64
+	// cluster to log in to; nil for the one that issues the token.
+	cluster *clientcmdv1.Cluster
+	// name of the entries of the kubeconfig, and its namespace.
+	name, namespace string
+	// use is for how long a token of some life is handed out.
+	use func(life time.Duration) time.Duration
+}
+
+// issue makes a kubeconfig with a new token. The API server may have shortened the token's life; if that seems longer than what was asked for,
+// the clock of the host is slow. If it seems to be over, the clock is fast: such a token is handed out once.
+func (i *issuer) issue(ctx context.Context, w wish) (*issued, error) {
+	cluster := w.cluster
+	if cluster == nil {
+		own, err := ownCluster(i.own)
+		if err != nil {
+			return nil, err
+		}
+		cluster = own
+	}
 	asked := i.clock.Now()
-	seconds := a.login.expiration
-	status, err := i.requester.RequestToken(ctx, a.name, authenticationv1.TokenRequestSpec{
-		Audiences: a.login.audiences, ExpirationSeconds: &seconds,
+	status, err := i.requester.RequestToken(ctx, w.account, authenticationv1.TokenRequestSpec{
+		Audiences: w.audiences, ExpirationSeconds: &w.seconds,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("request a token for ServiceAccount %q: %w", w.account, err)
+	}
+	if status.Token == "" {
+		return nil, fmt.Errorf("request a token for ServiceAccount %q: the answer of the API server holds no token", w.account)
+	}
+	text, err := tokenKubeconfig(w.name, w.namespace, cluster, status.Token)
 	if err != nil {
 		return nil, err
 	}
-	if status.Token == "" {
-		return nil, errors.New("the answer of the API server holds no token")
+	life := min(status.ExpirationTimestamp.Sub(asked), time.Duration(w.seconds)*time.Second)
+	return &issued{text: text, replaceAt: asked.Add(w.use(life))}, nil
+}
+
+// account is a login of one version of a Target, together with the latest kubeconfig for it.
+type account struct {
+	login  *login
+	name   types.NamespacedName
+	latest shared[issued]
+}
+
+// content returns the content that a plugin gets: a kubeconfig with a token for the account. An error that says what the user
+// or the operator can do about it is one that problem understands.
+func (a *account) content(ctx context.Context, from *issuer) (string, []Problem, error) {
+	latest, err := a.latest.get(ctx, from.usable, func(ctx context.Context) (*issued, error) {
+		return from.issue(ctx, wish{
+			account: a.name, audiences: a.login.audiences, seconds: a.login.expiration, cluster: a.login.cluster, name: "target",
+			use: func(life time.Duration) time.Duration { return min(life/tokenUsePart, maxTokenUse) },
+		})
+	})
+	if err != nil {
+		return "", nil, err
 	}
-	issued := &token{text: status.Token, replaceAt: asked.Add(useOf(asked, seconds, status.ExpirationTimestamp.Time))}
-	a.latest.Store(issued)
-	return issued, nil
-}
-
-// useOf returns for how long a token is handed out that was asked for at some time, for so many seconds, and ends at another.
-// The API server may have shortened its life; if that seems longer than what was asked for, the clock of the host is slow. If
-// it seems to be over, the clock is fast: such a token is handed out once.
-func useOf(asked time.Time, seconds int64, ends time.Time) time.Duration {
-	life := min(ends.Sub(asked), time.Duration(seconds)*time.Second)
-	return min(life/tokenUsePart, maxTokenUse)
-}
-
-// usable tells whether a token, which may be nil, can still be handed out.
-func (t *token) usable(now time.Time) bool {
-	return t != nil && now.Before(t.replaceAt)
+	text, problems := encode(map[string]any{"kubeconfig": latest.text})
+	return text, problems, nil
 }
 
 // noTokens says that a Target needs a token and the Resolver has none to give.

@@ -1,4 +1,4 @@
-package credentials
+package target
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-func TestNamed(t *testing.T) {
+func TestNamedCredentials(t *testing.T) {
 	t.Parallel()
 	const config = `{"auths":{"r.example.org":{"auth":"` + password + `"}}}`
 	for name, tc := range map[string]struct {
@@ -42,11 +42,11 @@ func TestNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			reader := &secrets{
+			reader := &secretMap{
 				byName: map[string]*corev1.Secret{"pull": dockerSecret(config), "mended": dockerSecret(config), "opaque": opaque("a", password)},
 				stale:  map[string]*corev1.Secret{"mended": opaque("a", password)},
 			}
-			got, err := Named(t.Context(), reader, "shop", tc.ref)
+			got, err := NamedCredentials(t.Context(), reader, "shop", tc.ref)
 			if diff := cmp.Diff(&tc.want, got); diff != "" || err != nil {
 				t.Errorf("%s: %v (-want +got):\n%s", tc.reason, err, diff)
 			}
@@ -56,8 +56,8 @@ func TestNamed(t *testing.T) {
 		})
 	}
 	down := errors.New("connection refused")
-	reader := &secrets{errs: map[string]error{"pull": down}}
-	if got, err := Named(t.Context(), reader, "shop", types.NamespacedName{Name: "pull"}); got != nil || !errors.Is(err, down) || !strings.HasPrefix(err.Error(), `read Secret "shop/pull": `) {
+	reader := &secretMap{errs: map[string]error{"pull": down}}
+	if got, err := NamedCredentials(t.Context(), reader, "shop", types.NamespacedName{Name: "pull"}); got != nil || !errors.Is(err, down) || !strings.HasPrefix(err.Error(), `read Secret "shop/pull": `) {
 		t.Errorf("expected an error that is worth another try, but found %v, %v", got, err)
 	}
 }

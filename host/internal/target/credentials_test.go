@@ -1,4 +1,4 @@
-package credentials
+package target
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 
 func TestNothingNamed(t *testing.T) {
 	t.Parallel()
-	reader := &secrets{}
-	got, err := Resolve(t.Context(), reader, newContext())
+	reader := &secretMap{}
+	got, err := Credentials(t.Context(), reader, newContext())
 	if diff := cmp.Diff(&sdk.Credentials{}, got); diff != "" || err != nil || reader.asked > 0 {
 		t.Errorf("expected credentials that are none, without any read, but found %d reads, %v (-want +got):\n%s", reader.asked, err, diff)
 	}
@@ -47,12 +47,12 @@ func TestErrorsOfTheReader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			reader := &secrets{errs: map[string]error{"pull": tc.err}}
+			reader := &secretMap{errs: map[string]error{"pull": tc.err}}
 			for field, lsContext := range map[string]*v1alpha1.Context{
 				"registryPullSecrets[0]":                                     newContext("pull"),
 				"configurations.helmChartRepoCredentials.auths[0].secretRef": withRepositories(newContext(), `{"auths":[{"url":"https://a","secretRef":{"name":"pull"}}]}`),
 			} {
-				got, err := Resolve(t.Context(), reader, lsContext)
+				got, err := Credentials(t.Context(), reader, lsContext)
 				if tc.problem == "" {
 					if !errors.Is(err, tc.err) || got != nil || !strings.HasPrefix(err.Error(), `resolve credentials of Context "shop/default": get Secret "shop/pull": `) {
 						t.Errorf("%s: expected the error with its object, but found %v, %v", tc.reason, got, err)
@@ -78,14 +78,14 @@ func TestErrorsOfTheReader(t *testing.T) {
 }
 
 // A Secret that was just mended is not reported as broken because the cache does not know yet.
-func TestMendedSecret(t *testing.T) {
+func TestMendedCredentials(t *testing.T) {
 	t.Parallel()
 	const config = `{"auths":{"a":{"auth":"` + password + `"}}}`
-	reader := &secrets{
+	reader := &secretMap{
 		byName: map[string]*corev1.Secret{"pull": dockerSecret(config), "header": opaque("authHeader", password)},
 		stale:  map[string]*corev1.Secret{"pull": dockerSecret("{"), "header": opaque("authheader", password)},
 	}
-	got, err := Resolve(t.Context(), reader, withRepositories(newContext("pull"), `{"auths":[{"url":"https://a","secretRef":{"name":"header"}}]}`))
+	got, err := Credentials(t.Context(), reader, withRepositories(newContext("pull"), `{"auths":[{"url":"https://a","secretRef":{"name":"header"}}]}`))
 	want := &sdk.Credentials{
 		Registries:        []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(config)}},
 		ChartRepositories: []sdk.ChartRepositoryCredentials{{URL: "https://a", AuthHeader: password}},
@@ -97,14 +97,14 @@ func TestMendedSecret(t *testing.T) {
 
 // Whatever is in Secrets and Contexts: there is an entry for each, which has either a problem or can be used, no problem tells a secret, and
 // what comes out can be sent.
-func TestAnything(t *testing.T) {
+func TestAnyCredentials(t *testing.T) {
 	t.Parallel()
 	fragments := []string{
 		password, `{"auths":{"` + "a" + `":{"password":"` + password + `"}}}`, `{"auths":{"a":` + `"` + password + `"}}`, `{"a":{"auth":"` + password + `"}}`,
 		"{", "[]", "null", "\xff" + password, "Bearer " + password + "\n", "",
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		reader := &secrets{byName: map[string]*corev1.Secret{}}
+		reader := &secretMap{byName: map[string]*corev1.Secret{}}
 		name := rapid.SampledFrom([]string{"a", "b", "c", "", "../d", "gone"})
 		for _, key := range []string{"a", "b", "c"} {
 			reader.byName[key] = secretOf(
@@ -127,7 +127,7 @@ func TestAnything(t *testing.T) {
 			}
 			auths = append(auths, auth)
 		}
-		got, err := Resolve(t.Context(), reader, withRepositories(newContext(names...), marshal(t, map[string]any{"auths": auths})))
+		got, err := Credentials(t.Context(), reader, withRepositories(newContext(names...), marshal(t, map[string]any{"auths": auths})))
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -188,8 +188,8 @@ func FuzzChartRepositories(f *testing.F) {
 	f.Add([]byte(`{"auths":[{"url":"https://me:you@a/%2f?x=y#z"}]}`))
 	f.Add([]byte(`[]`))
 	f.Fuzz(func(t *testing.T, document []byte) {
-		reader := &secrets{byName: map[string]*corev1.Secret{"header": opaque("authHeader", "Basic x")}}
-		got, err := Resolve(t.Context(), reader, withRepositories(newContext(), string(document)))
+		reader := &secretMap{byName: map[string]*corev1.Secret{"header": opaque("authHeader", "Basic x")}}
+		got, err := Credentials(t.Context(), reader, withRepositories(newContext(), string(document)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,15 +1,15 @@
-package credentials
+package target
 
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -18,22 +18,22 @@ const (
 	// maxEntries bounds the entries of either kind: each may cost a request.
 	maxEntries = 50
 	// maxBytes bounds all that is handed over in one call; a message to a plugin has at most 64 MiB.
-	maxBytes = 8 << 20
-	// maxQuoted bounds what is quoted of a Context or a Secret.
-	maxQuoted = 253
+	maxBytes  = 8 << 20
+	maxQuoted = 256
 )
 
-// Reader reads Secrets; see target.Resolver.
-type Reader interface {
+// SecretReader reads Secrets; see Resolver.
+type SecretReader interface {
 	// Secret returns a Secret, of which Type and Data count and must not be changed. It may be an older version of it unless fresh is true.
 	// The error wraps that of the API server; that there is none was seen with a live read.
 	Secret(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error)
 }
 
-// Resolve returns the credentials that a Context names, as the package comment describes; never nil without an error. The error is that of
-// the reader, wrapped, and worth another try. Resolve blocks on API requests until ctx ends.
-func Resolve(ctx context.Context, reader Reader, lsContext *v1alpha1.Context) (*sdk.Credentials, error) {
-	r := &resolution{reader: reader, namespace: lsContext.Namespace, where: fmt.Sprintf("Context %q", lsContext.Namespace+"/"+lsContext.Name), left: maxBytes}
+// Credentials returns the credentials that a Context names, as the package comment describes; never nil without an error. The error is that of
+// the reader, wrapped, and worth another try. Credentials blocks on API requests until ctx ends.
+func Credentials(ctx context.Context, reader SecretReader, lsContext *v1alpha1.Context) (*sdk.Credentials, error) {
+	where := fmt.Sprintf("Context %q", lsContext.Namespace+"/"+lsContext.Name)
+	r := &credentialReader{reader: reader, namespace: lsContext.Namespace, where: where, left: maxBytes}
 	registries, err := r.registries(ctx, lsContext.RegistryPullSecrets)
 	if err != nil {
 		return nil, fmt.Errorf("resolve credentials of %s: %w", r.where, err)
@@ -45,15 +45,15 @@ func Resolve(ctx context.Context, reader Reader, lsContext *v1alpha1.Context) (*
 	return &sdk.Credentials{Registries: registries, ChartRepositories: repositories}, nil
 }
 
-// Named returns the credentials for registries in one Secret that something else than a Context names, for an item of the given namespace;
-// an empty ref.Namespace is that one. A problem does not say what names the Secret, which whoever asks knows. The error is as with Resolve.
-func Named(ctx context.Context, reader Reader, namespace string, ref types.NamespacedName) (*sdk.RegistryCredentials, error) {
+// NamedCredentials returns the credentials for registries in one Secret that something else than a Context names, for an item of the given namespace;
+// an empty ref.Namespace is that one. A problem does not say what names the Secret, which whoever asks knows. The error is as with Credentials.
+func NamedCredentials(ctx context.Context, reader SecretReader, namespace string, ref types.NamespacedName) (*sdk.RegistryCredentials, error) {
 	if ref.Namespace != "" && ref.Namespace != namespace {
 		return &sdk.RegistryCredentials{Secret: cut(ref.Name), Problem: fmt.Sprintf(
-			"Secret %q: the host reads no Secrets of other namespaces than that of the deploy item, which is %q; create the Secret there, and name that one",
-			cut(ref.Namespace)+"/"+cut(ref.Name), namespace)}, nil
+			"Secret %q: the host reads no Secrets of other namespaces than that of the deploy item, which is %q; "+
+				"create the Secret there, and name that one", cut(ref.Namespace)+"/"+cut(ref.Name), namespace)}, nil
 	}
-	r := &resolution{reader: reader, namespace: namespace, left: maxBytes}
+	r := &credentialReader{reader: reader, namespace: namespace, left: maxBytes}
 	entry, err := r.registry(ctx, "", ref.Name)
 	if err != nil {
 		return nil, fmt.Errorf("read Secret %q: %w", namespace+"/"+cut(ref.Name), err)
@@ -61,16 +61,16 @@ func Named(ctx context.Context, reader Reader, namespace string, ref types.Names
 	return &entry, nil
 }
 
-// resolution is that of one Context, or of one Secret.
-type resolution struct {
-	reader    Reader
+// credentialReader resolves the credentials of one Context, or of one Secret.
+type credentialReader struct {
+	reader    SecretReader
 	namespace string
 	where     string // the Context, in messages; empty if they name no field
 	left      int    // bytes that may still be handed over
 }
 
 // problem is a text for the user about a field of the Context.
-func (r *resolution) problem(field, format string, args ...any) string {
+func (r *credentialReader) problem(field, format string, args ...any) string {
 	text := fmt.Sprintf(format, args...)
 	if r.where == "" {
 		return text
@@ -79,17 +79,17 @@ func (r *resolution) problem(field, format string, args ...any) string {
 }
 
 // problemOfSecret is a text for the user about a Secret that a field of the Context names.
-func (r *resolution) problemOfSecret(field, name, format string, args ...any) string {
+func (r *credentialReader) problemOfSecret(field, name, format string, args ...any) string {
 	return r.problem(field, "Secret %q: "+format, append([]any{r.namespace + "/" + name}, args...)...)
 }
 
 // problemOfRest is a text for the user about the entries that are too many.
-func (r *resolution) problemOfRest(field string, entries int) string {
+func (r *credentialReader) problemOfRest(field string, entries int) string {
 	return r.problem(field, "has %d entries, of which only the first %d count; remove some", entries, maxEntries)
 }
 
 // spend tells whether so many bytes can still be handed over.
-func (r *resolution) spend(bytes int) bool {
+func (r *credentialReader) spend(bytes int) bool {
 	if bytes > r.left {
 		return false
 	}
@@ -98,13 +98,13 @@ func (r *resolution) spend(bytes int) bool {
 }
 
 // problemOfSize is a text for the user about what cannot be handed over.
-func (r *resolution) problemOfSize(field string) string {
+func (r *credentialReader) problemOfSize(field string) string {
 	return r.problem(field, "is left out, because the Context names more than %d MiB of credentials; remove some", maxBytes>>20)
 }
 
 // secret has take look at a Secret of the Context's namespace that a field of the Context names. take returns what is wrong with it, or
 // nothing. What seems wrong is confirmed with a live read, because somebody may just have mended it. The error is that of the API server.
-func (r *resolution) secret(ctx context.Context, field, name string, take func(*corev1.Secret) string) (problem string, err error) {
+func (r *credentialReader) secret(ctx context.Context, field, name string, take func(*corev1.Secret) string) (problem string, err error) {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return r.problem(field+".name", "no Secret can have the name %q; correct it", cut(name)), nil
 	}
@@ -114,7 +114,8 @@ func (r *resolution) secret(ctx context.Context, field, name string, take func(*
 		case apierrors.IsNotFound(err):
 			return r.problem(field+".name", "there is no Secret %q; create it, or remove the entry", r.namespace+"/"+name), nil
 		case apierrors.IsForbidden(err):
-			return r.problem(field+".name", `the Secret %q may not be read; allow "get" for secrets in the namespace %q`, r.namespace+"/"+name, r.namespace), nil
+			return r.problem(field+".name", `the Secret %q may not be read; allow "get" for secrets in the namespace %q`,
+				r.namespace+"/"+name, r.namespace), nil
 		case err != nil:
 			return "", err
 		}
@@ -125,10 +126,5 @@ func (r *resolution) secret(ctx context.Context, field, name string, take func(*
 	return problem, nil
 }
 
-// cut cuts what is quoted.
-func cut(text string) string {
-	if len(text) <= maxQuoted {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxQuoted], "") + "…"
-}
+// cut bounds what is quoted of a Context or a Secret.
+func cut(text string) string { return contract.Cut(text, maxQuoted) }

@@ -1,4 +1,4 @@
-package credentials
+package target
 
 import (
 	"fmt"
@@ -60,15 +60,15 @@ func TestChartRepository(t *testing.T) {
 		},
 		"HeaderNumber": {
 			reason: "YAML made it so", entry: entry(`,"authHeader":31337`),
-			problem: `: expected an object with url, customCAData, and authHeader or secretRef, but found a number in authHeader; correct it`,
+			problem: `.authHeader: expected a text, found a number (quotes make it a text); correct it`,
 		},
 		"SecretText": {
 			reason: "the path is told", entry: entry(`,"secretRef":{"name":["` + password + `"]}`),
-			problem: `: expected an object with url, customCAData, and authHeader or secretRef, but found a list in secretRef.name; correct it`,
+			problem: `.secretRef.name: expected a text, found a list; correct it`,
 		},
 		"Text": {
 			reason: "not an object at all", entry: `"` + password + `"`,
-			problem: `: expected an object with url, customCAData, and authHeader or secretRef, but found a text; correct it`,
+			problem: `: expected an object, found a text; correct it`,
 		},
 		"SecretMissing": {
 			reason: "it may still come", entry: entry(`,"secretRef":{"name":"gone"}`), want: sdk.ChartRepositoryCredentials{URL: address},
@@ -96,7 +96,7 @@ func TestChartRepository(t *testing.T) {
 		"HostURL":   {reason: "there is no host", entry: `{"url":"https://"}`, problem: `.url: expected https:// or http:// and a host`},
 		"OtherURL":  {reason: "registries have credentials of their own", entry: `{"url":"oci://r.example.org/charts"}`, problem: `.url: expected https:// or http:// and a host`},
 		"NotBase64": {reason: "it is not quoted", entry: ca(password + "!"), want: sdk.ChartRepositoryCredentials{URL: address}, problem: `.customCAData: is not valid base64; expected certificates in PEM, in base64`},
-		"BarePEM":   {reason: "a common mistake", entry: ca(certificate), want: sdk.ChartRepositoryCredentials{URL: address}, problem: `.customCAData: is PEM as such; encode it in base64`},
+		"BarePEM":   {reason: "a common mistake", entry: ca(certificate), want: sdk.ChartRepositoryCredentials{URL: address}, problem: `.customCAData: is PEM as such; encode it in base64, as in the certificate-authority-data of a kubeconfig`},
 		"NoPEM":     {reason: "base64 of something else", entry: ca(base64Of(password)), want: sdk.ChartRepositoryCredentials{URL: address}, problem: `.customCAData: holds no certificate in PEM once decoded from base64`},
 		"KeyAlone":  {reason: "no authority", entry: ca(base64Of(key)), want: sdk.ChartRepositoryCredentials{URL: address}, problem: `.customCAData: holds no certificate in PEM once decoded from base64`},
 		"BadPEM": {
@@ -109,10 +109,10 @@ func TestChartRepository(t *testing.T) {
 			if tc.problem != "" {
 				tc.want.Problem = `Context "shop/default": configurations.helmChartRepoCredentials.auths[0]` + tc.problem
 			}
-			reader := &secrets{byName: map[string]*corev1.Secret{
+			reader := &secretMap{byName: map[string]*corev1.Secret{
 				"header": opaque("authHeader", "Bearer "+password+"\n", "other", "Other "+password, "empty", " \n", "binary", password+"\xff"),
 			}}
-			got, err := Resolve(t.Context(), reader, withRepositories(newContext(), `{"auths":[`+tc.entry+`]}`))
+			got, err := Credentials(t.Context(), reader, withRepositories(newContext(), `{"auths":[`+tc.entry+`]}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,9 +151,9 @@ func TestChartRepositories(t *testing.T) {
 			{Problem: root + `.auths[1].url: is missing; it says which repository the credentials are for`},
 			{URL: "https://b"},
 		}},
-		"List":    {"the whole cannot be read", `["` + password + `"]`, []sdk.ChartRepositoryCredentials{{Problem: root + `: expected {"auths": […]}, but found a list; correct it`}}},
-		"NoList":  {"the whole cannot be read", `{"auths":{"url":"` + password + `"}}`, []sdk.ChartRepositoryCredentials{{Problem: root + `: expected {"auths": […]}, but found an object in auths; correct it`}}},
-		"NotJSON": {"a parser would quote it", password, []sdk.ChartRepositoryCredentials{{Problem: root + `: expected {"auths": […]}, but found no JSON; correct it`}}},
+		"List":    {"the whole cannot be read", `["` + password + `"]`, []sdk.ChartRepositoryCredentials{{Problem: root + `: expected an object, found a list; correct it`}}},
+		"NoList":  {"the whole cannot be read", `{"auths":{"url":"` + password + `"}}`, []sdk.ChartRepositoryCredentials{{Problem: root + `.auths: expected a list, found an object; correct it`}}},
+		"NotJSON": {"a parser would quote it", password, []sdk.ChartRepositoryCredentials{{Problem: root + `: is no valid JSON; correct it`}}},
 		"TooMany": {
 			"each may cost a request", `{"auths":[` + many + `]}`,
 			append(repeated(sdk.ChartRepositoryCredentials{URL: "https://a"}, maxEntries), sdk.ChartRepositoryCredentials{
@@ -163,7 +163,7 @@ func TestChartRepositories(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Resolve(t.Context(), &secrets{}, withRepositories(newContext(), tc.document))
+			got, err := Credentials(t.Context(), &secretMap{}, withRepositories(newContext(), tc.document))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,21 +183,21 @@ func repeated(entry sdk.ChartRepositoryCredentials, n int) []sdk.ChartRepository
 }
 
 // What a plugin sees of the Context has neither the configuration nor the copy that kubectl keeps of it.
-func TestWithout(t *testing.T) {
+func TestWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	lsContext := withRepositories(newContext("pull"), `{"auths":[{"url":"https://a","authHeader":"`+password+`"}]}`)
 	lsContext.ObjectMeta = metav1.ObjectMeta{Name: "default", Annotations: map[string]string{
 		corev1.LastAppliedConfigAnnotation: password, "mine": "stays",
 	}}
 	before := marshal(t, lsContext)
-	got := marshal(t, Without(lsContext))
+	got := marshal(t, WithoutCredentials(lsContext))
 	if strings.Contains(got, password) || !strings.Contains(got, "stays") || !strings.Contains(got, `"configurations":{"other":{}}`) || !strings.Contains(got, "pull") {
 		t.Errorf("expected all but the credentials, but found %s", got)
 	}
 	if marshal(t, lsContext) != before {
 		t.Error("the Context itself was changed")
 	}
-	if plain := newContext("pull"); Without(plain) != plain {
+	if plain := newContext("pull"); WithoutCredentials(plain) != plain {
 		t.Error("expected a Context without credentials as it is")
 	}
 }

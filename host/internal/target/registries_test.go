@@ -1,4 +1,4 @@
-package credentials
+package target
 
 import (
 	"fmt"
@@ -44,27 +44,27 @@ func TestDockerConfig(t *testing.T) {
 		"OtherCase":  {reason: "other parsers ignore case", secret: dockerSecret(`{"Auths":` + auths + `}`), want: want},
 		"NotJSON": {
 			reason: "a parser would quote it", secret: dockerSecret(password),
-			problem: `.dockerconfigjson: expected JSON {"auths": {REGISTRY: …}}, but found no JSON; create it anew (kubectl create secret docker-registry)`,
+			problem: `.dockerconfigjson: is no valid JSON; create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
 		},
 		"List": {
 			reason: "the kind is told", secret: dockerSecret(`["` + password + `"]`),
-			problem: `.dockerconfigjson: expected JSON {"auths": {REGISTRY: …}}, but found a list; create it anew (kubectl create secret docker-registry)`,
+			problem: `.dockerconfigjson: expected an object, found a list; create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
 		},
 		"AuthsText": {
 			reason: "the field is told", secret: dockerSecret(`{"auths":"` + password + `"}`),
-			problem: `.dockerconfigjson: expected JSON {"auths": {REGISTRY: …}}, but found a text in auths; create it anew (kubectl create secret docker-registry)`,
+			problem: `.dockerconfigjson.auths: expected an object, found a text; create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
 		},
 		"EntryText": {
 			reason: "the registry is told", secret: dockerSecret(`{"auths":{"r.example.org":"` + password + `"}}`),
-			problem: `.dockerconfigjson: auths["r.example.org"]: expected an object, but found a text; correct it`,
+			problem: `.dockerconfigjson.auths: expected an object, found a text; create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
 		},
 		"PasswordNumber": {
 			reason: "the number is a secret, too", secret: dockerSecret(`{"auths":{"r.example.org":{"password":31337}}}`),
-			problem: `.dockerconfigjson: auths["r.example.org"].password: expected a text, but found a number; correct it`,
+			problem: `.dockerconfigjson.auths.password: expected a text, found a number (quotes make it a text); create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
 		},
 		"PasswordBool": {
 			reason: "YAML made it so", secret: dockerSecret(`{"auths":{"r.example.org":{"password":true}}}`),
-			problem: `.dockerconfigjson: auths["r.example.org"].password: expected a text, but found true or false; correct it`,
+			problem: `.dockerconfigjson.auths.password: expected a text, found true or false (quotes make it a text); create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
 		},
 		"Helper": {
 			reason: "no plugin runs it", secret: dockerSecret(`{"auths":{"r.example.org":{}},"credsStore":"desktop"}`),
@@ -72,11 +72,11 @@ func TestDockerConfig(t *testing.T) {
 		},
 		"OldNotJSON": {
 			reason: "a parser would quote it", secret: secretOf(corev1.SecretTypeDockercfg, old, `{"`+password),
-			problem: `.dockercfg: expected JSON {REGISTRY: …}, but found no JSON; create a Secret of type kubernetes.io/dockerconfigjson (kubectl create secret docker-registry)`,
+			problem: `.dockercfg: is no valid JSON; create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
 		},
 		"OldEntry": {
 			reason: "the registry is told", secret: opaque(old, `{"r.example.org":{"auth":{}}}`),
-			problem: `.dockercfg["r.example.org"].auth: expected a text, but found an object; correct it`,
+			problem: `.dockercfg.auth: expected a text, found an object; create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
 		},
 		"OCM": {
 			reason: "Landscaper's other form", secret: opaque(ocmConfigKey, password),
@@ -93,8 +93,8 @@ func TestDockerConfig(t *testing.T) {
 			if tc.problem != "" {
 				problem = `Context "shop/default": registryPullSecrets[0]: Secret "shop/pull": ` + tc.problem
 			}
-			reader := &secrets{byName: map[string]*corev1.Secret{"pull": tc.secret}}
-			got, err := Resolve(t.Context(), reader, newContext("pull"))
+			reader := &secretMap{byName: map[string]*corev1.Secret{"pull": tc.secret}}
+			got, err := Credentials(t.Context(), reader, newContext("pull"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,9 +119,9 @@ func TestDockerConfig(t *testing.T) {
 func TestPullSecretsInOrder(t *testing.T) {
 	t.Parallel()
 	const config = `{"auths":{"a":{"password":"` + password + `"}}}`
-	long := strings.Repeat("ü", 127) // cut in the middle of a character, it could not be sent
-	reader := &secrets{byName: map[string]*corev1.Secret{"good": dockerSecret(config)}}
-	got, err := Resolve(t.Context(), reader, newContext("gone", "good", "", "a/b", "good", long))
+	long := strings.Repeat("ü", 129) // cut in the middle of a character, it could not be sent
+	reader := &secretMap{byName: map[string]*corev1.Secret{"good": dockerSecret(config)}}
+	got, err := Credentials(t.Context(), reader, newContext("gone", "good", "", "a/b", "good", long))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,13 +144,13 @@ func TestPullSecretsInOrder(t *testing.T) {
 
 func TestTooManyPullSecrets(t *testing.T) {
 	t.Parallel()
-	reader := &secrets{byName: map[string]*corev1.Secret{}}
+	reader := &secretMap{byName: map[string]*corev1.Secret{}}
 	var names []string
 	for i := range maxEntries + 2 {
 		names = append(names, fmt.Sprintf("pull-%d", i))
 		reader.byName[names[i]] = dockerSecret(`{}`)
 	}
-	got, err := Resolve(t.Context(), reader, newContext(names...))
+	got, err := Credentials(t.Context(), reader, newContext(names...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestTooManyPullSecrets(t *testing.T) {
 	if diff := cmp.Diff(want, got.Registries[maxEntries]); diff != "" {
 		t.Errorf("the last entry (-want +got):\n%s", diff)
 	}
-	if got, err = Resolve(t.Context(), reader, newContext(names[:maxEntries]...)); err != nil || len(got.Registries) != maxEntries || got.Registries[maxEntries-1].Problem != "" {
+	if got, err = Credentials(t.Context(), reader, newContext(names[:maxEntries]...)); err != nil || len(got.Registries) != maxEntries || got.Registries[maxEntries-1].Problem != "" {
 		t.Errorf("expected that a bound is no mistake, but found %d entries, %v", len(got.Registries), err)
 	}
 }
@@ -170,9 +170,9 @@ func TestTooManyPullSecrets(t *testing.T) {
 func TestTooLargePullSecrets(t *testing.T) {
 	t.Parallel()
 	large := dockerSecret(`{"auths":{"a":{"password":"` + strings.Repeat("x", 1<<20-100) + `"}}}`)
-	reader := &secrets{byName: map[string]*corev1.Secret{"large": large, "small": dockerSecret(`{"auths":{"b":{"auth":"eDp5"}}}`)}}
+	reader := &secretMap{byName: map[string]*corev1.Secret{"large": large, "small": dockerSecret(`{"auths":{"b":{"auth":"eDp5"}}}`)}}
 	names := strings.Fields(strings.Repeat("large ", 9) + "small")
-	got, err := Resolve(t.Context(), reader, newContext(names...))
+	got, err := Credentials(t.Context(), reader, newContext(names...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package hostcluster
+package target
 
 import (
 	"strings"
@@ -13,21 +13,20 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// TestRealAccess has a real API server issue tokens, and logs in with what comes out.
-func TestRealAccess(t *testing.T) {
+// TestRealHostCluster has a real API server issue tokens, and logs in with what comes out.
+func TestRealHostCluster(t *testing.T) {
 	controlPlane, admin := testenv.ForTest(t)
-	accessAs := func(user *rest.Config, now clock.PassiveClock) *Access {
+	accessAs := func(user *rest.Config, now clock.PassiveClock) *HostCluster {
 		t.Helper()
 		c, err := client.New(user, client.Options{Scheme: admin.Scheme()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return New(Options{
-			Plugin: "runner", ServiceAccount: account, Tokens: &target.ClientTokenRequester{Client: c}, Cluster: user,
+		return NewHostCluster(HostClusterOptions{
+			Plugin: "runner", ServiceAccount: runner, Tokens: &ClientTokenRequester{Client: c}, Cluster: user,
 			Installation: NewInstallation(c), Clock: now,
 		})
 	}
@@ -37,21 +36,21 @@ func TestRealAccess(t *testing.T) {
 		t.Errorf("expected to hear that the ServiceAccount is missing, but found %v", err)
 	}
 	for _, object := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: account.Namespace}},
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: account.Namespace, Name: account.Name}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: runner.Namespace}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: runner.Namespace, Name: runner.Name}},
 	} {
 		if err := admin.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	first := get(t, a)
+	first := getAccess(t, a)
 	system := &corev1.Namespace{}
 	if err := admin.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil || first.Installation != string(system.UID) {
 		t.Errorf("expected the installation %q, but found %q (%v)", system.UID, first.Installation, err)
 	}
-	now.SetTime(now.Now().Add(lifetime / usePart))
-	second := get(t, a)
+	now.SetTime(now.Now().Add(hostTokenLife / 2))
+	second := getAccess(t, a)
 	if string(first.Kubeconfig) == string(second.Kubeconfig) {
 		t.Error("expected another token after half of the first one's life")
 	}

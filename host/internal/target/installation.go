@@ -1,4 +1,4 @@
-package hostcluster
+package target
 
 import (
 	"context"

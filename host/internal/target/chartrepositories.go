@@ -1,12 +1,8 @@
-package credentials
+package target
 
 import (
-	"bytes"
 	"context"
-	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net/url"
 	"strings"
@@ -40,7 +36,9 @@ type repository struct {
 }
 
 // chartRepositories resolves the configuration helmChartRepoCredentials.
-func (r *resolution) chartRepositories(ctx context.Context, configurations map[string]runtime.RawExtension) ([]sdk.ChartRepositoryCredentials, error) {
+func (r *credentialReader) chartRepositories(
+	ctx context.Context, configurations map[string]runtime.RawExtension,
+) ([]sdk.ChartRepositoryCredentials, error) {
 	const root = "configurations." + ChartRepositoriesKey
 	document := configurations[ChartRepositoriesKey].Raw
 	if len(document) == 0 {
@@ -50,7 +48,8 @@ func (r *resolution) chartRepositories(ctx context.Context, configurations map[s
 		Auths []json.RawMessage `json:"auths"`
 	}
 	if err := json.Unmarshal(document, &parsed); err != nil {
-		problem := r.problem(root, `expected {"auths": […]}, but found %s; correct it`, mistakeAt(err))
+		wrong := mismatch(err, root)
+		problem := r.problem(wrong.Field, "%s; correct it", wrong.Message)
 		return []sdk.ChartRepositoryCredentials{{Problem: problem}}, nil
 	}
 	var entries []sdk.ChartRepositoryCredentials
@@ -68,10 +67,11 @@ func (r *resolution) chartRepositories(ctx context.Context, configurations map[s
 }
 
 // chartRepository resolves one entry. The first thing that is wrong with it is told.
-func (r *resolution) chartRepository(ctx context.Context, field string, raw []byte) (sdk.ChartRepositoryCredentials, error) {
+func (r *credentialReader) chartRepository(ctx context.Context, field string, raw []byte) (sdk.ChartRepositoryCredentials, error) {
 	var parsed repository
 	if err := json.Unmarshal(raw, &parsed); err != nil {
-		return sdk.ChartRepositoryCredentials{Problem: r.problem(field, "expected an object with url, customCAData, and authHeader or secretRef, but found %s; correct it", mistakeAt(err))}, nil
+		wrong := mismatch(err, field)
+		return sdk.ChartRepositoryCredentials{Problem: r.problem(wrong.Field, "%s; correct it", wrong.Message)}, nil
 	}
 	address, problem := checkAddress(parsed.URL)
 	wrong := func(problem string) (sdk.ChartRepositoryCredentials, error) {
@@ -98,7 +98,7 @@ func (r *resolution) chartRepository(ctx context.Context, field string, raw []by
 }
 
 // header returns the header of an entry, empty if it has none, or what is wrong with it.
-func (r *resolution) header(ctx context.Context, field string, of *repository) (header, problem string, err error) {
+func (r *credentialReader) header(ctx context.Context, field string, of *repository) (header, problem string, err error) {
 	switch {
 	case of.AuthHeader != "" && of.SecretRef != nil:
 		return "", r.problem(field, "has both authHeader and secretRef; remove one of them"), nil
@@ -168,39 +168,9 @@ func checkAddress(text string) (address, problem string) {
 	return text, ""
 }
 
-// certificates returns the certificates that a text holds, in PEM, in base64; or what is wrong with it.
-func certificates(text string) (authorities []byte, problem string) {
-	if text == "" {
-		return nil, ""
-	}
-	if strings.Contains(text, "-----BEGIN ") {
-		return nil, "is PEM as such; encode it in base64"
-	}
-	rest, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
-	if err != nil {
-		return nil, "is not valid base64; expected certificates in PEM, in base64"
-	}
-	var found bytes.Buffer
-	for block, rest := pem.Decode(rest); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			continue // a key has no business with the plugin
-		}
-		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return nil, "holds a certificate that cannot be parsed; encode it anew"
-		}
-		if err := pem.Encode(&found, &pem.Block{Type: block.Type, Bytes: block.Bytes}); err != nil {
-			return nil, "holds a certificate that cannot be written; encode it anew"
-		}
-	}
-	if found.Len() == 0 {
-		return nil, "holds no certificate in PEM once decoded from base64"
-	}
-	return found.Bytes(), ""
-}
-
-// Without returns a Context that holds no credentials itself: the configuration of chart repositories may have a header in it, and so has the
+// WithoutCredentials returns a Context that holds no credentials itself: the configuration of chart repositories may have a header in it, and so has the
 // copy of the object in which kubectl keeps what was applied. A Context without that configuration is returned as it is.
-func Without(lsContext *v1alpha1.Context) *v1alpha1.Context {
+func WithoutCredentials(lsContext *v1alpha1.Context) *v1alpha1.Context {
 	if _, ok := lsContext.Configurations[ChartRepositoriesKey]; !ok {
 		return lsContext
 	}

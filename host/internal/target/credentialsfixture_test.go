@@ -1,4 +1,4 @@
-package credentials
+package target
 
 import (
 	"context"
@@ -25,8 +25,8 @@ import (
 // password is part of every secret of these tests, and of nothing else.
 const password = "t0ps3cret"
 
-// secrets is a Reader of Secrets by name, and of errors by name. It counts how often it was asked, and for what is up to date.
-type secrets struct {
+// secretMap is a SecretReader of Secrets by name, and of errors by name. It counts how often it was asked, and for what is up to date.
+type secretMap struct {
 	byName map[string]*corev1.Secret
 	errs   map[string]error
 	// stale are older versions of some, which it returns unless a fresh one is asked for.
@@ -35,9 +35,9 @@ type secrets struct {
 	asked, fresh int
 }
 
-var _ Reader = (*secrets)(nil)
+var _ SecretReader = (*secretMap)(nil)
 
-func (s *secrets) Secret(_ context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
+func (s *secretMap) Secret(_ context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
 	s.asked++
 	if fresh {
 		s.fresh++

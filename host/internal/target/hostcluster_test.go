@@ -1,18 +1,15 @@
-package hostcluster
+package target
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,41 +21,10 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-var account = types.NamespacedName{Namespace: "pods", Name: "runner"}
-
-// requester is a target.TokenRequester made of a function, which gets the number of the request.
-type requester struct {
-	request  func(ctx context.Context, n int64) (authenticationv1.TokenRequestStatus, error)
-	requests atomic.Int64
-}
-
-var _ target.TokenRequester = (*requester)(nil)
-
-func (r *requester) RequestToken(
-	ctx context.Context, asked types.NamespacedName, spec authenticationv1.TokenRequestSpec,
-) (authenticationv1.TokenRequestStatus, error) {
-	if asked != account || *spec.ExpirationSeconds != 3600 || len(spec.Audiences) > 0 {
-		return authenticationv1.TokenRequestStatus{}, fmt.Errorf("asked for %v, %+v", asked, spec)
-	}
-	return r.request(ctx, r.requests.Add(1))
-}
-
-// issuing returns a requester whose tokens are numbered and live for some time of a clock.
-func issuing(now func() time.Time, life time.Duration) *requester {
-	return &requester{request: func(_ context.Context, n int64) (authenticationv1.TokenRequestStatus, error) {
-		return authenticationv1.TokenRequestStatus{Token: fmt.Sprintf("t0ps3cret-%d", n), ExpirationTimestamp: metav1.NewTime(now().Add(life))}, nil
-	}}
-}
-
-func failing(err error) *requester {
-	return &requester{request: func(context.Context, int64) (authenticationv1.TokenRequestStatus, error) {
-		return authenticationv1.TokenRequestStatus{}, err
-	}}
-}
+var runner = types.NamespacedName{Namespace: "pods", Name: "runner"}
 
 // namespaces is a client.Reader of kube-system.
 type namespaces struct {
@@ -78,14 +44,14 @@ func (n *namespaces) Get(_ context.Context, key client.ObjectKey, object client.
 }
 
 // access is that of a plugin named runner, to a host cluster at https://own.
-func access(tokens target.TokenRequester, reader client.Reader, now clock.PassiveClock) *Access {
-	return New(Options{
-		Plugin: "runner", ServiceAccount: account, Tokens: tokens, Clock: now, Installation: NewInstallation(reader),
+func access(tokens TokenRequester, reader client.Reader, now clock.PassiveClock) *HostCluster {
+	return NewHostCluster(HostClusterOptions{
+		Plugin: "runner", ServiceAccount: runner, Tokens: tokens, Clock: now, Installation: NewInstallation(reader),
 		Cluster: &rest.Config{Host: "https://own", BearerToken: "t0ps3cret-of-the-host"},
 	})
 }
 
-func get(t *testing.T, a *Access) *sdk.HostCluster {
+func getAccess(t *testing.T, a *HostCluster) *sdk.HostCluster {
 	t.Helper()
 	got, err := a.Get(t.Context())
 	if err != nil {
@@ -94,9 +60,13 @@ func get(t *testing.T, a *Access) *sdk.HostCluster {
 	return got
 }
 
-func TestAccess(t *testing.T) {
+func TestHostCluster(t *testing.T) {
 	t.Parallel()
-	got := get(t, access(issuing(time.Now, time.Hour), &namespaces{}, clock.RealClock{}))
+	tokens := issuing(time.Now, time.Hour)
+	got := getAccess(t, access(tokens, &namespaces{}, clock.RealClock{}))
+	if diff := cmp.Diff(&askedFor{Account: runner, Seconds: 3600}, tokens.last.Load()); diff != "" {
+		t.Errorf("the token asked for (-want +got):\n%s", diff)
+	}
 	if got.Namespace != "pods" || got.Installation != "the-cluster" {
 		t.Errorf("found %v", got)
 	}
@@ -114,7 +84,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-func TestNoAccess(t *testing.T) {
+func TestNoHostCluster(t *testing.T) {
 	t.Parallel()
 	accounts := schema.GroupResource{Resource: "serviceaccounts"}
 	terminating := apierrors.NewForbidden(accounts, "runner", errors.New("being terminated"))
@@ -137,8 +107,8 @@ func TestNoAccess(t *testing.T) {
 			reason: "no right would help", tokens: terminating,
 			want: `the namespace of the ServiceAccount "pods/runner" is being deleted; correct plugins.runner.hostCluster.serviceAccount of the host configuration: `,
 		},
-		"down":     {reason: "it comes back", tokens: errors.New("connection refused"), want: `request a token for the ServiceAccount "pods/runner": connection refused`},
-		"no token": {reason: "it would be no credential at all", want: `the answer of its API server to the request for a token holds none`},
+		"down":     {reason: "it comes back", tokens: errors.New("connection refused"), want: `request a token for ServiceAccount "pods/runner": connection refused`},
+		"no token": {reason: "it would be no credential at all", want: `request a token for ServiceAccount "pods/runner": the answer of the API server holds no token`},
 		"no right to tell clusters apart": {
 			reason: "the missing right is named", reader: apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", errors.New("no")),
 			want: `the host may not read the namespace kube-system of the cluster with the deploy items; allow "get" for it: `,
@@ -163,7 +133,7 @@ func TestNoAccess(t *testing.T) {
 	}
 }
 
-func TestReplaced(t *testing.T) {
+func TestHostClusterReplaced(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		reason string
@@ -185,7 +155,7 @@ func TestReplaced(t *testing.T) {
 			at := func(age time.Duration, token string) []byte {
 				t.Helper()
 				now.SetTime(start.Add(age))
-				got := get(t, a)
+				got := getAccess(t, a)
 				if !strings.Contains(string(got.Kubeconfig), token) {
 					t.Errorf("%s: expected %s at the age of %s", tc.reason, token, age)
 				}
@@ -203,77 +173,4 @@ func TestReplaced(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A failure is not remembered, be it of one cluster or of the other.
-func TestAfterFailure(t *testing.T) {
-	t.Parallel()
-	tokens, reader := failing(errors.New("connection refused")), &namespaces{err: errors.New("connection refused")}
-	a := access(tokens, reader, clock.RealClock{})
-	if _, err := a.Get(t.Context()); err == nil {
-		t.Fatal("expected an error")
-	}
-	reader.err = nil
-	if _, err := a.Get(t.Context()); err == nil {
-		t.Fatal("expected an error")
-	}
-	tokens.request = issuing(time.Now, time.Hour).request
-	get(t, a)
-}
-
-// Many calls at once cause one request; who gives up, also the first, stops nobody else.
-func TestConcurrent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		answer := make(chan struct{})
-		tokens := issuing(time.Now, time.Hour)
-		issue := tokens.request
-		tokens.request = func(ctx context.Context, n int64) (authenticationv1.TokenRequestStatus, error) {
-			select {
-			case <-answer:
-				return issue(ctx, n)
-			case <-ctx.Done():
-				return authenticationv1.TokenRequestStatus{}, ctx.Err()
-			}
-		}
-		a := access(tokens, &namespaces{}, clock.RealClock{})
-		impatient, giveUp := context.WithCancel(t.Context())
-		var callers sync.WaitGroup
-		call := func(ctx context.Context, wantErr error) {
-			callers.Go(func() {
-				if _, err := a.Get(ctx); !errors.Is(err, wantErr) {
-					t.Errorf("expected the error %v, but found %v", wantErr, err)
-				}
-			})
-		}
-		call(impatient, context.Canceled)
-		synctest.Wait()
-		for range 50 {
-			call(t.Context(), nil)
-		}
-		synctest.Wait()
-		giveUp()
-		synctest.Wait()
-		close(answer)
-		callers.Wait()
-		if got := tokens.requests.Load(); got != 1 {
-			t.Errorf("expected 1 request, but found %d", got)
-		}
-	})
-}
-
-// A request that is never answered ends, and with it the wait for it.
-func TestUnanswered(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		tokens := &requester{request: func(ctx context.Context, _ int64) (authenticationv1.TokenRequestStatus, error) {
-			<-ctx.Done()
-			return authenticationv1.TokenRequestStatus{}, ctx.Err()
-		}}
-		start := time.Now()
-		_, err := access(tokens, &namespaces{}, clock.RealClock{}).Get(t.Context())
-		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took != requestTimeout {
-			t.Errorf("expected to give up after %s, but found %v after %s", requestTimeout, err, took)
-		}
-	})
 }

@@ -1,0 +1,86 @@
+package target
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+// hostTokenLife is how long a token for the host cluster is asked to live. The API server may give it less, but not less than ten minutes.
+const hostTokenLife = time.Hour
+
+// HostClusterOptions say whose access is given. All are required.
+type HostClusterOptions struct {
+	// Plugin is the name of the plugin, for messages.
+	Plugin string
+	// ServiceAccount of the host cluster that the plugin is to be.
+	ServiceAccount types.NamespacedName
+	// Tokens are issued by the host cluster.
+	Tokens TokenRequester
+	// Cluster is how the host itself reaches the host cluster. None of its credentials is handed over. It must not change.
+	Cluster *rest.Config
+	// Installation is shared by all who run under one host.
+	Installation *Installation
+	Clock        clock.PassiveClock
+}
+
+// HostCluster is the access of one plugin to the cluster that the host runs in, as a ServiceAccount of the operator's choice. It may be used
+// concurrently.
+//
+// A deployer that runs something beside the host, such as Pods, needs a client of that cluster, and must not have the rights of the host. So it
+// gets a kubeconfig with a token for its ServiceAccount, which comes with each call. The text stays the same until half of the token's life is
+// over, so that a plugin can keep its client for it, and a call that got it last has the other half.
+type HostCluster struct {
+	options HostClusterOptions
+	issuer  *issuer
+	current shared[issued]
+}
+
+// NewHostCluster returns the access of a plugin. It makes no request.
+func NewHostCluster(o HostClusterOptions) *HostCluster {
+	return &HostCluster{options: o, issuer: &issuer{requester: o.Tokens, own: o.Cluster, clock: o.Clock}}
+}
+
+// Get returns the access. The error is a sentence for operator and user that wraps that of an API server;
+// all are worth another try. Get blocks while it needs a request, until ctx ends at the latest.
+func (h *HostCluster) Get(ctx context.Context) (*sdk.HostCluster, error) {
+	installation, err := h.options.Installation.UID(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("give the plugin %q access to the host cluster: %w", h.options.Plugin, err)
+	}
+	account := h.options.ServiceAccount
+	current, err := h.current.get(ctx, h.issuer.usable, func(ctx context.Context) (*issued, error) {
+		return h.issuer.issue(ctx, wish{
+			account: account, seconds: int64(hostTokenLife / time.Second), name: "host", namespace: account.Namespace,
+			use: func(life time.Duration) time.Duration { return life / 2 },
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("give the plugin %q access to the host cluster: %w", h.options.Plugin, h.explain(err))
+	}
+	return &sdk.HostCluster{Kubeconfig: []byte(current.text), Namespace: account.Namespace, Installation: installation}, nil
+}
+
+// explain adds to an error of the API server what the operator can do about it, where that is known.
+func (h *HostCluster) explain(err error) error {
+	account, field := h.options.ServiceAccount, "plugins."+h.options.Plugin+".hostCluster.serviceAccount"
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no ServiceAccount %q in it; create it, or correct %s of the host configuration: %w", account, field, err)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return fmt.Errorf("the namespace of the ServiceAccount %q is being deleted; correct %s of the host configuration: %w", account, field, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("its API server refuses the host a token for the ServiceAccount %q; the host needs the right to create "+
+			"serviceaccounts/token for it in the namespace %q: %w", account, account.Namespace, err)
+	default:
+		return err
+	}
+}
