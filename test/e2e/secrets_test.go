@@ -81,8 +81,7 @@ func TestNothingSecretIsTold(t *testing.T) {
 		}
 	}
 	page := "http://" + statusPageAddress.FindStringSubmatch(host.Log())[1]
-	ofItem := page + "/items/" + namespace + "/encoded"
-	for _, url := range []string{host.URL + "/metrics", page, page + "/status.json", ofItem} {
+	for _, url := range []string{host.URL + "/metrics", page, page + "/status.json"} {
 		body, err := fetch(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)

@@ -34,12 +34,12 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/job"
-	"github.com/pergola-deploy/pergola/host/internal/journal"
 	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/registration"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/host/internal/statuspage"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/host/internal/tracing"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -103,7 +103,7 @@ func runHost(ctx context.Context, flags *hostFlags, settings *config.HostConfigu
 	}
 	h := &host{
 		flags: flags, settings: settings, replicas: replicas, log: log, level: level,
-		journal: journal.New(journal.Limits{}), jobMetrics: telemetry.NewJobMetrics(),
+		lastJobs: statuspage.NewJobs(), jobMetrics: telemetry.NewJobMetrics(),
 	}
 	if err := h.setUp(ctx, cluster, podCluster); err != nil {
 		return errors.Join(err, h.discard(ctx))
@@ -126,7 +126,7 @@ type host struct {
 	registrations *registration.Registry
 	jobs          *job.Setter // nil if the host sets no jobs
 	leftovers     *collect.Collector
-	journal       *journal.Journal
+	lastJobs      *statuspage.Jobs
 	jobMetrics    *telemetry.JobMetrics
 	tracer        *tracing.Tracer // nil without traces
 	stopping      atomic.Bool

@@ -25,7 +25,7 @@ func (h *host) trace(ctx context.Context) (err error) {
 
 // observers hear what happens to jobs.
 func (h *host) observers() *observe.Stream {
-	observers := []observe.Observer{h.jobMetrics, h.journal}
+	observers := []observe.Observer{h.jobMetrics, h.lastJobs}
 	if h.tracer != nil {
 		observers = append(observers, h.tracer)
 	}

@@ -33,7 +33,7 @@ func (h *host) measureMemory(ctx context.Context) error {
 		}
 	}
 	return metrics.Registry.Register(telemetry.NewMemoryCollector(func() telemetry.MemorySizes {
-		sizes := telemetry.MemorySizes{Cached: map[string]int{}, Items: h.deployItems.Remembered(), Jobs: h.journal.Size()}
+		sizes := telemetry.MemorySizes{Cached: map[string]int{}, Items: h.deployItems.Remembered()}
 		for resource, store := range stores {
 			sizes.Cached[resource] = len(store.ListKeys())
 		}

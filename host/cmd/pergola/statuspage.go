@@ -22,12 +22,11 @@ func (h *host) serveStatusPage(ctx context.Context) error {
 			Identity: h.settings.Identity, Version: version, Pod: self.name, Namespace: self.namespace, Standalone: h.flags.standalone,
 			Started: time.Now().UTC(),
 		},
-		Ready:    h.ready,
-		Plugins:  func() *statuspage.PluginList { return statuspage.ListOf(h.plugins.Details()) },
-		Workers:  h.deployItems.Workers,
-		Overview: h.journal.Overview,
-		Jobs:     h.journal.Jobs,
-		Clock:    clock.RealClock{},
+		Ready:   h.ready,
+		Plugins: func() *statuspage.PluginList { return statuspage.ListOf(h.plugins.Details()) },
+		Workers: h.deployItems.Workers,
+		Jobs:    h.lastJobs,
+		Clock:   clock.RealClock{},
 	}
 	if !h.replicas.alone() {
 		sources.Locks, sources.Replicas = h.replicas.locker.Held, h.replicas.Members

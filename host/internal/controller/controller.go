@@ -179,7 +179,7 @@ func (c *Controller) Freed(key lock.Key) { c.router.Freed(key) }
 
 // Lost implements lock.Listener.
 func (c *Controller) Lost(key lock.Key) {
-	c.options.Observed.Tell(observe.Job{Plugin: key.Plugin, Item: key.Item, UID: key.UID}, observe.Left{Why: "the lock was lost"})
+	c.options.Observed.Tell(observe.Job{Plugin: key.Plugin, Item: key.Item, UID: key.UID}, observe.Left{})
 	c.router.Lost(key)
 }
 

@@ -67,7 +67,7 @@
 // # Being seen
 //
 // What happens to a job is told in few places, most of them in observed.go, and goes with the context (package
-// observe): metrics, traces and the journal are made of it elsewhere.
+// observe): metrics, traces and the status page are made of it elsewhere.
 //
 // # Waiting
 //

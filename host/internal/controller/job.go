@@ -289,7 +289,7 @@ func (j *job) takeOver(ctx context.Context) error {
 	}
 	j.lock.SetFenced()
 	j.log.Info("took job over", "before", before)
-	observe.Tell(ctx, observe.TakenOver{From: before})
+	observe.Tell(ctx, observe.TakenOver{})
 	return nil
 }
 

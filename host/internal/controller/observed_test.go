@@ -2,8 +2,9 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"slices"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/pergola-deploy/pergola/host/internal/journal"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -19,18 +19,65 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// told has a bench tell what happens to jobs, and returns what that is, as far as a journal remembers it.
-func (b *bench) told() *journal.Journal {
-	remembered := journal.New(journal.Limits{})
-	b.observed = observe.New(b.clock, remembered)
-	return remembered
+// heard is what is told of jobs, newest first.
+type heard struct {
+	mu   sync.Mutex
+	jobs []*toldJob
 }
 
-// timeline is a job's, without times.
-func timeline(job journal.Job) []string {
+type toldJob struct {
+	observe.Job
+
+	events []observe.Event
+	ended  observe.Ended
+}
+
+func (o *heard) Observe(job observe.Job, _ time.Time, event observe.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := slices.IndexFunc(o.jobs, func(known *toldJob) bool { return known.ID == job.ID })
+	if i < 0 {
+		o.jobs, i = slices.Insert(o.jobs, 0, &toldJob{}), 0
+	}
+	found := o.jobs[i]
+	found.Job, found.events = job, append(found.events, event)
+	if ended, ok := event.(observe.Ended); ok {
+		found.ended = ended
+	}
+}
+
+// told has a bench tell what happens to jobs.
+func (b *bench) told() *heard {
+	o := &heard{}
+	b.observed = observe.New(b.clock, o)
+	return o
+}
+
+// timeline is a line for each event.
+func (j *toldJob) timeline() []string {
 	var lines []string
-	for _, e := range job.Entries {
-		lines = append(lines, strings.TrimSpace(e.Kind+" "+e.Message))
+	for _, event := range j.events {
+		line := ""
+		switch e := event.(type) {
+		case observe.PickedUp:
+			line = fmt.Sprintf("PickedUp queued=%t", e.Queued)
+		case observe.Turn:
+			line = "Turn"
+		case observe.Progress:
+			line = "Progress " + e.Text
+		case observe.Waits:
+			line = "Waits " + e.For
+		case observe.Retries:
+			line = "Retries " + e.Error.Text
+		case observe.Done:
+			line = string(e.Of) + " " + e.By + " " + e.Name + ": " + e.Result
+		case observe.Ended:
+			line = "Ended " + string(e.Phase)
+			if e.Error != nil {
+				line += ": " + e.Error.Text
+			}
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }
@@ -60,8 +107,8 @@ func TestWhatIsTold(t *testing.T) {
 			modify: func(item *v1alpha1.DeployItem) { item.Spec.Timeout = v1alpha1.NoDuration },
 			drive:  func(b *bench) { b.setJob(); b.drive() },
 			want: []string{
-				"PickedUp", "Progress installing 1 of 2", "Call one Reconcile: inProgress", "Waits the pod",
-				"Call one Reconcile: done", "Ended Succeeded",
+				"PickedUp queued=false", "Progress installing 1 of 2", "Call one Reconcile: inProgress", "Waits the pod",
+				"Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
 			},
 		},
 		"retry": {
@@ -71,8 +118,8 @@ func TestWhatIsTold(t *testing.T) {
 			}),
 			drive: func(b *bench) { b.setJob(); b.drive() },
 			want: []string{
-				"PickedUp", "Progress installing 1 of 2", "Call one Reconcile: failed", "Retries Refused",
-				"Ended Failed: wrong",
+				"PickedUp queued=false", "Progress installing 1 of 2", "Call one Reconcile: failed", "Retries Refused",
+				"Progress installing 1 of 2", "Call one Reconcile: failed", "Ended Failed: wrong",
 			},
 		},
 		"crash": {
@@ -80,9 +127,9 @@ func TestWhatIsTold(t *testing.T) {
 			answer: picky(func() (*plugin.Outcome, error) { return nil, plugin.ErrCrashed }, succeeded),
 			drive:  func(b *bench) { b.setJob(); b.drive() },
 			want: []string{
-				"PickedUp", "Progress installing 1 of 2", "Call one Reconcile: crashed",
+				"PickedUp queued=false", "Progress installing 1 of 2", "Call one Reconcile: crashed",
 				`Retries the plugin "one" ended in the middle of the call (1 of 3); it is tried again when the plugin runs`,
-				"Call one Reconcile: done", "Ended Succeeded",
+				"Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
 			},
 		},
 		"timeout": {
@@ -96,7 +143,7 @@ func TestWhatIsTold(t *testing.T) {
 				b.drive()
 			},
 			want: []string{
-				"PickedUp", "Progress installing 1 of 2", "Call one Reconcile: inProgress", "Waits the pod",
+				"PickedUp queued=false", "Progress installing 1 of 2", "Call one Reconcile: inProgress", "Waits the pod",
 				"Ended Failed: the job took longer than spec.timeout allows; it was waiting for: the pod",
 			},
 		},
@@ -111,7 +158,7 @@ func TestWhatIsTold(t *testing.T) {
 				b.drive()
 			},
 			want: []string{
-				"PickedUp waits for a free worker", "Turn there is a free worker", "Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
+				"PickedUp queued=true", "Turn", "Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
 			},
 		},
 	}
@@ -125,15 +172,15 @@ func TestWhatIsTold(t *testing.T) {
 			})
 			remembered := b.told()
 			tc.drive(b)
-			jobs := remembered.Jobs("", "")
-			if len(jobs) != 1 || jobs[0].JobID != b.read().Status.JobID || jobs[0].Operation != "Reconcile" || jobs[0].Plugin != "one" {
+			jobs := remembered.jobs
+			if len(jobs) != 1 || jobs[0].ID != b.read().Status.JobID || jobs[0].Operation != "Reconcile" || jobs[0].Plugin != "one" {
 				t.Fatalf("expected one job, but found %+v", jobs)
 			}
-			if diff := cmp.Diff(tc.want, timeline(jobs[0])); diff != "" {
+			if diff := cmp.Diff(tc.want, jobs[0].timeline()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
-			if jobs[0].Phase != b.read().Status.Phase || jobs[0].Triggered.IsZero() || jobs[0].WaitingFor != "" {
-				t.Errorf("%s: %+v", tc.reason, jobs[0])
+			if ended := jobs[0].ended; ended.Phase != b.read().Status.Phase || ended.Triggered.IsZero() {
+				t.Errorf("%s: %+v", tc.reason, ended)
 			}
 		})
 	}
@@ -151,10 +198,8 @@ func TestHowLongAJobWasInLine(t *testing.T) {
 	b.slots.giveBack()
 	b.memory.turn(keyOf(b.item), b.clock.Now())
 	b.drive()
-	entries := remembered.Jobs("", "")[0].Entries
-	i := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Kind == string(observe.KindTurn) })
-	if i < 0 || entries[i].Took != 1300*time.Millisecond {
-		t.Errorf("%+v", entries)
+	if events := remembered.jobs[0].events; !slices.Contains(events, observe.Event(observe.Turn{Waited: 1300 * time.Millisecond})) {
+		t.Errorf("%+v", events)
 	}
 }
 
@@ -165,14 +210,14 @@ func TestHooksAreTold(t *testing.T) {
 	remembered := b.told()
 	b.setJob()
 	b.drive()
-	want := []string{"Hook one Start: done", "PickedUp", "Hook one BeforeReconcile: done", "Call one Reconcile: done", "Ended Succeeded"}
-	if diff := cmp.Diff(want, timeline(remembered.Jobs("", "")[0])); diff != "" {
+	want := []string{"Hook one Start: done", "PickedUp queued=false", "Hook one BeforeReconcile: done", "Call one Reconcile: done", "Ended Succeeded"}
+	if diff := cmp.Diff(want, remembered.jobs[0].timeline()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	b.touch(b.item)
 	b.memory.forget(keyOf(b.item))
 	b.look(t.Context())
-	if jobs := remembered.Jobs("", ""); len(jobs) != 1 || len(jobs[0].Entries) != len(want) {
+	if jobs := remembered.jobs; len(jobs) != 2 || jobs[0].ID != "" || len(jobs[1].events) != len(want) {
 		t.Errorf("%+v", jobs)
 	}
 }
@@ -186,14 +231,14 @@ func TestOwnJobsAreTold(t *testing.T) {
 	b.drive()
 	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationForceReconcile)
 	b.drive()
-	jobs := remembered.Jobs("", "")
-	if len(jobs) != 2 || jobs[0].JobID != b.read().Status.JobID || jobs[0].Phase == "" || jobs[1].Phase == "" {
+	jobs := remembered.jobs
+	if len(jobs) != 2 || jobs[0].ID != b.read().Status.JobID || jobs[0].ended.Phase == "" || jobs[1].ended.Phase == "" {
 		t.Fatalf("%+v", jobs)
 	}
 	b.remove(b.item)
 	b.setJob()
 	b.drive()
-	if deleted := remembered.Jobs("", "")[0]; deleted.Operation != "Delete" || deleted.Phase != v1alpha1.DeployItemPhaseSucceeded {
+	if deleted := remembered.jobs[0]; deleted.Operation != "Delete" || deleted.ended.Phase != v1alpha1.DeployItemPhaseSucceeded {
 		t.Errorf("%+v", deleted)
 	}
 }
@@ -201,13 +246,13 @@ func TestOwnJobsAreTold(t *testing.T) {
 // TestLostLocksAreTold: the job goes on elsewhere, and is not under way here any more.
 func TestLostLocksAreTold(t *testing.T) {
 	t.Parallel()
-	remembered := journal.New(journal.Limits{})
-	stream := observe.New(clock.RealClock{}, remembered)
+	o := &heard{}
+	stream := observe.New(clock.RealClock{}, o)
 	key := lock.Key{Plugin: "one", Item: types.NamespacedName{Namespace: "ns", Name: "item"}, UID: "uid"}
-	stream.Tell(observe.Job{Plugin: key.Plugin, Item: key.Item, UID: key.UID, ID: "job"}, observe.PickedUp{})
 	c := &Controller{options: Options{Observed: stream}, router: newRouter(newMemory(), time.Now)}
 	c.Lost(key)
-	if job := remembered.Jobs("ns", "item")[0]; job.Ended.IsZero() || job.Phase != "" {
-		t.Errorf("%+v", job)
+	want := observe.Job{Plugin: key.Plugin, Item: key.Item, UID: key.UID}
+	if len(o.jobs) != 1 || o.jobs[0].Job != want || o.jobs[0].events[0] != observe.Event(observe.Left{}) {
+		t.Errorf("%+v", o.jobs)
 	}
 }

@@ -175,7 +175,7 @@ func (j *job) wait(ctx context.Context, waitingFor string, changes ...change) er
 		}
 	})
 	if err == nil {
-		observe.Tell(ctx, observe.Waits{For: waitingFor, Until: j.known.due})
+		observe.Tell(ctx, observe.Waits{For: waitingFor})
 	}
 	return err
 }
@@ -306,9 +306,7 @@ func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration, 
 	if err != nil {
 		return err
 	}
-	observe.Tell(ctx, observe.Retries{
-		Error: observe.Error{Codes: e.Codes, Reason: e.Reason, Text: e.Message}, Until: j.known.due,
-	})
+	observe.Tell(ctx, observe.Retries{Error: observe.Error{Codes: e.Codes, Reason: e.Reason, Text: e.Message}})
 	if changed {
 		j.r.event(j.item, eventType(e), e.Reason, e.Message)
 	}

@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"cmp"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -24,20 +22,8 @@ type Job struct {
 	Operation string
 }
 
-// Kind is a word for what has happened.
+// Kind is a kind of work.
 type Kind string
-
-// The kinds of events.
-const (
-	KindPickedUp  Kind = "PickedUp"
-	KindTurn      Kind = "Turn"
-	KindTakenOver Kind = "TakenOver"
-	KindProgress  Kind = "Progress"
-	KindWaits     Kind = "Waits"
-	KindRetries   Kind = "Retries"
-	KindEnded     Kind = "Ended"
-	KindLeft      Kind = "Left"
-)
 
 // The kinds of work.
 const (
@@ -54,12 +40,7 @@ const (
 )
 
 // Event is something that has happened to a job: a PickedUp, Turn, TakenOver, Progress, Waits, Retries, Ended, Left or Done.
-type Event interface {
-	// Kind says what it was.
-	Kind() Kind
-	// Message says more, in a few words for people; empty if there is no more.
-	Message() string
-}
+type Event any
 
 // PickedUp says that the job was picked up here.
 type PickedUp struct {
@@ -76,10 +57,7 @@ type Turn struct {
 }
 
 // TakenOver says that the job is one under way that another replica, or another host, has worked on.
-type TakenOver struct {
-	// From is the identity of the host that had it.
-	From string
-}
+type TakenOver struct{}
 
 // Progress is what the plugin says that it does, in the middle of a call.
 type Progress struct {
@@ -91,15 +69,11 @@ type Progress struct {
 type Waits struct {
 	// For is what it waits for.
 	For string
-	// Until is when it is looked at again, if nothing happens earlier.
-	Until time.Time
 }
 
 // Retries says that the job has met an error, and is tried again.
 type Retries struct {
 	Error Error
-	// Until is when.
-	Until time.Time
 }
 
 // Ended says that the job has ended.
@@ -113,10 +87,7 @@ type Ended struct {
 }
 
 // Left says that whatever job the item has goes on elsewhere, if it goes on. The job of the event has no ID.
-type Left struct {
-	// Why is the reason.
-	Why string
-}
+type Left struct{}
 
 // Error is an error as in the item's status.
 type Error struct {
@@ -165,77 +136,4 @@ type Done struct {
 	Result string
 	// Took is how long it took.
 	Took time.Duration
-}
-
-// Kind implements Event.
-func (PickedUp) Kind() Kind { return KindPickedUp }
-
-// Message implements Event.
-func (e PickedUp) Message() string {
-	if e.Queued {
-		return "waits for a free worker"
-	}
-	return ""
-}
-
-// Kind implements Event.
-func (Turn) Kind() Kind { return KindTurn }
-
-// Message implements Event.
-func (Turn) Message() string { return "there is a free worker" }
-
-// Kind implements Event.
-func (TakenOver) Kind() Kind { return KindTakenOver }
-
-// Message implements Event.
-func (e TakenOver) Message() string { return fmt.Sprintf("from %q", e.From) }
-
-// Kind implements Event.
-func (Progress) Kind() Kind { return KindProgress }
-
-// Message implements Event.
-func (e Progress) Message() string { return cmp.Or(e.Text, e.Step) }
-
-// Kind implements Event.
-func (Waits) Kind() Kind { return KindWaits }
-
-// Message implements Event.
-func (e Waits) Message() string { return e.For }
-
-// Kind implements Event.
-func (Retries) Kind() Kind { return KindRetries }
-
-// Message implements Event.
-func (e Retries) Message() string { return e.Error.Text }
-
-// Kind implements Event.
-func (Ended) Kind() Kind { return KindEnded }
-
-// Message implements Event.
-func (e Ended) Message() string {
-	if e.Error != nil {
-		return fmt.Sprintf("%s: %s", e.Phase, e.Error.Text)
-	}
-	return string(e.Phase)
-}
-
-// Kind implements Event.
-func (Left) Kind() Kind { return KindLeft }
-
-// Message implements Event.
-func (e Left) Message() string { return e.Why }
-
-// Kind implements Event.
-func (e Done) Kind() Kind { return e.Of }
-
-// Message implements Event.
-func (e Done) Message() string {
-	message := e.Result
-	if e.Name != "" {
-		message = e.Name + ": " + e.Result
-	}
-	if e.By != "" {
-		message = e.By + " " + message
-	}
-	return message
 }

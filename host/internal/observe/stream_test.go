@@ -3,6 +3,7 @@ package observe_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -32,7 +33,16 @@ func (n *notes) add(line string) {
 }
 
 func (n *notes) Observe(job observe.Job, at time.Time, event observe.Event) {
-	n.add(job.ID + " " + at.UTC().Format("05") + " " + string(event.Kind()) + " " + event.Message())
+	text := fmt.Sprintf("%T", event)
+	switch e := event.(type) {
+	case observe.Done:
+		text = strings.TrimSpace(string(e.Of)+" "+e.By) + " " + e.Name + ": " + e.Result
+	case observe.Progress:
+		text = "Progress " + e.Step
+	case observe.Waits:
+		text = "Waits " + e.For
+	}
+	n.add(job.ID + " " + at.UTC().Format("05") + " " + text)
 }
 
 type spanKey struct{}

@@ -3,10 +3,9 @@
 //
 // # What is served
 //
-//	GET /                          the page
-//	GET /items/{namespace}/{name}  what the replica remembers of the jobs of a DeployItem
-//	GET /status.json               the page as a Status
-//	GET /style.css                 the only thing that a page loads
+//	GET /             the page
+//	GET /status.json  the page as a Status
+//	GET /style.css    the only thing that a page loads
 //
 // Pages have no scripts, and headers that forbid any. They load nothing from elsewhere and are in no other page's frame.
 //

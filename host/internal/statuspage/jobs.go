@@ -1,114 +1,158 @@
 package statuspage
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
-	"github.com/pergola-deploy/pergola/host/internal/journal"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Job is what a host remembers of a job. It has only what happened in this replica.
+const (
+	// maxRunning is how many running jobs are remembered, and maxErrors how many that have failed.
+	maxRunning = 20000
+	maxErrors  = 20
+	// maxText is how many bytes of a text are remembered.
+	maxText = 1 << 10
+)
+
+// Job is what a replica remembers of a job. It has only what happened in this replica.
 type Job struct {
 	// Plugin is the name that the plugin gives itself.
 	Plugin string `json:"plugin"`
-	// Namespace, Name and UID of the DeployItem.
+	// Namespace, Name, UID and JobID of the DeployItem.
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
-	// JobID is the DeployItem's.
-	JobID string `json:"jobID"`
+	JobID     string `json:"jobID"`
 	// Operation is what the plugin is called for: Reconcile, ForceReconcile, Delete or Abort.
 	Operation string `json:"operation"`
-	// Triggered is when the job was set, in whole seconds; left out if nobody has said.
-	Triggered *time.Time `json:"triggered,omitempty"`
-	// Began is when this replica first had to do with the job.
-	Began time.Time `json:"began"`
-	// Ended is when this replica had to do with it for the last time, and is left out as long as the job is under way here. Phase is what it has ended
-	// in; left out if this replica has not seen it end, because it goes on elsewhere or another job was set in its place.
+	// Began is when this replica first had to do with the job, and Ended when it ended; left out while it runs.
+	Began time.Time  `json:"began"`
 	Ended *time.Time `json:"ended,omitempty"`
-	Phase string     `json:"phase,omitempty"`
-	// WaitingFor is what it waits for, and Until when it is looked at again at the latest; left out if it waits for nothing.
-	WaitingFor string     `json:"waitingFor,omitempty"`
-	Until      *time.Time `json:"until,omitempty"`
-	// LastError is the error that it has met last; left out if it has met none, or has succeeded.
+	// WaitingFor is what it waits for; left out if it waits for nothing.
+	WaitingFor string `json:"waitingFor,omitempty"`
+	// LastError is the error that it has met last; left out if it has met none.
 	LastError *JobError `json:"lastError,omitempty"`
-	// Calls is how often the plugin was called, Retries how often the job was tried again after an error, and Requests how many requests to the
-	// API server with the DeployItems were made for it.
-	Calls    int `json:"calls"`
-	Retries  int `json:"retries"`
-	Requests int `json:"requests"`
-	// Timeline is what has happened, oldest first. LeftOut is how many entries are not remembered after the first LeftOutAfter.
-	Timeline     []JobEntry `json:"timeline"`
-	LeftOut      int        `json:"leftOut,omitempty"`
-	LeftOutAfter int        `json:"leftOutAfter,omitempty"`
+	// Calls is how often the plugin was called.
+	Calls int `json:"calls"`
 }
 
 // JobError is an error that a job has met.
 type JobError struct {
 	// Codes classify it, such as ERR_TIMEOUT.
-	Codes []string `json:"codes,omitempty"`
+	Codes []v1alpha1.ErrorCode `json:"codes,omitempty"`
 	// Reason is a CamelCase word.
 	Reason string `json:"reason,omitempty"`
 	// Message is for people.
 	Message string `json:"message"`
 }
 
-// JobEntry is an event in the timeline of a job.
-type JobEntry struct {
-	// Time at which it was over.
-	Time time.Time `json:"time"`
-	// Kind is one of PickedUp, Turn, TakenOver, Progress, Waits, Retries, Ended, Left, Lock, Call, Hook, HTTPHook, Request; there may be more.
-	Kind string `json:"kind"`
-	// Message says more, in a few words for people.
-	Message string `json:"message,omitempty"`
-	// Seconds is how long it took, each time together; left out for what takes no time.
-	Seconds float64 `json:"seconds,omitempty"`
-	// Times is how often it has happened. What happens again and again, such as a poll, has one entry with the time of the first one, and Last is
-	// that of the last one.
-	Times int        `json:"times"`
-	Last  *time.Time `json:"last,omitempty"`
+// FailedJob is a job that has failed.
+type FailedJob struct {
+	Job
+
+	// SucceededSince tells whether a later job of the DeployItem has succeeded.
+	SucceededSince bool `json:"succeededSince,omitempty"`
 }
 
-func jobsOf(jobs []journal.Job) []Job {
-	list := make([]Job, 0, len(jobs))
-	for i := range jobs {
-		list = append(list, jobOf(&jobs[i]))
-	}
-	return list
+// Jobs remembers the running jobs of a replica and those that have failed last, in memory. It is safe for concurrent use.
+type Jobs struct {
+	mu      sync.Mutex
+	running map[types.UID]Job // no more than one of each DeployItem
+	failed  []FailedJob       // newest first
 }
 
-func jobOf(j *journal.Job) Job {
-	job := Job{
-		Plugin: j.Plugin, Namespace: j.Namespace, Name: j.Name, UID: string(j.UID), JobID: j.JobID, Operation: j.Operation,
-		Triggered: timeOf(j.Triggered), Began: j.Began.UTC(), Ended: timeOf(j.Ended), Phase: string(j.Phase),
-		WaitingFor: j.WaitingFor, Until: timeOf(j.Until),
-		Calls: j.Calls, Retries: j.Retries, Requests: j.Requests,
-		Timeline: make([]JobEntry, 0, len(j.Entries)), LeftOut: j.LeftOut, LeftOutAfter: j.LeftOutAfter,
+var _ observe.Observer = (*Jobs)(nil)
+
+// NewJobs returns Jobs that remember nothing.
+func NewJobs() *Jobs { return &Jobs{running: map[types.UID]Job{}} }
+
+// Observe implements observe.Observer.
+func (j *Jobs) Observe(job observe.Job, at time.Time, event observe.Event) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, left := event.(observe.Left); left {
+		delete(j.running, job.UID)
+		return
 	}
-	if e := j.LastError; e != nil {
-		job.LastError = &JobError{Codes: codesOf(e.Codes), Reason: e.Reason, Message: e.Message}
+	if job.ID == "" {
+		return
 	}
-	for _, e := range j.Entries {
-		job.Timeline = append(job.Timeline, JobEntry{
-			Time: e.Time.UTC(), Kind: e.Kind, Message: e.Message, Seconds: e.Took.Seconds(), Times: e.Times, Last: timeOf(e.Last),
-		})
+	running := j.running[job.UID]
+	if running.JobID != job.ID {
+		running = Job{
+			Plugin: job.Plugin, Namespace: job.Item.Namespace, Name: job.Item.Name, UID: string(job.UID), JobID: job.ID, Began: at.UTC(),
+		}
 	}
-	return job
+	running.Operation = job.Operation // a job is aborted in the middle
+	switch e := event.(type) {
+	case observe.PickedUp, observe.TakenOver, observe.Turn:
+		running.WaitingFor = ""
+	case observe.Progress:
+		running.WaitingFor = cut(cmp.Or(e.Text, e.Step))
+	case observe.Waits:
+		running.WaitingFor = cut(e.For)
+	case observe.Retries:
+		running.WaitingFor, running.LastError = "", errorOf(e.Error)
+	case observe.Ended:
+		delete(j.running, job.UID)
+		j.end(running, at.UTC(), e)
+		return
+	case observe.Done:
+		if e.Of != observe.KindCall { // there are others after the end
+			return
+		}
+		running.Calls++
+	}
+	if _, known := j.running[job.UID]; known || len(j.running) < maxRunning {
+		j.running[job.UID] = running
+	}
 }
 
-func codesOf(codes []v1alpha1.ErrorCode) []string {
-	var texts []string
-	for _, code := range codes {
-		texts = append(texts, string(code))
+func (j *Jobs) end(job Job, at time.Time, e observe.Ended) {
+	for i := range j.failed {
+		if j.failed[i].UID == job.UID && e.Phase == v1alpha1.DeployItemPhaseSucceeded {
+			j.failed[i].SucceededSince = true
+		}
 	}
-	return texts
+	if e.Error != nil {
+		job.Ended, job.WaitingFor, job.LastError = &at, "", errorOf(*e.Error)
+		j.failed = slices.Insert(j.failed, 0, FailedJob{Job: job})
+		j.failed = j.failed[:min(len(j.failed), maxErrors)]
+	}
 }
 
-// timeOf is a time, nil for none.
-func timeOf(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
+// Running are the running jobs, those first that began first.
+func (j *Jobs) Running() []Job {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.SortedFunc(maps.Values(j.running), byBegin)
+}
+
+// Failed are the last jobs that have failed, newest first.
+func (j *Jobs) Failed() []FailedJob {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.failed)
+}
+
+func byBegin(a, b Job) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.UID, b.UID)) }
+
+func errorOf(e observe.Error) *JobError {
+	return &JobError{Codes: e.Codes, Reason: e.Reason, Message: cut(e.Text)}
+}
+
+// cut shortens a text to what is remembered of it, between two characters.
+func cut(text string) string {
+	if len(text) <= maxText {
+		return text
 	}
-	t = t.UTC()
-	return &t
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }

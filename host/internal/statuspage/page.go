@@ -3,7 +3,6 @@ package statuspage
 import (
 	"bytes"
 	"embed"
-	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -27,18 +26,10 @@ type overview struct {
 // InAll is how many jobs are under way, shown or not.
 func (o overview) InAll() int { return len(o.InProgress) + o.MoreInProgress }
 
-// history is what the template for one DeployItem is given.
-type history struct {
-	Time            time.Time
-	Namespace, Name string
-	Jobs            []Job
-	Refresh         int
-}
-
-// pages are the templates.
+// pages are what is served.
 type pages struct {
-	overview, history *template.Template
-	style             []byte
+	overview *template.Template
+	style    []byte
 }
 
 func newPages() (*pages, error) {
@@ -46,25 +37,16 @@ func newPages() (*pages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read style of the status page: %w", err)
 	}
-	p := &pages{style: style}
-	var overviewErr, historyErr error
-	p.overview, overviewErr = parse("overview.html")
-	p.history, historyErr = parse("history.html")
-	if err := errors.Join(overviewErr, historyErr); err != nil {
-		return nil, fmt.Errorf("parse templates of the status page: %w", err)
+	page, err := template.New("overview.html").Funcs(template.FuncMap{
+		"age":   age,
+		"short": func(sum string) string { return sum[:min(len(sum), 12)] },
+		"mebi":  func(b uint64) uint64 { return (b + 1<<19) >> 20 },
+		"join":  strings.Join,
+	}).ParseFS(assets, "assets/overview.html")
+	if err != nil {
+		return nil, fmt.Errorf("parse the template of the status page: %w", err)
 	}
-	return p, nil
-}
-
-// parse parses the template of a page with what all pages share.
-func parse(name string) (*template.Template, error) {
-	return template.New(name).Funcs(template.FuncMap{
-		"age":     age,
-		"seconds": func(s float64) string { return short(time.Duration(s * float64(time.Second))) },
-		"join":    strings.Join,
-		"short":   func(sum string) string { return sum[:min(len(sum), 12)] },
-		"mebi":    func(b uint64) uint64 { return (b + 1<<19) >> 20 },
-	}).ParseFS(assets, "assets/"+name, "assets/frame.html")
+	return &pages{overview: page, style: style}, nil
 }
 
 // render carries out a template as a whole, so that an error does not end in half a page.

@@ -16,11 +16,10 @@ const maxHeader = 16 << 10
 
 // site is what the status page is made of.
 type site struct {
-	sources Sources
-	status  *cached[*Status]
-	names   hostnames.Names
-	pages   *pages
-	log     *slog.Logger
+	status *cached[*Status]
+	names  hostnames.Names
+	pages  *pages
+	log    *slog.Logger
 }
 
 // Listen opens the address, such as "127.0.0.1:9080", and returns a server of the status page for the manager. names are those under which
@@ -30,7 +29,7 @@ func Listen(ctx context.Context, address string, names hostnames.Names, sources 
 	if err != nil {
 		return nil, err
 	}
-	s := &site{sources: sources, status: newStatus(sources), names: names, pages: pages, log: log}
+	s := &site{status: newStatus(sources), names: names, pages: pages, log: log}
 	return endpoint.Listen(ctx, "the status page", address, &http.Server{
 		Handler: s.handler(), ReadTimeout: endpoint.RequestTimeout, WriteTimeout: endpoint.RequestTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -40,7 +39,6 @@ func Listen(ctx context.Context, address string, names hostnames.Names, sources 
 func (s *site) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.overview)
-	mux.HandleFunc("GET /items/{namespace}/{name}", s.history)
 	mux.HandleFunc("GET /status.json", s.json)
 	mux.HandleFunc("GET /style.css", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, "text/css; charset=utf-8", s.pages.style) })
 	return fence(s.names.Guard("add it to statusPage.hostNames of the HostConfiguration if it is right", mux))
@@ -60,19 +58,13 @@ func fence(next http.Handler) http.Handler {
 }
 
 func (s *site) overview(w http.ResponseWriter, r *http.Request) {
-	s.page(w, func() ([]byte, error) {
-		return render(s.pages.overview, overview{Status: s.status.get(), Refresh: refreshOf(r)})
-	})
-}
-
-func (s *site) history(w http.ResponseWriter, r *http.Request) {
-	namespace, name := r.PathValue("namespace"), r.PathValue("name")
-	s.page(w, func() ([]byte, error) {
-		return render(s.pages.history, history{
-			Time: s.sources.Clock.Now().UTC(), Namespace: namespace, Name: name,
-			Jobs: jobsOf(s.sources.Jobs(namespace, name)), Refresh: refreshOf(r),
-		})
-	})
+	body, err := render(s.pages.overview, overview{Status: s.status.get(), Refresh: refreshOf(r)})
+	if err != nil {
+		s.log.Error("the status page could not be made", "error", err.Error())
+		http.Error(w, "the page could not be made; see the log of the host", http.StatusInternalServerError)
+		return
+	}
+	s.answer(w, "text/html; charset=utf-8", body)
 }
 
 // refreshOf is after how many seconds the browser looks again; 0 for never.
@@ -81,16 +73,6 @@ func refreshOf(r *http.Request) int {
 		return 0
 	}
 	return refreshSeconds
-}
-
-func (s *site) page(w http.ResponseWriter, content func() ([]byte, error)) {
-	body, err := content()
-	if err != nil {
-		s.log.Error("the status page could not be made", "error", err.Error())
-		http.Error(w, "the page could not be made; see the log of the host", http.StatusInternalServerError)
-		return
-	}
-	s.answer(w, "text/html; charset=utf-8", body)
 }
 
 func (s *site) json(w http.ResponseWriter, _ *http.Request) {

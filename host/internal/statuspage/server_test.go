@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/pergola-deploy/pergola/host/internal/hostnames"
-	"github.com/pergola-deploy/pergola/host/internal/journal"
+	"github.com/pergola-deploy/pergola/host/internal/observe"
 )
 
 // serve serves a page on loopback until the test ends, and returns its URL.
@@ -67,12 +67,11 @@ func get(t *testing.T, method, url, name string) answer {
 
 func TestPages(t *testing.T) {
 	t.Parallel()
-	hostile := func(j *journal.Job) {
-		fails(j)
-		j.LastError.Message = `<script>alert("error")</script>`
-		j.Entries[0].Message = `"><img src=x onerror=alert(1)>`
-	}
-	url := serve(t, newSources(newJob("web", waits), newJob("bad", fails), newJob("hostile", hostile)))
+	sources := newSources("web")
+	sources.Jobs.Observe(jobOf("bad"), noon, failed)
+	sources.Jobs.Observe(jobOf("hostile"), noon, observe.Waits{For: `"><img src=x onerror=alert(1)>`})
+	sources.Jobs.Observe(jobOf("worse"), noon, observe.Ended{Error: &observe.Error{Text: `<script>alert("error")</script>`}})
+	url := serve(t, sources)
 	for _, tc := range []struct {
 		reason, path string
 		want         []string
@@ -81,9 +80,7 @@ func TestPages(t *testing.T) {
 			"pergola-test", "pergola-0", "v1.2.3", "1d 2h", "shop/web", "Deployment shop/web to be available", "shop/bad", "NotReady", "ERR_TIMEOUT",
 			"has not become available", "Running", "0123456789ab", "50 MiB", "3 of 20", "Landscaper",
 		}},
-		{"an item has its jobs", "/items/shop/web", []string{"shop/web", "job-web", "in progress", "Waits for", "PickedUp", "11:59:00.000"}},
-		{"an item that nobody knows", "/items/shop/nobody", []string{"shop/nobody", "remembers no job"}},
-		{"nothing that is shown is taken for HTML", "/items/shop/hostile", []string{"&lt;script&gt;", "&lt;img"}},
+		{"nothing that is shown is taken for HTML", "/", []string{"&lt;script&gt;", "&lt;img"}},
 		{"one can have a page stand still", "/?still", []string{"As of"}},
 	} {
 		page := get(t, http.MethodGet, url+tc.path, "")
@@ -140,7 +137,7 @@ func TestHeaders(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	t.Parallel()
-	page := get(t, http.MethodGet, serve(t, newSources(newJob("web", waits)))+"/status.json", "")
+	page := get(t, http.MethodGet, serve(t, newSources("web"))+"/status.json", "")
 	if page.header.Get("Content-Type") != "application/json" {
 		t.Errorf("unexpected type %q", page.header.Get("Content-Type"))
 	}
@@ -159,7 +156,7 @@ func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	url := serve(t, newSources())
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-		for _, path := range []string{"/", "/status.json", "/items/a/b", "/style.css"} {
+		for _, path := range []string{"/", "/status.json", "/style.css"} {
 			if page := get(t, method, url+path, ""); page.status != http.StatusMethodNotAllowed {
 				t.Errorf("%s %s: expected that it is not allowed, but found %d", method, path, page.status)
 			}
@@ -183,7 +180,7 @@ func TestNames(t *testing.T) {
 		{"that of somebody else", "attacker.example.com:9080", false},
 		{"that of somebody else in the local network that looks like a Service's", "x.svc.attacker.local", false},
 	} {
-		for _, path := range []string{"/", "/items/shop/web", "/status.json", "/style.css"} {
+		for _, path := range []string{"/", "/status.json", "/style.css"} {
 			page := get(t, http.MethodGet, url+path, tc.name)
 			if allowed := page.status == http.StatusOK; allowed != tc.allowed {
 				t.Errorf("%s: %s: found %d %s", tc.reason, path, page.status, page.body)

@@ -7,17 +7,13 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/pergola-deploy/pergola/host/internal/journal"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/replica"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
 
-const (
-	// maxInProgress is how many of the jobs under way are shown, and maxErrors how many of the last errors.
-	maxInProgress = 500
-	maxErrors     = 20
-)
+// maxInProgress is how many of the running jobs are shown.
+const maxInProgress = 500
 
 // Sources are where the page has its content from. All functions may be called at any time, by several at once, and do not block for long.
 type Sources struct {
@@ -29,10 +25,8 @@ type Sources struct {
 	Plugins func() *PluginList
 	// Workers of the plugins. Required.
 	Workers func() []telemetry.Workers
-	// Overview is all jobs that the replica remembers, without their timelines, and Jobs are those of a DeployItem; newest first, as journal.Journal has
-	// them. Both are required.
-	Overview func() []journal.Job
-	Jobs     func(namespace, name string) []journal.Job
+	// Jobs of the replica. Required.
+	Jobs *Jobs
 	// Locks that the replica holds; nil if the host works without.
 	Locks func() []lock.Held
 	// Replicas of the host; nil if it is the only one.
@@ -54,19 +48,11 @@ type Status struct {
 	Workers []Workers `json:"workers"`
 	// Locks that this replica holds, the oldest first; left out if it works without.
 	Locks []Lock `json:"locks,omitempty"`
-	// InProgress are the jobs under way in this replica, those first that began first, and MoreInProgress is how many there are besides. Errors are the
-	// last ones that have failed. All are without their timelines.
+	// InProgress are the running jobs of this replica, those first that began first, and MoreInProgress is how many there are besides.
+	// Errors are the last jobs that have failed, newest first.
 	InProgress     []Job       `json:"inProgress"`
 	MoreInProgress int         `json:"moreInProgress,omitempty"`
 	Errors         []FailedJob `json:"errors"`
-}
-
-// FailedJob is a job that has failed.
-type FailedJob struct {
-	Job
-
-	// SucceededSince tells whether a later job of the DeployItem has succeeded.
-	SucceededSince bool `json:"succeededSince,omitempty"`
 }
 
 // Host says which replica it is.
@@ -129,24 +115,18 @@ func (s Sources) status() *Status {
 		}
 	}
 	held := s.locks(status)
-	succeeded := map[string]bool{} // UIDs of items; what is newer comes first
-	for _, job := range jobsOf(s.Overview()) {
-		switch {
-		case job.Phase == "" && (s.Locks == nil || held[job.UID]):
+	for _, job := range s.Jobs.Running() {
+		if s.Locks == nil || held[job.UID] {
 			status.InProgress = append(status.InProgress, job)
-		case job.Phase != "" && job.LastError != nil && len(status.Errors) < maxErrors:
-			status.Errors = append(status.Errors, FailedJob{Job: job, SucceededSince: succeeded[job.UID]})
-		case job.Phase != "" && job.LastError == nil:
-			succeeded[job.UID] = true
 		}
 	}
-	slices.Reverse(status.InProgress)
 	status.MoreInProgress = max(0, len(status.InProgress)-maxInProgress)
 	status.InProgress = status.InProgress[:len(status.InProgress)-status.MoreInProgress]
+	status.Errors = append(status.Errors, s.Jobs.Failed()...)
 	return status
 }
 
-// locks adds the locks, and returns the UIDs of their items: what was under way here and is locked no more goes on elsewhere.
+// locks adds the locks, and returns the UIDs of their items: what ran here and is locked no more goes on elsewhere.
 func (s Sources) locks(status *Status) map[string]bool {
 	if s.Locks == nil {
 		return nil

@@ -12,19 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/pergola-deploy/pergola/host/internal/journal"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/replica"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 
-// newSources are those of a host with one plugin and these jobs.
-func newSources(jobs ...journal.Job) Sources {
+// newSources are those of a host with one plugin and running jobs of these names, the oldest first.
+func newSources(running ...string) Sources {
+	jobs := NewJobs()
+	for i, name := range running {
+		jobs.Observe(jobOf(name), noon.Add(time.Duration(i)*time.Second-time.Hour), waits)
+	}
 	return Sources{
 		Host:  Host{Identity: "pergola-test", Version: "v1.2.3", Pod: "pergola-0", Namespace: "pergola-system", Started: noon.Add(-26 * time.Hour)},
+		Jobs:  jobs,
 		Ready: func() error { return nil },
 		Plugins: func() *PluginList {
 			return &PluginList{Plugins: []Plugin{{
@@ -35,52 +38,12 @@ func newSources(jobs ...journal.Job) Sources {
 		Workers: func() []telemetry.Workers {
 			return []telemetry.Workers{{Plugin: "manifest", Used: 3, Max: 20, Queued: 7}}
 		},
-		Overview: func() (all []journal.Job) {
-			for _, job := range jobs {
-				job.Entries = nil
-				all = append(all, job)
-			}
-			return all
-		},
-		Jobs: func(namespace, name string) (found []journal.Job) {
-			for _, job := range jobs {
-				if (namespace == "" || namespace == job.Namespace) && (name == "" || name == job.Name) {
-					found = append(found, job)
-				}
-			}
-			return found
-		},
 		Clock: clocktesting.NewFakePassiveClock(noon),
 	}
 }
 
-func newJob(name string, change func(*journal.Job)) journal.Job {
-	job := journal.Job{
-		Plugin: "manifest", Namespace: "shop", Name: name, UID: types.UID("uid-" + name), JobID: "job-" + name, Operation: "Reconcile", Began: noon.Add(-time.Minute),
-		Entries: []journal.Entry{{Time: noon.Add(-time.Minute), Kind: "PickedUp", Times: 1}},
-	}
-	change(&job)
-	return job
-}
-
-func waits(j *journal.Job) { j.WaitingFor = "Deployment shop/web to be available" }
-
-func fails(j *journal.Job) {
-	j.Phase, j.Ended = v1alpha1.DeployItemPhaseFailed, noon.Add(-time.Second)
-	j.LastError = &journal.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout}, Reason: "NotReady", Message: "Deployment shop/web has not become available"}
-}
-
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	names := func(jobs []Job) (names []string) {
-		for _, job := range jobs {
-			names = append(names, job.Name)
-			if len(job.Timeline) > 0 {
-				t.Errorf("expected no timeline in the overview, but found that of %s", job.Name)
-			}
-		}
-		return names
-	}
 	lockedBy := func(names ...string) func() []lock.Held {
 		return func() (all []lock.Held) {
 			for i, name := range names {
@@ -93,66 +56,31 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct {
-		reason                   string
-		jobs                     []journal.Job
-		locks                    func() []lock.Held
-		inProgress, errors, held []string
+		reason           string
+		running          []string
+		locks            func() []lock.Held
+		inProgress, held []string
 	}{
+		{reason: "what began first comes first", running: []string{"old", "new"}, inProgress: []string{"old", "new"}},
 		{
-			reason: "what began first comes first, and what failed last", jobs: []journal.Job{newJob("new", waits), newJob("bad", fails), newJob("old", waits), newJob("worse", fails)},
-			inProgress: []string{"old", "new"}, errors: []string{"bad", "worse"},
-		},
-		{
-			reason: "a job that has succeeded is neither", jobs: []journal.Job{newJob("done", func(j *journal.Job) { j.Phase = v1alpha1.DeployItemPhaseSucceeded })},
-		},
-		{
-			reason: "what is locked by another replica goes on there", jobs: []journal.Job{newJob("taken", waits), newJob("mine", waits)}, locks: lockedBy("mine"),
+			reason: "what is locked by another replica goes on there", running: []string{"taken", "mine"}, locks: lockedBy("mine"),
 			inProgress: []string{"mine"}, held: []string{"mine"},
 		},
-		{
-			reason: "the oldest lock comes first", locks: lockedBy("new", "old"), held: []string{"old", "new"},
-		},
+		{reason: "the oldest lock comes first", locks: lockedBy("new", "old"), held: []string{"old", "new"}},
 	} {
-		sources := newSources(tc.jobs...)
+		sources := newSources(tc.running...)
 		sources.Locks = tc.locks
 		status := sources.status()
-		var locks []string
+		var running, locks []string
+		for _, job := range status.InProgress {
+			running = append(running, job.Name)
+		}
 		for _, l := range status.Locks {
 			locks = append(locks, l.Name)
 		}
-		var failed []Job
-		for _, job := range status.Errors {
-			failed = append(failed, job.Job)
-		}
-		if diff := cmp.Diff([][]string{tc.inProgress, tc.errors, tc.held}, [][]string{names(status.InProgress), names(failed), locks}); diff != "" {
+		if diff := cmp.Diff([][]string{tc.inProgress, tc.held}, [][]string{running, locks}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 		}
-	}
-}
-
-// An error is no cause for alarm any more once the item has succeeded; that of another item, or a later one, is.
-func TestErrorsThatArePast(t *testing.T) {
-	t.Parallel()
-	again := func(j *journal.Job) { fails(j); j.JobID = "job-again" }
-	done := func(j *journal.Job) { j.Phase = v1alpha1.DeployItemPhaseSucceeded }
-	sources := newSources(newJob("a", again), newJob("a", done), newJob("a", fails), newJob("b", fails))
-	var past []bool
-	for _, failed := range sources.status().Errors {
-		past = append(past, failed.SucceededSince)
-	}
-	if diff := cmp.Diff([]bool{false, true, false}, past); diff != "" {
-		t.Errorf("succeeded since (-want +got):\n%s", diff)
-	}
-	pages, err := newPages()
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := render(pages.overview, overview{Status: sources.status()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(page), "succeeded since"); n != 1 {
-		t.Errorf("expected one error to be marked, but found %d", n)
 	}
 }
 
@@ -177,13 +105,13 @@ func TestStatusOfTheHost(t *testing.T) {
 
 func TestJobsInProgressAreBounded(t *testing.T) {
 	t.Parallel()
-	jobs := []journal.Job{}
+	var names []string
 	for i := range maxInProgress + 7 {
-		jobs = append(jobs, newJob(fmt.Sprint(i), waits))
+		names = append(names, fmt.Sprint(i))
 	}
-	sources := newSources(jobs...)
+	sources := newSources(names...)
 	status := sources.status()
-	if oldest := jobs[len(jobs)-1].Name; len(status.InProgress) != maxInProgress || status.InProgress[0].Name != oldest || status.MoreInProgress != 7 {
+	if len(status.InProgress) != maxInProgress || status.InProgress[0].Name != "0" || status.MoreInProgress != 7 {
 		t.Errorf("expected those that wait longest, but found %d, and %d more", len(status.InProgress), status.MoreInProgress)
 	}
 	page := get(t, http.MethodGet, serve(t, sources)+"/", "").body
@@ -191,17 +119,6 @@ func TestJobsInProgressAreBounded(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("expected %q on the page", want)
 		}
-	}
-}
-
-func TestErrorsAreBounded(t *testing.T) {
-	t.Parallel()
-	var jobs []journal.Job
-	for i := range 3 * maxErrors {
-		jobs = append(jobs, newJob(fmt.Sprint(i), fails))
-	}
-	if found := newSources(jobs...).status().Errors; len(found) != maxErrors || found[0].Name != "0" {
-		t.Errorf("expected the last %d, but found %d", maxErrors, len(found))
 	}
 }
 

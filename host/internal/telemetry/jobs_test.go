@@ -59,7 +59,7 @@ func TestJobMetrics(t *testing.T) {
 		},
 		"trouble": {
 			reason: "tries and take-overs", jobID: "j",
-			events: []observe.Event{observe.Retries{}, observe.Retries{}, observe.TakenOver{From: "other"}},
+			events: []observe.Event{observe.Retries{}, observe.Retries{}, observe.TakenOver{}},
 			want:   []string{`pergola_job_retries_total{plugin="helm"} 2`, `pergola_job_takeovers_total{plugin="helm"} 1`},
 		},
 		"work": {
@@ -109,14 +109,13 @@ func TestJobMetrics(t *testing.T) {
 func TestMemoryCollector(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(telemetry.NewMemoryCollector(func() telemetry.MemorySizes {
-		return telemetry.MemorySizes{Cached: map[string]int{"deployitems": 3, "targets": 1}, Items: 2, Jobs: 7}
+		return telemetry.MemorySizes{Cached: map[string]int{"deployitems": 3, "targets": 1}, Items: 2}
 	}))
 	url, _ := serve(t, func() error { return nil }, registry)
 	want := []string{
 		`pergola_cached_objects{resource="deployitems"} 3`,
 		`pergola_cached_objects{resource="targets"} 1`,
 		`pergola_remembered_items 2`,
-		`pergola_remembered_jobs 7`,
 	}
 	if diff := cmp.Diff(want, samples(t, url)); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
