@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"

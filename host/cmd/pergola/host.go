@@ -33,12 +33,12 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/collect"
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
-	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/registration"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/host/internal/standalone"
 	"github.com/pergola-deploy/pergola/host/internal/statuspage"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/host/internal/tracing"
@@ -124,7 +124,7 @@ type host struct {
 	deployItems *controller.Controller
 	// registrations have the HTTP hooks.
 	registrations *registration.Registry
-	jobs          *job.Setter // nil if the host sets no jobs
+	jobs          *standalone.Setter // nil if the host sets no jobs
 	leftovers     *collect.Collector
 	lastJobs      *statuspage.Jobs
 	jobMetrics    *telemetry.JobMetrics
@@ -197,7 +197,7 @@ func (h *host) discard(ctx context.Context) error {
 	return err
 }
 
-// unservedGrace and unservedGraceOfReplicas are for job.Options.UnservedGrace.
+// unservedGrace and unservedGraceOfReplicas are for standalone.Options.UnservedGrace.
 const (
 	unservedGrace           = 5 * time.Second
 	unservedGraceOfReplicas = time.Minute
@@ -221,7 +221,7 @@ func (h *host) setJobs() error {
 		options.UnservedGrace = unservedGraceOfReplicas
 	}
 	serves := func(t v1alpha1.DeployItemType) bool { return h.plugins.For(t) != nil }
-	setter, err := job.Setup(h.manager, serves, controller.NewMetadata, h.log, options)
+	setter, err := standalone.Setup(h.manager, serves, controller.NewMetadata, h.log, options)
 	if err != nil {
 		return err
 	}

@@ -62,5 +62,6 @@ func (h *host) served(ctx context.Context, types []v1alpha1.DeployItemType) erro
 	if h.jobs == nil {
 		return nil
 	}
-	return h.jobs.Served(ctx, types)
+	h.jobs.Served(types)
+	return nil
 }

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/conformance"

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
-	"github.com/pergola-deploy/pergola/host/internal/job"
+	"github.com/pergola-deploy/pergola/host/internal/standalone"
 )
 
 // hostFlags are the flags of the host command.
@@ -95,14 +95,14 @@ func (f *hostFlags) settings(given func(flag string) bool, identity string) (*co
 }
 
 // jobOptions are the timeouts of standalone mode. One that is "none" is zero.
-func jobOptions(settings *config.HostConfiguration) (job.Options, error) {
+func jobOptions(settings *config.HostConfiguration) (standalone.Options, error) {
 	pickup, _, err := settings.Timeouts.Pickup.Parse()
 	if err != nil {
-		return job.Options{}, fmt.Errorf("timeouts.pickup: %w", err)
+		return standalone.Options{}, fmt.Errorf("timeouts.pickup: %w", err)
 	}
 	progressing, _, err := settings.Timeouts.Progressing.Parse()
 	if err != nil {
-		return job.Options{}, fmt.Errorf("timeouts.progressing: %w", err)
+		return standalone.Options{}, fmt.Errorf("timeouts.progressing: %w", err)
 	}
-	return job.Options{PickupTimeout: pickup, ProgressingTimeout: progressing}, nil
+	return standalone.Options{PickupTimeout: pickup, ProgressingTimeout: progressing}, nil
 }

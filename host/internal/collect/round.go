@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -196,7 +197,7 @@ func needed(h sdk.Holding, item *v1alpha1.DeployItem) bool {
 // finished tells whether an item has had a job, and none is under way. The phase tells of a job in whose place somebody has put a finished one.
 func finished(item *v1alpha1.DeployItem) bool {
 	status := &item.Status
-	return status.JobID != "" && status.JobID == status.JobIDFinished && status.Phase.IsFinal()
+	return status.JobID != "" && contract.Finished(item) && status.Phase.IsFinal()
 }
 
 func (c *Collector) remembered(plugin string) items {

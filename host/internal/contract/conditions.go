@@ -132,12 +132,12 @@ func SettleConditions(item *v1alpha1.DeployItem, now time.Time) {
 
 // IsUnderWay tells whether the item's job was picked up and is not finished.
 func IsUnderWay(item *v1alpha1.DeployItem) bool {
-	return item.Status.JobID != item.Status.JobIDFinished && pickedUp(item)
+	return !Finished(item) && PickedUp(item)
 }
 
 // IsQueued tells whether the item's job was picked up and waits for a worker.
 func IsQueued(item *v1alpha1.DeployItem) bool {
-	return pickedUp(item) && isQueued(&item.Status)
+	return PickedUp(item) && isQueued(&item.Status)
 }
 
 func isQueued(status *v1alpha1.DeployItemStatus) bool {

@@ -65,16 +65,16 @@ func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {
 	switch {
 	case acceptable(item, accepted):
 		d.Action = Accept
-	case status.JobID == status.JobIDFinished:
+	case Finished(item):
 		d.Action, d.JobID = decideFinished(item, accepted, d.LeaveBehind)
 	case accepted.aborts(item):
 		d.Action = Abort
-		if !pickedUp(item) || isQueued(status) || !now.Before(accepted.Until.Time) {
+		if !PickedUp(item) || isQueued(status) || !now.Before(accepted.Until.Time) {
 			d.Action = GiveUp
 		}
-	case !pickedUp(item) && !d.Deletion && unchanged(item) && !accepted.forces(item, ""):
+	case !PickedUp(item) && !d.Deletion && unchanged(item) && !accepted.forces(item, ""):
 		d.Action = Skip
-	case !pickedUp(item) || isQueued(status):
+	case !PickedUp(item) || isQueued(status):
 		d.Action = PickUp
 	case expired(item, now):
 		d.Action = TimedOut
@@ -141,9 +141,12 @@ func (d Decision) inTime() Decision {
 	return d
 }
 
-// pickedUp tells whether the current job is under way. A job that was picked up before the item's deletion is not: it starts
+// Finished tells whether no job of the item is to be done: it has had none, or the last one is finished.
+func Finished(item *v1alpha1.DeployItem) bool { return item.Status.JobID == item.Status.JobIDFinished }
+
+// PickedUp tells whether the current job is under way, if it is not finished. A job that was picked up before the item's deletion is not: it starts
 // anew as one that deletes.
-func pickedUp(item *v1alpha1.DeployItem) bool {
+func PickedUp(item *v1alpha1.DeployItem) bool {
 	status := &item.Status
 	underWay := status.Phase != "" && !status.Phase.IsFinal()
 	return underWay &&

@@ -152,3 +152,27 @@ func TestRecordErrorForgetsTheOldest(t *testing.T) {
 	}
 	failWith(t, "the last five", cmp.Diff([]string{"3", "4", "5", "6", "7"}, messages))
 }
+
+func TestDeadDeployerError(t *testing.T) {
+	item := &v1alpha1.DeployItem{Status: v1alpha1.DeployItemStatus{JobID: "job"}}
+	contract.Begin(item, false, v1alpha1.DeployerInformation{Name: "one", Identity: "first"}, time.Now())
+	contract.Wait(item, "pod a/b", time.Now())
+	const want = "the deployer one (first) has not ended the job in time and counts as dead; it was waiting for: pod a/b"
+	if got := contract.DeadDeployerError(item).Message; got != want {
+		t.Errorf("expected %q, but found %q", want, got)
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, tc := range []struct {
+		text string
+		most int
+		want string
+	}{
+		{"short", 5, "short"}, {"too long", 7, "too …"}, {"üü", 4, "üü"}, {"üüü", 5, "ü…"}, {"\xff", 5, "\uFFFD"},
+	} {
+		if got := contract.Cut(tc.text, tc.most); got != tc.want {
+			t.Errorf("%q in %d bytes: expected %q, but found %q", tc.text, tc.most, tc.want, got)
+		}
+	}
+}

@@ -119,7 +119,7 @@ func AcceptOperation(item *v1alpha1.DeployItem, newJob string, abortTimeout time
 // EndAborted changes the status to that of an aborted job whose deployer is not called, or not any more.
 func EndAborted(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
 	why := "its deployer did not finish the abort in time"
-	if !pickedUp(item) {
+	if !PickedUp(item) {
 		Begin(item, deletion, deployer, now)
 		why = "before its deployer was called"
 	} else if isQueued(&item.Status) {

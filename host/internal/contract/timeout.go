@@ -60,6 +60,39 @@ func TimeoutError(item *v1alpha1.DeployItem, underWay string) Error {
 	}
 }
 
+// PickupTimeoutError says that no deployer has picked a job up in time, and whether the Target is missing that all of them wait for.
+func PickupTimeoutError(timeout time.Duration, targetMissing bool) Error {
+	e := Error{
+		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
+		Operation: "WaitingForPickup",
+		Reason:    ReasonPickupTimeout,
+		Message:   fmt.Sprintf("no deployer has reconciled this deployitem within %v seconds", timeout.Seconds()),
+	}
+	if targetMissing {
+		e.Operation = OperationResolve // the item gets a new job when it is there
+		e.Message += ", probably because the referenced Target does not exist"
+	}
+	return e
+}
+
+// DeadDeployerError says that the deployer of a job has not ended it in time and counts as dead.
+func DeadDeployerError(item *v1alpha1.DeployItem) Error {
+	message := "the deployer"
+	if deployer := item.Status.Deployer; deployer.Name != "" {
+		message = fmt.Sprintf("the deployer %s (%s)", deployer.Name, deployer.Identity)
+	}
+	message += " has not ended the job in time and counts as dead"
+	if waitingFor := WaitingFor(item); waitingFor != "" {
+		message += "; it was waiting for: " + waitingFor
+	}
+	return Error{
+		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
+		Operation: "Timeout",
+		Reason:    ReasonProgressingTimeout,
+		Message:   message,
+	}
+}
+
 // AwaitsWhatItLacks tells whether the job under way is tried again because something is not there which the item uses.
 func AwaitsWhatItLacks(item *v1alpha1.DeployItem) bool {
 	c := condition(&item.Status, ConditionReconciling)

@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 )
 
 // prepare resolves what the plugin needs to know. Errors are those of package target, contract.Error, or of the API

@@ -1,6 +1,7 @@
-package job
+package standalone
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -29,7 +30,7 @@ const (
 // verdict is what an item needs now, and when it may need something else.
 type verdict struct {
 	need need
-	// again is when the item needs another look, if nothing happens to it until then; zero for never.
+	// again is when the item is to be reconciled again, if nothing happens to it until then; zero for never.
 	again time.Duration
 }
 
@@ -44,47 +45,42 @@ type known struct {
 // decide tells what an item needs. The deployer notes the generation that it has picked a job up for; a deletion raises the
 // generation as a change of the spec does.
 func decide(item *v1alpha1.DeployItem, k known, o Options, now time.Time) verdict {
-	changed := item.Generation != item.Status.ObservedGeneration
-	if item.Status.JobID == item.Status.JobIDFinished {
-		if item.Status.JobID == "" || changed {
+	needsJob := item.Generation != item.Status.ObservedGeneration || item.Status.JobID == ""
+	if contract.Finished(item) {
+		if needsJob {
 			return verdict{need: needJob, again: o.pickup()}
 		}
 		return verdict{need: needNothing}
 	}
 	v := verdict{need: needNothing}
-	if changed || item.Status.JobID == "" {
+	if needsJob {
 		v.need = needPatience
 	}
-	at, timeout := due(item, k, o)
-	if at.IsZero() {
+	switch at, timeout := due(item, k, o); {
+	case at.IsZero():
 		return v
-	}
-	if now.Before(at) {
+	case now.Before(at):
 		v.again = at.Sub(now)
 		return v
+	default:
+		return verdict{need: timeout}
 	}
-	return verdict{need: timeout}
 }
 
 // due is when the job of an item is to be ended, and why; zero for never.
 func due(item *v1alpha1.DeployItem, k known, o Options) (time.Time, need) {
-	set := jobSet(&item.Status)
+	set, pickedUp := jobSet(&item.Status), contract.PickedUp(item)
 	switch {
 	case set.IsZero():
-		return time.Time{}, needNothing
-	case !pickedUp(&item.Status, set):
-		if o.PickupTimeout <= 0 {
-			return time.Time{}, needNothing
-		}
+	case !pickedUp && o.PickupTimeout > 0:
 		return latest(set.Time, k.served, k.changed).Add(o.pickup()), needPickupTimeout
-	case o.ProgressingTimeout <= 0:
-		return time.Time{}, needNothing
+	case pickedUp && o.ProgressingTimeout > 0:
+		deadline, err := contract.Deadline(item)
+		if err == nil && !deadline.IsZero() { // the deployer says what is wrong with a malformed timeout
+			return latest(deadline, k.served).Add(o.ProgressingTimeout), needProgressingTimeout
+		}
 	}
-	deadline, err := contract.Deadline(item)
-	if err != nil || deadline.IsZero() { // the deployer says what is wrong with a malformed timeout
-		return time.Time{}, needNothing
-	}
-	return latest(deadline, k.served).Add(o.ProgressingTimeout), needProgressingTimeout
+	return time.Time{}, needNothing
 }
 
 // jobSet is when the job was set; nil or zero if that is not known.
@@ -95,19 +91,21 @@ func jobSet(status *v1alpha1.DeployItemStatus) *v1alpha1.Time {
 	return status.JobIDGenerationTime
 }
 
-// pickedUp tells whether a deployer has picked up the job that was set at a time. That is Landscaper's rule, and one more
-// condition: of two jobs within one second the times tell nothing, but a deployer sets the phase when it picks one up.
-func pickedUp(status *v1alpha1.DeployItemStatus, set *v1alpha1.Time) bool {
-	return status.Phase != "" && !status.Phase.IsFinal() &&
-		!status.LastReconcileTime.IsZero() && !status.LastReconcileTime.Before(set)
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
+// pickup is how long after it was set a job has to be picked up; zero for no such limit.
+func (o Options) pickup() time.Duration {
+	if o.PickupTimeout <= 0 {
+		return 0
+	}
+	return o.PickupTimeout + grain
 }
 
-func latest(times ...time.Time) time.Time {
-	var last time.Time
-	for _, t := range times {
-		if t.After(last) {
-			last = t
-		}
+// settle is how long after a write to its status an item is to be reconciled, if that write has set a job or picked one up; zero for
+// never. All writes of this time have the one read.
+func (o Options) settle() time.Duration {
+	if o.PickupTimeout <= 0 && o.ProgressingTimeout > 0 {
+		return o.ProgressingTimeout + grain
 	}
-	return last
+	return o.pickup()
 }

@@ -1,4 +1,4 @@
-package job
+package standalone
 
 import (
 	"testing"
@@ -64,12 +64,12 @@ func TestRemembersWaitingJobsOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMemory()
 			m.see(waitingItem(), now)
-			if len(m.waiting) != 1 {
-				t.Fatalf("a job that waits must be remembered, but found %v", m.waiting)
+			if len(m.items) != 1 {
+				t.Fatalf("a job that waits must be remembered, but found %v", m.items)
 			}
 			m.see(item, now)
-			if len(m.waiting) != 0 {
-				t.Errorf("expected nothing to be remembered, but found %v", m.waiting)
+			if len(m.items) != 0 {
+				t.Errorf("expected nothing to be remembered, but found %v", m.items)
 			}
 		})
 	}

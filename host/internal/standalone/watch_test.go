@@ -1,4 +1,4 @@
-package job
+package standalone
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func newMetadata() *metav1.PartialObjectMetadata {
 }
 
 // startManager starts a manager with a Setter, and ends it with the test.
-func (a *api) startManager(serves func(v1alpha1.DeployItemType) bool, options Options, prepare ...func(*setter)) *Setter {
+func (a *api) startManager(serves func(v1alpha1.DeployItemType) bool, options Options, prepare ...func(*Setter)) *Setter {
 	a.t.Helper()
 	scheme, err := testenv.Scheme()
 	if err != nil {
@@ -45,7 +45,7 @@ func (a *api) startManager(serves func(v1alpha1.DeployItemType) bool, options Op
 		a.t.Fatal(err)
 	}
 	for _, p := range prepare {
-		p(setter.setter)
+		p(setter)
 	}
 	ctx, stop := context.WithCancel(a.t.Context())
 	ended := make(chan error, 1)
@@ -96,9 +96,7 @@ func TestServedLater(t *testing.T) {
 	<-asked // the item was looked at, and nobody serves it
 
 	served.Store(true)
-	if err := setter.Served(t.Context(), []v1alpha1.DeployItemType{laterType}); err != nil {
-		t.Fatal(err)
-	}
+	setter.Served([]v1alpha1.DeployItemType{laterType})
 	a.waitFor(item, "given a job", func(s *v1alpha1.DeployItemStatus) bool { return s.JobID != "" })
 }
 
@@ -108,7 +106,7 @@ func TestLooksAgain(t *testing.T) {
 	const waitType v1alpha1.DeployItemType = "test.pergola.dev/wait"
 	atRest := make(chan string, 100) // the finished jobs that the setter has had a look at
 	a.startManager(func(itemType v1alpha1.DeployItemType) bool { return itemType == waitType },
-		Options{PickupTimeout: time.Second, ProgressingTimeout: time.Second}, func(s *setter) {
+		Options{PickupTimeout: time.Second, ProgressingTimeout: time.Second}, func(s *Setter) {
 			s.live = interceptor.NewClient(a.admin, interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 					err := c.Get(ctx, key, obj, opts...)
@@ -143,7 +141,8 @@ func TestLooksAgain(t *testing.T) {
 	at = time.Now().UTC().Format(time.RFC3339)
 	// At once: a second later nobody would have picked it up.
 	a.patchStatus(item, fmt.Sprintf(
-		`{"jobID":"y","jobIDGenerationTime":%q,"phase":"Progressing","lastReconcileTime":%[1]q,"transitionTimes":{"initTime":%[1]q}}`, at))
+		`{"jobID":"y","jobIDGenerationTime":%q,"phase":"Progressing","lastReconcileTime":%[1]q,"transitionTimes":{"initTime":%[1]q},
+			"conditions":[{"type":"PickedUp","status":"True","reason":"PickedUp","message":"y","lastTransitionTime":%[1]q,"lastUpdateTime":%[1]q}]}`, at))
 	a.waitFor(item, "ended: picked up, deployer dead", finished("y", "ProgressingTimeout"))
 }
 
@@ -155,7 +154,7 @@ func TestOneLookPerJob(t *testing.T) {
 	var item *v1alpha1.DeployItem
 	looks := make(chan struct{}, 100)
 	created := make(chan struct{})
-	a.startManager(func(itemType v1alpha1.DeployItemType) bool { return itemType == busyType }, options, func(s *setter) {
+	a.startManager(func(itemType v1alpha1.DeployItemType) bool { return itemType == busyType }, options, func(s *Setter) {
 		s.live = interceptor.NewClient(a.admin, interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 				<-created
@@ -188,7 +187,7 @@ func TestOneLookPerJob(t *testing.T) {
 	}
 }
 
-func TestLookAfter(t *testing.T) {
+func TestReconcileAfter(t *testing.T) {
 	meta := func(change func(*metav1.PartialObjectMetadata)) *metav1.PartialObjectMetadata {
 		m := newMetadata()
 		m.Namespace, m.Name, m.Generation, m.ResourceVersion = "ns", "item", 1, "1"
@@ -231,12 +230,12 @@ func TestLookAfter(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := &setter{serves: func(itemType v1alpha1.DeployItemType) bool { return itemType == testType }, options: allTimeouts, memory: newMemory()}
+			s := &Setter{serves: func(itemType v1alpha1.DeployItemType) bool { return itemType == testType }, options: allTimeouts, memory: newMemory()}
 			if tc.none {
 				s.options = Options{}
 			}
 			s.memory.setPatient(client.ObjectKey{Namespace: "ns", Name: "item"}, tc.patient)
-			got, look := s.lookAfter(meta(nil), meta(tc.after))
+			got, look := s.reconcileAfter(meta(nil), meta(tc.after))
 			if !look {
 				got = never
 			}
@@ -248,15 +247,15 @@ func TestLookAfter(t *testing.T) {
 }
 
 func TestGoneIsForgotten(t *testing.T) {
-	s := &setter{memory: newMemory()}
+	s := &Setter{memory: newMemory()}
 	item := waitingItem()
 	s.memory.see(item, now)
 	s.memory.setPatient(client.ObjectKeyFromObject(item), true)
 	s.memory.judge(item, true)
 	meta := newMetadata()
 	meta.Namespace, meta.Name = item.Namespace, item.Name
-	s.events().Delete(t.Context(), event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: meta}, nil)
-	if len(s.memory.patient)+len(s.memory.waiting)+len(s.memory.judged) != 0 {
+	s.changes().Delete(t.Context(), event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: meta}, nil)
+	if len(s.memory.items) != 0 {
 		t.Errorf("an item that is gone is remembered: %+v", s.memory)
 	}
 }

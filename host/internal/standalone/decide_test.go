@@ -1,4 +1,4 @@
-package job
+package standalone
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -39,7 +40,8 @@ func waitingItem() *v1alpha1.DeployItem {
 // runningItem is an item with a job, set and picked up now.
 func runningItem() *v1alpha1.DeployItem {
 	item := waitingItem()
-	item.Status.Phase, item.Status.LastReconcileTime, item.Status.TransitionTimes.InitTime = v1alpha1.DeployItemPhaseProgressing, at(0), at(0)
+	contract.Begin(item, false, v1alpha1.DeployerInformation{Name: "one"}, now)
+	contract.Progress(item)
 	return item
 }
 
@@ -215,8 +217,8 @@ func TestDecide(t *testing.T) {
 			want:   verdict{need: needNothing},
 		},
 		"picked up, not begun": {
-			reason: "there is no deadline yet", item: runningItem(), after: 24 * time.Hour,
-			change: func(i *v1alpha1.DeployItem) { i.Status.TransitionTimes.InitTime = nil },
+			reason: "there is no deadline before a worker is free", item: waitingItem(), after: 24 * time.Hour,
+			change: func(i *v1alpha1.DeployItem) { contract.Enqueue(i, false, v1alpha1.DeployerInformation{}, now) },
 			want:   verdict{need: needNothing},
 		},
 	}

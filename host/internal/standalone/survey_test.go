@@ -1,4 +1,4 @@
-package job
+package standalone
 
 import (
 	"context"
@@ -10,10 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -26,7 +24,7 @@ type counts struct {
 }
 
 // countAll has a setter's requests counted.
-func (a *api) countAll(s *setter) *counts {
+func (a *api) countAll(s *Setter) *counts {
 	c := &counts{looks: map[client.ObjectKey]int{}, reads: map[client.ObjectKey]int{}, writes: map[client.ObjectKey]int{}}
 	count := func(counted map[client.ObjectKey]int, key client.ObjectKey) {
 		c.mu.Lock()
@@ -144,15 +142,13 @@ func TestStartWithASurvey(t *testing.T) {
 			waiting := a.newDeployItem(ofType)
 			var c *counts
 			setter := a.startManager(func(other v1alpha1.DeployItemType) bool { return other == itemType },
-				Options{Surveyed: true}, func(s *setter) { c = a.countAll(s) })
+				Options{Surveyed: true}, func(s *Setter) { c = a.countAll(s) })
 
 			c.waitForWatch(a, a.newDeployItem(ofType))
 			a.waitFor(a.newDeployItem(ofType), "given a job meanwhile", hasJob)
 			a.patchTimeout(idle[0], "1m")
 			a.waitFor(idle[0], "given a job for its change meanwhile", hasJob)
-			if err := setter.Served(t.Context(), []v1alpha1.DeployItemType{itemType}); err != nil {
-				t.Fatal(err)
-			}
+			setter.Served([]v1alpha1.DeployItemType{itemType})
 			if complete {
 				a.list(setter)
 			}
@@ -166,9 +162,7 @@ func TestStartWithASurvey(t *testing.T) {
 			for range 2 { // the second look comes after the end of the first
 				for _, item := range idle[1:] {
 					looks, _, _ := c.of(item)
-					if err := setter.Served(t.Context(), []v1alpha1.DeployItemType{itemType}); err != nil {
-						t.Fatal(err)
-					}
+					setter.Served([]v1alpha1.DeployItemType{itemType})
 					c.waitForLook(t, item, looks)
 				}
 			}
@@ -179,34 +173,6 @@ func TestStartWithASurvey(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestSurveyEndsFirst: a survey may have ended before there is a queue.
-func TestSurveyEndsFirst(t *testing.T) {
-	a := newFakeAPI(t)
-	const itemType v1alpha1.DeployItemType = "test.pergola.dev/early"
-	item := a.newDeployItem(func(item *v1alpha1.DeployItem) { item.Spec.Type = itemType })
-	s := &setter{
-		live: a.admin, cache: a.admin, client: a.admin, newMetadata: newMetadata, memory: newMemory(), options: Options{Surveyed: true},
-		serves: func(other v1alpha1.DeployItemType) bool { return other == itemType },
-	}
-	s.held.Store(true)
-	early := &Setter{setter: s}
-	if err := early.SurveyEnded(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	defer queue.ShutDown()
-	if err := early.attach(t.Context(), queue); err != nil {
-		t.Fatal(err)
-	}
-	for queue.Len() > 0 {
-		request, _ := queue.Get()
-		if request.NamespacedName == client.ObjectKeyFromObject(item) {
-			return
-		}
-	}
-	t.Error("an item that was there is not going to be looked at")
 }
 
 // TestElection: only the elected replica sets jobs. One that comes to be elected goes on, and does not read what it knows.
@@ -226,7 +192,7 @@ func TestElection(t *testing.T) {
 			return elected.Load() == int32(i)
 		}}
 		setters[i] = a.startManager(func(other v1alpha1.DeployItemType) bool { return other == itemType }, options,
-			func(s *setter) { counted[i] = a.countAll(s) })
+			func(s *Setter) { counted[i] = a.countAll(s) })
 		a.list(setters[i])
 		if err := setters[i].SurveyEnded(t.Context()); err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package job
+package standalone
 
 import (
 	"context"
@@ -274,16 +274,6 @@ func TestProgressingTimeout(t *testing.T) {
 	}
 	if item := b.look(); item.Status.JobID == jobID {
 		t.Errorf("expected a job for the change, but found %+v", item.Status)
-	}
-}
-
-func TestProgressingErrorSaysWhatWasWaitedFor(t *testing.T) {
-	item := &v1alpha1.DeployItem{Status: v1alpha1.DeployItemStatus{JobID: "job"}}
-	contract.Begin(item, false, v1alpha1.DeployerInformation{Name: "one", Identity: "first"}, time.Now())
-	contract.Wait(item, "pod a/b", time.Now())
-	const want = "the deployer one (first) has not ended the job in time and counts as dead; it was waiting for: pod a/b"
-	if got := progressingError(item).Message; got != want {
-		t.Errorf("expected %q, but found %q", want, got)
 	}
 }
 

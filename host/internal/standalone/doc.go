@@ -1,4 +1,4 @@
-// Package job is the other side of the deployer contract, for a Pergola that runs without a Landscaper: it sets jobs, and ends
+// Package standalone is the other side of the deployer contract, for a Pergola that runs without a Landscaper: it sets jobs, and ends
 // those that no deployer ends. An item that needs something and whose type no plugin serves says so, by a condition and
 // an event; it is not touched beyond that.
 //
@@ -11,8 +11,7 @@
 //
 // # Reading little
 //
-// An item is read when it may need something. One that was seen to need nothing, or to say that no plugin serves its
-// type, is not
+// An item is read when it may need something. One that was seen to need nothing, or to say that no plugin serves its type, is not
 // read again until it has changed: what its content says is remembered by its resourceVersion, and is true whoever is elected
 // and whatever is served meanwhile. Somebody else lists all items once at the start (see Options.Surveyed), so that most of them
 // are never read one by one. What changes until then is not kept waiting.
@@ -29,4 +28,4 @@
 //
 // The status has the times of a job in whole seconds, cut off. A job of which it does not say when it was set is left alone: its
 // times may be those of the job before.
-package job
+package standalone

@@ -1,4 +1,4 @@
-package job
+package standalone
 
 import (
 	"fmt"
@@ -70,19 +70,19 @@ func (w *world) setter() {
 		}
 		at := v1alpha1.NewTime(w.now.Truncate(time.Second))
 		status.JobID, status.JobIDGenerationTime, status.TransitionTimes = fmt.Sprint(w.jobs), &at, nil
-		w.memory.setFor(w.item, status.JobID)
+		w.memory.setFor(w.item)
 		w.set = w.now
 	case needPickupTimeout:
 		if waited < allTimeouts.PickupTimeout {
 			w.t.Fatalf("the job was ended after %s", waited)
 		}
 		status.ObservedGeneration = w.item.Generation
-		contract.Fail(w.item, false, pickupError(allTimeouts.PickupTimeout), w.now)
+		contract.Fail(w.item, false, contract.PickupTimeoutError(allTimeouts.PickupTimeout, false), w.now)
 	case needProgressingTimeout:
 		if took := w.now.Sub(w.set); took < contract.DefaultTimeout+allTimeouts.ProgressingTimeout {
 			w.t.Fatalf("the job was ended after %s", took)
 		}
-		contract.Fail(w.item, false, progressingError(w.item), w.now)
+		contract.Fail(w.item, false, contract.DeadDeployerError(w.item), w.now)
 	case needNothing, needPatience:
 	}
 }

@@ -1,4 +1,4 @@
-package job
+package standalone
 
 import (
 	"sync"
@@ -15,23 +15,24 @@ import (
 
 // memory is what the setter remembers. It can be lost: jobs then have more time, never less, and items are read again.
 type memory struct {
-	mu sync.Mutex
-	// patient are the items that need a job when the one under way has ended. A write to their status, which is not urgent
-	// otherwise, may be that end.
-	patient map[types.NamespacedName]bool
-	// waiting are the items whose job is not picked up yet.
-	waiting map[types.NamespacedName]sighting
-	// unserved is since when items are seen to need something and to be of a type that nobody serves, as long as they
-	// do not say so.
-	unserved map[types.NamespacedName]time.Time
+	mu    sync.Mutex
+	items map[types.NamespacedName]remembered
 	// served is since when the types are served.
 	served map[v1alpha1.DeployItemType]time.Time
-	// judged are the items whose content was seen. What is remembered of an item stays true for ever, whoever is elected and
-	// whatever is served.
-	judged map[types.NamespacedName]judgement
 }
 
-// judgement is what the content of an item at one version says of the need for a look.
+// remembered is what is remembered of an item.
+type remembered struct {
+	judgement judgement
+	// patient: it needs a job when the one under way has ended. A write to its status, which is not urgent otherwise, may be that end.
+	patient bool
+	// waiting is what was last seen of its job, if that is not picked up yet.
+	waiting sighting
+	// unserved is since when it is seen to need something and to be of a type that nobody serves, as long as it does not say so.
+	unserved time.Time
+}
+
+// judgement is what the content of an item at one version says. It stays true for ever, whoever is elected and whatever is served.
 type judgement struct {
 	uid      types.UID
 	version  string // the resourceVersion
@@ -51,31 +52,36 @@ type sighting struct {
 }
 
 func newMemory() *memory {
-	return &memory{
-		patient: map[types.NamespacedName]bool{},
-		waiting: map[types.NamespacedName]sighting{},
-
-		unserved: map[types.NamespacedName]time.Time{},
-		served:   map[v1alpha1.DeployItemType]time.Time{},
-		judged:   map[types.NamespacedName]judgement{},
-	}
+	return &memory{items: map[types.NamespacedName]remembered{}, served: map[v1alpha1.DeployItemType]time.Time{}}
 }
 
-// see takes a look at an item and tells what is known of it.
-func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) known {
+// change changes what is remembered of an item, and returns it.
+func (m *memory) change(key types.NamespacedName, change func(*remembered)) remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k := known{served: m.served[item.Spec.Type]}
-	key := client.ObjectKeyFromObject(item)
-	delete(m.unserved, key)
-	if item.Status.JobID == item.Status.JobIDFinished || pickedUp(&item.Status, jobSet(&item.Status)) {
-		delete(m.waiting, key)
-		return k
+	r := m.items[key]
+	change(&r)
+	if r == (remembered{}) {
+		delete(m.items, key)
+	} else {
+		m.items[key] = r
 	}
-	seen := m.waiting[key].next(item, now)
-	m.waiting[key] = seen
-	k.changed = seen.changed
-	return k
+	return r
+}
+
+// see notes an item that was read, and tells what is known of it.
+func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) known {
+	r := m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
+		r.unserved = time.Time{}
+		if contract.Finished(item) || contract.PickedUp(item) {
+			r.waiting = sighting{}
+		} else {
+			r.waiting = r.waiting.next(item, now)
+		}
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return known{served: m.served[item.Spec.Type], changed: r.waiting.changed}
 }
 
 // next is the sighting that follows another one. Without one before it, a generation that no deployer has seen may be a change
@@ -93,10 +99,10 @@ func (s sighting) next(item *v1alpha1.DeployItem, now time.Time) sighting {
 }
 
 // setFor remembers a job that was set for an item as it is.
-func (m *memory) setFor(item *v1alpha1.DeployItem, jobID string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.waiting[client.ObjectKeyFromObject(item)] = sighting{jobID: jobID, generation: item.Generation}
+func (m *memory) setFor(item *v1alpha1.DeployItem) {
+	m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
+		r.waiting = sighting{jobID: item.Status.JobID, generation: item.Generation}
+	})
 }
 
 // serve remembers that the types are served from now on.
@@ -110,68 +116,51 @@ func (m *memory) serve(served []v1alpha1.DeployItemType, now time.Time) {
 
 // judge remembers what was seen of an item, unless what is remembered is newer.
 func (m *memory) judge(item *v1alpha1.DeployItem, atRest bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	key := client.ObjectKeyFromObject(item)
-	if known, ok := m.judged[key]; ok && known.uid == item.UID && !newer(item.ResourceVersion, known.version) {
-		return
-	}
-	m.judged[key] = judgement{
-		uid: item.UID, version: item.ResourceVersion, itemType: item.Spec.Type, atRest: atRest,
-		unserved: contract.Unserved(item),
-	}
+	m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
+		if r.judgement.uid == item.UID && r.judgement.version != "" && !newer(item.ResourceVersion, r.judgement.version) {
+			return
+		}
+		r.judgement = judgement{
+			uid: item.UID, version: item.ResourceVersion, itemType: item.Spec.Type, atRest: atRest, unserved: contract.Unserved(item),
+		}
+	})
 }
 
 // recall returns what is remembered of an item, if it has not changed since.
 func (m *memory) recall(meta *metav1.PartialObjectMetadata) (judgement, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	j, ok := m.judged[client.ObjectKeyFromObject(meta)]
-	return j, ok && j.uid == meta.UID && !newer(meta.ResourceVersion, j.version)
+	j := m.items[client.ObjectKeyFromObject(meta)].judgement
+	return j, j.version != "" && j.uid == meta.UID && !newer(meta.ResourceVersion, j.version)
 }
 
 // drop forgets what was seen of an item's job, because this setter leaves the item alone.
 func (m *memory) drop(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.patient, key)
-	delete(m.waiting, key)
-	delete(m.unserved, key)
-}
-
-// seenUnserved notes that an item needs something and is of a type that nobody serves, and returns since when that is
-// so.
-func (m *memory) seenUnserved(key types.NamespacedName, now time.Time) time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, seen := m.unserved[key]; !seen {
-		m.unserved[key] = now
-	}
-	return m.unserved[key]
+	m.change(key, func(r *remembered) { *r = remembered{judgement: r.judgement} })
 }
 
 // forget forgets an item that is gone.
 func (m *memory) forget(key types.NamespacedName) {
-	m.drop(key)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.judged, key)
+	m.change(key, func(r *remembered) { *r = remembered{} })
+}
+
+// seenUnserved notes that an item needs something and is of a type that nobody serves, and returns since when that is so.
+func (m *memory) seenUnserved(key types.NamespacedName, now time.Time) time.Time {
+	return m.change(key, func(r *remembered) {
+		if r.unserved.IsZero() {
+			r.unserved = now
+		}
+	}).unserved
 }
 
 func (m *memory) setPatient(key types.NamespacedName, patient bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if patient {
-		m.patient[key] = true
-	} else {
-		delete(m.patient, key)
-	}
+	m.change(key, func(r *remembered) { r.patient = patient })
 }
 
 func (m *memory) isPatient(key types.NamespacedName) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.patient[key]
+	return m.items[key].patient
 }
 
 // newer tells whether version a is newer than b. Versions that cannot be compared count as newer, which costs a read.

@@ -1,4 +1,4 @@
-package job
+package standalone
 
 import (
 	"context"
@@ -167,8 +167,7 @@ func TestListedIsNotRead(t *testing.T) {
 	b.finish()
 	elected := false
 	b.options.Elected, b.memory = func(v1alpha1.DeployItemType) bool { return elected }, newMemory() // as of another replica
-	listed := &Setter{setter: b.setter}
-	if err := listed.Surveyed(t.Context(), b.read()); err != nil {
+	if err := b.Surveyed(t.Context(), b.read()); err != nil {
 		t.Fatal(err)
 	}
 	elected = true
@@ -189,7 +188,7 @@ func TestListedAndGone(t *testing.T) {
 	if err := b.admin.Delete(t.Context(), b.item.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.judge(t.Context(), listed); err != nil || len(b.memory.judged) != 0 {
-		t.Errorf("an item that is gone is remembered: %v, %v", b.memory.judged, err)
+	if err := b.judge(t.Context(), listed); err != nil || len(b.memory.items) != 0 {
+		t.Errorf("an item that is gone is remembered: %v, %v", b.memory.items, err)
 	}
 }

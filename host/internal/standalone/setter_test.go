@@ -1,4 +1,4 @@
-package job
+package standalone
 
 import (
 	"context"
@@ -16,8 +16,10 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -27,7 +29,7 @@ var now = time.Date(2024, time.March, 14, 12, 0, 0, 0, time.UTC)
 
 // bench is a setter at a fake API server. A test takes each look itself.
 type bench struct {
-	*setter
+	*Setter
 	*api
 	item *v1alpha1.DeployItem
 	time *clocktesting.FakePassiveClock
@@ -38,7 +40,7 @@ type bench struct {
 func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
 	t.Helper()
 	b := &bench{api: newFakeAPI(t), time: clocktesting.NewFakePassiveClock(now), write: func(_ string, do func() error) error { return do() }}
-	b.setter = &setter{
+	b.Setter = &Setter{
 		live: b.admin,
 		client: interceptor.NewClient(b.admin, interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
@@ -61,6 +63,7 @@ func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
 		clock:       b.time,
 		log:         slog.New(slog.DiscardHandler),
 		memory:      newMemory(),
+		wake:        make(chan event.TypedGenericEvent[struct{}], 1),
 	}
 	b.item = b.newDeployItem(modify...)
 	return b
@@ -127,8 +130,13 @@ func (b *bench) patch(patch string) {
 // pickUp and finish are the deployer's.
 func (b *bench) pickUp() {
 	b.t.Helper()
-	b.patchStatus(fmt.Sprintf(`{"phase":"Progressing","observedGeneration":%d,"lastReconcileTime":%q,"deployer":{"name":"one","identity":"first","version":"v1"},
-		"transitionTimes":{"initTime":%[2]q,"finishedTime":null}}`, b.read().Generation, b.time.Now().Format(time.RFC3339)))
+	item := b.read()
+	before := item.DeepCopy()
+	contract.Begin(item, item.DeletionTimestamp != nil, v1alpha1.DeployerInformation{Name: "one", Identity: "first", Version: "v1"}, b.time.Now())
+	contract.Progress(item)
+	if err := b.admin.Status().Patch(b.t.Context(), item, client.MergeFrom(before)); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 func (b *bench) finish() {
@@ -218,7 +226,7 @@ func TestEndOfAJobIsNotMissed(t *testing.T) {
 				return err
 			}
 			b.finish()
-			delay, look := b.lookAfter(before, before.DeepCopy())
+			delay, look := b.reconcileAfter(before, before.DeepCopy())
 			passed = look && delay == 0
 			return nil
 		},
@@ -300,7 +308,7 @@ func TestGone(t *testing.T) {
 	if _, err := b.try(); err != nil {
 		t.Errorf("an item that is gone is no error, but found %v", err)
 	}
-	if result, err := b.try(); err != nil || result.RequeueAfter != 0 || len(b.memory.patient)+len(b.memory.waiting)+len(b.memory.judged) != 0 {
+	if result, err := b.try(); err != nil || result.RequeueAfter != 0 || len(b.memory.items) != 0 {
 		t.Errorf("an item that is gone is forgotten, but found %+v, %v, %+v", result, err, b.memory)
 	}
 	if err := b.admin.Get(t.Context(), client.ObjectKeyFromObject(b.item), &v1alpha1.DeployItem{}); !apierrors.IsNotFound(err) {

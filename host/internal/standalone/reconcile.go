@@ -1,0 +1,281 @@
+package standalone
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+var _ reconcile.Reconciler = (*Setter)(nil)
+
+// Reconcile gives an item what it needs. Nothing is decided from a cache but not to read what has not changed: each write is
+// conditional on what was read here.
+func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if spared, err := s.spares(ctx, req.NamespacedName); err != nil || spared {
+		return reconcile.Result{}, err
+	}
+	// Patience comes before the read: the job under way may end right after it.
+	s.memory.setPatient(req.NamespacedName, true)
+	item := &v1alpha1.DeployItem{}
+	if err := s.live.Get(ctx, req.NamespacedName, item); err != nil {
+		s.memory.setPatient(req.NamespacedName, false)
+		if apierrors.IsNotFound(err) {
+			s.memory.forget(req.NamespacedName)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
+	}
+	var after time.Duration
+	var err error
+	switch {
+	case !s.elected(item.Spec.Type):
+		s.memory.drop(req.NamespacedName)
+	case !s.serves(item.Spec.Type):
+		after, err = s.reportUnserved(ctx, item)
+	default:
+		after, err = s.provide(ctx, item)
+	}
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		return reconcile.Result{RequeueAfter: pause}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	case after == pause: // what was written is to be read before it is judged
+		return reconcile.Result{RequeueAfter: pause}, nil
+	}
+	return reconcile.Result{RequeueAfter: after}, s.judge(ctx, item)
+}
+
+// spares tells whether an item need not be read: it has not changed since it was seen to be at rest, or to be of a type that no
+// plugin serves and to say so; or it is a matter of another replica, in which case it is reconciled when that is not so any more. The
+// cache may lag behind, but what it does not show yet it is going to tell; see reconcileAfter.
+func (s *Setter) spares(ctx context.Context, key types.NamespacedName) (bool, error) {
+	meta, found, err := s.cached(ctx, key)
+	if err != nil || !found {
+		return false, err
+	}
+	if itemType, typed := responsibility.TypeOf(meta); typed && !s.elected(itemType) {
+		s.memory.drop(key)
+		return true, nil
+	}
+	j, ok := s.memory.recall(meta)
+	if !ok || j.atRest || s.serves(j.itemType) {
+		return ok && j.atRest, nil
+	}
+	return j.unserved != "" || s.unserved(j.itemType) == "", nil
+}
+
+// judge remembers what was seen of an item, unless it is gone by now: its deletion may have been heard of before.
+func (s *Setter) judge(ctx context.Context, item *v1alpha1.DeployItem) error {
+	key := client.ObjectKeyFromObject(item)
+	s.memory.judge(item, atRest(item, s.options, s.clock.Now()))
+	_, found, err := s.cached(ctx, key)
+	if err == nil && !found {
+		s.memory.forget(key)
+	}
+	return err
+}
+
+// cached returns the metadata of an item as the cache has it, not to be changed, and whether it has any.
+func (s *Setter) cached(ctx context.Context, key types.NamespacedName) (meta *metav1.PartialObjectMetadata, found bool, err error) {
+	meta = s.newMetadata()
+	err = s.cache.Get(ctx, key, meta, client.UnsafeDisableDeepCopy)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, false, fmt.Errorf("read deploy item from the cache: %w", err)
+	}
+	return meta, err == nil, nil
+}
+
+// atRest tells whether an item needs nothing at any time as long as it stays as it is, were its type served or not.
+func atRest(item *v1alpha1.DeployItem, o Options, now time.Time) bool {
+	return annotated(item) && item.Annotations[v1alpha1.OperationAnnotation] == "" && contract.Unserved(item) == "" &&
+		decide(item, known{}, o, now) == verdict{need: needNothing}
+}
+
+// annotated tells whether the annotations are up to date in which an item repeats what a deployer must know of it.
+func annotated(item *v1alpha1.DeployItem) bool {
+	for key, value := range responsibility.Annotations(item) {
+		if item.Annotations[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// elected is Options.Elected.
+func (s *Setter) elected(itemType v1alpha1.DeployItemType) bool {
+	return s.options.Elected == nil || s.options.Elected(itemType)
+}
+
+// unserved is Options.Unserved.
+func (s *Setter) unserved(itemType v1alpha1.DeployItemType) string {
+	if s.options.Unserved == nil {
+		return ""
+	}
+	return s.options.Unserved(itemType)
+}
+
+// provide gives an item what it needs that was just read, and tells when it is to be reconciled again; zero for never.
+func (s *Setter) provide(ctx context.Context, item *v1alpha1.DeployItem) (time.Duration, error) {
+	now := s.clock.Now()
+	v := decide(item, s.memory.see(item, now), s.options, now)
+	if v.need != needPatience {
+		s.memory.setPatient(client.ObjectKeyFromObject(item), false)
+	}
+	if err := s.annotate(ctx, item); err != nil {
+		return 0, err
+	}
+	if contract.Unserved(item) != "" {
+		if err := s.writeStatus(ctx, item, contract.SetServed); err != nil {
+			return 0, fmt.Errorf("note that the type of the deploy item is served: %w", err)
+		}
+	}
+	switch v.need {
+	case needJob:
+		return v.again, s.setJob(ctx, item)
+	case needPickupTimeout:
+		return pause, s.endPickup(ctx, item) // the item may need the next job
+	case needProgressingTimeout:
+		return pause, s.end(ctx, item, contract.DeadDeployerError(item), func(*v1alpha1.DeployItemStatus) {})
+	case needNothing, needPatience:
+	}
+	return v.again, nil
+}
+
+// annotate brings the annotations up to date in which an item repeats what a deployer must know of it.
+func (s *Setter) annotate(ctx context.Context, item *v1alpha1.DeployItem) error {
+	if annotated(item) {
+		return nil
+	}
+	before := item.DeepCopy()
+	for key, value := range responsibility.Annotations(item) {
+		metav1.SetMetaDataAnnotation(&item.ObjectMeta, key, value)
+	}
+	if err := s.client.Patch(ctx, item, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("annotate deploy item with its type and target: %w", err)
+	}
+	return nil
+}
+
+// setJob sets a new job. The deployer takes a job without initTime for one that nobody has picked up.
+func (s *Setter) setJob(ctx context.Context, item *v1alpha1.DeployItem) error {
+	now := v1alpha1.NewTime(s.clock.Now())
+	err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) {
+		item.Status.JobID, item.Status.JobIDGenerationTime = uuid.NewString(), &now
+		item.Status.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: &now}
+	})
+	if err != nil {
+		return fmt.Errorf("set job: %w", err)
+	}
+	s.memory.setFor(item)
+	s.log.Info("set job", "deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID, "deletion", item.DeletionTimestamp != nil)
+	return nil
+}
+
+// endPickup ends a job that nobody has picked up.
+func (s *Setter) endPickup(ctx context.Context, item *v1alpha1.DeployItem) error {
+	missing, err := s.targetMissing(ctx, item)
+	if err != nil {
+		return err
+	}
+	return s.end(ctx, item, contract.PickupTimeoutError(s.options.PickupTimeout, missing), func(status *v1alpha1.DeployItemStatus) {
+		// Otherwise the item would need the next job at once, for what has just failed.
+		status.ObservedGeneration = item.Generation
+		// They are of the job before, which is not picked up anew.
+		status.LastError, status.FirstError, status.LastErrors = nil, nil, nil
+	})
+}
+
+// end writes down that the job has failed. A job that was picked up or ended meanwhile is kept by the resourceVersion.
+func (s *Setter) end(ctx context.Context, item *v1alpha1.DeployItem, e contract.Error, change func(*v1alpha1.DeployItemStatus)) error {
+	err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) {
+		change(&item.Status)
+		contract.Fail(item, item.DeletionTimestamp != nil, e, s.clock.Now())
+	})
+	if err != nil {
+		return fmt.Errorf("end job: %w", err)
+	}
+	s.log.Warn("ended job that no deployer has ended", "deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID,
+		"reason", e.Reason, "message", e.Message)
+	return nil
+}
+
+// targetMissing tells whether the item names a Target that does not exist.
+func (s *Setter) targetMissing(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
+	if item.Spec.Target == nil || item.Spec.Target.Name == "" {
+		return false, nil
+	}
+	err := s.client.Get(ctx, types.NamespacedName{Namespace: item.Namespace, Name: item.Spec.Target.Name}, &v1alpha1.Target{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("look for the Target of a job that nobody has picked up: %w", err)
+	}
+	return err != nil, nil
+}
+
+// reportUnserved writes on an item that needs something that nobody serves its type, and tells when it is to be reconciled again; zero for
+// never.
+func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) (time.Duration, error) {
+	key, now := client.ObjectKeyFromObject(item), s.clock.Now()
+	s.memory.setPatient(key, false)
+	message, v := s.unserved(item.Spec.Type), decide(item, known{}, s.options, now)
+	asked := contract.Finished(item) && // else whoever has the job hears it when that ends
+		item.Annotations[v1alpha1.OperationAnnotation] != "" && contract.UnknownOperation(item) == ""
+	switch {
+	case !asked && (v.need == needNothing || v.need == needPatience):
+		s.memory.drop(key)
+		return v.again, nil
+	case message == "" || contract.Unserved(item) != "": // others may serve other types, and say so
+		s.memory.drop(key)
+		return 0, nil
+	}
+	if wait := s.memory.seenUnserved(key, now).Add(s.options.UnservedGrace).Sub(now); wait > 0 {
+		return wait, nil
+	}
+	if err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) { contract.SetUnserved(item, message, now) }); err != nil {
+		return 0, fmt.Errorf("note that nobody serves the type of the deploy item: %w", err)
+	}
+	s.memory.drop(key)
+	s.recorder.Eventf(item, nil, corev1.EventTypeWarning, contract.ReasonTypeNotServed, "SetJob", "%s", message)
+	return 0, nil
+}
+
+// writeStatus writes a change of the status of an item, which becomes the one that was written.
+func (s *Setter) writeStatus(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
+	after := item.DeepCopy()
+	change(after)
+	patch, err := statusPatch(item, after)
+	if err != nil {
+		return fmt.Errorf("compute patch: %w", err)
+	}
+	return s.client.Status().Patch(ctx, item, patch)
+}
+
+// statusPatch is the JSON merge patch of what has changed, with the resourceVersion as its condition.
+func statusPatch(before, after *v1alpha1.DeployItem) (client.Patch, error) {
+	difference, err := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}).Data(after)
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(difference, &fields); err != nil {
+		return nil, err
+	}
+	if status, ok := fields["status"].(map[string]any); ok {
+		status["observedGeneration"] = after.Status.ObservedGeneration // required by the schema
+	}
+	patch, err := json.Marshal(fields)
+	return client.RawPatch(types.MergePatchType, patch), err
+}

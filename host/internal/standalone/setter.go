@@ -1,0 +1,209 @@
+package standalone
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const (
+	// workers is how many items get jobs at the same time.
+	workers = 8
+	// pause comes before an item is reconciled again: it lets the write settle that ours met.
+	pause = 20 * time.Millisecond
+)
+
+// Options are the settings of a Setter.
+type Options struct {
+	// PickupTimeout is how long a job may wait for a deployer that picks it up. Zero switches the timeout off.
+	PickupTimeout time.Duration
+	// ProgressingTimeout is how long after its deadline a job that was picked up is left to its deployer, which counts as dead
+	// then. Zero switches the timeout off.
+	ProgressingTimeout time.Duration
+	// Elected tells whether this replica is the one to set jobs for the items of a type, and to end them; nil for a host without
+	// replicas. Two of them for a moment do no harm, as every write is conditional. Setter.ReplicasChanged tells that the answer may
+	// be another one now.
+	Elected func(itemType v1alpha1.DeployItemType) bool
+	// Unserved says of a type that nobody serves, and what is served instead; empty for a type that is served, and as
+	// long as that is not known. Setter.Served tells that the answer may be another one now. Nil if it is never known.
+	Unserved func(itemType v1alpha1.DeployItemType) string
+	// UnservedGrace is how long an item of a type that nobody here serves is left to others before it says so: another
+	// installation may serve it, or a replica that starts. Zero for no time.
+	UnservedGrace time.Duration
+	// Surveyed: somebody lists all items at the start and has Setter.Surveyed and Setter.SurveyEnded told of it. What was there at
+	// the start waits for the end, so that only the items that need something are read one by one.
+	Surveyed bool
+}
+
+// Setter sets jobs in place of a Landscaper, and ends those that no deployer ends.
+type Setter struct {
+	live   client.Reader
+	cache  client.Reader // metadata of deploy items
+	client client.Client
+	// newMetadata returns an empty object for what is in the cache.
+	newMetadata func() *metav1.PartialObjectMetadata
+	serves      func(v1alpha1.DeployItemType) bool
+	options     Options
+	clock       clock.PassiveClock
+	recorder    events.EventRecorder
+	log         *slog.Logger
+	memory      *memory
+	// held: what was there at the start waits for the end of the survey.
+	held atomic.Bool
+	// wake takes one signal to look at all items.
+	wake chan event.TypedGenericEvent[struct{}]
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// Setup adds a Setter to the manager. serves tells whether some plugin serves a type. newMetadata returns an empty object for
+// metadata-only access to deploy items; its watch is shared with everybody else who uses it.
+func Setup(
+	mgr manager.Manager, serves func(v1alpha1.DeployItemType) bool, newMetadata func() *metav1.PartialObjectMetadata,
+	log *slog.Logger, options Options,
+) (*Setter, error) {
+	s := &Setter{
+		live:        mgr.GetAPIReader(),
+		cache:       mgr.GetCache(),
+		client:      mgr.GetClient(),
+		newMetadata: newMetadata,
+		serves:      serves,
+		options:     options,
+		clock:       clock.RealClock{},
+		recorder:    mgr.GetEventRecorder("pergola"),
+		log:         log,
+		memory:      newMemory(),
+		wake:        make(chan event.TypedGenericEvent[struct{}], 1),
+	}
+	s.held.Store(options.Surveyed)
+	everyReplica := false
+	ctrl, err := controller.New("jobs", mgr, controller.Options{
+		Reconciler:              s,
+		MaxConcurrentReconciles: workers,
+		NeedLeaderElection:      &everyReplica,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create job controller: %w", err)
+	}
+	if err := ctrl.Watch(source.Kind(mgr.GetCache(), newMetadata(), s.changes())); err != nil {
+		return nil, fmt.Errorf("watch deploy items: %w", err)
+	}
+	if err := ctrl.Watch(source.TypedChannel(s.wake, s.signals())); err != nil {
+		return nil, fmt.Errorf("watch plugins and replicas: %w", err)
+	}
+	return s, nil
+}
+
+// Served has all items reconciled, because a plugin has come to serve these types. It does not block.
+func (s *Setter) Served(served []v1alpha1.DeployItemType) {
+	s.memory.serve(served, s.clock.Now())
+	s.reconcileAll()
+}
+
+// ReplicasChanged tells that this replica may have been elected, or not be any more. It does not block.
+func (s *Setter) ReplicasChanged() { s.reconcileAll() }
+
+// Surveyed tells of an item that was listed in full; see Options.Surveyed. The item is not kept. An error is that of the cache.
+func (s *Setter) Surveyed(ctx context.Context, item *v1alpha1.DeployItem) error {
+	return s.judge(ctx, item)
+}
+
+// SurveyEnded has the items reconciled that were there at the start. Those that need nothing as they were listed are not read; those
+// that Surveyed has not told of are. The error is always nil.
+func (s *Setter) SurveyEnded(context.Context) error {
+	s.held.Store(false)
+	s.reconcileAll()
+	return nil
+}
+
+func (s *Setter) reconcileAll() {
+	select {
+	case s.wake <- event.TypedGenericEvent[struct{}]{}:
+	default: // there is a signal already
+	}
+}
+
+// signals puts all items into the queue, behind those that have changed. What waits for the end of the survey still does.
+func (s *Setter) signals() handler.TypedEventHandler[struct{}, reconcile.Request] {
+	return handler.TypedFuncs[struct{}, reconcile.Request]{
+		GenericFunc: func(ctx context.Context, _ event.TypedGenericEvent[struct{}], q queue) {
+			list := &metav1.PartialObjectMetadataList{}
+			list.SetGroupVersionKind(s.newMetadata().GroupVersionKind())
+			if err := s.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+				if ctx.Err() == nil {
+					s.log.Error("list deploy items in the cache", "error", err)
+				}
+				return
+			}
+			for i := range list.Items {
+				if _, known := s.memory.recall(&list.Items[i]); known || !s.held.Load() {
+					addLast(q, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+				}
+			}
+		},
+	}
+}
+
+func addLast(q queue, request reconcile.Request) {
+	if prioritized, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		last := handler.LowPriority
+		prioritized.AddWithOpts(priorityqueue.AddOpts{Priority: &last}, request)
+		return
+	}
+	q.Add(request)
+}
+
+// changes puts the items into the queue to which something has happened.
+func (s *Setter) changes() handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request] {
+	return handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q queue) {
+			if !e.IsInInitialList || !s.held.Load() { // else the end of the survey finds it in the cache
+				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
+			}
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], q queue) {
+			if after, needed := s.reconcileAfter(e.ObjectOld, e.ObjectNew); needed {
+				q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.ObjectNew)}, after)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*metav1.PartialObjectMetadata], _ queue) {
+			s.memory.forget(client.ObjectKeyFromObject(e.Object))
+		},
+	}
+}
+
+// reconcileAfter tells whether, and how long after a change, an item is to be reconciled. A status is not in the metadata: a change
+// without any other effect may be a job that somebody else has set. It can need something when its time is over, no earlier. The
+// queue keeps the earliest time of an item only, so that all that happens to an item until then costs one read.
+func (s *Setter) reconcileAfter(before, after *metav1.PartialObjectMetadata) (time.Duration, bool) {
+	itemType, typed := responsibility.TypeOf(after)
+	switch {
+	case after.Generation != before.Generation || !typed || s.memory.isPatient(client.ObjectKeyFromObject(after)):
+		return 0, true
+	case after.ResourceVersion == before.ResourceVersion:
+		return 0, false
+	case !s.serves(itemType): // but whoever asks for something is to know
+		asked := after.Annotations[v1alpha1.OperationAnnotation]
+		return 0, asked != "" && asked != before.Annotations[v1alpha1.OperationAnnotation]
+	default:
+		return s.options.settle(), s.options.settle() > 0
+	}
+}
