@@ -53,9 +53,7 @@ type job struct {
 	mu sync.Mutex // guards the item during a call, when two goroutines write
 }
 
-func (j *job) finished() bool {
-	return j.item.Status.JobID == j.item.Status.JobIDFinished
-}
+func (j *job) finished() bool { return contract.Finished(j.item) }
 
 // run takes the job one step on. What goes wrong with the job is written into the item's status; the error is that of
 // a write or a read, errOutdated, or lock.ErrHeld.

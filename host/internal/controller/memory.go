@@ -148,7 +148,7 @@ func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, go
 	if !ok {
 		return "", "", false
 	}
-	if e.version == "" && (e.item == nil || e.item.Status.JobID == e.item.Status.JobIDFinished) { // it is to be read
+	if e.version == "" && (e.item == nil || contract.Finished(e.item)) { // it is to be read
 		return e.uid, "", false
 	}
 	if e.item == nil && e.reported != "" { // who comes next may have to report it, too
