@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -106,18 +108,30 @@ func (f *clusterFlags) read(ctx context.Context, name string) (*userCluster, *v1
 	return cluster, item, err
 }
 
-// watchItems lists and watches DeployItems.
-func (c *userCluster) watchItems(options []client.ListOption) cache.ListerWatcher {
-	with := func(raw metav1.ListOptions) []client.ListOption {
-		return append([]client.ListOption{&client.ListOptions{Raw: &raw}}, options...)
-	}
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
-			list := &v1alpha1.DeployItemList{}
-			return list, c.List(ctx, list, with(raw)...)
-		},
-		WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
-			return c.Watch(ctx, &v1alpha1.DeployItemList{}, with(raw)...)
-		},
+// follow tells of the items that the options select: of all of them first, and then of each that changes, until one of the functions has seen
+// enough. A watch that ends is begun again where it was; if the API server does not know that place any more, all are told again.
+func (c *userCluster) follow(
+	ctx context.Context, options []client.ListOption, all func([]v1alpha1.DeployItem) (bool, error), one func(*v1alpha1.DeployItem, bool) (bool, error),
+) error {
+	watcher := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
+		return c.Watch(ctx, &v1alpha1.DeployItemList{}, append([]client.ListOption{&client.ListOptions{Raw: &raw}}, options...)...)
+	}}
+	for {
+		list := &v1alpha1.DeployItemList{}
+		if err := c.List(ctx, list, options...); err != nil {
+			return fmt.Errorf("list DeployItems: %w", err)
+		}
+		if done, err := all(list.Items); done || err != nil {
+			return err
+		}
+		_, err := watchtools.Until(ctx, list.ResourceVersion, watcher, func(event watch.Event) (bool, error) {
+			if item, ok := event.Object.(*v1alpha1.DeployItem); ok {
+				return one(item, event.Type == watch.Deleted)
+			}
+			return false, apierrors.FromObject(event.Object)
+		})
+		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+			return err
+		}
 	}
 }

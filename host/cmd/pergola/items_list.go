@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,9 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/printers"
-	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
@@ -70,38 +69,27 @@ func (l *itemList) run(ctx context.Context, printer *itemPrinter) error {
 	if !l.allNamespaces {
 		options = append(options, client.InNamespace(cluster.namespace))
 	}
-	list := &v1alpha1.DeployItemList{}
-	if err := cluster.List(ctx, list, options...); err != nil {
-		return fmt.Errorf("list DeployItems: %w", err)
-	}
-	if l.watch {
-		return l.follow(ctx, cluster, printer, options)
-	}
-	list.Items = slices.DeleteFunc(list.Items, func(item v1alpha1.DeployItem) bool { return !l.wanted(&item) })
-	return printer.printList(list)
-}
-
-// follow prints each change, until somebody has seen enough.
-func (l *itemList) follow(ctx context.Context, cluster *userCluster, printer *itemPrinter, options []client.ListOption) error {
 	listed := map[client.ObjectKey]bool{}
-	_, err := watchtools.UntilWithSync(ctx, cluster.watchItems(options), &v1alpha1.DeployItem{}, nil, func(event watch.Event) (bool, error) {
-		item, ok := event.Object.(*v1alpha1.DeployItem)
-		if !ok {
-			return false, nil
+	err = cluster.follow(ctx, options, func(items []v1alpha1.DeployItem) (bool, error) {
+		items = slices.DeleteFunc(items, func(item v1alpha1.DeployItem) bool { return !l.wanted(&item) })
+		for i := range items {
+			listed[client.ObjectKeyFromObject(&items[i])] = true
 		}
+		return !l.watch, printer.printList(items)
+	}, func(item *v1alpha1.DeployItem, gone bool) (bool, error) {
 		key := client.ObjectKeyFromObject(item)
 		before := listed[key]
-		listed[key] = event.Type != watch.Deleted && l.wanted(item)
-		if !listed[key] && !before {
+		listed[key] = !gone && l.wanted(item)
+		if !listed[key] && !before { // one that leaves the list is told once more
 			return false, nil
 		}
-		if event.Type == watch.Deleted {
+		if gone {
 			item.Status = v1alpha1.DeployItemStatus{Phase: "(gone)"}
 		}
 		return false, printer.print(item)
 	})
-	if ctx.Err() != nil {
-		return nil
+	if l.watch && errors.Is(ctx.Err(), context.Canceled) {
+		return nil // its user has seen enough
 	}
 	return err
 }
@@ -147,25 +135,26 @@ func (p *itemPrinter) print(item *v1alpha1.DeployItem) error {
 	return p.objects.PrintObj(inspect.WithoutSecrets(item), p.out)
 }
 
-func (p *itemPrinter) printList(list *v1alpha1.DeployItemList) error {
+func (p *itemPrinter) printList(items []v1alpha1.DeployItem) error {
 	switch p.objects.(type) {
 	case nil:
-		if len(list.Items) == 0 {
+		if len(items) == 0 {
 			return printText(p.out, "There are no such DeployItems.\n")
 		}
-		return p.tables.PrintObj(inspect.Table(time.Now(), p.wide, list.Items...), p.out)
+		return p.tables.PrintObj(inspect.Table(time.Now(), p.wide, items...), p.out)
 	case *printers.NamePrinter:
-		for i := range list.Items {
-			if err := p.print(&list.Items[i]); err != nil {
+		for i := range items {
+			if err := p.print(&items[i]); err != nil {
 				return err
 			}
 		}
 		return nil
 	default:
-		for i := range list.Items {
-			list.Items[i] = *inspect.WithoutSecrets(&list.Items[i])
-		}
+		list := &v1alpha1.DeployItemList{Items: []v1alpha1.DeployItem{}}
 		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
+		for i := range items {
+			list.Items = append(list.Items, *inspect.WithoutSecrets(&items[i]))
+		}
 		return p.objects.PrintObj(list, p.out)
 	}
 }

@@ -12,8 +12,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -96,58 +94,36 @@ func (w *waiter) wait(ctx context.Context, cluster *userCluster, timeout time.Du
 	if len(w.items) == 1 {
 		options = append(options, client.MatchingFields{"metadata.name": w.items[0].name})
 	}
-	// A watch that fails is tried again, so what it would fail of at once is tried here.
-	list := &v1alpha1.DeployItemList{}
-	if err := cluster.List(ctx, list, options...); err != nil {
-		return asItems(fmt.Errorf("list DeployItems: %w", err))
-	}
-	for i := range list.Items {
-		if err := w.see(&list.Items[i], false); err != nil {
-			return failing(err)
-		}
-	}
-	for _, a := range w.items {
-		if a.uid == "" {
-			a.verdict = a.goal.Judge(nil, time.Now())
-			if !a.verdict.Reached {
-				a.verdict.Failed = "there is no such DeployItem"
-			}
-		}
-	}
-	if !w.done() {
-		_, err := watchtools.UntilWithSync(ctx, cluster.watchItems(options), &v1alpha1.DeployItem{}, w.lost, func(event watch.Event) (bool, error) {
-			item, ok := event.Object.(*v1alpha1.DeployItem)
-			if !ok {
-				return false, nil
-			}
-			err := w.see(item, event.Type == watch.Deleted)
-			return w.done(), err
-		})
-		if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return asItems(fmt.Errorf("watch DeployItems: %w", err))
-		}
+	err := cluster.follow(ctx, options, w.seeAll, w.see)
+	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return asItems(err)
 	}
 	return w.conclude(cluster.namespace)
 }
 
-// lost takes items that went between the list and the watch.
-func (w *waiter) lost(store cache.Store) (bool, error) {
+// seeAll judges all items that there are.
+func (w *waiter) seeAll(items []v1alpha1.DeployItem) (bool, error) {
 	there := map[types.UID]bool{}
-	for _, object := range store.List() {
-		if item, ok := object.(*v1alpha1.DeployItem); ok {
-			there[item.UID] = true
+	for i := range items {
+		there[items[i].UID] = true
+		if _, err := w.see(&items[i], false); err != nil {
+			return false, err
 		}
 	}
 	for _, a := range w.items {
-		if !a.decided() && !there[a.uid] {
-			a.verdict = a.goal.Judge(nil, time.Now())
+		if a.decided() || there[a.uid] {
+			continue
+		}
+		a.verdict = a.goal.Judge(nil, time.Now())
+		if a.uid == "" && !a.verdict.Reached {
+			a.verdict.Failed = "there is no such DeployItem"
 		}
 	}
 	return w.done(), nil
 }
 
 // see judges an item, and prints how far it is if that has changed. One of the same name that was created since is another one.
-func (w *waiter) see(item *v1alpha1.DeployItem, gone bool) error {
+func (w *waiter) see(item *v1alpha1.DeployItem, gone bool) (bool, error) {
 	for _, a := range w.items {
 		if a.name != item.Name || a.decided() {
 			continue
@@ -161,10 +137,12 @@ func (w *waiter) see(item *v1alpha1.DeployItem, gone bool) error {
 		}
 		a.verdict = a.goal.Judge(current, time.Now())
 		if waiting := a.verdict.Waiting; waiting != "" && waiting != before {
-			return printText(w.stderr, terminal.Printable(a.name+": "+waiting)+"\n")
+			if err := printText(w.stderr, terminal.Printable(a.name+": "+waiting)+"\n"); err != nil {
+				return false, err
+			}
 		}
 	}
-	return nil
+	return w.done(), nil
 }
 
 func (w *waiter) done() bool {
