@@ -110,6 +110,7 @@ func TestItemsListWatch(t *testing.T) {
 func TestItemsListErrors(t *testing.T) {
 	s := newShop(t)
 	s.allow("nobody", rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"deployitems"}})
+	s.allow("lister", rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"deployitems"}})
 	nobody := s.as("nobody")
 	for _, tc := range []struct {
 		reason string
@@ -117,7 +118,7 @@ func TestItemsListErrors(t *testing.T) {
 		want   []string
 	}{
 		{reason: "no rights", args: []string{"--kubeconfig", nobody}, want: []string{"forbidden", `"nobody"`, "your own rights"}},
-		{reason: "no rights to watch", args: []string{"--kubeconfig", nobody, "--watch"}, want: []string{"forbidden", "your own rights"}},
+		{reason: "no rights to watch", args: []string{"--kubeconfig", s.as("lister"), "--watch"}, want: []string{"forbidden", "your own rights"}},
 		{reason: "no such selector", args: []string{"-l", "a=b=c"}, want: []string{"--selector"}},
 		{reason: "no definitions", args: []string{"--kubeconfig", withoutCRDs(t)}, want: []string{"pergola crds"}},
 	} {

@@ -151,7 +151,7 @@ func (d *description) tables() {
 	d.table("Events", []string{"LAST", "TYPE", "REASON", "COUNT", "MESSAGE"}, events)
 	if err := errors.Join(d.LocksErr, d.EventsErr); err != nil {
 		d.section("Could not be read")
-		d.field("", err.Error())
+		d.out.WriteString(terminal.Indented(err.Error()))
 	}
 }
 
