@@ -71,7 +71,7 @@ The exit code is 0 if nothing would change, 1 if something would, and 2 after an
 		}
 		report, err := d.run(cmd, args[0])
 		if err != nil {
-			return failing(err)
+			return asItems(err)
 		}
 		out := cmd.OutOrStdout()
 		text, err := report.text(colour.Palette(out))
@@ -124,12 +124,12 @@ func (d *itemDiff) run(cmd *cobra.Command, name string) (_ *diffReport, err erro
 	}
 	item, err := d.item(ctx, cluster, name, cmd.InOrStdin())
 	if err != nil {
-		return nil, withRights(withAdvice(err))
+		return nil, err
 	}
 	resolver := cluster.resolver()
 	call, err := callFor(ctx, resolver, item)
 	if err != nil {
-		return nil, withRights(withAdvice(err))
+		return nil, err
 	}
 	plugins, err := startPlugins(ctx, options)
 	if err != nil {

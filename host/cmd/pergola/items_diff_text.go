@@ -14,9 +14,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// maxDiffLines is how many lines are shown of one change at most.
-const maxDiffLines = 300
-
 // diffReport is what a job would change.
 type diffReport struct {
 	// DeployItem is the namespace and the name of the item.
@@ -76,9 +73,6 @@ func (r *diffReport) text(palette terminal.Palette) (string, error) {
 		lines, err := c.lines()
 		if err != nil {
 			return "", err
-		}
-		if more := len(lines) - maxDiffLines; more > 0 {
-			lines = append(lines[:maxDiffLines], fmt.Sprintf(" … and %d more lines; -o yaml has all of it", more))
 		}
 		for _, line := range lines {
 			out.WriteString("    " + palette.Paint(colourOf[line[:1]], line[:1]+terminal.Printable(line[1:])) + "\n")

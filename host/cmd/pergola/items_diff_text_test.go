@@ -3,12 +3,9 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -88,78 +85,4 @@ func codeOf(err error) int {
 	default:
 		return 1
 	}
-}
-
-func TestLongDiffs(t *testing.T) {
-	t.Parallel()
-	list := func(n int) json.RawMessage { return json.RawMessage(`{"a":[1` + strings.Repeat(",1", n-1) + `]}`) }
-	for _, tc := range []struct {
-		reason string
-		size   int
-		lines  int
-		want   string
-	}{
-		{"as long as is shown", maxDiffLines - 2, maxDiffLines + 2, "1 to create"},
-		{"longer", maxDiffLines + 8, maxDiffLines + 3, "… and 10 more lines; -o yaml has all of it"},
-	} {
-		text, err := reportOf(sdk.Change{Object: "a", Action: sdk.ActionCreate, After: list(tc.size)}).text(terminal.Palette{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Count(text, "\n"); got != tc.lines || !strings.Contains(text, tc.want) {
-			t.Errorf("%s: expected %d lines with %q, but found %d: %.2000s", tc.reason, tc.lines, tc.want, got, text)
-		}
-	}
-}
-
-// Whatever the states of an object are, the lines of a diff are those of the one, and those of the other; and the terminal gets nothing
-// but text.
-func TestDiffIsOfBothStates(t *testing.T) {
-	t.Parallel()
-	state := rapid.Custom(func(t *rapid.T) json.RawMessage {
-		values := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g"}), rapid.String(), 0, 7).Draw(t, "values")
-		raw, err := json.Marshal(values)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		c := diffChange{Object: rapid.String().Draw(t, "object"), Action: sdk.ActionUpdate, Note: rapid.String().Draw(t, "note")}
-		c.Before, c.After = state.Draw(t, "before"), state.Draw(t, "after")
-		lines, err := c.lines()
-		if err != nil {
-			t.Fatal(err)
-		}
-		before, beforeErr := yamlOf(c.Before)
-		after, afterErr := yamlOf(c.After)
-		if err := errors.Join(beforeErr, afterErr); err != nil {
-			t.Fatal(err)
-		}
-		if before == after && len(lines) > 0 {
-			t.Fatalf("nothing differs, but found %q", lines)
-		}
-		if extra := count(lines, "+") - count(lines, "-"); extra != strings.Count(after, "\n")-strings.Count(before, "\n") {
-			t.Fatalf("the diff adds %d lines: %q", extra, lines)
-		}
-		text, err := (&diffReport{Changes: []diffChange{c}}).text(terminal.Palette{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range text {
-			if r != '\n' && !unicode.IsPrint(r) {
-				t.Fatalf("%q is in %q", r, text)
-			}
-		}
-	})
-}
-
-func count(lines []string, mark string) int {
-	n := 0
-	for _, line := range lines {
-		if strings.HasPrefix(line, mark) {
-			n++
-		}
-	}
-	return n
 }

@@ -3,15 +3,12 @@ package inspect_test
 import (
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
-	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -92,23 +89,4 @@ func TestManagedObjects(t *testing.T) {
 			t.Errorf("%s: found %v (-want +got):\n%s", tc.reason, ok, diff)
 		}
 	}
-}
-
-// TestTreeIsOnlyText: whatever objects say, the terminal gets nothing but text.
-func TestTreeIsOnlyText(t *testing.T) {
-	t.Parallel()
-	text := rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) })
-	rapid.Check(t, func(t *rapid.T) {
-		node := func() *inspect.Node {
-			return &inspect.Node{Kind: text.Draw(t, "kind"), Name: text.Draw(t, "name"), Status: text.Draw(t, "status"), Message: text.Draw(t, "message")}
-		}
-		root := node()
-		root.Children = []*inspect.Node{node(), node()}
-		root.Children[0].Children = []*inspect.Node{node()}
-		for _, r := range root.Text(terminal.Palette{}) {
-			if r != '\n' && !unicode.IsPrint(r) {
-				t.Fatalf("%q is shown", r)
-			}
-		}
-	})
 }
