@@ -28,13 +28,12 @@ var (
 	conditionReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,254}[A-Za-z0-9_])?$`)
 )
 
-// conditionsToWire says of everything that the host would refuse what is wrong with it, all at once.
-func conditionsToWire(conditions []Condition) ([]*deployerv1.Condition, error) {
+// CheckConditions says what the host would refuse of the conditions of a result, all at once; nil for nothing.
+func CheckConditions(conditions []Condition) error {
 	var errs []error
 	if len(conditions) > maxConditions {
 		errs = append(errs, fmt.Errorf("there are %d conditions; at most %d can be reported in one result", len(conditions), maxConditions))
 	}
-	out := make([]*deployerv1.Condition, 0, len(conditions))
 	for i, c := range conditions {
 		if err := c.check(); err != nil {
 			errs = append(errs, fmt.Errorf("condition %q: %w", c.Type, err))
@@ -42,12 +41,19 @@ func conditionsToWire(conditions []Condition) ([]*deployerv1.Condition, error) {
 		if slices.ContainsFunc(conditions[:i], func(other Condition) bool { return other.Type == c.Type }) {
 			errs = append(errs, fmt.Errorf("condition %q: it is there twice", c.Type))
 		}
+	}
+	return errors.Join(errs...)
+}
+
+func conditionsToWire(conditions []Condition) ([]*deployerv1.Condition, error) {
+	if err := CheckConditions(conditions); err != nil {
+		return nil, err
+	}
+	out := make([]*deployerv1.Condition, 0, len(conditions))
+	for _, c := range conditions {
 		out = append(out, &deployerv1.Condition{
 			Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: validText(c.Message),
 		})
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -47,14 +48,8 @@ type Call struct {
 	// Stop asks the deployer to end the call soon and in order, when it is closed; nil for never.
 	Stop <-chan struct{}
 
-	// noise is sent after the start message.
-	noise []*deployerv1.HostMessage
 	// separate sends provider configuration and provider status beside the deploy item.
 	separate bool
-	// fromThePast plays a host that resolves neither Targets nor Secrets, and knows neither credentials nor the access to the host cluster.
-	fromThePast bool
-	// fromTheFuture adds a field to the start message that this version of the protocol does not have.
-	fromTheFuture bool
 }
 
 // DeployItem returns a deploy item with the given provider configuration, as JSON; nil for none.
@@ -98,29 +93,21 @@ func (c *Call) start() (*deployerv1.Start, error) {
 	if err != nil {
 		return nil, fmt.Errorf("marshal context: %w", err)
 	}
-	jobID := c.JobID
-	if jobID == "" {
-		jobID = c.DeployItem.Status.JobID
-	}
-	start := &deployerv1.Start{
-		DeployItem: item,
-		Target:     target,
-		Context:    contextDocument,
-		JobId:      jobID,
-		Children:   marshalChildren(c.Children),
+	return &deployerv1.Start{
+		DeployItem: item, ProviderConfiguration: config, ProviderStatus: status,
+		Target: target, Context: contextDocument, JobId: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Children: marshalChildren(c.Children),
+		Credentials: credentialsToWire(c.Credentials), HostCluster: hostClusterToWire(c.HostCluster),
+		ResolvesTargets: true, ResolvesRegistryCredentials: true,
+	}, nil
+}
 
-		ProviderConfiguration: config,
-		ProviderStatus:        status,
-		ResolvesTargets:       !c.fromThePast,
-		Credentials:           credentialsToWire(c.Credentials),
-		HostCluster:           hostClusterToWire(c.HostCluster),
-
-		ResolvesRegistryCredentials: !c.fromThePast,
+// question is start for a call without a conversation, in which nothing can be asked for.
+func (c *Call) question() (*deployerv1.Start, error) {
+	start, err := c.start()
+	if err == nil {
+		start.ResolvesTargets, start.ResolvesRegistryCredentials = false, false
 	}
-	if c.fromTheFuture {
-		addUnknownField(start)
-	}
-	return start, nil
+	return start, err
 }
 
 // separated returns a copy of the item without its two large documents, and these.
@@ -217,4 +204,31 @@ func marshalChildren(children []sdk.Child) *deployerv1.Children {
 		out.Children = append(out.Children, &deployerv1.Child{Name: child.Name, Object: child.Object})
 	}
 	return out
+}
+
+func credentialsToWire(in *sdk.Credentials) *deployerv1.Credentials {
+	if in == nil {
+		return nil
+	}
+	out := &deployerv1.Credentials{}
+	for _, r := range in.Registries {
+		out.Registries = append(out.Registries, registryToWire(r))
+	}
+	for _, r := range in.ChartRepositories {
+		out.ChartRepositories = append(out.ChartRepositories, &deployerv1.ChartRepositoryCredentials{
+			Url: r.URL, CaData: r.CAData, AuthHeader: r.AuthHeader, Error: r.Problem,
+		})
+	}
+	return out
+}
+
+func registryToWire(in sdk.RegistryCredentials) *deployerv1.RegistryCredentials {
+	return &deployerv1.RegistryCredentials{Secret: in.Secret, DockerConfig: in.DockerConfig, Error: in.Problem}
+}
+
+func hostClusterToWire(in *sdk.HostCluster) *deployerv1.HostCluster {
+	if in == nil {
+		return nil
+	}
+	return &deployerv1.HostCluster{Kubeconfig: in.Kubeconfig, Namespace: in.Namespace, Installation: in.Installation}
 }

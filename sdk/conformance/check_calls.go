@@ -15,28 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 const (
-	// strayReference is a sequence number that no provider status has.
-	strayReference = 1 << 40
+	// straySequence is a sequence number that no provider status has.
+	straySequence = 1 << 40
 	// futureField is the number of a field that this version of the protocol does not have.
 	futureField protowire.Number = 1 << 20
 )
-
-// addUnknownField adds a field to a message that its receiver cannot know.
-func addUnknownField(m proto.Message) {
-	field := protowire.AppendTag(nil, futureField, protowire.BytesType)
-	m.ProtoReflect().SetUnknown(protowire.AppendString(field, "from a later version"))
-}
-
-func (e *examination) firstType() v1alpha1.DeployItemType {
-	if types := e.info.GetDeployItemTypes(); len(types) > 0 {
-		return v1alpha1.DeployItemType(types[0])
-	}
-	return ""
-}
 
 // newProbe returns a call for an item of its own that cannot be deployed, because it has no provider configuration. The name of
 // the item tells in the plugin's log what is checked with it.
@@ -48,36 +36,11 @@ func (e *examination) newProbe(itemType v1alpha1.DeployItemType, purpose string)
 	return Call{DeployItem: item}
 }
 
-// call carries out one call and notes the rules that it breaks. where says which call it is.
-func (e *examination) call(ctx context.Context, where string, open opener, call Call) *Result {
-	call = e.asHost(call)
-	result, found := converse(ctx, open, &call, e.limits.silence)
-	e.pass(found.checked...)
-	for _, broken := range found.broken {
-		e.breaks(broken.Rule, "%s: %s", where, broken.Message)
-	}
-	return result
-}
-
-// probe reconciles an item that cannot be deployed.
-func (e *examination) probe(ctx context.Context, where string, call Call) *Result {
+// probe makes a call for an item that cannot be deployed.
+func (e *examination) probe(ctx context.Context, where string, open opener, call Call, further ...*deployerv1.HostMessage) *Result {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.probe)
 	defer cancel()
-	return e.call(ctx, where, e.plugin.service.Reconcile, call)
-}
-
-// kind says how a call ended, for comparison.
-func (r *Result) kind() string {
-	switch {
-	case r.Succeeded != nil:
-		return "succeeded"
-	case r.Failed != nil:
-		return "failed"
-	case r.InProgress != nil:
-		return "in progress"
-	default:
-		return ""
-	}
+	return e.call(ctx, where, open, call, further...)
 }
 
 // expectUsual checks that a call of an item without a provider configuration ends as usual.
@@ -87,55 +50,23 @@ func (e *examination) expectUsual(rule Rule, where string, result *Result) {
 	}
 }
 
-// say sends messages and receives until the call ends. The error says how it ended, and is nil if it had a result.
-func say(ctx context.Context, open opener, messages ...*deployerv1.HostMessage) (*deployerv1.Result, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s, err := open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range messages {
-		if err := s.Send(m); err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-	}
-	if err := s.CloseSend(); err != nil {
-		return nil, err
-	}
-	for {
-		m, err := s.Recv()
-		if err != nil {
-			return nil, err
-		}
-		if m.GetResult() != nil {
-			return m.GetResult(), nil
-		}
-	}
-}
-
-func (e *examination) sayBounded(ctx context.Context, messages ...*deployerv1.HostMessage) (*deployerv1.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.limits.probe)
-	defer cancel()
-	return say(ctx, e.plugin.service.Reconcile, messages...)
-}
-
 // idle opens a call in which nothing is said, until the returned function ends it. It returns when the plugin has surely seen it.
 func (e *examination) idle(ctx context.Context) (end func(), err error) {
 	open, cancel := context.WithCancel(ctx)
-	if _, err := e.plugin.service.Reconcile(open); err != nil {
+	if _, err = e.plugin.service.Reconcile(open); err == nil {
+		_, err = e.plugin.getInfo(ctx)
+	}
+	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("open a call: %w", err)
-	}
-	if _, err := e.plugin.getInfo(ctx); err != nil {
-		cancel()
-		return nil, fmt.Errorf("GetInfo while a call is open: %w", err)
 	}
 	return cancel, nil
 }
 
 func (e *examination) checkStartFirst(ctx context.Context) {
-	e.pass(RuleStartFirst)
+	item := func(document string) []*deployerv1.HostMessage {
+		return []*deployerv1.HostMessage{startMessage(&deployerv1.Start{DeployItem: []byte(document), JobId: "job-1"})}
+	}
 	for _, opening := range []struct {
 		name     string
 		messages []*deployerv1.HostMessage
@@ -143,10 +74,12 @@ func (e *examination) checkStartFirst(ctx context.Context) {
 		{"an acknowledgement as the first message", []*deployerv1.HostMessage{acknowledgement(1, "")}},
 		{"a first message without content", []*deployerv1.HostMessage{{}}},
 		{"no message at all", nil},
+		{"half a deploy item", item(`{"`)},
+		{"a list as deploy item", item(`[]`)},
 	} {
-		result, err := e.sayBounded(ctx, opening.messages...)
+		result, err := e.plugin.say(ctx, e.plugin.service.Reconcile, opening.messages...)
 		switch {
-		case err == nil:
+		case err == nil && result.GetFailed() == nil:
 			e.breaks(RuleStartFirst, "%s: expected an error, but found the result {%s}", opening.name, quoted(result.String()))
 		case errors.Is(err, io.EOF):
 			e.breaks(RuleStartFirst, "%s: the call ended without an error", opening.name)
@@ -156,37 +89,19 @@ func (e *examination) checkStartFirst(ctx context.Context) {
 	}
 }
 
-func (e *examination) checkItemInvalid(ctx context.Context) {
-	e.pass(RuleItemInvalid)
-	for _, document := range []string{`{"`, `[]`, "\x00"} {
-		result, err := e.sayBounded(ctx, startMessage(&deployerv1.Start{DeployItem: []byte(document), JobId: "job-1"}))
-		switch {
-		case err == nil && result.GetFailed() == nil:
-			e.breaks(RuleItemInvalid, "the deploy item %q: expected an error or a failure, but found {%s}", document, quoted(result.String()))
-		case errors.Is(err, io.EOF):
-			e.breaks(RuleItemInvalid, "the deploy item %q: the call ended without an error", document)
-		case status.Code(err) == codes.DeadlineExceeded:
-			e.breaks(RuleItemInvalid, "the deploy item %q: the call did not end within %s", document, e.limits.probe)
-		}
-	}
-}
-
 // checkConfigRequired also learns how a call for an item without a provider configuration usually ends.
 func (e *examination) checkConfigRequired(ctx context.Context) {
-	e.pass(RuleConfigRequired)
-	for i, t := range e.info.GetDeployItemTypes() {
-		itemType := v1alpha1.DeployItemType(t)
-		call := e.newProbe(itemType, "config-required")
+	for i, t := range e.info().GetDeployItemTypes() {
+		call := e.newProbe(v1alpha1.DeployItemType(t), "config-required")
 		for _, c := range e.cases { // a target lets the plugin get further
-			if c.Call.DeployItem.Spec.Type == itemType {
+			if string(c.Call.DeployItem.Spec.Type) == t {
 				call.Target, call.Context = c.Call.Target, c.Call.Context
 				call.DeployItem.Spec.Target = c.Call.DeployItem.Spec.Target
-				break
 			}
 		}
 		where := fmt.Sprintf("type %s without a provider configuration", quoted(t))
-		result := e.probe(ctx, where, call)
-		e.refuses(RuleConfigRequired, where, "spec.config", result)
+		result := e.probe(ctx, where, e.plugin.service.Reconcile, call)
+		e.refuses(where, "spec.config", result)
 		if i == 0 {
 			e.usual = result.kind()
 		}
@@ -194,112 +109,74 @@ func (e *examination) checkConfigRequired(ctx context.Context) {
 }
 
 // refuses checks that a call has failed for a mistake in the item, and that its message names what is wrong.
-func (e *examination) refuses(rule Rule, where, names string, result *Result) {
+func (e *examination) refuses(where, names string, result *Result) {
 	if result.Failed == nil {
-		e.breaks(rule, "%s: expected a failure, but it %s", where, result)
+		e.breaks(RuleConfigStrict, "%s: expected a failure, but it %s", where, result)
 		return
 	}
-	if code := v1alpha1.ErrorConfigurationProblem; !result.Failed.has(code) {
-		e.breaks(rule, "%s: expected code %s, but it %s", where, code, result)
-	}
-	if !strings.Contains(result.Failed.Error(), names) {
-		e.breaks(rule, "%s: expected a message that names %s, but it %s", where, names, result)
+	if text := result.Failed.Error(); !strings.Contains(text, string(v1alpha1.ErrorConfigurationProblem)) || !strings.Contains(text, names) {
+		e.breaks(RuleConfigStrict, "%s: expected the code %s and a message that names %s, but it %s",
+			where, v1alpha1.ErrorConfigurationProblem, names, result)
 	}
 }
 
 func (e *examination) checkUnknownIgnored(ctx context.Context) {
-	e.pass(RuleUnknownIgnored)
-	call := e.newProbe(e.firstType(), "unknown-field")
-	call.fromTheFuture = true
-	e.expectUsual(RuleUnknownIgnored, "a start message with an unknown field", e.probe(ctx, "unknown field", call))
-
-	call = e.newProbe(e.firstType(), "unknown-message")
-	call.noise = []*deployerv1.HostMessage{unknownMessage()}
-	e.expectUsual(RuleUnknownIgnored, "a message of an unknown kind", e.probe(ctx, "unknown message", call))
-}
-
-func unknownMessage() *deployerv1.HostMessage {
-	m := &deployerv1.HostMessage{}
-	addUnknownField(m)
-	return m
-}
-
-func strayAcknowledgements() []*deployerv1.HostMessage {
-	return []*deployerv1.HostMessage{
-		acknowledgement(strayReference, ""),
-		acknowledgement(0, "nobody waits for this"),
-		resolvedTarget(&deployerv1.ResolvedTarget{Sequence: strayReference, Error: &deployerv1.Error{Message: "nobody waits for this"}}),
-		resolvedCredentials(&deployerv1.ResolvedRegistryCredentials{Sequence: strayReference, Error: &deployerv1.Error{Message: "nobody waits for this"}}),
+	unknownKind, unknownField := &deployerv1.HostMessage{}, acknowledgement(straySequence, "")
+	for _, m := range []proto.Message{unknownKind, unknownField} {
+		field := protowire.AppendTag(nil, futureField, protowire.BytesType)
+		m.ProtoReflect().SetUnknown(protowire.AppendString(field, "from a later version"))
 	}
-}
-
-func (e *examination) checkStrayAcknowledgement(ctx context.Context) {
-	e.pass(RuleStrayAcknowledgement)
-	call := e.newProbe(e.firstType(), "stray-acknowledgement")
-	call.noise = strayAcknowledgements()
-	e.expectUsual(RuleStrayAcknowledgement, "answers to what was not asked", e.probe(ctx, "stray acknowledgement", call))
+	strayTarget := &deployerv1.ResolvedTarget{Sequence: straySequence, Error: &deployerv1.Error{Message: "nobody waits for this"}}
+	strayCredentials := &deployerv1.ResolvedRegistryCredentials{Sequence: straySequence, Error: strayTarget.GetError()}
+	const where = "messages and fields of a later version, and answers to what was not asked"
+	result := e.probe(ctx, where, e.plugin.service.Reconcile, e.newProbe(e.firstType(), "unknown"),
+		unknownKind, unknownField,
+		&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedTarget{ResolvedTarget: strayTarget}},
+		&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{ResolvedRegistryCredentials: strayCredentials}},
+	)
+	e.expectUsual(RuleUnknownIgnored, where, result)
 }
 
 func (e *examination) checkStop(ctx context.Context) {
-	e.pass(RuleStop)
-	call := e.newProbe(e.firstType(), "stop")
-	call.noise = []*deployerv1.HostMessage{stopMessage(), stopMessage()}
-	if result := e.probe(ctx, "asked to stop", call); result.Err != nil {
+	result := e.probe(ctx, "asked to stop", e.plugin.service.Reconcile, e.newProbe(e.firstType(), "stop"), stopMessage(), stopMessage())
+	if result.Err != nil {
 		e.breaks(RuleStop, "the call was asked to stop twice and %s", result)
 	}
 }
 
 func (e *examination) checkLargeMessages(ctx context.Context) {
-	e.pass(RuleLargeMessages)
-	call := e.newProbe(e.firstType(), "large-item")
-	call.DeployItem.Annotations = map[string]string{"example.org/large": strings.Repeat("x", e.limits.largeItem)}
-	e.expectUsual(RuleLargeMessages, "a deploy item of 5 MiB", e.probe(ctx, "large item", call))
-
 	// The call is refused, but not for its size.
-	large := acknowledgement(1, string(bytes.Repeat([]byte("x"), e.limits.largeMessage)))
-	if _, err := e.sayBounded(ctx, large); status.Code(err) == codes.ResourceExhausted {
-		e.breaks(RuleLargeMessages, "a message of 60 MiB: %v", err)
+	large := acknowledgement(1, string(bytes.Repeat([]byte("x"), e.limits.large)))
+	if _, err := e.plugin.say(ctx, e.plugin.service.Reconcile, large); status.Code(err) == codes.ResourceExhausted {
+		e.breaks(RuleLargeMessages, "a message of %d bytes: %v", e.limits.large, err)
 	}
 }
 
 func (e *examination) checkConcurrentCalls(ctx context.Context) {
-	e.pass(RuleConcurrentCalls)
 	end, err := e.idle(ctx)
 	if err != nil {
 		e.breaks(RuleConcurrentCalls, "%v", err)
 		return
 	}
 	defer end()
+	const where = "while another call is open"
 	for range 3 { // the first one might slip through before the other call is seen
-		result := e.probe(ctx, "beside another call", e.newProbe(e.firstType(), "concurrent-call"))
-		if result.kind() != e.usual {
-			e.expectUsual(RuleConcurrentCalls, "while another call is open", result)
+		result := e.probe(ctx, where, e.plugin.service.Reconcile, e.newProbe(e.firstType(), "concurrent-call"))
+		if e.expectUsual(RuleConcurrentCalls, where, result); result.kind() != e.usual {
 			return
 		}
 	}
-}
-
-func (e *examination) checkAbortBeside(ctx context.Context) {
-	e.pass(RuleAbortBeside)
-	end, err := e.idle(ctx)
-	if err != nil {
-		e.breaks(RuleConcurrentCalls, "%v", err)
-		return
-	}
-	defer end()
-	ctx, cancel := context.WithTimeout(ctx, e.limits.probe)
-	defer cancel()
-	const where = "Abort beside another call"
-	if result := e.call(ctx, where, e.plugin.service.Abort, e.newProbe(e.firstType(), "abort")); result.Err != nil {
-		e.breaks(RuleAbortBeside, "%s: it %s", where, result)
+	if e.can().GetAbort() {
+		if result := e.probe(ctx, where, e.plugin.service.Abort, e.newProbe(e.firstType(), "abort")); result.Err != nil {
+			e.breaks(RuleConcurrentCalls, "Abort %s: it %s", where, result)
+		}
 	}
 }
 
 // checkCallEnds cancels calls that have not begun, more than a plugin might have threads for, and sees whether the next one is
 // answered.
 func (e *examination) checkCallEnds(ctx context.Context) {
-	const cancelled = 100
-	e.pass(RuleCallEnds)
+	const cancelled, where = 100, "after 100 calls were cancelled"
 	for range cancelled {
 		end, err := e.idle(ctx)
 		if err != nil {
@@ -308,5 +185,45 @@ func (e *examination) checkCallEnds(ctx context.Context) {
 		}
 		end()
 	}
-	e.expectUsual(RuleCallEnds, "after 100 calls were cancelled", e.probe(ctx, "after cancelled calls", e.newProbe(e.firstType(), "after-cancelled-calls")))
+	e.expectUsual(RuleCallEnds, where, e.probe(ctx, where, e.plugin.service.Reconcile, e.newProbe(e.firstType(), "after-cancelled-calls")))
+}
+
+// baits are secrets that nobody says by chance.
+var baits = []string{"bait-0f6e7a1b", "Y29uZm9ybWFuY2U6YmFpdC0wZjZlN2ExYg==", "Bearer bait-c5d24e98", "bait-7d20b9e6"}
+
+// bait are credentials for servers that there are not. They come with calls that have none of their own, so that it is seen who says them.
+func bait() *sdk.Credentials {
+	return &sdk.Credentials{
+		Registries: []sdk.RegistryCredentials{{
+			Secret: "conformance",
+			DockerConfig: fmt.Appendf(nil, `{"auths":{"registry.conformance.invalid":{"username":"conformance","password":%q,"auth":%q}}}`,
+				baits[0], baits[1]),
+		}},
+		ChartRepositories: []sdk.ChartRepositoryCredentials{{URL: "https://charts.conformance.invalid", AuthHeader: baits[2]}},
+	}
+}
+
+// baitCluster is the access to a cluster that there is not.
+func baitCluster() *sdk.HostCluster {
+	return &sdk.HostCluster{
+		Kubeconfig: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","users":[{"name":"host","user":{"token":%q}}]}`, baits[3]),
+		Namespace:  "conformance", Installation: "00000000-0000-0000-0002-000000000000",
+	}
+}
+
+// checkCredentials sees whether calls end as usual, whichever credentials come with them. What is said in them, and in all others, is
+// looked through as it comes.
+func (e *examination) checkCredentials(ctx context.Context) {
+	const problem = "the rules are being checked"
+	for where, call := range map[string]Call{
+		"access to a host cluster": {HostCluster: baitCluster()},
+		"credentials that cannot be used": {Credentials: &sdk.Credentials{
+			Registries:        []sdk.RegistryCredentials{{Secret: "conformance", Problem: problem}, {Problem: problem}},
+			ChartRepositories: []sdk.ChartRepositoryCredentials{{Problem: problem}},
+		}},
+		"no credentials": {Credentials: &sdk.Credentials{}},
+	} {
+		call.DeployItem = e.newProbe(e.firstType(), "credentials").DeployItem
+		e.expectUsual(RuleCredentials, where, e.probe(ctx, where, e.plugin.service.Reconcile, call))
+	}
 }

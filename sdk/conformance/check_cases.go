@@ -1,89 +1,122 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk"
 )
 
-func (e *examination) checkConfigStrict(ctx context.Context) {
-	e.pass(RuleConfigStrict)
-	for _, c := range e.cases {
-		const name = "Reconcile with an unknown field"
-		e.refuses(RuleConfigStrict, c.where(name), unknownField, e.misspelt(ctx, &c, name, false))
-	}
+func (c *Case) where(operation string) string {
+	return fmt.Sprintf("case %q: %s", c.Name, operation)
 }
 
-// checkSeparateDocuments sees whether a mistake in a provider configuration is found that comes beside its item. From then on the
-// documents are sent as the host sends them.
-func (e *examination) checkSeparateDocuments(ctx context.Context) {
-	e.pass(RuleSeparateDocuments)
+// checkRender asks for the desired objects of each case, before anything is deployed.
+func (e *examination) checkRender(ctx context.Context) {
 	for _, c := range e.cases {
-		const name = "Reconcile with a provider configuration beside the item"
-		beside, within := e.misspelt(ctx, &c, name, true), e.misspelt(ctx, &c, name, false)
-		if beside.String() != within.String() {
-			e.breaks(RuleSeparateDocuments, "%s: expected the same as with one in the item (%s), but it %s", c.where(name), within, beside)
-			return
+		first, err := e.render(ctx, &c)
+		if err != nil {
+			e.breaks(RuleRender, "%s: expected desired objects, but found: %v", c.where("Render"), err)
+			continue
+		}
+		names := map[string]bool{"": true}
+		for i, child := range first {
+			if names[child.Name] {
+				e.breaks(RuleRender, "%s: the name %s of desired object %d is empty or another one's", c.where("Render"), quoted(child.Name), i)
+			}
+			names[child.Name] = true
+			if err := checkObject(child.Object); err != nil {
+				e.breaks(RuleRender, "%s: the desired object %s %v", c.where("Render"), quoted(child.Name), err)
+			}
+		}
+		same := func(a, b sdk.Child) bool { return a.Name == b.Name && bytes.Equal(a.Object, b.Object) }
+		if second, err := e.render(ctx, &c); err != nil || !slices.EqualFunc(first, second, same) {
+			e.breaks(RuleRender, "%s: there were %d desired objects at first, and %d that are not the same afterwards (error %v)",
+				c.where("Render"), len(first), len(second), err)
 		}
 	}
-	e.separate = true
 }
 
-// misspelt reconciles the item of a case with a field that there is not.
-func (e *examination) misspelt(ctx context.Context, c *Case, name string, separate bool) *Result {
+func (e *examination) render(ctx context.Context, c *Case) ([]sdk.Child, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	call := c.Call.with(nil)
-	document, err := withUnknownField(call.DeployItem.Spec.Config.Raw)
-	if err != nil {
-		return &Result{Err: err}
-	}
-	call.DeployItem.Spec.Config = &runtime.RawExtension{Raw: document}
-	call.separate = separate
-	return e.call(ctx, c.where(name), e.plugin.service.Reconcile, call)
+	return e.plugin.Render(ctx, e.asHost(c.Call.with(nil)))
 }
 
+// checkDiff asks what a job of each case would change, before anything is deployed.
+func (e *examination) checkDiff(ctx context.Context) {
+	same := func(a, b sdk.Change) bool {
+		return a.Object == b.Object && a.Action == b.Action && a.Note == b.Note && bytes.Equal(a.Before, b.Before) && bytes.Equal(a.After, b.After)
+	}
+	for _, c := range e.cases {
+		first := e.diff(ctx, &c, "Diff", nil)
+		if second := e.diff(ctx, &c, "Diff", nil); !slices.EqualFunc(first, second, same) {
+			e.breaks(RuleDiff, "%s: there were %d changes at first, and %d that are not the same afterwards", c.where("Diff"), len(first), len(second))
+		}
+	}
+}
+
+// diff asks what a job would change, and checks the answer.
+func (e *examination) diff(ctx context.Context, c *Case, name string, saved json.RawMessage) []sdk.Change {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	changes, err := e.plugin.Diff(ctx, e.asHost(c.Call.with(saved)))
+	if err != nil {
+		e.breaks(RuleDiff, "%s: expected changes, but found: %v", c.where(name), err)
+	}
+	for i, change := range changes {
+		if change.Object == "" || !slices.Contains(sdk.Actions(), change.Action) {
+			e.breaks(RuleDiff, "%s: change %d has the object %s and the action %s; expected one of %q",
+				c.where(name), i, quoted(change.Object), quoted(string(change.Action)), sdk.Actions())
+		}
+	}
+	return changes
+}
+
+// checkCases deploys the item of each case and deletes it.
 func (e *examination) checkCases(ctx context.Context) {
 	for _, c := range e.cases {
-		(&trial{examination: e, c: c}).run(ctx)
+		t := &trial{e: e, c: c}
+		t.refuseUnknownField(ctx)
+		status := t.refuseSaves(ctx)
+		status = t.interrupt(ctx, status)
+		status, ok := t.deploy(ctx, status)
+		if ok {
+			t.delete(ctx, status)
+		}
 	}
-	e.skip(RuleSaveRefused, "no provider status was saved")
 }
 
-// trial deploys the item of one case and deletes it.
+// trial deploys the item of one case and deletes it. Its methods return the provider status that the item then has.
 type trial struct {
-	*examination
-
+	e *examination
 	c Case
 }
 
-func (t *trial) run(ctx context.Context) {
-	status := t.refuseSaves(ctx)
-	status = t.interrupt(ctx, status)
-	t.pass(RuleReconcileSucceeds)
-	result := t.job(ctx, "Reconcile", t.plugin.service.Reconcile, t.c.Call.with(status))
-	if t.expectSuccess(RuleReconcileSucceeds, "Reconcile", result) {
-		status, ok := t.again(ctx, result.ProviderStatus)
-		if ok {
-			t.diffDeployed(ctx, status)
-			status = t.askedByOlderHost(ctx, status)
-			status = t.takeBack(ctx, status)
-		}
-		t.delete(ctx, status)
+func (t *trial) refuseUnknownField(ctx context.Context) {
+	const name = "Reconcile with an unknown field"
+	call := t.c.Call.with(nil)
+	document, err := withUnknownField(call.DeployItem.Spec.Config.Raw)
+	if err != nil {
+		return // the cases were checked
 	}
+	call.DeployItem.Spec.Config = &runtime.RawExtension{Raw: document}
+	ctx, cancel := context.WithTimeout(ctx, t.c.Timeout)
+	defer cancel()
+	t.e.refuses(t.c.where(name), unknownField, t.e.call(ctx, t.c.where(name), t.e.plugin.service.Reconcile, call))
 }
 
 // errNotSaved is what a deployer hears that wants to save its provider status.
 var errNotSaved = errors.New("the provider status could not be saved, because the rules are being checked")
 
-// refuseSaves calls Reconcile until the deployer has heard that its provider status could not be saved, or the job is done. It
-// returns the provider status that the item then has.
+// refuseSaves calls Reconcile until the deployer has heard that its provider status could not be saved, or the job is done.
 func (t *trial) refuseSaves(ctx context.Context) json.RawMessage {
 	ctx, cancel := context.WithTimeout(ctx, t.c.Timeout)
 	defer cancel()
@@ -96,90 +129,66 @@ func (t *trial) refuseSaves(ctx context.Context) json.RawMessage {
 			refused = true
 			return errNotSaved
 		}
-		const name = "Reconcile, while nothing can be saved"
-		result := t.call(ctx, t.c.where(name), t.plugin.service.Reconcile, call)
-		if refused {
-			t.pass(RuleSaveRefused)
-		}
+		where := t.c.where("Reconcile, while nothing can be saved")
+		result := t.e.call(ctx, where, t.e.plugin.service.Reconcile, call)
 		if refused && result.Succeeded != nil {
-			t.breaks(RuleSaveRefused, "%s: it %s, although it was told that its provider status was not saved", t.c.where(name), result)
+			t.e.breaks(RuleSaveRefused, "%s: it %s, although it was told that its provider status was not saved", where, result)
 		}
 		return result
 	}
-	return UntilDone(ctx, operation, t.c.Call.with(nil)).ProviderStatus
+	return untilDone(ctx, operation, t.c.Call.with(nil)).ProviderStatus
 }
 
-// interrupt cancels a call once the deployer has said something, or after a moment, and returns the provider status that the
-// item then has. A call that does not end shows where the next one hangs.
+// interrupt cancels a call once the deployer has said something, or after a moment. A call that does not end shows where the next
+// one hangs.
 func (t *trial) interrupt(ctx context.Context, status json.RawMessage) json.RawMessage {
-	ctx, cancel := context.WithTimeout(ctx, t.limits.interrupt)
+	ctx, cancel := context.WithTimeout(ctx, t.e.limits.pause)
 	defer cancel()
 	call := t.c.Call.with(status)
 	call.OnMessage = func(Message) { cancel() }
-	return t.call(ctx, t.c.where("Reconcile, cut short"), t.plugin.service.Reconcile, call).ProviderStatus
+	return t.e.call(ctx, t.c.where("Reconcile, cut short"), t.e.plugin.service.Reconcile, call).ProviderStatus
 }
 
-// again reconciles an item whose job is done, and says more on the way than a plugin has to know.
-func (t *trial) again(ctx context.Context, status json.RawMessage) (last json.RawMessage, ok bool) {
-	t.pass(RuleReconcileAgain)
-	for _, repetition := range []struct {
-		name  string
-		rule  Rule
-		noise []*deployerv1.HostMessage
-	}{
-		{name: "Reconcile after success", rule: RuleReconcileAgain},
-		{name: "Reconcile with a message of an unknown kind", rule: RuleUnknownIgnored, noise: []*deployerv1.HostMessage{unknownMessage()}},
-		{name: "Reconcile with answers to what was not asked", rule: RuleStrayAcknowledgement, noise: strayAcknowledgements()},
-	} {
-		call := t.c.Call.with(status)
-		call.noise = repetition.noise
-		result := t.job(ctx, repetition.name, t.plugin.service.Reconcile, call)
-		if !t.expectSuccess(repetition.rule, repetition.name, result) {
-			return status, false
-		}
-		status = result.ProviderStatus
+// deploy carries out the job, and further ones for what is deployed then.
+func (t *trial) deploy(ctx context.Context, status json.RawMessage) (last json.RawMessage, ok bool) {
+	service := t.e.plugin.service
+	result := t.job(ctx, RuleReconcile, "Reconcile", service.Reconcile, t.c.Call.with(status))
+	if result.Succeeded == nil {
+		return nil, false
 	}
-	return status, true
-}
-
-// askedByOlderHost reconciles a deployed item as a host that resolves neither Targets nor Secrets. A deployer that cannot do without may fail
-// there. It returns the provider status that the item then has.
-func (t *trial) askedByOlderHost(ctx context.Context, status json.RawMessage) json.RawMessage {
-	t.pass(RuleResolveTarget)
-	call := t.c.Call.with(status)
-	call.fromThePast = true
-	return t.job(ctx, "Reconcile for a host that resolves nothing", t.plugin.service.Reconcile, call).ProviderStatus
+	if t.e.can().GetDiff() {
+		t.e.diff(ctx, &t.c, "Diff after success", result.ProviderStatus)
+	}
+	result = t.job(ctx, RuleReconcile, "Reconcile after success", service.Reconcile, t.c.Call.with(result.ProviderStatus))
+	if result.Succeeded != nil && t.e.can().GetRender() {
+		if children, err := t.e.render(ctx, &t.c); err == nil {
+			// So it is when an HTTP hook changes nothing.
+			call := t.c.Call.with(result.ProviderStatus)
+			call.Children = children
+			result = t.job(ctx, RuleRender, "Reconcile with the desired objects of Render", service.Reconcile, call)
+		}
+	}
+	return result.ProviderStatus, true
 }
 
 func (t *trial) delete(ctx context.Context, status json.RawMessage) {
 	deletion := t.c.Call.with(status)
 	now := metav1.Now()
 	deletion.DeployItem.DeletionTimestamp = &now
-	t.pass(RuleDeleteSucceeds)
-	result := t.job(ctx, "Delete", t.plugin.service.Delete, deletion)
-	if !t.expectSuccess(RuleDeleteSucceeds, "Delete", result) {
-		return
+	result := t.job(ctx, RuleDelete, "Delete", t.e.plugin.service.Delete, deletion)
+	if result.Succeeded != nil {
+		t.job(ctx, RuleDelete, "Delete after Delete", t.e.plugin.service.Delete, deletion.with(result.ProviderStatus))
 	}
-	t.pass(RuleDeleteAgain)
-	result = t.job(ctx, "Delete after Delete", t.plugin.service.Delete, deletion.with(result.ProviderStatus))
-	t.expectSuccess(RuleDeleteAgain, "Delete after Delete", result)
 }
 
-// job repeats an operation until it is done.
-func (t *trial) job(ctx context.Context, name string, open opener, call Call) *Result {
+// job repeats an operation until it is done, which is to be with success.
+func (t *trial) job(ctx context.Context, rule Rule, name string, open opener, call Call) *Result {
 	ctx, cancel := context.WithTimeout(ctx, t.c.Timeout)
 	defer cancel()
-	once := func(ctx context.Context, call Call) *Result { return t.call(ctx, t.c.where(name), open, call) }
-	return UntilDone(ctx, once, call)
-}
-
-func (t *trial) expectSuccess(rule Rule, name string, result *Result) bool {
+	once := func(ctx context.Context, call Call) *Result { return t.e.call(ctx, t.c.where(name), open, call) }
+	result := untilDone(ctx, once, call)
 	if result.Succeeded == nil {
-		t.breaks(rule, "%s: expected success within %s, but it %s", t.c.where(name), t.c.Timeout, result)
+		t.e.breaks(rule, "%s: expected success within %s, but it %s", t.c.where(name), t.c.Timeout, result)
 	}
-	return result.Succeeded != nil
-}
-
-func (c *Case) where(operation string) string {
-	return fmt.Sprintf("case %q: %s", c.Name, operation)
+	return result
 }

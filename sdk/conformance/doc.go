@@ -9,7 +9,5 @@
 //
 // Package sdktest is the same for the tests of a deployer.
 //
-// The package has a client side of the protocol of its own and shares none with the host, so that a mistake on one side
-// cannot hide one on the other. It expects no good of a plugin: every wait has an end, what a plugin says is bounded, and the
-// whole process group of a program that was started here is killed in the end.
+// Every wait has an end, and the whole process group of a program that was started here is killed in the end.
 package conformance

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -70,7 +69,7 @@ func hears(in string, f func(*deployerv1.HostMessage) error) func(*service) {
 
 // large sends messages as large as usual.
 func large(l *limits) {
-	l.largeItem, l.largeMessage = usualLimits().largeItem, usualLimits().largeMessage
+	l.large = usualLimits().large
 }
 
 var ofTheCalls = map[string]misbehaviour{
@@ -104,43 +103,23 @@ var ofTheCalls = map[string]misbehaviour{
 	},
 	"TakesAnyItem": {
 		reason:  "what cannot be read cannot be deployed",
-		want:    []Rule{RuleItemInvalid},
+		want:    []Rule{RuleStartFirst},
 		service: func(s *service) { s.invalidItem = func() (*deployerv1.Result, error) { return success(""), nil } },
-	},
-	"RefusesUnknownField": {
-		reason: "a later host has more to say",
-		want:   []Rule{RuleUnknownIgnored},
-		service: hears("", func(m *deployerv1.HostMessage) error {
-			if len(m.GetStart().ProtoReflect().GetUnknown()) > 0 {
-				return refused("unknown fields")
-			}
-			return nil
-		}),
 	},
 	"RefusesUnknownMessage": {
 		reason: "a later host has more to say",
 		want:   []Rule{RuleUnknownIgnored},
-		service: hears("unknown-message", func(m *deployerv1.HostMessage) error {
+		service: hears("unknown", func(m *deployerv1.HostMessage) error {
 			if m.GetContent() == nil {
 				return refused("unknown messages")
 			}
 			return nil
 		}),
 	},
-	"RefusesAcknowledgement": {
-		reason: "an answer may come after the deployer has given up on it",
-		want:   []Rule{RuleStrayAcknowledgement},
-		service: hears("stray-acknowledgement", func(m *deployerv1.HostMessage) error {
-			if m.GetAcknowledgement() != nil {
-				return refused("acknowledgements")
-			}
-			return nil
-		}),
-	},
 	"RefusesAnswer": {
 		reason: "an answer may come after the deployer has given up on it",
-		want:   []Rule{RuleStrayAcknowledgement},
-		service: hears("stray-acknowledgement", func(m *deployerv1.HostMessage) error {
+		want:   []Rule{RuleUnknownIgnored},
+		service: hears("unknown", func(m *deployerv1.HostMessage) error {
 			if m.GetResolvedTarget() != nil {
 				return refused("answers to questions for Targets")
 			}
@@ -157,7 +136,6 @@ var ofTheCalls = map[string]misbehaviour{
 			return nil
 		}),
 	},
-	"FourMiB":      {reason: "gRPC's own limit is too small for items", want: []Rule{RuleLargeMessages}, options: []grpc.ServerOption{grpc.MaxRecvMsgSize(4 << 20)}, limits: large},
 	"ThirtyTwoMiB": {reason: "the protocol promises 64 MiB", want: []Rule{RuleLargeMessages}, options: []grpc.ServerOption{grpc.MaxRecvMsgSize(32 << 20)}, limits: large},
 	"OneAtATime": {
 		reason:  "one item would hold up all others",
@@ -165,7 +143,7 @@ var ofTheCalls = map[string]misbehaviour{
 		options: oneAtATime(),
 		limits:  func(l *limits) { l.probe = 5 * time.Second },
 	},
-	"AbortsAlone": {reason: "what is to be aborted is under way", want: []Rule{RuleAbortBeside}, options: abortsAlone()},
+	"AbortsAlone": {reason: "what is to be aborted is under way", want: []Rule{RuleConcurrentCalls}, options: abortsAlone()},
 	"LeaksCalls": {
 		reason: "a call that does not end holds what it has",
 		want:   []Rule{RuleCallEnds},
@@ -186,16 +164,15 @@ const noKind = `{"apiVersion":"example.org/v1"}`
 var ofWhatIsSaid = map[string]misbehaviour{
 	"NoResult": {
 		reason:  "a call that just ends leaves the host in the dark, and the job does not succeed",
-		want:    []Rule{RuleOneResult, RuleReconcileSucceeds},
+		want:    []Rule{RuleOneResult, RuleReconcile},
 		service: says(progress("work")),
 	},
 	"ResultWithoutOutcome": {
 		reason:  "a result has to say which",
-		want:    []Rule{RuleOneResult, RuleReconcileSucceeds},
+		want:    []Rule{RuleOneResult, RuleReconcile},
 		service: says(result(&deployerv1.Result{})),
 	},
-	"TwoResults":          {reason: "the first result counts; a second one contradicts or is lost", want: []Rule{RuleOneResult}, service: says(succeeded(""), succeeded(""))},
-	"ProgressAfterResult": {reason: "nothing is heard after the result", want: []Rule{RuleOneResult}, service: says(succeeded(""), progress("late"))},
+	"TwoResults": {reason: "the first result counts; a second one contradicts or is lost", want: []Rule{RuleOneResult}, service: says(succeeded(""), succeeded(""))},
 	"Silence": {
 		reason: "the host takes a plugin that says nothing for one that hangs",
 		want:   []Rule{RuleHeartbeat},
@@ -209,7 +186,7 @@ var ofWhatIsSaid = map[string]misbehaviour{
 	},
 	"SequenceDoesNotRise": {
 		reason: "an acknowledgement could be taken for that of another status",
-		want:   []Rule{RuleStatusSequence},
+		want:   []Rule{RuleSequence},
 		service: func(s *service) {
 			s.deploys = func(c *conversation) error {
 				if _, err := c.save(); err != nil {
@@ -221,17 +198,12 @@ var ofWhatIsSaid = map[string]misbehaviour{
 	},
 	"SavedStatusWithoutKind": {
 		reason:  "the API server refuses an embedded object without kind",
-		want:    []Rule{RuleStatusKind},
+		want:    []Rule{RuleProviderStatus},
 		service: func(s *service) { s.deploys = func(c *conversation) error { return c.deployWith(noKind) } },
-	},
-	"SavedStatusNoJSON": {
-		reason:  "an item cannot hold a provider status that is no JSON object",
-		want:    []Rule{RuleStatusKind},
-		service: func(s *service) { s.deploys = func(c *conversation) error { return c.deployWith("nonsense") } },
 	},
 	"FinalStatusWithoutAPIVersion": {
 		reason: "the status of the result is saved like any other",
-		want:   []Rule{RuleStatusKind},
+		want:   []Rule{RuleProviderStatus},
 		service: says(result(&deployerv1.Result{
 			Outcome:        &deployerv1.Result_Succeeded{Succeeded: &deployerv1.Succeeded{}},
 			ProviderStatus: []byte(`{"kind":"Status"}`),
@@ -239,23 +211,32 @@ var ofWhatIsSaid = map[string]misbehaviour{
 	},
 	"WaitsForNothing": {
 		reason:  "the user wants to know what is being waited for; it waits for ever, too",
-		want:    []Rule{RuleReconcileSucceeds, RuleWaitingFor},
+		want:    []Rule{RuleReconcile, RuleResult},
 		service: says(waiting("", 0)),
 		timeout: 3 * time.Second,
 	},
 	"NegativePoll": {
 		reason:  "nobody can call in the past",
-		want:    []Rule{RuleReconcileSucceeds, RuleWaitingFor},
+		want:    []Rule{RuleReconcile, RuleResult},
 		service: says(waiting("x", -1)),
 		timeout: 3 * time.Second,
 	},
 	"FailedWithoutError": {
 		reason:  "a failure has a cause",
-		want:    []Rule{RuleFailedSaysWhy, RuleReconcileSucceeds},
+		want:    []Rule{RuleResult, RuleReconcile},
 		service: says(result(&deployerv1.Result{Outcome: &deployerv1.Result_Failed{Failed: &deployerv1.Failed{}}})),
 	},
-	"FailedWithoutMessage": {reason: "an empty message helps nobody", want: []Rule{RuleFailedSaysWhy, RuleReconcileSucceeds}, service: says(result(failed("")))},
-	"ExportsNoObject":      {reason: "exports are keys and values", want: []Rule{RuleExportsObject}, service: says(succeeded(`["a"]`))},
+	"AsksForNoName":         {reason: "there is no such Target", want: []Rule{RuleSequence}, service: asks("")},
+	"AsksForWhatIsNotThere": {reason: "a Target that is missing is the user's mistake", want: nil, service: asks("other")},
+	"ConditionOfTheHost": {
+		reason: "the host would overwrite it",
+		want:   []Rule{RuleConditions},
+		service: says(result(&deployerv1.Result{
+			Outcome:    &deployerv1.Result_Succeeded{Succeeded: &deployerv1.Succeeded{}},
+			Conditions: []*deployerv1.Condition{{Type: "Ready", Status: "True", Reason: "AsItWas"}},
+		})),
+	},
+	"ExportsNoObject": {reason: "exports are keys and values", want: []Rule{RuleResult}, service: says(succeeded(`["a"]`))},
 }
 
 // deployAfterSave saves the same sequence number once more.
@@ -288,8 +269,8 @@ func (c *conversation) deployWith(document string) error {
 // refuseAs refuses what is wrong, but not as it should.
 func refuseAs(change func(*deployerv1.Error)) func(*service) {
 	return func(s *service) {
-		s.refuses = func(config json.RawMessage) *deployerv1.Result {
-			r := refuse(config)
+		s.refuses = func(c *conversation) *deployerv1.Result {
+			r := refuse(c)
 			if r != nil {
 				change(r.GetFailed().GetErrors()[0])
 			}
@@ -301,13 +282,13 @@ func refuseAs(change func(*deployerv1.Error)) func(*service) {
 var ofTheDeployer = map[string]misbehaviour{
 	"NeedsNoConfig": {
 		reason: "an item that says nothing is a mistake",
-		want:   []Rule{RuleConfigRequired},
+		want:   []Rule{RuleConfigStrict},
 		service: func(s *service) {
-			s.refuses = func(config json.RawMessage) *deployerv1.Result {
-				if len(config) == 0 {
+			s.refuses = func(c *conversation) *deployerv1.Result {
+				if len(c.item.Spec.Config) == 0 {
 					return success("")
 				}
-				return refuse(config)
+				return refuse(c)
 			}
 		},
 	},
@@ -315,9 +296,9 @@ var ofTheDeployer = map[string]misbehaviour{
 		reason: "a misspelt field must not pass unnoticed",
 		want:   []Rule{RuleConfigStrict},
 		service: func(s *service) {
-			s.refuses = func(config json.RawMessage) *deployerv1.Result {
-				if len(config) == 0 {
-					return refuse(config)
+			s.refuses = func(c *conversation) *deployerv1.Result {
+				if len(c.item.Spec.Config) == 0 {
+					return refuse(c)
 				}
 				return nil
 			}
@@ -325,12 +306,12 @@ var ofTheDeployer = map[string]misbehaviour{
 	},
 	"RefusesWithoutCode": {
 		reason:  "without the code the host tries again until the time is up",
-		want:    []Rule{RuleConfigRequired, RuleConfigStrict},
+		want:    []Rule{RuleConfigStrict, RuleConfigStrict},
 		service: refuseAs(func(e *deployerv1.Error) { e.Codes = nil }),
 	},
 	"RefusesWithoutField": {
 		reason:  "the user has to find the mistake",
-		want:    []Rule{RuleConfigRequired, RuleConfigStrict},
+		want:    []Rule{RuleConfigStrict, RuleConfigStrict},
 		service: refuseAs(func(e *deployerv1.Error) { e.Message = "something is wrong" }),
 	},
 	"DoesNotCareForSaves": {
@@ -347,12 +328,12 @@ var ofTheDeployer = map[string]misbehaviour{
 	},
 	"NeverSucceeds": {
 		reason:  "a valid item has to come into the world",
-		want:    []Rule{RuleReconcileSucceeds},
+		want:    []Rule{RuleReconcile},
 		service: says(result(failed("the weather is bad"))),
 	},
 	"NotReentrant": {
 		reason: "a host may call again at any time",
-		want:   []Rule{RuleReconcileAgain},
+		want:   []Rule{RuleReconcile},
 		service: func(s *service) {
 			var done atomic.Bool
 			s.deploys = func(c *conversation) error {
@@ -366,14 +347,14 @@ var ofTheDeployer = map[string]misbehaviour{
 	},
 	"CannotDelete": {
 		reason: "what cannot be deleted blocks its namespace",
-		want:   []Rule{RuleDeleteSucceeds},
+		want:   []Rule{RuleDelete},
 		service: func(s *service) {
 			s.deletes = func(c *conversation) error { return c.send(result(failed("it is stuck"))) }
 		},
 	},
 	"CannotDeleteTwice": {
 		reason: "the host may die between the deletion and its note of it",
-		want:   []Rule{RuleDeleteAgain},
+		want:   []Rule{RuleDelete},
 		service: func(s *service) {
 			var done atomic.Bool
 			s.deletes = func(c *conversation) error {
@@ -384,4 +365,26 @@ var ofTheDeployer = map[string]misbehaviour{
 			}
 		},
 	},
+}
+
+// asks is a deployer that asks for a Target once it has deployed.
+func asks(name string) func(*service) {
+	return func(s *service) {
+		s.deploys = func(c *conversation) error {
+			if len(c.item.Status.ProviderStatus) == 0 {
+				return c.deploy()
+			}
+			if err := c.send(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ResolveTarget{
+				ResolveTarget: &deployerv1.ResolveTarget{Sequence: 2, Name: name},
+			}}); err != nil {
+				return err
+			}
+			select {
+			case <-c.heard:
+				return c.deploy()
+			case <-c.stream.Context().Done():
+				return c.stream.Context().Err()
+			}
+		}
+	}
 }

@@ -22,9 +22,11 @@ type Options struct {
 	// Start starts the command of the plugin in another way than its method Start, such as confined, and returns the command that
 	// it has started; nil for that method. dir is what the plugin may write to: TMPDIR, HOME and the directory of its socket.
 	Start func(cmd *exec.Cmd, dir string) (*exec.Cmd, error)
-	// Output gets what the plugin writes to its standard output and standard error, cut after 1 MiB; nil for nobody. Its Write
-	// is called by one goroutine at a time.
+	// Output gets what the plugin writes to its standard output and standard error; nil for nobody. Its Write is called by one
+	// goroutine at a time.
 	Output io.Writer
+	// Violation gets the rules that the calls of a Plugin break, one after the other; nil for nobody. Check reports them itself.
+	Violation func(Violation)
 
 	limits *limits // nil for the usual ones
 }
@@ -42,42 +44,19 @@ type Case struct {
 
 // limits bounds what a plugin may take its time for.
 type limits struct {
-	// start is how soon a program has to shake hands.
-	start time.Duration
 	// answer is how soon a plugin has to answer what it can answer at once.
 	answer time.Duration
-	// probe is how soon a call for an item that cannot be deployed has to end.
+	// probe is how soon a program has to shake hands, and a call for an item that cannot be deployed has to end.
 	probe time.Duration
 	// end is how soon a process has to end after it was told to.
 	end time.Duration
-	// grace is how long Close waits for the same before it ends the process by force, as the host does.
-	grace time.Duration
 	// silence is how long a call may say nothing. It is more than the protocol allows, for the sake of slow machines.
 	silence time.Duration
-	// settle is how long a plugin is watched for something that must not happen.
-	settle time.Duration
-	// interrupt is when a call is cut short in which the deployer has said nothing yet.
-	interrupt time.Duration
-	// largeItem is the size of an item that gRPC would not accept by itself.
-	largeItem int
-	// largeMessage is a size close to the largest message that the protocol allows.
-	largeMessage int
-}
-
-func usualLimits() limits {
-	return limits{
-		start:     30 * time.Second,
-		answer:    10 * time.Second,
-		probe:     30 * time.Second,
-		end:       10 * time.Second,
-		grace:     3 * time.Second,
-		silence:   20 * time.Second,
-		settle:    500 * time.Millisecond,
-		interrupt: 200 * time.Millisecond,
-
-		largeItem:    5 << 20,
-		largeMessage: 60 << 20,
-	}
+	// pause is how long a plugin is watched for something that must not happen, and when a call is cut short in which the
+	// deployer has said nothing yet.
+	pause time.Duration
+	// large is close to the size of the largest message that the protocol allows.
+	large int
 }
 
 func (o *Options) bounds() limits {
@@ -85,6 +64,17 @@ func (o *Options) bounds() limits {
 		return *o.limits
 	}
 	return usualLimits()
+}
+
+func usualLimits() limits {
+	return limits{
+		answer:  10 * time.Second,
+		probe:   30 * time.Second,
+		end:     10 * time.Second,
+		silence: 20 * time.Second,
+		pause:   300 * time.Millisecond,
+		large:   60 << 20,
+	}
 }
 
 // prepared returns the cases with their defaults, or says what is missing.

@@ -65,9 +65,9 @@ type program struct {
 }
 
 func runProgram(name string) error {
-	m, known := misbehaviours[name]
-	if !known {
-		m = hostile[name]
+	m := misbehaviours[name]
+	if name == "hangs" {
+		m = hanging
 	}
 	p, s := m.program, &service{}
 	if p == nil {
@@ -85,7 +85,7 @@ func runProgram(name string) error {
 	if !p.ignoresLifeline {
 		go endWithHost()
 	}
-	identity, err := newIdentity()
+	identity, _, err := handshake.ClientTLS()
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func runProgram(name string) error {
 	registerController(server, shutdown)
 	fields := []string{
 		"1", "1", network, listener.Addr().String(), "grpc",
-		base64.RawStdEncoding.EncodeToString(identity.certificate.Certificate[0]),
+		base64.RawStdEncoding.EncodeToString(identity.Certificates[0].Certificate[0]),
 	}
 	if p.line != nil {
 		fields = p.line(fields)
@@ -116,11 +116,11 @@ func runProgram(name string) error {
 	return server.Serve(listener)
 }
 
-func (p *program) tlsConfig(own *identity) *tls.Config {
+func (p *program) tlsConfig(own *tls.Config) *tls.Config {
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM([]byte(os.Getenv("PLUGIN_CLIENT_CERT")))
 	config := &tls.Config{
-		Certificates: []tls.Certificate{own.certificate}, MinVersion: tls.VersionTLS12,
+		Certificates: own.Certificates, MinVersion: tls.VersionTLS12,
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients,
 	}
 	if p.tls != nil {

@@ -40,41 +40,31 @@ func (r *Report) Conforms() bool { return len(r.Broken()) == 0 }
 
 // Broken returns the findings about rules that are broken, in the order of Rules.
 func (r *Report) Broken() []Finding {
-	var broken []Finding
-	for _, f := range r.Findings {
-		if f.Verdict == Broken {
-			broken = append(broken, f)
-		}
-	}
-	return broken
+	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Verdict != Broken })
 }
 
-// Violation is one way in which a call breaks a rule.
+// Violation is one way in which a plugin breaks a rule.
 type Violation struct {
 	Rule    Rule
 	Message string
 }
 
-// maxMessages bounds what is kept of a plugin that breaks the same rule again and again.
+// maxMessages bounds what is reported of a plugin that breaks the same rule again and again.
 const maxMessages = 10
 
-// ledger collects what is found while the checks run.
+// ledger collects what is found about the rules.
 type ledger struct {
 	checked map[Rule]bool
 	broken  map[Rule][]string
-	why     map[Rule]string // a rule is not applicable
+	skipped map[Rule]string // why a rule cannot be checked
 }
 
 func newLedger() *ledger {
-	return &ledger{checked: map[Rule]bool{}, broken: map[Rule][]string{}, why: map[Rule]string{}}
+	return &ledger{checked: map[Rule]bool{}, broken: map[Rule][]string{}, skipped: map[Rule]string{}}
 }
 
 // pass notes that a rule was checked. It is broken nevertheless if anything says so.
-func (l *ledger) pass(rules ...Rule) {
-	for _, rule := range rules {
-		l.checked[rule] = true
-	}
-}
+func (l *ledger) pass(rule Rule) { l.checked[rule] = true }
 
 func (l *ledger) breaks(rule Rule, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
@@ -85,8 +75,8 @@ func (l *ledger) breaks(rule Rule, format string, args ...any) {
 
 // skip notes why a rule cannot be checked. The first reason counts.
 func (l *ledger) skip(rule Rule, why string) {
-	if l.why[rule] == "" {
-		l.why[rule] = why
+	if l.skipped[rule] == "" {
+		l.skipped[rule] = why
 	}
 }
 
@@ -94,30 +84,13 @@ func (l *ledger) skip(rule Rule, why string) {
 func (l *ledger) findings() []Finding {
 	findings := make([]Finding, 0, len(rules))
 	for _, rule := range Rules() {
-		f := Finding{Rule: rule, Verdict: NotApplicable, Messages: []string{l.why[rule]}}
-		switch {
-		case len(l.broken[rule]) > 0:
+		f := Finding{Rule: rule, Verdict: NotApplicable, Messages: []string{l.skipped[rule]}}
+		if len(l.broken[rule]) > 0 {
 			f.Verdict, f.Messages = Broken, l.broken[rule]
-		case l.checked[rule]:
+		} else if l.checked[rule] {
 			f.Verdict, f.Messages = Passed, nil
-		case l.why[rule] == "":
-			f.Messages = []string{unobserved[rule]}
 		}
 		findings = append(findings, f)
 	}
 	return findings
-}
-
-// unobserved says why nothing is known about a rule of what a plugin says, which is checked whenever it says it.
-var unobserved = map[Rule]string{
-	RuleHookOutcomes:   "no hook was run",
-	RuleOneResult:      "no call was made",
-	RuleHeartbeat:      "no call took long enough",
-	RuleStatusSequence: "no provider status was saved",
-	RuleStatusKind:     "no provider status was saved",
-	RuleWaitingFor:     "no call said that the job is in progress",
-	RuleFailedSaysWhy:  "no call failed",
-	RuleExportsObject:  "nothing was exported",
-	RuleConditions:     "no condition was reported",
-	RuleResolveTarget:  "no job succeeded that could have been repeated, and neither a Target nor a Secret was asked for",
 }

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -62,8 +62,19 @@ func (f *Failed) Codes() []v1alpha1.ErrorCode {
 	return codes
 }
 
-// has reports whether one of the errors has the code.
-func (f *Failed) has(code v1alpha1.ErrorCode) bool { return slices.Contains(f.Codes(), code) }
+// flaws are what keeps a failure from saying why.
+func (f *Failed) flaws() []string {
+	if len(f.Errors) == 0 {
+		return []string{"the call failed without an error"}
+	}
+	var flaws []string
+	for _, e := range f.Errors {
+		if e.Reason == "" || e.Message == "" {
+			flaws = append(flaws, fmt.Sprintf("an error has reason %q and message %q; it needs both", e.Reason, e.Message))
+		}
+	}
+	return flaws
+}
 
 // Error is one error as the host gets it.
 type Error struct {
@@ -122,6 +133,46 @@ func (r *Result) String() string {
 	default:
 		return fmt.Sprintf("ended without a result: %v", r.Err)
 	}
+}
+
+// kind says how a call ended, for comparison.
+func (r *Result) kind() string {
+	switch {
+	case r.Succeeded != nil:
+		return "succeeded"
+	case r.Failed != nil:
+		return "failed"
+	case r.InProgress != nil:
+		return "in progress"
+	default:
+		return ""
+	}
+}
+
+func failedFromWire(in *deployerv1.Failed) *Failed {
+	out := &Failed{}
+	for _, e := range in.GetErrors() {
+		out.Errors = append(out.Errors, errorFromWire(e))
+	}
+	return out
+}
+
+func errorFromWire(in *deployerv1.Error) Error {
+	return Error{
+		Codes:     namesFromWire[v1alpha1.ErrorCode](in.GetCodes()),
+		Operation: in.GetOperation(), Reason: in.GetReason(), Message: in.GetMessage(),
+	}
+}
+
+func conditionsFromWire(in []*deployerv1.Condition) []sdk.Condition {
+	var conditions []sdk.Condition
+	for _, c := range in {
+		conditions = append(conditions, sdk.Condition{
+			Type: v1alpha1.ConditionType(c.GetType()), Status: v1alpha1.ConditionStatus(c.GetStatus()),
+			Reason: c.GetReason(), Message: c.GetMessage(),
+		})
+	}
+	return conditions
 }
 
 // decodeExports reads exports without a loss of digits.

@@ -31,28 +31,24 @@ type service struct {
 	info func(*deployerv1.GetInfoResponse)
 	// configure replaces the check of a configuration document.
 	configure func(document []byte) (*deployerv1.ConfigureResponse, error)
-	// outcomes replaces the outcomes of the hooks of a type.
-	outcomes func(hookType string) []*deployerv1.HookOutcome
+	// outcomes replaces the outcomes of the hooks.
+	outcomes func() []*deployerv1.HookOutcome
 	// renders replaces the desired objects.
 	renders func() (*deployerv1.RenderResponse, error)
 	// diffs replaces what a job would change.
-	diffs func(start *deployerv1.Start) (*deployerv1.DiffResponse, error)
+	diffs func(start *deployerv1.Start) *deployerv1.DiffResponse
 	// holds replaces what is kept.
-	holds func() (*deployerv1.HoldingsResponse, error)
-	// watch replaces what the stream of wake-ups waits for.
-	watch func(ctx context.Context) error
+	holds *deployerv1.HoldingsResponse
 	// withoutStart replaces the refusal of a call that begins with something else.
 	withoutStart func(ctx context.Context, first *deployerv1.HostMessage) (*deployerv1.Result, error)
 	// invalidItem replaces the refusal of an item that is no JSON.
 	invalidItem func() (*deployerv1.Result, error)
-	// onlyWhole passes over what comes beside the item.
-	onlyWhole bool
 	// hears sees each message of the host but the first acknowledgement. An error ends the call.
 	hears func(*deployerv1.HostMessage) error
 	// hearsIn is part of the names of those items for which it waits until it has heard something that it does not take.
 	hearsIn string
 	// refuses replaces the check of the provider configuration.
-	refuses func(config json.RawMessage) *deployerv1.Result
+	refuses func(c *conversation) *deployerv1.Result
 	// deploys replaces what is done for a valid item.
 	deploys func(c *conversation) error
 	// deletes replaces what is done for an item that is deleted.
@@ -65,7 +61,7 @@ func (s *service) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deploye
 	out := &deployerv1.GetInfoResponse{
 		Name: "raw", Version: "1", DeployItemTypes: []string{rawType},
 		Capabilities: &deployerv1.Capabilities{
-			Abort: true, ForceReconcile: true, Render: true, Diff: true, Validate: true, Configure: true, Watch: true, SeparateDocuments: true,
+			Abort: true, Render: true, Diff: true, Configure: true, SeparateDocuments: true,
 			ContextCredentials: true, HostCluster: true, Collect: true,
 			HookTypes: []string{"End", "Start"},
 		},
@@ -91,10 +87,6 @@ func (s *service) Configure(_ context.Context, in *deployerv1.ConfigureRequest) 
 	return out, nil
 }
 
-func (s *service) Validate(context.Context, *deployerv1.ValidateRequest) (*deployerv1.ValidateResponse, error) {
-	return &deployerv1.ValidateResponse{}, nil
-}
-
 func (s *service) Render(_ context.Context, in *deployerv1.RenderRequest) (*deployerv1.RenderResponse, error) {
 	if in.GetStart() == nil {
 		return nil, status.Error(codes.InvalidArgument, "no deploy item")
@@ -110,28 +102,28 @@ func (s *service) Diff(_ context.Context, in *deployerv1.DiffRequest) (*deployer
 		return nil, status.Error(codes.InvalidArgument, "no deploy item")
 	}
 	if s.diffs != nil {
-		return s.diffs(in.GetStart())
+		return s.diffs(in.GetStart()), nil
 	}
 	return differing(&deployerv1.Change{Object: "ConfigMap a", Action: "create", After: []byte(goodChild)}), nil
 }
 
-func (s *service) RunHooks(_ context.Context, in *deployerv1.RunHooksRequest) (*deployerv1.RunHooksResponse, error) {
+func (s *service) RunHooks(context.Context, *deployerv1.RunHooksRequest) (*deployerv1.RunHooksResponse, error) {
 	if s.outcomes != nil {
-		return &deployerv1.RunHooksResponse{Outcomes: s.outcomes(in.GetHookType())}, nil
+		return &deployerv1.RunHooksResponse{Outcomes: s.outcomes()}, nil
 	}
-	out := &deployerv1.RunHooksResponse{}
-	if t := in.GetHookType(); t == "Start" || t == "End" {
-		out.Outcomes = append(out.Outcomes, noOpinion())
-	}
-	return out, nil
+	noOpinion := &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_None{None: &deployerv1.NoResult{}}}
+	return &deployerv1.RunHooksResponse{Outcomes: []*deployerv1.HookOutcome{noOpinion}}, nil
 }
 
-func (s *service) Watch(_ *deployerv1.WatchRequest, stream grpc.ServerStreamingServer[deployerv1.WatchResponse]) error {
-	if s.watch != nil {
-		return s.watch(stream.Context())
+func (s *service) Holdings(context.Context, *deployerv1.HoldingsRequest) (*deployerv1.HoldingsResponse, error) {
+	if s.holds != nil {
+		return s.holds, nil
 	}
-	<-stream.Context().Done()
-	return stream.Context().Err()
+	return holding(&deployerv1.Holding{Namespace: "default", Name: "a", Uid: "1", JobId: "b"}), nil
+}
+
+func holding(held ...*deployerv1.Holding) *deployerv1.HoldingsResponse {
+	return &deployerv1.HoldingsResponse{Outcome: &deployerv1.HoldingsResponse_Held{Held: &deployerv1.HoldingList{Holdings: held}}}
 }
 
 // serverStream is the stream of an operation, whichever it is.
@@ -144,8 +136,6 @@ func (s *service) Delete(stream serverStream) error { return s.operate(stream, s
 func (s *service) Abort(stream serverStream) error {
 	return s.operate(stream, func(c *conversation) error { return c.send(succeeded("")) })
 }
-
-func (s *service) ForceReconcile(stream serverStream) error { return s.operate(stream, s.reconcile) }
 
 // conversation is one call.
 type conversation struct {
@@ -199,9 +189,7 @@ func (s *service) operate(stream serverStream, work func(*conversation) error) e
 		}
 		return c.answer(s.invalidItem())
 	}
-	if !s.onlyWhole {
-		c.item.take(first.GetStart())
-	}
+	c.item.take(first.GetStart())
 	c.start = first.GetStart()
 	if s.hears != nil {
 		if err := s.hears(first); err != nil {
@@ -262,7 +250,7 @@ func (s *service) reconcile(c *conversation) error {
 	if refuses == nil {
 		refuses = refuse
 	}
-	if refused := refuses(c.item.Spec.Config); refused != nil {
+	if refused := refuses(c); refused != nil {
 		return c.send(result(refused))
 	}
 	if s.deploys != nil {
@@ -313,9 +301,9 @@ func (s *service) delete(c *conversation) error {
 }
 
 // refuse checks a provider configuration; nil means that it is good.
-func refuse(config json.RawMessage) *deployerv1.Result {
+func refuse(c *conversation) *deployerv1.Result {
 	var fields map[string]any
-	if err := json.Unmarshal(config, &fields); err != nil {
+	if err := json.Unmarshal(c.item.Spec.Config, &fields); err != nil {
 		return failed("spec.config is missing")
 	}
 	if _, found := fields[unknownField]; found {
@@ -334,10 +322,6 @@ func differing(changes ...*deployerv1.Change) *deployerv1.DiffResponse {
 
 func goodCondition() *deployerv1.Condition {
 	return &deployerv1.Condition{Type: "Raw", Status: "True", Reason: "AsItWas", Message: "it is raw"}
-}
-
-func noOpinion() *deployerv1.HookOutcome {
-	return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_None{None: &deployerv1.NoResult{}}}
 }
 
 func result(r *deployerv1.Result) *deployerv1.PluginMessage {

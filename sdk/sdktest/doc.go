@@ -13,6 +13,6 @@
 //
 //	sdktest.Conform(t, plugin, sdktest.Case{Name: "greets", Call: sdktest.Call{DeployItem: item}})
 //
-// Package conformance has the rules and the client of the protocol that both use; this one binds them to a test. Every call
-// through a Plugin checks the rules about what is said in a call, such as one-result, and reports them to the test of the Plugin.
+// Package conformance has the rules and the client of the protocol; this one binds them to a test. Every call through a Plugin
+// checks the rules about what is said in a call, such as one-result, and reports them to the test of the Plugin.
 package sdktest

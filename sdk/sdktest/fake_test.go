@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
 
 // helperEnv makes the test binary a plugin instead of a test.
@@ -73,15 +74,15 @@ func (r *recorder) Fatalf(format string, args ...any) {
 }
 
 // rules returns the rules that were reported as broken, each once.
-func (r *recorder) rules() []Rule {
-	found := map[Rule]bool{}
+func (r *recorder) rules() []conformance.Rule {
+	found := map[conformance.Rule]bool{}
 	for _, message := range r.errors {
 		_, after, ok := strings.Cut(message, "sdktest: rule ")
 		if !ok {
 			continue
 		}
 		rule, _, _ := strings.Cut(after, " is broken: ")
-		found[Rule(rule)] = true
+		found[conformance.Rule(rule)] = true
 	}
 	return slices.Sorted(maps.Keys(found))
 }

@@ -11,6 +11,9 @@ import (
 // What a deployer is called with, what it answers and which rules there are is the same as without a test; package conformance
 // describes it.
 type (
+	// Plugin is a deployer that is called through the protocol. It ends with the test that New or Start made it for, which hears of the
+	// rules that its calls break.
+	Plugin = conformance.Plugin
 	// Call is what a deployer is called with, and how the host behaves meanwhile.
 	Call = conformance.Call
 	// Case is a valid deploy item that Conform deploys and deletes again.
@@ -35,8 +38,6 @@ type (
 	Capabilities = conformance.Capabilities
 	// HookOutcome is what one hook function returned.
 	HookOutcome = conformance.HookOutcome
-	// Rule names a rule that every deployer has to keep.
-	Rule = conformance.Rule
 )
 
 // DeployItem returns a deploy item with the given provider configuration, which is marshalled as JSON; nil for none.

@@ -59,7 +59,7 @@ func introduce(ctx context.Context, file string) (*conformance.Info, error) {
 		return nil, err
 	}
 	defer plugin.Close() //nolint:contextcheck // a plugin is ended although the command was interrupted
-	return plugin.Info(ctx)
+	return plugin.Info(), nil
 }
 
 // schemaOf returns the schema of a type, or the only one there is.

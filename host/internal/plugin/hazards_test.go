@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pergola-deploy/pergola/proto/handshake"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -348,7 +349,7 @@ func hazardOpaqueStart(t *testing.T) {
 
 func hazardCurve(t *testing.T) {
 	t.Parallel()
-	_, text, err := clientTLS()
+	_, text, err := handshake.ClientTLS()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ var _ link = (*launched)(nil)
 // launch starts a program and shakes hands. It returns when the timeout has passed or ctx has ended, at most a few seconds
 // later. Nothing is left running when it fails.
 func launch(ctx context.Context, program *program.Program, profile Profile, s *settings, log *slog.Logger) (*process, error) {
-	tlsConfig, certificate, err := clientTLS()
+	tlsConfig, certificate, err := handshake.ClientTLS()
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,253 @@
+package conformance
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"syscall"
+	"time"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pergola-deploy/pergola/proto/handshake"
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// unknownField is added to a document that must then be refused.
+const unknownField = "conformanceUnknownField"
+
+var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// checkStrangers sees whether others than the host get an answer. Start has seen to the rest.
+func (e *examination) checkStrangers(ctx context.Context) {
+	anonymous := e.plugin.process.tls.Clone()
+	anonymous.Certificates = nil
+	impostor := anonymous.Clone()
+	// The certificate is shown even to a server that says that it would not accept it.
+	impostor.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		other, _, err := handshake.ClientTLS()
+		if err != nil {
+			return nil, err
+		}
+		return &other.Certificates[0], nil
+	}
+	for name, creds := range map[string]credentials.TransportCredentials{
+		"a client without TLS":              insecure.NewCredentials(),
+		"a client without a certificate":    credentials.NewTLS(anonymous),
+		"a client with another certificate": credentials.NewTLS(impostor),
+	} {
+		conn, err := grpc.NewClient("unix://"+e.plugin.process.socket, grpc.WithTransportCredentials(creds))
+		if err != nil {
+			continue
+		}
+		stranger := newPlugin(conn, e.plugin.options)
+		if _, err := stranger.getInfo(ctx); err == nil {
+			e.breaks(RuleMutualTLS, "%s got an answer", name)
+		}
+		stranger.Close()
+	}
+}
+
+// afresh starts the program anew for a check that a plugin does not survive, and sees whether it ends then.
+func (e *examination) afresh(ctx context.Context, rule Rule, told string, end func(p *Plugin)) {
+	p, err := Start(ctx, e.plugin.process.path, e.plugin.process.options)
+	if err != nil {
+		e.breaks(rule, "start the program another time: %v", err)
+		return
+	}
+	defer p.Close() //nolint:contextcheck // it ends what was started, even after ctx has ended
+	if end(p); !p.process.ends(e.limits.end) {
+		e.breaks(rule, "the process still runs %s after %s", e.limits.end, told)
+	}
+}
+
+func (e *examination) checkEndsWhenTold(ctx context.Context) {
+	e.afresh(ctx, RuleEndsWhenTold, "it was told to end", func(p *Plugin) {
+		for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+			if err := p.process.cmd.Process.Signal(signal); err != nil || p.process.ends(e.limits.pause) {
+				e.breaks(RuleSignalsIgnored, "%s ended the process (%v)", signal, err)
+				return
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, e.limits.end)
+		defer cancel()
+		// The plugin may be gone before it has answered either.
+		_, _ = p.service.Reconcile(ctx)
+		_ = p.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
+	})
+}
+
+func (e *examination) checkEndsWithHost(ctx context.Context) {
+	e.afresh(ctx, RuleEndsWithHost, "its lifeline was closed", func(p *Plugin) { _ = p.process.lifeline.Close() })
+}
+
+func (e *examination) checkInfo(context.Context) {
+	info := e.info()
+	if !dnsLabel.MatchString(info.GetName()) {
+		e.breaks(RuleInfo, "the name %s is not a DNS label", quoted(info.GetName()))
+	}
+	if info.GetVersion() == "" {
+		e.breaks(RuleInfo, "the version is empty")
+	}
+	served, hooked, hookTypes := info.GetDeployItemTypes(), info.GetHookedDeployItemTypes(), e.can().GetHookTypes()
+	if len(served)+len(hooked) == 0 || len(hooked) > 0 && len(hookTypes) == 0 {
+		e.breaks(RuleInfo, "expected deploy item types, or those that its hooks run for, but found %d, %d and %d types of hooks",
+			len(served), len(hooked), len(hookTypes))
+	}
+	for _, names := range [][]string{served, hooked, hookTypes} {
+		sorted := slices.Sorted(slices.Values(names))
+		if slices.Contains(sorted, "") || len(slices.Compact(sorted)) < len(names) {
+			e.breaks(RuleInfo, "a type is empty, or named twice: %q", names)
+		}
+	}
+	for _, schema := range append(slices.Collect(maps.Values(info.GetProviderConfigurationSchemas())), info.GetConfigurationSchema()) {
+		if _, err := withUnknownField(schema); err != nil && len(schema) > 0 {
+			e.breaks(RuleInfo, "a schema is not a JSON object: %v", err)
+		}
+	}
+	for _, hookType := range hookTypes {
+		if !slices.Contains(hook.Types(), hook.Type(hookType)) {
+			e.breaks(RuleInfo, "there is no type of hook %s; expected some of %s", quoted(hookType), hook.Types())
+		}
+	}
+}
+
+func (e *examination) checkInfoSame(ctx context.Context) {
+	again, err := e.plugin.getInfo(ctx)
+	if err == nil && !proto.Equal(e.info(), again) {
+		e.breaks(RuleInfo, "the answer was {%s} at first and {%s} in the end", quoted(e.info().String()), quoted(again.String()))
+	}
+}
+
+// checkConfigure configures the plugin, as it has to be before any operation.
+func (e *examination) checkConfigure(ctx context.Context) {
+	for range 2 {
+		problems, err := e.configure(ctx, e.options.Configuration)
+		if err == nil && len(problems) > 0 && len(e.options.Configuration) == 0 {
+			e.lost = "the plugin needs a configuration document: " + problems[0].GetMessage()
+			return
+		}
+		if err != nil || len(problems) > 0 {
+			e.breaks(RuleConfigure, "the document is refused: %v (error %v)", problems, err)
+			e.lost = "the plugin could not be configured"
+			return
+		}
+	}
+	document, err := yaml.YAMLToJSON(e.options.Configuration)
+	if err == nil {
+		document, err = withUnknownField(document)
+	}
+	if err != nil {
+		e.breaks(RuleConfigure, "a document that is not a YAML or JSON object is accepted: %v", err)
+		return
+	}
+	if problems, err := e.configure(ctx, document); err == nil && len(problems) == 0 {
+		e.breaks(RuleConfigure, "the field %s was accepted", unknownField)
+	}
+	// Whatever it did with that document, it is to go on with the valid one.
+	if _, err := e.configure(ctx, e.options.Configuration); err != nil {
+		e.breaks(RuleConfigure, "after a document was refused: %v", err)
+	}
+}
+
+func (e *examination) configure(ctx context.Context, document []byte) ([]*deployerv1.Problem, error) {
+	out, err := bounded(ctx, e.limits.answer, e.plugin.service.Configure, &deployerv1.ConfigureRequest{Document: document})
+	return out.GetProblems(), err
+}
+
+// withUnknownField returns a JSON object with a field that nobody knows.
+func withUnknownField(document []byte) ([]byte, error) {
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(document, &fields); err != nil {
+		return nil, err
+	}
+	if fields == nil { // the document was null
+		fields = map[string]json.RawMessage{}
+	}
+	fields[unknownField] = json.RawMessage("true")
+	return json.Marshal(fields)
+}
+
+func (e *examination) checkHealth(ctx context.Context) {
+	e.askHealth(ctx, "")
+	end, err := e.idle(ctx)
+	if err != nil {
+		e.breaks(RuleConcurrentCalls, "%v", err)
+		return
+	}
+	defer end()
+	e.askHealth(ctx, "during a call: ")
+}
+
+func (e *examination) askHealth(ctx context.Context, when string) {
+	in := &grpc_health_v1.HealthCheckRequest{Service: goplugin.GRPCServiceName}
+	health, err := bounded(ctx, e.limits.answer, grpc_health_v1.NewHealthClient(e.plugin.conn).Check, in)
+	if health.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		e.breaks(RuleHealth, "%sthe status of service %q is %s (error %v)", when, in.GetService(), health.GetStatus(), err)
+	}
+}
+
+func (e *examination) checkHooks(ctx context.Context) {
+	for _, hookType := range e.can().GetHookTypes() {
+		in := &deployerv1.RunHooksRequest{HookType: hookType}
+		if hook.Type(hookType) != hook.Start {
+			itemType := e.firstType()
+			if hooked := e.info().GetHookedDeployItemTypes(); len(hooked) > 0 {
+				itemType = v1alpha1.DeployItemType(hooked[0])
+			}
+			probe := e.newProbe(itemType, "hook")
+			in.DeployItem, _ = json.Marshal(probe.DeployItem) // it can be marshalled
+		}
+		out, err := bounded(ctx, e.limits.probe, e.plugin.service.RunHooks, in)
+		if err != nil || len(out.GetOutcomes()) == 0 {
+			e.breaks(RuleHooks, "hook type %s is listed, but RunHooks has no outcome (error %v)", quoted(hookType), err)
+		}
+		for i, outcome := range out.GetOutcomes() {
+			failed := outcome.GetError()
+			if outcome.GetOutcome() == nil || outcome.GetResult().GetRequeueAfter().AsDuration() < 0 ||
+				failed != nil && (failed.GetReason() == "" || failed.GetMessage() == "") {
+				e.breaks(RuleHooks, "outcome %d of hook type %s is empty, or in the past, or an error without reason or message: {%s}",
+					i, quoted(hookType), quoted(outcome.String()))
+			}
+		}
+	}
+}
+
+// checkHoldings asks what is kept, as a host does that has granted no access to its cluster: what is kept elsewhere than there can be told.
+func (e *examination) checkHoldings(ctx context.Context) {
+	out, err := bounded(ctx, e.limits.probe, e.plugin.service.Holdings, &deployerv1.HoldingsRequest{})
+	if out.GetFailed() != nil {
+		for _, flaw := range failedFromWire(out.GetFailed()).flaws() {
+			e.breaks(RuleHoldings, "%s", flaw)
+		}
+	} else if out.GetHeld() == nil {
+		e.breaks(RuleHoldings, "expected holdings or a failure, but found neither (error %v)", err)
+	}
+	for _, h := range out.GetHeld().GetHoldings() {
+		if h.GetNamespace() == "" || h.GetName() == "" || h.GetUid() == "" {
+			e.breaks(RuleHoldings, "a holding lacks the namespace, the name or the UID of its deploy item: {%s}", quoted(h.String()))
+		}
+	}
+}
+
+// bounded makes a call of one question and one answer that must return soon.
+func bounded[In, Out any](
+	ctx context.Context, within time.Duration, method func(context.Context, *In, ...grpc.CallOption) (*Out, error), in *In,
+) (*Out, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return method(ctx, in)
+}

@@ -1,0 +1,260 @@
+package conformance
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc/connectivity"
+
+	"github.com/pergola-deploy/pergola/proto/handshake"
+)
+
+const (
+	// firstExtraFile is the descriptor of exec.Cmd.ExtraFiles[0] in the child.
+	firstExtraFile = 3
+	// drainDelay is how long the end of a process waits for those who inherited its output.
+	drainDelay = time.Second
+	// killDelay is how long a process may take to end in order, before it is killed.
+	killDelay = 3 * time.Second
+)
+
+// process is a program that was started here. It is what go-plugin's client runs: with a lifeline and a process group of its own.
+type process struct {
+	path    string
+	options Options
+	client  *goplugin.Client
+	tls     *tls.Config // go-plugin adds the plugin's certificate
+	output  *lockedWriter
+
+	cmd      *exec.Cmd
+	dir      string // of the socket
+	socket   string
+	lifeline *os.File
+	stdout   *os.File
+	child    []*os.File // what the child inherits
+	startErr error
+
+	started chan struct{} // closed when the process runs
+	ended   chan struct{} // closed when it is gone
+	exitErr error         // valid once ended is closed
+}
+
+var _ runner.Runner = (*process)(nil)
+
+// Start starts a program as the host does and shakes hands with it. It uses Env, Args, Start and Output of the options. ctx bounds the
+// start alone; Close ends the process. When Start fails nothing is left running.
+func Start(ctx context.Context, path string, o Options) (*Plugin, error) {
+	tlsConfig, certificate, err := handshake.ClientTLS()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{
+		path: path, options: o, tls: tlsConfig, output: &lockedWriter{to: o.Output}, started: make(chan struct{}), ended: make(chan struct{}),
+	}
+	p.client = goplugin.NewClient(&goplugin.ClientConfig{
+		HandshakeConfig:  handshake.Config(),
+		VersionedPlugins: map[int]goplugin.PluginSet{handshake.ProtocolVersion: {}},
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		TLSConfig:        tlsConfig,
+		SkipHostEnv:      true,
+		StartTimeout:     o.bounds().probe,
+		Logger:           hclog.NewNullLogger(),
+		SyncStdout:       p.output,
+		SyncStderr:       p.output,
+		GRPCDialOptions:  dialOptions(),
+		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, dir string) (runner.Runner, error) {
+			p.startErr = p.prepare(append(spec.Env, "PLUGIN_CLIENT_CERT="+string(certificate)), dir)
+			return p, p.startErr
+		},
+	})
+	defer context.AfterFunc(ctx, p.kill)()
+	plugin, err := p.connect(ctx)
+	if err == nil {
+		return plugin, nil
+	}
+	p.close()
+	switch {
+	case p.startErr != nil:
+		err = p.startErr
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	}
+	return nil, fmt.Errorf("start %s: %w", path, err)
+}
+
+func (p *process) connect(ctx context.Context) (*Plugin, error) {
+	protocol, err := p.client.Client()
+	if err != nil {
+		return nil, &unusableError{Violation{RuleHandshake, err.Error()}}
+	}
+	client, ok := protocol.(*goplugin.GRPCClient)
+	if !ok {
+		return nil, errors.New("go-plugin's client does not speak gRPC, although nothing else is allowed")
+	}
+	// go-plugin has tried to make a call by now.
+	if state := client.Conn.GetState(); state != connectivity.Ready {
+		return nil, &unusableError{Violation{RuleMutualTLS, "no connection to the plugin with TLS, the certificate of its " +
+			"handshake and an ECDSA P-256 client certificate (PLUGIN_CLIENT_CERT)"}}
+	}
+	plugin := newPlugin(client.Conn, p.options)
+	plugin.process = p
+	if plugin.info, err = plugin.getInfo(ctx); err != nil {
+		return nil, &unusableError{Violation{RuleInfo, "GetInfo: " + err.Error()}}
+	}
+	return plugin, nil
+}
+
+// prepare makes the command and what it inherits.
+func (p *process) prepare(env []string, dir string) error {
+	lifelineEnd, lifeline, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("create lifeline: %w", err)
+	}
+	stdout, stdoutEnd, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("create standard output: %w", err)
+	}
+	p.dir, p.lifeline, p.stdout, p.child = dir, lifeline, stdout, []*os.File{lifelineEnd, stdoutEnd}
+	p.cmd = exec.Command(p.path, p.options.Args...) //nolint:gosec,noctx // the caller means this program; close ends it
+	for _, name := range []string{"PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	env = append(env, handshake.LifelineEnv+"="+strconv.Itoa(firstExtraFile), handshake.LogLevelEnv+"=debug", "HOME="+dir, "TMPDIR="+dir)
+	p.cmd.Env = append(env, p.options.Env...)
+	p.cmd.ExtraFiles = []*os.File{lifelineEnd}
+	p.cmd.Stdout, p.cmd.Stderr = stdoutEnd, p.output
+	p.cmd.WaitDelay = drainDelay
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return nil
+}
+
+// Start is called by go-plugin, as are the methods below.
+func (p *process) Start(context.Context) error {
+	if p.options.Start == nil {
+		p.startErr = p.cmd.Start()
+	} else {
+		p.cmd, p.startErr = p.options.Start(p.cmd, p.dir)
+	}
+	for _, file := range p.child { // the child has its own copies by now, or never will
+		_ = file.Close()
+	}
+	if p.startErr != nil {
+		return p.startErr
+	}
+	close(p.started)
+	go func() { // ends with the process
+		p.exitErr = p.cmd.Wait()
+		p.killGroup() // mostly there is nobody left
+		_ = p.stdout.Close()
+		close(p.ended)
+	}()
+	return nil
+}
+
+func (p *process) Stdout() io.ReadCloser { return p.stdout }
+
+// Stderr is empty: the command writes to the output itself.
+func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
+
+func (p *process) Wait(context.Context) error {
+	<-p.ended
+	return p.exitErr
+}
+
+func (p *process) Kill(context.Context) error {
+	p.kill()
+	return nil
+}
+
+func (p *process) Name() string { return p.path }
+
+func (p *process) ID() string { return p.path }
+
+// Diagnose says why there is no handshake.
+func (p *process) Diagnose(context.Context) string {
+	if !p.ends(drainDelay) {
+		return "the program goes on without a handshake"
+	}
+	return "the program ended with " + p.cmd.ProcessState.String()
+}
+
+// PluginToHost sees the network and the address of the handshake.
+func (p *process) PluginToHost(network, address string) (string, string, error) {
+	p.socket = filepath.Clean(address)
+	if network != "unix" || !strings.HasPrefix(p.socket, p.dir+string(filepath.Separator)) {
+		return "", "", fmt.Errorf("it listens on %s at %s; expected a Unix socket in %s (%s)",
+			quoted(network), quoted(address), p.dir, goplugin.EnvUnixSocketDir)
+	}
+	return network, p.socket, nil
+}
+
+func (p *process) HostToPlugin(network, address string) (string, string, error) {
+	return network, address, nil
+}
+
+// ends reports whether the process ends in time.
+func (p *process) ends(within time.Duration) bool {
+	select {
+	case <-p.ended:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// close ends the process in order, or else by force.
+func (p *process) close() {
+	// Kill asks the plugin without a deadline, which one that hangs never answers.
+	defer time.AfterFunc(killDelay, p.kill).Stop()
+	p.client.Kill()
+	if p.lifeline != nil {
+		_ = p.lifeline.Close()
+	}
+}
+
+// kill kills the process, if there is one, and whatever it has started.
+func (p *process) kill() {
+	select {
+	case <-p.ended: // its group went with it, and the number may be somebody else's by now
+		return
+	default:
+	}
+	select {
+	case <-p.started:
+		p.killGroup()
+	default:
+	}
+}
+
+func (p *process) killGroup() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+
+// lockedWriter lets several goroutines write; to may be nil.
+type lockedWriter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.to != nil {
+		_, _ = w.to.Write(p) // a write must not fail, because the plugin's pipe would break
+	}
+	return len(p), nil
+}
