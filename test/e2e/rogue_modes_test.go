@@ -70,9 +70,7 @@ func TestRogue(t *testing.T) {
 		s.succeeds(plugin)
 	}
 	s.checkPanic(read(t, items["rogue-that-panics"]), "rogue-that-panics")
-	for _, kind := range []string{"child", "deserter"} {
-		s.gone(s.logged("rogue-that-forks", kind))
-	}
+	s.gone(s.logged("rogue-that-forks", "child"))
 	item := waitFinished(t, items[lingers], jobs[lingers])
 	if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.LastError.Reason != "ProgressingTimeout" {
 		t.Errorf("expected the job to take too long, but found %s", describe(item))

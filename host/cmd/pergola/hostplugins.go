@@ -13,7 +13,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/collect"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/plugin/reaper"
 )
 
 // openPlugins finds the plugins and makes the directory for their sockets and temporary files. It is named after the process: in a
@@ -21,9 +20,6 @@ import (
 func (h *host) openPlugins(podCluster *rest.Config) error {
 	var err error
 	options := pluginOptions(h.settings, h.log, h.level)
-	if options.Orphans, err = reaper.New(h.log); err != nil {
-		return err
-	}
 	if options.HostClusters, err = h.hostClusters(podCluster); err != nil {
 		return err
 	}

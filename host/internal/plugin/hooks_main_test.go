@@ -95,8 +95,6 @@ func (r *raw) RunHooks(_ context.Context, in *deployerv1.RunHooksRequest) (*depl
 		out.Outcomes = []*deployerv1.HookOutcome{none, {}}
 	case "many":
 		out.Outcomes = slices.Repeat([]*deployerv1.HookOutcome{none}, maxOutcomes+1)
-	case "endless":
-		out.Outcomes = slices.Repeat([]*deployerv1.HookOutcome{none}, maxFields)
 	case "huge":
 		out.Outcomes = []*deployerv1.HookOutcome{hookFailure(strings.Repeat("x", maxAnswerBytes))}
 	case "long":
@@ -126,8 +124,6 @@ func (r *raw) Render(_ context.Context, in *deployerv1.RenderRequest) (*deployer
 		}
 	case "empty":
 		return &deployerv1.RenderResponse{}, nil
-	case "many":
-		return children(slices.Repeat([]*deployerv1.Child{{Name: "a", Object: []byte(object)}}, maxFields)...), nil
 	case "65MiB":
 		return children(&deployerv1.Child{Name: "a", Object: make([]byte, 65<<20)}), nil
 	case "garbage":

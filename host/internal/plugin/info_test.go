@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -189,8 +188,6 @@ func (l *loud) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1
 	switch l.name {
 	case "info":
 		out.Version = strings.Repeat("v", maxInfoBytes)
-	case "types":
-		out.ProtoReflect().SetUnknown(slices.Repeat(protowire.AppendString(protowire.AppendTag(nil, 4, protowire.BytesType), ""), maxFields))
 	case "info-error":
 		return nil, status.Error(codes.Internal, strings.Repeat("x", 1<<20))
 	}
@@ -222,7 +219,7 @@ func introduced(t *testing.T, server deployerv1.DeployerServiceServer) error {
 	t.Cleanup(serving.Stop)
 	conn, err := grpc.NewClient("passthrough:///plugin",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec())))
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +241,6 @@ func TestIntroducedPluginsSayTooMuch(t *testing.T) {
 	}{
 		"":                {"it says no more than it must", ""},
 		"info":            {"schemas take less", "ask the plugin who it is: rpc error: code = ResourceExhausted"},
-		"types":           {"each takes memory", "more than 10000 fields"},
 		"info-error":      {"it ends up in logs and in the status", "ask the plugin who it is: rpc error: code = Internal"},
 		"problems":        {"the first ones tell enough", "(cut): is wrong\nand 3 more"},
 		"answer":          {"nobody reads that much", "configure the plugin: rpc error: code = ResourceExhausted"},

@@ -107,7 +107,6 @@ func dialOptions() []grpc.DialOption {
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(handshake.MaxMessageBytes),
 			grpc.MaxCallSendMsgSize(handshake.MaxMessageBytes),
-			grpc.ForceCodecV2(codec()),
 		),
 		grpc.WithInitialWindowSize(handshake.WindowBytes),
 		grpc.WithInitialConnWindowSize(4 * handshake.WindowBytes),

@@ -138,13 +138,7 @@ func (r *commandRunner) confinement() string {
 
 // Start starts the program, and a goroutine that ends with it and sees to what it leaves behind.
 func (r *commandRunner) Start(context.Context) error {
-	forget, err := r.settings.orphans.Start(func() (int, error) {
-		if err := r.launch.Start(); err != nil {
-			return 0, err
-		}
-		return r.launch.Cmd.Process.Pid, nil
-	})
-	r.startErr = err
+	r.startErr = r.launch.Start()
 	for _, file := range r.inherits {
 		_ = file.Close() // the child has its own copy by now, or never will
 	}
@@ -157,7 +151,6 @@ func (r *commandRunner) Start(context.Context) error {
 	go func() {
 		r.exitErr = r.launch.Cmd.Wait()
 		_ = r.killGroup() // mostly there is nobody left
-		forget()
 		r.end()
 	}()
 	return nil
@@ -177,10 +170,7 @@ func (r *commandRunner) end() {
 	close(r.ended)
 	// go-plugin removes the directory of the socket only for programs that it could start.
 	for _, dir := range []string{r.socketDir, r.tempDir} {
-		if dir == "" {
-			continue
-		}
-		if err := removeTree(dir); err != nil {
+		if err := os.RemoveAll(dir); err != nil {
 			r.log.Warn("what the plugin has left behind cannot be removed", "dir", dir, "error", err.Error())
 		}
 	}

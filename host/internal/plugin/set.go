@@ -15,7 +15,6 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/pergola-deploy/pergola/host/internal/plugin/reaper"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -60,8 +59,6 @@ type Options struct {
 	HostClusters map[string]HostCluster
 	// RequireSums tells that no program of Dir is run whose profile has no SHA256.
 	RequireSums bool
-	// Orphans ends what plugins leave behind when they end; nil leaves it alone.
-	Orphans *reaper.Reaper
 	// Clock and Random default to the real ones. Random returns numbers from [0, 1).
 	Clock  clock.WithTickerAndDelayedExecution
 	Random func() float64
@@ -89,7 +86,6 @@ type settings struct {
 	fallback     Profile // of files without one
 	hostClusters map[string]HostCluster
 	requireSums  bool
-	orphans      *reaper.Reaper
 	clock        clock.WithTickerAndDelayedExecution
 	random       func() float64
 	listener     Listener
@@ -131,7 +127,6 @@ func Open(o Options, listener Listener) (*Set, error) {
 		fallback:     o.DefaultProfile,
 		hostClusters: o.HostClusters,
 		requireSums:  o.RequireSums,
-		orphans:      o.Orphans,
 		clock:        o.Clock,
 		random:       o.Random,
 		listener:     listener,
@@ -175,7 +170,7 @@ func (s *Set) makeDirs(dir string) error {
 	var err error
 	if dir == "" {
 		dir, err = os.MkdirTemp("", "pergola-")
-	} else if err = removeTree(dir); err == nil {
+	} else if err = os.RemoveAll(dir); err == nil {
 		err = os.Mkdir(dir, 0o700)
 	}
 	if err != nil {
@@ -188,7 +183,7 @@ func (s *Set) makeDirs(dir string) error {
 		err = fmt.Errorf("the path %q has more than %d bytes, which a socket's name has no room for; set TMPDIR to a shorter one", dir, maxTempDir)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("directory for plugin sockets: %w", err), removeTree(dir))
+		return errors.Join(fmt.Errorf("directory for plugin sockets: %w", err), os.RemoveAll(dir))
 	}
 	return nil
 }
@@ -224,10 +219,7 @@ func (s *Set) plugin(file string, profile Profile, log *slog.Logger, from source
 // Run starts the plugins and keeps them running. It blocks until ctx ends and all plugins have ended, which takes a few
 // seconds at most. It is called once.
 func (s *Set) Run(ctx context.Context) error {
-	reaping, endReaping := context.WithCancel(context.WithoutCancel(ctx))
-	defer endReaping()
-	var orphanage, supervisors sync.WaitGroup
-	orphanage.Go(func() { s.settings.orphans.Run(reaping) })
+	var supervisors sync.WaitGroup
 	if len(s.plugins) == 0 {
 		s.log.Error("there are no plugins: put deployer binaries into the plugin directory and restart the host", "dir", s.dir)
 	}
@@ -242,8 +234,6 @@ func (s *Set) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	supervisors.Wait()
-	endReaping()
-	orphanage.Wait()
 	if err := s.Close(); err != nil { // which is no reason for the host to fail
 		s.log.Warn("what the plugins have left behind cannot be removed", "error", err.Error())
 	}
@@ -251,7 +241,7 @@ func (s *Set) Run(ctx context.Context) error {
 }
 
 // Close removes what Open has made, for a Set that is not run.
-func (s *Set) Close() error { return removeTree(s.tempDir) }
+func (s *Set) Close() error { return os.RemoveAll(s.tempDir) }
 
 // Started tells whether every plugin has come through its first attempt to start, so that what each serves is known.
 func (s *Set) Started() bool {

@@ -55,7 +55,6 @@ func (o order) carryOut(program int) (step string, err error) {
 		{"let the kernel take it first when memory is short", raiseOOMScore},
 		{"keep it from gaining rights", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{stepConfine, func() error { return o.confine(program) }},
-		{"keep it from the limits of others", o.keepOthersLimits},
 		{"limit its core dumps", func() error { return limit(unix.RLIMIT_CORE, 0) }},
 		{"limit its open files", func() error { return limitIfSet(unix.RLIMIT_NOFILE, o.OpenFiles) }},
 		{"limit its memory", func() error { return limitIfSet(unix.RLIMIT_DATA, o.DataBytes) }},
@@ -66,13 +65,6 @@ func (o order) carryOut(program int) (step string, err error) {
 		}
 	}
 	return "", nil
-}
-
-func (o order) keepOthersLimits() error {
-	if !o.Confine {
-		return nil
-	}
-	return keepOthersLimits()
 }
 
 // closeOthers leaves the program an empty standard input, its outputs and its extra files. The rest, with what this process may have

@@ -99,7 +99,7 @@ func attempts(args []string) (any, error) {
 	var outcomes []string
 	for pair := range slices.Chunk(args, 2) {
 		act, ok := map[string]func(string) error{
-			"read": read, "write": write, "rename": rename, "device": device, "signal": signal, "peek": peek, "limit": limitOf, "ask": limitAsked, "connect": connect,
+			"read": read, "write": write, "rename": rename, "device": device, "signal": signal, "peek": peek, "connect": connect,
 			"run": func(path string) error { return exec.CommandContext(context.Background(), path).Run() },
 		}[pair[0]]
 		if !ok {
@@ -146,28 +146,6 @@ func rename(dir string) error {
 
 func device(dir string) error {
 	return unix.Mknod(dir+"/device", unix.S_IFBLK|0o600, int(unix.Mkdev(8, 0)))
-}
-
-// limitOf sets a limit of another process, to what it is, which changes nothing where it is allowed.
-func limitOf(pid string) error {
-	id, err := strconv.Atoi(pid)
-	if err != nil {
-		return err
-	}
-	var limit unix.Rlimit
-	if err := unix.Prlimit(id, unix.RLIMIT_CORE, nil, &limit); err != nil {
-		return err
-	}
-	return unix.Prlimit(id, unix.RLIMIT_CORE, &limit, nil)
-}
-
-// limitAsked sets a limit of the process itself.
-func limitAsked(string) error {
-	var limit unix.Rlimit
-	if err := unix.Prlimit(0, unix.RLIMIT_CORE, nil, &limit); err != nil {
-		return err
-	}
-	return unix.Prlimit(0, unix.RLIMIT_CORE, &limit, nil)
 }
 
 func signal(pid string) error {

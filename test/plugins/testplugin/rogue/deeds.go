@@ -68,17 +68,14 @@ func (c call) say(messages ...string) error {
 	return nil
 }
 
-// fork leaves children behind: one in the plugin's process group, and one that has left it. Both hold on to the
-// plugin's standard error, and their process ids are in the log.
+// fork leaves a child behind, which holds on to the plugin's standard error. Its process id is in the log.
 func fork() error {
-	for kind, attributes := range map[string]*syscall.SysProcAttr{"child": {}, "deserter": {Setsid: true}} {
-		child := exec.Command("sleep", "300") //nolint:noctx // it is to outlive its call
-		child.Stderr, child.SysProcAttr = stderr, attributes
-		if err := child.Start(); err != nil {
-			return err
-		}
-		slog.New(slog.NewJSONHandler(stderr, nil)).Info(kind, "pid", child.Process.Pid)
+	child := exec.Command("sleep", "300") //nolint:noctx // it is to outlive its call
+	child.Stderr = stderr
+	if err := child.Start(); err != nil {
+		return err
 	}
+	slog.New(slog.NewJSONHandler(stderr, nil)).Info("child", "pid", child.Process.Pid)
 	os.Exit(7)
 	return nil
 }
