@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -18,7 +17,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/replica"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
 
@@ -28,12 +26,8 @@ const (
 	podNamespaceVariable = "MY_POD_NAMESPACE"
 )
 
-const (
-	// joinTimeout bounds how long it takes to find the other replicas.
-	joinTimeout = 30 * time.Second
-	// leaveTimeout bounds the request by which a host that stops says so to the other replicas.
-	leaveTimeout = 5 * time.Second
-)
+// joinTimeout bounds how long it takes to find the other replicas.
+const joinTimeout = 30 * time.Second
 
 // pod is the pod that the host runs in. Its fields are empty outside of one.
 type pod struct {
@@ -64,7 +58,7 @@ func (p pod) locks(locking config.Locking) (bool, error) {
 
 // replicas are the host's replicas and what is done because there may be several. The zero value is that of a host that is alone.
 type replicas struct {
-	*replica.Replicas
+	*lock.Replicas
 
 	locker *lock.Locker
 	log    *slog.Logger
@@ -88,8 +82,8 @@ func joinReplicas(
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	joined, err := replica.Join(ctx, replica.Options{
-		Config: podCluster, Namespace: self.namespace, PodName: self.name, Group: group,
+	joined, err := lock.Join(ctx, podCluster, lock.ReplicaOptions{
+		Namespace: self.namespace, PodName: self.name, Group: group,
 		LeaseDuration: settings.Timeouts.Lease.Duration, Log: log,
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -159,18 +153,19 @@ func (r *replicas) lock(mgr manager.Manager, deployItems *controller.Controller,
 	if r.alone() {
 		return nil
 	}
+	lockMetrics := telemetry.NewLockMetrics()
 	r.locker = lock.New(lock.Options{
 		API: uncached{mgr.GetClient(), mgr.GetAPIReader()}, Prefix: prefix, Replicas: r.Replicas,
-		Listener: deployItems, Clock: clock.RealClock{}, Log: r.log,
+		Listener: deployItems, Metrics: lockMetrics, Log: r.log,
 	})
-	r.Subscribe(r.locker)
+	r.Subscribe(r.locker.ReplicasChanged)
 	deployItems.SetLocks(r.locker)
-	if err := metrics.Registry.Register(telemetry.NewLockCollector(r.lockStats)); err != nil {
+	if err := metrics.Registry.Register(lockMetrics); err != nil {
 		return fmt.Errorf("register lock metrics: %w", err)
 	}
 	cleaner := &lock.Cleaner{
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), NewMetadata: controller.NewMetadata,
-		Elected: r.elected, Clock: clock.RealClock{}, Log: r.log,
+		Elected: r.elected, Log: r.log,
 	}
 	return errors.Join(mgr.Add(r.locker), mgr.Add(cleaner), mgr.Add(everywhere(r.leave)))
 }
@@ -184,46 +179,15 @@ type uncached struct {
 // onElection sets a function that is called when this replica may have been elected, or may not be any more. It must not block.
 func (r *replicas) onElection(changed func()) {
 	if !r.alone() {
-		r.Subscribe(electionListener{changed})
+		r.Subscribe(changed)
 	}
 }
 
-// electionListener hears that this replica may have been elected.
-type electionListener struct {
-	changed func()
-}
-
-var _ replica.Listener = electionListener{}
-
-// ReplicaDied implements replica.Listener; ReplicasChanged follows.
-func (electionListener) ReplicaDied(string) {}
-
-// ReplicasChanged implements replica.Listener.
-func (l electionListener) ReplicasChanged() { l.changed() }
-
-// Lapsed implements replica.Listener.
-func (l electionListener) Lapsed() { l.changed() }
-
-// Renewed implements replica.Listener.
-func (l electionListener) Renewed() { l.changed() }
-
-// leave tells the others when the host stops that this replica takes no new work. If that fails they wait a moment longer.
+// leave tells the others when the host stops that this replica takes no new work.
 func (r *replicas) leave(ctx context.Context) error {
 	<-ctx.Done()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-	defer cancel()
-	if err := r.Leave(ctx); err != nil {
-		r.log.Debug("the other replicas were not told that this one stops", "error", err.Error())
-	}
+	r.Leave()
 	return nil
-}
-
-func (r *replicas) lockStats() []telemetry.LockStats {
-	var all []telemetry.LockStats
-	for _, s := range r.locker.Stats() {
-		all = append(all, telemetry.LockStats(s))
-	}
-	return all
 }
 
 // everywhere is a Runnable that runs in every replica.

@@ -141,15 +141,15 @@ func (r *rivals) step() {
 	case "thinks the other dead":
 		r.wrong = true
 		p.others.dead[other] = true
-		p.locker.ReplicaDied(other)
+		p.locker.ReplicasChanged()
 	case "thinks the other alive":
 		delete(p.others.dead, other)
 	case "lapses":
 		p.others.invalid = true
-		p.locker.Lapsed()
+		p.locker.ReplicasChanged()
 	case "is renewed":
 		p.others.invalid = false
-		p.locker.Renewed()
+		p.locker.ReplicasChanged()
 	case "is restarted":
 		if !r.isInCall(p) { // its call ends with it, and the bench has no way to end that
 			r.start(one)
@@ -191,7 +191,7 @@ func TestRivals(t *testing.T) {
 		r.calm = true
 		for _, p := range r.peers {
 			p.others.dead, p.others.invalid = map[string]bool{}, false
-			p.locker.Renewed()
+			p.locker.ReplicasChanged()
 		}
 		for range 20 {
 			for _, p := range r.peers {

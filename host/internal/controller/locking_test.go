@@ -16,7 +16,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/replica"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -47,7 +47,7 @@ type fakeReplicas struct {
 	mu        sync.Mutex // for change
 }
 
-var _ lock.Replicas = (*fakeReplicas)(nil)
+var _ lock.Membership = (*fakeReplicas)(nil)
 
 func (r *fakeReplicas) PodName() string { return r.podName }
 func (r *fakeReplicas) Process() string { return fmt.Sprintf("%s/%d", r.podName, r.process) }
@@ -63,14 +63,13 @@ func (r *fakeReplicas) Rank(string, string) (rank int) {
 	return rank
 }
 
-func (r *fakeReplicas) Verdict(podName, process string) replica.Verdict {
-	verdict := replica.Alive
-	r.change(func(r *fakeReplicas) {
-		if r.dead[podName] || r.processes != nil && r.processes[podName] != process {
-			verdict = replica.Dead
-		}
-	})
-	return verdict
+func (r *fakeReplicas) SeemsDead(podName, process string) (dead bool) {
+	r.change(func(r *fakeReplicas) { dead = r.dead[podName] || r.processes != nil && r.processes[podName] != process })
+	return dead
+}
+
+func (r *fakeReplicas) IsDead(_ context.Context, podName, process string) (bool, error) {
+	return r.SeemsDead(podName, process), nil
 }
 
 // newPeer returns a replica with the plugin of a bench, whose writes go through the bench's.
@@ -88,7 +87,7 @@ func newProcess(b *bench, others *fakeReplicas) *peer {
 	api := interceptor.NewClient(b.admin, p.interceptors(b.interceptors()))
 	r.live, r.writer, r.exports = api, &writer{client: client.WithFieldOwner(api, UserAgent)}, &exporter{live: api}
 	p.reconciler = &r
-	p.locker = lock.New(lock.Options{API: api, Replicas: p.others, Listener: r.router, Clock: b.clock, Log: r.log})
+	p.locker = lock.New(lock.Options{API: api, Replicas: p.others, Listener: r.router, Metrics: telemetry.NewLockMetrics(), Log: r.log})
 	r.locks, r.router.locks = p.locker, p.locker
 	return p
 }
@@ -157,7 +156,7 @@ func (p *peer) hear() {
 		p.b.t.Fatal(err)
 	}
 	for i := range list.Items {
-		p.locker.OnAdd(&list.Items[i], false)
+		p.locker.Seen(&list.Items[i])
 	}
 }
 

@@ -31,12 +31,12 @@ func TestLockLeftByALapse(t *testing.T) {
 		}
 		here.trouble = tc.trouble
 		here.others.change(func(o *fakeReplicas) { o.invalid = true })
-		here.locker.Lapsed()
+		here.locker.ReplicasChanged()
 		here.work()
 		here.others.change(func(o *fakeReplicas) { o.invalid = false })
 		here.plugin(func(p *fakePlugins) { p.serving = nil })
 		here.trouble = noTrouble
-		here.locker.Renewed()
+		here.locker.ReplicasChanged()
 		for range 5 {
 			here.hearAll()
 			here.work()

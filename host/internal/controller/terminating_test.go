@@ -30,7 +30,7 @@ func (b *bench) endNamespace(peers ...*peer) {
 		b.t.Fatal(err)
 	}
 	for _, p := range peers {
-		p.locker.OnDelete(object)
+		p.locker.Deleted(object)
 	}
 }
 

@@ -140,7 +140,7 @@ func (c *crew) renew(r *told) {
 		return
 	}
 	r.others.change(func(o *fakeReplicas) { o.invalid = false })
-	r.locker.Renewed()
+	r.locker.ReplicasChanged()
 }
 
 func (c *crew) freeSlot(r *told) {
@@ -177,7 +177,7 @@ func (c *crew) sweep() {
 	}
 	for _, pod := range pods {
 		c.replicas[pod].hear()
-		c.replicas[pod].locker.OnDelete(object)
+		c.replicas[pod].locker.Deleted(object)
 	}
 }
 

@@ -52,18 +52,18 @@ func (c *crew) stepOfLife(pod string, r *told, what string) {
 	switch what {
 	case "thinks the other dead":
 		r.others.change(func(o *fakeReplicas) { o.dead[other] = true })
-		r.locker.ReplicaDied(other)
+		r.locker.ReplicasChanged()
 	case "thinks the other alive":
 		r.others.change(func(o *fakeReplicas) { delete(o.dead, other) })
 	case "lapses":
 		r.others.change(func(o *fakeReplicas) { o.invalid = true })
-		r.locker.Lapsed()
+		r.locker.ReplicasChanged()
 	case "is renewed":
 		c.renew(r)
 	case "is restarted":
 		if !c.isInCall(r) { // its call ends with it, and the bench has no way to end that
 			c.begin(pod)
-			c.replicas[other].locker.ReplicaDied(pod)
+			c.replicas[other].locker.ReplicasChanged()
 		}
 	}
 }

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -21,11 +19,11 @@ var noon = time.Date(2024, time.March, 14, 12, 0, 0, 0, time.UTC)
 
 // TestOneLock is the life of a lock between two replicas.
 func TestOneLock(t *testing.T) {
-	here, there, key := newBench(t, "here"), newBench(t, "there"), newKey(t)
+	here, there, key := newBench(t, "here"), newBench(t, "there"), newKey()
 	here.expectView("nobody has asked for it", key, "5", Free)
 	begun := time.Now()
 	lock := here.acquire(key)
-	object := readLock(t, "", key)
+	object := readLock(t, key)
 	want := v1alpha1.SyncObjectSpec{
 		PodName: "here", Kind: "DeployItem", Name: "item", Prefix: "one", LastUpdateTime: object.Spec.LastUpdateTime,
 	}
@@ -66,12 +64,12 @@ func TestOneLock(t *testing.T) {
 	there.expectView("the item has changed since", key, "8", Free)
 	here.expectView("it is known here, too", key, "7", Settled)
 	there.acquire(key)
-	if object := readLock(t, "", key); object.Annotations[AnnotationSettled] != "" || object.Annotations[AnnotationProcess] != "there/1" {
+	if object := readLock(t, key); object.Annotations[AnnotationSettled] != "" || object.Annotations[AnnotationProcess] != "there/1" {
 		t.Errorf("unexpected notes on the lock: %v", object.Annotations)
 	}
 	here.acquireInVain("its watch is late", key)
-	here.expectStats(Stats{Acquired: 1, Conflicts: 1})
-	there.expectStats(Stats{Acquired: 1, Conflicts: 1, Held: 1})
+	here.expectFigures(figures{Acquired: 1, Conflicts: 1})
+	there.expectFigures(figures{Acquired: 1, Conflicts: 1, Held: 1})
 }
 
 // TestAcquireInVain: who does not get a lock hears of it when it is free.
@@ -105,27 +103,12 @@ func TestAcquireInVain(t *testing.T) {
 			},
 			requests: 1, free: giveBack,
 		},
-		"late watch, lock gone": {
-			reason: "somebody has just deleted it",
-			prepare: func(t *testing.T, b *bench, key Key) {
-				newLock(t, key, "")
-				b.see(key)
-				deleteLock(t, key)
-			},
-			requests: 1,
-			free: func(_ *testing.T, b *bench, key Key) {
-				b.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: &v1alpha1.SyncObject{
-					ObjectMeta: metav1.ObjectMeta{Namespace: key.Item.Namespace, Name: "one-" + string(key.UID), UID: b.records[objectName("", key)].uid},
-					Spec:       v1alpha1.SyncObjectSpec{Kind: kindDeployItem, Name: "item", Prefix: "one"},
-				}})
-			},
-		},
 		"dead later": {
 			reason:  "the holder dies",
 			prepare: func(t *testing.T, b *bench, key Key) { newLock(t, key, "there"); b.see(key) },
 			free: func(_ *testing.T, b *bench, _ Key) {
 				b.dead["there"] = true
-				b.ReplicaDied("there")
+				b.ReplicasChanged()
 			},
 		},
 		"not valid": {
@@ -133,16 +116,16 @@ func TestAcquireInVain(t *testing.T) {
 			prepare: func(_ *testing.T, b *bench, _ Key) { b.valid = false },
 			free: func(_ *testing.T, b *bench, _ Key) {
 				b.valid = true
-				b.Renewed()
+				b.ReplicasChanged()
 			},
 		},
 		"not valid any more": {
 			reason:   "the Lease lapses while the request is under way",
 			prepare:  func(_ *testing.T, b *bench, _ Key) { b.api.between = func() { b.valid = false } },
 			requests: 1,
-			free: func(_ *testing.T, b *bench, key Key) {
+			free: func(_ *testing.T, b *bench, _ Key) {
 				b.valid, b.api.between = true, nil
-				b.see(key)
+				b.ReplicasChanged()
 			},
 		},
 		"taken over at once": {
@@ -162,7 +145,7 @@ func TestAcquireInVain(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			b, key := newBench(t, "here"), newKey(t)
+			b, key := newBench(t, "here"), newKey()
 			tc.prepare(t, b, key)
 			b.acquireInVain(tc.reason, key)
 			if b.Holds(key) || b.api.requests != tc.requests {
@@ -178,7 +161,7 @@ func TestAcquireInVain(t *testing.T) {
 
 // TestConflictThatIsOver: the watch has told of the other one before the answer does, and may have nothing more to tell.
 func TestConflictThatIsOver(t *testing.T) {
-	b, key := newBench(t, "here"), newKey(t)
+	b, key := newBench(t, "here"), newKey()
 	newLock(t, key, "there")
 	b.api.between = func() {
 		b.api.between = nil
@@ -190,8 +173,19 @@ func TestConflictThatIsOver(t *testing.T) {
 	b.acquire(key)
 }
 
+// TestLockIsGone: somebody has deleted the lock, and the watch has not told, or only of an earlier state of it.
+func TestLockIsGone(t *testing.T) {
+	b, key := newBench(t, "here"), newKey()
+	newLock(t, key, "")
+	b.see(key)
+	deleteLock(t, key)
+	b.acquireInVain("it was there", key)
+	b.expectTold("it can be created", "freed item")
+	b.acquire(key)
+}
+
 func TestAcquireFails(t *testing.T) {
-	b, key := newBench(t, "here"), newKey(t)
+	b, key := newBench(t, "here"), newKey()
 	b.api.refused = true
 	if _, err := b.Acquire(t.Context(), key); !errors.Is(err, errNoAnswer) || errors.Is(err, ErrHeld) {
 		t.Errorf("expected the error of the request, but found %v", err)
@@ -202,7 +196,7 @@ func TestAcquireFails(t *testing.T) {
 
 // TestAcquireWithoutAnswer: the lock was taken, and nobody here knows.
 func TestAcquireWithoutAnswer(t *testing.T) {
-	b, key := newBench(t, "here"), newKey(t)
+	b, key := newBench(t, "here"), newKey()
 	b.api.unanswered = true
 	if _, err := b.Acquire(t.Context(), key); !errors.Is(err, errNoAnswer) {
 		t.Errorf("expected the error of the request, but found %v", err)
@@ -212,9 +206,9 @@ func TestAcquireWithoutAnswer(t *testing.T) {
 	b.see(key)
 	b.expectTold("the watch shows it", "freed item")
 	b.acquire(key)
-	b.expectStats(Stats{Acquired: 1, Conflicts: 1, Held: 1})
+	b.expectFigures(figures{Acquired: 1, Conflicts: 1, Held: 1})
 
-	b, key = newBench(t, "here"), newKey(t)
+	b, key = newBench(t, "here"), newKey()
 	b.api.unanswered = true
 	if _, err := b.Acquire(t.Context(), key); err == nil {
 		t.Error("expected an error")
@@ -227,17 +221,19 @@ func TestHolders(t *testing.T) {
 	process := func(process string) []func(*v1alpha1.SyncObject) {
 		return []func(*v1alpha1.SyncObject){func(o *v1alpha1.SyncObject) { o.Annotations = map[string]string{AnnotationProcess: process} }}
 	}
-	taken, takenOver := Stats{Acquired: 1, Held: 1}, Stats{Acquired: 1, TakenOver: 1, Held: 1}
+	taken, takenOver := figures{Acquired: 1, Held: 1}, figures{Acquired: 1, TakenOver: 1, Held: 1}
 	cases := map[string]struct {
 		reason string
 		pod    string
 		change []func(*v1alpha1.SyncObject)
 		want   View
-		stats  Stats
+		stats  figures
 	}{
 		"nobody":          {reason: "it was given back", pod: "", want: Free, stats: taken},
 		"alive":           {reason: "its pod is there", pod: "there", want: Elsewhere},
 		"dead":            {reason: "its pod is gone", pod: "gone", want: Free, stats: takenOver},
+		"seems dead":      {reason: "the pod is there when it is read", pod: "unseen", want: Free},
+		"not known":       {reason: "the pod cannot be read", pod: "unreadable", want: Free},
 		"dead, process":   {reason: "its pod is gone", pod: "gone", change: process("gone/1"), want: Free, stats: takenOver},
 		"no name":         {reason: "nothing can be found out about it", pod: "nopodname", want: Elsewhere},
 		"earlier process": {reason: "a pod has one process at a time", pod: "here", change: process("here/0"), want: Free, stats: takenOver},
@@ -246,19 +242,22 @@ func TestHolders(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			b, key := newBench(t, "here"), newKey(t)
-			b.dead["gone"] = true
+			b, key := newBench(t, "here"), newKey()
+			b.dead["gone"], b.seemDead = true, []string{"unseen", "unreadable"}
 			newLock(t, key, tc.pod, tc.change...)
 			b.see(key)
 			b.expectView(tc.reason, key, "5", tc.want)
-			if tc.want == Elsewhere {
-				b.acquireInVain(tc.reason, key)
+			if tc.stats == (figures{}) {
+				if _, err := b.Acquire(t.Context(), key); err == nil || errors.Is(err, ErrHeld) == (tc.pod == "unreadable") {
+					t.Errorf("%s: found %v", tc.reason, err)
+				}
+				expectHolder(t, tc.reason, key, tc.pod)
 				return
 			}
 			if lock := b.acquire(key); lock.Fenced() {
 				t.Error("a new lock has fenced nobody off yet")
 			}
-			b.expectStats(tc.stats)
+			b.expectFigures(tc.stats)
 			expectHolder(t, tc.reason, key, "here")
 		})
 	}
@@ -302,7 +301,7 @@ func TestNamesOfLocks(t *testing.T) {
 
 // TestSameName: an item that was created again is another one.
 func TestSameName(t *testing.T) {
-	b, old := newBench(t, "here"), newKey(t)
+	b, old := newBench(t, "here"), newKey()
 	lock := b.acquire(old)
 	next := old
 	next.UID = "next"
@@ -323,7 +322,7 @@ func TestSameName(t *testing.T) {
 
 // TestTwoPlugins: each plugin has its own lock of an item, so that neither waits for the other.
 func TestTwoPlugins(t *testing.T) {
-	here, there, key := newBench(t, "here"), newBench(t, "there"), newKey(t)
+	here, there, key := newBench(t, "here"), newBench(t, "there"), newKey()
 	other := key
 	other.Plugin = "two"
 	here.acquire(key)
@@ -332,14 +331,14 @@ func TestTwoPlugins(t *testing.T) {
 	expectHolder(t, "the lock of the other one", other, "there")
 }
 
+// TestNamespaceIsDeleted: no lock can be created, so the replica that the item prefers works without.
 func TestNamespaceIsDeleted(t *testing.T) {
-	key := newKey(t)
-	deleteNamespace(t, key.Item.Namespace)
-	first, second := newBench(t, "here"), newBench(t, "there")
+	key, first, second := newKey(), newBench(t, "here"), newBench(t, "there")
+	first.api.terminating, second.api.terminating = true, true
 	second.rank = 1
 	second.acquireInVain("the first one does without an object", key)
 	lock := first.acquire(key)
-	if err := lock.Verify(t.Context()); err != nil || readLock(t, "", key) != nil {
+	if err := lock.Verify(t.Context()); err != nil || readLock(t, key) != nil {
 		t.Errorf("there can be no object, but Verify says %v", err)
 	}
 	second.rank = 0
@@ -358,46 +357,26 @@ func TestNamespaceIsDeleted(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsDeletedUnderTheLock: what is there can be written as ever.
-func TestNamespaceIsDeletedUnderTheLock(t *testing.T) {
-	b, key := newBench(t, "here"), newKey(t)
-	b.acquire(key)
-	deleteNamespace(t, key.Item.Namespace)
-	b.release(key, "")
-	b.rank = 1
-	b.acquire(key)
-	expectHolder(t, "the object was there", key, "here")
-}
-
 // TestLockIsDeletedWithItsNamespace: who has held it goes on without, as long as it is alive, whatever the item prefers.
 func TestLockIsDeletedWithItsNamespace(t *testing.T) {
-	first, second, key := newBench(t, "here"), newBench(t, "there"), newKey(t)
+	first, second, key := newBench(t, "here"), newBench(t, "there"), newKey()
 	first.rank = 1
 	first.acquire(key)
 	second.see(key)
-	deleteNamespace(t, key.Item.Namespace)
+	first.api.terminating, second.api.terminating = true, true
 	object := deleteLock(t, key)
-	first.OnDelete(object)
-	second.OnDelete(object)
+	first.Deleted(object)
+	second.Deleted(object)
 	first.expectTold("its lock has no object any more", "lost item", "freed item")
 	second.acquireInVain("the holder is alive", key)
-	lock := first.acquire(key)
-	if lock.Fenced() {
+	if first.acquire(key).Fenced() {
 		t.Error("somebody may have written to the item since the lock was lost")
 	}
 	second.told = nil
 	second.dead["here"] = true
-	second.ReplicaDied("here")
+	second.ReplicasChanged()
 	second.expectTold("the last holder is dead", "freed item")
 	second.acquire(key)
-}
-
-func deleteNamespace(t *testing.T, name string) {
-	t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := admin.Delete(t.Context(), namespace); err != nil { // nobody finishes that here
-		t.Fatal(err)
-	}
 }
 
 func TestOff(t *testing.T) {
@@ -413,7 +392,7 @@ func TestOff(t *testing.T) {
 // TestForeignHolderIsNamed: who looks for the reason why nothing happens finds the item and the holder in the log, once.
 func TestForeignHolderIsNamed(t *testing.T) {
 	var log strings.Builder
-	b, key := newBench(t, "here", func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) }), newKey(t)
+	b, key := newBench(t, "here", func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) }), newKey()
 	newLock(t, key, "theirs")
 	b.see(key)
 	for range 3 {

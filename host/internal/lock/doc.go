@@ -1,31 +1,41 @@
-// Package lock sees to it that no two replicas of a host work on a deploy item at the same time. A lock is a SyncObject, as seed 002
-// and Landscaper's own deployers have it: one for each pair of plugin and item, named "<prefix><plugin>-<UID of the item>", in the
-// namespace of the item. spec.podName is the holder; it is empty when there is none. The object is created by the first holder and
-// stays when the lock is released; Cleaner deletes it when the item is gone.
+// Package lock sees to it that no two replicas of a host work on a deploy item at the same time.
 //
-// # Taking and giving back
+// # Locks
 //
-// A lock is taken only when there is something to do, by one conditional write (create, or update of the version that is known from
-// the watch), held as long as the job, over all its polls, and given back by another one. What is known of the locks comes from a
-// watch: to find one taken costs no request, and its release wakes who waits for it.
+// A lock is a SyncObject, as Landscaper's own deployers have it: one for each pair of plugin and item, named
+// "<prefix><plugin>-<UID of the item>", in the namespace of the item. spec.podName is the holder; it is empty when there is none. The
+// object is created by the first holder and stays when the lock is released; Cleaner deletes it when the item is gone.
+//
+// A lock is taken by one conditional write (create, or patch of the version that the watch has shown), held as long as the job, and
+// given back by another one. What is known of the locks comes from a watch: to find one taken costs no request, and its release wakes
+// who waits for it.
+//
+// # Who is alive
+//
+// Each replica renews a Lease with the name of its Pod, which owns it. A holder is dead when its Pod is gone or has finished; a replica
+// also when its Lease names another process or none, or was not renewed for as long as it holds. What the watches of Pods and Leases
+// show may be late, so the Pod and the Lease are read before a lock is taken from its holder. A holder without a process is of another
+// implementation, of which only its Pod is known.
+//
+// Clocks of different machines are never compared. A Lease has expired when this replica has seen no renewal for as long as the Lease
+// says, by its own clock. The replica itself counts from before it sends a renewal, and counts its locks as lost after two thirds of
+// that time, which is before anybody may take them. The last third is for clocks of different speed.
 //
 // # What makes it safe
 //
-// A lock is taken over from a holder that is dead; package replica says when. That a holder is dead can be an error: it may be cut
-// off, or stopped and go on later. So nothing depends on it:
+// That a holder is dead can be an error: it may be stopped and go on later. So nothing depends on it:
 //
-//   - A replica that cannot show itself alive (replica.Replicas.Valid) counts its locks as lost before anybody may take them over.
+//   - A replica that cannot show that it is alive (Replicas.Valid) loses its locks.
 //   - One that sees its lock taken, in the watch, cancels the call of its plugin.
 //   - One that sees neither cannot write: each write of an item is conditional on the resourceVersion that it has decided on, and who
 //     takes a lock changes the item before it calls its plugin (Lock.Fenced). After a conflict the item is read, and then
-//     the lock is looked at (Lock.Verify), in this order, before anything is written again.
+//     the lock (Lock.Verify), in this order, before anything is written again.
 //
-// docs/locking.md has the argument, and says which step would break without which check.
+// docs/locking.md has the argument, and says what would break without which check.
 //
-// # Notes on a lock
+// # Who does what
 //
-// Two annotations are ours. AnnotationProcess names the process that holds the lock, because a pod's name can have several, one after
-// the other; without it a write that only renews the holder might change nothing. AnnotationSettled is the resourceVersion of the item
-// at which the holder had nothing more to do with it: the other replicas need not read the item to know. It may be followed by a note,
-// which is the host's business: when hooks want the item to be looked at again.
+// Each item prefers one of the replicas that serve its plugin: the one with the highest hash of the names of both (rendezvous hashing).
+// A replica that comes or goes moves only the items that prefer it. Which plugins a replica serves its Lease says. Views of different
+// replicas may differ for a moment, so nothing may depend on preference or election.
 package lock

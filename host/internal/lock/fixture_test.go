@@ -8,23 +8,38 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/pergola-deploy/pergola/host/internal/replica"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// bench is a Locker before a real API server, whose watch is a test that says when it sees what.
+// admin is the API server of the tests, and its administrator.
+var admin = newServer()
+
+func newServer() client.WithWatch {
+	scheme, err := testenv.Scheme()
+	if err != nil {
+		panic(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithGlobalResourceVersionCounter().Build()
+}
+
+// bench is a Locker whose watch is a test that says when it sees what.
 type bench struct {
 	*Locker
 	*fakeReplicas
-	t   *testing.T
-	api *flakyAPI
+	t       *testing.T
+	api     *flakyAPI
+	metrics *telemetry.LockMetrics
 	// told is what the listener has heard.
 	told []string
 }
@@ -35,10 +50,10 @@ var _ Listener = (*bench)(nil)
 func newBench(t *testing.T, pod string, change ...func(*Options)) *bench {
 	t.Helper()
 	b := &bench{
-		t: t, api: &flakyAPI{objects: admin},
+		t: t, api: &flakyAPI{API: admin}, metrics: telemetry.NewLockMetrics(),
 		fakeReplicas: &fakeReplicas{pod: pod, process: pod + "/1", valid: true, dead: map[string]bool{}},
 	}
-	o := Options{API: b.api, Replicas: b.fakeReplicas, Listener: b, Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler)}
+	o := Options{API: b.api, Replicas: b.fakeReplicas, Listener: b, Metrics: b.metrics, Log: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&o)
 	}
@@ -65,9 +80,16 @@ func (b *bench) expectTold(reason string, want ...string) {
 // see delivers what the watch would.
 func (b *bench) see(key Key) {
 	b.t.Helper()
-	if object := readLock(b.t, b.prefix, key); object != nil {
-		b.OnUpdate(nil, object)
+	if object := readLock(b.t, key); object != nil {
+		b.Seen(object)
 	}
+}
+
+// lapse has the replica not be able to show that it is alive.
+func (b *bench) lapse() {
+	b.valid = false
+	b.ReplicasChanged()
+	b.valid = true
 }
 
 func (b *bench) acquire(key Key) *Lock {
@@ -100,11 +122,28 @@ func (b *bench) expectView(reason string, key Key, version string, want View) {
 	}
 }
 
-// expectStats checks the figures of the plugin "one".
-func (b *bench) expectStats(want Stats) {
+// figures are the metrics of the plugin "one".
+type figures struct{ Held, Acquired, TakenOver, Conflicts, Lost float64 }
+
+func (b *bench) expectFigures(want figures) {
 	b.t.Helper()
-	want.Plugin = "one"
-	if got := b.Stats(); !slices.Equal(got, []Stats{want}) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(b.metrics)
+	families, err := registry.Gather()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		metric := family.GetMetric()[0]
+		values[family.GetName()] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+	}
+	got := figures{
+		Held: values["pergola_locks_held"], Acquired: values["pergola_lock_acquisitions_total"],
+		TakenOver: values["pergola_lock_takeovers_total"], Conflicts: values["pergola_lock_conflicts_total"],
+		Lost: values["pergola_locks_lost_total"],
+	}
+	if got != want {
 		b.t.Errorf("expected the figures %+v, but found %+v", want, got)
 	}
 }
@@ -114,10 +153,11 @@ type fakeReplicas struct {
 	pod, process string
 	valid        bool
 	dead         map[string]bool // names of pods
+	seemDead     []string        // pods that are not dead; it cannot be found out whether "unreadable" is
 	rank         int
 }
 
-var _ Replicas = (*fakeReplicas)(nil)
+var _ Membership = (*fakeReplicas)(nil)
 
 func (f *fakeReplicas) PodName() string         { return f.pod }
 func (f *fakeReplicas) Process() string         { return f.process }
@@ -126,21 +166,28 @@ func (f *fakeReplicas) Rank(string, string) int { return f.rank }
 
 func (f *fakeReplicas) Serve([]string) {}
 
-func (f *fakeReplicas) Verdict(podName, _ string) replica.Verdict {
-	if f.dead[podName] {
-		return replica.Dead
+func (f *fakeReplicas) SeemsDead(podName, _ string) bool {
+	return f.dead[podName] || slices.Contains(f.seemDead, podName)
+}
+
+func (f *fakeReplicas) IsDead(_ context.Context, podName, _ string) (bool, error) {
+	if podName == "unreadable" {
+		return false, errNoAnswer
 	}
-	return replica.Alive
+	return f.dead[podName], nil
 }
 
 var errNoAnswer = errors.New("no answer")
 
 // flakyAPI counts the requests and loses answers, or requests.
 type flakyAPI struct {
-	objects
+	API
+
 	requests int
 	// unanswered requests are done without anybody hearing of it; refused ones are not done.
 	unanswered, refused bool
+	// terminating: nothing can be created, because the namespace is being deleted.
+	terminating bool
 	// between is called, if it is set, between a request and its answer.
 	between func()
 }
@@ -161,37 +208,34 @@ func (f *flakyAPI) do(request func() error) error {
 }
 
 func (f *flakyAPI) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-	return f.do(func() error { return f.objects.Get(ctx, key, object, opts...) })
+	return f.do(func() error { return f.API.Get(ctx, key, object, opts...) })
 }
 
 func (f *flakyAPI) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
-	return f.do(func() error { return f.objects.Create(ctx, object, opts...) })
+	if f.terminating {
+		err := apierrors.NewForbidden(schema.GroupResource{Resource: "syncobjects"}, object.GetName(), nil)
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+		return err
+	}
+	return f.do(func() error { return f.API.Create(ctx, object, opts...) })
 }
 
 func (f *flakyAPI) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	return f.do(func() error { return f.objects.Patch(ctx, object, patch, opts...) })
-}
-
-func newNamespace(t *testing.T) string {
-	t.Helper()
-	name := "lock-" + uuid.NewString()[:8]
-	if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-		t.Fatal(err)
-	}
-	return name
+	return f.do(func() error { return f.API.Patch(ctx, object, patch, opts...) })
 }
 
 // newKey is the lock of plugin "one" on an item "item" in a namespace of its own.
-func newKey(t *testing.T) Key {
-	t.Helper()
-	return Key{Plugin: "one", Item: types.NamespacedName{Namespace: newNamespace(t), Name: "item"}, UID: types.UID(uuid.NewString())}
+func newKey() Key {
+	return Key{
+		Plugin: "one", Item: types.NamespacedName{Namespace: "lock-" + uuid.NewString(), Name: "item"}, UID: types.UID(uuid.NewString()),
+	}
 }
 
 // readLock reads a SyncObject; nil if there is none.
-func readLock(t *testing.T, prefix string, key Key) *v1alpha1.SyncObject {
+func readLock(t *testing.T, key Key) *v1alpha1.SyncObject {
 	t.Helper()
 	object := &v1alpha1.SyncObject{}
-	err := admin.Get(t.Context(), objectName(prefix, key), object)
+	err := admin.Get(t.Context(), objectName("", key), object)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -204,7 +248,7 @@ func readLock(t *testing.T, prefix string, key Key) *v1alpha1.SyncObject {
 // writeLock changes a SyncObject in the name of somebody else.
 func writeLock(t *testing.T, key Key, change func(*v1alpha1.SyncObject)) {
 	t.Helper()
-	object := readLock(t, "", key)
+	object := readLock(t, key)
 	change(object)
 	if err := admin.Update(t.Context(), object); err != nil {
 		t.Fatal(err)
@@ -218,7 +262,7 @@ func newLock(t *testing.T, key Key, podName string, change ...func(*v1alpha1.Syn
 	object := &v1alpha1.SyncObject{
 		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
 		Spec: v1alpha1.SyncObjectSpec{
-			PodName: podName, Kind: kindDeployItem, Name: key.Item.Name, Prefix: key.Plugin, LastUpdateTime: v1alpha1.NewTime(noon),
+			PodName: podName, Kind: kindDeployItem, Name: key.Item.Name, Prefix: key.Plugin, LastUpdateTime: v1alpha1.Now(),
 		},
 	}
 	for _, c := range change {
@@ -231,7 +275,7 @@ func newLock(t *testing.T, key Key, podName string, change ...func(*v1alpha1.Syn
 
 func deleteLock(t *testing.T, key Key) *v1alpha1.SyncObject {
 	t.Helper()
-	object := readLock(t, "", key)
+	object := readLock(t, key)
 	if err := admin.Delete(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +285,7 @@ func deleteLock(t *testing.T, key Key) *v1alpha1.SyncObject {
 // expectHolder checks who holds a lock.
 func expectHolder(t *testing.T, reason string, key Key, want string) {
 	t.Helper()
-	object := readLock(t, "", key)
+	object := readLock(t, key)
 	if object == nil {
 		t.Errorf("%s: there is no lock", reason)
 		return

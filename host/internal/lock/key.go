@@ -4,12 +4,14 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 const (
-	// AnnotationProcess names the process that holds a lock; see replica.Replicas.Process. Other implementations set none.
+	// AnnotationProcess names the process that holds a lock, because a pod can have several, one after the other. Other implementations
+	// set none.
 	AnnotationProcess = "host.pergola.dev/holder"
 	// AnnotationSettled is the resourceVersion of the locked item at which its last holder had nothing more to do with it. After a space
 	// it may have a note of that holder.
@@ -51,4 +53,13 @@ func keyOf(prefix string, object *v1alpha1.SyncObject) (Key, bool) {
 		Item:   types.NamespacedName{Namespace: object.Namespace, Name: object.Spec.Name},
 		UID:    types.UID(uid),
 	}, true
+}
+
+// processOf is the process that holds a lock; empty if there is none, or if it is of another implementation.
+func processOf(object *v1alpha1.SyncObject) string { return object.Annotations[AnnotationProcess] }
+
+// newer tells whether version a is newer than b. Versions that cannot be compared count as newer.
+func newer(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || order > 0
 }

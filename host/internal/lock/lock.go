@@ -2,31 +2,48 @@ package lock
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Lock is a lock that is held. The zero value is one that cannot be lost and fences nobody off; see Off.
+// Lock is a lock that was taken.
 type Lock struct {
 	locker *Locker // nil for one of Off
 	key    Key
-	name   types.NamespacedName
 	since  time.Time
 	// lost is closed when the lock is not held any more, for whatever reason.
 	lost chan struct{}
+	// fenced is used by those who work on the item, who are one at a time.
+	fenced bool
 
 	// The fields below are guarded by the Locker.
 
+	state lockState
+	// inUse: somebody works under it.
 	inUse bool
-	// releasing: its end in the watch is our own doing.
-	releasing bool
-	// doubtful: it may have been given back, because there was no answer to that. It is good for nothing but another try.
-	doubtful bool
 	// noObject: there is no SyncObject, and there can be none.
 	noObject bool
-	fenced   bool
+}
+
+type lockState int
+
+const (
+	// taking: the request is under way.
+	taking lockState = iota
+	// held: it can be worked under.
+	held
+	// over: it cannot, but it may still name this process, as after a lapse or a request without an answer.
+	over
+)
+
+// end ends the use of a lock, however it is used.
+func (k *Lock) end() {
+	if k.state == held {
+		close(k.lost)
+		k.locker.options.Metrics.Held.WithLabelValues(k.key.Plugin).Dec()
+	}
+	k.state = over
 }
 
 // Lost is closed when the lock is not held any more. It is nil, so never closed, for one of Off.
@@ -34,52 +51,57 @@ func (k *Lock) Lost() <-chan struct{} { return k.lost }
 
 // Fenced tells whether the item was changed under this lock. As long as it was not, whoever has had the lock before may write to the
 // item without a conflict, so that nothing is to be begun.
-func (k *Lock) Fenced() bool {
-	if k.locker == nil {
-		return true
-	}
-	k.locker.mu.Lock()
-	defer k.locker.mu.Unlock()
-	return k.fenced
-}
+func (k *Lock) Fenced() bool { return k.fenced }
 
 // SetFenced notes that the item was changed under this lock.
-func (k *Lock) SetFenced() {
-	if k.locker != nil {
-		k.locker.mu.Lock()
-		defer k.locker.mu.Unlock()
-		k.fenced = true
-	}
-}
+func (k *Lock) SetFenced() { k.fenced = true }
 
 // Verify asks the API server whether the lock is still held. The error is ErrLost if it is not, or that of the request.
 //
 // It makes a read of the item safe to write from: if the lock was still held after the read, who takes it later has to change the
 // item after the read, too, and the write meets a conflict.
 func (k *Lock) Verify(ctx context.Context) error {
-	if k.locker == nil {
-		return nil
-	}
 	select {
 	case <-k.lost:
 		return ErrLost
 	default:
 	}
-	if k.noObject {
+	if k.locker == nil || k.noObject {
 		return nil
 	}
-	object, err := k.locker.api.get(ctx, k.name)
-	if err != nil {
-		return fmt.Errorf("verify lock %s: %w", k.name, err)
-	}
-	if object == nil {
-		k.locker.gone(k.key, k.name, "")
-		return ErrLost
-	}
-	known := recordOf(k.key, object)
-	k.locker.observe(k.key, known)
-	if !k.locker.isOurs(known) {
-		return ErrLost
-	}
-	return nil
+	return k.locker.verify(ctx, k.key)
 }
+
+// Off is what a host has in place of a Locker when it works without locks, because it is the only one. Everything is free, and
+// nothing is written.
+type Off struct{}
+
+// Look tells that a lock is free.
+func (Off) Look(Key, string) View { return Free }
+
+// Left is empty.
+func (Off) Left(Key) string { return "" }
+
+// Holds tells that no lock is held.
+func (Off) Holds(Key) bool { return false }
+
+// Rank is 0.
+func (Off) Rank(Key) int { return 0 }
+
+// Serve does nothing.
+func (Off) Serve([]string) {}
+
+// Acquire returns a Lock that cannot be lost and fences nobody off.
+func (Off) Acquire(context.Context, Key) (*Lock, error) { return &Lock{fenced: true}, nil }
+
+// Keep does nothing.
+func (Off) Keep(context.Context, string, types.NamespacedName) {}
+
+// Release does nothing.
+func (Off) Release(context.Context, Key, string) error { return nil }
+
+// Forget does nothing.
+func (Off) Forget(string, types.NamespacedName) {}
+
+// ReleaseAll does nothing.
+func (Off) ReleaseAll(context.Context, string) {}

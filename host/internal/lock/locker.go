@@ -5,16 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/replica"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const (
+	// requestTimeout bounds each request.
+	requestTimeout = 10 * time.Second
+	// maxLast is how many locks are remembered whose objects were deleted.
+	maxLast = 1000
 )
 
 var (
@@ -24,12 +32,13 @@ var (
 	ErrLost = errors.New("the lock was lost")
 )
 
-// Replicas is what a Locker needs to know of the replicas; see replica.Replicas.
-type Replicas interface {
+// Membership is what a Locker needs to know of the replicas; see Replicas.
+type Membership interface {
 	PodName() string
 	Process() string
 	Valid() bool
-	Verdict(podName, process string) replica.Verdict
+	SeemsDead(podName, process string) bool
+	IsDead(ctx context.Context, podName, process string) (bool, error)
 	Rank(plugin, key string) int
 	Serve(plugins []string)
 }
@@ -42,39 +51,40 @@ type Listener interface {
 	Lost(key Key)
 }
 
+// API reads and writes SyncObjects without a cache.
+type API interface {
+	Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error
+	Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error
+	Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error
+}
+
 // Options are the settings of a Locker. All are required but Prefix.
 type Options struct {
-	// API reads and writes SyncObjects without a cache.
-	API objects
+	API API
 	// Prefix comes before the names of the plugins in those of the locks.
 	Prefix   string
-	Replicas Replicas
+	Replicas Membership
 	Listener Listener
-	Clock    clock.PassiveClock
+	Metrics  *telemetry.LockMetrics
 	Log      *slog.Logger
 }
 
 // Locker takes and gives back the locks of one replica. Its methods may be called at the same time, but for one plugin and item: of
 // those who work on an item of a plugin there is one at a time.
 //
-// It is an event handler of the watch of SyncObjects and a listener of the replicas; it needs both to hear of the locks of others.
+// It hears of the locks of others by Watch, and of the replicas by ReplicasChanged.
 type Locker struct {
-	api      store
-	prefix   string
-	replicas Replicas
-	listener Listener
-	log      *slog.Logger
+	options Options
 
-	mu      sync.Mutex
-	records map[types.NamespacedName]record // by name of the SyncObject
-	held    map[owner]*Lock
+	mu sync.Mutex
+	// records are the SyncObjects as the watch has shown them last, or as they were written here since. They are not changed.
+	records map[Key]*v1alpha1.SyncObject
+	// mine are the locks that this process holds, takes, or is named in.
+	mine map[owner]*Lock
 	// waiting are the locks that were asked for in vain.
-	waiting map[types.NamespacedName]Key
-	// stale are the locks that are not held, but may name this process: they were counted as lost, or taken without an answer.
-	stale map[owner]Key
-	// last are the holders of locks whose objects were deleted.
-	last  lastHolders
-	stats map[string]*Stats
+	waiting map[Key]struct{}
+	// last are locks whose objects were deleted while somebody held them, by their keys.
+	last *lru.Cache
 	// closed: the host is stopping; no lock is taken any more.
 	closed bool
 }
@@ -82,14 +92,8 @@ type Locker struct {
 // New returns a Locker that knows of no locks yet.
 func New(o Options) *Locker {
 	return &Locker{
-		api:    store{api: o.API, clock: o.Clock, prefix: o.Prefix, podName: o.Replicas.PodName(), process: o.Replicas.Process()},
-		prefix: o.Prefix, replicas: o.Replicas, listener: o.Listener, log: o.Log,
-		records: map[types.NamespacedName]record{},
-		held:    map[owner]*Lock{},
-		waiting: map[types.NamespacedName]Key{},
-		stale:   map[owner]Key{},
-		last:    lastHolders{clock: o.Clock, of: map[types.NamespacedName]lastHolder{}},
-		stats:   map[string]*Stats{},
+		options: o, records: map[Key]*v1alpha1.SyncObject{}, mine: map[owner]*Lock{}, waiting: map[Key]struct{}{},
+		last: lru.New(maxLast),
 	}
 }
 
@@ -97,7 +101,7 @@ func New(o Options) *Locker {
 type View int
 
 const (
-	// Free means that nobody has the lock, or somebody dead.
+	// Free means that nobody has the lock, or somebody who seems to be dead.
 	Free View = iota
 	// Ours means that it is held here.
 	Ours
@@ -112,25 +116,22 @@ const (
 func (l *Locker) Look(key Key, version string) View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if held := l.held[key.owner()]; held != nil && held.key.UID == key.UID {
-		return Ours
-	}
-	name := objectName(l.prefix, key)
-	known, exists := l.records[name]
+	known := l.known(key)
+	settled, _, _ := strings.Cut(known.Annotations[AnnotationSettled], " ")
 	switch {
-	case !l.replicas.Valid(): // there is no use in reading what cannot be worked on
-		l.waiting[name] = key
+	case l.holds(key):
+		return Ours
+	case !l.options.Replicas.Valid(): // there is no use in reading what cannot be worked on
+		l.waiting[key] = struct{}{}
 		return Elsewhere
-	case !exists:
-		return Free
 	case !l.available(known):
-		if _, waits := l.waiting[name]; !waits && known.process == "" {
-			l.log.Info("a deploy item waits for a lock that another implementation holds", "lock", name.String(),
-				"deployitem", key.Item.String(), "holder", known.podName)
+		if _, waits := l.waiting[key]; !waits && processOf(known) == "" {
+			l.options.Log.Info("a deploy item waits for a lock that another implementation holds", "lock", l.nameOf(key).String(),
+				"deployitem", key.Item.String(), "holder", known.Spec.PodName)
 		}
-		l.waiting[name] = key
+		l.waiting[key] = struct{}{}
 		return Elsewhere
-	case known.podName == "" && known.settled != "" && !newer(version, known.settled):
+	case known.Spec.PodName == "" && settled != "" && !newer(version, settled):
 		return Settled
 	default:
 		return Free
@@ -141,201 +142,76 @@ func (l *Locker) Look(key Key, version string) View {
 func (l *Locker) Left(key Key) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.records[objectName(l.prefix, key)].note
+	_, note, _ := strings.Cut(l.known(key).Annotations[AnnotationSettled], " ")
+	return note
 }
 
 // Holds tells whether a lock is held here.
 func (l *Locker) Holds(key Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	held := l.held[key.owner()]
-	return held != nil && held.key.UID == key.UID
+	return l.holds(key)
 }
 
-// available tells whether a lock that is not held here can be taken. One that names this very process is left from a time in which it
+func (l *Locker) holds(key Key) bool {
+	lock := l.mine[key.owner()]
+	return lock != nil && lock.state == held && lock.key == key
+}
+
+// known returns the SyncObject of a lock; an empty one if there is none.
+func (l *Locker) known(key Key) *v1alpha1.SyncObject {
+	if object := l.records[key]; object != nil {
+		return object
+	}
+	return &v1alpha1.SyncObject{}
+}
+
+// available tells whether a lock that is not held here seems to be free, or this pod's own: that of an earlier process, or one that
 // was counted as lost.
-func (l *Locker) available(known record) bool {
-	return known.podName == "" || known.podName == l.replicas.PodName() ||
-		l.replicas.Verdict(known.podName, known.process) == replica.Dead
-}
-
-// Rank is the place of this replica among those that could work on an item; 0 if it comes first, or there is no other one.
-func (l *Locker) Rank(key Key) int { return l.replicas.Rank(key.Plugin, string(key.UID)) }
-
-// Serve tells the other replicas which plugins take calls here.
-func (l *Locker) Serve(plugins []string) { l.replicas.Serve(plugins) }
-
-// Acquire takes a lock; one that is held here already costs nothing. It is in use until Keep, Release or Forget. The error is ErrHeld
-// if somebody else has it, or else that of the API server.
-func (l *Locker) Acquire(ctx context.Context, key Key) (*Lock, error) {
-	name := objectName(l.prefix, key)
-	l.mu.Lock()
-	held := l.held[key.owner()]
-	holds := held != nil && held.key.UID == key.UID
-	known, exists := l.records[name]
-	if !l.replicas.Valid() || holds && held.releasing || !holds && (l.closed || exists && !l.available(known)) {
-		l.waiting[name] = key
-		l.mu.Unlock()
-		return nil, ErrHeld
-	}
-	if holds && !held.doubtful {
-		held.inUse = true
-		l.mu.Unlock()
-		return held, nil
-	}
-	l.mu.Unlock()
-
-	object, err := l.api.take(ctx, key, known)
-	switch {
-	case err == nil:
-		return l.taken(name, key, known, recordOf(key, object))
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), exists && apierrors.IsNotFound(err):
-		if !l.contended(name, key, known) {
-			l.inspect(ctx, name, key)
-		}
-		return nil, ErrHeld
-	case !exists && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return l.withoutObject(name, key)
-	default:
-		l.mu.Lock()
-		l.stale[key.owner()] = key // it may have been taken all the same
-		l.mu.Unlock()
-		return nil, fmt.Errorf("take lock %s: %w", name, err)
-	}
-}
-
-// taken remembers a lock that was taken, unless it was lost by the time that this is known.
-func (l *Locker) taken(name types.NamespacedName, key Key, before, now record) (*Lock, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	newest, known := l.records[name]
-	if known && newer(newest.version, now.version) && !l.isOurs(newest) || !l.replicas.Valid() {
-		l.waiting[name] = key
-		return nil, ErrHeld
-	}
-	if !known || newer(now.version, newest.version) {
-		l.records[name] = now
-	}
-	stats := l.statsOf(key.Plugin)
-	stats.Acquired++
-	if before.podName != "" && !l.isOurs(before) {
-		stats.TakenOver++
-		l.log.Info("took the lock of a holder that is dead over", "lock", name.String(), "deployitem", key.Item.String(),
-			"holder", before.podName, "process", before.process)
-	}
-	return l.hold(name, key), nil
-}
-
-// withoutObject holds a lock without its object, which cannot be created in a namespace that is being deleted. Who was the holder when
-// the object was deleted does without, as long as it is alive, and else the replica that the item prefers: they agree on it but for
-// moments, and what it writes is conditional as ever.
-func (l *Locker) withoutObject(name types.NamespacedName, key Key) (*Lock, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.goesWithout(name, key) || !l.replicas.Valid() {
-		l.waiting[name] = key
-		return nil, ErrHeld
-	}
-	lock := l.hold(name, key)
-	lock.noObject = true
-	return lock, nil
-}
-
-// goesWithout tells whether this replica is the one to work on an item whose lock has no object.
-func (l *Locker) goesWithout(name types.NamespacedName, key Key) bool {
-	last, known := l.last.get(name)
-	switch {
-	case known && l.isOurs(last):
-		return true
-	case known && !l.available(last):
-		return false
-	default:
-		return l.Rank(key) == 0
-	}
-}
-
-func (l *Locker) hold(name types.NamespacedName, key Key) *Lock {
-	if old := l.held[key.owner()]; old != nil { // of an item of the same name that is gone
-		l.drop(old)
-	}
-	delete(l.waiting, name)
-	delete(l.stale, key.owner())
-	lock := &Lock{locker: l, key: key, name: name, since: l.api.clock.Now(), inUse: true, lost: make(chan struct{})}
-	l.held[key.owner()] = lock
-	return lock
-}
-
-// contended notes that somebody else came first. The watch tells what has become of the lock, if it has not done so already. It
-// reports false if that was expected of it before, and there is still nothing to be seen of an object that exists.
-func (l *Locker) contended(name types.NamespacedName, key Key, tried record) bool {
-	l.mu.Lock()
-	l.statsOf(key.Plugin).Conflicts++
-	_, again := l.waiting[name]
-	unseen := tried.version == "" && l.records[name].version == ""
-	l.waiting[name] = key
-	moved := l.records[name].version != tried.version
-	l.mu.Unlock()
-	if moved {
-		l.listener.Freed(key)
-	}
-	return !again || !unseen
-}
-
-// inspect reads the object that has the name of a lock which the watch does not show: the watch is late, or the object is none of the
-// locks of here. If that cannot be found out it is tried again with the lock.
-func (l *Locker) inspect(ctx context.Context, name types.NamespacedName, key Key) {
-	object, err := l.api.get(ctx, name)
-	if err != nil {
-		l.log.Debug("an object that has the name of a lock could not be read", "lock", name.String(), "error", err.Error())
-		return
-	}
-	if object == nil {
-		return
-	}
-	if locked, ours := keyOf(l.prefix, object); ours && locked == key {
-		l.observe(key, recordOf(key, object))
-		return
-	}
-	l.log.Warn("a deploy item is not worked on: a SyncObject has the name of its lock and is none, by its spec; delete it",
-		"lock", name.String(), "deployitem", key.Item.String(), "prefix", object.Spec.Prefix, "kind", object.Spec.Kind, "name", object.Spec.Name)
-}
-
-// drop ends a lock without a write and without a word to the listener.
-func (l *Locker) drop(lock *Lock) {
-	if l.held[lock.key.owner()] == lock {
-		delete(l.held, lock.key.owner())
-		close(lock.lost)
-	}
+func (l *Locker) available(known *v1alpha1.SyncObject) bool {
+	holder := known.Spec.PodName
+	return holder == "" || holder == l.options.Replicas.PodName() || l.options.Replicas.SeemsDead(holder, processOf(known))
 }
 
 // isOurs tells whether a lock names this process as its holder.
-func (l *Locker) isOurs(known record) bool {
-	return known.podName == l.replicas.PodName() && known.process == l.replicas.Process()
+func (l *Locker) isOurs(known *v1alpha1.SyncObject) bool {
+	return known.Spec.PodName == l.options.Replicas.PodName() && processOf(known) == l.options.Replicas.Process()
 }
 
-func (l *Locker) statsOf(plugin string) *Stats {
-	if l.stats[plugin] == nil {
-		l.stats[plugin] = &Stats{Plugin: plugin}
+// Rank is the place of this replica among those that could work on an item; 0 if it comes first, or there is no other one.
+func (l *Locker) Rank(key Key) int { return l.options.Replicas.Rank(key.Plugin, string(key.UID)) }
+
+// Serve tells the other replicas which plugins take calls here.
+func (l *Locker) Serve(plugins []string) {
+	for _, plugin := range plugins {
+		l.options.Metrics.Add(plugin)
 	}
-	return l.stats[plugin]
+	l.options.Replicas.Serve(plugins)
 }
 
-// Stats are the figures of all plugins that have had a lock, by name.
-func (l *Locker) Stats() []Stats {
+// nameOf is the name of the SyncObject of a lock.
+func (l *Locker) nameOf(key Key) types.NamespacedName { return objectName(l.options.Prefix, key) }
+
+// verify reads a lock that is held here. The error is ErrLost if it is not any more.
+func (l *Locker) verify(ctx context.Context, key Key) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	held := map[string]int{}
-	for who := range l.held {
-		held[who.plugin]++
+	known, object := l.known(key), &v1alpha1.SyncObject{}
+	l.mu.Unlock()
+	err := l.options.API.Get(ctx, l.nameOf(key), object)
+	switch {
+	case apierrors.IsNotFound(err):
+		l.gone(key, known.ResourceVersion)
+		return ErrLost
+	case err != nil:
+		return fmt.Errorf("verify lock %s: %w", l.nameOf(key), err)
 	}
-	var all []Stats
-	for plugin, stats := range l.stats {
-		s := *stats
-		s.Held = held[plugin]
-		all = append(all, s)
+	l.observe(key, object)
+	if !l.isOurs(object) {
+		return ErrLost
 	}
-	slices.SortFunc(all, comparePlugin)
-	return all
+	return nil
 }
 
 // Held is a lock that is held here.
@@ -349,9 +225,11 @@ type Held struct {
 func (l *Locker) Held() []Held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]Held, 0, len(l.held))
-	for _, lock := range l.held {
-		all = append(all, Held{Key: lock.key, Since: lock.since})
+	var all []Held
+	for _, lock := range l.mine {
+		if lock.state == held {
+			all = append(all, Held{Key: lock.key, Since: lock.since})
+		}
 	}
 	return all
 }

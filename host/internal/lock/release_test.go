@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -26,22 +27,12 @@ func TestRelease(t *testing.T) {
 	}{
 		"held":     {reason: "nobody has it then", settled: "5", requests: 1},
 		"any item": {reason: "what is forgotten is given back", happen: func(_ *testing.T, _ *bench, key *Key) { key.UID = "" }, requests: 1},
-		"labelled": {
-			reason: "somebody has only written to it", requests: 3, settled: "5",
-			happen: func(t *testing.T, _ *bench, key *Key) {
-				writeLock(t, *key, func(o *v1alpha1.SyncObject) { o.Labels = map[string]string{"a": "b"} })
-			},
-		},
 		"labelled, seen": {
 			reason: "the watch tells of the new version", requests: 1,
 			happen: func(t *testing.T, b *bench, key *Key) {
 				writeLock(t, *key, func(o *v1alpha1.SyncObject) { o.Labels = map[string]string{"a": "b"} })
 				b.see(*key)
 			},
-		},
-		"lost": {
-			reason: "it is not ours to give back", requests: 2, holder: "there",
-			happen: func(t *testing.T, _ *bench, key *Key) { writeLock(t, *key, takenOver) },
 		},
 		"lost, seen": {
 			reason: "there is nothing to do", requests: 0, holder: "there",
@@ -50,28 +41,14 @@ func TestRelease(t *testing.T) {
 				b.see(*key)
 			},
 		},
-		"lost while it waits for its turn": {
-			reason: "the watch has told of it although its loss does not count any more", requests: 0, holder: "there",
-			happen: func(t *testing.T, b *bench, key *Key) {
-				b.held[key.owner()].releasing = true
-				writeLock(t, *key, takenOver)
-				b.see(*key)
-			},
-		},
-		"followed": {
-			reason: "the next process of the pod has it", requests: 2, holder: "here",
-			happen: func(t *testing.T, _ *bench, key *Key) {
-				writeLock(t, *key, func(o *v1alpha1.SyncObject) { o.Annotations[AnnotationProcess] = "here/2" })
-			},
-		},
 		"counted as lost": {
 			reason: "it still names this process", requests: 1,
-			happen: func(_ *testing.T, b *bench, _ *Key) { b.Lapsed() },
+			happen: func(_ *testing.T, b *bench, _ *Key) { b.lapse() },
 		},
 		"counted as lost, any item": {
 			reason: "what is forgotten is given back", requests: 1,
 			happen: func(_ *testing.T, b *bench, key *Key) {
-				b.Lapsed()
+				b.lapse()
 				key.UID = ""
 			},
 		},
@@ -89,7 +66,7 @@ func TestRelease(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			b, key := newBench(t, "here"), newKey(t)
+			b, key := newBench(t, "here"), newKey()
 			lock := b.acquire(key)
 			named := key
 			if tc.happen != nil {
@@ -106,7 +83,7 @@ func TestRelease(t *testing.T) {
 				t.Errorf("%s: who uses the lock has not been told", tc.reason)
 			}
 			expectHolder(t, tc.reason, key, tc.holder)
-			notes := readLock(t, "", key).Annotations
+			notes := readLock(t, key).Annotations
 			if notes[AnnotationSettled] != tc.settled || tc.holder == "" && notes[AnnotationProcess] != "" {
 				t.Errorf("%s: unexpected notes: %v", tc.reason, notes)
 			}
@@ -116,7 +93,7 @@ func TestRelease(t *testing.T) {
 
 // TestReleaseTellsWhoWaits: who could not have a lock while it was given back hears of it, and nobody else.
 func TestReleaseTellsWhoWaits(t *testing.T) {
-	b, key := newBench(t, "here"), newKey(t)
+	b, key := newBench(t, "here"), newKey()
 	b.acquire(key)
 	b.release(key, "")
 	b.expectTold("nobody has asked for it")
@@ -127,17 +104,17 @@ func TestReleaseTellsWhoWaits(t *testing.T) {
 }
 
 func TestReleaseOfADeletedLock(t *testing.T) {
-	b, key := newBench(t, "here"), newKey(t)
+	b, key := newBench(t, "here"), newKey()
 	b.acquire(key)
 	deleteLock(t, key)
 	b.release(key, "5")
-	if b.Holds(key) || readLock(t, "", key) != nil {
+	if b.Holds(key) || readLock(t, key) != nil {
 		t.Error("a lock that was deleted came back")
 	}
 }
 
 func TestReleaseFails(t *testing.T) {
-	b, key := newBench(t, "here"), newKey(t)
+	b, key := newBench(t, "here"), newKey()
 	b.acquire(key)
 	b.api.refused = true
 	if err := b.Release(t.Context(), key, ""); !errors.Is(err, errNoAnswer) {
@@ -151,7 +128,7 @@ func TestReleaseFails(t *testing.T) {
 // TestReleaseWithoutAnswer: the lock was given back, and nobody here knows. It is not to be worked under.
 func TestReleaseWithoutAnswer(t *testing.T) {
 	prepare := func(t *testing.T) (*bench, Key, *Lock) {
-		b, key := newBench(t, "here"), newKey(t)
+		b, key := newBench(t, "here"), newKey()
 		lock := b.acquire(key)
 		lock.SetFenced()
 		b.api.unanswered = true
@@ -163,6 +140,10 @@ func TestReleaseWithoutAnswer(t *testing.T) {
 	}
 	t.Run("again", func(t *testing.T) {
 		b, key, _ := prepare(t)
+		if err := b.Release(t.Context(), key, ""); !apierrors.IsConflict(err) {
+			t.Errorf("expected a conflict with the first one, but found %v", err)
+		}
+		b.see(key)
 		b.release(key, "")
 		expectHolder(t, "it was given back before", key, "")
 	})
@@ -170,26 +151,13 @@ func TestReleaseWithoutAnswer(t *testing.T) {
 		b, key, lock := prepare(t)
 		b.acquireInVain("somebody else may have it by now", key)
 		b.see(key)
-		b.expectTold("it was given back", "lost item", "freed item")
-		if again := b.acquire(key); again == lock || again.Fenced() {
-			t.Error("a lock that may have been given back is used on")
-		}
-	})
-	t.Run("not given back", func(t *testing.T) {
-		b, key := newBench(t, "here"), newKey(t)
-		lock := b.acquire(key)
-		lock.SetFenced()
-		b.api.refused = true
-		if err := b.Release(t.Context(), key, ""); err == nil {
-			t.Error("expected an error")
-		}
-		b.api.refused = false
+		b.expectTold("it was given back", "freed item")
 		if again := b.acquire(key); again == lock || again.Fenced() {
 			t.Error("a lock that may have been given back is used on")
 		}
 	})
 	t.Run("taken by another one", func(t *testing.T) {
-		b, key := newBench(t, "here"), newKey(t)
+		b, key := newBench(t, "here"), newKey()
 		b.acquire(key)
 		b.api.unanswered = true
 		b.api.between = func() {
@@ -197,11 +165,42 @@ func TestReleaseWithoutAnswer(t *testing.T) {
 			writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Spec.PodName = "there" })
 			b.see(key)
 		}
-		b.release(key, "")
+		if err := b.Release(t.Context(), key, ""); err == nil {
+			t.Error("expected an error")
+		}
 		b.api.unanswered, b.api.between = false, nil
 		b.release(key, "")
 		expectHolder(t, "it is not ours to give back", key, "there")
 	})
+}
+
+// TestReleaseMeetsAConflict: somebody has written to the lock, and the watch has not told of it yet. What that was it tells in a moment.
+func TestReleaseMeetsAConflict(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		change func(*v1alpha1.SyncObject)
+		freed  bool
+		holder string
+	}{
+		"labelled": {"it is still ours", func(o *v1alpha1.SyncObject) { o.Labels = map[string]string{"a": "b"} }, true, ""},
+		"lost":     {"it is not ours to give back", takenOver, false, "there"},
+		"followed": {"the next process of the pod has it", func(o *v1alpha1.SyncObject) { o.Annotations[AnnotationProcess] = "here/2" }, true, "here"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, key := newBench(t, "here"), newKey()
+			b.acquire(key)
+			writeLock(t, key, tc.change)
+			if err := b.Release(t.Context(), key, ""); !apierrors.IsConflict(err) || b.Holds(key) {
+				t.Errorf("%s: expected a conflict, but found %v, held %t", tc.reason, err, b.Holds(key))
+			}
+			b.see(key)
+			if tc.freed {
+				b.expectTold(tc.reason, "freed item")
+			}
+			b.release(key, "")
+			expectHolder(t, tc.reason, key, tc.holder)
+		})
+	}
 }
 
 func TestLost(t *testing.T) {
@@ -225,32 +224,32 @@ func TestLost(t *testing.T) {
 			b.see(key)
 		}},
 		"deleted": {reason: "somebody else can create it", lost: true, freed: true, happen: func(t *testing.T, b *bench, key Key) {
-			b.OnDelete(deleteLock(t, key))
+			b.Deleted(deleteLock(t, key))
 		}},
 		"deleted, unseen": {reason: "the watch was interrupted", lost: true, freed: true, happen: func(t *testing.T, b *bench, key Key) {
-			b.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: deleteLock(t, key)})
+			b.Deleted(toolscache.DeletedFinalStateUnknown{Obj: deleteLock(t, key)})
 		}},
 		"another one deleted": {reason: "it is that of before", happen: func(t *testing.T, b *bench, key Key) {
-			before := readLock(t, "", key)
-			before.UID = "before"
-			b.OnDelete(before)
+			before := readLock(t, key)
+			before.ResourceVersion = "1"
+			b.Deleted(before)
 		}},
 		"late event": {reason: "it is from before the lock was taken", happen: func(t *testing.T, b *bench, key Key) {
-			before := readLock(t, "", key)
+			before := readLock(t, key)
 			before.ResourceVersion, before.Spec.PodName = "1", ""
-			b.OnAdd(before, false)
+			b.Seen(before)
 		}},
 		"other prefix": {reason: "it is none of ours", happen: func(_ *testing.T, b *bench, key Key) {
-			b.OnAdd(&v1alpha1.SyncObject{
+			b.Seen(&v1alpha1.SyncObject{
 				ObjectMeta: metav1.ObjectMeta{Namespace: key.Item.Namespace, Name: "x-one-" + string(key.UID), ResourceVersion: "99999999"},
 				Spec:       v1alpha1.SyncObjectSpec{Kind: kindDeployItem, Name: "item", Prefix: "x-one", PodName: "there"},
-			}, false)
+			})
 		}},
-		"lapsed": {reason: "the others may take this replica for dead", lost: true, happen: func(_ *testing.T, b *bench, _ Key) { b.Lapsed() }},
+		"lapsed": {reason: "the others may take this replica for dead", lost: true, happen: func(_ *testing.T, b *bench, _ Key) { b.lapse() }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			b, key := newBench(t, "here"), newKey(t)
+			b, key := newBench(t, "here"), newKey()
 			lock := b.acquire(key)
 			tc.happen(t, b, key)
 			var told []string
@@ -279,7 +278,7 @@ func TestLost(t *testing.T) {
 
 // TestLapse: what was counted as lost is had again when this replica is valid again, if nobody has taken it.
 func TestLapse(t *testing.T) {
-	b, key := newBench(t, "here"), newKey(t)
+	b, key := newBench(t, "here"), newKey()
 	lock := b.acquire(key)
 	lock.SetFenced()
 	if !lock.Fenced() {
@@ -287,15 +286,15 @@ func TestLapse(t *testing.T) {
 	}
 	b.valid = false
 	b.acquireInVain("not even what is held is used", key)
-	b.Lapsed()
+	b.lapse()
 	b.expectTold("the Lease has lapsed", "lost item")
 	b.valid = true
-	b.Renewed()
+	b.ReplicasChanged()
 	b.expectTold("the Lease was renewed", "freed item")
 	if again := b.acquire(key); again == lock || again.Fenced() {
 		t.Error("somebody may have had the lock meanwhile, and written to the item")
 	}
-	b.expectStats(Stats{Acquired: 2, Lost: 1, Held: 1})
+	b.expectFigures(figures{Acquired: 2, Lost: 1, Held: 1})
 }
 
 func TestVerify(t *testing.T) {
@@ -310,12 +309,12 @@ func TestVerify(t *testing.T) {
 		}},
 		"taken over": {reason: "the watch is late", want: ErrLost, happen: func(t *testing.T, _ *bench, key Key) { writeLock(t, key, takenOver) }},
 		"deleted":    {reason: "the watch is late", want: ErrLost, happen: func(t *testing.T, _ *bench, key Key) { deleteLock(t, key) }},
-		"known":      {reason: "the watch has told of it", want: ErrLost, happen: func(_ *testing.T, b *bench, _ Key) { b.Lapsed() }},
+		"known":      {reason: "the watch has told of it", want: ErrLost, happen: func(_ *testing.T, b *bench, _ Key) { b.lapse() }},
 		"unknown":    {reason: "there is no answer", want: errNoAnswer, happen: func(_ *testing.T, b *bench, _ Key) { b.api.refused = true }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			b, key := newBench(t, "here"), newKey(t)
+			b, key := newBench(t, "here"), newKey()
 			lock := b.acquire(key)
 			tc.happen(t, b, key)
 			if err := lock.Verify(t.Context()); !errors.Is(err, tc.want) {
@@ -336,7 +335,7 @@ func other(key Key) Key {
 
 // TestStart: a host that stops gives back what is not in use at once, and the rest with its calls; it takes nothing any more.
 func TestStart(t *testing.T) {
-	b, busy := newBench(t, "here"), newKey(t)
+	b, busy := newBench(t, "here"), newKey()
 	idle := other(busy)
 	b.acquire(busy)
 	b.acquire(idle)
@@ -356,8 +355,8 @@ func TestStart(t *testing.T) {
 }
 
 func TestReleaseAll(t *testing.T) {
-	b, key := newBench(t, "here"), newKey(t)
-	served, busy := other(key), newKey(t)
+	b, key := newBench(t, "here"), newKey()
+	served, busy := other(key), newKey()
 	for _, k := range []Key{key, served, busy} {
 		b.acquire(k)
 	}
@@ -370,13 +369,14 @@ func TestReleaseAll(t *testing.T) {
 }
 
 func TestReleaseAllFails(t *testing.T) {
-	b, key := newBench(t, "here"), newKey(t)
+	b, key := newBench(t, "here"), newKey()
 	b.acquire(key)
 	b.Keep(t.Context(), key.Plugin, key.Item)
 	b.api.refused = true
 	b.ReleaseAll(t.Context(), key.Plugin)
 	b.api.refused = false
 	expectHolder(t, "it is free when this replica is gone", key, "here")
-	b.ReleaseAll(t.Context(), key.Plugin)
-	expectHolder(t, "or when it is tried again", key, "")
+	b.expectTold("who looks at the item tries again", "freed item")
+	b.release(key, "")
+	expectHolder(t, "it is tried again", key, "")
 }

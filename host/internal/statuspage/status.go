@@ -8,7 +8,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/replica"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
 
@@ -30,7 +29,7 @@ type Sources struct {
 	// Locks that the replica holds; nil if the host works without.
 	Locks func() []lock.Held
 	// Replicas of the host; nil if it is the only one.
-	Replicas func() []replica.Member
+	Replicas func() []lock.Member
 	// Clock is required.
 	Clock clock.PassiveClock
 }

@@ -13,7 +13,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/replica"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
 
@@ -88,8 +87,8 @@ func TestStatusOfTheHost(t *testing.T) {
 	t.Parallel()
 	sources := newSources()
 	sources.Ready = func() error { return errors.New("plugin helm is not running") }
-	sources.Replicas = func() []replica.Member {
-		return []replica.Member{{PodName: "pergola-0", Self: true, Plugins: []string{"manifest"}}, {PodName: "pergola-1", Leaving: true}}
+	sources.Replicas = func() []lock.Member {
+		return []lock.Member{{PodName: "pergola-0", Self: true, Plugins: []string{"manifest"}}, {PodName: "pergola-1", Leaving: true}}
 	}
 	status := sources.status()
 	if status.Host.NotReady != "plugin helm is not running" || !status.Time.Equal(noon) {

@@ -2,64 +2,59 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// LockStats are the figures of one plugin's locks, as this replica has seen them.
-type LockStats struct {
-	// Plugin is the name that the plugin gives itself.
-	Plugin string
-	// Held is how many locks this replica holds now.
-	Held int
+// LockMetrics are the metrics of the locks of one replica, by plugin. They may be used concurrently.
+type LockMetrics struct {
+	// Held is how many locks this replica holds.
+	Held *prometheus.GaugeVec
 	// Acquired counts the locks that this replica got, TakenOver those of them whose holder was dead.
-	Acquired, TakenOver uint64
-	// Conflicts counts how often this replica did not get a lock because another one had it or was faster.
-	Conflicts uint64
-	// Lost counts the locks that this replica held and did not let go itself: another one took them over.
-	Lost uint64
+	Acquired, TakenOver *prometheus.CounterVec
+	// Conflicts counts how often this replica did not get a lock because another one was faster.
+	Conflicts *prometheus.CounterVec
+	// Lost counts the locks that this replica held and did not let go itself.
+	Lost *prometheus.CounterVec
 }
 
-// lockCollector reads the figures of the locks whenever it is asked for metrics.
-type lockCollector struct {
-	stats func() []LockStats
+var _ prometheus.Collector = (*LockMetrics)(nil)
 
-	held, acquired, conflicts, takenOver, lost *prometheus.Desc
-}
-
-var _ prometheus.Collector = (*lockCollector)(nil)
-
-// NewLockCollector returns a collector of the metrics pergola_locks_held, pergola_lock_acquisitions_total,
-// pergola_lock_conflicts_total, pergola_lock_takeovers_total and pergola_locks_lost_total. stats returns each plugin once; it may
-// be called at any time, by several at once. What it counts must not grow less.
-func NewLockCollector(stats func() []LockStats) prometheus.Collector {
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, []string{"plugin"}, nil)
+// NewLockMetrics returns LockMetrics without any series.
+func NewLockMetrics() *LockMetrics {
+	plugin := []string{"plugin"}
+	counter := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, plugin)
 	}
-	return &lockCollector{
-		stats:     stats,
-		held:      desc("pergola_locks_held", "How many locks of the plugin's items this replica holds."),
-		acquired:  desc("pergola_lock_acquisitions_total", "How many locks this replica got, taken over or not."),
-		conflicts: desc("pergola_lock_conflicts_total", "How often this replica did not get a lock because of another one."),
-		takenOver: desc("pergola_lock_takeovers_total", "How many locks this replica got whose holder was dead."),
-		lost:      desc("pergola_locks_lost_total", "How many locks this replica lost before it gave them back: it could not show that it was alive, or the lock was taken or deleted."),
+	return &LockMetrics{
+		Held: prometheus.NewGaugeVec(
+			prometheus.GaugeOpts{Name: "pergola_locks_held", Help: "How many locks of the plugin's items this replica holds."}, plugin),
+		Acquired:  counter("pergola_lock_acquisitions_total", "How many locks this replica got, taken over or not."),
+		TakenOver: counter("pergola_lock_takeovers_total", "How many locks this replica got whose holder was dead."),
+		Conflicts: counter("pergola_lock_conflicts_total", "How often this replica did not get a lock because of another one."),
+		Lost: counter("pergola_locks_lost_total", "How many locks this replica lost before it gave them back: it could not show that it was alive, "+
+			"or the lock was taken or deleted."),
 	}
 }
 
-func (c *lockCollector) Describe(descs chan<- *prometheus.Desc) {
-	descs <- c.held
-	descs <- c.acquired
-	descs <- c.conflicts
-	descs <- c.takenOver
-	descs <- c.lost
+// Add has the metrics of a plugin shown, with 0 at first.
+func (m *LockMetrics) Add(plugin string) {
+	m.Held.WithLabelValues(plugin)
+	for _, c := range []*prometheus.CounterVec{m.Acquired, m.TakenOver, m.Conflicts, m.Lost} {
+		c.WithLabelValues(plugin)
+	}
 }
 
-func (c *lockCollector) Collect(metrics chan<- prometheus.Metric) {
-	for _, s := range c.stats() {
-		plugin := label(s.Plugin)
-		count := func(desc *prometheus.Desc, n uint64) {
-			metrics <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), plugin)
-		}
-		metrics <- prometheus.MustNewConstMetric(c.held, prometheus.GaugeValue, float64(s.Held), plugin)
-		count(c.acquired, s.Acquired)
-		count(c.conflicts, s.Conflicts)
-		count(c.takenOver, s.TakenOver)
-		count(c.lost, s.Lost)
+func (m *LockMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.Held, m.Acquired, m.TakenOver, m.Conflicts, m.Lost}
+}
+
+// Describe implements prometheus.Collector.
+func (m *LockMetrics) Describe(descs chan<- *prometheus.Desc) {
+	for _, c := range m.collectors() {
+		c.Describe(descs)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *LockMetrics) Collect(metrics chan<- prometheus.Metric) {
+	for _, c := range m.collectors() {
+		c.Collect(metrics)
 	}
 }

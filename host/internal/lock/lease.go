@@ -1,0 +1,187 @@
+package lock
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+const (
+	// labelReplica is "true" on the Leases of replicas.
+	labelReplica = "host.pergola.dev/replica"
+	// labelGroup tells the group of the replica, as groupLabel writes it.
+	labelGroup = "host.pergola.dev/group"
+	// annotationPlugins has the names of the plugins that the replica serves, sorted and separated by commas.
+	annotationPlugins = "host.pergola.dev/plugins"
+	// annotationLeaving is "true" on the Lease of a replica that takes no new work.
+	annotationLeaving = "host.pergola.dev/leaving"
+
+	// giveBackTimeout bounds how long the end of a host may wait for its Lease to be given back.
+	giveBackTimeout = 5 * time.Second
+)
+
+// groupLabel is the value of labelGroup for a group: a digest, as a group may be any string and a label value may not.
+func groupLabel(group string) string {
+	sum := sha256.Sum256([]byte(group))
+	return hex.EncodeToString(sum[:8])
+}
+
+// third is how often the Lease is renewed, and how long a request may take.
+func (r *Replicas) third() time.Duration { return r.options.LeaseDuration / 3 }
+
+// takeLease makes the Lease that of this process, whoever had it.
+func (r *Replicas) takeLease(ctx context.Context) error {
+	name, namespace := r.options.PodName, r.options.Namespace
+	pod, lease := &corev1.Pod{}, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	err := r.client.Get(ctx, r.key(name), pod)
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no pod %q in namespace %q, which this host should be: set MY_POD_NAME and MY_POD_NAMESPACE by the "+
+			"downward API, or name the pods' cluster with --host-kubeconfig: %w", name, namespace, err)
+	case err != nil:
+		return fmt.Errorf("read own pod %q in namespace %q: %w", name, namespace, err)
+	case finished(pod):
+		return fmt.Errorf("the pod %q in namespace %q, which this host should be, is finished (phase %s)", name, namespace, pod.Status.Phase)
+	}
+	began := time.Now()
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		began = time.Now()
+		_, err := controllerutil.CreateOrUpdate(ctx, r.client, lease, func() error {
+			lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: name, UID: pod.UID}}
+			r.fillLease(lease, r.process)
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("take over Lease: %w", err)
+	}
+	r.renewed(began)
+	return nil
+}
+
+// finished tells whether a pod has ended for good.
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// keepLease renews the Lease until ctx ends, or until it is not one's own any more: then it returns ErrReplaced. The subscribers hear
+// when a renewal comes too late.
+func (r *Replicas) keepLease(ctx context.Context) error {
+	log, failing := r.options.Log.With("lease", r.options.PodName), false
+	for ctx.Err() == nil {
+		r.checkValidity()
+		began := time.Now()
+		err := r.updateLease(ctx, r.process, r.remaining())
+		r.checkValidity()
+		pause := r.third() - time.Since(began)
+		switch {
+		case errors.Is(err, ErrReplaced):
+			return err
+		case err == nil:
+			r.renewed(began)
+			if failing {
+				log.Info("The Lease of this replica is renewed again")
+			}
+		default:
+			pause = min(r.third()/5, r.remaining())
+			if !failing && ctx.Err() == nil {
+				log.Warn("Cannot renew the Lease of this replica; trying again", "error", err)
+			}
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+		case <-r.renewNow:
+		case <-time.After(pause):
+		}
+	}
+	return nil
+}
+
+// remaining is how long a request to renew the Lease may take: not longer than this replica is valid, if it is.
+func (r *Replicas) remaining() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.valid() {
+		return min(r.third(), time.Until(r.validUntil))
+	}
+	return r.third()
+}
+
+// checkValidity tells the subscribers when this replica has just become invalid.
+func (r *Replicas) checkValidity() {
+	r.mu.Lock()
+	over := !r.lapsed && !r.valid()
+	r.lapsed = r.lapsed || over
+	r.mu.Unlock()
+	if over {
+		r.tell()
+	}
+}
+
+// renewed takes note that the Lease was renewed by a request that began at a time.
+func (r *Replicas) renewed(began time.Time) {
+	r.mu.Lock()
+	r.validUntil = began.Add(r.options.LeaseDuration * 2 / 3)
+	back := r.lapsed && time.Now().Before(r.validUntil)
+	if back {
+		r.lapsed = false
+		for podName, h := range r.holders { // who could not renew its own Lease could not see the others renew theirs
+			h.seen, h.state.expired = time.Now(), false
+			r.holders[podName] = h
+		}
+	}
+	r.mu.Unlock()
+	if back {
+		r.tell()
+		signal(r.look)
+	}
+}
+
+// giveLeaseBack leaves the Lease without a holder.
+func (r *Replicas) giveLeaseBack(ctx context.Context) error {
+	return r.updateLease(context.WithoutCancel(ctx), "", min(giveBackTimeout, r.third()))
+}
+
+// updateLease writes the Lease. It returns ErrReplaced if it is not one's own any more.
+func (r *Replicas) updateLease(ctx context.Context, holder string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	lease := &coordinationv1.Lease{}
+	err := r.client.Get(ctx, r.key(r.options.PodName), lease)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") != r.process:
+		return ErrReplaced
+	case err != nil:
+		return err
+	}
+	r.fillLease(lease, holder)
+	return r.client.Update(ctx, lease)
+}
+
+func (r *Replicas) fillLease(lease *coordinationv1.Lease, holder string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	metav1.SetMetaDataLabel(&lease.ObjectMeta, labelReplica, "true")
+	metav1.SetMetaDataLabel(&lease.ObjectMeta, labelGroup, groupLabel(r.options.Group))
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationPlugins, strings.Join(r.plugins, ","))
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationLeaving, fmt.Sprint(r.leaving))
+	lease.Spec.HolderIdentity = &holder
+	lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
+	// Rounding up makes the others wait longer, which is safe.
+	lease.Spec.LeaseDurationSeconds = ptr.To(int32(min(math.Ceil(r.options.LeaseDuration.Seconds()), math.MaxInt32)))
+}

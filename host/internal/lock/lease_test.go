@@ -1,0 +1,160 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func (w *world) readLease(podName string) *coordinationv1.Lease {
+	w.t.Helper()
+	lease := &coordinationv1.Lease{}
+	w.must(w.server.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: podName}, lease))
+	return lease
+}
+
+func TestLeaseIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pod("a")
+		a := w.replica("a")
+		stop := a.run()
+		first := w.readLease("a")
+		owners := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "a", UID: "a"}}
+		diff := cmp.Diff(map[string]string{labelReplica: "true", labelGroup: groupLabel("")}, first.Labels) + cmp.Diff(owners, first.OwnerReferences)
+		if diff != "" || *first.Spec.HolderIdentity != a.Process() || !strings.HasPrefix(a.Process(), "a/") || *first.Spec.LeaseDurationSeconds != 15 {
+			t.Errorf("the process is %s, the Lease says %+v\n%s", a.Process(), first.Spec, diff)
+		}
+		passTime(leaseDuration / 3)
+		if next := w.readLease("a"); next.Spec.RenewTime.Sub(first.Spec.RenewTime.Time) != leaseDuration/3 {
+			t.Errorf("renewed at %s and at %s", first.Spec.RenewTime, next.Spec.RenewTime)
+		}
+		a.Serve([]string{"manifest", "helm", "helm"})
+		a.Leave()
+		synctest.Wait()
+		want := map[string]string{annotationPlugins: "helm,manifest", annotationLeaving: "true"}
+		if diff := cmp.Diff(want, w.readLease("a").Annotations); diff != "" {
+			t.Errorf("the others are not told at once:\n%s", diff)
+		}
+		before := a.told.Load()
+		w.must(stop())
+		if a.Valid() || a.told.Load() == before || *w.readLease("a").Spec.HolderIdentity != "" {
+			t.Errorf("valid %t after the end, told %d times, the Lease says %+v", a.Valid(), a.told.Load()-before, w.readLease("a").Spec)
+		}
+	})
+}
+
+// TestLeaseLapses: who cannot renew its Lease is invalid before anybody may take it for dead, and says so.
+func TestLeaseLapses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pod("a")
+		a := w.replica("a")
+		stop := a.run()
+		for range 2 {
+			var invalid, heard time.Duration
+			cut := w.readLease("a").Spec.RenewTime.Time
+			a.cut.Store(true)
+			a.Subscribe(func() {
+				if heard == 0 && !a.Valid() {
+					heard = time.Since(cut)
+				}
+			})
+			for time.Since(cut) < 2*leaseDuration {
+				passTime(100 * time.Millisecond)
+				if invalid == 0 && !a.Valid() {
+					invalid = time.Since(cut)
+				}
+			}
+			if limit := leaseDuration * 2 / 3; invalid > limit+200*time.Millisecond || heard > limit+200*time.Millisecond || heard == 0 {
+				t.Errorf("invalid after %s, and heard of after %s", invalid, heard)
+			}
+			a.cut.Store(false)
+			passTime(leaseDuration / 2)
+			if !a.Valid() {
+				t.Error("renewed, but not valid")
+			}
+		}
+		w.must(stop())
+	})
+}
+
+// TestNobodyDiesInALapse: who could not renew its Lease could not see the others renew theirs.
+func TestNobodyDiesInALapse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pod("a")
+		w.pod("b")
+		w.lease("b", "b/1")
+		a := w.replica("a")
+		a.see()
+		stop := a.run()
+		a.cut.Store(true)
+		passTime(2 * leaseDuration)
+		if !a.SeemsDead("b", "b/1") {
+			t.Error("the time of b is not over")
+		}
+		a.cut.Store(false)
+		passTime(leaseDuration - time.Second)
+		if !a.Valid() || a.SeemsDead("b", "b/1") {
+			t.Error("b has not had its whole time since")
+		}
+		passTime(leaseDuration / 2)
+		if dead, err := a.IsDead(t.Context(), "b", "b/1"); !dead || err != nil {
+			t.Errorf("b is dead: %t, %v", dead, err)
+		}
+		w.must(stop())
+	})
+}
+
+// TestReplaced: a process whose Lease has gone to another one, or has gone with its pod, has to end.
+func TestReplaced(t *testing.T) {
+	for name, happen := range map[string]func(*world){
+		"restarted": func(w *world) { w.replica("a") },
+		"deleted":   func(w *world) { w.deleteLease("a") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.pod("a")
+				a := w.replica("a")
+				stop := a.run()
+				happen(w)
+				passTime(leaseDuration / 3)
+				if a.Valid() {
+					t.Error("still valid after the time of a renewal")
+				}
+				if err := stop(); !errors.Is(err, ErrReplaced) {
+					t.Errorf("Run ended with %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestJoinNeedsAPod(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(*world)
+		want    string
+	}{
+		"none":     {func(*world) {}, "MY_POD_NAMESPACE"},
+		"finished": {func(w *world) { w.pod("a"); w.finishPod("a") }, "phase Failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tc.prepare(w)
+			r := newReplicas(w.server, &view{}, ReplicaOptions{Namespace: namespace, PodName: "a", LeaseDuration: leaseDuration})
+			if err := r.takeLease(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("expected an error with %q, but found %v", tc.want, err)
+			}
+		})
+	}
+}

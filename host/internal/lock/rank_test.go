@@ -1,0 +1,120 @@
+package lock
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// seenBy returns members as one of them sees them.
+func seenBy(podName string, all []Member) []Member {
+	view := slices.Clone(all)
+	for i := range view {
+		view[i].Self = view[i].PodName == podName
+	}
+	return view
+}
+
+// places is the place for a key of each member that serves "helm", as it sees it.
+func places(all []Member, key string) map[string]int {
+	at := map[string]int{}
+	for _, m := range all {
+		if slices.Contains(m.Plugins, "helm") {
+			at[m.PodName] = place(serving(seenBy(m.PodName, all), "helm"), key)
+		}
+	}
+	return at
+}
+
+func preferred(all []Member, key string) string {
+	for podName, at := range places(all, key) {
+		if at == 0 {
+			return podName
+		}
+	}
+	return ""
+}
+
+// TestRank: those that serve a plugin have a place each, those that leave come last and the others after them; a replica that comes or
+// goes moves only the keys that prefer it.
+func TestRank(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all []Member
+		for _, name := range rapid.SliceOfNDistinct(rapid.StringMatching(`host-[a-z0-9]{1,5}`), 2, 8, rapid.ID[string]).Draw(t, "names") {
+			all = append(all, Member{
+				PodName: name, Leaving: rapid.Bool().Draw(t, name+" leaves"),
+				Plugins: rapid.SampledFrom([][]string{{"helm"}, {"container", "helm"}, {"container"}, nil}).Draw(t, name+" serves"),
+			})
+		}
+		key := rapid.String().Draw(t, "key")
+		at, byPlace := places(all, key), map[int]Member{}
+		for _, m := range all {
+			if own, serves := at[m.PodName]; serves {
+				byPlace[own] = m
+			} else if got := place(serving(seenBy(m.PodName, all), "helm"), key); got != len(at) {
+				t.Fatalf("%s does not serve the plugin and has place %d after %d that do", m.PodName, got, len(at))
+			}
+		}
+		if len(byPlace) != len(at) {
+			t.Fatalf("%d replicas have %d places", len(at), len(byPlace))
+		}
+		for i := 1; i < len(at); i++ {
+			if byPlace[i-1].Leaving && !byPlace[i].Leaving {
+				t.Fatalf("a replica that leaves comes before one that stays: %v", byPlace)
+			}
+		}
+		with, without := preferred(all, key), preferred(all[1:], key)
+		if with != all[0].PodName && with != without {
+			t.Fatalf("key %q is moved from %s to %s by %s", key, without, with, all[0].PodName)
+		}
+	})
+}
+
+// TestElected: one replica is elected, and for each plugin one of those that serve it, none of which leaves or is invalid.
+func TestElected(t *testing.T) {
+	all := []Member{{PodName: "a", Plugins: []string{"helm"}}, {PodName: "b", Plugins: []string{"helm", "mock"}}, {PodName: "c", Leaving: true}}
+	count := map[string]int{}
+	for _, m := range all {
+		members := seenBy(m.PodName, all)
+		for what, elected := range map[string]bool{
+			"all": elected(members, electionKey), "helm": elected(serving(members, "helm"), "helm"), "mock": elected(serving(members, "mock"), "mock"),
+		} {
+			if elected {
+				count[what]++
+				if m.Leaving || what == "mock" && m.PodName != "b" {
+					t.Errorf("%s is elected for %s", m.PodName, what)
+				}
+			}
+		}
+	}
+	for _, what := range []string{"all", "helm", "mock"} {
+		if count[what] != 1 {
+			t.Errorf("%d are elected for %s", count[what], what)
+		}
+	}
+}
+
+// TestKeysAreShared: names that hardly differ share the keys evenly all the same.
+func TestKeysAreShared(t *testing.T) {
+	all := []Member{
+		{PodName: "pergola-0", Plugins: []string{"helm"}}, {PodName: "pergola-1", Plugins: []string{"helm"}}, {PodName: "pergola-2", Plugins: []string{"helm"}},
+	}
+	counts := map[string]int{}
+	for i := range 3000 {
+		counts[preferred(all, fmt.Sprintf("namespace/item-%04d", i))]++
+	}
+	for _, m := range all {
+		if n := counts[m.PodName]; n < 750 || n > 1260 {
+			t.Errorf("%s is preferred by %d of 3000 keys", m.PodName, n)
+		}
+	}
+}
+
+// TestScore keeps the hash from changing: replicas of different versions must agree.
+func TestScore(t *testing.T) {
+	if got, want := score("pergola-0", "namespace/item"), uint64(0xa8273dd264ab6bb9); got != want {
+		t.Errorf("expected %#x, but found %#x", want, got)
+	}
+}
