@@ -13,8 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Acquire takes a lock; one that is held here already costs nothing. It is in use until Keep, Release or Forget. The error is ErrHeld
-// if somebody else has it, or else that of a request.
+// Acquire takes a lock; one that is held here already costs nothing. It is in use until Keep, Release or Forget. The
+// error is ErrHeld if somebody else has it, or else that of a request.
 func (l *Locker) Acquire(ctx context.Context, key Key) (*Lock, error) {
 	lock, known, err := l.begin(key)
 	if err != nil || lock.inUse {
@@ -62,7 +62,8 @@ func (l *Locker) begin(key Key) (*Lock, *v1alpha1.SyncObject, error) {
 	return nil, nil, ErrHeld
 }
 
-// failed ends the attempt to take a lock, and returns err. The watch tells when it is free, if it has not done so already.
+// failed ends the attempt to take a lock, and returns err. The watch tells when it is free, if it has not done so
+// already.
 func (l *Locker) failed(lock *Lock, tried *v1alpha1.SyncObject, err error) error {
 	l.mu.Lock()
 	lock.end()
@@ -108,9 +109,9 @@ func (l *Locker) confirmDead(ctx context.Context, known *v1alpha1.SyncObject) er
 	return nil
 }
 
-// withoutObject holds a lock without its object, which cannot be created in a namespace that is being deleted. Who was the holder when
-// the object was deleted does without, as long as it is alive, and else the replica that the item prefers: all agree on it but for
-// moments, and what it writes is conditional as ever.
+// withoutObject holds a lock without its object, which cannot be created in a namespace that is being deleted. Who was
+// the holder when the object was deleted does without, as long as it is alive, and else the replica that the item
+// prefers: all agree on it but for moments, and what it writes is conditional as ever.
 func (l *Locker) withoutObject(ctx context.Context, lock *Lock) (*Lock, error) {
 	last := l.lastOf(lock.key)
 	if err := l.confirmDead(ctx, last); err != nil {
@@ -141,9 +142,11 @@ func (l *Locker) hold(lock *Lock) *Lock {
 	return lock
 }
 
-// write makes a pod the holder of a lock, in the name of this process; an empty one leaves it without a holder. It is conditional on
-// what is known of the SyncObject.
-func (l *Locker) write(ctx context.Context, key Key, known *v1alpha1.SyncObject, podName, settled string) (*v1alpha1.SyncObject, error) {
+// write makes a pod the holder of a lock, in the name of this process; an empty one leaves it without a holder. It is
+// conditional on what is known of the SyncObject.
+func (l *Locker) write(
+	ctx context.Context, key Key, known *v1alpha1.SyncObject, podName, settled string,
+) (*v1alpha1.SyncObject, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	object := known.DeepCopy()
@@ -158,8 +161,10 @@ func (l *Locker) write(ctx context.Context, key Key, known *v1alpha1.SyncObject,
 	}
 	if known.ResourceVersion == "" {
 		object.Namespace, object.Name = key.Item.Namespace, l.nameOf(key).Name
-		object.Spec.Kind, object.Spec.Name, object.Spec.Prefix = kindDeployItem, key.Item.Name, l.options.Prefix+key.Plugin
+		object.Spec.Kind, object.Spec.Name = kindDeployItem, key.Item.Name
+		object.Spec.Prefix = l.options.Prefix + key.Plugin
 		return object, l.options.API.Create(ctx, object)
 	}
-	return object, l.options.API.Patch(ctx, object, client.MergeFromWithOptions(known, client.MergeFromWithOptimisticLock{}))
+	patch := client.MergeFromWithOptions(known, client.MergeFromWithOptimisticLock{})
+	return object, l.options.API.Patch(ctx, object, patch)
 }

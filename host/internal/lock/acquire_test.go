@@ -159,7 +159,8 @@ func TestAcquireInVain(t *testing.T) {
 	}
 }
 
-// TestConflictThatIsOver: the watch has told of the other one before the answer does, and may have nothing more to tell.
+// TestConflictThatIsOver: the watch has told of the other one before the answer does, and may have nothing more to
+// tell.
 func TestConflictThatIsOver(t *testing.T) {
 	b, key := newBench(t, "here"), newKey()
 	newLock(t, key, "there")
@@ -229,16 +230,19 @@ func TestHolders(t *testing.T) {
 		want   View
 		stats  figures
 	}{
-		"nobody":          {reason: "it was given back", pod: "", want: Free, stats: taken},
-		"alive":           {reason: "its pod is there", pod: "there", want: Elsewhere},
-		"dead":            {reason: "its pod is gone", pod: "gone", want: Free, stats: takenOver},
-		"seems dead":      {reason: "the pod is there when it is read", pod: "unseen", want: Free},
-		"not known":       {reason: "the pod cannot be read", pod: "unreadable", want: Free},
-		"dead, process":   {reason: "its pod is gone", pod: "gone", change: process("gone/1"), want: Free, stats: takenOver},
-		"no name":         {reason: "nothing can be found out about it", pod: "nopodname", want: Elsewhere},
-		"earlier process": {reason: "a pod has one process at a time", pod: "here", change: process("here/0"), want: Free, stats: takenOver},
-		"other program":   {reason: "the pod's name is ours now", pod: "here", want: Free, stats: takenOver},
-		"this process":    {reason: "it was counted as lost", pod: "here", change: process("here/1"), want: Free, stats: taken},
+		"nobody":     {reason: "it was given back", pod: "", want: Free, stats: taken},
+		"alive":      {reason: "its pod is there", pod: "there", want: Elsewhere},
+		"dead":       {reason: "its pod is gone", pod: "gone", want: Free, stats: takenOver},
+		"seems dead": {reason: "the pod is there when it is read", pod: "unseen", want: Free},
+		"not known":  {reason: "the pod cannot be read", pod: "unreadable", want: Free},
+		"dead, process": {reason: "its pod is gone", pod: "gone", change: process("gone/1"),
+			want: Free, stats: takenOver},
+		"no name": {reason: "nothing can be found out about it", pod: "nopodname", want: Elsewhere},
+		"earlier process": {reason: "a pod has one process at a time", pod: "here", change: process("here/0"),
+			want: Free, stats: takenOver},
+		"other program": {reason: "the pod's name is ours now", pod: "here", want: Free, stats: takenOver},
+		"this process": {reason: "it was counted as lost", pod: "here", change: process("here/1"),
+			want: Free, stats: taken},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -357,7 +361,8 @@ func TestNamespaceIsDeleted(t *testing.T) {
 	}
 }
 
-// TestLockIsDeletedWithItsNamespace: who has held it goes on without, as long as it is alive, whatever the item prefers.
+// TestLockIsDeletedWithItsNamespace: who has held it goes on without, as long as it is alive, whatever the item
+// prefers.
 func TestLockIsDeletedWithItsNamespace(t *testing.T) {
 	first, second, key := newBench(t, "here"), newBench(t, "there"), newKey()
 	first.rank = 1
@@ -389,7 +394,8 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// TestForeignHolderIsNamed: who looks for the reason why nothing happens finds the item and the holder in the log, once.
+// TestForeignHolderIsNamed: who looks for the reason why nothing happens finds the item and the holder in the log,
+// once.
 func TestForeignHolderIsNamed(t *testing.T) {
 	var log strings.Builder
 	b, key := newBench(t, "here", func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) }), newKey()

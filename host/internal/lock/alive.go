@@ -15,14 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// noPodName is how Landscaper calls a deployer that does not know its pod. It is always alive: nothing can be found out about it.
+// noPodName is how Landscaper calls a deployer that does not know its pod. It is always alive: nothing can be found
+// out about it.
 const noPodName = "nopodname"
 
 // holder is what is known of another pod that has a Lease, or holds a lock.
 type holder struct {
 	state holderState
-	// renewed is when the Lease was renewed, as the pod says, whose clock may show any time; seen is when this replica saw it, or that
-	// there is no Lease; duration is how long the Lease holds after that.
+	// renewed is when the Lease was renewed, as the pod says, whose clock may show any time; seen is when this replica
+	// saw it, or that there is no Lease; duration is how long the Lease holds after that.
 	renewed, seen time.Time
 	duration      time.Duration
 }
@@ -48,7 +49,8 @@ func (r *Replicas) follow(ctx context.Context) {
 	}
 }
 
-// refresh takes note of what the cache has, and tells the subscribers if that is new. It returns when something may expire.
+// refresh takes note of what the cache has, and tells the subscribers if that is new. It returns when something may
+// expire.
 func (r *Replicas) refresh(ctx context.Context) (next time.Duration) {
 	leases := &coordinationv1.LeaseList{}
 	if err := r.cache.List(ctx, leases, client.InNamespace(r.options.Namespace)); err != nil {
@@ -110,8 +112,8 @@ func (r *Replicas) podExists(ctx context.Context, podName string) bool {
 	return !apierrors.IsNotFound(r.cache.Get(ctx, r.key(podName), podMetadata()))
 }
 
-// SeemsDead tells from what the watches have shown whether a holder of locks is dead; process is empty if it is of another
-// implementation. See the package comment for the rules.
+// SeemsDead tells from what the watches have shown whether a holder of locks is dead; process is empty if it is of
+// another implementation. See the package comment for the rules.
 func (r *Replicas) SeemsDead(podName, process string) bool {
 	switch podName {
 	case noPodName:
@@ -123,7 +125,8 @@ func (r *Replicas) SeemsDead(podName, process string) bool {
 	return !h.state.pod || process != "" && (h.state.expired || h.state.lease && h.state.process != process)
 }
 
-// holder returns what is known of a pod that holds a lock. If that is nothing, it has the time from now on to make a Lease.
+// holder returns what is known of a pod that holds a lock. If that is nothing, it has the time from now on to make a
+// Lease.
 func (r *Replicas) holder(podName string) holder {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -148,7 +148,8 @@ func (w *world) replica(podName string) *member {
 			return m.request(ctx, func() error { return c.Update(ctx, object, opts...) })
 		},
 	})
-	o := ReplicaOptions{Namespace: namespace, PodName: podName, LeaseDuration: leaseDuration, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	o := ReplicaOptions{Namespace: namespace, PodName: podName, LeaseDuration: leaseDuration,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	m.Replicas = newReplicas(api, m.view, o)
 	m.stopCache = func() error { return nil }
 	m.Subscribe(func() { m.told.Add(1) })
@@ -183,7 +184,8 @@ func (m *member) run() (stop func() error) {
 	}
 }
 
-// TestDead is who counts as dead: what seems so from what the watches show, and what is so when Pod and Lease are read.
+// TestDead is who counts as dead: what seems so from what the watches show, and what is so when Pod and Lease are
+// read.
 func TestDead(t *testing.T) {
 	const dead, alive = true, false
 	pod := func(w *world, me *member) { w.pod("a"); me.see() }
@@ -197,67 +199,83 @@ func TestDead(t *testing.T) {
 		happen       func(*world, *member)
 		seems, is    bool
 	}{
-		"no pod name":         {reason: "nothing can be found out about it", pod: "nopodname"},
-		"own":                 {reason: "it is us", pod: "me"},
-		"own before":          {reason: "a pod's name is its own", pod: "me", process: "me/0", seems: dead, is: dead},
-		"pod deleted":         {reason: "there is none", pod: "a", process: "a/1", seems: dead, is: dead},
-		"pod unseen":          {reason: "the watch is late", pod: "a", happen: func(w *world, _ *member) { w.pod("a") }, seems: dead},
-		"pod unseen, process": {reason: "the watches are late", pod: "a", process: "a/1", happen: func(w *world, _ *member) { w.pod("a"); w.lease("a", "a/1") }, seems: dead},
-		"pod finished": {reason: "it does not run any more", pod: "a", seems: dead, is: dead, happen: func(w *world, me *member) {
-			pod(w, me)
-			w.finishPod("a")
-			me.see()
-		}},
-		"pod without Lease": {reason: "of another implementation no more is known", pod: "a", is: alive, happen: func(w *world, me *member) {
-			pod(w, me)
-			me.SeemsDead("a", "")
-			passTime(2 * leaseDuration)
-			me.see()
-		}},
+		"no pod name": {reason: "nothing can be found out about it", pod: "nopodname"},
+		"own":         {reason: "it is us", pod: "me"},
+		"own before":  {reason: "a pod's name is its own", pod: "me", process: "me/0", seems: dead, is: dead},
+		"pod deleted": {reason: "there is none", pod: "a", process: "a/1", seems: dead, is: dead},
+		"pod unseen": {reason: "the watch is late", pod: "a",
+			happen: func(w *world, _ *member) { w.pod("a") }, seems: dead},
+		"pod unseen, process": {reason: "the watches are late", pod: "a", process: "a/1",
+			happen: func(w *world, _ *member) { w.pod("a"); w.lease("a", "a/1") }, seems: dead},
+		"pod finished": {reason: "it does not run any more", pod: "a", seems: dead, is: dead,
+			happen: func(w *world, me *member) {
+				pod(w, me)
+				w.finishPod("a")
+				me.see()
+			}},
+		"pod without Lease": {reason: "of another implementation no more is known", pod: "a", is: alive,
+			happen: func(w *world, me *member) {
+				pod(w, me)
+				me.SeemsDead("a", "")
+				passTime(2 * leaseDuration)
+				me.see()
+			}},
 		"pod with expired Lease": {reason: "who has no process has no Lease", pod: "a", happen: expired},
 		"replica":                {reason: "it has the Lease", pod: "a", process: "a/1", happen: replica},
-		"followed":               {reason: "another process has the Lease", pod: "a", process: "a/0", happen: replica, seems: dead, is: dead},
-		"following":              {reason: "the watch is late", pod: "a", process: "a/2", seems: dead, happen: func(w *world, me *member) { replica(w, me); w.lease("a", "a/2") }},
-		"given back":             {reason: "it says that it has ended", pod: "a", process: "a/1", seems: dead, is: dead, happen: func(w *world, me *member) { replica(w, me); w.lease("a", ""); me.see() }},
-		"expired":                {reason: "nobody renews it", pod: "a", process: "a/1", happen: expired, seems: dead, is: dead},
-		"not yet expired": {reason: "it may still be renewed", pod: "a", process: "a/1", happen: func(w *world, me *member) {
-			replica(w, me)
-			passTime(leaseDuration - time.Second)
-			me.see()
-		}},
-		"renewed":        {reason: "it was only cut off", pod: "a", process: "a/1", happen: func(w *world, me *member) { expired(w, me); w.lease("a", "a/1"); me.see() }},
-		"renewed unseen": {reason: "the watch is late", pod: "a", process: "a/1", seems: dead, happen: func(w *world, me *member) { expired(w, me); w.lease("a", "a/1") }},
-		"renewed by a clock that goes wrong": {reason: "clocks of others do not matter", pod: "a", process: "a/1", happen: func(w *world, me *member) {
-			expired(w, me)
-			w.lease("a", "a/1", func(l *coordinationv1.Lease) {
-				l.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
-			})
-			me.see()
-		}},
-		"touched": {reason: "a label is no renewal", pod: "a", process: "a/1", seems: dead, is: dead, happen: func(w *world, me *member) {
-			replica(w, me)
-			renewed := metav1.NowMicro()
-			passTime(leaseDuration)
-			w.lease("a", "a/1", func(l *coordinationv1.Lease) { l.Spec.RenewTime, l.Labels["x"] = &renewed, "y" })
-			me.see()
-		}},
-		"its own duration": {reason: "a replica of another configuration says itself how long", pod: "a", process: "a/1", happen: func(w *world, me *member) {
-			w.pod("a")
-			w.lease("a", "a/1", func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To(int32(60)) })
-			me.see()
-			passTime(59 * time.Second)
-			me.see()
-		}},
-		"Lease deleted": {reason: "its holder ends, and has the time to", pod: "a", process: "a/1", happen: deletedLease},
+		"followed": {reason: "another process has the Lease", pod: "a", process: "a/0",
+			happen: replica, seems: dead, is: dead},
+		"following": {reason: "the watch is late", pod: "a", process: "a/2", seems: dead,
+			happen: func(w *world, me *member) { replica(w, me); w.lease("a", "a/2") }},
+		"given back": {reason: "it says that it has ended", pod: "a", process: "a/1", seems: dead, is: dead,
+			happen: func(w *world, me *member) { replica(w, me); w.lease("a", ""); me.see() }},
+		"expired": {reason: "nobody renews it", pod: "a", process: "a/1",
+			happen: expired, seems: dead, is: dead},
+		"not yet expired": {reason: "it may still be renewed", pod: "a", process: "a/1",
+			happen: func(w *world, me *member) {
+				replica(w, me)
+				passTime(leaseDuration - time.Second)
+				me.see()
+			}},
+		"renewed": {reason: "it was only cut off", pod: "a", process: "a/1",
+			happen: func(w *world, me *member) { expired(w, me); w.lease("a", "a/1"); me.see() }},
+		"renewed unseen": {reason: "the watch is late", pod: "a", process: "a/1", seems: dead,
+			happen: func(w *world, me *member) { expired(w, me); w.lease("a", "a/1") }},
+		"renewed by a clock that goes wrong": {reason: "clocks of others do not matter", pod: "a", process: "a/1",
+			happen: func(w *world, me *member) {
+				expired(w, me)
+				w.lease("a", "a/1", func(l *coordinationv1.Lease) {
+					l.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
+				})
+				me.see()
+			}},
+		"touched": {reason: "a label is no renewal", pod: "a", process: "a/1", seems: dead, is: dead,
+			happen: func(w *world, me *member) {
+				replica(w, me)
+				renewed := metav1.NowMicro()
+				passTime(leaseDuration)
+				w.lease("a", "a/1", func(l *coordinationv1.Lease) { l.Spec.RenewTime, l.Labels["x"] = &renewed, "y" })
+				me.see()
+			}},
+		"its own duration": {reason: "a replica of another configuration says itself how long", pod: "a", process: "a/1",
+			happen: func(w *world, me *member) {
+				w.pod("a")
+				w.lease("a", "a/1", func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To(int32(60)) })
+				me.see()
+				passTime(59 * time.Second)
+				me.see()
+			}},
+		"Lease deleted": {reason: "its holder ends, and has the time to", pod: "a", process: "a/1",
+			happen: deletedLease},
 		"Lease deleted unseen": {reason: "so does one whose Lease went after it had been renewed unseen", pod: "a", process: "a/1", seems: dead,
 			happen: func(w *world, me *member) { expired(w, me); w.deleteLease("a") }},
 		"Lease deleted for long": {reason: "who is alive has one", pod: "a", process: "a/1", seems: dead, is: dead,
 			happen: func(w *world, me *member) { deletedLease(w, me); passTime(leaseDuration); me.see() }},
-		"never a Lease": {reason: "it may be about to make one", pod: "a", process: "a/1", happen: func(w *world, me *member) {
-			asked(w, me)
-			passTime(leaseDuration - time.Second)
-			me.see()
-		}},
+		"never a Lease": {reason: "it may be about to make one", pod: "a", process: "a/1",
+			happen: func(w *world, me *member) {
+				asked(w, me)
+				passTime(leaseDuration - time.Second)
+				me.see()
+			}},
 		"never a Lease for long": {reason: "who is alive has one", pod: "a", process: "a/1", seems: dead, is: dead,
 			happen: func(w *world, me *member) { asked(w, me); passTime(leaseDuration); me.see() }},
 		"never a Lease, and one unseen": {reason: "the watch is late", pod: "a", process: "a/1", seems: dead,

@@ -81,7 +81,7 @@ func (l *Locker) gone(key Key, version string) {
 func (l *Locker) apply(key Key, now *v1alpha1.SyncObject, why string) {
 	lock, lost := l.mine[key.owner()], false
 	switch {
-	case lock == nil && l.isOurs(now): // a request without an answer was carried out: it is to be taken anew, or given back
+	case lock == nil && l.isOurs(now): // a request had no answer: the lock is to be taken anew, or given back
 		lock = &Lock{locker: l, key: key, state: over}
 		l.mine[key.owner()] = lock
 		l.waiting[key] = struct{}{}
@@ -113,12 +113,12 @@ func (l *Locker) lose(lock *Lock, why string, now *v1alpha1.SyncObject) {
 	lock.end()
 	l.waiting[lock.key] = struct{}{}
 	l.options.Metrics.Lost.WithLabelValues(lock.key.Plugin).Inc()
-	l.options.Log.Warn("lost a lock", "lock", l.nameOf(lock.key).String(), "deployitem", lock.key.Item.String(), "why", why,
-		"holder", now.Spec.PodName, "process", processOf(now))
+	l.options.Log.Warn("lost a lock", "lock", l.nameOf(lock.key).String(), "deployitem", lock.key.Item.String(),
+		"why", why, "holder", now.Spec.PodName, "process", processOf(now))
 }
 
-// ReplicasChanged is called when others have died or come, or this replica has lapsed or is valid again: a replica that cannot show that
-// it is alive loses its locks, and the locks of the dead can be had.
+// ReplicasChanged is called when others have died or come, or this replica has lapsed or is valid again: a replica
+// that cannot show that it is alive loses its locks, and the locks of the dead can be had.
 func (l *Locker) ReplicasChanged() {
 	var lost, freed []Key
 	l.mu.Lock()

@@ -17,8 +17,8 @@ import (
 // cleanInterval is how often the SyncObjects are looked through.
 const cleanInterval = 10 * time.Second
 
-// Cleaner deletes the SyncObjects of deploy items that are gone. An item that has another UID is another item. It goes by the kind and
-// the name of a SyncObject, whoever has made it; those of other kinds it leaves alone.
+// Cleaner deletes the SyncObjects of deploy items that are gone. An item that has another UID is another item. It goes
+// by the kind and the name of a SyncObject, whoever has made it; those of other kinds it leaves alone.
 //
 // Several may run at once: each deletion is conditional.
 type Cleaner struct {
@@ -43,7 +43,8 @@ func (c *Cleaner) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if c.Elected() {
 			if err := c.clean(ctx); err != nil && ctx.Err() == nil {
-				c.Log.Warn("the locks of deploy items that are gone are still there; it is tried again", "error", err.Error())
+				c.Log.Warn("the locks of deploy items that are gone are still there; it is tried again",
+					"error", err.Error())
 			}
 		}
 		select {
@@ -84,7 +85,8 @@ func (c *Cleaner) cleanOne(ctx context.Context, object *v1alpha1.SyncObject) err
 			return nil
 		}
 	}
-	err := c.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion})
+	asSeen := client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}
+	err := c.Client.Delete(ctx, object, asSeen)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete lock %q: %w", object.Name, err)
 	}

@@ -60,7 +60,8 @@ func TestClean(t *testing.T) {
 	deleteItem(t, gone)
 	next := newItem(t, namespace, "gone")
 
-	c := &Cleaner{Cache: withoutItems{admin}, Live: admin, Client: admin, NewMetadata: newMetadata, Log: slog.New(slog.DiscardHandler)}
+	c := &Cleaner{Cache: withoutItems{admin}, Live: admin, Client: admin, NewMetadata: newMetadata,
+		Log: slog.New(slog.DiscardHandler)}
 	if err := c.clean(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,8 @@ func TestCleanOnCondition(t *testing.T) {
 	newLock(t, key, "")
 	seen := readLock(t, key)
 	writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Spec.PodName = "there" })
-	c := &Cleaner{Cache: admin, Live: admin, Client: admin, NewMetadata: newMetadata, Log: slog.New(slog.DiscardHandler)}
+	c := &Cleaner{Cache: admin, Live: admin, Client: admin, NewMetadata: newMetadata,
+		Log: slog.New(slog.DiscardHandler)}
 	if err := c.cleanOne(t.Context(), seen); err == nil {
 		t.Error("expected a conflict")
 	}

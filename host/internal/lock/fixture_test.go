@@ -53,7 +53,8 @@ func newBench(t *testing.T, pod string, change ...func(*Options)) *bench {
 		t: t, api: &flakyAPI{API: admin}, metrics: telemetry.NewLockMetrics(),
 		fakeReplicas: &fakeReplicas{pod: pod, process: pod + "/1", valid: true, dead: map[string]bool{}},
 	}
-	o := Options{API: b.api, Replicas: b.fakeReplicas, Listener: b, Metrics: b.metrics, Log: slog.New(slog.DiscardHandler)}
+	o := Options{API: b.api, Replicas: b.fakeReplicas, Listener: b, Metrics: b.metrics,
+		Log: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&o)
 	}

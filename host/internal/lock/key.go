@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// AnnotationProcess names the process that holds a lock, because a pod can have several, one after the other. Other implementations
-	// set none.
+	// AnnotationProcess names the process that holds a lock, because a pod can have several, one after the other.
+	// Other implementations set none.
 	AnnotationProcess = "host.pergola.dev/holder"
-	// AnnotationSettled is the resourceVersion of the locked item at which its last holder had nothing more to do with it. After a space
-	// it may have a note of that holder.
+	// AnnotationSettled is the resourceVersion of the locked item at which its last holder had nothing more to do with
+	// it. After a space it may have a note of that holder.
 	AnnotationSettled = "host.pergola.dev/settled"
 
 	// kindDeployItem is the kind of the objects that are locked here.

@@ -49,12 +49,13 @@ func (r *Replicas) takeLease(ctx context.Context) error {
 	err := r.client.Get(ctx, r.key(name), pod)
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no pod %q in namespace %q, which this host should be: set MY_POD_NAME and MY_POD_NAMESPACE by the "+
-			"downward API, or name the pods' cluster with --host-kubeconfig: %w", name, namespace, err)
+		return fmt.Errorf("there is no pod %q in namespace %q, which this host should be: set MY_POD_NAME and "+
+			"MY_POD_NAMESPACE by the downward API, or name the pods' cluster with --host-kubeconfig: %w", name, namespace, err)
 	case err != nil:
 		return fmt.Errorf("read own pod %q in namespace %q: %w", name, namespace, err)
 	case finished(pod):
-		return fmt.Errorf("the pod %q in namespace %q, which this host should be, is finished (phase %s)", name, namespace, pod.Status.Phase)
+		return fmt.Errorf("the pod %q in namespace %q, which this host should be, is finished (phase %s)",
+			name, namespace, pod.Status.Phase)
 	}
 	began := time.Now()
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -78,10 +79,10 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// keepLease renews the Lease until ctx ends, or until it is not one's own any more: then it returns ErrReplaced. The subscribers hear
-// when a renewal comes too late.
+// keepLease renews the Lease until ctx ends, or until it is not one's own any more: then it returns ErrReplaced. The
+// subscribers hear when a renewal comes too late.
 func (r *Replicas) keepLease(ctx context.Context) error {
-	log, failing := r.options.Log.With("lease", r.options.PodName), false
+	failing := false
 	for ctx.Err() == nil {
 		r.checkValidity()
 		began := time.Now()
@@ -94,12 +95,13 @@ func (r *Replicas) keepLease(ctx context.Context) error {
 		case err == nil:
 			r.renewed(began)
 			if failing {
-				log.Info("The Lease of this replica is renewed again")
+				r.options.Log.Info("The Lease of this replica is renewed again", "lease", r.options.PodName)
 			}
 		default:
 			pause = min(r.third()/5, r.remaining())
 			if !failing && ctx.Err() == nil {
-				log.Warn("Cannot renew the Lease of this replica; trying again", "error", err)
+				r.options.Log.Warn("Cannot renew the Lease of this replica; trying again",
+					"lease", r.options.PodName, "error", err)
 			}
 		}
 		failing = err != nil

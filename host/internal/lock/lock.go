@@ -49,17 +49,18 @@ func (k *Lock) end() {
 // Lost is closed when the lock is not held any more. It is nil, so never closed, for one of Off.
 func (k *Lock) Lost() <-chan struct{} { return k.lost }
 
-// Fenced tells whether the item was changed under this lock. As long as it was not, whoever has had the lock before may write to the
-// item without a conflict, so that nothing is to be begun.
+// Fenced tells whether the item was changed under this lock. As long as it was not, whoever has had the lock before
+// may write to the item without a conflict, so that nothing is to be begun.
 func (k *Lock) Fenced() bool { return k.fenced }
 
 // SetFenced notes that the item was changed under this lock.
 func (k *Lock) SetFenced() { k.fenced = true }
 
-// Verify asks the API server whether the lock is still held. The error is ErrLost if it is not, or that of the request.
+// Verify asks the API server whether the lock is still held. The error is ErrLost if it is not, or that of the
+// request.
 //
-// It makes a read of the item safe to write from: if the lock was still held after the read, who takes it later has to change the
-// item after the read, too, and the write meets a conflict.
+// It makes a read of the item safe to write from: if the lock was still held after the read, who takes it later has to
+// change the item after the read, too, and the write meets a conflict.
 func (k *Lock) Verify(ctx context.Context) error {
 	select {
 	case <-k.lost:
@@ -72,8 +73,8 @@ func (k *Lock) Verify(ctx context.Context) error {
 	return k.locker.verify(ctx, k.key)
 }
 
-// Off is what a host has in place of a Locker when it works without locks, because it is the only one. Everything is free, and
-// nothing is written.
+// Off is what a host has in place of a Locker when it works without locks, because it is the only one. Everything is
+// free, and nothing is written.
 type Off struct{}
 
 // Look tells that a lock is free.

@@ -69,15 +69,16 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Locker takes and gives back the locks of one replica. Its methods may be called at the same time, but for one plugin and item: of
-// those who work on an item of a plugin there is one at a time.
+// Locker takes and gives back the locks of one replica. Its methods may be called at the same time, but for one plugin
+// and item: of those who work on an item of a plugin there is one at a time.
 //
 // It hears of the locks of others by Watch, and of the replicas by ReplicasChanged.
 type Locker struct {
 	options Options
 
 	mu sync.Mutex
-	// records are the SyncObjects as the watch has shown them last, or as they were written here since. They are not changed.
+	// records are the SyncObjects as the watch has shown them last, or as they were written here since. They are not
+	// changed.
 	records map[Key]*v1alpha1.SyncObject
 	// mine are the locks that this process holds, takes, or is named in.
 	mine map[owner]*Lock
@@ -105,8 +106,8 @@ const (
 	Free View = iota
 	// Ours means that it is held here.
 	Ours
-	// Elsewhere means that a replica that is alive has it, or that this one cannot show that it is alive itself. Listener.Freed tells
-	// when that is not so any more.
+	// Elsewhere means that a replica that is alive has it, or that this one cannot show that it is alive itself.
+	// Listener.Freed tells when that is not so any more.
 	Elsewhere
 	// Settled means that nobody has it, and its last holder has left nothing to do with the item as it is.
 	Settled
@@ -126,8 +127,8 @@ func (l *Locker) Look(key Key, version string) View {
 		return Elsewhere
 	case !l.available(known):
 		if _, waits := l.waiting[key]; !waits && processOf(known) == "" {
-			l.options.Log.Info("a deploy item waits for a lock that another implementation holds", "lock", l.nameOf(key).String(),
-				"deployitem", key.Item.String(), "holder", known.Spec.PodName)
+			l.options.Log.Info("a deploy item waits for a lock that another implementation holds",
+				"lock", l.nameOf(key).String(), "deployitem", key.Item.String(), "holder", known.Spec.PodName)
 		}
 		l.waiting[key] = struct{}{}
 		return Elsewhere
@@ -138,7 +139,8 @@ func (l *Locker) Look(key Key, version string) View {
 	}
 }
 
-// Left is what the last holder of a lock that is Settled has left beside the version of the item; empty if there is nothing.
+// Left is what the last holder of a lock that is Settled has left beside the version of the item; empty if there is
+// nothing.
 func (l *Locker) Left(key Key) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,11 +168,11 @@ func (l *Locker) known(key Key) *v1alpha1.SyncObject {
 	return &v1alpha1.SyncObject{}
 }
 
-// available tells whether a lock that is not held here seems to be free, or this pod's own: that of an earlier process, or one that
-// was counted as lost.
+// available tells whether a lock that is not held here seems to be free, or this pod's own: that of an earlier
+// process, or one that was counted as lost.
 func (l *Locker) available(known *v1alpha1.SyncObject) bool {
-	holder := known.Spec.PodName
-	return holder == "" || holder == l.options.Replicas.PodName() || l.options.Replicas.SeemsDead(holder, processOf(known))
+	holder, replicas := known.Spec.PodName, l.options.Replicas
+	return holder == "" || holder == replicas.PodName() || replicas.SeemsDead(holder, processOf(known))
 }
 
 // isOurs tells whether a lock names this process as its holder.
@@ -178,7 +180,8 @@ func (l *Locker) isOurs(known *v1alpha1.SyncObject) bool {
 	return known.Spec.PodName == l.options.Replicas.PodName() && processOf(known) == l.options.Replicas.Process()
 }
 
-// Rank is the place of this replica among those that could work on an item; 0 if it comes first, or there is no other one.
+// Rank is the place of this replica among those that could work on an item; 0 if it comes first, or there is no other
+// one.
 func (l *Locker) Rank(key Key) int { return l.options.Replicas.Rank(key.Plugin, string(key.UID)) }
 
 // Serve tells the other replicas which plugins take calls here.

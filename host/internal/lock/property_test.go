@@ -16,7 +16,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// rival is one of several processes that want the same locks. What it knows of the others it sees when the test lets it.
+// rival is one of several processes that want the same locks. What it knows of the others it sees when the test lets
+// it.
 type rival struct {
 	*member
 	locker *Locker
@@ -56,7 +57,8 @@ func (s *rivals) fail(format string, args ...any) {
 // start starts a process in a pod.
 func (s *rivals) start(podName string) {
 	r := &rival{member: s.w.replica(podName), api: &flakyAPI{API: s.w.server}}
-	r.locker = New(Options{API: r.api, Replicas: r.Replicas, Listener: r, Metrics: telemetry.NewLockMetrics(), Log: slog.New(slog.DiscardHandler)})
+	r.locker = New(Options{API: r.api, Replicas: r.Replicas, Listener: r, Metrics: telemetry.NewLockMetrics(),
+		Log: slog.New(slog.DiscardHandler)})
 	r.Subscribe(r.locker.ReplicasChanged)
 	r.stop = r.run()
 	r.see()
@@ -137,7 +139,8 @@ func (s *rivals) ensurePod(name string) {
 	}
 }
 
-// check is the invariant: who holds a lock and can show that it is alive is the one that it names, so there is one at most.
+// check is the invariant: who holds a lock and can show that it is alive is the one that it names, so there is one at
+// most.
 func (s *rivals) check() {
 	for _, key := range s.keys {
 		object := &v1alpha1.SyncObject{}
@@ -184,8 +187,8 @@ func (s *rivals) end() {
 	synctest.Wait()
 }
 
-// TestNeverTwoHolders: whatever dies, is cut off or comes back, and however late anybody hears of it, a lock is never taken from who can
-// show that it is alive, and none is lost for good.
+// TestNeverTwoHolders: whatever dies, is cut off or comes back, and however late anybody hears of it, a lock is never
+// taken from who can show that it is alive, and none is lost for good.
 func TestNeverTwoHolders(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var failure any // has to leave the bubble
@@ -204,7 +207,7 @@ func TestNeverTwoHolders(t *testing.T) {
 				s.w.pod(pod)
 				s.start(pod)
 			}
-			for range rapid.IntRange(10, 40).Draw(rt, "steps") {
+			for range rapid.IntRange(10, 30).Draw(rt, "steps") {
 				s.step()
 				s.check()
 			}

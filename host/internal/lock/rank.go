@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -19,29 +18,30 @@ type Member struct {
 	Plugins []string
 }
 
-// Members are the replicas of this one's group that are alive, this one included, in order of their names. Different replicas may see
-// different ones for a moment.
+// Members are the replicas of this one's group that are alive, this one included, in order of their names. Different
+// replicas may see different ones for a moment.
 func (r *Replicas) Members() []Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.members
 }
 
-// Rank is the place of this replica for a key of a plugin, among those of its group that serve the plugin and are alive: 0 if the key
-// prefers it. Those that leave come last. A replica that does not serve the plugin itself comes after all that do; with none of
-// these it has place 0, too.
+// Rank is the place of this replica for a key of a plugin, among those of its group that serve the plugin and are
+// alive: 0 if the key prefers it. Those that leave come last. A replica that does not serve the plugin itself comes
+// after all that do; with none of these it has place 0, too.
 func (r *Replicas) Rank(plugin, key string) int { return place(serving(r.Members(), plugin), key) }
 
 // Servers is how many replicas of this one's group serve a plugin and are alive, this one included.
 func (r *Replicas) Servers(plugin string) int { return len(serving(r.Members(), plugin)) }
 
-// Elected tells whether this replica is the one of its group for what is to be done once. All replicas that see the same agree on one
-// that is alive and does not leave. While their views differ there may be two of them, or none: it suits work that does no harm when it
-// is done twice.
+// Elected tells whether this replica is the one of its group for what is to be done once. All replicas that see the
+// same agree on one that is alive and does not leave. While their views differ there may be two of them, or none: it
+// suits work that does no harm when it is done twice.
 func (r *Replicas) Elected() bool { return r.Valid() && elected(r.Members(), electionKey) }
 
-// ElectedFor tells whether this replica is the one for what is to be done once for a plugin, as Elected does, among those of its
-// group that serve the plugin. Plugins may have different ones. For a plugin that nobody serves it is the one of Elected.
+// ElectedFor tells whether this replica is the one for what is to be done once for a plugin, as Elected does, among
+// those of its group that serve the plugin. Plugins may have different ones. For a plugin that nobody serves it is the
+// one of Elected.
 func (r *Replicas) ElectedFor(plugin string) bool {
 	servers := serving(r.Members(), plugin)
 	if len(servers) == 0 {
@@ -79,10 +79,12 @@ func (m Member) comesBefore(other Member, key string) bool {
 	if m.Leaving != other.Leaving {
 		return !m.Leaving
 	}
-	return cmp.Or(cmp.Compare(score(other.PodName, key), score(m.PodName, key)), cmp.Compare(m.PodName, other.PodName)) < 0
+	own, others := score(m.PodName, key), score(other.PodName, key)
+	return own > others || own == others && m.PodName < other.PodName
 }
 
-// score is how much a key prefers a replica. It is the same in all replicas, so it must not change from one version to the next.
+// score is how much a key prefers a replica. It is the same in all replicas, so it must not change from one version to
+// the next.
 func score(podName, key string) uint64 {
 	sum := sha256.Sum256([]byte(podName + "\x00" + key))
 	return binary.BigEndian.Uint64(sum[:])

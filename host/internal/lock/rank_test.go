@@ -37,8 +37,8 @@ func preferred(all []Member, key string) string {
 	return ""
 }
 
-// TestRank: those that serve a plugin have a place each, those that leave come last and the others after them; a replica that comes or
-// goes moves only the keys that prefer it.
+// TestRank: those that serve a plugin have a place each, those that leave come last and the others after them; a
+// replica that comes or goes moves only the keys that prefer it.
 func TestRank(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []Member
@@ -72,9 +72,11 @@ func TestRank(t *testing.T) {
 	})
 }
 
-// TestElected: one replica is elected, and for each plugin one of those that serve it, none of which leaves or is invalid.
+// TestElected: one replica is elected, and for each plugin one of those that serve it, none of which leaves or is
+// invalid.
 func TestElected(t *testing.T) {
-	all := []Member{{PodName: "a", Plugins: []string{"helm"}}, {PodName: "b", Plugins: []string{"helm", "mock"}}, {PodName: "c", Leaving: true}}
+	all := []Member{{PodName: "a",
+		Plugins: []string{"helm"}}, {PodName: "b", Plugins: []string{"helm", "mock"}}, {PodName: "c", Leaving: true}}
 	count := map[string]int{}
 	for _, m := range all {
 		members := seenBy(m.PodName, all)
@@ -99,7 +101,8 @@ func TestElected(t *testing.T) {
 // TestKeysAreShared: names that hardly differ share the keys evenly all the same.
 func TestKeysAreShared(t *testing.T) {
 	all := []Member{
-		{PodName: "pergola-0", Plugins: []string{"helm"}}, {PodName: "pergola-1", Plugins: []string{"helm"}}, {PodName: "pergola-2", Plugins: []string{"helm"}},
+		{PodName: "pergola-0",
+			Plugins: []string{"helm"}}, {PodName: "pergola-1", Plugins: []string{"helm"}}, {PodName: "pergola-2", Plugins: []string{"helm"}},
 	}
 	counts := map[string]int{}
 	for i := range 3000 {

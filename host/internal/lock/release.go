@@ -25,10 +25,10 @@ func (l *Locker) Keep(ctx context.Context, plugin string, item types.NamespacedN
 	}
 }
 
-// Release gives the lock of an item back, if it is held here or names this process. The key's UID may be empty for whichever item of the
-// name. settled is the version of the item at which there is nothing to do; empty if that is not known. After a space it may have a note
-// for those who come next; see Left. After an error Release is to be called again; should the lock be wanted again before that, it is
-// taken anew.
+// Release gives the lock of an item back, if it is held here or names this process. The key's UID may be empty for
+// whichever item of the name. settled is the version of the item at which there is nothing to do; empty if that is not
+// known. After a space it may have a note for those who come next; see Left. After an error Release is to be called
+// again; should the lock be wanted again before that, it is taken anew.
 func (l *Locker) Release(ctx context.Context, key Key, settled string) error {
 	l.mu.Lock()
 	lock := l.mine[key.owner()]
@@ -87,14 +87,14 @@ func (l *Locker) Forget(plugin string, item types.NamespacedName) {
 	}
 }
 
-// ReleaseAll gives back the locks of a plugin that are not in use, because it serves nothing here any more; those in use follow with
-// their calls.
+// ReleaseAll gives back the locks of a plugin that are not in use, because it serves nothing here any more; those in
+// use follow with their calls.
 func (l *Locker) ReleaseAll(ctx context.Context, plugin string) {
 	l.releaseIdle(ctx, l.idle(func(lock *Lock) bool { return lock.key.Plugin == plugin }))
 }
 
-// Start gives back all locks when ctx ends: at once those that are not in use, the others as soon as their calls end. It blocks until
-// then. No lock is taken afterwards.
+// Start gives back all locks when ctx ends: at once those that are not in use, the others as soon as their calls end.
+// It blocks until then. No lock is taken afterwards.
 func (l *Locker) Start(ctx context.Context) error {
 	<-ctx.Done()
 	l.mu.Lock()

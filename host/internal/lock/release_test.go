@@ -25,8 +25,9 @@ func TestRelease(t *testing.T) {
 		requests int
 		holder   string
 	}{
-		"held":     {reason: "nobody has it then", settled: "5", requests: 1},
-		"any item": {reason: "what is forgotten is given back", happen: func(_ *testing.T, _ *bench, key *Key) { key.UID = "" }, requests: 1},
+		"held": {reason: "nobody has it then", settled: "5", requests: 1},
+		"any item": {reason: "what is forgotten is given back",
+			happen: func(_ *testing.T, _ *bench, key *Key) { key.UID = "" }, requests: 1},
 		"labelled, seen": {
 			reason: "the watch tells of the new version", requests: 1,
 			happen: func(t *testing.T, b *bench, key *Key) {
@@ -174,7 +175,8 @@ func TestReleaseWithoutAnswer(t *testing.T) {
 	})
 }
 
-// TestReleaseMeetsAConflict: somebody has written to the lock, and the watch has not told of it yet. What that was it tells in a moment.
+// TestReleaseMeetsAConflict: somebody has written to the lock, and the watch has not told of it yet. What that was it
+// tells in a moment.
 func TestReleaseMeetsAConflict(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
@@ -219,16 +221,19 @@ func TestLost(t *testing.T) {
 			writeLock(t, key, takenOver)
 			b.see(key)
 		}},
-		"followed": {reason: "another process of the pod has it", lost: true, freed: true, happen: func(t *testing.T, b *bench, key Key) {
-			writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Annotations[AnnotationProcess] = "here/2" })
-			b.see(key)
-		}},
-		"deleted": {reason: "somebody else can create it", lost: true, freed: true, happen: func(t *testing.T, b *bench, key Key) {
-			b.Deleted(deleteLock(t, key))
-		}},
-		"deleted, unseen": {reason: "the watch was interrupted", lost: true, freed: true, happen: func(t *testing.T, b *bench, key Key) {
-			b.Deleted(toolscache.DeletedFinalStateUnknown{Obj: deleteLock(t, key)})
-		}},
+		"followed": {reason: "another process of the pod has it", lost: true, freed: true,
+			happen: func(t *testing.T, b *bench, key Key) {
+				writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Annotations[AnnotationProcess] = "here/2" })
+				b.see(key)
+			}},
+		"deleted": {reason: "somebody else can create it", lost: true, freed: true,
+			happen: func(t *testing.T, b *bench, key Key) {
+				b.Deleted(deleteLock(t, key))
+			}},
+		"deleted, unseen": {reason: "the watch was interrupted", lost: true, freed: true,
+			happen: func(t *testing.T, b *bench, key Key) {
+				b.Deleted(toolscache.DeletedFinalStateUnknown{Obj: deleteLock(t, key)})
+			}},
 		"another one deleted": {reason: "it is that of before", happen: func(t *testing.T, b *bench, key Key) {
 			before := readLock(t, key)
 			before.ResourceVersion = "1"
@@ -245,7 +250,8 @@ func TestLost(t *testing.T) {
 				Spec:       v1alpha1.SyncObjectSpec{Kind: kindDeployItem, Name: "item", Prefix: "x-one", PodName: "there"},
 			})
 		}},
-		"lapsed": {reason: "the others may take this replica for dead", lost: true, happen: func(_ *testing.T, b *bench, _ Key) { b.lapse() }},
+		"lapsed": {reason: "the others may take this replica for dead", lost: true,
+			happen: func(_ *testing.T, b *bench, _ Key) { b.lapse() }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -307,10 +313,14 @@ func TestVerify(t *testing.T) {
 		"labelled": {reason: "the holder is the same", happen: func(t *testing.T, _ *bench, key Key) {
 			writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Labels = map[string]string{"a": "b"} })
 		}},
-		"taken over": {reason: "the watch is late", want: ErrLost, happen: func(t *testing.T, _ *bench, key Key) { writeLock(t, key, takenOver) }},
-		"deleted":    {reason: "the watch is late", want: ErrLost, happen: func(t *testing.T, _ *bench, key Key) { deleteLock(t, key) }},
-		"known":      {reason: "the watch has told of it", want: ErrLost, happen: func(_ *testing.T, b *bench, _ Key) { b.lapse() }},
-		"unknown":    {reason: "there is no answer", want: errNoAnswer, happen: func(_ *testing.T, b *bench, _ Key) { b.api.refused = true }},
+		"taken over": {reason: "the watch is late", want: ErrLost,
+			happen: func(t *testing.T, _ *bench, key Key) { writeLock(t, key, takenOver) }},
+		"deleted": {reason: "the watch is late", want: ErrLost,
+			happen: func(t *testing.T, _ *bench, key Key) { deleteLock(t, key) }},
+		"known": {reason: "the watch has told of it", want: ErrLost,
+			happen: func(_ *testing.T, b *bench, _ Key) { b.lapse() }},
+		"unknown": {reason: "there is no answer", want: errNoAnswer,
+			happen: func(_ *testing.T, b *bench, _ Key) { b.api.refused = true }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -333,7 +343,8 @@ func other(key Key) Key {
 	return key
 }
 
-// TestStart: a host that stops gives back what is not in use at once, and the rest with its calls; it takes nothing any more.
+// TestStart: a host that stops gives back what is not in use at once, and the rest with its calls; it takes nothing
+// any more.
 func TestStart(t *testing.T) {
 	b, busy := newBench(t, "here"), newKey()
 	idle := other(busy)

@@ -22,7 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// ErrReplaced means that the own Lease is gone, as it goes with the own pod, or that another process has it. The host must end.
+// ErrReplaced means that the own Lease is gone, as it goes with the own pod, or that another process has it. The host
+// must end.
 var ErrReplaced = errors.New("this replica was replaced: its pod is gone, or another process runs under the pod's name")
 
 // ReplicaOptions are the settings of a replica. All are required but Group.
@@ -31,8 +32,8 @@ type ReplicaOptions struct {
 	Namespace, PodName string
 	// Group are the replicas that share work with each other: any string.
 	Group string
-	// LeaseDuration is how long a replica counts as alive for the others after they saw its last renewal, at least a second. It is
-	// renewed each third of it, and the replica counts its locks as lost after two thirds.
+	// LeaseDuration is how long a replica counts as alive for the others after they saw its last renewal, at least a
+	// second. It is renewed each third of it, and the replica counts its locks as lost after two thirds.
 	LeaseDuration time.Duration
 	Log           *slog.Logger
 }
@@ -46,7 +47,8 @@ type Replicas struct {
 	process string
 	// stopCache ends what Join has started.
 	stopCache func() error
-	// renewNow and look take one signal each: that the Lease is to be renewed now, and that there may be something new in the cache.
+	// renewNow and look take one signal each: that the Lease is to be renewed now, and that there may be something new
+	// in the cache.
 	renewNow, look chan struct{}
 
 	mu          sync.Mutex
@@ -55,14 +57,15 @@ type Replicas struct {
 	subscribers []func()
 	leaving     bool
 	plugins     []string
-	// validUntil is when this replica has to count its locks as lost. lapsed: it has, and is not valid before it has told so.
+	// validUntil is when this replica has to count its locks as lost. lapsed: it has, and is not valid before it has
+	// told so.
 	validUntil time.Time
 	lapsed     bool
 }
 
-// Join makes this process a replica: it takes the Lease of its pod over, whoever had it, and watches pods and Leases. It blocks until it
-// knows of all that are there; if it is not allowed to list them, until ctx ends. A Replicas must be Run, with an ended context if need
-// be: Run stops what Join has started.
+// Join makes this process a replica: it takes the Lease of its pod over, whoever had it, and watches pods and Leases.
+// It blocks until it knows of all that are there; if it is not allowed to list them, until ctx ends. A Replicas must
+// be Run, with an ended context if need be: Run stops what Join has started.
 func Join(ctx context.Context, config *rest.Config, o ReplicaOptions) (*Replicas, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // a renewal must not wait
@@ -124,7 +127,7 @@ func (r *Replicas) startCache(ctx context.Context, pods cluster.Cluster) error {
 		DeleteFunc: func(any) { signal(r.look) },
 	}
 	for _, kind := range []client.Object{podMetadata(), &coordinationv1.Lease{}} {
-		informer, err := pods.GetCache().GetInformer(ctx, kind)
+		informer, err := pods.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return err
 		}
@@ -132,12 +135,16 @@ func (r *Replicas) startCache(ctx context.Context, pods cluster.Cluster) error {
 			return err
 		}
 	}
+	if !pods.GetCache().WaitForCacheSync(ctx) {
+		return context.Cause(ctx)
+	}
 	return nil
 }
 
-// Run renews the Lease and keeps up to date until ctx ends. Then Valid becomes false, which the subscribers hear, and the Lease is given
-// back, so that the others need not wait for its expiry; if that fails they do. It returns nil then, and ErrReplaced when the own Lease
-// is gone, or another process has it: the host must end then. Run is called once; what Join has started has ended when it returns.
+// Run renews the Lease and keeps up to date until ctx ends. Then Valid becomes false, which the subscribers hear, and
+// the Lease is given back, so that the others need not wait for its expiry; if that fails they do. It returns nil
+// then, and ErrReplaced when the own Lease is gone, or another process has it: the host must end then. Run is called
+// once; what Join has started has ended when it returns.
 func (r *Replicas) Run(ctx context.Context) error {
 	following, cancel := context.WithCancel(ctx)
 	var follow sync.WaitGroup
@@ -163,9 +170,9 @@ func (r *Replicas) PodName() string { return r.options.PodName }
 // Process names this process, and no other, not even a later one of the same pod.
 func (r *Replicas) Process() string { return r.process }
 
-// Valid tells whether this replica may count itself as alive: it began its last successful renewal less than two thirds of its
-// Lease's duration ago, and Run has not ended. No other replica takes this one for dead as long as it has not been false. Once it was
-// false, it is not true again before all subscribers have heard so.
+// Valid tells whether this replica may count itself as alive: it began its last successful renewal less than two
+// thirds of its Lease's duration ago, and Run has not ended. No other replica takes this one for dead as long as it
+// has not been false. Once it was false, it is not true again before all subscribers have heard so.
 func (r *Replicas) Valid() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,8 +181,8 @@ func (r *Replicas) Valid() bool {
 
 func (r *Replicas) valid() bool { return !r.lapsed && time.Now().Before(r.validUntil) }
 
-// Subscribe has a function called when other replicas, or holders of locks, have died or come, when the plugins of a replica have
-// changed, and when Valid has. It must not block.
+// Subscribe has a function called when other replicas, or holders of locks, have died or come, when the plugins of a
+// replica have changed, and when Valid has. It must not block.
 func (r *Replicas) Subscribe(changed func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,8 +200,8 @@ func (r *Replicas) tell() {
 	}
 }
 
-// Leave says that this replica takes no new work: it ranks last from now on, here and for the others, and they do not wait for it. It is
-// called when the host begins to stop, while Run goes on so that what is under way can end.
+// Leave says that this replica takes no new work: it ranks last from now on, here and for the others, and they do not
+// wait for it. It is called when the host begins to stop, while Run goes on so that what is under way can end.
 func (r *Replicas) Leave() {
 	r.mu.Lock()
 	r.leaving = true
@@ -203,7 +210,8 @@ func (r *Replicas) Leave() {
 	signal(r.renewNow)
 }
 
-// Serve says which plugins' calls this replica takes from now on; none before the first call. A name must not have a comma.
+// Serve says which plugins' calls this replica takes from now on; none before the first call. A name must not have a
+// comma.
 func (r *Replicas) Serve(plugins []string) {
 	plugins = slices.Compact(slices.Sorted(slices.Values(plugins)))
 	r.mu.Lock()

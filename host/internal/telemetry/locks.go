@@ -23,13 +23,15 @@ func NewLockMetrics() *LockMetrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, plugin)
 	}
 	return &LockMetrics{
-		Held: prometheus.NewGaugeVec(
-			prometheus.GaugeOpts{Name: "pergola_locks_held", Help: "How many locks of the plugin's items this replica holds."}, plugin),
+		Held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "pergola_locks_held", Help: "How many locks of the plugin's items this replica holds.",
+		}, plugin),
 		Acquired:  counter("pergola_lock_acquisitions_total", "How many locks this replica got, taken over or not."),
 		TakenOver: counter("pergola_lock_takeovers_total", "How many locks this replica got whose holder was dead."),
-		Conflicts: counter("pergola_lock_conflicts_total", "How often this replica did not get a lock because of another one."),
-		Lost: counter("pergola_locks_lost_total", "How many locks this replica lost before it gave them back: it could not show that it was alive, "+
-			"or the lock was taken or deleted."),
+		Conflicts: counter("pergola_lock_conflicts_total",
+			"How often this replica did not get a lock because of another one."),
+		Lost: counter("pergola_locks_lost_total", "How many locks this replica lost before it gave them back: "+
+			"it could not show that it was alive, or the lock was taken or deleted."),
 	}
 }
 
