@@ -15,8 +15,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-var noon = time.Date(2024, time.March, 14, 12, 0, 0, 0, time.UTC)
-
 // TestOneLock is the life of a lock between two replicas.
 func TestOneLock(t *testing.T) {
 	here, there, key := newBench(t, "here"), newBench(t, "there"), newKey()

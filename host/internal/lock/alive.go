@@ -143,7 +143,8 @@ func (r *Replicas) holder(podName string) holder {
 func (r *Replicas) IsDead(ctx context.Context, podName, process string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	known, pod, lease := r.holder(podName), &corev1.Pod{}, &coordinationv1.Lease{}
+	known := r.holder(podName) //nolint:contextcheck // it is in memory
+	pod, lease := &corev1.Pod{}, &coordinationv1.Lease{}
 	err := r.client.Get(ctx, r.key(podName), pod)
 	if apierrors.IsNotFound(err) || err == nil && finished(pod) {
 		return true, nil

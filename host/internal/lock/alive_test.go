@@ -108,7 +108,7 @@ func (v *view) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ .
 func (v *view) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	list.(*coordinationv1.LeaseList).Items = v.leases //nolint:forcetypeassert // nothing else is listed
+	list.(*coordinationv1.LeaseList).Items = v.leases
 	return nil
 }
 

@@ -28,7 +28,7 @@ var admin = newServer()
 func newServer() client.WithWatch {
 	scheme, err := testenv.Scheme()
 	if err != nil {
-		panic(err)
+		panic(err) //nolint:forbidigo // there is no test yet that could fail
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithGlobalResourceVersionCounter().Build()
 }

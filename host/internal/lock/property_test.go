@@ -214,7 +214,7 @@ func TestNeverTwoHolders(t *testing.T) {
 			s.end()
 		})
 		if failure != nil {
-			panic(failure)
+			panic(failure) //nolint:forbidigo // as rapid does
 		}
 	})
 }
