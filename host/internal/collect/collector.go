@@ -1,12 +1,12 @@
 // Package collect has plugins remove what they keep for deploy items that are gone, and for jobs that are over.
 //
-// A plugin may keep something outside of the targets of its items, which Delete removes. An item can go without Delete, and a job can end
-// without a word of the plugin; then nobody else would ever remove it.
+// A plugin may keep something outside of the targets of its items, which Delete removes. An item can go without Delete,
+// and a job can end without a word of the plugin; then nobody else would ever remove it.
 //
-// Nothing is concluded from a cache, which may be behind: an item is gone when the API server says so, or has another one of its name. A UID
-// never comes back, so that this stays true. A job is over when the API server says of its item that no job is under way: the plugin cannot be
-// at work for one that the item had before. So nothing is taken from a job that is under way, nor from one that comes while the plugin is told,
-// which is another one.
+// Nothing is concluded from a cache, which may be behind: an item is gone when the API server says so, or has another
+// one of its name. A UID never comes back, so that this stays true. A job is over when the API server says of its item
+// that no job is under way: the plugin cannot be at work for one that the item had before. So nothing is taken from a
+// job that is under way, nor from one that comes while the plugin is told, which is another one.
 package collect
 
 import (
@@ -32,15 +32,17 @@ import (
 )
 
 const (
-	// settleTime comes between what may have left something behind and the question: more of it often follows, and a call that was under way
-	// for an item comes to its end.
+	// settleTime comes between what may have left something behind and the question: more of it often follows, and a
+	// call that was under way for an item comes to its end.
 	settleTime = time.Second
-	// minRetry and maxRetry bound the growing pause after a round that has failed, or has found something: what is removed may take its time.
+	// minRetry and maxRetry bound the growing pause after a round that has failed, or has found something: what is
+	// removed may take its time.
 	minRetry = 2 * time.Second
 	maxRetry = 10 * time.Minute
 	// workers is how many plugins are asked at the same time.
 	workers = 4
-	// jitter is the part of the interval by which it is longer or shorter, so that many hosts of one cluster do not ask together.
+	// jitter is the part of the interval by which it is longer or shorter, so that many hosts of one cluster do not ask
+	// together.
 	jitter = 0.1
 )
 
@@ -72,8 +74,8 @@ type Options struct {
 	Log    *slog.Logger
 }
 
-// Collector asks plugins what they keep, and tells them what of it nobody needs any more: soon after one of their items has gone or a job has
-// ended without them, and now and then. It may be used concurrently.
+// Collector asks plugins what they keep, and tells them what of it nobody needs any more: soon after one of their items
+// has gone or a job has ended without them, and now and then. It may be used concurrently.
 type Collector struct {
 	Options
 
@@ -98,10 +100,12 @@ func New(o Options) *Collector {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: the election is for each plugin.
 func (c *Collector) NeedLeaderElection() bool { return false }
 
-// JobEnded tells that a job has ended without a word of its plugin, so that something may be left of it. It does not block.
+// JobEnded tells that a job has ended without a word of its plugin, so that something may be left of it. It does not
+// block.
 func (c *Collector) JobEnded(plugin string) { c.ask(plugin) }
 
-// LookAgain has all plugins asked soon: this replica may just have been elected, or there may be another plugin. It does not block.
+// LookAgain has all plugins asked soon: this replica may just have been elected, or there may be another plugin. It
+// does not block.
 func (c *Collector) LookAgain() {
 	for _, p := range c.Plugins() {
 		c.ask(p.Name())
@@ -139,7 +143,8 @@ func (c *Collector) Start(ctx context.Context) error {
 		return fmt.Errorf("watch deploy items: %w", err)
 	}
 	plugins := workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry), workqueue.TypedRateLimitingQueueConfig[string]{Clock: c.Clock})
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry),
+		workqueue.TypedRateLimitingQueueConfig[string]{Clock: c.Clock})
 	var working sync.WaitGroup
 	for range workers {
 		working.Go(func() {

@@ -37,14 +37,15 @@ type round struct {
 	*Collector
 
 	plugin Plugin
-	// before are the items that had a job under way in the round before. As long as they have not changed they need not be read again. busy are
-	// those of this round.
+	// before are the items that had a job under way in the round before. As long as they have not changed they need not
+	// be read again. busy are those of this round.
 	before, busy items
 	mu           sync.Mutex // guards busy
 }
 
-// collect takes a look at what a plugin keeps, and has it remove what nobody needs. It tells whether there was anything, so that another look
-// has to show whether it is gone. What the API server cannot answer ends the round; what the plugin cannot remove does not.
+// collect takes a look at what a plugin keeps, and has it remove what nobody needs. It tells whether there was
+// anything, so that another look has to show whether it is gone. What the API server cannot answer ends the round; what
+// the plugin cannot remove does not.
 func (c *Collector) collect(ctx context.Context, p Plugin) (again bool, err error) {
 	holdings, err := bounded(ctx, p.Holdings)
 	if err != nil {
@@ -70,7 +71,8 @@ func (c *Collector) collect(ctx context.Context, p Plugin) (again bool, err erro
 // tell has the plugin remove what nobody needs.
 func (r *round) tell(ctx context.Context, holdings []sdk.Holding) error {
 	for _, h := range holdings {
-		r.Log.Debug("nobody needs this any more", "plugin", r.plugin.Name(), "deployitem", h.Namespace+"/"+h.Name, "uid", string(h.UID), "jobID", h.JobID)
+		r.Log.Debug("nobody needs this any more", "plugin", r.plugin.Name(), "deployitem", h.Namespace+"/"+h.Name,
+			"uid", string(h.UID), "jobID", h.JobID)
 	}
 	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.plugin.Collect(ctx, holdings) })
 	if err != nil {
@@ -90,7 +92,8 @@ func bounded[Answer any](ctx context.Context, call func(context.Context) (Answer
 func sorted(holdings []sdk.Holding) []sdk.Holding {
 	holdings = slices.Clone(holdings)
 	slices.SortFunc(holdings, func(a, b sdk.Holding) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID), cmp.Compare(a.JobID, b.JobID))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.UID, b.UID), cmp.Compare(a.JobID, b.JobID))
 	})
 	return slices.Compact(holdings)
 }
@@ -170,8 +173,8 @@ func (r *round) note(item types.NamespacedName, version string) {
 	r.busy[item] = version
 }
 
-// isGone tells whether the API server says that there is no such item. One that does not know of deploy items at all, as it may when it has just
-// been started, says much the same.
+// isGone tells whether the API server says that there is no such item. One that does not know of deploy items at all,
+// as it may when it has just been started, says much the same.
 func isGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
@@ -180,8 +183,8 @@ func itemOf(h sdk.Holding) types.NamespacedName {
 	return types.NamespacedName{Namespace: h.Namespace, Name: h.Name}
 }
 
-// needed tells whether somebody may need a holding still. item is the one of its name, read after the plugin has told of the holding; nil if
-// there is none.
+// needed tells whether somebody may need a holding still. item is the one of its name, read after the plugin has told
+// of the holding; nil if there is none.
 func needed(h sdk.Holding, item *v1alpha1.DeployItem) bool {
 	switch {
 	case item == nil || item.UID != h.UID:
@@ -189,12 +192,14 @@ func needed(h sdk.Holding, item *v1alpha1.DeployItem) bool {
 	case h.JobID == "":
 		return true
 	default:
-		// The plugin keeps something only for jobs that the item has had before it was read. If none is under way, all of them are over.
+		// The plugin keeps something only for jobs that the item has had before it was read. If none is under way, all
+		// of them are over.
 		return !finished(item)
 	}
 }
 
-// finished tells whether an item has had a job, and none is under way. The phase tells of a job in whose place somebody has put a finished one.
+// finished tells whether an item has had a job, and none is under way. The phase tells of a job in whose place somebody
+// has put a finished one.
 func finished(item *v1alpha1.DeployItem) bool {
 	status := &item.Status
 	return status.JobID != "" && contract.Finished(item) && status.Phase.IsFinal()

@@ -42,8 +42,8 @@ type known struct {
 	changed time.Time
 }
 
-// decide tells what an item needs. The deployer notes the generation that it has picked a job up for; a deletion raises the
-// generation as a change of the spec does.
+// decide tells what an item needs. The deployer notes the generation that it has picked a job up for; a deletion raises
+// the generation as a change of the spec does.
 func decide(item *v1alpha1.DeployItem, k known, o Options, now time.Time) verdict {
 	needsJob := item.Generation != item.Status.ObservedGeneration || item.Status.JobID == ""
 	if contract.Finished(item) {
@@ -101,8 +101,8 @@ func (o Options) pickup() time.Duration {
 	return o.PickupTimeout + grain
 }
 
-// settle is how long after a write to its status an item is to be reconciled, if that write has set a job or picked one up; zero for
-// never. All writes of this time have the one read.
+// settle is how long after a write to its status an item is to be reconciled, if that write has set a job or picked one
+// up; zero for never. All writes of this time have the one read.
 func (o Options) settle() time.Duration {
 	if o.PickupTimeout <= 0 && o.ProgressingTimeout > 0 {
 		return o.ProgressingTimeout + grain

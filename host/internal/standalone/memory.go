@@ -24,15 +24,18 @@ type memory struct {
 // remembered is what is remembered of an item.
 type remembered struct {
 	judgement judgement
-	// patient: it needs a job when the one under way has ended. A write to its status, which is not urgent otherwise, may be that end.
+	// patient: it needs a job when the one under way has ended. A write to its status, which is not urgent otherwise,
+	// may be that end.
 	patient bool
 	// waiting is what was last seen of its job, if that is not picked up yet.
 	waiting sighting
-	// unserved is since when it is seen to need something and to be of a type that nobody serves, as long as it does not say so.
+	// unserved is since when it is seen to need something and to be of a type that nobody serves, as long as it does
+	// not say so.
 	unserved time.Time
 }
 
-// judgement is what the content of an item at one version says. It stays true for ever, whoever is elected and whatever is served.
+// judgement is what the content of an item at one version says. It stays true for ever, whoever is elected and whatever
+// is served.
 type judgement struct {
 	uid      types.UID
 	version  string // the resourceVersion
@@ -84,8 +87,8 @@ func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) known {
 	return known{served: m.served[item.Spec.Type], changed: r.waiting.changed}
 }
 
-// next is the sighting that follows another one. Without one before it, a generation that no deployer has seen may be a change
-// that came after the job, and is taken for it.
+// next is the sighting that follows another one. Without one before it, a generation that no deployer has seen may be a
+// change that came after the job, and is taken for it.
 func (s sighting) next(item *v1alpha1.DeployItem, now time.Time) sighting {
 	before := s.generation
 	if s.jobID != item.Status.JobID {
@@ -144,7 +147,8 @@ func (m *memory) forget(key types.NamespacedName) {
 	m.change(key, func(r *remembered) { *r = remembered{} })
 }
 
-// seenUnserved notes that an item needs something and is of a type that nobody serves, and returns since when that is so.
+// seenUnserved notes that an item needs something and is of a type that nobody serves, and returns since when that is
+// so.
 func (m *memory) seenUnserved(key types.NamespacedName, now time.Time) time.Time {
 	return m.change(key, func(r *remembered) {
 		if r.unserved.IsZero() {

@@ -2,7 +2,6 @@ package standalone
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -21,8 +20,8 @@ import (
 
 var _ reconcile.Reconciler = (*Setter)(nil)
 
-// Reconcile gives an item what it needs. Nothing is decided from a cache but not to read what has not changed: each write is
-// conditional on what was read here.
+// Reconcile gives an item what it needs. Nothing is decided from a cache but not to read what has not changed: each
+// write is conditional on what was read here.
 func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if spared, err := s.spares(ctx, req.NamespacedName); err != nil || spared {
 		return reconcile.Result{}, err
@@ -59,9 +58,9 @@ func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return reconcile.Result{RequeueAfter: after}, s.judge(ctx, item)
 }
 
-// spares tells whether an item need not be read: it has not changed since it was seen to be at rest, or to be of a type that no
-// plugin serves and to say so; or it is a matter of another replica, in which case it is reconciled when that is not so any more. The
-// cache may lag behind, but what it does not show yet it is going to tell; see reconcileAfter.
+// spares tells whether an item need not be read: it has not changed since it was seen to be at rest, or to be of a type
+// that no plugin serves and to say so; or it is a matter of another replica, in which case it is reconciled when that
+// is not so any more. The cache may lag behind, but what it does not show yet it is going to tell; see reconcileAfter.
 func (s *Setter) spares(ctx context.Context, key types.NamespacedName) (bool, error) {
 	meta, found, err := s.cached(ctx, key)
 	if err != nil || !found {
@@ -225,8 +224,8 @@ func (s *Setter) targetMissing(ctx context.Context, item *v1alpha1.DeployItem) (
 	return err != nil, nil
 }
 
-// reportUnserved writes on an item that needs something that nobody serves its type, and tells when it is to be reconciled again; zero for
-// never.
+// reportUnserved writes on an item that needs something that nobody serves its type, and tells when it is to be
+// reconciled again; zero for never.
 func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) (time.Duration, error) {
 	key, now := client.ObjectKeyFromObject(item), s.clock.Now()
 	s.memory.setPatient(key, false)
@@ -252,30 +251,15 @@ func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) 
 	return 0, nil
 }
 
-// writeStatus writes a change of the status of an item, which becomes the one that was written.
+// writeStatus writes a change of the status of an item, if nobody else has written since it was read. The item becomes
+// the one that was written.
 func (s *Setter) writeStatus(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
-	after := item.DeepCopy()
+	before, after := item.DeepCopy(), item.DeepCopy()
 	change(after)
-	patch, err := statusPatch(item, after)
-	if err != nil {
-		return fmt.Errorf("compute patch: %w", err)
+	before.Status.ObservedGeneration = after.Status.ObservedGeneration - 1 // the schema requires it, so that it is always written
+	if err := s.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
 	}
-	return s.client.Status().Patch(ctx, item, patch)
-}
-
-// statusPatch is the JSON merge patch of what has changed, with the resourceVersion as its condition.
-func statusPatch(before, after *v1alpha1.DeployItem) (client.Patch, error) {
-	difference, err := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}).Data(after)
-	if err != nil {
-		return nil, err
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(difference, &fields); err != nil {
-		return nil, err
-	}
-	if status, ok := fields["status"].(map[string]any); ok {
-		status["observedGeneration"] = after.Status.ObservedGeneration // required by the schema
-	}
-	patch, err := json.Marshal(fields)
-	return client.RawPatch(types.MergePatchType, patch), err
+	*item = *after
+	return nil
 }

@@ -35,12 +35,12 @@ const (
 type Options struct {
 	// PickupTimeout is how long a job may wait for a deployer that picks it up. Zero switches the timeout off.
 	PickupTimeout time.Duration
-	// ProgressingTimeout is how long after its deadline a job that was picked up is left to its deployer, which counts as dead
-	// then. Zero switches the timeout off.
+	// ProgressingTimeout is how long after its deadline a job that was picked up is left to its deployer, which counts
+	// as dead then. Zero switches the timeout off.
 	ProgressingTimeout time.Duration
-	// Elected tells whether this replica is the one to set jobs for the items of a type, and to end them; nil for a host without
-	// replicas. Two of them for a moment do no harm, as every write is conditional. Setter.ReplicasChanged tells that the answer may
-	// be another one now.
+	// Elected tells whether this replica is the one to set jobs for the items of a type, and to end them; nil for a
+	// host without replicas. Two of them for a moment do no harm, as every write is conditional. Setter.ReplicasChanged
+	// tells that the answer may be another one now.
 	Elected func(itemType v1alpha1.DeployItemType) bool
 	// Unserved says of a type that nobody serves, and what is served instead; empty for a type that is served, and as
 	// long as that is not known. Setter.Served tells that the answer may be another one now. Nil if it is never known.
@@ -48,8 +48,8 @@ type Options struct {
 	// UnservedGrace is how long an item of a type that nobody here serves is left to others before it says so: another
 	// installation may serve it, or a replica that starts. Zero for no time.
 	UnservedGrace time.Duration
-	// Surveyed: somebody lists all items at the start and has Setter.Surveyed and Setter.SurveyEnded told of it. What was there at
-	// the start waits for the end, so that only the items that need something are read one by one.
+	// Surveyed: somebody lists all items at the start and has Setter.Surveyed and Setter.SurveyEnded told of it. What
+	// was there at the start waits for the end, so that only the items that need something are read one by one.
 	Surveyed bool
 }
 
@@ -74,8 +74,8 @@ type Setter struct {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Setup adds a Setter to the manager. serves tells whether some plugin serves a type. newMetadata returns an empty object for
-// metadata-only access to deploy items; its watch is shared with everybody else who uses it.
+// Setup adds a Setter to the manager. serves tells whether some plugin serves a type. newMetadata returns an empty
+// object for metadata-only access to deploy items; its watch is shared with everybody else who uses it.
 func Setup(
 	mgr manager.Manager, serves func(v1alpha1.DeployItemType) bool, newMetadata func() *metav1.PartialObjectMetadata,
 	log *slog.Logger, options Options,
@@ -121,13 +121,14 @@ func (s *Setter) Served(served []v1alpha1.DeployItemType) {
 // ReplicasChanged tells that this replica may have been elected, or not be any more. It does not block.
 func (s *Setter) ReplicasChanged() { s.reconcileAll() }
 
-// Surveyed tells of an item that was listed in full; see Options.Surveyed. The item is not kept. An error is that of the cache.
+// Surveyed tells of an item that was listed in full; see Options.Surveyed. The item is not kept. An error is that of
+// the cache.
 func (s *Setter) Surveyed(ctx context.Context, item *v1alpha1.DeployItem) error {
 	return s.judge(ctx, item)
 }
 
-// SurveyEnded has the items reconciled that were there at the start. Those that need nothing as they were listed are not read; those
-// that Surveyed has not told of are. The error is always nil.
+// SurveyEnded has the items reconciled that were there at the start. Those that need nothing as they were listed are
+// not read; those that Surveyed has not told of are. The error is always nil.
 func (s *Setter) SurveyEnded(context.Context) error {
 	s.held.Store(false)
 	s.reconcileAll()
@@ -141,7 +142,8 @@ func (s *Setter) reconcileAll() {
 	}
 }
 
-// signals puts all items into the queue, behind those that have changed. What waits for the end of the survey still does.
+// signals puts all items into the queue, behind those that have changed. What waits for the end of the survey still
+// does.
 func (s *Setter) signals() handler.TypedEventHandler[struct{}, reconcile.Request] {
 	return handler.TypedFuncs[struct{}, reconcile.Request]{
 		GenericFunc: func(ctx context.Context, _ event.TypedGenericEvent[struct{}], q queue) {
@@ -190,9 +192,10 @@ func (s *Setter) changes() handler.TypedEventHandler[*metav1.PartialObjectMetada
 	}
 }
 
-// reconcileAfter tells whether, and how long after a change, an item is to be reconciled. A status is not in the metadata: a change
-// without any other effect may be a job that somebody else has set. It can need something when its time is over, no earlier. The
-// queue keeps the earliest time of an item only, so that all that happens to an item until then costs one read.
+// reconcileAfter tells whether, and how long after a change, an item is to be reconciled. A status is not in the
+// metadata: a change without any other effect may be a job that somebody else has set. It can need something when its
+// time is over, no earlier. The queue keeps the earliest time of an item only, so that all that happens to an item
+// until then costs one read.
 func (s *Setter) reconcileAfter(before, after *metav1.PartialObjectMetadata) (time.Duration, bool) {
 	itemType, typed := responsibility.TypeOf(after)
 	switch {

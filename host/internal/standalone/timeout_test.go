@@ -2,7 +2,6 @@ package standalone
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -344,30 +343,4 @@ type failingReads struct {
 
 func (f failingReads) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return f.err
-}
-
-func TestStatusPatch(t *testing.T) {
-	before := waitingItem()
-	before.ResourceVersion = "7"
-	after := before.DeepCopy()
-	after.Status.Phase, after.Status.JobIDFinished = v1alpha1.DeployItemPhaseFailed, "b"
-	patch, err := statusPatch(before, after)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := patch.Data(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got map[string]any
-	if err := json.Unmarshal(data, &got); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]any{
-		"metadata": map[string]any{"resourceVersion": "7"},
-		"status":   map[string]any{"phase": "Failed", "jobIDFinished": "b", "observedGeneration": 1.0},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("only what changed, with its condition (-want +got):\n%s", diff)
-	}
 }

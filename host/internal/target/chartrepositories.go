@@ -133,7 +133,8 @@ func (r *credentialReader) header(ctx context.Context, field string, of *reposit
 	return header, "", nil
 }
 
-// checkHeader returns a value that can be sent in a header, without the end of line that files have, or what is wrong with it.
+// checkHeader returns a value that can be sent in a header, without the end of line that files have, or what is wrong
+// with it.
 func checkHeader(value string) (header, problem string) {
 	header = strings.TrimSpace(value)
 	if !utf8.ValidString(header) {
@@ -148,8 +149,8 @@ func checkHeader(value string) (header, problem string) {
 	return header, ""
 }
 
-// checkAddress returns the address of a repository, or what is wrong with it. It may have a password in it, and then is not told; what is no
-// address may as well have one somewhere.
+// checkAddress returns the address of a repository, or what is wrong with it. It may have a password in it, and then is
+// not told; what is no address may as well have one somewhere.
 func checkAddress(text string) (address, problem string) {
 	if text == "" {
 		return "", "is missing; it says which repository the credentials are for"
@@ -168,8 +169,9 @@ func checkAddress(text string) (address, problem string) {
 	return text, ""
 }
 
-// WithoutCredentials returns a Context that holds no credentials itself: the configuration of chart repositories may have a header in it, and so has the
-// copy of the object in which kubectl keeps what was applied. A Context without that configuration is returned as it is.
+// WithoutCredentials returns a Context that holds no credentials itself: the configuration of chart repositories may
+// have a header in it, and so has the copy of the object in which kubectl keeps what was applied. A Context without
+// that configuration is returned as it is.
 func WithoutCredentials(lsContext *v1alpha1.Context) *v1alpha1.Context {
 	if _, ok := lsContext.Configurations[ChartRepositoriesKey]; !ok {
 		return lsContext

@@ -40,8 +40,8 @@ func hasConfiguration(spec *v1alpha1.TargetSpec) bool {
 	return spec.Configuration != nil && len(spec.Configuration.Raw) > 0
 }
 
-// rawContent returns the content as the user wrote it: the inline configuration, or the data of the secret under the key, or
-// without a key all data of the secret as one JSON object. data is nil without a secretRef.
+// rawContent returns the content as the user wrote it: the inline configuration, or the data of the secret under the
+// key, or without a key all data of the secret as one JSON object. data is nil without a secretRef.
 func rawContent(spec *v1alpha1.TargetSpec, data *corev1.Secret) ([]byte, []Problem) {
 	if data == nil {
 		if !hasConfiguration(spec) {
@@ -75,13 +75,13 @@ func wholeSecret(data map[string][]byte) ([]byte, []Problem) {
 	}
 	raw, err := json.Marshal(object)
 	if err != nil {
-		return nil, []Problem{invalid(contentField, "the data of the secret cannot be written as one JSON object; name a key in spec.secretRef")}
+		return nil, []Problem{invalid(contentField, "the secret cannot be written as one JSON object; name a key in spec.secretRef")}
 	}
 	return raw, nil
 }
 
-// sanitize returns what a plugin may see of the content of a Target of this type; or how to log in, in which case the plugin sees
-// a kubeconfig made of that; or what is wrong. onlyAccount is as in WithServiceAccount.
+// sanitize returns what a plugin may see of the content of a Target of this type; or how to log in, in which case the
+// plugin sees a kubeconfig made of that; or what is wrong. onlyAccount is as in WithServiceAccount.
 func sanitize(targetType v1alpha1.TargetType, raw []byte, onlyAccount string) (string, *login, []Problem) {
 	if len(raw) > maxContentSize {
 		return "", nil, []Problem{invalid(contentField, "has %d bytes; at most %d are allowed", len(raw), maxContentSize)}
@@ -123,7 +123,8 @@ func kubernetesContent(raw []byte, onlyAccount string) (string, *login, []Proble
 		login, problems := readLogin(self, selfField, onlyAccount)
 		return "", login, problems
 	default:
-		return "", nil, []Problem{invalid(contentField, "holds no kubeconfig; put one into the field kubeconfig, or use oidcConfig or selfConfig")}
+		return "", nil, []Problem{invalid(contentField, "holds no kubeconfig; "+
+			"put one into the field kubeconfig, or use oidcConfig or selfConfig")}
 	}
 }
 
@@ -139,7 +140,8 @@ func foreignContent(raw []byte) (string, []Problem) {
 	}
 	maps.DeleteFunc(root, func(key string, _ any) bool { return fold(key) == "kubeconfig" })
 	if path, found := find(root, contentField, textDepth); found {
-		return "", []Problem{forbidden(path, "a kubeconfig is allowed only in the field kubeconfig, or as the content itself; move it")}
+		return "", []Problem{forbidden(path, "a kubeconfig is allowed only in the field kubeconfig, or as the content itself; "+
+			"move it")}
 	}
 	return fieldContent(field, root)
 }
@@ -186,7 +188,8 @@ func unescape(text string) string {
 	})
 }
 
-// holdsKubeconfig tells whether there is a kubeconfig anywhere in a text. In doubt there is; the package comment has the rules.
+// holdsKubeconfig tells whether there is a kubeconfig anywhere in a text. In doubt there is; the package comment has
+// the rules.
 func holdsKubeconfig(text []byte) bool {
 	return holds(string(text), textDepth)
 }
@@ -201,7 +204,8 @@ func holds(text string, depth int) bool {
 	return strings.Contains(words, "kubeconfig") || strings.Contains(words, "clusters") && strings.Contains(words, "users")
 }
 
-// find returns the path of a kubeconfig in a value, also in texts that are JSON or YAML themselves, so many levels deep.
+// find returns the path of a kubeconfig in a value, also in texts that are JSON or YAML themselves, so many levels
+// deep.
 func find(value any, path string, texts int) (string, bool) {
 	switch typed := value.(type) {
 	case string:

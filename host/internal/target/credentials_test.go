@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -179,27 +178,6 @@ func FuzzDockerConfig(f *testing.F) {
 		again, problem := dockerConfig(dockerSecret(string(config)))
 		if problem != "" || string(again) != string(config) {
 			t.Errorf("what comes out does not go in: %q becomes %q, %s", config, again, problem)
-		}
-	})
-}
-
-func FuzzChartRepositories(f *testing.F) {
-	f.Add([]byte(`{"auths":[{"url":"https://a","authHeader":"b","customCAData":"Yw=="},{"secretRef":{"name":"header"}}]}`))
-	f.Add([]byte(`{"auths":[{"url":"https://me:you@a/%2f?x=y#z"}]}`))
-	f.Add([]byte(`[]`))
-	f.Fuzz(func(t *testing.T, document []byte) {
-		reader := &secretMap{byName: map[string]*corev1.Secret{"header": opaque("authHeader", "Basic x")}}
-		got, err := Credentials(t.Context(), reader, withRepositories(newContext(), string(document)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range got.ChartRepositories {
-			if header, problem := checkHeader(r.AuthHeader); header != r.AuthHeader || problem != "" {
-				t.Errorf("a header that no server takes: %q", r.AuthHeader)
-			}
-			if !utf8.ValidString(fmt.Sprint(r.URL, r.Problem)) || len(got.ChartRepositories) > maxEntries+1 {
-				t.Errorf("an entry that cannot be sent: %v", r)
-			}
 		}
 	})
 }

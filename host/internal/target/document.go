@@ -2,6 +2,7 @@ package target
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,9 +19,9 @@ import (
 // maxLevels bounds how deep objects and lists are nested. Without it the paths of a small text would fill the memory.
 const maxLevels = 100
 
-// parse returns the one document in a text, JSON or YAML, in the types of encoding/json with json.Number. What parsers differ about is
-// a problem: keys that are equal or differ only in case, keys that are no plain text, merge keys, aliases and deep nesting. field is
-// the name of the text in problems, which quote no value.
+// parse returns the one document in a text, JSON or YAML, in the types of encoding/json with json.Number. What parsers
+// differ about is a problem: keys that are equal or differ only in case, keys that are no plain text, merge keys,
+// aliases and deep nesting. field is the name of the text in problems, which quote no value.
 func parse(text []byte, field string) (any, []Problem) {
 	p := &parser{}
 	if json.Valid(text) { // not all JSON is YAML, such as surrogate pairs and long keys
@@ -145,7 +146,8 @@ func (p *parser) tooDeep(field string) {
 	p.note(invalid(field, "is nested deeper than %d levels", maxLevels))
 }
 
-// scalar returns the value of a node of YAML. One that JSON does not know becomes a text, and a number keeps all of its digits.
+// scalar returns the value of a node of YAML. One that JSON does not know becomes a text, and a number keeps all of its
+// digits.
 func scalar(node *yaml.Node) any {
 	switch tag := node.ShortTag(); {
 	case tag == "!!null":
@@ -181,18 +183,8 @@ func get(value any, name string) any {
 
 // isEmpty tells whether a value is null, an empty text or an empty collection.
 func isEmpty(value any) bool {
-	switch typed := value.(type) {
-	case nil:
-		return true
-	case string:
-		return typed == ""
-	case []any:
-		return len(typed) == 0
-	case map[string]any:
-		return len(typed) == 0
-	default:
-		return false
-	}
+	v := reflect.ValueOf(value)
+	return value == nil || v.Kind() != reflect.Bool && v.Len() == 0 // a number is a json.Number, which is a string
 }
 
 // decode reads a value into a struct, whatever the case of its keys.
@@ -223,18 +215,10 @@ func mismatch(err error, field string) Problem {
 		"object": "an object", "array": "a list", "string": "a text",
 		"bool": "true or false (quotes make it a text)", "number": "a number (quotes make it a text)",
 	}[kind]
-	switch wrong.Type.Kind() { //nolint:exhaustive // no other kinds are read
-	case reflect.String:
-		return invalid(field, "expected a text, found %s", found)
-	case reflect.Bool:
-		return invalid(field, "expected true or false, found %s", found)
-	case reflect.Slice:
-		return invalid(field, "expected a list, found %s", found)
-	case reflect.Int64:
-		return invalid(field, "expected a whole number from %d to %d", minExpiration, int64(maxExpiration))
-	default:
-		return invalid(field, "expected an object, found %s", found)
+	expected := map[reflect.Kind]string{
+		reflect.String: "a text", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Int64: "a whole number",
 	}
+	return invalid(field, "expected %s, found %s", cmp.Or(expected[wrong.Type.Kind()], "an object"), found)
 }
 
 // fold returns the form of a key in which all keys are equal that a parser which ignores case takes for equal, such as

@@ -14,8 +14,8 @@ type Reason string
 const (
 	// ReasonTargetNotFound: there is no such Target. The caller fails the item.
 	ReasonTargetNotFound Reason = "NoTargetFound"
-	// ReasonSecretNotFound: there is no secret of the name that the Target's secretRef says. Worth another try: a secret often
-	// arrives a moment after its Target.
+	// ReasonSecretNotFound: there is no secret of the name that the Target's secretRef says. Worth another try: a
+	// secret often arrives a moment after its Target.
 	ReasonSecretNotFound Reason = "TargetSecretNotFound"
 	// ReasonSecretKeyNotFound: the secret has no such key.
 	ReasonSecretKeyNotFound Reason = "TargetSecretKeyNotFound"
@@ -25,14 +25,15 @@ const (
 	ReasonForbidden Reason = "TargetForbidden"
 	// ReasonServiceAccountNotFound: there is no ServiceAccount of the name that the content says. Worth another try.
 	ReasonServiceAccountNotFound Reason = "TargetServiceAccountNotFound"
-	// ReasonTokenForbidden: the API server does not let the host have a token for the ServiceAccount. Worth another try, since
-	// it is not the Target that must change.
+	// ReasonTokenForbidden: the API server does not let the host have a token for the ServiceAccount. Worth another
+	// try, since it is not the Target that must change.
 	ReasonTokenForbidden Reason = "TargetTokenForbidden"
 	// ReasonContextNotFound: there is no such Context. Worth another try, as Landscaper creates Contexts.
 	ReasonContextNotFound Reason = "ContextNotFound"
 )
 
-// maxProblems bounds the problems that are kept, maxReported those in an error text, which ends up in the status of an object.
+// maxProblems bounds the problems that are kept, maxReported those in an error text, which ends up in the status of an
+// object.
 const (
 	maxProblems = 100
 	maxReported = 10
@@ -41,8 +42,8 @@ const (
 // Error says that the Target or the Context of an item is missing or cannot be used. Failures of the API server are not
 // Errors; they are returned wrapped as they came.
 type Error struct {
-	// Reason is what the caller branches on: ReasonTargetNotFound and ReasonContextNotFound say that the object itself is
-	// missing, all others that it exists and cannot be used.
+	// Reason is what the caller branches on: ReasonTargetNotFound and ReasonContextNotFound say that the object itself
+	// is missing, all others that it exists and cannot be used.
 	Reason Reason
 	// Kind of the object: Target or Context.
 	Kind string
@@ -84,9 +85,9 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Code classifies the error for the status of an item: ERR_CONFIGURATION_PROBLEM if trying again makes no sense until somebody
-// changes the Target or its secret; empty if something is missing that may still come, and for a missing Target, which
-// Landscaper reports without a code.
+// Code classifies the error for the status of an item: ERR_CONFIGURATION_PROBLEM if trying again makes no sense until
+// somebody changes the Target or its secret; empty if something is missing that may still come, and for a missing
+// Target, which Landscaper reports without a code.
 func (e *Error) Code() v1alpha1.ErrorCode {
 	switch e.Reason {
 	case ReasonSecretKeyNotFound, ReasonContentInvalid, ReasonForbidden:

@@ -7,14 +7,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// hostTokenLife is how long a token for the host cluster is asked to live. The API server may give it less, but not less than ten minutes.
+// hostTokenLife is how long a token for the host cluster is asked to live. The API server may give it less, but not
+// less than ten minutes.
 const hostTokenLife = time.Hour
 
 // HostClusterOptions say whose access is given. All are required.
@@ -25,19 +28,21 @@ type HostClusterOptions struct {
 	ServiceAccount types.NamespacedName
 	// Tokens are issued by the host cluster.
 	Tokens TokenRequester
-	// Cluster is how the host itself reaches the host cluster. None of its credentials is handed over. It must not change.
+	// Cluster is how the host itself reaches the host cluster. None of its credentials is handed over. It must not
+	// change.
 	Cluster *rest.Config
 	// Installation is shared by all who run under one host.
 	Installation *Installation
 	Clock        clock.PassiveClock
 }
 
-// HostCluster is the access of one plugin to the cluster that the host runs in, as a ServiceAccount of the operator's choice. It may be used
-// concurrently.
+// HostCluster is the access of one plugin to the cluster that the host runs in, as a ServiceAccount of the operator's
+// choice. It may be used concurrently.
 //
-// A deployer that runs something beside the host, such as Pods, needs a client of that cluster, and must not have the rights of the host. So it
-// gets a kubeconfig with a token for its ServiceAccount, which comes with each call. The text stays the same until half of the token's life is
-// over, so that a plugin can keep its client for it, and a call that got it last has the other half.
+// A deployer that runs something beside the host, such as Pods, needs a client of that cluster, and must not have the
+// rights of the host. So it gets a kubeconfig with a token for its ServiceAccount, which comes with each call. The text
+// stays the same until half of the token's life is over, so that a plugin can keep its client for it, and a call that
+// got it last has the other half.
 type HostCluster struct {
 	options HostClusterOptions
 	issuer  *issuer
@@ -83,4 +88,40 @@ func (h *HostCluster) explain(err error) error {
 	default:
 		return err
 	}
+}
+
+// Installation tells the deploy items of one cluster from those of others whose hosts run in the same cluster: by the
+// UID of the namespace kube-system, which every cluster has, and which stays. It may be used concurrently.
+type Installation struct {
+	reader client.Reader
+	uid    shared[string]
+}
+
+// NewInstallation returns that of the cluster that a reader reads, which is asked for the metadata of a namespace. It
+// makes no request.
+func NewInstallation(reader client.Reader) *Installation { return &Installation{reader: reader} }
+
+// UID returns what tells the cluster from others. It is read once; the error wraps that of the reader, and is worth
+// another try. UID blocks while it reads, until ctx ends at the latest.
+func (i *Installation) UID(ctx context.Context) (string, error) {
+	uid, err := i.uid.get(ctx, func(*string) bool { return true }, i.read)
+	if err != nil {
+		return "", err
+	}
+	return *uid, nil
+}
+
+func (i *Installation) read(ctx context.Context) (*string, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := i.reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace)
+	if apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("the host may not read the namespace %s of the cluster with the deploy items; "+
+			"allow \"get\" for it: %w", metav1.NamespaceSystem, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the namespace %s of the cluster with the deploy items: %w", metav1.NamespaceSystem, err)
+	}
+	uid := string(namespace.UID)
+	return &uid, nil
 }

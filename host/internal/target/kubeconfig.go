@@ -23,8 +23,8 @@ const (
 	adviceFile        = "reading files is not allowed; use "
 )
 
-// Fields that no cluster and no user of a kubeconfig may have, as fold has them, and what to tell the user. The impersonation fields
-// are "as" in a file and "act-as" where the internal type was written.
+// Fields that no cluster and no user of a kubeconfig may have, as fold has them, and what to tell the user. The
+// impersonation fields are "as" in a file and "act-as" where the internal type was written.
 var (
 	forbiddenInCluster = map[string]string{"certificate-authority": adviceFile + "certificate-authority-data"}
 	forbiddenInUser    = map[string]string{
@@ -44,8 +44,8 @@ var (
 	}
 )
 
-// rebuild writes a kubeconfig anew: the current context with its cluster and user, and of these only the fields that are named
-// here. It refuses what is forbidden in any cluster or user, used or not.
+// rebuild writes a kubeconfig anew: the current context with its cluster and user, and of these only the fields that
+// are named here. It refuses what is forbidden in any cluster or user, used or not.
 func rebuild(kubeconfig map[string]any) (string, []Problem) {
 	problems := slices.Concat(
 		checkEntries(kubeconfig, "clusters", "cluster", forbiddenInCluster),
@@ -55,9 +55,9 @@ func rebuild(kubeconfig map[string]any) (string, []Problem) {
 	if len(problems) > 0 {
 		return "", problems
 	}
-	config, problem := loadCurrent(kubeconfig)
-	if problem != nil {
-		return "", []Problem{*problem}
+	config, problems := loadCurrent(kubeconfig)
+	if len(problems) > 0 {
+		return "", problems
 	}
 	current := config.Contexts[config.CurrentContext]
 	field := "contexts[" + quote(config.CurrentContext) + "]"
@@ -73,10 +73,8 @@ func rebuild(kubeconfig map[string]any) (string, []Problem) {
 	if len(problems) > 0 {
 		return "", problems
 	}
-	text, err := writeKubeconfig(minimal{
-		name:      config.CurrentContext,
-		namespace: current.Namespace,
-		cluster: clientcmdv1.NamedCluster{Name: current.Cluster, Cluster: clientcmdv1.Cluster{
+	text, err := writeKubeconfig(config.CurrentContext, current.Namespace,
+		clientcmdv1.NamedCluster{Name: current.Cluster, Cluster: clientcmdv1.Cluster{
 			Server:                   cluster.Server,
 			TLSServerName:            cluster.TLSServerName,
 			InsecureSkipTLSVerify:    cluster.InsecureSkipTLSVerify,
@@ -84,26 +82,25 @@ func rebuild(kubeconfig map[string]any) (string, []Problem) {
 			ProxyURL:                 cluster.ProxyURL,
 			DisableCompression:       cluster.DisableCompression,
 		}},
-		user: clientcmdv1.NamedAuthInfo{Name: current.AuthInfo, AuthInfo: clientcmdv1.AuthInfo{
+		clientcmdv1.NamedAuthInfo{Name: current.AuthInfo, AuthInfo: clientcmdv1.AuthInfo{
 			ClientCertificateData: user.ClientCertificateData,
 			ClientKeyData:         user.ClientKeyData,
 			Token:                 user.Token,
 			Username:              user.Username,
 			Password:              user.Password,
-		}},
-	})
+		}})
 	if err != nil {
 		return "", []Problem{invalid("kubeconfig", "cannot be written as JSON")}
 	}
 	return text, nil
 }
 
-// loadCurrent reads a kubeconfig as client-go does, and leaves its current context alone in it. Errors of client-go are not passed on where
-// they may quote values.
-func loadCurrent(kubeconfig map[string]any) (*clientcmdapi.Config, *Problem) {
+// loadCurrent reads a kubeconfig as client-go does, and leaves its current context alone in it. Errors of client-go are
+// not passed on where they may quote values.
+func loadCurrent(kubeconfig map[string]any) (*clientcmdapi.Config, []Problem) {
 	text, err := json.Marshal(kubeconfig)
 	if err != nil {
-		return nil, &Problem{Reason: ReasonContentInvalid, Field: "kubeconfig", Message: "cannot be written as JSON"}
+		return nil, []Problem{invalid("kubeconfig", "cannot be written as JSON")}
 	}
 	config, err := clientcmd.Load(text)
 	if err != nil {
@@ -111,21 +108,19 @@ func loadCurrent(kubeconfig map[string]any) (*clientcmdapi.Config, *Problem) {
 		if problem.Field == "" {
 			problem = invalid("kubeconfig", "is not one of version v1 that kubectl can read")
 		}
-		return nil, &problem
+		return nil, []Problem{problem}
 	}
 	if config.CurrentContext == "" {
-		problem := invalid("current-context", "is missing")
-		return nil, &problem
+		return nil, []Problem{invalid("current-context", "is missing")}
 	}
 	if err := clientcmdapi.MinifyConfig(config); err != nil {
-		problem := invalid("kubeconfig", "%s", contract.Cut(err.Error(), 2*maxName)) // it quotes the name of an entry
-		return nil, &problem
+		return nil, []Problem{invalid("kubeconfig", "%s", contract.Cut(err.Error(), 2*maxName))} // it quotes the name of an entry
 	}
 	return config, nil
 }
 
-// checkEntries checks a list of named entries, whose content is in the field of the name inner, for what client-go would not tell, or
-// not tell without secrets.
+// checkEntries checks a list of named entries, whose content is in the field of the name inner, for what client-go
+// would not tell, or not tell without secrets.
 func checkEntries(kubeconfig map[string]any, list, inner string, forbiddenFields map[string]string) (problems []Problem) {
 	entries, _ := get(kubeconfig, list).([]any)
 	seen := map[string]bool{}
@@ -155,21 +150,16 @@ func checkEntries(kubeconfig map[string]any, list, inner string, forbiddenFields
 	return problems
 }
 
-// minimal is a kubeconfig with one context.
-type minimal struct {
-	name, namespace string
-	cluster         clientcmdv1.NamedCluster
-	user            clientcmdv1.NamedAuthInfo
-}
-
-// writeKubeconfig writes a kubeconfig in JSON, which is YAML.
-func writeKubeconfig(m minimal) (string, error) {
+// writeKubeconfig writes a kubeconfig with one context in JSON, which is YAML.
+func writeKubeconfig(
+	context, namespace string, cluster clientcmdv1.NamedCluster, user clientcmdv1.NamedAuthInfo,
+) (string, error) {
 	text, err := json.Marshal(clientcmdv1.Config{
-		Kind: "Config", APIVersion: clientcmdv1.SchemeGroupVersion.Version, CurrentContext: m.name,
-		Clusters:  []clientcmdv1.NamedCluster{m.cluster},
-		AuthInfos: []clientcmdv1.NamedAuthInfo{m.user},
+		Kind: "Config", APIVersion: clientcmdv1.SchemeGroupVersion.Version, CurrentContext: context,
+		Clusters:  []clientcmdv1.NamedCluster{cluster},
+		AuthInfos: []clientcmdv1.NamedAuthInfo{user},
 		Contexts: []clientcmdv1.NamedContext{{
-			Name: m.name, Context: clientcmdv1.Context{Cluster: m.cluster.Name, AuthInfo: m.user.Name, Namespace: m.namespace},
+			Name: context, Context: clientcmdv1.Context{Cluster: cluster.Name, AuthInfo: user.Name, Namespace: namespace},
 		}},
 	})
 	if err != nil {
@@ -180,9 +170,6 @@ func writeKubeconfig(m minimal) (string, error) {
 
 // tokenKubeconfig writes a kubeconfig with a token for a cluster and nothing else. All of its entries have one name.
 func tokenKubeconfig(name, namespace string, cluster *clientcmdv1.Cluster, token string) (string, error) {
-	return writeKubeconfig(minimal{
-		name: name, namespace: namespace,
-		cluster: clientcmdv1.NamedCluster{Name: name, Cluster: *cluster},
-		user:    clientcmdv1.NamedAuthInfo{Name: name, AuthInfo: clientcmdv1.AuthInfo{Token: token}},
-	})
+	return writeKubeconfig(name, namespace, clientcmdv1.NamedCluster{Name: name, Cluster: *cluster},
+		clientcmdv1.NamedAuthInfo{Name: name, AuthInfo: clientcmdv1.AuthInfo{Token: token}})
 }

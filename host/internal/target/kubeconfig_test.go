@@ -316,8 +316,18 @@ func FuzzContent(f *testing.F) {
 		oidcContent(), oidcContent("audience: [a]", "expirationSeconds: 3600", "extra: 1"), oidcContent("server: https://u:p@x"), oidcContent() + "\n" + sound,
 		`{"selfConfig":{"serviceAccount":{"name":"x"},"expirationSeconds":600}}`, `{"SelfConfig":{"serviceAccount":{"name":"../x"}}}`,
 		`{"oidcConfig":{"server":"https://x","serviceAccount":{"name":"x"}},"selfConfig":null}`, "selfConfig: &a {serviceAccount: {name: *a}}",
+		kubeconfig("exec: {command: sh}"), kubeconfig("auth-provider: {name: oidc}"), kubeconfig("tokenFile: /x", "as: y"),
+		kubeconfig("client-certificate: /x", "client-key-data: eA=="), kubeconfig(`"\u0065xec": {command: sh}`), kubeconfig("toKenFile: /x"),
+		strings.Replace(sound, "server:", "certificate-authority: /x\n    server:", 1), sound + "---\n" + sound,
+		strings.Replace(sound, "server: https", "server: &s https", 1) + "preferences: *s\n", "a: &a [*a]\n" + sound, "<<: &a {}\n" + sound,
+		"b0: &b0 [x,x,x,x]\nb1: &b1 [*b0,*b0,*b0,*b0]\nb2: [*b1,*b1,*b1,*b1]\n" + sound, strings.Repeat("[", 5000), strings.Repeat("a: {", 200) + sound,
+		"%YAML 1.2\n---\n" + sound, strings.ReplaceAll(sound, "\n", "\r\n"), "\ufeff" + sound, `{"kind":"Config","users":[{"name":"\ud83d"}]}`,
 	} {
 		f.Add([]byte(seed))
+		f.Add([]byte("kubeconfig:\n" + indent(seed)))
+		if asText, problems := encode(map[string]any{"kubeconfig": seed}); len(problems) == 0 {
+			f.Add([]byte(asText))
+		}
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if content, login, problems := sanitize(v1alpha1.KubernetesClusterTargetType, raw, ""); len(problems) == 0 {

@@ -30,7 +30,8 @@ const (
 	maxExpiration     = 1 << 32
 )
 
-// login says how to log in to a cluster: with a token for a ServiceAccount in the namespace of the Target. It does not change.
+// login says how to log in to a cluster: with a token for a ServiceAccount in the namespace of the Target. It does not
+// change.
 type login struct {
 	// field that it was read from: oidcField or selfField.
 	field          string
@@ -54,8 +55,8 @@ type loginFields struct {
 	} `json:"serviceAccount"`
 }
 
-// readLogin reads an oidcConfig or a selfConfig. It is strict: a misspelt field would otherwise silently mean a default. onlyAccount is the
-// ServiceAccount of each; empty if each names its own.
+// readLogin reads an oidcConfig or a selfConfig. It is strict: a misspelt field would otherwise silently mean a
+// default. onlyAccount is the ServiceAccount of each; empty if each names its own.
 func readLogin(value any, field, onlyAccount string) (*login, []Problem) {
 	known := []string{"serviceAccount", "expirationSeconds"}
 	if field == oidcField {
@@ -104,7 +105,8 @@ func unknown(value any, field string, names ...string) (problems []Problem) {
 	return problems
 }
 
-// checkServer checks the address of an API server. A token must not travel in clear text, and the address is shown in messages.
+// checkServer checks the address of an API server. A token must not travel in clear text, and the address is shown in
+// messages.
 func (p *parser) checkServer(text string) {
 	const field = oidcField + ".server"
 	address, err := url.Parse(text) // the error quotes the text, which may have a password in it
@@ -120,8 +122,8 @@ func (p *parser) checkServer(text string) {
 	}
 }
 
-// certificates returns the certificates that a text holds, in PEM, in base64, which is the only form that Landscaper takes; or what is wrong
-// with it. A key beside them has no business with a plugin.
+// certificates returns the certificates that a text holds, in PEM, in base64, which is the only form that Landscaper
+// takes; or what is wrong with it. A key beside them has no business with a plugin.
 func certificates(text string) (authorities []byte, problem string) {
 	if text == "" {
 		return nil, ""
@@ -156,13 +158,14 @@ func (p *parser) checkAccount(field, name, only string) {
 	case len(validation.ValidateServiceAccountName(name, false)) > 0:
 		p.note(invalid(field, "is no name that a ServiceAccount can have: lower case letters, digits, '-' and '.'"))
 	case only != "" && name != only:
-		p.note(invalid(field, "is not %q, the only ServiceAccount of the namespace that the operator of the host allows; leave serviceAccount out", only))
+		p.note(invalid(field, "is not %q, the only ServiceAccount of the namespace that the operator of the host allows; "+
+			"leave serviceAccount out", only))
 	}
 }
 
-// ownCluster returns how to reach the cluster of a client configuration, without any of its credentials. A file with the
-// certificates of the authority is read, each time as it may be replaced: no plugin can be told to read it. The error is about the configuration,
-// or that file.
+// ownCluster returns how to reach the cluster of a client configuration, without any of its credentials. A file with
+// the certificates of the authority is read, each time as it may be replaced: no plugin can be told to read it. The
+// error is about the configuration, or that file.
 func ownCluster(config *rest.Config) (*clientcmdv1.Cluster, error) {
 	tls := config.TLSClientConfig
 	encrypted := tls.Insecure || len(tls.CAData) > 0 || tls.CAFile != "" || len(tls.CertData) > 0 || tls.CertFile != ""

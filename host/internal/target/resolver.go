@@ -20,7 +20,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// cacheSize is how many secrets, and how many contents of Targets, a Resolver remembers. Those that were not used for longest go first.
+// cacheSize is how many secrets, and how many contents of Targets, a Resolver remembers. Those that were not used for
+// longest go first.
 const cacheSize = 1000
 
 // Resolver resolves Targets and Contexts. It may be used concurrently.
@@ -37,22 +38,23 @@ type Resolver struct {
 // Option changes a setting of a Resolver.
 type Option func(*Resolver)
 
-// WithDefaultContext lets a missing Context named "default" count as an empty one. This is for a cluster without Landscaper,
-// which would create it.
+// WithDefaultContext lets a missing Context named "default" count as an empty one. This is for a cluster without
+// Landscaper, which would create it.
 func WithDefaultContext() Option {
 	return func(r *Resolver) { r.defaultContext = true }
 }
 
-// WithTokens lets Targets name a ServiceAccount to log in with, in oidcConfig or selfConfig. requester issues tokens in the
-// Landscaper cluster. config is how the host itself reaches that cluster: a selfConfig takes the address, the certificate
-// authority and the expected name of the API server from it, and none of the credentials. Neither may be nil, and config must
-// not change any more. Defaults to no tokens: such Targets are a configuration problem.
+// WithTokens lets Targets name a ServiceAccount to log in with, in oidcConfig or selfConfig. requester issues tokens in
+// the Landscaper cluster. config is how the host itself reaches that cluster: a selfConfig takes the address, the
+// certificate authority and the expected name of the API server from it, and none of the credentials. Neither may be
+// nil, and config must not change any more. Defaults to no tokens: such Targets are a configuration problem.
 func WithTokens(requester TokenRequester, config *rest.Config) Option {
 	return func(r *Resolver) { r.issuer.requester, r.issuer.own = requester, config }
 }
 
-// WithServiceAccount has each Target with an oidcConfig or a selfConfig act as the ServiceAccount of this name in its namespace. It may leave
-// it out then, and one that names another one is a configuration problem. Defaults to none: each Target names its own.
+// WithServiceAccount has each Target with an oidcConfig or a selfConfig act as the ServiceAccount of this name in its
+// namespace. It may leave it out then, and one that names another one is a configuration problem. Defaults to none:
+// each Target names its own.
 func WithServiceAccount(name string) Option {
 	return func(r *Resolver) { r.onlyAccount = name }
 }
@@ -65,8 +67,8 @@ func WithClock(c clock.PassiveClock) Option {
 // NewResolver returns a Resolver.
 //
 // cached is backed by informers and asked for Targets and Contexts, and for the metadata of Secrets (a
-// *metav1.PartialObjectMetadata of kind v1/Secret). live reads from the API server and is asked for the same Targets and
-// Contexts, and for Secrets.
+// *metav1.PartialObjectMetadata of kind v1/Secret). live reads from the API server and is asked for the same Targets
+// and Contexts, and for Secrets.
 func NewResolver(cached, live client.Reader, opts ...Option) *Resolver {
 	r := &Resolver{
 		cached: cached, live: live, issuer: issuer{clock: clock.RealClock{}}, contents: lru.New(cacheSize),
@@ -78,11 +80,12 @@ func NewResolver(cached, live client.Reader, opts ...Option) *Resolver {
 	return r
 }
 
-// Target returns the Target of an item with its content, as the package comment describes; nil without an error for an item
-// that has no target. The result belongs to the caller.
+// Target returns the Target of an item with its content, as the package comment describes; nil without an error for an
+// item that has no target. The result belongs to the caller.
 //
-// What is wrong with the Target is returned as an *Error, after it was confirmed with live objects. A failure of the readers, or
-// of a request for a token, is returned wrapped and says nothing about the Target. Target blocks on API requests until ctx ends.
+// What is wrong with the Target is returned as an *Error, after it was confirmed with live objects. A failure of the
+// readers, or of a request for a token, is returned wrapped and says nothing about the Target. Target blocks on API
+// requests until ctx ends.
 func (r *Resolver) Target(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.ResolvedTarget, error) {
 	ref := item.Spec.Target
 	if ref == nil {
@@ -94,7 +97,8 @@ func (r *Resolver) Target(ctx context.Context, item *v1alpha1.DeployItem) (*v1al
 	}
 	if ref.Name == "" {
 		return nil, w.error(nil, Problem{
-			Reason: ReasonTargetNotFound, Field: "spec.target.name", Message: "is empty in the deploy item; name a Target, or remove spec.target",
+			Reason: ReasonTargetNotFound, Field: "spec.target.name",
+			Message: "is empty in the deploy item; name a Target, or remove spec.target",
 		})
 	}
 	if ref.Namespace != "" && ref.Namespace != item.Namespace {
@@ -103,15 +107,17 @@ func (r *Resolver) Target(ctx context.Context, item *v1alpha1.DeployItem) (*v1al
 	return r.confirmed(ctx, w)
 }
 
-// Named returns a Target by its name, which may be any text, for an item of that namespace that names it elsewhere than in spec.target. What
-// is said of Target goes for it, too, but that there may be none.
+// Named returns a Target by its name, which may be any text, for an item of that namespace that names it elsewhere than
+// in spec.target. What is said of Target goes for it, too, but that there may be none.
 func (r *Resolver) Named(ctx context.Context, namespace, name string) (*v1alpha1.ResolvedTarget, error) {
 	w := wanted{
 		NamespacedName: types.NamespacedName{Namespace: namespace, Name: name},
 		advice:         "create it, or correct what names it in the deploy item",
 	}
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return nil, w.error(nil, Problem{Reason: ReasonTargetNotFound, Message: "no Target can have this name; correct what names it in the deploy item"})
+		return nil, w.error(nil, Problem{
+			Reason: ReasonTargetNotFound, Message: "no Target can have this name; correct what names it in the deploy item",
+		})
 	}
 	return r.confirmed(ctx, w)
 }
@@ -126,8 +132,8 @@ func (w wanted) error(cause error, problems ...Problem) *Error {
 	return &Error{Reason: reasonOf(problems), Kind: "Target", Namespace: w.Namespace, Name: w.Name, Problems: problems, Err: cause}
 }
 
-// confirmed resolves a Target, and looks with live objects at what seems wrong: the cache may not know yet what somebody has just created
-// or mended.
+// confirmed resolves a Target, and looks with live objects at what seems wrong: the cache may not know yet what
+// somebody has just created or mended.
 func (r *Resolver) confirmed(ctx context.Context, w wanted) (*v1alpha1.ResolvedTarget, error) {
 	resolved, err := r.resolve(ctx, w, r.cached, false)
 	var problem *Error
@@ -200,8 +206,8 @@ type contentVersion struct {
 	target, secret version
 }
 
-// content is what became of the content of a Target: text, or an account, or problems. It is shared and read only, but for the
-// latest token of the account.
+// content is what became of the content of a Target: text, or an account, or problems. It is shared and read only, but
+// for the latest token of the account.
 type content struct {
 	text     string
 	account  *account
@@ -247,8 +253,9 @@ func newContent(target *v1alpha1.Target, data *corev1.Secret, onlyAccount string
 
 // Context returns the Context of an item, in the item's namespace. The result belongs to the caller.
 //
-// If there is none, the error is an *Error with ReasonContextNotFound, confirmed with a live read; see WithDefaultContext for the
-// exception. A failure of the readers is returned wrapped. Context blocks on API requests until ctx ends.
+// If there is none, the error is an *Error with ReasonContextNotFound, confirmed with a live read; see
+// WithDefaultContext for the exception. A failure of the readers is returned wrapped. Context blocks on API requests
+// until ctx ends.
 func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.Context, error) {
 	name := types.NamespacedName{Namespace: item.Namespace, Name: item.Spec.Context}
 	if name.Name == "" {
@@ -277,9 +284,9 @@ func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1a
 	}
 }
 
-// Secret returns a Secret, of which only names, Type and Data are there, which are shared and read only. It costs no request if the version
-// that the cache knows of is remembered, and one if fresh is true, or for a Secret that the cache does not know of. The error wraps that of the
-// readers, so that what is missing was looked for with a live read.
+// Secret returns a Secret, of which only names, Type and Data are there, which are shared and read only. It costs no
+// request if the version that the cache knows of is remembered, and one if fresh is true, or for a Secret that the
+// cache does not know of. The error wraps that of the readers, so that what is missing was looked for with a live read.
 func (r *Resolver) Secret(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
 	return r.secrets.get(ctx, name, fresh)
 }
@@ -296,4 +303,61 @@ func withoutContent(target *v1alpha1.Target) *v1alpha1.Target {
 		}
 	}
 	return stripped
+}
+
+// version identifies one state of one object. The UID tells apart an object and a later one of the same name; the name
+// keeps objects apart that have no UID, as in a fake cluster.
+type version struct {
+	types.NamespacedName
+	uid             types.UID
+	resourceVersion string
+}
+
+func versionOf(object metav1.Object) version {
+	return version{
+		NamespacedName:  types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()},
+		uid:             object.GetUID(),
+		resourceVersion: object.GetResourceVersion(),
+	}
+}
+
+// secrets reads secrets and remembers their data by version.
+type secrets struct {
+	cached, live client.Reader
+	byVersion    *lru.Cache
+}
+
+// get returns the secret, which is shared and read only, in the version that the cached metadata tells of, without a
+// request if that version is remembered. A secret without cached metadata is read live, as is every secret if fresh is
+// true. An error of the readers is wrapped.
+func (s *secrets) get(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
+	if fresh {
+		return s.read(ctx, name)
+	}
+	metadata := &metav1.PartialObjectMetadata{}
+	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := s.cached.Get(ctx, name, metadata)
+	if apierrors.IsNotFound(err) {
+		return s.read(ctx, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get metadata of Secret %q: %w", name, err)
+	}
+	if known, ok := s.byVersion.Get(versionOf(metadata)); ok {
+		return known.(*corev1.Secret), nil //nolint:forcetypeassert // nothing else is in there
+	}
+	return s.read(ctx, name)
+}
+
+func (s *secrets) read(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
+	object := &corev1.Secret{}
+	if err := s.live.Get(ctx, name, object); err != nil {
+		return nil, fmt.Errorf("get Secret %q: %w", name, err)
+	}
+	version := versionOf(object)
+	read := &corev1.Secret{Type: object.Type, Data: object.Data, ObjectMeta: metav1.ObjectMeta{ // the rest is not kept in memory
+		Namespace: version.Namespace, Name: version.Name, UID: version.uid, ResourceVersion: version.resourceVersion,
+	}}
+	s.byVersion.Add(version, read)
+	return read, nil
 }

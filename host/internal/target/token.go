@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// A token is handed out for a part of its life, at most for maxTokenUse, and then replaced. Who gets one can count on the
-	// rest, four fifths of what a new one would have; and one that has become void before its time, because its ServiceAccount
-	// was created anew or the API server has other keys, does harm no longer than that.
+	// A token is handed out for a part of its life, at most for maxTokenUse, and then replaced. Who gets one can count
+	// on the rest, four fifths of what a new one would have; and one that has become void before its time, because its
+	// ServiceAccount was created anew or the API server has other keys, does harm no longer than that.
 	tokenUsePart = 5
 	maxTokenUse  = 10 * time.Minute
 	// requestTimeout bounds one request that several wait for.
@@ -30,14 +30,15 @@ const (
 
 // TokenRequester has tokens issued for ServiceAccounts of a cluster: for Targets, of the Landscaper cluster.
 type TokenRequester interface {
-	// RequestToken returns a token for a ServiceAccount. An error is that of the API server, such as NotFound. It is called
-	// concurrently for different Targets.
+	// RequestToken returns a token for a ServiceAccount. An error is that of the API server, such as NotFound. It is
+	// called concurrently for different Targets.
 	RequestToken(
 		ctx context.Context, serviceAccount types.NamespacedName, spec authenticationv1.TokenRequestSpec,
 	) (authenticationv1.TokenRequestStatus, error)
 }
 
-// ClientTokenRequester is a TokenRequester that asks an API server. Its user needs the right to create serviceaccounts/token.
+// ClientTokenRequester is a TokenRequester that asks an API server. Its user needs the right to create
+// serviceaccounts/token.
 type ClientTokenRequester struct {
 	// Client of the API server, usually a client.Client; its scheme has ServiceAccount and TokenRequest. Required.
 	Client client.SubResourceClientConstructor
@@ -63,8 +64,9 @@ type shared[T any] struct {
 	flight singleflight.Group
 }
 
-// get returns the latest value, or asks for a new one if there is none that is usable. All who wait for it share one request, which goes on if
-// the first of them gives up, until requestTimeout at the latest. A failure is not remembered.
+// get returns the latest value, or asks for a new one if there is none that is usable. All who wait for it share one
+// request, which goes on if the first of them gives up, until requestTimeout at the latest. A failure is not
+// remembered.
 func (s *shared[T]) get(ctx context.Context, usable func(*T) bool, request func(context.Context) (*T, error)) (*T, error) {
 	if latest := s.latest.Load(); latest != nil && usable(latest) {
 		return latest, nil
@@ -124,8 +126,9 @@ type wish struct {
 	use func(life time.Duration) time.Duration
 }
 
-// issue makes a kubeconfig with a new token. The API server may have shortened the token's life; if that seems longer than what was asked for,
-// the clock of the host is slow. If it seems to be over, the clock is fast: such a token is handed out once.
+// issue makes a kubeconfig with a new token. The API server may have shortened the token's life; if that seems longer
+// than what was asked for, the clock of the host is slow. If it seems to be over, the clock is fast: such a token is
+// handed out once.
 func (i *issuer) issue(ctx context.Context, w wish) (*issued, error) {
 	cluster := w.cluster
 	if cluster == nil {
@@ -160,8 +163,8 @@ type account struct {
 	latest shared[issued]
 }
 
-// content returns the content that a plugin gets: a kubeconfig with a token for the account. An error that says what the user
-// or the operator can do about it is one that problem understands.
+// content returns the content that a plugin gets: a kubeconfig with a token for the account. An error that says what
+// the user or the operator can do about it is one that problem understands.
 func (a *account) content(ctx context.Context, from *issuer) (string, []Problem, error) {
 	latest, err := a.latest.get(ctx, from.usable, func(ctx context.Context) (*issued, error) {
 		return from.issue(ctx, wish{
