@@ -179,7 +179,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"log level":      {reason: "names flag, values and what was found", args: []string{"host", "--log-level", "loud"}, want: []string{"--log-level", "debug, info, warn or error", `"loud"`}},
 		"log format":     {reason: "names flag, values and what was found", args: []string{"host", "--log-format", "xml"}, want: []string{"--log-format", "json or text", `"xml"`}},
 		"argument":       {reason: "an argument too many", args: []string{"host", "extra"}, want: []string{"extra"}},
-		"empty identity": {reason: "names the flag", args: []string{"host", "--identity", ""}, want: []string{"--identity", "it is empty"}},
+		"empty identity": {reason: "names the flag", args: []string{"host", "--identity", ""}, want: []string{"--identity", "expected 1 to 253 printable characters"}},
 		"address":        {reason: "names the flag", args: []string{"host", "--listen-address", "nowhere"}, want: []string{"--listen-address", ":8080", `"nowhere"`}},
 		"missing config": {reason: "names the file", args: []string{"host", "--config", dir + "/nowhere"}, want: []string{"read the host configuration", dir + "/nowhere", "no such file"}},
 		"no kubeconfig":  {reason: "says which flag is missing", args: []string{"host"}, want: []string{"--kubeconfig", "$KUBECONFIG"}},

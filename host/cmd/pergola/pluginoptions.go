@@ -71,7 +71,7 @@ func pluginProfile(name string, p config.Plugin) plugin.Profile {
 		SHA256:      p.SHA256,
 		Args:        p.Args,
 		Environment: p.Environment,
-		Memory:      uint64(p.Memory),
+		Memory:      uint64(p.Memory),    //nolint:gosec // it is not negative
 		OpenFiles:   uint64(p.OpenFiles), //nolint:gosec // it is not negative
 		Confinement: confinementMode(p.Confinement.EffectiveMode()),
 		Read:        p.Confinement.Read,

@@ -147,16 +147,17 @@ func TestPluginConfigs(t *testing.T) {
 // A configuration with errors is refused before anything else is looked at, such as a cluster that is not there.
 func TestBadConfigStartsNothing(t *testing.T) {
 	t.Parallel()
-	file := writeFile(t, "bad.yaml", "workers: many\ntimeouts: {pickup: soon}\n")
+	file := writeFile(t, "bad.yaml", "workers: 0\ntimeouts: {pickup: soon}\ntypo: 1\n")
 	out, err := pergola(t, "host", "--config", file, "--kubeconfig", "/nowhere", "--plugin-dir", "/nowhere")
 	if err == nil || out != "" {
 		t.Fatalf("expected an error and nothing else, but found %v, %q", err, out)
 	}
 	var printed bytes.Buffer
 	report(&printed, err)
-	want := strings.ReplaceAll(`error: FILE: workers: expected a whole number, but found the text "many"
-error: FILE: apiVersion: is missing; expected "host.pergola.dev/v1alpha1"
-error: FILE: kind: is missing; expected "HostConfiguration"
+	want := strings.ReplaceAll(`error: FILE: typo: unknown field
+error: FILE: apiVersion: expected "host.pergola.dev/v1alpha1", but found ""
+error: FILE: kind: expected "HostConfiguration", but found ""
+error: FILE: workers: expected a number from 1 to 1000, but found 0
 error: FILE: timeouts.pickup: expected a duration such as 10m or 1h30m, or "none", but found "soon"
 `, "FILE", file)
 	if diff := cmp.Diff(want, printed.String()); diff != "" {

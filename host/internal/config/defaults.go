@@ -2,8 +2,6 @@ package config
 
 import (
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Default is the configuration of a host that is given none. identity is what it calls itself then.
@@ -17,17 +15,17 @@ func Default(identity string) *HostConfiguration {
 		Timeouts: Timeouts{
 			Pickup:        "5m",
 			Progressing:   "1m",
-			Abort:         metav1.Duration{Duration: 5 * time.Minute},
-			PluginStart:   metav1.Duration{Duration: 30 * time.Second},
-			PluginStop:    metav1.Duration{Duration: 5 * time.Second},
-			PluginSilence: metav1.Duration{Duration: 30 * time.Second},
-			Hook:          metav1.Duration{Duration: 10 * time.Second},
-			Shutdown:      metav1.Duration{Duration: 30 * time.Second},
-			Lease:         metav1.Duration{Duration: 15 * time.Second},
+			Abort:         Duration{5 * time.Minute},
+			PluginStart:   Duration{30 * time.Second},
+			PluginStop:    Duration{5 * time.Second},
+			PluginSilence: Duration{30 * time.Second},
+			Hook:          Duration{10 * time.Second},
+			Shutdown:      Duration{30 * time.Second},
+			Lease:         Duration{15 * time.Second},
 		},
-		ContinuousReconcile: ContinuousReconcile{MinimumInterval: metav1.Duration{Duration: 10 * time.Second}},
+		ContinuousReconcile: ContinuousReconcile{MinimumInterval: Duration{10 * time.Second}},
 		MaxPluginCrashes:    3,
-		CollectInterval:     metav1.Duration{Duration: time.Hour},
+		CollectInterval:     Duration{time.Hour},
 		ClusterDomain:       "cluster.local",
 		ListenAddress:       ":8080",
 		Tracing:             Tracing{SampleRatio: 1},

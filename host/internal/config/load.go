@@ -1,78 +1,195 @@
 package config
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
-	"unicode/utf8"
+	"strings"
 
-	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	strictjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// maxBytes bounds a document. A HostConfiguration is a few KiB.
-const maxBytes = 1 << 20
-
-// Load reads a HostConfiguration from a file. The fields that it leaves out have their defaults; identity is that of the field
-// of the same name. If the file can be read but not used, the error is an *Error with everything that is wrong.
+// Load reads a HostConfiguration from a file. The fields that it leaves out have their defaults; identity is that
+// of the field of the same name. If the file can be read but not used, the error has a line for everything that is
+// wrong.
 func Load(file, identity string) (*HostConfiguration, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("read the host configuration: %w", err)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	_ = f.Close() // it was only read
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the host configuration: %w", err)
 	}
 	return Parse(file, text, identity)
 }
 
-// Parse reads a HostConfiguration from a text, YAML or JSON. source is what errors call the text; see Load for the rest.
+// Parse reads a HostConfiguration from a text, YAML or JSON. source is what errors call the text; see Load for the
+// rest.
 func Parse(source string, text []byte, identity string) (*HostConfiguration, error) {
-	found := &problems{}
+	document, err := toJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
 	config := Default(identity)
 	config.APIVersion, config.Kind = "", "" // these have no default
-	parse(text, config, found)
-	if len(found.list) > 0 {
-		return nil, &Error{Source: source, Problems: found.list, More: found.more}
+	found := check(document, config)
+	lines := make([]error, len(found))
+	for i, problem := range found {
+		lines[i] = fmt.Errorf("%s: %s: %s", source, problem.Field, problem.Detail)
+	}
+	if err := errors.Join(lines...); err != nil {
+		return nil, err
 	}
 	return config, nil
 }
 
-func parse(text []byte, config *HostConfiguration, found *problems) {
-	if len(text) > maxBytes {
-		found.at(nil, "is larger than %d bytes", maxBytes)
-		return
+// check fills a configuration from a document and returns everything that is wrong with it.
+func check(document []byte, config *HostConfiguration) field.ErrorList {
+	var is metav1.TypeMeta
+	// What is wrong with the types of these is found below. A document that does not say what it is is read as ours.
+	_ = json.Unmarshal(document, &is)
+	if cmp.Or(is.APIVersion, APIVersion) != APIVersion || cmp.Or(is.Kind, Kind) != Kind {
+		c := &checker{}
+		c.version(is) // and nothing else: what is right in that version may be wrong in this one
+		return c.errs
 	}
-	if !utf8.Valid(text) {
-		found.at(nil, "is not UTF-8")
-		return
+	found, readable := read(document, config)
+	if !readable {
+		return found
 	}
-	root, err := parseDocument(text)
-	if err != nil {
-		found.at(nil, "%s", err.Error())
-		return
-	}
-	if root != nil && root.Kind != yaml.MappingNode {
-		found.at(nil, "expected an object, but found %s", describeWhole(root))
-		return
-	}
-	if root != nil { // an empty document lacks what every document must say
-		decode(root, reflect.ValueOf(config).Elem(), found)
-	}
-	errs := Validate(config)
-	if isOfAnotherVersion(config) {
-		// What is right in that version may be wrong in this one.
-		*found = problems{}
-		errs = slices.DeleteFunc(errs, func(err *field.Error) bool { return err.Field != "apiVersion" && err.Field != "kind" })
-	}
-	found.addConsequences(errs)
+	return append(found, Validate(config)...)
 }
 
-// isOfAnotherVersion tells whether a document says that it is something else. One that does not say what it is is read as ours.
-func isOfAnotherVersion(config *HostConfiguration) bool {
-	return config.APIVersion != "" && config.APIVersion != APIVersion || config.Kind != "" && config.Kind != Kind
+// toJSON returns the one object that a text holds as JSON.
+func toJSON(text []byte) ([]byte, error) {
+	if json.Valid(text) {
+		return object(text)
+	}
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	only := []byte("null")
+	for {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return object(only)
+		}
+		document, err := yaml.YAMLToJSONStrict(text)
+		switch {
+		case err != nil: // in one line
+			message := strings.Join(strings.Fields(err.Error()), " ")
+			return nil, fmt.Errorf("is no valid YAML: %s", strings.TrimPrefix(message, "yaml: "))
+		case string(document) == "null": // such as a comment
+		case string(only) != "null":
+			return nil, errors.New("holds several YAML documents; expected one")
+		default:
+			only = document
+		}
+	}
+}
+
+// object returns a JSON document that is an object, also for one that is null. The error does not say what was found
+// instead: the file may hold anything, such as a token.
+func object(document []byte) ([]byte, error) {
+	document = bytes.TrimSpace(document)
+	if string(document) == "null" {
+		return []byte("{}"), nil
+	}
+	if document[0] != '{' {
+		return nil, errors.New("expected an object, but found something else")
+	}
+	return document, nil
+}
+
+// outline is a HostConfiguration whose entries are read one by one, so that problems with them name the entry.
+type outline struct {
+	*HostConfiguration
+
+	TargetSelectors []json.RawMessage          `json:"targetSelectors"`
+	Plugins         map[string]json.RawMessage `json:"plugins"`
+}
+
+// read fills a configuration from a document. What the document leaves out, or says null for, stays as it is. It is not
+// readable if some value has another type, so that values are missing.
+func read(document []byte, config *HostConfiguration) (found field.ErrorList, readable bool) {
+	all := outline{HostConfiguration: config}
+	found, readable = decode(document, &all, nil)
+	entry := func(value json.RawMessage, into any, at *field.Path) {
+		problems, ok := decode(value, into, at)
+		found, readable = append(found, problems...), readable && ok
+	}
+	for i, value := range all.TargetSelectors {
+		var selector v1alpha1.TargetSelector
+		at := field.NewPath("targetSelectors").Index(i)
+		entry(value, &selector, at)
+		if string(value) == "null" { // which must not pass for a selector that matches all
+			found = append(found, invalid(at, "expected an object, but found nothing"))
+		}
+		config.TargetSelectors = append(config.TargetSelectors, selector)
+	}
+	if all.Plugins != nil {
+		config.Plugins = make(map[string]Plugin, len(all.Plugins))
+	}
+	for _, name := range slices.Sorted(maps.Keys(all.Plugins)) {
+		var plugin Plugin
+		entry(all.Plugins[name], &plugin, field.NewPath("plugins", name))
+		if string(plugin.Config) == "null" {
+			plugin.Config = nil
+		}
+		config.Plugins[name] = plugin
+	}
+	return found, readable
+}
+
+// decode fills into from a part of the document. Only the first value of another type is found, and then nothing else.
+func decode(value []byte, into any, at *field.Path) (found field.ErrorList, readable bool) {
+	strict, err := strictjson.UnmarshalStrict(value, into)
+	if err != nil {
+		return field.ErrorList{typeProblem(err, at)}, false
+	}
+	for _, err := range strict {
+		if wrong := strictjson.FieldError(nil); errors.As(err, &wrong) {
+			detail, _, _ := strings.Cut(err.Error(), ` "`) // and then the path
+			found = append(found, invalid(at.Child(wrong.FieldPath()), "%s", detail))
+		}
+	}
+	return found, true
+}
+
+// words are those for types of JSON and kinds of Go.
+var words = map[string]string{
+	"string": "a text", "number": "a number", "bool": "true or false", "array": "a list", "object": "an object",
+	"int": "a whole number", "float64": "a number", "slice": "a list", "map": "an object", "struct": "an object",
+}
+
+func typeProblem(err error, at *field.Path) *field.Error {
+	wrong := (*json.UnmarshalTypeError)(nil)
+	if !errors.As(err, &wrong) {
+		return invalid(at, "%s", err.Error())
+	}
+	// outline reaches its fields by that.
+	if path := strings.TrimPrefix(wrong.Field, "HostConfiguration."); path != "" {
+		at = at.Child(path)
+	}
+	expected := words[wrong.Type.Kind().String()]
+	switch wrong.Type {
+	case reflect.TypeFor[Duration]():
+		expected = "a duration such as 30s or 5m"
+	case reflect.TypeFor[Bytes]():
+		expected = "an amount of memory such as 512Mi"
+	}
+	help := ""
+	if wrong.Type.Kind() == reflect.String && (wrong.Value == "bool" || wrong.Value == "number") {
+		help = "; quotes make it a text"
+	}
+	return invalid(at, "expected %s, but found %s%s", expected, cmp.Or(words[wrong.Value], wrong.Value), help)
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
@@ -120,15 +119,15 @@ plugins:
 					Labels:      []v1alpha1.Requirement{{Key: "e", Operator: "exists"}},
 				}},
 				Timeouts: config.Timeouts{
-					Pickup: "none", Progressing: "90s", Abort: metav1.Duration{Duration: time.Minute},
-					PluginStart: metav1.Duration{Duration: 2 * time.Minute}, PluginStop: metav1.Duration{Duration: 3 * time.Minute},
-					PluginSilence: metav1.Duration{Duration: 15 * time.Second}, Hook: metav1.Duration{Duration: 5 * time.Minute},
-					Shutdown: metav1.Duration{Duration: 90 * time.Minute}, Lease: metav1.Duration{Duration: time.Hour},
+					Pickup: "none", Progressing: "90s", Abort: config.Duration{Duration: time.Minute},
+					PluginStart: config.Duration{Duration: 2 * time.Minute}, PluginStop: config.Duration{Duration: 3 * time.Minute},
+					PluginSilence: config.Duration{Duration: 15 * time.Second}, Hook: config.Duration{Duration: 5 * time.Minute},
+					Shutdown: config.Duration{Duration: 90 * time.Minute}, Lease: config.Duration{Duration: time.Hour},
 				},
 				Client: config.Client{QPS: 12.5, Burst: 30}, Log: config.Log{Level: "debug", Format: "text"},
-				MaxPluginCrashes: 100, CollectInterval: metav1.Duration{Duration: 24 * time.Hour}, ClusterDomain: "c.example.org",
+				MaxPluginCrashes: 100, CollectInterval: config.Duration{Duration: 24 * time.Hour}, ClusterDomain: "c.example.org",
 				ContinuousReconcile: config.ContinuousReconcile{
-					MinimumInterval: metav1.Duration{Duration: 24 * time.Hour}, Jitter: metav1.Duration{Duration: 5 * time.Minute},
+					MinimumInterval: config.Duration{Duration: 24 * time.Hour}, Jitter: config.Duration{Duration: 5 * time.Minute},
 				},
 				Verification: config.VerificationRequired,
 				PluginFiles:  []string{"helm-deployer", "manifest"},
@@ -186,38 +185,32 @@ plugins:
 	}
 }
 
-// People write on and off without quotes, and what renders a file may make true and false of them.
-func TestLocking(t *testing.T) {
+// People write on and off without quotes, which YAML takes for true and false, and so does what renders a file.
+func TestSwitches(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
-		reason string
-		text   string
-		want   config.Locking
+	for text, want := range map[string]struct {
+		locking      config.Locking
+		verification config.Verification
+		confinement  config.ConfinementMode
 	}{
-		"default":       {reason: "the host finds out", text: head, want: config.LockingAuto},
-		"null":          {reason: "null leaves the default", text: head + "locking:\n", want: config.LockingAuto},
-		"auto":          {reason: "the default, written out", text: head + "locking: auto", want: config.LockingAuto},
-		"on":            {reason: "needs no quotes", text: head + "locking: on", want: config.LockingOn},
-		"off":           {reason: "needs no quotes", text: head + "locking: off", want: config.LockingOff},
-		"quoted on":     {reason: "may have quotes", text: head + "locking: 'on'", want: config.LockingOn},
-		"quoted off":    {reason: "may have quotes", text: head + `locking: "off"`, want: config.LockingOff},
-		"block":         {reason: "a text of any style", text: head + "locking: |-\n  off\n", want: config.LockingOff},
-		"true":          {reason: "what Helm makes of on", text: head + "locking: true", want: config.LockingOn},
-		"false":         {reason: "what Helm makes of off", text: head + "locking: FALSE", want: config.LockingOff},
-		"JSON text":     {reason: "always with quotes", text: `{"apiVersion":"host.pergola.dev/v1alpha1","kind":"HostConfiguration","locking":"off"}`, want: config.LockingOff},
-		"JSON's truths": {reason: "the same in JSON", text: `{"apiVersion":"host.pergola.dev/v1alpha1","kind":"HostConfiguration","locking":true}`, want: config.LockingOn},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := config.Parse("host.yaml", []byte(tc.text), "host")
-			if err != nil {
-				t.Fatalf("%s: %v", tc.reason, err)
-			}
-			if got.Locking != tc.want {
-				t.Errorf("%s: expected %q, but found %q", tc.reason, tc.want, got.Locking)
-			}
-		})
+		"": {config.LockingAuto, config.VerificationOff, config.ConfinementAuto},
+		"locking:\nverification:\nplugins: {p: {confinement: {mode: }}}":                       {config.LockingAuto, config.VerificationOff, config.ConfinementAuto},
+		"locking: auto\nverification: required\nplugins: {p: {confinement: {mode: required}}}": {config.LockingAuto, config.VerificationRequired, config.ConfinementRequired},
+		"locking: off\nverification: off\nplugins: {p: {confinement: {mode: off}}}":            {config.LockingOff, config.VerificationOff, config.ConfinementOff},
+		"locking: 'off'\nverification: 'off'\nplugins: {p: {confinement: {mode: \"off\"}}}":    {config.LockingOff, config.VerificationOff, config.ConfinementOff},
+		"locking: false\nverification: false\nplugins: {p: {confinement: {mode: FALSE}}}":      {config.LockingOff, config.VerificationOff, config.ConfinementOff},
+		"locking: on":   {config.LockingOn, config.VerificationOff, config.ConfinementAuto},
+		"locking: 'on'": {config.LockingOn, config.VerificationOff, config.ConfinementAuto},
+		"locking: true": {config.LockingOn, config.VerificationOff, config.ConfinementAuto},
+	} {
+		c, err := config.Parse("host.yaml", []byte(head+text), "host")
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if c.Locking != want.locking || c.Verification != want.verification || c.Plugins["p"].Confinement.EffectiveMode() != want.confinement {
+			t.Errorf("%q: expected %v, but found %+v", text, want, c)
+		}
 	}
 }
 
@@ -229,15 +222,11 @@ func TestPluginConfig(t *testing.T) {
 		text   string
 		want   string
 	}{
-		"none":       {reason: "no document", text: head + "plugins: {p: {workers: 1}}"},
-		"null":       {reason: "null is none", text: head + "plugins: {p: {config: }}"},
-		"empty":      {reason: "an empty document is one", text: head + "plugins: {p: {config: {}}}", want: `{}`},
-		"digits":     {reason: "no digit gets lost", text: head + "plugins: {p: {config: {i: 9223372036854775807, j: 123456789012345678901234567890, f: 1.10, e: 1E+2}}}", want: `{"i":9223372036854775807,"j":123456789012345678901234567890,"f":1.10,"e":1E+2}`},
-		"order":      {reason: "fields keep their order, and their case", text: head + "plugins: {p: {config: {b: 1, a: 2, B: 3}}}", want: `{"b":1,"a":2,"B":3}`},
-		"scalars":    {reason: "each scalar of JSON", text: head + "plugins: {p: {config: {t: True, f: false, n: ~, s: '7', d: 2026-01-01, l: [a, [], {}]}}}", want: `{"t":true,"f":false,"n":null,"s":"7","d":"2026-01-01","l":["a",[],{}]}`},
-		"characters": {reason: "texts stay what they are", text: head + "plugins:\n  p:\n    config:\n      s: \"<&>\\tü\\L\"\n      a b: |\n        x\n        y\n", want: `{"s":"<&>\tü\u2028","a b":"x\ny\n"}`},
-		"quoted yes": {reason: "quotes make it a text", text: head + "plugins: {p: {config: {a: 'yes', 'on': \"off\"}}}", want: `{"a":"yes","on":"off"}`},
-		"JSON":       {reason: "the same from JSON", text: `{"apiVersion":"host.pergola.dev/v1alpha1","kind":"HostConfiguration","plugins":{"p":{"config":{"b": 9007199254740993, "a": [1.0, "no", true, null]}}}}`, want: `{"b":9007199254740993,"a":[1.0,"no",true,null]}`},
+		"none":   {reason: "no document", text: head + "plugins: {p: {workers: 1}}"},
+		"null":   {reason: "null is none", text: head + "plugins: {p: {config: }}"},
+		"empty":  {reason: "an empty document is one", text: head + "plugins: {p: {config: {}}}", want: `{}`},
+		"fields": {reason: "whatever they are called", text: head + "plugins: {p: {config: {B: 9223372036854775807, a b: ['7', 1.5, ~, true]}}}", want: `{"B":9223372036854775807,"a b":["7",1.5,null,true]}`},
+		"JSON":   {reason: "as it is", text: `{"apiVersion":"host.pergola.dev/v1alpha1","kind":"HostConfiguration","plugins":{"p":{"config":{"b": 1.10, "a": "\u2028"}}}}`, want: `{"b": 1.10, "a": "\u2028"}`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -261,8 +250,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := config.Load(file, "host")
-	var loadErr *config.Error
-	if !errors.As(err, &loadErr) || len(loadErr.Problems) != 1 || !strings.HasPrefix(err.Error(), file+": workers: ") {
+	if err == nil || !strings.HasPrefix(err.Error(), file+": workers: ") {
 		t.Errorf("expected one problem that names file and field, but found %v", err)
 	}
 	if _, err := config.Load(filepath.Join(dir, "nowhere"), "host"); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "nowhere") {
@@ -270,9 +258,6 @@ func TestLoad(t *testing.T) {
 	}
 	if _, err := config.Load(dir, "host"); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("expected that a directory is no file, but found %v", err)
-	}
-	if _, err := config.Load("/dev/zero", "host"); err == nil || !strings.Contains(err.Error(), "is larger than 1048576 bytes") {
-		t.Errorf("expected that a file has an end, but found %v", err)
 	}
 }
 
@@ -319,7 +304,7 @@ func TestDocumentation(t *testing.T) {
 func typePaths(of reflect.Type, path string) map[string]bool {
 	all := map[string]bool{}
 	switch {
-	case of == reflect.TypeFor[metav1.Duration]():
+	case of == reflect.TypeFor[config.Duration]():
 		all[path] = true
 	case of.Kind() == reflect.Pointer:
 		return typePaths(of.Elem(), path)
@@ -349,62 +334,4 @@ func shows(object map[string]any, path []string) bool {
 		}
 	}
 	return false
-}
-
-func FuzzHostConfiguration(f *testing.F) {
-	defaults, err := os.ReadFile("testdata/defaults.golden.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(defaults)
-	for _, text := range []string{
-		"", "null", "---\n---\n", "a: &a [*a]", "{", head, head + "workers: 1e3", head + "targetSelectors: [{labels: [{key: a, operator: gt, values: ['1']}]}]",
-		head + "timeouts: {pickup: none, abort: 9223372036854775807ns}",
-		head + "locking: on\nlockPrefix: 0-\ntimeouts: {lease: 3s}", head + "locking: False", head + "locking: !!bool on", head + "locking: &a off\nlockPrefix: *a", head + "client: {qps: 1e308, burst: 2}",
-		head + "plugins: {helm: {workers: 3, config: {a: [1, 0x10, ~, yes, !!str x, 2026-01-01, \"\\u2028\"], ? [k] : v}}}",
-		head + "plugins: {manifest: {config: {<<: {a: b}, a: .nan, b: 1_000, c: 0o7, d: '<&>'}}}", head + "a b: 1\n\"\": 2\nworkers: 1\nworkers: 2",
-		head + "verification: off",
-		head + "plugins: {p: {file: a, args: [b], environment: [C], memory: 1.5G, openFiles: 64, confinement: {mode: auto, read: [/a], write: [/b]}}}",
-		head + "plugins: {p: {memory: \"0\", confinement: {mode: false}}, q: {memory: 1e-9999999}}",
-		`{"apiVersion":"host.pergola.dev/v1alpha1","kind":"HostConfiguration","identity":"\ud800","plugins":{"p":{"config":{"n":1E400,"o":-0}}}}`,
-	} {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := config.Parse("host.yaml", text, "host")
-		var configErr *config.Error
-		if err != nil {
-			if !errors.As(err, &configErr) || len(configErr.Problems) == 0 || c != nil {
-				t.Fatalf("expected problems alone, but found %v, %v", c, err)
-			}
-			if len(err.Error()) > 1<<20 {
-				t.Errorf("%d bytes of errors", len(err.Error()))
-			}
-			for line := range strings.Lines(err.Error()) {
-				if !strings.HasPrefix(line, "host.yaml: ") {
-					t.Errorf("a line without its file: %q", line)
-				}
-			}
-			return
-		}
-		if errs := config.Validate(c); len(errs) > 0 {
-			t.Errorf("what was read is not valid: %v", errs)
-		}
-		// What was read can be written and read again.
-		written, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := config.Parse("host.yaml", written, "host")
-		if err != nil {
-			t.Fatalf("%v\n%s", err, written)
-		}
-		rewritten, err := json.Marshal(again)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(written), string(rewritten)); diff != "" {
-			t.Errorf("written and read again (-want +got):\n%s", diff)
-		}
-	})
 }

@@ -1,12 +1,8 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
-	"fmt"
-	"math"
-	"regexp"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Verification says which programs in the plugin directory are run. In a document off needs no quotes, and false
@@ -27,34 +23,31 @@ type Plugin struct {
 	File string `json:"file"`
 	// SHA256 of the program, 64 lower-case hexadecimal digits: another one is not run. Empty, the default, for any.
 	SHA256 string `json:"sha256"`
-	// Args are the arguments of the program. At most 100; none by default.
+	// Args are the arguments of the program. None by default.
 	Args []string `json:"args,omitempty"`
-	// Environment names variables of the host that the plugin gets besides those that every plugin gets. At most 100; none by
+	// Environment names variables of the host that the plugin gets besides those that every plugin gets. None by
 	// default.
 	Environment []string `json:"environment,omitempty"`
 	// Workers for this plugin; 0, the default, for those of the HostConfiguration.
 	Workers int `json:"workers"`
-	// Memory is how much the plugin may have resident, together with the processes that it starts, before it is killed and started
-	// again; from 64Mi to 1Ti. 0, the default, for no limit.
+	// Memory is how much the plugin may have resident, together with the processes that it starts, before it is killed
+	// and started again; from 64Mi to 1Ti. 0, the default, for no limit.
 	Memory Bytes `json:"memory"`
-	// OpenFiles is how many files one process of the plugin may have open, 64 to 1048576; 0, the default, for as many as the host.
+	// OpenFiles is how many files one process of the plugin may have open, 64 to 1048576; 0, the default, for as many
+	// as the host.
 	OpenFiles int `json:"openFiles"`
 	// Confinement of the plugin. By default it is confined to what every plugin needs, where the kernel offers that.
 	Confinement Confinement `json:"confinement"`
-	// HostCluster grants the plugin access to the cluster that the host runs in. Nil, the default, if it is to have none.
+	// HostCluster grants the plugin access to the cluster that the host runs in. Nil, the default, if it is to have
+	// none.
 	HostCluster *HostCluster `json:"hostCluster,omitempty"`
-	// Config is the configuration document of the plugin itself, an object, as JSON: fields and digits are those of the
-	// HostConfiguration, in the same order. Nil, the default, if there is none.
+	// Config is the configuration document of the plugin itself, an object, as JSON. Nil, the default, if there is
+	// none.
 	Config json.RawMessage `json:"config,omitempty"`
 }
 
 // EffectiveFile is the name of the program of a plugin: File, or without one the name of the plugin.
-func (p Plugin) EffectiveFile(name string) string {
-	if p.File != "" {
-		return p.File
-	}
-	return name
-}
+func (p Plugin) EffectiveFile(name string) string { return cmp.Or(p.File, name) }
 
 // HostCluster says whom a plugin is in the cluster that the host runs in.
 type HostCluster struct {
@@ -68,25 +61,20 @@ type ServiceAccount struct {
 	Name      string `json:"name"`
 }
 
-// Confinement says which files a plugin can reach. The zero value confines it to what every plugin needs, where the kernel offers
-// that.
+// Confinement says which files a plugin can reach. The zero value confines it to what every plugin needs, where the
+// kernel offers that.
 type Confinement struct {
 	// Mode says whether the plugin is confined. Empty, which is the default, stands for ConfinementAuto.
 	Mode ConfinementMode `json:"mode"`
-	// Read are paths that the plugin can read and execute besides what every plugin can: files, and directories with all that is
-	// in them. They are absolute and clean, and not the root. At most 100; none by default.
+	// Read are paths that the plugin can read and execute besides what every plugin can: files, and directories with
+	// all that is in them. They are absolute and clean, and not the root. None by default.
 	Read []string `json:"read,omitempty"`
-	// Write are paths, as in Read, that the plugin can write, too. At most 100; none by default.
+	// Write are paths, as in Read, that the plugin can write, too. None by default.
 	Write []string `json:"write,omitempty"`
 }
 
 // EffectiveMode is the mode in force: Mode, or without one ConfinementAuto.
-func (c Confinement) EffectiveMode() ConfinementMode {
-	if c.Mode == "" {
-		return ConfinementAuto
-	}
-	return c.Mode
-}
+func (c Confinement) EffectiveMode() ConfinementMode { return cmp.Or(c.Mode, ConfinementAuto) }
 
 // ConfinementMode says whether a plugin is confined. In a document off needs no quotes, and false stands for it.
 type ConfinementMode string
@@ -100,33 +88,3 @@ const (
 	// ConfinementOff does not confine the plugin.
 	ConfinementOff ConfinementMode = "off"
 )
-
-// Bytes is an amount of memory. In a document it is a text as Kubernetes has it for memory, such as 512Mi or 1.5G.
-type Bytes uint64
-
-// String writes b as a document does, with the largest unit that fits.
-func (b Bytes) String() string {
-	most := min(b, math.MaxInt64) // that of the library
-	return resource.NewQuantity(int64(most), resource.BinarySI).String()
-}
-
-// MarshalText is String.
-func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
-
-// amounts are the quantities that are read: none that is negative, and no exponents, of which the library takes some for zero and
-// is busy with others for minutes.
-var amounts = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,3})?(k|M|G|T|Ki|Mi|Gi|Ti)?$`)
-
-// UnmarshalText reads what a document says. The error is a sentence that says what was expected and what was found.
-func (b *Bytes) UnmarshalText(text []byte) error {
-	expected := fmt.Errorf("expected an amount of memory such as 512Mi, but found %s", quote(string(text)))
-	if !amounts.Match(text) {
-		return expected
-	}
-	quantity, err := resource.ParseQuantity(string(text))
-	if err != nil {
-		return expected
-	}
-	*b = Bytes(quantity.Value()) //nolint:gosec // not negative
-	return nil
-}

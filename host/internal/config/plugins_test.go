@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"encoding/json"
-	"math"
 	"strings"
 	"testing"
 
@@ -22,24 +21,13 @@ func document(t *testing.T, field string, value any) string {
 	return head + field + ": " + string(text)
 }
 
-func entries(n int, entry func(int) string) []string {
-	list := make([]string, n)
-	for i := range list {
-		list[i] = entry(i)
-	}
-	return list
-}
-
-func numbered(i int) string { return "V" + strings.Repeat("x", i) }
-
 func TestPluginErrors(t *testing.T) {
 	t.Parallel()
 	type object = map[string]any
 	plugin := func(fields object) string { return document(t, "plugins", object{"helm": fields}) }
 	const (
-		badFile   = "expected the name of a file in the plugin directory, at most 255 bytes without / and without a dot at the beginning, but found "
+		badFile   = "expected the name of a file in the plugin directory, without / and without a dot at the beginning, but found "
 		badSum    = "expected the 64 lower-case hexadecimal digits of a SHA-256, but found "
-		badArg    = "expected an argument of at most 131071 bytes without a null byte, but found "
 		badName   = "expected the name of an environment variable, letters, digits and _, but found "
 		taken     = "expected a variable that plugins may be given, but found "
 		reserved  = "; PERGOLA_*, PLUGIN_*, LD_*, GOMEMLIMIT and TMPDIR are reserved"
@@ -49,40 +37,20 @@ func TestPluginErrors(t *testing.T) {
 		badPath   = "expected an absolute path without . and .., and without needless slashes, but found "
 		noEffect  = "has no effect with mode off; leave it out, or choose another mode"
 		badRoot   = `expected a part of the file system, but found "/", which leaves nothing to confine; use mode off for that`
-		tooMany   = "expected at most 100 entries, but found 101"
-		twice     = "appears twice; leave one of them"
-		noAccount = "is missing; the ServiceAccount is named by its namespace and its name"
 	)
 	cases := map[string]struct {
 		reason string
 		text   string
 		want   []string
 	}{
-		"types": {
-			reason: "path, expected and found",
-			text: head + `
-verification: [a]
-plugins: {helm: {file: {}, sha256: 5, args: x, environment: {A: b}, memory: 512, openFiles: many, confinement: {mode: 5, read: /a, write: [5]}}, mock: {confinement: off}}
-`,
-			want: []string{
-				"plugins.mock.confinement: some parsers read off as true or false; write that, or quotes around a text",
-				"verification: expected a text, but found a list",
-				"plugins.helm.file: expected a text, but found an object",
-				"plugins.helm.sha256: expected a text, but found the number 5 (quotes make it a text)",
-				`plugins.helm.args: expected a list, but found the text "x"`,
-				"plugins.helm.environment: expected a list, but found an object",
-				"plugins.helm.memory: expected an amount of memory such as 512Mi, but found the number 512",
-				`plugins.helm.openFiles: expected a whole number, but found the text "many"`,
-				"plugins.helm.confinement.mode: expected a text, but found the number 5 (quotes make it a text)",
-				`plugins.helm.confinement.read: expected a list, but found the text "/a"`,
-				"plugins.helm.confinement.write[0]: expected a text, but found the number 5 (quotes make it a text)",
-			},
+		"documents": {
+			reason: "never with what was found, which may be a password", text: plugin(object{"config": "secret"}),
+			want: []string{"plugins.helm.config: expected an object with the fields that the plugin documents"},
 		},
 		"plugin files": {
-			reason: "a file that can be in the plugin directory, once", text: document(t, "pluginFiles", []string{"a/b", "", "helm", "helm"}),
+			reason: "a file that can be in the plugin directory, once", text: document(t, "pluginFiles", []string{"a/b", "", "helm"}),
 			want: []string{
-				"pluginFiles[0]: " + badFile + `"a/b"`, "pluginFiles[1]: expected the name of a file in the plugin directory, but it is empty",
-				"pluginFiles[3]: appears twice; leave one of them",
+				"pluginFiles[0]: " + badFile + `"a/b"`, "pluginFiles[1]: " + badFile + `""`,
 			},
 		},
 		"another verification": {reason: "with what there is", text: head + "verification: require", want: []string{`verification: expected required or off, but found "require"`}},
@@ -94,18 +62,16 @@ plugins: {helm: {file: {}, sha256: 5, args: x, environment: {A: b}, memory: 512,
 			}),
 			want: []string{
 				"plugins.a.sha256: " + badSum + `"` + strings.Repeat("A", 64) + `"`, "plugins.b.sha256: " + badSum + `"` + strings.Repeat("a", 63) + `"`,
-				"plugins.c.sha256: " + badSum + `"` + strings.Repeat("a", 64) + `..."`,
+				"plugins.c.sha256: " + badSum + `"` + strings.Repeat("a", 65) + `"`,
 			},
 		},
 		"file": {
 			reason: "it lies in the plugin directory itself",
 			text: document(t, "plugins", object{
-				"a": object{"file": "../helm"}, "b": object{"file": ".helm"}, "c": object{"file": ".."}, "d": object{"file": "/helm"}, "e": object{"file": "x\x00"},
-				"f": object{"file": strings.Repeat("x", 256)},
+				"a": object{"file": "../helm"}, "b": object{"file": ".helm"}, "c": object{"file": ".."}, "d": object{"file": "/helm"},
 			}),
 			want: []string{
 				"plugins.a.file: " + badFile + `"../helm"`, "plugins.b.file: " + badFile + `".helm"`, "plugins.c.file: " + badFile + `".."`, "plugins.d.file: " + badFile + `"/helm"`,
-				"plugins.e.file: " + badFile + `"x\x00"`, "plugins.f.file: " + badFile + `"` + strings.Repeat("x", 64) + `..."`,
 			},
 		},
 		"one file": {
@@ -116,48 +82,39 @@ plugins: {helm: {file: {}, sha256: 5, args: x, environment: {A: b}, memory: 512,
 				`plugins.f.file: expected a file of its own, but "e" is that of plugin "e"`,
 			},
 		},
-		"args": {
-			reason: "what the kernel does not take", text: plugin(object{"args": []string{"a\x00b", "c", strings.Repeat("x", 128<<10)}}),
-			want: []string{"plugins.helm.args[0]: " + badArg + `"a\x00b"`, "plugins.helm.args[2]: " + badArg + `"` + strings.Repeat("x", 64) + `..."`},
-		},
 		"environment": {
 			reason: "names alone, and none that the host sets or that makes another program of the verified one",
 			text: plugin(object{"environment": []string{
-				"", "1A", "A=b", "A B", "Ä", strings.Repeat("x", 256), "PERGOLA_LOG_LEVEL", "PLUGIN_CLIENT_CERT", "LD_PRELOAD", "GOMEMLIMIT", "TMPDIR", "TOKEN", "A\n", "TOKEN",
+				"", "1A", "A=b", "A B", "Ä", "PERGOLA_LOG_LEVEL", "PLUGIN_CLIENT_CERT", "LD_PRELOAD", "GOMEMLIMIT", "TMPDIR", "TOKEN", "A\n",
 			}}),
 			want: []string{
 				"plugins.helm.environment[0]: " + badName + `""`, "plugins.helm.environment[1]: " + badName + `"1A"`, "plugins.helm.environment[2]: " + badName + `"A=b"`,
 				"plugins.helm.environment[3]: " + badName + `"A B"`, "plugins.helm.environment[4]: " + badName + `"Ä"`,
-				"plugins.helm.environment[5]: " + badName + `"` + strings.Repeat("x", 64) + `..."`,
-				"plugins.helm.environment[6]: " + taken + `"PERGOLA_LOG_LEVEL"` + reserved, "plugins.helm.environment[7]: " + taken + `"PLUGIN_CLIENT_CERT"` + reserved,
-				"plugins.helm.environment[8]: " + taken + `"LD_PRELOAD"` + reserved, "plugins.helm.environment[9]: " + taken + `"GOMEMLIMIT"` + reserved,
-				"plugins.helm.environment[10]: " + taken + `"TMPDIR"` + reserved, "plugins.helm.environment[12]: " + badName + `"A\n"`, "plugins.helm.environment[13]: " + twice,
+				"plugins.helm.environment[5]: " + taken + `"PERGOLA_LOG_LEVEL"` + reserved, "plugins.helm.environment[6]: " + taken + `"PLUGIN_CLIENT_CERT"` + reserved,
+				"plugins.helm.environment[7]: " + taken + `"LD_PRELOAD"` + reserved, "plugins.helm.environment[8]: " + taken + `"GOMEMLIMIT"` + reserved,
+				"plugins.helm.environment[9]: " + taken + `"TMPDIR"` + reserved, "plugins.helm.environment[11]: " + badName + `"A\n"`,
 			},
 		},
 		"memory below":      {reason: "no plugin runs in it", text: plugin(object{"memory": "67108863"}), want: []string{badAmount + "67108863"}},
 		"memory above":      {reason: "no machine has it", text: plugin(object{"memory": "1025Gi"}), want: []string{badAmount + "1025Gi"}},
 		"memory, overflow":  {reason: "it stays large", text: plugin(object{"memory": "999999999999999Ti"}), want: []string{badAmount + "9223372036854775807"}},
-		"memory, a number":  {reason: "512 of what?", text: plugin(object{"memory": 512}), want: []string{badMemory + "the number 512"}},
-		"memory, negative":  {reason: "there is none", text: plugin(object{"memory": "-1Gi"}), want: []string{badMemory + `"-1Gi"`}},
-		"memory, exponent":  {reason: "some take minutes to read", text: plugin(object{"memory": "1e-99999999"}), want: []string{badMemory + `"1e-99999999"`}},
+		"memory, a number":  {reason: "512 of what?", text: plugin(object{"memory": 512}), want: []string{badMemory + "a number"}},
+		"memory, negative":  {reason: "there is none", text: plugin(object{"memory": "-1Gi"}), want: []string{badAmount + "-1Gi"}},
 		"memory, unit":      {reason: "with the unit of Kubernetes", text: plugin(object{"memory": "512MB"}), want: []string{badMemory + `"512MB"`}},
 		"memory, empty":     {reason: "no amount", text: plugin(object{"memory": ""}), want: []string{badMemory + `""`}},
-		"memory, a list":    {reason: "no text", text: plugin(object{"memory": []string{"1Gi"}}), want: []string{badMemory + "a list"}},
 		"open files below":  {reason: "no plugin runs with them", text: plugin(object{"openFiles": 63}), want: []string{badFiles + "63"}},
 		"open files above":  {reason: "the kernel has no more", text: plugin(object{"openFiles": 1<<20 + 1}), want: []string{badFiles + "1048577"}},
 		"open files, minus": {reason: "there is no such number", text: plugin(object{"openFiles": -64}), want: []string{badFiles + "-64"}},
 		"confinement": {
 			reason: "paths that mean one place, and not all of them",
 			text: plugin(object{"confinement": object{
-				"mode": "always", "read": []string{"/", "etc", "/etc/", "/a/../b", "/ok", "", "/a\x00"}, "write": []string{"//", "/", "/./a", "/" + strings.Repeat("x", 4095)},
+				"mode": "always", "read": []string{"/", "etc", "/etc/", "/a/../b", "/ok", ""}, "write": []string{"//", "/", "/./a"},
 			}}),
 			want: []string{
 				`plugins.helm.confinement.mode: expected auto, required or off, but found "always"`,
 				"plugins.helm.confinement.read[0]: " + badRoot, "plugins.helm.confinement.read[1]: " + badPath + `"etc"`, "plugins.helm.confinement.read[2]: " + badPath + `"/etc/"`,
 				"plugins.helm.confinement.read[3]: " + badPath + `"/a/../b"`, "plugins.helm.confinement.read[5]: " + badPath + `""`,
-				`plugins.helm.confinement.read[6]: expected a path of at most 4095 bytes without a null byte, but found "/a\x00"`,
 				"plugins.helm.confinement.write[0]: " + badPath + `"//"`, "plugins.helm.confinement.write[1]: " + badRoot, "plugins.helm.confinement.write[2]: " + badPath + `"/./a"`,
-				`plugins.helm.confinement.write[3]: expected a path of at most 4095 bytes without a null byte, but found "/` + strings.Repeat("x", 63) + `..."`,
 			},
 		},
 		"paths without confinement": {
@@ -165,8 +122,8 @@ plugins: {helm: {file: {}, sha256: 5, args: x, environment: {A: b}, memory: 512,
 			text:   plugin(object{"confinement": object{"mode": "off", "read": []string{"/a"}, "write": []string{"b"}}}),
 			want:   []string{"plugins.helm.confinement.read: " + noEffect, "plugins.helm.confinement.write: " + noEffect, "plugins.helm.confinement.write[0]: " + badPath + `"b"`},
 		},
-		"no account":        {reason: "a grant says to whom", text: plugin(object{"hostCluster": object{}}), want: []string{"plugins.helm.hostCluster.serviceAccount.namespace: " + noAccount, "plugins.helm.hostCluster.serviceAccount.name: " + noAccount}},
-		"no account's name": {reason: "nothing is guessed", text: plugin(object{"hostCluster": object{"serviceAccount": object{"namespace": "pods"}}}), want: []string{"plugins.helm.hostCluster.serviceAccount.name: " + noAccount}},
+		"no account":        {reason: "a grant says to whom", text: plugin(object{"hostCluster": object{}}), want: []string{`plugins.helm.hostCluster.serviceAccount.namespace: expected the name of a namespace, but found ""`, `plugins.helm.hostCluster.serviceAccount.name: expected the name of a ServiceAccount, but found ""`}},
+		"no account's name": {reason: "nothing is guessed", text: plugin(object{"hostCluster": object{"serviceAccount": object{"namespace": "pods"}}}), want: []string{`plugins.helm.hostCluster.serviceAccount.name: expected the name of a ServiceAccount, but found ""`}},
 		"account": {
 			reason: "there can be none of this name", text: plugin(object{"hostCluster": object{"serviceAccount": object{"namespace": "a.b", "name": "A"}}}),
 			want: []string{
@@ -176,20 +133,9 @@ plugins: {helm: {file: {}, sha256: 5, args: x, environment: {A: b}, memory: 512,
 		},
 		"account's type": {
 			reason: "path, expected and found", text: plugin(object{"hostCluster": object{"serviceAccount": "pods/runner"}}),
-			want: []string{`plugins.helm.hostCluster.serviceAccount: expected an object, but found the text "pods/runner"`},
+			want: []string{`plugins.helm.hostCluster.serviceAccount: expected an object, but found a text`},
 		},
 		"confined on": {reason: "off has no opposite here", text: head + "plugins: {helm: {confinement: {mode: on}}}", want: []string{`plugins.helm.confinement.mode: expected auto, required or off, but found "on"`}},
-		"long lists": {
-			reason: "each has an end",
-			text: plugin(object{
-				"args": entries(101, numbered), "environment": entries(101, numbered),
-				"confinement": object{"read": entries(101, numbered), "write": entries(101, numbered)},
-			}),
-			want: []string{
-				"plugins.helm.args: " + tooMany, "plugins.helm.environment: " + tooMany,
-				"plugins.helm.confinement.read: " + tooMany, "plugins.helm.confinement.write: " + tooMany,
-			},
-		},
 		"names of plugins": {
 			reason: "a name that none can have, with all that is wrong in its entry", text: document(t, "plugins", object{"Helm": object{"file": "a/b", "openFiles": 1}}),
 			want: []string{
@@ -213,16 +159,12 @@ func TestPlugins(t *testing.T) {
 		text   string
 		want   config.Plugin
 	}{
-		"zero":          {reason: "zero is no limit", text: `{memory: "0", openFiles: 0}`},
-		"nulls":         {reason: "null leaves the default", text: "{file: , args: , environment: , memory: , openFiles: , confinement: , hostCluster: }"},
-		"least":         {reason: "bounds are allowed", text: "{memory: 64Mi, openFiles: 64}", want: config.Plugin{Memory: 64 << 20, OpenFiles: 64}},
-		"most":          {reason: "bounds are allowed", text: "{memory: 1Ti, openFiles: 1048576}", want: config.Plugin{Memory: 1 << 40, OpenFiles: 1 << 20}},
-		"decimal units": {reason: "as Kubernetes has them", text: "{memory: 1.5G}", want: config.Plugin{Memory: 1_500_000_000}},
-		"bytes":         {reason: "as Kubernetes has them", text: "{memory: '100000001'}", want: config.Plugin{Memory: 100_000_001}},
-		"longest": {
-			reason: "bounds are allowed", text: "{file: " + strings.Repeat("x", 255) + ", environment: [" + strings.Join(entries(100, numbered), ", ") + "]}",
-			want: config.Plugin{File: strings.Repeat("x", 255), Environment: entries(100, numbered)},
-		},
+		"zero":               {reason: "zero is no limit", text: `{memory: "0", openFiles: 0}`},
+		"nulls":              {reason: "null leaves the default", text: "{file: , args: , environment: , memory: , openFiles: , confinement: , hostCluster: }"},
+		"least":              {reason: "bounds are allowed", text: "{memory: 64Mi, openFiles: 64}", want: config.Plugin{Memory: 64 << 20, OpenFiles: 64}},
+		"most":               {reason: "bounds are allowed", text: "{memory: 1Ti, openFiles: 1048576}", want: config.Plugin{Memory: 1 << 40, OpenFiles: 1 << 20}},
+		"decimal units":      {reason: "as Kubernetes has them", text: "{memory: 1.5G}", want: config.Plugin{Memory: 1_500_000_000}},
+		"bytes":              {reason: "as Kubernetes has them", text: "{memory: '100000001'}", want: config.Plugin{Memory: 100_000_001}},
 		"one argument twice": {reason: "arguments repeat", text: "{args: [-v, -v]}", want: config.Plugin{Args: []string{"-v", "-v"}}},
 		"similar variables": {
 			reason: "only those that begin so are reserved", text: "{environment: [MY_PLUGIN_A, OLD_A, LDA, PERGOLA, GOMEMLIMIT2]}",
@@ -247,39 +189,6 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
-// What an operator leaves out, and what renders off as false.
-func TestModes(t *testing.T) {
-	t.Parallel()
-	cases := map[string]struct {
-		reason       string
-		text         string
-		verification config.Verification
-		confinement  config.ConfinementMode
-	}{
-		"nothing":     {reason: "no verification, and what confinement there is", text: "", verification: config.VerificationOff, confinement: config.ConfinementAuto},
-		"nulls":       {reason: "null leaves the default", text: "verification:\nplugins: {p: {confinement: {mode: }}}", verification: config.VerificationOff, confinement: config.ConfinementAuto},
-		"written out": {reason: "what is said holds", text: "verification: required\nplugins: {p: {confinement: {mode: required}}}", verification: config.VerificationRequired, confinement: config.ConfinementRequired},
-		"off":         {reason: "needs no quotes", text: "verification: off\nplugins: {p: {confinement: {mode: off}}}", verification: config.VerificationOff, confinement: config.ConfinementOff},
-		"quoted off":  {reason: "may have quotes", text: "verification: 'off'\nplugins: {p: {confinement: {mode: \"off\"}}}", verification: config.VerificationOff, confinement: config.ConfinementOff},
-		"false":       {reason: "what Helm makes of off", text: "verification: false\nplugins: {p: {confinement: {mode: False}}}", verification: config.VerificationOff, confinement: config.ConfinementOff},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c, err := config.Parse("host.yaml", []byte(head+tc.text), "host")
-			if err != nil {
-				t.Fatalf("%s: %v", tc.reason, err)
-			}
-			if got := c.Verification; got != tc.verification {
-				t.Errorf("%s: expected verification %q, but found %q", tc.reason, tc.verification, got)
-			}
-			if got := c.Plugins["p"].Confinement.EffectiveMode(); got != tc.confinement {
-				t.Errorf("%s: expected confinement %q, but found %q", tc.reason, tc.confinement, got)
-			}
-		})
-	}
-}
-
 func TestEffectiveFile(t *testing.T) {
 	t.Parallel()
 	if got := (config.Plugin{}).EffectiveFile("helm"); got != "helm" {
@@ -290,20 +199,12 @@ func TestEffectiveFile(t *testing.T) {
 	}
 }
 
-// What no document can say is written nevertheless.
-func TestLargestBytes(t *testing.T) {
-	t.Parallel()
-	if got, want := config.Bytes(math.MaxUint64).String(), "9223372036854775807"; got != want {
-		t.Errorf("expected the largest amount that the library knows, %s, but found %s", want, got)
-	}
-}
-
 // An amount that is written is the amount that is read again.
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		shift := rapid.IntRange(0, 40).Draw(t, "shift")
-		want := config.Bytes(rapid.Uint64Range(0, 1<<40>>shift).Draw(t, "units") << shift)
+		want := config.Bytes(rapid.Int64Range(0, 1<<40>>shift).Draw(t, "units") << shift)
 		var got config.Bytes
 		if err := got.UnmarshalText([]byte(want.String())); err != nil {
 			t.Fatal(err)

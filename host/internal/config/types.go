@@ -1,8 +1,6 @@
 package config
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -22,29 +20,32 @@ type HostConfiguration struct {
 	Kind string `json:"kind"`
 	// Identity of this installation in the status of DeployItems. Defaults to the name of the pod, or of the machine.
 	Identity string `json:"identity"`
-	// TargetSelectors select by their Targets the DeployItems that are carried out here: those that one of the selectors
-	// matches, and those without a target. Empty, which is the default, for all.
+	// TargetSelectors select by their Targets the DeployItems that are carried out here: those that one of the
+	// selectors matches, and those without a target. Empty, which is the default, for all.
 	TargetSelectors []v1alpha1.TargetSelector `json:"targetSelectors,omitempty"`
-	// TargetServiceAccount is the ServiceAccount as which each Target with a selfConfig or an oidcConfig acts, in the Target's own namespace. A
-	// Target may leave it out then, and one that names another one is refused. Empty, which is the default, if each names its own.
+	// TargetServiceAccount is the ServiceAccount as which each Target with a selfConfig or an oidcConfig acts, in the
+	// Target's own namespace. A Target may leave it out then, and one that names another one is refused. Empty, which
+	// is the default, if each names its own.
 	TargetServiceAccount string `json:"targetServiceAccount"`
 	// Workers is how many calls of one plugin are made at the same time. Defaults to 20.
 	Workers int `json:"workers"`
-	// Locking says whether a DeployItem is worked on under a lock, so that replicas share the work. Defaults to LockingAuto.
+	// Locking says whether a DeployItem is worked on under a lock, so that replicas share the work. Defaults to
+	// LockingAuto.
 	Locking Locking `json:"locking"`
-	// LockPrefix is put in front of a plugin's name in the names of locks, "<lockPrefix><plugin>-<uid>". Installations with the
-	// same names of locks must run in the same namespace of the same cluster. Defaults to nothing.
+	// LockPrefix is put in front of a plugin's name in the names of locks, "<lockPrefix><plugin>-<uid>". Installations
+	// with the same names of locks must run in the same namespace of the same cluster. Defaults to nothing.
 	LockPrefix string `json:"lockPrefix"`
 	// Timeouts of the host.
 	Timeouts Timeouts `json:"timeouts"`
 	// ContinuousReconcile bounds the jobs that hooks ask for by themselves.
 	ContinuousReconcile ContinuousReconcile `json:"continuousReconcile"`
-	// MaxPluginCrashes is how often a plugin may die in calls for one job before the job fails, 1 to 100, so that the plugin stays
-	// there for other items. Defaults to 3.
+	// MaxPluginCrashes is how often a plugin may die in calls for one job before the job fails, 1 to 100, so that the
+	// plugin stays there for other items. Defaults to 3.
 	MaxPluginCrashes int `json:"maxPluginCrashes"`
-	// CollectInterval is how often plugins that keep something outside of their DeployItems' targets are asked what of it nobody needs any
-	// more, 1m to 24h, give or take a tenth. They are asked soon after a DeployItem has gone, too. Defaults to 1h.
-	CollectInterval metav1.Duration `json:"collectInterval"`
+	// CollectInterval is how often plugins that keep something outside of their DeployItems' targets are asked what of
+	// it nobody needs any more, 1m to 24h, give or take a tenth. They are asked soon after a DeployItem has gone, too.
+	// Defaults to 1h.
+	CollectInterval Duration `json:"collectInterval"`
 	// Client of the API server.
 	Client Client `json:"client"`
 	// ClusterDomain is the domain in which the Services of the cluster with the DeployItems have names, as in
@@ -52,8 +53,8 @@ type HostConfiguration struct {
 	ClusterDomain string `json:"clusterDomain"`
 	// ListenAddress is where /healthz, /readyz and /metrics are served. Defaults to ":8080".
 	ListenAddress string `json:"listenAddress"`
-	// PprofAddress is where profiles of the host are served, such as "127.0.0.1:6060"; a loopback address, because profiles say more than
-	// anybody else may know. Empty, which is the default, for nowhere.
+	// PprofAddress is where profiles of the host are served, such as "127.0.0.1:6060"; a loopback address, because
+	// profiles say more than anybody else may know. Empty, which is the default, for nowhere.
 	PprofAddress string `json:"pprofAddress"`
 	// Tracing of jobs.
 	Tracing Tracing `json:"tracing"`
@@ -63,15 +64,15 @@ type HostConfiguration struct {
 	Log Log `json:"log"`
 	// Verification says whether a program is run that has no checksum in Plugins. Defaults to VerificationOff.
 	Verification Verification `json:"verification"`
-	// PluginFiles are the names of the only files of the plugin directory that are used, at most 100. Empty, which is the default, for
-	// all of them. One that is not there keeps the host from being ready.
+	// PluginFiles are the names of the only files of the plugin directory that are used. Empty, which is the default,
+	// for all of them. One that is not there keeps the host from being ready.
 	PluginFiles []string `json:"pluginFiles,omitempty"`
 	// Plugins by the names that they give themselves. A plugin without an entry works with defaults.
 	Plugins map[string]Plugin `json:"plugins,omitempty"`
 }
 
-// Locking says whether the replicas of a host hold locks. In a document on and off need no quotes, and true and false stand for
-// them.
+// Locking says whether the replicas of a host hold locks. In a document on and off need no quotes, and true and
+// false stand for them.
 type Locking string
 
 // The values of a Locking.
@@ -86,42 +87,44 @@ const (
 
 // Timeouts of the host. Those of one item's job are in the item.
 type Timeouts struct {
-	// Pickup is how long a job may wait for a deployer to pick it up before it fails; "none" for ever. It is in force in
-	// standalone mode, otherwise Landscaper sees to it. Defaults to 5m.
+	// Pickup is how long a job may wait for a deployer to pick it up before it fails; "none" for ever. It is in force
+	// in standalone mode, otherwise Landscaper sees to it. Defaults to 5m.
 	Pickup v1alpha1.Duration `json:"pickup"`
-	// Progressing is how long past its own timeout a job may stay unfinished before its deployer counts as dead and the job
-	// fails; "none" for ever. It is in force in standalone mode, otherwise Landscaper sees to it. Defaults to 1m.
+	// Progressing is how long past its own timeout a job may stay unfinished before its deployer counts as dead and
+	// the job fails; "none" for ever. It is in force in standalone mode, otherwise Landscaper sees to it. Defaults to
+	// 1m.
 	Progressing v1alpha1.Duration `json:"progressing"`
 	// Abort is how long a deployer may take for the abort of a job. Defaults to 5m.
-	Abort metav1.Duration `json:"abort"`
+	Abort Duration `json:"abort"`
 	// PluginStart is how long a plugin may take from its start to the handshake. Defaults to 30s.
-	PluginStart metav1.Duration `json:"pluginStart"`
+	PluginStart Duration `json:"pluginStart"`
 	// PluginStop is how long a plugin may take to end a call in order after it was asked to. Defaults to 5s.
-	PluginStop metav1.Duration `json:"pluginStop"`
-	// PluginSilence is how long a plugin may answer no health check, or say nothing in a call, before it counts as wedged and is
-	// killed and started again, 15s to 1h: a plugin that works says something at least every 10s. Defaults to 30s.
-	PluginSilence metav1.Duration `json:"pluginSilence"`
+	PluginStop Duration `json:"pluginStop"`
+	// PluginSilence is how long a plugin may answer no health check, or say nothing in a call, before it counts as
+	// wedged and is killed and started again, 15s to 1h: a plugin that works says something at least every 10s.
+	// Defaults to 30s.
+	PluginSilence Duration `json:"pluginSilence"`
 	// Hook is how long one call of a plugin's hooks for one DeployItem may take, 1s to 5m. Defaults to 10s.
-	Hook metav1.Duration `json:"hook"`
+	Hook Duration `json:"hook"`
 	// Shutdown is how long calls under way may take when the host stops. Defaults to 30s.
-	Shutdown metav1.Duration `json:"shutdown"`
-	// Lease is how long after its last sign of life a replica counts as dead when its pod is still there, 3s to 1h. Defaults to
-	// 15s.
-	Lease metav1.Duration `json:"lease"`
+	Shutdown Duration `json:"shutdown"`
+	// Lease is how long after its last sign of life a replica counts as dead when its pod is still there, 3s to 1h.
+	// Defaults to 15s.
+	Lease Duration `json:"lease"`
 }
 
 // ContinuousReconcile bounds the jobs that a ShouldReconcile hook, such as a schedule, asks for.
 type ContinuousReconcile struct {
-	// MinimumInterval is how long after the beginning of the last such job of an item the next one begins at the earliest, 1s to 24h.
-	// Defaults to 10s.
-	MinimumInterval metav1.Duration `json:"minimumInterval"`
-	// Jitter is how much later than it is due such a job may begin, 0s to 24h, so that many that are due at the same time do not begin
-	// together. Each item has its own part of it. Defaults to 0s.
-	Jitter metav1.Duration `json:"jitter"`
+	// MinimumInterval is how long after the beginning of the last such job of an item the next one begins at the
+	// earliest, 1s to 24h. Defaults to 10s.
+	MinimumInterval Duration `json:"minimumInterval"`
+	// Jitter is how much later than it is due such a job may begin, 0s to 24h, so that many that are due at the same
+	// time do not begin together. Each item has its own part of it. Defaults to 0s.
+	Jitter Duration `json:"jitter"`
 }
 
-// Client limits the requests to the API server. Both fields are zero, the default, for no limit: API servers limit fairly by
-// themselves, and a limit here only makes jobs slow. Otherwise both are set.
+// Client limits the requests to the API server. Both fields are zero, the default, for no limit: API servers limit
+// fairly by themselves, and a limit here only makes jobs slow. Otherwise both are set.
 type Client struct {
 	// QPS is how many requests are made in a second, in the long run.
 	QPS float64 `json:"qps"`
@@ -146,8 +149,9 @@ type Tracing struct {
 type StatusPage struct {
 	// ListenAddress is where it is served, such as ":9080". Empty, which is the default, for nowhere.
 	ListenAddress string `json:"listenAddress"`
-	// HostNames are DNS names under which it may be asked, besides IP addresses, localhost, the name of the pod and those of Services in
-	// ClusterDomain. Others are refused, so that nobody can read the page with the browser of somebody else.
+	// HostNames are DNS names under which it may be asked, besides IP addresses, localhost, the name of the pod and
+	// those of Services in ClusterDomain. Others are refused, so that nobody can read the page with the browser of
+	// somebody else.
 	HostNames []string `json:"hostNames,omitempty"`
 }
 
