@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/pergola-deploy/pergola/host/internal/hostnames"
 	"github.com/pergola-deploy/pergola/host/internal/statuspage"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
 
 // serveStatusPage has people look into the host with a browser, if the operator wants that.
@@ -31,7 +31,7 @@ func (h *host) serveStatusPage(ctx context.Context) error {
 	if !h.replicas.alone() {
 		sources.Locks, sources.Replicas = h.replicas.locker.Held, h.replicas.Members
 	}
-	names := hostnames.Names{Pod: self.name, ClusterDomain: h.settings.ClusterDomain, More: h.settings.StatusPage.HostNames}
+	names := telemetry.HostNames{Pod: self.name, ClusterDomain: h.settings.ClusterDomain, More: h.settings.StatusPage.HostNames}
 	page, err := statuspage.Listen(ctx, h.settings.StatusPage.ListenAddress, names, sources, h.log)
 	if err != nil {
 		return err

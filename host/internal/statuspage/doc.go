@@ -16,5 +16,5 @@
 // NetworkPolicy lets nobody in; "kubectl port-forward" does.
 //
 // A page of somebody else's in the browser of a person who may look can make a name of its own lead to this port, and so read what is served (DNS
-// rebinding). Therefore requests are answered only under names that nobody else can make lead here: see package hostnames.
+// rebinding). Therefore requests are answered only under names that nobody else can make lead here: see telemetry.HostNames.
 package statuspage

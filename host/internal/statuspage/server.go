@@ -8,8 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/pergola-deploy/pergola/host/internal/endpoint"
-	"github.com/pergola-deploy/pergola/host/internal/hostnames"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
 
 const maxHeader = 16 << 10
@@ -17,21 +16,21 @@ const maxHeader = 16 << 10
 // site is what the status page is made of.
 type site struct {
 	status *cached[*Status]
-	names  hostnames.Names
+	names  telemetry.HostNames
 	pages  *pages
 	log    *slog.Logger
 }
 
 // Listen opens the address, such as "127.0.0.1:9080", and returns a server of the status page for the manager. names are those under which
 // it may be asked.
-func Listen(ctx context.Context, address string, names hostnames.Names, sources Sources, log *slog.Logger) (*manager.Server, error) {
+func Listen(ctx context.Context, address string, names telemetry.HostNames, sources Sources, log *slog.Logger) (*manager.Server, error) {
 	pages, err := newPages()
 	if err != nil {
 		return nil, err
 	}
 	s := &site{status: newStatus(sources), names: names, pages: pages, log: log}
-	return endpoint.Listen(ctx, "the status page", address, &http.Server{
-		Handler: s.handler(), ReadTimeout: endpoint.RequestTimeout, WriteTimeout: endpoint.RequestTimeout, MaxHeaderBytes: maxHeader,
+	return telemetry.Serve(ctx, "the status page", address, &http.Server{
+		Handler: s.handler(), ReadTimeout: telemetry.RequestTimeout, WriteTimeout: telemetry.RequestTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	})
 }

@@ -12,14 +12,14 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/pergola-deploy/pergola/host/internal/hostnames"
 	"github.com/pergola-deploy/pergola/host/internal/observe"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
 
 // serve serves a page on loopback until the test ends, and returns its URL.
 func serve(t *testing.T, sources Sources, hostNames ...string) string {
 	t.Helper()
-	names := hostnames.Names{ClusterDomain: "cluster.local", More: hostNames}
+	names := telemetry.HostNames{ClusterDomain: "cluster.local", More: hostNames}
 	s, err := Listen(t.Context(), "127.0.0.1:0", names, sources, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

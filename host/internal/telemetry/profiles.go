@@ -6,9 +6,6 @@ import (
 	"net/http/pprof"
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-
-	"github.com/pergola-deploy/pergola/host/internal/endpoint"
-	"github.com/pergola-deploy/pergola/host/internal/hostnames"
 )
 
 // ListenForProfiles opens an address and returns a server of what is below /debug/pprof/, as package net/http/pprof does, for the manager. Whoever
@@ -22,6 +19,6 @@ func ListenForProfiles(ctx context.Context, address string) (*manager.Server, er
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	// A profile takes as long as who asks for it wants.
-	handler := hostnames.Names{}.Guard("profiles are for localhost alone", mux)
-	return endpoint.Listen(ctx, "profiles", address, &http.Server{Handler: handler, ReadTimeout: endpoint.RequestTimeout})
+	handler := HostNames{}.Guard("profiles are for localhost alone", mux)
+	return Serve(ctx, "profiles", address, &http.Server{Handler: handler, ReadTimeout: RequestTimeout})
 }

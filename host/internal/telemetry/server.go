@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/pergola-deploy/pergola/host/internal/endpoint"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 )
 
@@ -39,7 +38,7 @@ func Listen(
 		answer(w, status, text)
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	return endpoint.Listen(ctx, "health and metrics", address, &http.Server{Handler: mux, ReadTimeout: endpoint.RequestTimeout, WriteTimeout: endpoint.RequestTimeout})
+	return Serve(ctx, "health and metrics", address, &http.Server{Handler: mux, ReadTimeout: RequestTimeout, WriteTimeout: RequestTimeout})
 }
 
 // verbose is a line about a plugin, as the API server has one for each of its checks.

@@ -1,7 +1,4 @@
-// Package hostnames decides under which names a host may be asked over HTTP. A page of somebody else's in the browser of a person who may look can
-// make a name of its own lead to the host's port, and so read what is served there without a login (DNS rebinding). It cannot do so under an address,
-// or under a name that somebody else resolves.
-package hostnames
+package telemetry
 
 import (
 	"fmt"
@@ -11,20 +8,26 @@ import (
 	"strings"
 )
 
-// Names are those under which a server may be asked besides IP addresses and localhost. The zero value is for one on loopback.
-type Names struct {
-	// Pod is the name of the host's own pod; empty if it has none. Other names without dots are refused: a machine's search domains, and so whoever
-	// answers for those, decide where they lead.
+// HostNames are those under which a server may be asked besides IP addresses and localhost. The zero value is for one
+// on loopback.
+//
+// A page of somebody else's in the browser of a person who may look can make a name of its own lead to the server's
+// port, and so read what is served there without a login (DNS rebinding). It cannot do so under an address, or under a
+// name that somebody else resolves.
+type HostNames struct {
+	// Pod is the name of the host's own pod; empty if it has none. Other names without dots are refused: a machine's
+	// search domains, and so whoever answers for those, decide where they lead.
 	Pod string
-	// ClusterDomain is the domain in which Services have names, such as "cluster.local": they may be named <name>.<namespace>.svc, with it or without.
-	// Empty if there is no Service that leads to the server.
+	// ClusterDomain is the domain in which Services have names, such as "cluster.local": they may be named
+	// <name>.<namespace>.svc, with it or without. Empty if there is no Service that leads to the server.
 	ClusterDomain string
 	// More are full names that the operator has added.
 	More []string
 }
 
-// Guard lets requests under these names through to next, and refuses others with 421 and a text that ends with the advice.
-func (n Names) Guard(advice string, next http.Handler) http.Handler {
+// Guard lets requests under these names through to next, and refuses others with 421 and a text that ends with the
+// advice.
+func (n HostNames) Guard(advice string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !n.allow(r.Host) {
 			http.Error(w, fmt.Sprintf("this host does not answer under the name %.100q; %s", r.Host, advice), http.StatusMisdirectedRequest)
@@ -35,7 +38,7 @@ func (n Names) Guard(advice string, next http.Handler) http.Handler {
 }
 
 // allow tells whether a request may be for a host of this name, with or without a port.
-func (n Names) allow(host string) bool {
+func (n HostNames) allow(host string) bool {
 	name := host
 	if split, _, err := net.SplitHostPort(host); err == nil {
 		name = split
