@@ -33,10 +33,10 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/collect"
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
+	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
-	"github.com/pergola-deploy/pergola/host/internal/registration"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/standalone"
 	"github.com/pergola-deploy/pergola/host/internal/statuspage"
@@ -123,7 +123,7 @@ type host struct {
 	plugins     *plugin.Set
 	deployItems *controller.Controller
 	// registrations have the HTTP hooks.
-	registrations *registration.Registry
+	registrations *httphook.Registrations
 	jobs          *standalone.Setter // nil if the host sets no jobs
 	leftovers     *collect.Collector
 	lastJobs      *statuspage.Jobs
@@ -142,7 +142,7 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	if len(errs) > 0 {
 		return errs.ToAggregate()
 	}
-	if err := h.registerHTTPHooks(cluster); err != nil {
+	if err := h.registerHTTPHooks(); err != nil {
 		return err
 	}
 	if err := h.trace(ctx); err != nil {

@@ -4,43 +4,30 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
-	"github.com/pergola-deploy/pergola/host/internal/registration"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// registerHTTPHooks makes the registry of HTTP hooks. Nothing asks it before the plugins and the controller are there.
-func (h *host) registerHTTPHooks(cluster *rest.Config) error {
-	// What a hook is made of is read and watched object by object: secrets and Services are in no cache.
-	live, err := client.NewWithWatch(cluster, client.Options{
-		HTTPClient: h.manager.GetHTTPClient(), Scheme: h.manager.GetScheme(), Mapper: h.manager.GetRESTMapper(),
-	})
-	if err != nil {
-		return fmt.Errorf("connect to the cluster: %w", err)
-	}
+// registerHTTPHooks has the manager reconcile DeployerRegistrations. Nothing asks for hooks before the plugins and the
+// controller are there.
+func (h *host) registerHTTPHooks() error {
 	requests := httphook.NewMetrics()
 	if err := metrics.Registry.Register(requests); err != nil {
 		return fmt.Errorf("register metrics of HTTP hooks: %w", err)
 	}
-	h.registrations = registration.New(registration.Options{
-		Cache: h.manager.GetCache(), Client: live, Recorder: h.manager.GetEventRecorder("pergola"),
+	var err error
+	h.registrations, err = httphook.NewRegistrations(h.manager, httphook.RegistrationOptions{
 		ClusterDomain: h.settings.ClusterDomain, Version: version, Metrics: requests, Log: h.log,
 		Elected: h.electedForRegistrations, Deployers: h.deployer,
 		Changed: func(types []v1alpha1.DeployItemType) { h.deployItems.HTTPHooksChanged(types) },
 	})
-	h.replicas.onElection(h.registrations.LookAgain)
-	if err := h.manager.Add(h.registrations); err != nil {
-		return fmt.Errorf("set up HTTP hooks: %w", err)
-	}
-	return nil
+	return err
 }
 
-// electedForRegistrations tells whether this replica writes the statuses of registrations. One whose plugins have not started could only
-// write that nobody serves anything.
+// electedForRegistrations tells whether this replica writes the statuses of registrations. One whose plugins have not
+// started could only write that nobody serves anything.
 func (h *host) electedForRegistrations() bool {
 	return h.replicas.elected() && len(h.plugins.Serving()) > 0
 }
@@ -57,7 +44,6 @@ func (h *host) deployer(t v1alpha1.DeployItemType) (plugin, version string, repl
 
 // served hears of the types of a plugin that begins to be served.
 func (h *host) served(ctx context.Context, types []v1alpha1.DeployItemType) error {
-	h.registrations.LookAgain()
 	h.leftovers.LookAgain()
 	if h.jobs == nil {
 		return nil

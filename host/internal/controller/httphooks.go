@@ -16,7 +16,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// HTTPHooks tells which HTTP hook is called for deploy items; see registration.Registry.
+// HTTPHooks tells which HTTP hook is called for deploy items; see httphook.Registrations.
 type HTTPHooks interface {
 	// For returns the hook of a type; nil if it has none. The error says why there is one that cannot be called.
 	For(itemType v1alpha1.DeployItemType) (*httphook.Hook, error)

@@ -1,4 +1,4 @@
-package httphook_test
+package httphook
 
 import (
 	"context"
@@ -13,14 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
@@ -30,7 +27,6 @@ func TestWithAPIServer(t *testing.T) {
 	controlPlane, admin := testenv.ForTest(t)
 	for name, test := range map[string]func(*testing.T, *testenv.ControlPlane, client.Client){
 		"Admission": testAdmission, "ReservedConditions": testReservedConditions, "InstallationTemplate": testInstallationTemplate,
-		"Resolve": testResolve, "ResolveForbidden": testResolveForbidden,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, controlPlane, admin) })
 	}
@@ -53,15 +49,6 @@ func registration(t *testing.T, spec string) *unstructured.Unstructured {
 	return object
 }
 
-// typed is the spec as the host reads it; nil if it cannot be read at all.
-func typed(object *unstructured.Unstructured) *v1alpha1.DeployerRegistrationSpec {
-	var out v1alpha1.DeployerRegistration
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &out); err != nil {
-		return nil
-	}
-	return &out.Spec
-}
-
 // hookSpec is a spec with a hook that has these fields beside, or instead of, those that it needs.
 func hookSpec(fields string) string {
 	all := map[string]string{"version": "version: v1", "address": "address: {uri: https://hooks.example.org}"}
@@ -78,13 +65,11 @@ func hookSpec(fields string) string {
 	return spec
 }
 
-// What the API server takes and what Validate takes is the same, as far as the rows do not say otherwise. Number 14 of the checklist is
-// among them, and what of 9, 13 and 16 is refused at admission.
+// What is wrong with a registration is refused by the API server, which names the field.
 func testAdmission(t *testing.T, _ *testenv.ControlPlane, admin client.Client) {
 	tests := map[string]struct {
 		reason, spec string
 		field        string // that is wrong; empty if nothing is
-		schemaOnly   bool   // Validate has no opinion
 	}{
 		"NoHook":       {reason: "types alone", spec: "types: [example.org/a, example.org/b]"},
 		"Minimal":      {reason: "all else has defaults", spec: hookSpec("")},
@@ -99,9 +84,9 @@ func testAdmission(t *testing.T, _ *testenv.ControlPlane, admin client.Client) {
 
 		"NoTypes":       {reason: "about nothing", spec: "hook: {version: v1, address: {uri: https://a}}", field: "spec.types"},
 		"EmptyTypes":    {reason: "about nothing", spec: "types: []", field: "spec.types"},
-		"TypeTwice":     {reason: "a slip", spec: "types: [a, a]", field: "spec.types", schemaOnly: true},
-		"EmptyType":     {reason: "no type is empty", spec: "types: ['']", field: "spec.types", schemaOnly: true},
-		"TemplateIsNot": {reason: "a template is an object", spec: "types: [a]\ninstallationTemplate: text", field: "spec.installationTemplate", schemaOnly: true},
+		"TypeTwice":     {reason: "a slip", spec: "types: [a, a]", field: "spec.types"},
+		"EmptyType":     {reason: "no type is empty", spec: "types: ['']", field: "spec.types"},
+		"TemplateIsNot": {reason: "a template is an object", spec: "types: [a]\ninstallationTemplate: text", field: "spec.installationTemplate"},
 
 		"NoVersion":      {reason: "there may be others", spec: hookSpec("version: -"), field: "spec.hook.version"},
 		"VersionNumber":  {reason: "as some comment has it", spec: hookSpec("version: 1"), field: "spec.hook.version"},
@@ -126,9 +111,9 @@ func testAdmission(t *testing.T, _ *testenv.ControlPlane, admin client.Client) {
 		"PortIsAWord":   {reason: "no port", spec: hookSpec("address: {uri: 'https://hooks.example.org:http/'}"), field: "spec.hook.address"},
 		"TwoHosts":      {reason: "which one?", spec: hookSpec("address: {uri: 'https://hooks.example.org/v1', ref: {apiVersion: v1, kind: Service, namespace: hooks, name: labels}}"), field: "spec.hook.address"},
 		"NoNamespace":   {reason: "a Service has one", spec: hookSpec("address: {ref: {apiVersion: v1, kind: Service, name: labels}}"), field: "spec.hook.address.ref"},
-		"NoName":        {reason: "of which one?", spec: hookSpec("address: {ref: {apiVersion: v1, kind: Service, namespace: hooks}}"), field: "spec.hook.address.ref", schemaOnly: true},
-		"NoAPIVersion":  {reason: "of which kind?", spec: hookSpec("address: {ref: {kind: Service, namespace: hooks, name: labels}}"), field: "spec.hook.address.ref", schemaOnly: true},
-		"NameOfNothing": {reason: "no name", spec: hookSpec("address: {ref: {apiVersion: v1, kind: Service, namespace: hooks, name: ../a}}"), field: "spec.hook.address.ref.name", schemaOnly: true},
+		"NoName":        {reason: "of which one?", spec: hookSpec("address: {ref: {apiVersion: v1, kind: Service, namespace: hooks}}"), field: "spec.hook.address.ref"},
+		"NoAPIVersion":  {reason: "of which kind?", spec: hookSpec("address: {ref: {kind: Service, namespace: hooks, name: labels}}"), field: "spec.hook.address.ref"},
+		"NameOfNothing": {reason: "no name", spec: hookSpec("address: {ref: {apiVersion: v1, kind: Service, namespace: hooks, name: ../a}}"), field: "spec.hook.address.ref.name"},
 
 		"GoTime":       {reason: "not ISO 8601", spec: hookSpec("timeout: 15s"), field: "spec.hook.timeout"},
 		"TimeNumber":   {reason: "of what unit?", spec: hookSpec("timeout: 15"), field: "spec.hook.timeout"},
@@ -141,7 +126,7 @@ func testAdmission(t *testing.T, _ *testenv.ControlPlane, admin client.Client) {
 		"HugeTime":     {reason: "beyond any number", spec: hookSpec("timeout: PT99999999999999999999H"), field: "spec.hook.timeout"},
 
 		"Capability":      {reason: "the name in the seed's comment", spec: hookSpec("capabilities: [finalization]"), field: "spec.hook.capabilities"},
-		"CapabilityTwice": {reason: "a slip", spec: hookSpec("capabilities: [finalize, finalize]"), field: "spec.hook.capabilities", schemaOnly: true},
+		"CapabilityTwice": {reason: "a slip", spec: hookSpec("capabilities: [finalize, finalize]"), field: "spec.hook.capabilities"},
 		"CapabilityText":  {reason: "a list", spec: hookSpec("capabilities: finalize"), field: "spec.hook.capabilities"},
 
 		"ConditionTwice":    {reason: "a slip", spec: hookSpec("conditionsFromHook: [{type: A}, {type: A}]"), field: "spec.hook.conditionsFromHook"},
@@ -155,14 +140,13 @@ func testAdmission(t *testing.T, _ *testenv.ControlPlane, admin client.Client) {
 		"TLSOverHTTP":     {reason: "it would not be used", spec: hookSpec("address: {uri: 'http://hooks.example.org'}\ntls: {serverName: a}"), field: "spec.hook"},
 		"AuthOfAService":  {reason: "a Service is http by default", spec: hookSpec("address: {ref: {apiVersion: v1, kind: Service, namespace: a, name: b}}\nauth: {secretRef: {namespace: a, name: b}}"), field: "spec.hook"},
 		"AuthOfAPort":     {reason: "nor does a port change that", spec: hookSpec("address: {uri: '//:8443', ref: {apiVersion: v1, kind: Service, namespace: a, name: b}}\nauth: {secretRef: {namespace: a, name: b}}"), field: "spec.hook"},
-		"AuthWithoutName": {reason: "which secret?", spec: hookSpec("auth: {secretRef: {namespace: a}}"), field: "spec.hook.auth.secretRef.name", schemaOnly: true},
-		"AuthInline":      {reason: "no secrets in registrations", spec: hookSpec("auth: {token: confidential}"), field: "spec.hook.auth.secretRef", schemaOnly: true},
+		"AuthWithoutName": {reason: "which secret?", spec: hookSpec("auth: {secretRef: {namespace: a}}"), field: "spec.hook.auth.secretRef.name"},
+		"AuthInline":      {reason: "no secrets in registrations", spec: hookSpec("auth: {token: confidential}"), field: "spec.hook.auth.secretRef"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			object := registration(t, tc.spec)
-			spec := typed(object)
 			err := admin.Create(t.Context(), object, client.DryRunAll)
 			if tc.field == "" && err != nil || tc.field != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.field)) {
 				t.Errorf("%s: expected that the API server finds %q wrong, but found %v", tc.reason, tc.field, err)
@@ -172,18 +156,6 @@ func testAdmission(t *testing.T, _ *testenv.ControlPlane, admin client.Client) {
 			}
 			if err != nil && strings.Contains(err.Error(), "rule evaluation") {
 				t.Errorf("%s: a rule fails instead of saying what is wrong: %v", tc.reason, err)
-			}
-			if spec == nil || tc.schemaOnly {
-				return
-			}
-			errs := httphook.Validate(spec)
-			if tc.field == "" && errs != nil || tc.field != "" && !concern(errs, tc.field) {
-				t.Errorf("%s: expected that Validate finds %q wrong, but found %v", tc.reason, tc.field, errs)
-			}
-			for _, err := range errs {
-				if strings.Contains(err.Error(), "confidential") {
-					t.Errorf("%s: the error has the password: %v", tc.reason, err)
-				}
 			}
 		})
 	}
@@ -197,35 +169,6 @@ func manyConditions(n int) string {
 	return strings.Join(all, ", ")
 }
 
-// concern tells whether there are errors, and all of them are about a field or what belongs to it.
-func concern(errs field.ErrorList, path string) bool {
-	for _, err := range errs {
-		if !strings.HasPrefix(err.Field, path) {
-			return false
-		}
-	}
-	return len(errs) > 0
-}
-
-func TestValidateSaysAllAtOnce(t *testing.T) {
-	t.Parallel()
-	errs := httphook.Validate(&v1alpha1.DeployerRegistrationSpec{Hook: &v1alpha1.Hook{
-		Version: "v2", Timeout: "15s", Capabilities: []v1alpha1.HookCapability{v1alpha1.HookFinalize, "x"},
-		ConditionsFromHook: []v1alpha1.HookCondition{{Type: "Ready"}, {Type: "x"}},
-	}})
-	var fields []string
-	for _, err := range errs {
-		fields = append(fields, err.Field)
-	}
-	want := []string{
-		"spec.types", "spec.hook.version", "spec.hook.address", "spec.hook.timeout", "spec.hook.capabilities[1]",
-		"spec.hook.conditionsFromHook[0].type", "spec.hook.conditionsFromHook[1].type",
-	}
-	if diff := cmp.Diff(want, fields); diff != "" {
-		t.Errorf("fields with errors (-want +got):\n%s", diff)
-	}
-}
-
 // A hook must not report what the host says itself.
 func testReservedConditions(t *testing.T, _ *testenv.ControlPlane, admin client.Client) {
 	reserved := hostConditions(t)
@@ -234,12 +177,8 @@ func testReservedConditions(t *testing.T, _ *testenv.ControlPlane, admin client.
 	}
 	for _, conditionType := range reserved {
 		object := registration(t, hookSpec("conditionsFromHook: [{type: "+conditionType+"}]"))
-		spec := typed(object)
 		if err := admin.Create(t.Context(), object, client.DryRunAll); !apierrors.IsInvalid(err) {
 			t.Errorf("expected that the API server refuses %s, but found %v: add it to the rule of the CRD", conditionType, err)
-		}
-		if errs := httphook.Validate(spec); !concern(errs, "spec.hook.conditionsFromHook[0].type") {
-			t.Errorf("expected that Validate refuses %s, but found %v", conditionType, errs)
 		}
 	}
 }

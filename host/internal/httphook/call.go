@@ -13,10 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"go.opentelemetry.io/otel/propagation"
-
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 const (
@@ -26,6 +25,10 @@ const (
 	maxFailure = 64 << 10
 	// maxRedirects bounds the redirects of one request.
 	maxRedirects = 3
+	// maxMessage bounds what an Error says, in bytes.
+	maxMessage = 1 << 10
+	// userAgent is the name of the host in requests.
+	userAgent = "pergola-host"
 )
 
 // newClient returns a client for one hook. It follows redirects only within the hook, and uses no proxy.
@@ -45,21 +48,14 @@ func newClient(config *tls.Config) *http.Client {
 	}
 }
 
-// contractError is what breaks the contract, as it travels through the HTTP client.
-type contractError struct{ error }
-
-// checkRedirect refuses redirects that would make another request of a POST, or lead anywhere else.
+// checkRedirect follows redirects that keep the request and lead to the same server. Another one is the answer.
 func checkRedirect(next *http.Request, via []*http.Request) error {
-	first, code := via[0].URL, next.Response.StatusCode
-	switch {
-	case code != http.StatusTemporaryRedirect && code != http.StatusPermanentRedirect:
-		return contractError{fmt.Errorf("expected no redirect but 307 and 308, which keep the request, but found %d", code)}
-	case next.URL.User != nil || origin(next.URL) != origin(first):
-		return contractError{fmt.Errorf("expected redirects within %s, but found one to %s: give the registration the address itself", origin(first), clean(origin(next.URL)))}
-	case len(via) > maxRedirects:
-		return contractError{fmt.Errorf("expected at most %d redirects, but found more", maxRedirects)}
+	code := next.Response.StatusCode
+	keeps := code == http.StatusTemporaryRedirect || code == http.StatusPermanentRedirect
+	if keeps && len(via) <= maxRedirects && next.URL.User == nil && origin(next.URL) == origin(via[0].URL) {
+		return nil
 	}
-	return nil
+	return http.ErrUseLastResponse
 }
 
 // origin is what a redirect must not leave.
@@ -68,116 +64,107 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + cmp.Or(u.Port(), port)
 }
 
-// exchange posts a request, has the body of a 2xx answer read by read, and counts what came of it. The error is an *Error, or wraps
-// the cause of the end of ctx. An error of read is a contract violation.
-func (h *Hook) exchange(ctx context.Context, phase v1alpha1.HookCapability, body []byte, read func([]byte) error) error {
-	if len(body) > maxBody {
-		return h.fail(phase, Error{Reason: ReasonRequestTooLarge, Permanent: true, Message: fmt.Sprintf(
-			"expected a deploy item and desired objects of at most %d MiB of JSON, but found %d: make several deploy items of it", maxBody>>20, len(body)>>20)})
-	}
-	start := time.Now()
-	code, err := h.post(ctx, phase, body, read)
-	h.metrics.observe(h.registration, phase, codeLabel(code, err), time.Since(start))
-	return err
-}
-
-// post returns the HTTP status of the answer; zero without one.
-func (h *Hook) post(ctx context.Context, phase v1alpha1.HookCapability, body []byte, read func([]byte) error) (int, error) {
-	bounded, cancel := context.WithTimeout(ctx, h.timeout)
+// post sends a request and has the body of a 2xx answer read. It returns the HTTP status of the answer, zero without
+// one.
+func (h *Hook) post(ctx context.Context, body []byte, read func([]byte) error) (int, *Error) {
+	bounded, cancel := context.WithTimeout(ctx, h.options.Timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(bounded, http.MethodPost, h.url.String(), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(bounded, http.MethodPost, h.options.URL.String(), bytes.NewReader(body))
 	if err != nil {
-		return 0, h.noAnswer(ctx, bounded, phase, 0, err)
+		return 0, h.noAnswer(bounded, 0, err)
 	}
 	request.Header.Set("Content-Type", "application/json; charset=UTF-8")
 	request.Header.Set("Accept", "application/json")
-	request.Header.Set("User-Agent", h.userAgent)
+	request.Header.Set("User-Agent", strings.TrimSuffix(userAgent+"/"+h.options.Version, "/"))
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
-	if h.authorization != "" {
-		request.Header.Set("Authorization", h.authorization)
+	if h.options.Authorization != "" {
+		request.Header.Set("Authorization", h.options.Authorization)
 	}
 	answer, err := h.client.Do(request)
 	if err != nil {
-		return 0, h.noAnswer(ctx, bounded, phase, 0, err)
+		return 0, h.noAnswer(bounded, 0, err)
 	}
 	defer func() { _ = answer.Body.Close() }() // it was read as far as it counts
-	succeeded := answer.StatusCode/100 == 2
-	most := maxFailure
-	if succeeded {
-		most = maxBody
+	code, limit := answer.StatusCode, maxFailure
+	if code/100 == 2 {
+		limit = maxBody
 	}
-	document, err := io.ReadAll(io.LimitReader(answer.Body, int64(most)+1))
-	if err != nil {
-		return answer.StatusCode, h.noAnswer(ctx, bounded, phase, answer.StatusCode, err)
-	}
-	if !succeeded {
-		return answer.StatusCode, h.failed(phase, answer, document[:min(len(document), most)])
-	}
-	if len(document) > most {
-		err = fmt.Errorf("expected a body of at most %d MiB, but found more", most>>20)
-	} else {
+	document, err := io.ReadAll(io.LimitReader(answer.Body, int64(limit)+1))
+	switch {
+	case err != nil:
+		return code, h.noAnswer(bounded, code, err)
+	case code/100 == 3:
+		err = fmt.Errorf("expected an answer, or at most %d redirects by 307 or 308 within %s, "+
+			"but found the status %d: give the registration the address itself", maxRedirects, origin(h.options.URL), code)
+	case code/100 != 2:
+		return code, failure(code, document[:min(len(document), limit)])
+	case len(document) > limit:
+		err = fmt.Errorf("expected a body of at most %d MiB, but found more", limit>>20)
+	default:
 		err = read(document)
 	}
 	if err != nil {
-		return answer.StatusCode, h.violation(phase, answer.StatusCode, err)
+		return code, violation(code, err)
 	}
-	return answer.StatusCode, nil
+	return code, nil
 }
 
-// noAnswer is the error for a request without an answer, or with one that broke off. bounded is ctx with the timeout of the hook.
-func (h *Hook) noAnswer(ctx, bounded context.Context, phase v1alpha1.HookCapability, code int, err error) error {
+// noAnswer is the error for a request without an answer, or with one that broke off. bounded has the timeout of the
+// hook.
+func (h *Hook) noAnswer(bounded context.Context, code int, err error) *Error {
 	var cause *url.Error
-	var broken contractError
 	if errors.As(err, &cause) {
 		err = cause.Err // without the URL and its query
 	}
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("ask hook of DeployerRegistration %q (%s): %w", h.registration, phase, context.Cause(ctx))
-	case errors.As(err, &broken):
-		return h.violation(phase, code, err)
-	case bounded.Err() != nil:
-		return h.fail(phase, Error{Code: code, Reason: ReasonTimeout, Err: err,
-			Message: fmt.Sprintf("no whole answer within %s; look after the server, or give the registration a longer timeout", h.timeout)})
+	if bounded.Err() != nil {
+		return &Error{Code: code, Reason: ReasonTimeout, Message: fmt.Sprintf(
+			"no whole answer within %s; look after the server, or give the registration a longer timeout",
+			h.options.Timeout)}
 	}
-	return h.fail(phase, Error{Code: code, Reason: ReasonUnreachable, Err: err, Message: "no whole answer: " + clean(err.Error())})
+	return &Error{Code: code, Reason: ReasonUnreachable, Message: "no whole answer: " + clean(err.Error(), maxMessage)}
 }
 
-// failed is the error for an answer that is not 2xx.
-func (h *Hook) failed(phase v1alpha1.HookCapability, answer *http.Response, body []byte) error {
-	code := answer.StatusCode
-	if code/100 == 3 {
-		return h.violation(phase, code, fmt.Errorf("expected an answer or a redirect, but found the status %d without a place to go to", code))
-	}
-	message, permanent, continues := readFailure(body)
-	reason := ReasonFailed
-	if permanent {
-		reason = ReasonPermanentError
-	}
-	return h.fail(phase, Error{Code: code, Reason: reason, Permanent: permanent, Continue: continues,
-		Message: fmt.Sprintf("the answer was %d: %s", code, cmp.Or(message, "it has no message"))})
+// violation is the error for an answer that breaks the contract.
+func violation(code int, err error) *Error {
+	return &Error{Code: code, Reason: ReasonContractViolation, Permanent: true, Message: clean(err.Error(), maxMessage)}
 }
 
-func (h *Hook) violation(phase v1alpha1.HookCapability, code int, err error) error {
-	return h.fail(phase, Error{Code: code, Reason: ReasonContractViolation, Permanent: true, Message: clean(err.Error()), Err: err})
-}
-
-// fail completes an Error.
-func (h *Hook) fail(phase v1alpha1.HookCapability, e Error) error {
-	e.Registration, e.Phase, e.URL = h.registration, phase, h.URL()
-	return &e
-}
-
-// codeLabel is the value of the label code for what came of a request.
-func codeLabel(code int, err error) string {
-	var failed *Error
-	switch {
-	case err != nil && !errors.As(err, &failed):
-		return codeCanceled
-	case err == nil || failed.Reason == ReasonFailed || failed.Reason == ReasonPermanentError:
-		return strconv.Itoa(code)
-	case failed.Reason == ReasonTimeout:
-		return codeTimeout
+// failure is the error for an answer that is neither 2xx nor 3xx. What is not of the form that the Hooks API gives is a
+// message as a whole.
+func failure(code int, body []byte) *Error {
+	var said struct {
+		Message   string `json:"message"`
+		Permanent bool   `json:"permanent"`
+		Continue  bool   `json:"continue"`
 	}
-	return codeError
+	e := &Error{Code: code, Reason: ReasonFailed}
+	if err := decodeObject(body, &said); err != nil || said.Message == "" {
+		said.Message = string(body)
+		if err != nil {
+			said.Permanent, said.Continue = false, false
+		}
+	}
+	e.Continue = said.Continue
+	if said.Permanent && !said.Continue {
+		e.Permanent, e.Reason = true, ReasonPermanentError
+	}
+	e.Message = fmt.Sprintf("the answer was %d: %s", code, cmp.Or(clean(said.Message, maxMessage), "it has no message"))
+	return e
+}
+
+// clean makes the control characters of a foreign text visible, and cuts it when it has more bytes than limit.
+func clean(text string, limit int) string {
+	var out strings.Builder
+	for _, r := range strings.TrimSpace(text) {
+		visible := string(r)
+		if !unicode.IsPrint(r) {
+			visible = strings.Trim(strconv.QuoteRune(r), "'")
+		}
+		if out.Len()+len(visible) > limit {
+			out.WriteString("...")
+			break
+		}
+		out.WriteString(visible)
+	}
+	return out.String()
 }

@@ -1,4 +1,4 @@
-package httphook_test
+package httphook
 
 import (
 	"cmp"
@@ -14,14 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // phases calls a hook in each of its phases.
-var phases = map[v1alpha1.HookCapability]func(*testing.T, *httphook.Hook) error{
-	v1alpha1.HookPreReconcile: func(t *testing.T, h *httphook.Hook) error {
+var phases = map[v1alpha1.HookCapability]func(*testing.T, *Hook) error{
+	v1alpha1.HookPreReconcile: func(t *testing.T, h *Hook) error {
 		t.Helper()
 		answer, err := h.PreReconcile(t.Context(), "manifest", item(), children())
 		if (answer == nil) != (err != nil) {
@@ -29,7 +28,7 @@ var phases = map[v1alpha1.HookCapability]func(*testing.T, *httphook.Hook) error{
 		}
 		return err
 	},
-	v1alpha1.HookFinalize: func(t *testing.T, h *httphook.Hook) error {
+	v1alpha1.HookFinalize: func(t *testing.T, h *Hook) error {
 		t.Helper()
 		return h.Finalize(t.Context(), "manifest", item())
 	},
@@ -93,11 +92,11 @@ func parse(t *testing.T, text string) *url.URL {
 }
 
 // newHook makes a hook of a registration named "labels", with a timeout that no test waits for unless it says another one.
-func newHook(t *testing.T, o httphook.Options) *httphook.Hook {
+func newHook(t *testing.T, o Options) *Hook {
 	t.Helper()
 	o.Registration = "labels"
-	o.Timeout = cmp.Or(o.Timeout, httphook.MaxTimeout)
-	h, err := httphook.New(o)
+	o.Timeout = cmp.Or(o.Timeout, maxTimeout)
+	h, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,15 +105,15 @@ func newHook(t *testing.T, o httphook.Options) *httphook.Hook {
 }
 
 // hookAnswering makes a hook whose server has a fixed answer.
-func hookAnswering(t *testing.T, code int, body string) *httphook.Hook {
+func hookAnswering(t *testing.T, code int, body string) *Hook {
 	t.Helper()
-	return newHook(t, httphook.Options{URL: serve(t, answering(code, body)), Conditions: []v1alpha1.ConditionType{"Labelled", "Counted"}})
+	return newHook(t, Options{URL: serve(t, answering(code, body)), Conditions: []v1alpha1.ConditionType{"Labelled", "Counted"}})
 }
 
 // hookError returns the *Error that an error is.
-func hookError(t *testing.T, err error) *httphook.Error {
+func hookError(t *testing.T, err error) *Error {
 	t.Helper()
-	var failed *httphook.Error
+	var failed *Error
 	if !errors.As(err, &failed) {
 		t.Fatalf("expected an error of the hook, but found %v", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -45,7 +44,7 @@ func FuzzReadAnswer(f *testing.F) {
 			var object map[string]any
 			if err := json.Unmarshal(c.Object, &object); err != nil && !strings.Contains(err.Error(), "cannot unmarshal number") {
 				t.Fatalf("%s: %v", c.Object, err)
-			} else if err == nil && (c.Name != sent[i].Name || object["kind"] != sent[i].Kind || object["apiVersion"] != sent[i].APIVersion) {
+			} else if err == nil && (c.Name != sent[i].Name || object["kind"] != sent[i].identity.Kind || object["apiVersion"] != sent[i].identity.APIVersion) {
 				t.Errorf("%s became %s", sent[i].Object, c.Object)
 			}
 		}
@@ -53,33 +52,6 @@ func FuzzReadAnswer(f *testing.F) {
 			if !slices.Contains(declared, condition.Type) || condition.Status == "" {
 				t.Errorf("found the condition %v", condition)
 			}
-		}
-	})
-}
-
-func FuzzReadFailure(f *testing.F) {
-	for _, body := range []string{"", "text", "{}", `{"message":"x","permanent":true,"continue":true}`, `{"permanent":1}`, "\x00\xff\u202e", strings.Repeat("ä", 600)} {
-		f.Add([]byte(body))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		message, permanent, continues := readFailure(body)
-		if permanent && continues {
-			t.Error("both permanent and to be continued")
-		}
-		if len(message) > maxMessage+len("...") || strings.ContainsFunc(message, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("the message is %q", message)
-		}
-	})
-}
-
-func FuzzParseTimeout(f *testing.F) {
-	for _, text := range []string{"", "PT15S", "PT1M30S", "P1Y", "PT99999999999999999999H", "-PT1S", "PT1e3S", "PT.S"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		timeout, err := ParseTimeout(text)
-		if err == nil && (timeout <= 0 || timeout > MaxTimeout) || err != nil && timeout != 0 {
-			t.Errorf("%q is %v (%v)", text, timeout, err)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -16,20 +15,13 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-const (
-	// DefaultTimeout of one request, from its first byte to the last one of the answer.
-	DefaultTimeout = 15 * time.Second
-	// MaxTimeout is the longest that a registration can choose.
-	MaxTimeout = 10 * time.Minute
-)
-
 // Options describe a Hook. Registration and URL are required.
 type Options struct {
 	// Registration is the name of the DeployerRegistration.
 	Registration string
-	// URL of the server, as Resolve returns it.
+	// URL of the server.
 	URL *url.URL
-	// Timeout of one request. Zero stands for DefaultTimeout.
+	// Timeout of one request, from its first byte to the last one of the answer. Zero stands for defaultTimeout.
 	Timeout time.Duration
 	// Capabilities are the phases in which the hook is called.
 	Capabilities []v1alpha1.HookCapability
@@ -37,10 +29,10 @@ type Options struct {
 	FormFactor string
 	// Conditions are the types of the conditions that count in answers.
 	Conditions []v1alpha1.ConditionType
-	// TLS says how to know the server, and with which certificate; see TLSConfig. nil for the authorities of the system. It needs a
-	// URL of scheme https, and must not be changed any more.
+	// TLS says how to know the server, and with which certificate. nil for the authorities of the system. It needs an
+	// https URL.
 	TLS *tls.Config
-	// Authorization is the value of that header; see Authorization. Empty for none. It needs a URL of scheme https.
+	// Authorization is the value of that header. Empty for none. It needs an https URL.
 	Authorization string
 	// Version of the host, for the header User-Agent.
 	Version string
@@ -50,127 +42,156 @@ type Options struct {
 
 // Hook is one HTTP hook. It is immutable and may be used concurrently.
 type Hook struct {
-	registration  string
-	url           *url.URL
-	timeout       time.Duration
-	capabilities  []v1alpha1.HookCapability
-	formFactor    string
-	conditions    []v1alpha1.ConditionType
-	authorization string
-	userAgent     string
-	metrics       *Metrics
-	client        *http.Client
+	options Options
+	client  *http.Client
 }
 
-// New returns a Hook. It makes no request. The error says what of the options cannot be, and holds no secret of theirs. The caller
+// New returns a Hook. It makes no request. The error says that the URL cannot be, and holds no secret. The caller
 // closes the Hook.
 func New(o Options) (*Hook, error) {
-	if err := o.check(); err != nil {
-		return nil, fmt.Errorf("hook of DeployerRegistration %q: %w", o.Registration, err)
+	switch {
+	case o.URL.Scheme != schemeHTTP && o.URL.Scheme != schemeHTTPS || o.URL.Hostname() == "" || o.URL.User != nil:
+		return nil, fmt.Errorf("expected an absolute URL of scheme http or https, without a user, but found %.64q",
+			shown(o.URL))
+	case o.URL.Scheme != schemeHTTPS && (o.TLS != nil || o.Authorization != ""):
+		return nil, fmt.Errorf("auth and tls need an address of scheme https, as credentials are not sent unencrypted, "+
+			"but found %.64q", shown(o.URL))
 	}
-	address := *o.URL
-	h := &Hook{
-		registration:  o.Registration,
-		url:           &address,
-		timeout:       cmp.Or(o.Timeout, DefaultTimeout),
-		capabilities:  slices.Clone(o.Capabilities),
-		formFactor:    o.FormFactor,
-		conditions:    slices.Clone(o.Conditions),
-		authorization: o.Authorization,
-		userAgent:     userAgent,
-		metrics:       o.Metrics,
-		client:        newClient(o.TLS.Clone()),
-	}
-	if o.Version != "" {
-		h.userAgent += "/" + o.Version
-	}
-	return h, nil
-}
-
-// userAgent is the name of the host in requests.
-const userAgent = "pergola-host"
-
-func (o Options) check() error {
-	if o.URL == nil {
-		return errors.New("expected a URL, but found none")
-	}
-	switch u := o.URL; {
-	case u.Scheme != schemeHTTP && u.Scheme != schemeHTTPS || u.Hostname() == "" || u.User != nil:
-		return fmt.Errorf("expected an absolute URL of scheme http or https, without a user, but found %s", quoted(shown(u)))
-	case u.Scheme != schemeHTTPS && (o.TLS != nil || o.Authorization != ""):
-		return fmt.Errorf("expected an address of scheme https, as credentials are not sent unencrypted, but found %s", quoted(shown(u)))
-	case o.Timeout < 0 || o.Timeout > MaxTimeout:
-		return fmt.Errorf("expected a timeout of at most %s, but found %s", MaxTimeout, o.Timeout)
-	}
-	return nil
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	return &Hook{options: o, client: newClient(o.TLS)}, nil
 }
 
 // Close closes the idle connections. Requests under way are not affected, and further ones are still possible.
 func (h *Hook) Close() { h.client.CloseIdleConnections() }
 
 // Registration returns the name of the DeployerRegistration.
-func (h *Hook) Registration() string { return h.registration }
+func (h *Hook) Registration() string { return h.options.Registration }
 
 // URL returns the address of the server without the query, which may hold a secret.
-func (h *Hook) URL() string { return shown(h.url) }
+func (h *Hook) URL() string { return shown(h.options.URL) }
 
 // Has tells whether the hook is called in the phase.
-func (h *Hook) Has(phase v1alpha1.HookCapability) bool { return slices.Contains(h.capabilities, phase) }
+func (h *Hook) Has(phase v1alpha1.HookCapability) bool {
+	return slices.Contains(h.options.Capabilities, phase)
+}
 
-// Conditions returns the types of the conditions that the hook reports.
-func (h *Hook) Conditions() []v1alpha1.ConditionType { return slices.Clone(h.conditions) }
+// Conditions returns the types of the conditions that the hook reports. The caller does not change them.
+func (h *Hook) Conditions() []v1alpha1.ConditionType { return h.options.Conditions }
 
 // Answer is what a hook wants.
 type Answer struct {
-	// Children are all children, in the order of those in the request and with their names; nil if the hook changes none. The object
-	// of one that the hook has not changed is, byte for byte, that of the request.
+	// Children are all children, in the order of those in the request and with their names; nil if the hook changes
+	// none. The object of one that the hook has not changed is, byte for byte, that of the request.
 	Children []sdk.Child
-	// Conditions are those of the declared types that the hook has reported: type, status, reason and message alone, without times.
-	// Each type is there once at most, and a status is True, False or Unknown.
+	// Conditions are those of the declared types that the hook has reported: type, status, reason and message alone,
+	// without times. Each type is there once at most, and a status is True, False or Unknown.
 	Conditions []v1alpha1.Condition
 }
 
-// PreReconcile asks the hook before the children of an item are applied. formFactor counts if the options have none. item and children
-// are not changed. It blocks until the hook has answered, its timeout has passed, or ctx has ended.
+// PreReconcile asks the hook before the children of an item are applied. formFactor counts if the options have none.
+// item and children are not changed. It blocks until the hook has answered, its timeout has passed, or ctx has ended.
 //
 // The error is an *Error if the hook has failed, wraps ErrChildren, or wraps the cause of the end of ctx.
-func (h *Hook) PreReconcile(ctx context.Context, formFactor string, item *v1alpha1.DeployItem, children []sdk.Child) (*Answer, error) {
+func (h *Hook) PreReconcile(
+	ctx context.Context, formFactor string, item *v1alpha1.DeployItem, children []sdk.Child,
+) (*Answer, error) {
 	sent, err := identify(children)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := byKey(sent)
-	if err != nil {
-		return nil, err
-	}
-	body, err := h.request(v1alpha1.HookPreReconcile, formFactor, item, objects)
-	if err != nil {
-		return nil, err
+	objects := map[string]json.RawMessage{}
+	for _, c := range sent {
+		objects[c.key] = c.Object
 	}
 	var answer *Answer
-	err = h.exchange(ctx, v1alpha1.HookPreReconcile, body, func(document []byte) (err error) {
-		answer, err = readAnswer(document, item, sent, h.conditions)
+	err = h.ask(ctx, v1alpha1.HookPreReconcile, formFactor, item, objects, func(document []byte) (err error) {
+		answer, err = readAnswer(document, item, sent, h.options.Conditions)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return answer, nil
+	return answer, err
 }
 
 // Finalize asks the hook before an item is deleted. Without an error the hook agrees. Otherwise it is as PreReconcile.
 func (h *Hook) Finalize(ctx context.Context, formFactor string, item *v1alpha1.DeployItem) error {
-	body, err := h.request(v1alpha1.HookFinalize, formFactor, item, nil)
-	if err != nil {
-		return err
-	}
-	return h.exchange(ctx, v1alpha1.HookFinalize, body, func(document []byte) error {
+	return h.ask(ctx, v1alpha1.HookFinalize, formFactor, item, nil, func(document []byte) error {
 		// What the answer says does not count; but whoever answers with a page is no hook, and has finalized nothing.
-		_, err := readResponse(document)
-		return err
+		return readResponse(document, &struct{}{})
 	})
 }
 
-func (h *Hook) request(phase v1alpha1.HookCapability, name string, item *v1alpha1.DeployItem, children map[string]json.RawMessage) ([]byte, error) {
-	return request{FormFactor: formFactor{Name: cmp.Or(h.formFactor, name)}, Phase: phase, Object: item, Children: children}.marshal()
+// ask sends a request, has the body of a 2xx answer read, and counts what came of it. An error of read is a contract
+// violation.
+func (h *Hook) ask(
+	ctx context.Context, phase v1alpha1.HookCapability, name string, item *v1alpha1.DeployItem,
+	children map[string]json.RawMessage, read func([]byte) error,
+) error {
+	by := formFactor{Name: cmp.Or(h.options.FormFactor, name)}
+	body, err := marshal(request{FormFactor: by, Phase: phase, Object: item, Children: children})
+	if err != nil {
+		return err
+	}
+	var failed *Error
+	if len(body) > maxBody {
+		failed = &Error{Reason: ReasonRequestTooLarge, Permanent: true, Message: fmt.Sprintf(
+			"expected a deploy item and desired objects of at most %d MiB of JSON, but found %d: "+
+				"make several deploy items of it", maxBody>>20, len(body)>>20)}
+	} else {
+		start := time.Now()
+		var code int
+		code, failed = h.post(ctx, body, read)
+		h.options.Metrics.observe(h.options.Registration, phase, codeLabel(ctx, code, failed), time.Since(start))
+	}
+	switch {
+	case failed == nil:
+		return nil
+	case ctx.Err() != nil: // which says nothing about the hook
+		return fmt.Errorf("ask hook of DeployerRegistration %q (%s): %w", h.Registration(), phase, context.Cause(ctx))
+	}
+	failed.Registration, failed.Phase, failed.URL = h.options.Registration, phase, h.URL()
+	return failed
+}
+
+// Reason tells why a hook has failed, in one word for machines.
+type Reason string
+
+// The reasons of an Error.
+const (
+	// ReasonUnreachable: there is no answer, because of the network, the name service or TLS.
+	ReasonUnreachable Reason = "HookUnreachable"
+	// ReasonTimeout: there was no whole answer in time.
+	ReasonTimeout Reason = "HookTimeout"
+	// ReasonFailed: the hook has answered that it failed.
+	ReasonFailed Reason = "HookFailed"
+	// ReasonPermanentError: the hook has answered that it failed and that asking again makes no sense.
+	ReasonPermanentError Reason = "HookPermanentError"
+	// ReasonContractViolation: the answer is none of the Hooks API, or wants what no hook may.
+	ReasonContractViolation Reason = "HookContractViolation"
+	// ReasonRequestTooLarge: the item and its children are more than a hook is asked about.
+	ReasonRequestTooLarge Reason = "HookRequestTooLarge"
+)
+
+// Error says that a hook has failed.
+type Error struct {
+	// Registration is the name of the DeployerRegistration.
+	Registration string
+	// Phase in which the hook was called.
+	Phase v1alpha1.HookCapability
+	// URL that was called, without the query.
+	URL string
+	// Code is the HTTP status of the answer; zero without an answer.
+	Code int
+	// Reason is what the caller branches on, beside Permanent and Continue.
+	Reason Reason
+	// Message says what was found, and is that of the hook if it has given one. It is bounded, and without control
+	// characters.
+	Message string
+	// Permanent: asking again makes no sense until something is changed. Never together with Continue.
+	Permanent bool
+	// Continue: the hook wants the reconcile or the deletion to go on as if it had not been asked.
+	Continue bool
+}
+
+// Error names the registration, the phase and the address.
+func (e *Error) Error() string {
+	return fmt.Sprintf("hook of DeployerRegistration %q (%s, POST %s): %s", e.Registration, e.Phase, e.URL, e.Message)
 }

@@ -1,6 +1,8 @@
 package httphook
 
 import (
+	"context"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,16 +10,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// The values of the label code for requests whose HTTP status says nothing.
-const (
-	codeError    = "error"
-	codeTimeout  = "timeout"
-	codeCanceled = "canceled"
-)
-
-// Metrics are pergola_http_hook_requests_total and pergola_http_hook_request_duration_seconds. The label code of the first is the HTTP
-// status of the answer, "timeout", "canceled" if the host has ended the request itself, or "error" if there was no answer or none
-// that can be used. Metrics may be used concurrently.
+// Metrics are pergola_http_hook_requests_total and pergola_http_hook_request_duration_seconds. The label code of the
+// first is the HTTP status of the answer, "timeout", "canceled" if the host has ended the request itself, or "error" if
+// there was no answer or none that can be used. Metrics may be used concurrently.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -30,7 +25,8 @@ func NewMetrics() *Metrics {
 	return &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pergola_http_hook_requests_total",
-			Help: "How many requests were made to HTTP hooks, by the HTTP status of the answer, or error, timeout or canceled.",
+			Help: "How many requests were made to HTTP hooks, by the HTTP status of the answer, " +
+				"or error, timeout or canceled.",
 		}, []string{"registration", "phase", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "pergola_http_hook_request_duration_seconds",
@@ -52,8 +48,8 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	m.duration.Collect(metrics)
 }
 
-// Forget drops the series of a registration that is gone. A request that is still under way brings some of them back.
-func (m *Metrics) Forget(registration string) {
+// forget drops the series of a registration that is gone. A request that is still under way brings some of them back.
+func (m *Metrics) forget(registration string) {
 	labels := prometheus.Labels{"registration": registration}
 	m.requests.DeletePartialMatch(labels)
 	m.duration.DeletePartialMatch(labels)
@@ -65,4 +61,17 @@ func (m *Metrics) observe(registration string, phase v1alpha1.HookCapability, co
 	}
 	m.requests.WithLabelValues(registration, string(phase), code).Inc()
 	m.duration.WithLabelValues(registration, string(phase)).Observe(took.Seconds())
+}
+
+// codeLabel is the value of the label code for what came of a request.
+func codeLabel(ctx context.Context, code int, failed *Error) string {
+	switch {
+	case failed == nil || failed.Reason == ReasonFailed || failed.Reason == ReasonPermanentError:
+		return strconv.Itoa(code)
+	case ctx.Err() != nil:
+		return "canceled"
+	case failed.Reason == ReasonTimeout:
+		return "timeout"
+	}
+	return "error"
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// ErrChildren is wrapped by the error for children that no hook can be asked about: one is no object of Kubernetes, or two have the
-// same name. That is the fault of the plugin that has rendered them.
+// ErrChildren is wrapped by the error for children that no hook can be asked about: one is no object of Kubernetes, or
+// two cannot be told apart. That is the fault of the plugin that has rendered them.
 var ErrChildren = errors.New("the desired objects cannot be given to a hook")
 
 // request is what a hook gets.
@@ -31,7 +31,7 @@ type formFactor struct {
 }
 
 // marshal returns the request's JSON. Objects come out as they went in, but for white space between tokens.
-func (r request) marshal() ([]byte, error) {
+func marshal(r request) ([]byte, error) {
 	item := *r.Object
 	item.SetGroupVersionKind(v1alpha1.DeployItemGVK)
 	r.Object = &item
@@ -55,50 +55,46 @@ type identity struct {
 }
 
 func (i identity) String() string {
-	name := i.Metadata.Name
-	if i.Metadata.Namespace != "" {
-		name = i.Metadata.Namespace + "/" + name
-	}
-	return fmt.Sprintf("%s %s of %s", quoted(i.Kind), quoted(name), quoted(i.APIVersion))
+	name := strings.TrimPrefix(i.Metadata.Namespace+"/"+i.Metadata.Name, "/")
+	return fmt.Sprintf("%.64q %.128q of %.64q", i.Kind, name, i.APIVersion)
 }
 
 // child is one desired object, with the key by which a hook knows it.
 type child struct {
 	sdk.Child
-	identity
-	key string
+	identity identity
+	key      string
 }
 
-// identify gives each child its key: the kind in lower case if there is only one of it, otherwise <kind>.<namespace>.<name>. Two objects
-// that would have the same key, such as those without a name yet, have the name of the child appended.
+// identify gives each child its key: the kind in lower case if there is only one of it, otherwise
+// <kind>.<namespace>.<name>. Two objects that would have the same key, such as those without a name yet, have the name
+// of the child appended.
 func identify(children []sdk.Child) ([]child, error) {
 	out := make([]child, len(children))
-	kinds := map[string]int{}
-	names := map[string]bool{}
+	kinds, keys, used := map[string]int{}, map[string]int{}, map[string]bool{}
 	for i, c := range children {
-		if names[c.Name] {
-			return nil, fmt.Errorf("%w: two have the name %s", ErrChildren, quoted(c.Name))
-		}
-		names[c.Name] = true
 		id, err := identityOf(c.Object)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrChildren, quoted(c.Name), err)
+			return nil, fmt.Errorf("%w: %.64q: %w", ErrChildren, c.Name, err)
 		}
-		out[i] = child{Child: c, identity: id}
-		kinds[strings.ToLower(id.Kind)]++
+		out[i] = child{Child: c, identity: id, key: strings.ToLower(id.Kind)}
+		kinds[out[i].key]++
 	}
-	keys := map[string]int{}
+	for i := range out {
+		if c := &out[i]; kinds[c.key] > 1 {
+			c.key += "." + c.identity.Metadata.Namespace + "." + c.identity.Metadata.Name
+		}
+		keys[out[i].key]++
+	}
 	for i := range out {
 		c := &out[i]
-		if c.key = strings.ToLower(c.Kind); kinds[c.key] > 1 {
-			c.key += "." + c.Metadata.Namespace + "." + c.Metadata.Name
-		}
-		keys[c.key]++
-	}
-	for i := range out {
-		if c := &out[i]; keys[c.key] > 1 {
+		if keys[c.key] > 1 {
 			c.key += "/" + c.Name // no name that Kubernetes takes has a slash
 		}
+		if used[c.key] { // of two children of one name, or of a kind that is none
+			return nil, fmt.Errorf("%w: two would have the key %.64q", ErrChildren, c.key)
+		}
+		used[c.key] = true
 	}
 	return out, nil
 }
@@ -115,23 +111,11 @@ func identityOf(object json.RawMessage) (identity, error) {
 	return id, nil
 }
 
-// byKey returns the objects by their keys. It fails if two have the same one: that of an object whose kind is no kind of Kubernetes.
-func byKey(children []child) (map[string]json.RawMessage, error) {
-	objects := make(map[string]json.RawMessage, len(children))
-	for _, c := range children {
-		if _, ok := objects[c.key]; ok {
-			return nil, fmt.Errorf("%w: two would have the key %s", ErrChildren, quoted(c.key))
-		}
-		objects[c.key] = c.Object
-	}
-	return objects, nil
-}
-
-// decodeObject decodes a JSON object by the exact names of its fields, none of which may be there twice: who reads it next must not find
-// another value.
+// decodeObject decodes a JSON object by the exact names of its fields, none of which may be there twice: who reads it
+// next must not find another value.
 func decodeObject(document json.RawMessage, into any) error {
-	if found := jsonType(document); found != "an object" {
-		return fmt.Errorf("expected a JSON object, but found %s", found)
+	if trimmed := bytes.TrimLeft(document, " \t\r\n"); !bytes.HasPrefix(trimmed, []byte("{")) {
+		return fmt.Errorf("expected a JSON object, but found %.32q", trimmed)
 	}
 	strict, err := kjson.UnmarshalStrict(document, into, kjson.DisallowDuplicateFields)
 	if err == nil && len(strict) > 0 {
@@ -141,32 +125,4 @@ func decodeObject(document json.RawMessage, into any) error {
 		return fmt.Errorf("expected a JSON object of the right form: %w", err)
 	}
 	return nil
-}
-
-// jsonType names the type of a JSON value by its first character.
-func jsonType(document json.RawMessage) string {
-	trimmed := bytes.TrimLeft(document, " \t\r\n")
-	if len(trimmed) == 0 {
-		return "nothing"
-	}
-	switch trimmed[0] {
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	case '"':
-		return "a text"
-	case 'n':
-		return "null"
-	case 't', 'f':
-		return "true or false"
-	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		return "a number"
-	}
-	return "no JSON"
-}
-
-// isNull tells whether a value is absent, as null also means.
-func isNull(document json.RawMessage) bool {
-	return len(document) == 0 || string(document) == "null"
 }

@@ -1,4 +1,4 @@
-package httphook_test
+package httphook
 
 import (
 	"bytes"
@@ -14,16 +14,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
-	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// Number 1 of the checklist.
 func TestRequestOnTheWire(t *testing.T) {
 	t.Parallel()
 	for phase, call := range phases {
@@ -38,7 +35,7 @@ func TestRequestOnTheWire(t *testing.T) {
 				w.WriteHeader(http.StatusNoContent)
 			}))
 			u.Path, u.RawQuery = "/v1/hook", "a=b"
-			if err := call(t, newHook(t, httphook.Options{URL: u, Version: "1.2.3"})); err != nil {
+			if err := call(t, newHook(t, Options{URL: u, Version: "1.2.3"})); err != nil {
 				t.Fatal(err)
 			}
 			golden := filepath.Join("testdata", string(phase)+".golden.json")
@@ -93,7 +90,7 @@ func TestFormFactor(t *testing.T) {
 		{reason: "a server written for another host wants its names", option: "deployment", call: "manifest", want: "deployment"},
 	} {
 		var got received
-		h := newHook(t, httphook.Options{URL: serve(t, recorder(t, &got)), FormFactor: tc.option})
+		h := newHook(t, Options{URL: serve(t, recorder(t, &got)), FormFactor: tc.option})
 		if err := h.Finalize(t.Context(), tc.call, item()); err != nil || got.FormFactor.Name != tc.want {
 			t.Errorf("%s: expected %q, but found %q (%v)", tc.reason, tc.want, got.FormFactor.Name, err)
 		}
@@ -146,7 +143,7 @@ func TestKeysOfChildren(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got received
-			h := newHook(t, httphook.Options{URL: serve(t, recorder(t, &got))})
+			h := newHook(t, Options{URL: serve(t, recorder(t, &got))})
 			if _, err := h.PreReconcile(t.Context(), "", item(), numbered(tc.objects...)); err != nil {
 				t.Fatal(err)
 			}
@@ -169,70 +166,6 @@ func numbered(objects ...string) []sdk.Child {
 	return out
 }
 
-// Whatever the objects are, each has a key of its own, and what a hook returns comes back under the name of its child.
-func TestEachChildHasItsKey(t *testing.T) {
-	t.Parallel()
-	var reply func(map[string]map[string]any)
-	h := newHook(t, httphook.Options{URL: serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var body struct {
-			Children map[string]map[string]any `json:"children"`
-		}
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-			t.Error(err)
-		}
-		reply(body.Children)
-		if err := json.NewEncoder(w).Encode(body); err != nil {
-			t.Error(err)
-		}
-	}))})
-	rapid.Check(t, func(rt *rapid.T) {
-		word := rapid.SampledFrom([]string{"", "a", "b", "a.b", "a.b.c"})
-		count := rapid.IntRange(1, 6).Draw(rt, "objects")
-		var objects []string
-		for range count {
-			object, err := json.Marshal(map[string]any{
-				"apiVersion": rapid.SampledFrom([]string{"v1", "x/v1"}).Draw(rt, "apiVersion"),
-				"kind":       rapid.SampledFrom([]string{"A", "a", "B", "a.b", "a.b.c"}).Draw(rt, "kind"),
-				"metadata":   map[string]string{"namespace": word.Draw(rt, "namespace"), "name": word.Draw(rt, "name")},
-			})
-			if err != nil {
-				rt.Fatal(err)
-			}
-			objects = append(objects, string(object))
-		}
-		reply = func(got map[string]map[string]any) {
-			if len(got) != count {
-				rt.Errorf("expected %d keys, but found %v", count, got)
-			}
-			for key, object := range got {
-				object["key"] = key
-			}
-		}
-		sent := numbered(objects...)
-		answer, err := h.PreReconcile(t.Context(), "", item(), sent)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		used := map[string]bool{}
-		for i, c := range answer.Children {
-			var returned map[string]any
-			if err := json.Unmarshal(c.Object, &returned); err != nil {
-				rt.Fatal(err)
-			}
-			key, _ := returned["key"].(string)
-			delete(returned, "key")
-			back, err := json.Marshal(returned)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			if c.Name != sent[i].Name || string(back) != objects[i] || used[key] {
-				rt.Errorf("child %d is %s %s with the key %q", i, c.Name, c.Object, key)
-			}
-			used[key] = true
-		}
-	})
-}
-
 func TestChildrenThatAreNone(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -244,49 +177,30 @@ func TestChildrenThatAreNone(t *testing.T) {
 		"Empty":      {reason: "nothing at all", children: numbered("")},
 		"NoKind":     {reason: "nobody knows what it is", children: numbered(`{"apiVersion":"v1"}`)},
 		"NoVersion":  {reason: "nobody knows what it is", children: numbered(`{"kind":"Secret"}`)},
-		"SameName":   {reason: "the host could not tell them apart", children: []sdk.Child{{Name: "a", Object: json.RawMessage(service)}, {Name: "a", Object: json.RawMessage(deployment)}}},
 		"KeyAsAKind": {reason: "made to have the key of another", children: numbered(`{"apiVersion":"v1","kind":"x"}`, `{"apiVersion":"v1","kind":"x"}`, `{"apiVersion":"v1","kind":"x../0"}`)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHook(t, httphook.Options{URL: serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			h := newHook(t, Options{URL: serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 				t.Error("the hook was asked")
 			}))})
-			if _, err := h.PreReconcile(t.Context(), "", item(), tc.children); !errors.Is(err, httphook.ErrChildren) {
-				t.Errorf("%s: expected %v, but found %v", tc.reason, httphook.ErrChildren, err)
+			if _, err := h.PreReconcile(t.Context(), "", item(), tc.children); !errors.Is(err, ErrChildren) {
+				t.Errorf("%s: expected %v, but found %v", tc.reason, ErrChildren, err)
 			}
 		})
 	}
 }
 
-func TestItemIsNotChanged(t *testing.T) {
-	t.Parallel()
-	for phase, call := range phases {
-		h := hookAnswering(t, http.StatusOK, `{"object":{"status":{"phase":"Succeeded"}}}`)
-		if err := call(t, h); err != nil {
-			t.Errorf("%s: %v", phase, err)
-		}
-	}
-	given, before := item(), item()
-	if err := hookAnswering(t, http.StatusOK, "").Finalize(t.Context(), "", given); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(before, given); diff != "" {
-		t.Errorf("the caller's item (-before +after):\n%s", diff)
-	}
-}
-
-// Number 17 of the checklist, for requests.
 func TestRequestLimit(t *testing.T) {
 	t.Parallel()
-	h := newHook(t, httphook.Options{URL: serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	h := newHook(t, Options{URL: serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("the hook was asked")
 	}))})
 	huge := item()
 	huge.Spec.Config.Raw = append(append([]byte(`{"a":"`), bytes.Repeat([]byte{'a'}, 64<<20)...), `"}`...)
 	failed := hookError(t, h.Finalize(t.Context(), "", huge))
-	if failed.Reason != httphook.ReasonRequestTooLarge || !failed.Permanent || failed.Phase != v1alpha1.HookFinalize {
-		t.Errorf("expected a permanent %s, but found %#v", httphook.ReasonRequestTooLarge, failed)
+	if failed.Reason != ReasonRequestTooLarge || !failed.Permanent || failed.Phase != v1alpha1.HookFinalize {
+		t.Errorf("expected a permanent %s, but found %#v", ReasonRequestTooLarge, failed)
 	}
 }

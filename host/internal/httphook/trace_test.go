@@ -1,19 +1,17 @@
-package httphook_test
+package httphook
 
 import (
 	"net/http"
 	"testing"
 
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/pergola-deploy/pergola/host/internal/httphook"
 )
 
 // TestTraceContext: a hook can continue the trace of a job that has one.
 func TestTraceContext(t *testing.T) {
 	t.Parallel()
 	var got string
-	h := newHook(t, httphook.Options{URL: serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := newHook(t, Options{URL: serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = r.Header.Get("Traceparent")
 		w.WriteHeader(http.StatusNoContent)
 	}))})

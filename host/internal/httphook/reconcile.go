@@ -1,0 +1,222 @@
+package httphook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const (
+	// readTimeout bounds how long one registration can hold up the others when the API server does not answer.
+	readTimeout = 10 * time.Second
+	// maxStatus bounds what is said about a registration, in bytes.
+	maxStatus = 4096
+)
+
+// The reasons why a hook cannot be called, or a registration is not ready.
+const (
+	// reasonStarting: the registrations are not known yet.
+	reasonStarting = "Starting"
+	// reasonInvalid: the spec is wrong. The message names each field.
+	reasonInvalid = "Invalid"
+	// reasonTypeTaken: an older registration has a hook for one of the types.
+	reasonTypeTaken = "TypeTaken"
+	// reasonAddressNotResolved: the object that the address refers to is not there, or says no URL that can be used.
+	reasonAddressNotResolved = "AddressNotResolved"
+	// reasonSecretNotFound: a secret is not there.
+	reasonSecretNotFound = "SecretNotFound"
+	// reasonSecretInvalid: a secret does not have what it should.
+	reasonSecretInvalid = "SecretInvalid"
+	// reasonSecretUnreadable: the API server did not give a secret out.
+	reasonSecretUnreadable = "SecretUnreadable"
+	// reasonNoDeployer: no plugin serves one of the types.
+	reasonNoDeployer = "NoDeployer"
+)
+
+// NotReadyError says that a type has a hook that cannot be called at present.
+type NotReadyError struct {
+	// Registration is the name of the DeployerRegistration; empty with reasonStarting.
+	Registration string
+	// Reason is one of the constants.
+	Reason string
+	// Message is a sentence for people, without secrets.
+	Message string
+	// Capabilities are those of the hook; see Concerns.
+	Capabilities []v1alpha1.HookCapability
+}
+
+// Error implements error.
+func (e *NotReadyError) Error() string {
+	if e.Registration == "" {
+		return "HTTP hooks are not ready: " + e.Message
+	}
+	return fmt.Sprintf("the HTTP hook of DeployerRegistration %q is not ready: %s", e.Registration, e.Message)
+}
+
+// Concerns tells whether the hook is, or may be, one that is called in a phase. What is not known, or wrong, may be.
+func (e *NotReadyError) Concerns(phase v1alpha1.HookCapability) bool {
+	return e.Reason == reasonStarting || e.Reason == reasonInvalid || slices.Contains(e.Capabilities, phase)
+}
+
+// Reconcile makes the hook of a registration ready to be called, and says in its status what has become of it. The rate
+// limiter tries again what cannot be.
+func (r *Registrations) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	registration := &v1alpha1.DeployerRegistration{}
+	err := r.cluster.Get(ctx, request.NamespacedName, registration)
+	switch {
+	case apierrors.IsNotFound(err):
+		r.remember(request.Name, nil)
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("read DeployerRegistration: %w", err)
+	}
+	problem := r.prepare(ctx, registration)
+	if ctx.Err() != nil {
+		return reconcile.Result{}, context.Cause(ctx)
+	}
+	return reconcile.Result{RequeueAfter: r.interval}, errors.Join(problem, r.report(ctx, registration))
+}
+
+// inputs is all that a hook is made of. Equal inputs make equal hooks.
+type inputs struct {
+	spec      *v1alpha1.Hook
+	url       string
+	tls, auth map[string][]byte
+}
+
+// prepare makes the hook of a registration. One that would be the same as before is the same, with its connections. The
+// error is a *NotReadyError.
+func (r *Registrations) prepare(ctx context.Context, registration *v1alpha1.DeployerRegistration) error {
+	if registration.Spec.Hook == nil {
+		r.remember(registration.Name, nil)
+		return nil
+	}
+	reading, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	options, in, faults := r.read(reading, registration)
+	if ctx.Err() != nil { // the host stops, which says nothing about the hook
+		return context.Cause(ctx)
+	}
+	r.mu.Lock()
+	before := r.entries[registration.Name]
+	r.mu.Unlock()
+	next := &entry{registration: registration, inputs: in}
+	switch {
+	case len(faults) > 0:
+	case before != nil && before.hook != nil && reflect.DeepEqual(before.inputs, in):
+		next.hook = before.hook
+	default:
+		var err error
+		next.hook, err = New(options)
+		faults.add(reasonAddressNotResolved, "spec.hook.address: ", err)
+	}
+	if len(faults) > 0 {
+		next.problem = &NotReadyError{
+			Registration: registration.Name, Reason: faults[0].reason, Message: faults.String(),
+			Capabilities: registration.Spec.Hook.Capabilities,
+		}
+		r.remember(registration.Name, next)
+		return next.problem
+	}
+	r.remember(registration.Name, next)
+	return nil
+}
+
+// read reads all that the hook of a registration is made of, and says everything that is wrong.
+func (r *Registrations) read(
+	ctx context.Context, registration *v1alpha1.DeployerRegistration,
+) (Options, inputs, faults) {
+	spec := registration.Spec.Hook
+	in := inputs{spec: spec}
+	options := Options{
+		Registration: registration.Name, Capabilities: spec.Capabilities, FormFactor: spec.FormFactor,
+		Version: r.options.Version, Metrics: r.options.Metrics,
+	}
+	for _, condition := range spec.ConditionsFromHook {
+		options.Conditions = append(options.Conditions, condition.Type)
+	}
+	var all faults
+	var err error
+	options.Timeout, err = parseTimeout(spec.Timeout)
+	all.add(reasonInvalid, "spec.hook.timeout: ", err)
+	uri, err := parseAddress(spec.Address)
+	all.add(reasonInvalid, "spec.hook.address.uri: ", err)
+	if err == nil && spec.Address.Ref != nil {
+		uri, err = resolve(ctx, r.live, *spec.Address.Ref, uri, r.options.ClusterDomain)
+		all.add(reasonAddressNotResolved, "spec.hook.address.ref: ", err)
+	}
+	if err == nil {
+		options.URL, in.url = uri, uri.String()
+	}
+	if spec.TLS != nil {
+		options.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: spec.TLS.ServerName}
+		if ref := spec.TLS.SecretRef; ref != nil {
+			var reason string
+			in.tls, reason, err = r.secret(ctx, *ref, func(data map[string][]byte) error {
+				return addTLS(options.TLS, data)
+			})
+			all.add(reason, "spec.hook.tls.secretRef: ", err)
+		}
+	}
+	if spec.Auth != nil {
+		var reason string
+		in.auth, reason, err = r.secret(ctx, spec.Auth.SecretRef, func(data map[string][]byte) (err error) {
+			options.Authorization, err = authorization(data)
+			return err
+		})
+		all.add(reason, "spec.hook.auth.secretRef: ", err)
+	}
+	return options, in, all
+}
+
+// secret reads a secret and has its data used. It returns the data, or a reason and an error.
+func (r *Registrations) secret(
+	ctx context.Context, ref v1alpha1.NamespacedSecretReference, use func(data map[string][]byte) error,
+) (data map[string][]byte, reason string, err error) {
+	secret := &corev1.Secret{}
+	err = r.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = fmt.Errorf("there is no secret %q in namespace %q; create it", ref.Name, ref.Namespace)
+		return nil, reasonSecretNotFound, err
+	case err != nil:
+		err = fmt.Errorf("secret %q in namespace %q cannot be read: %w", ref.Name, ref.Namespace, err)
+		return nil, reasonSecretUnreadable, err
+	}
+	if err := use(secret.Data); err != nil {
+		return nil, reasonSecretInvalid, fmt.Errorf("secret %q in namespace %q: %w", ref.Name, ref.Namespace, err)
+	}
+	return secret.Data, "", nil
+}
+
+// faults are what is wrong with a hook. The first gives the reason.
+type faults []fault
+
+type fault struct{ reason, message string }
+
+// add adds an error of a field; nil is none.
+func (f *faults) add(reason, field string, err error) {
+	if err != nil {
+		*f = append(*f, fault{reason: reason, message: field + err.Error()})
+	}
+}
+
+func (f faults) String() string {
+	var messages []string
+	for _, one := range f {
+		messages = append(messages, one.message)
+	}
+	return clean(strings.Join(messages, "; "), maxStatus)
+}
