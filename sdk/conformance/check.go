@@ -39,7 +39,7 @@ func check(ctx context.Context, plugin *Plugin, err error, o Options) (*Report, 
 	if err != nil {
 		return nil, err
 	}
-	defer plugin.Close() //nolint:contextcheck // it ends what was started, even after ctx has ended
+	defer plugin.Close()
 	return plugin.Check(ctx, o)
 }
 
@@ -87,8 +87,14 @@ var (
 	aDeployer    = need{func(e *examination) bool {
 		return len(e.info().GetDeployItemTypes()) > 0 || len(e.info().GetHookedDeployItemTypes()) == 0
 	}, "the plugin serves no deploy items, but brings hooks"}
-	aUsualResult = need{func(e *examination) bool { return e.usual != "" }, "a call for an item without a provider configuration has no result"}
-	aCase        = need{func(e *examination) bool { return len(e.cases) > 0 }, "it needs a deploy item to deploy"}
+	configurer = capability("configure", (*deployerv1.Capabilities).GetConfigure)
+	collector  = capability("collect", (*deployerv1.Capabilities).GetCollect)
+	renderer   = capability("render", (*deployerv1.Capabilities).GetRender)
+	differ     = capability("diff", (*deployerv1.Capabilities).GetDiff)
+
+	aUsualResult = need{func(e *examination) bool { return e.usual != "" },
+		"a call for an item without a provider configuration has no result"}
+	aCase = need{func(e *examination) bool { return len(e.cases) > 0 }, "it needs a deploy item to deploy"}
 )
 
 func capability(name string, has func(*deployerv1.Capabilities) bool) need {
@@ -106,10 +112,10 @@ type step struct {
 var steps = []step{
 	{(*examination).checkStrangers, []Rule{RuleMutualTLS, RuleHandshake}, []need{aProcess}},
 	{(*examination).checkInfo, []Rule{RuleInfo}, nil},
-	{(*examination).checkConfigure, []Rule{RuleConfigure}, []need{mayConfigure, capability("configure", (*deployerv1.Capabilities).GetConfigure)}},
+	{(*examination).checkConfigure, []Rule{RuleConfigure}, []need{mayConfigure, configurer}},
 	{(*examination).checkHealth, []Rule{RuleHealth}, nil},
 	{(*examination).checkHooks, []Rule{RuleHooks}, nil},
-	{(*examination).checkHoldings, []Rule{RuleHoldings}, []need{capability("collect", (*deployerv1.Capabilities).GetCollect)}},
+	{(*examination).checkHoldings, []Rule{RuleHoldings}, []need{collector}},
 	{(*examination).checkStartFirst, []Rule{RuleStartFirst}, []need{aDeployer}},
 	{(*examination).checkConfigRequired, []Rule{
 		RuleConfigStrict, RuleOneResult, RuleHeartbeat, RuleSequence, RuleProviderStatus, RuleResult, RuleConditions, RuleCredentials,
@@ -120,8 +126,8 @@ var steps = []step{
 	{(*examination).checkLargeMessages, []Rule{RuleLargeMessages}, []need{aDeployer}},
 	{(*examination).checkConcurrentCalls, []Rule{RuleConcurrentCalls}, []need{aDeployer, aUsualResult}},
 	{(*examination).checkCallEnds, []Rule{RuleCallEnds}, []need{aDeployer, aUsualResult}},
-	{(*examination).checkRender, []Rule{RuleRender}, []need{aDeployer, aCase, capability("render", (*deployerv1.Capabilities).GetRender)}},
-	{(*examination).checkDiff, []Rule{RuleDiff}, []need{aDeployer, aCase, capability("diff", (*deployerv1.Capabilities).GetDiff)}},
+	{(*examination).checkRender, []Rule{RuleRender}, []need{aDeployer, aCase, renderer}},
+	{(*examination).checkDiff, []Rule{RuleDiff}, []need{aDeployer, aCase, differ}},
 	{(*examination).checkCases, []Rule{RuleReconcile, RuleDelete, RuleSaveRefused}, []need{aDeployer, aCase}},
 	{(*examination).checkInfoSame, []Rule{RuleInfo}, nil},
 	{(*examination).checkEndsWhenTold, []Rule{RuleEndsWhenTold, RuleSignalsIgnored}, []need{aProcess}},

@@ -53,12 +53,14 @@ func (e *examination) render(ctx context.Context, c *Case) ([]sdk.Child, error) 
 // checkDiff asks what a job of each case would change, before anything is deployed.
 func (e *examination) checkDiff(ctx context.Context) {
 	same := func(a, b sdk.Change) bool {
-		return a.Object == b.Object && a.Action == b.Action && a.Note == b.Note && bytes.Equal(a.Before, b.Before) && bytes.Equal(a.After, b.After)
+		return a.Object == b.Object && a.Action == b.Action && a.Note == b.Note &&
+			bytes.Equal(a.Before, b.Before) && bytes.Equal(a.After, b.After)
 	}
 	for _, c := range e.cases {
 		first := e.diff(ctx, &c, "Diff", nil)
 		if second := e.diff(ctx, &c, "Diff", nil); !slices.EqualFunc(first, second, same) {
-			e.breaks(RuleDiff, "%s: there were %d changes at first, and %d that are not the same afterwards", c.where("Diff"), len(first), len(second))
+			e.breaks(RuleDiff, "%s: there were %d changes at first, and %d that are not the same afterwards",
+				c.where("Diff"), len(first), len(second))
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (e *examination) afresh(ctx context.Context, rule Rule, told string, end fu
 		e.breaks(rule, "start the program another time: %v", err)
 		return
 	}
-	defer p.Close() //nolint:contextcheck // it ends what was started, even after ctx has ended
+	defer p.Close()
 	if end(p); !p.process.ends(e.limits.end) {
 		e.breaks(rule, "the process still runs %s after %s", e.limits.end, told)
 	}

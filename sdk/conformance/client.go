@@ -355,7 +355,7 @@ func (p *Plugin) Watch(ctx context.Context, woken func(namespace, name string)) 
 		}
 	}
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the stream has ended with ctx
+		return nil
 	}
 	return fmt.Errorf("watch: %w", err)
 }

@@ -25,7 +25,8 @@ type Options struct {
 	// Output gets what the plugin writes to its standard output and standard error; nil for nobody. Its Write is called by one
 	// goroutine at a time.
 	Output io.Writer
-	// Violation gets the rules that the calls of a Plugin break, one after the other; nil for nobody. Check reports them itself.
+	// Violation gets each rule that a call of the Plugin breaks, also from several goroutines at a time; nil for nobody. Check
+	// reports what it finds itself.
 	Violation func(Violation)
 
 	limits *limits // nil for the usual ones

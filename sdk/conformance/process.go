@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -135,8 +136,9 @@ func (p *process) prepare(env []string, dir string) error {
 			env = append(env, name+"="+value)
 		}
 	}
-	env = append(env, handshake.LifelineEnv+"="+strconv.Itoa(firstExtraFile), handshake.LogLevelEnv+"=debug", "HOME="+dir, "TMPDIR="+dir)
-	p.cmd.Env = append(env, p.options.Env...)
+	env = append(env, handshake.LifelineEnv+"="+strconv.Itoa(firstExtraFile), handshake.LogLevelEnv+"=debug")
+	env = append(env, "HOME="+dir, "TMPDIR="+dir)
+	p.cmd.Env = slices.Concat(env, p.options.Env)
 	p.cmd.ExtraFiles = []*os.File{lifelineEnd}
 	p.cmd.Stdout, p.cmd.Stderr = stdoutEnd, p.output
 	p.cmd.WaitDelay = drainDelay

@@ -57,7 +57,8 @@ func serve(t testing.TB, endWithin time.Duration, server server) *Plugin {
 		select {
 		case <-done:
 		case <-time.After(endWithin):
-			t.Errorf("sdktest: rule %s is broken: end of the test: a call has not returned %s after it was cancelled", conformance.RuleCallEnds, endWithin)
+			t.Errorf("sdktest: rule %s is broken: end of the test: a call has not returned %s after it was cancelled",
+				conformance.RuleCallEnds, endWithin)
 		}
 		out.close()
 	})
