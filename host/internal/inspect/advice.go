@@ -13,7 +13,7 @@ func Advice(item *v1alpha1.DeployItem) string {
 	if last == nil || item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded {
 		return ""
 	}
-	if item.Status.JobID != item.Status.JobIDFinished {
+	if !contract.Finished(item) {
 		return "nothing: the job goes on, and tries again until its time is up"
 	}
 	lacks := contract.FailedForLack(item)

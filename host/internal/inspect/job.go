@@ -29,7 +29,7 @@ func stateOf(item *v1alpha1.DeployItem) JobState {
 	switch {
 	case status.JobID == "":
 		return JobNone
-	case status.JobID == status.JobIDFinished:
+	case contract.Finished(item):
 		return JobDone
 	case contract.IsQueued(item):
 		return JobQueued
@@ -50,7 +50,7 @@ func heldByOther(status *v1alpha1.DeployItemStatus) bool {
 // Settled tells whether nothing is left to be done for an item, as long as nobody asks for it: its job is finished, nobody waits for
 // another one, and no deployer is about to begin one.
 func Settled(item *v1alpha1.DeployItem, now time.Time) bool {
-	if item.Status.JobID != item.Status.JobIDFinished || item.Annotations[v1alpha1.OperationAnnotation] != "" {
+	if !contract.Finished(item) || item.Annotations[v1alpha1.OperationAnnotation] != "" {
 		return false
 	}
 	action := contract.Decide(item, now).Action

@@ -26,7 +26,7 @@ func Refusal(item *v1alpha1.DeployItem, operation, execution string, now time.Ti
 }
 
 func refusalOf(item *v1alpha1.DeployItem, operation, execution string, now time.Time) string {
-	finished := item.Status.JobID == item.Status.JobIDFinished
+	finished := contract.Finished(item)
 	aborting := aborts(item, now)
 	switch {
 	case operation != v1alpha1.OperationAbort && execution != "":
