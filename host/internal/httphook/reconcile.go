@@ -149,6 +149,9 @@ func (r *Registrations) read(
 	}
 	var all faults
 	var err error
+	if spec.Version != v1alpha1.HookVersionV1 { // a newer definition has others
+		all.add(reasonInvalid, "spec.hook.version: ", fmt.Errorf("expected %q, but found %q", v1alpha1.HookVersionV1, spec.Version))
+	}
 	options.Timeout, err = parseTimeout(spec.Timeout)
 	all.add(reasonInvalid, "spec.hook.timeout: ", err)
 	uri, err := parseAddress(spec.Address)

@@ -202,7 +202,9 @@ func (r *Registrations) awaitList(ctx context.Context) (*v1alpha1.DeployerRegist
 		// The API server is asked before the cache, which waits in silence for a right that is missing.
 		err := r.live.List(ctx, list, client.Limit(1))
 		if err == nil {
-			err = r.cluster.List(ctx, list)
+			listing, cancel := context.WithTimeout(ctx, readTimeout)
+			err = r.cluster.List(listing, list)
+			cancel()
 		}
 		switch {
 		case err == nil || ctx.Err() != nil:

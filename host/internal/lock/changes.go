@@ -71,7 +71,7 @@ func (l *Locker) gone(key Key, version string) {
 		return
 	}
 	if before.Spec.PodName != "" {
-		l.last.Add(key, before)
+		l.last.Add(key, before, lastTime)
 	}
 	delete(l.records, key)
 	l.apply(key, &v1alpha1.SyncObject{}, "its object was deleted")

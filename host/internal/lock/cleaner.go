@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -61,12 +62,11 @@ func (c *Cleaner) clean(ctx context.Context) error {
 	if err := c.Cache.List(ctx, locks, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list locks in the cache: %w", err)
 	}
+	var errs []error
 	for i := range locks.Items {
-		if err := c.cleanOne(ctx, &locks.Items[i]); err != nil {
-			return err
-		}
+		errs = append(errs, c.cleanOne(ctx, &locks.Items[i]))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // cleanOne deletes a SyncObject if its item is gone: the cache does not have it, and the API server neither.

@@ -11,7 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
@@ -21,8 +21,10 @@ import (
 const (
 	// requestTimeout bounds each request.
 	requestTimeout = 10 * time.Second
-	// maxLast is how many locks are remembered whose objects were deleted.
-	maxLast = 1000
+	// maxLast is how many locks are remembered whose objects were deleted, and lastTime how long: a holder that lives on
+	// may have no plugin any more for its item.
+	maxLast  = 1000
+	lastTime = 10 * time.Minute
 )
 
 var (
@@ -85,7 +87,7 @@ type Locker struct {
 	// waiting are the locks that were asked for in vain.
 	waiting map[Key]struct{}
 	// last are locks whose objects were deleted while somebody held them, by their keys.
-	last *lru.Cache
+	last *cache.LRUExpireCache
 	// closed: the host is stopping; no lock is taken any more.
 	closed bool
 }
@@ -94,7 +96,7 @@ type Locker struct {
 func New(o Options) *Locker {
 	return &Locker{
 		options: o, records: map[Key]*v1alpha1.SyncObject{}, mine: map[owner]*Lock{}, waiting: map[Key]struct{}{},
-		last: lru.New(maxLast),
+		last: cache.NewLRUExpireCache(maxLast),
 	}
 }
 

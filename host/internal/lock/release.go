@@ -47,6 +47,10 @@ func (l *Locker) Release(ctx context.Context, key Key, settled string) error {
 // release ends the use of a lock and makes it nobody's, if it still names this process.
 func (l *Locker) release(ctx context.Context, lock *Lock, settled string) error {
 	l.mu.Lock()
+	if l.mine[lock.key.owner()] != lock { // it was taken anew since, and that one may be in use
+		l.mu.Unlock()
+		return nil
+	}
 	lock.end()
 	known := l.known(lock.key)
 	if lock.noObject {

@@ -92,18 +92,6 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseTellsWhoWaits: who could not have a lock while it was given back hears of it, and nobody else.
-func TestReleaseTellsWhoWaits(t *testing.T) {
-	b, key := newBench(t, "here"), newKey()
-	b.acquire(key)
-	b.release(key, "")
-	b.expectTold("nobody has asked for it")
-	b.acquire(key)
-	b.api.between = func() { b.acquireInVain("it is being given back", key) }
-	b.release(key, "")
-	b.expectTold("it can be had now", "freed item")
-}
-
 func TestReleaseOfADeletedLock(t *testing.T) {
 	b, key := newBench(t, "here"), newKey()
 	b.acquire(key)

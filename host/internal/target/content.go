@@ -200,8 +200,14 @@ func holds(text string, depth int) bool {
 		_, found := find(value, "", depth)
 		return found
 	}
-	words := fold(unescape(text))
-	return strings.Contains(words, "kubeconfig") || strings.Contains(words, "clusters") && strings.Contains(words, "users")
+	for range textDepth + 1 { // a text in a text has its escapes escaped
+		text = unescape(text)
+		words := fold(text)
+		if strings.Contains(words, "kubeconfig") || strings.Contains(words, "clusters") && strings.Contains(words, "users") {
+			return true
+		}
+	}
+	return false
 }
 
 // find returns the path of a kubeconfig in a value, also in texts that are JSON or YAML themselves, so many levels

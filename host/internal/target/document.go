@@ -75,7 +75,12 @@ type parser struct {
 	problems []Problem
 }
 
-func (p *parser) note(problem Problem) { p.problems = append(p.problems, problem) }
+// note keeps a problem; of a content with very many the others tell nothing new.
+func (p *parser) note(problem Problem) {
+	if len(p.problems) < maxProblems {
+		p.problems = append(p.problems, problem)
+	}
+}
 
 // json reads the next value, at some level of a valid text.
 func (p *parser) json(from *json.Decoder, field string, level int) any {

@@ -48,6 +48,7 @@ var (
 // are named here. It refuses what is forbidden in any cluster or user, used or not.
 func rebuild(kubeconfig map[string]any) (string, []Problem) {
 	problems := slices.Concat(
+		checkVersion(kubeconfig),
 		checkEntries(kubeconfig, "clusters", "cluster", forbiddenInCluster),
 		checkEntries(kubeconfig, "users", "user", forbiddenInUser),
 		checkEntries(kubeconfig, "contexts", "context", nil),
@@ -117,6 +118,16 @@ func loadCurrent(kubeconfig map[string]any) (*clientcmdapi.Config, []Problem) {
 		return nil, []Problem{invalid("kubeconfig", "%s", contract.Cut(err.Error(), 2*maxName))} // it quotes the name of an entry
 	}
 	return config, nil
+}
+
+// checkVersion refuses what client-go reads as another version than v1: in its internal one entries are no lists.
+func checkVersion(kubeconfig map[string]any) (problems []Problem) {
+	for key, version := range kubeconfig {
+		if fold(key) == fold("apiVersion") && !isEmpty(version) && version != "v1" {
+			problems = append(problems, invalid("apiVersion", "is not v1"))
+		}
+	}
+	return problems
 }
 
 // checkEntries checks a list of named entries, whose content is in the field of the name inner, for what client-go

@@ -56,6 +56,12 @@ func TestPolicy(t *testing.T) {
 			},
 			wantReason: ReasonForbidden,
 		},
+		"internal version": {
+			reason:     "Client-go reads what it has in memory, too, where a context may be nil and users are no list.",
+			kubeconfig: `{"apiVersion": "__internal", "kind": "Config", "current-context": "x", "contexts": {"x": null}, "users": {"u": {"exec": {"command": "sh"}}}}`,
+			want:       []string{"apiVersion: is not v1"},
+			wantReason: ReasonContentInvalid,
+		},
 		"unused user": {
 			reason: "Another user may be the current one tomorrow.", kubeconfig: sound + "- name: other\n  user: {exec: {command: sh}}\n",
 			want:       []string{`users["other"].exec: running commands is not allowed; use a token or client-certificate-data`},

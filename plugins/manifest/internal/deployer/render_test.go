@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
@@ -107,7 +108,7 @@ func TestRender(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			item := w.item(c.config)
 			first := w.render(item)
-			if diff := cmp.Diff(c.want, first); diff != "" {
+			if diff := cmp.Diff(c.want, first, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 			}
 			if diff := cmp.Diff(first, w.render(item)); diff != "" {
