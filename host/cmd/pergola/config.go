@@ -26,7 +26,7 @@ func newConfigCheckCommand() *cobra.Command {
 There is a line for everything that is wrong, and the exit code is 1 then. What "config" of a plugin holds is the
 plugin's own affair, and "pergola plugins verify DIR --config FILE" checks it.`,
 		Example: `  pergola config check host.yaml`,
-		Args:    arguments(1, 1),
+		Args:    arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := config.Load(args[0], defaultIdentity()); err != nil {
 				return err

@@ -27,7 +27,7 @@ Whether the Target leads somewhere is tried with your own rights, as a host does
 secret, and "create" for serviceaccounts/token where it names a ServiceAccount.`,
 		Example: `  pergola items show my-item -n my-namespace
   pergola items show my-item -o yaml`,
-		Args: arguments(1, 1),
+		Args: arguments(1),
 	}
 	output := addOutput(cmd.Flags(), formatYAML)
 	flags.addTo(cmd.Flags())

@@ -39,7 +39,7 @@ An object is Ready, InProgress, Failed or Terminating by the rules of kstatus, o
 what it was for. What cannot be read is Unknown, with the reason. Of Secrets nothing but the metadata is read.`,
 		Example: `  pergola items tree my-item -n my-namespace
   pergola items tree my-item --color always | less -R`,
-		Args: arguments(1, 1),
+		Args: arguments(1),
 	}
 	flags := cmd.Flags()
 	output := addOutput(flags, formatYAML)

@@ -66,12 +66,12 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// arguments wants so many arguments, and calls them what the usage of the command does.
-func arguments(least, most int) cobra.PositionalArgs {
+// arguments wants one argument at least and so many at most, and calls them what the usage of the command does.
+func arguments(most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		_, expected, _ := strings.Cut(cmd.Use, " ")
 		switch {
-		case len(args) < least:
+		case len(args) == 0:
 			return fmt.Errorf("expected %s, but found nothing; see %q", expected, cmd.CommandPath()+" --help")
 		case len(args) > most:
 			return fmt.Errorf("expected %s, but found %d arguments: %q", expected, len(args), args)

@@ -25,7 +25,7 @@ It is for init containers, in images that have no other program to copy with, an
 run where they are, such as those made of images.`,
 		Example: `  pergola plugins install --to /plugins bin/plugins/helm
   pergola plugins install --to /plugins helm=helm-deployer-v2`,
-		Args: arguments(1, math.MaxInt),
+		Args: arguments(math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var errs []error
 			for _, arg := range args {

@@ -30,7 +30,7 @@ the plugin's own configuration document is printed instead, which stands in plug
 The plugin is started for this, without a host, a cluster or a confinement: do not run what you do not trust.`,
 		Example: `  pergola plugins schema bin/plugins/manifest > manifest.schema.json
   pergola plugins schema bin/plugins/manifest --own`,
-		Args: arguments(1, 2),
+		Args: arguments(2),
 	}
 	cmd.Flags().BoolVar(&own, "own", false, "print the schema of the plugin's own configuration document")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -58,7 +58,7 @@ func introduce(ctx context.Context, file string) (*conformance.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer plugin.Close() //nolint:contextcheck // a plugin is ended although the command was interrupted
+	defer plugin.Close()
 	return plugin.Info(), nil
 }
 

@@ -118,7 +118,7 @@ func (j *job) run(ctx context.Context) error {
 
 // endWithoutDeployer ends a job by one write, without a call of the plugin.
 func (j *job) endWithoutDeployer(ctx context.Context) error {
-	switch j.decision.Action { //nolint:exhaustive // the others do not end a job
+	switch j.decision.Action {
 	case contract.Skip:
 		return j.skip(ctx)
 	case contract.TimedOut:

@@ -161,7 +161,7 @@ func (r *Registrations) Start(ctx context.Context) error {
 		_ = r.prepare(ctx, &list.Items[i]) // which is noted
 	}
 	if ctx.Err() != nil {
-		return nil // not all are known
+		return nil //nolint:nilerr // not all are known, and ctx has ended
 	}
 	r.know(nil)
 	options := controller.Options{
