@@ -136,16 +136,6 @@ func (a *api) newNamespace() string {
 	return a.createNamespace("controller-" + uuid.NewString()[:8])
 }
 
-// newLastNamespace creates one whose items come after all others in a list: its name has the time in it.
-func (a *api) newLastNamespace() string {
-	a.t.Helper()
-	id, err := uuid.NewV7()
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return a.createNamespace("last-" + id.String())
-}
-
 func (a *api) createNamespace(name string) string {
 	a.t.Helper()
 	a.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})

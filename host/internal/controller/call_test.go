@@ -17,7 +17,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/test/await"
 )
 
 // blocksOnce is a plugin whose first call does something, and then does not end before it is cancelled.
@@ -148,22 +147,6 @@ func TestStoppedCallIsNotForgotten(t *testing.T) {
 	})
 }
 
-func TestShutdownIsNoErrorOfAnItem(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	b := newBench(t, succeeds, withTargetNamed("here"))
-	b.newTarget(b.item.Namespace, "here")
-	b.write = func(_ int, do func() error) error {
-		defer stop() // right after the pick-up
-		return do()
-	}
-	jobID := b.setJob()
-	b.look(ctx)
-	if item := b.read(); item.Status.LastError != nil || len(b.events.Events) != 1 {
-		t.Errorf("expected the pick-up and its event, but found %d events, %s", len(b.events.Events), describe(item))
-	}
-	b.expectSuccess(jobID)
-}
-
 func operations(calls []string) string {
 	var operations []string
 	for _, call := range calls {
@@ -270,41 +253,6 @@ func TestProgressIsShown(t *testing.T) {
 	item := b.drive()
 	if e := item.Status.LastError; e == nil || !strings.HasSuffix(e.Message, `the plugin "one" had not ended the call Reconcile; it was waiting for: installing`) {
 		t.Errorf("expected a timeout that names the plugin, the call and the last step, but found %s", describe(item))
-	}
-}
-
-// A call that goes on for a while is not at its beginning any more, whatever the plugin says; one write shows it.
-func TestPhaseOfALongCall(t *testing.T) {
-	for name, tc := range map[string]struct {
-		before, after v1alpha1.DeployItemPhase
-	}{
-		"reconcile": {before: v1alpha1.DeployItemPhaseInit, after: v1alpha1.DeployItemPhaseProgressing},
-		"delete":    {before: v1alpha1.DeployItemPhaseInitDelete, after: v1alpha1.DeployItemPhaseDeleting},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var b *bench
-			b = newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
-				if phase := b.read().Status.Phase; phase != tc.before {
-					t.Errorf("expected the phase %s at the beginning, but found %s", tc.before, phase)
-				}
-				await.That(t, time.Minute, "the phase "+string(tc.after), func() bool { // the ticker runs in a goroutine of its own
-					b.clock.Step(stepInterval)
-					return b.read().Status.Phase == tc.after
-				})
-				return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
-			}, func(i *v1alpha1.DeployItem) {
-				i.Spec.Timeout = v1alpha1.NoDuration
-				i.Finalizers = []string{v1alpha1.Finalizer}
-			})
-			if name == "delete" {
-				b.remove(b.item)
-			}
-			b.setJob()
-			b.look(t.Context())
-			if b.n != 3 {
-				t.Errorf("expected the writes of the pick-up, the phase and the end, but found %d", b.n)
-			}
-		})
 	}
 }
 

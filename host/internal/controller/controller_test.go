@@ -90,32 +90,6 @@ func (a *api) waitFinished(item *v1alpha1.DeployItem, jobID string) *v1alpha1.De
 	}
 }
 
-func TestWakeUpInTheFirstCall(t *testing.T) {
-	a, itemType := newServerAPI(t), newType()
-	var c *Controller
-	woken := false
-	one := &fakeDeployer{name: "one", itemType: itemType}
-	one.call = func(ctx context.Context, op plugin.Operation, call plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
-		if !woken { // it moves on before the host has written down that it waits
-			woken = true
-			c.router.WakeUp("one", call.DeployItem.Namespace, call.DeployItem.Name)
-			return waits("an hour")
-		}
-		return succeeds(ctx, op, o)
-	}
-	plugins := &fakePlugins{}
-	c = a.startController(plugins)
-	item := newDeployItem(a.newNamespace(), "item", func(i *v1alpha1.DeployItem) {
-		i.Spec.Type, i.Annotations = itemType, map[string]string{v1alpha1.DeployerTypeAnnotation: string(itemType)}
-	})
-	a.create(item)
-	jobID := a.setJob(item, time.Now())
-	// The plugin comes to be served last, so that the item was there before its queue.
-	plugins.change(func(p *fakePlugins) { p.serving = append(p.serving, one) })
-	c.Changed()
-	a.waitFinished(item, jobID)
-}
-
 // TestServedAgain: whoever looks at the items of a type that comes to be served is told of it each time, also when
 // nobody has seen that the plugin was away.
 func TestServedAgain(t *testing.T) {
@@ -156,61 +130,6 @@ func TestServedAgain(t *testing.T) {
 		if told != step.want {
 			t.Errorf("step %d, %s: told %d times, expected %d", i, step.what, told, step.want)
 		}
-	}
-}
-
-func TestPluginComesBackDuringTheCall(t *testing.T) {
-	a, itemType := newServerAPI(t), newType()
-	var c *Controller
-	crashed := false
-	one := &fakeDeployer{name: "one", itemType: itemType}
-	one.call = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
-		if !crashed { // it runs again before the host has written down that it does not
-			crashed = true
-			c.router.pluginsRun(map[string]bool{"one": true})
-			return nil, plugin.ErrNotRunning
-		}
-		return succeeds(ctx, op, o)
-	}
-	c = a.startController(&fakePlugins{serving: []*fakeDeployer{one}})
-	item := newDeployItem(a.newNamespace(), "item", func(i *v1alpha1.DeployItem) {
-		i.Spec.Type, i.Annotations = itemType, map[string]string{v1alpha1.DeployerTypeAnnotation: string(itemType)}
-	})
-	a.create(item)
-	start := time.Now()
-	a.waitFinished(item, a.setJob(item, start))
-	if took := time.Since(start); took > pluginPoll/2 {
-		t.Errorf("the job waited for the next poll: %s", took)
-	}
-}
-
-// TestTurns: short calls of many items for two slots. A turn that got lost would let its item wait for a minute.
-func TestTurns(t *testing.T) {
-	a, itemType := newServerAPI(t), newType()
-	one := &fakeDeployer{name: "one", itemType: itemType}
-	one.call = func(ctx context.Context, _ plugin.Operation, _ plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
-		}
-		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
-	}
-	a.startController(&fakePlugins{serving: []*fakeDeployer{one}})
-	namespace := a.newNamespace()
-	jobs := map[*v1alpha1.DeployItem]string{}
-	for i := range 100 {
-		item := newDeployItem(namespace, fmt.Sprint("item-", i), func(i *v1alpha1.DeployItem) {
-			i.Spec.Type, i.Annotations = itemType, map[string]string{v1alpha1.DeployerTypeAnnotation: string(itemType)}
-		})
-		a.create(item)
-		jobs[item] = a.setJob(item, time.Now())
-	}
-	start := time.Now()
-	for item, jobID := range jobs {
-		a.waitFinished(item, jobID)
-	}
-	if took := time.Since(start); took > turnPoll/2 {
-		t.Errorf("the last job ended %s after the last was set", took)
 	}
 }
 

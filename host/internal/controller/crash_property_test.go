@@ -1,80 +1,34 @@
 package controller
 
 import (
+	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// ward is some items of one plugin in one or two replicas. Some of the items are poison: each of their calls kills
-// the plugin at some time. Nothing has a duration: whatever can happen next may happen next.
+// ward is a host with some items of one plugin. Some of them are poison: the plugin dies of their calls.
 type ward struct {
-	t        *rapid.T
-	limit    int
-	polls    bool // items in line are looked at although nobody has told them
-	replicas []*wardReplica
-	items    []*patient
-	history  []string
-}
-
-// wardReplica is a replica with its slots and its process of the plugin.
-type wardReplica struct {
-	name  string
-	slots *slots
-	runs  bool
-	// told are the items in its queue because of a turn.
-	told []types.NamespacedName
-}
-
-// patient is an item with a job under way.
-type patient struct {
-	key    types.NamespacedName
-	status *v1alpha1.DeployItem
-	poison bool
-	calls  int // to go
-	at     *wardReplica
-	state  patientState
-	// turn and told: a slot was kept for the item when the look at it began, and was given to it since.
-	turn, told bool
-}
-
-type patientState string
-
-const (
-	isDue        patientState = "due"
-	isRefused    patientState = "refused, and its look goes on"
-	isInLine     patientState = "in line"
-	isInCall     patientState = "in its call"
-	isWaiting    patientState = "waiting for the plugin"
-	hasSucceeded patientState = "succeeded"
-	hasFailed    patientState = "failed"
-)
-
-func newWard(t *rapid.T, poisons, limit int) *ward {
-	w := &ward{t: t, limit: limit, polls: rapid.Bool().Draw(t, "polls")}
-	for n := range rapid.IntRange(1, 2).Draw(t, "replicas") {
-		w.replicas = append(w.replicas, &wardReplica{
-			name: fmt.Sprint("replica-", n), slots: newSlots(rapid.IntRange(1, 4).Draw(t, "slots"), time.Now), runs: true,
-		})
-	}
-	for n := range poisons + rapid.IntRange(1, 6).Draw(t, "innocents") {
-		item := &v1alpha1.DeployItem{}
-		contract.SetJob(item, "job", noon)
-		contract.Begin(item, false, v1alpha1.DeployerInformation{}, noon)
-		w.items = append(w.items, &patient{
-			key: slotKey(n), status: item, poison: n < poisons, calls: rapid.IntRange(1, 3).Draw(t, "calls"),
-			at: rapid.SampledFrom(w.replicas).Draw(t, "replica"), state: isDue,
-		})
-	}
-	return w
+	*bench
+	t      *rapid.T
+	items  []*v1alpha1.DeployItem
+	poison map[string]bool // by name
+	// inCall are the items in a call, and whether each is a suspect.
+	inCall map[string]bool
+	queues map[types.NamespacedName]*oneItemQueue
+	// process is that of the plugin, which has been started that often.
+	process int
+	history []string
 }
 
 func (w *ward) note(format string, args ...any) {
@@ -85,192 +39,104 @@ func (w *ward) fail(format string, args ...any) {
 	w.t.Fatalf(format+"\nhistory:\n%s", append(args, strings.Join(w.history, "\n"))...)
 }
 
-// possible is everything that can happen next.
-func (w *ward) possible() (next []func()) {
-	for _, p := range w.items {
-		switch p.state {
-		case isDue:
-			next = append(next, func() { w.look(p) })
-		case isInLine:
-			if w.polls {
-				next = append(next, func() { w.look(p) })
-			}
-		case isRefused:
-			next = append(next, func() { w.settle(p) })
-		case isInCall:
-			next = append(next, func() { w.endCall(p) })
-		case isWaiting:
-			if other := w.runningOther(p.at); !p.at.runs && other != nil {
-				next = append(next, func() { p.at, p.state = other, isDue })
-			}
-		case hasSucceeded, hasFailed:
+// call is the plugin. In the middle of a call others begin and end; with its process all calls end.
+func (w *ward) call(_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
+	name, suspect, process := c.DeployItem.Name, contract.Crashes(c.DeployItem) > 0, w.process
+	w.note("%s is in its call, a suspect: %t", name, suspect)
+	for other, also := range w.inCall {
+		if suspect && also {
+			w.fail("%s and %s are suspects and both in a call", other, name)
 		}
 	}
-	for _, r := range w.replicas {
-		if !r.runs {
-			next = append(next, func() { w.restart(r) })
-		}
-		if len(r.told) > 0 {
-			next = append(next, func() { w.takeTurn(r) })
-		}
+	w.inCall[name] = suspect
+	for rapid.IntRange(0, 2).Draw(w.t, "more in the middle") > 0 && w.work() {
+		continue
 	}
-	return next
+	delete(w.inCall, name)
+	if w.poison[name] && w.process == process {
+		w.process++
+		w.router.pluginsRun(map[string]bool{w.name: true})
+	}
+	if w.process != process {
+		w.note("the call of %s has crashed", name)
+		return nil, plugin.ErrCrashed
+	}
+	w.note("the call of %s has succeeded", name)
+	return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
 }
 
-func (w *ward) runningOther(here *wardReplica) *wardReplica {
-	i := slices.IndexFunc(w.replicas, func(r *wardReplica) bool { return r != here && r.runs })
-	if i < 0 {
-		return nil
-	}
-	return w.replicas[i]
+// wardQueue is the queue of the plugin.
+type wardQueue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	*ward
 }
 
-// look is one look at an item up to its call.
-func (w *ward) look(p *patient) {
-	p.turn, p.told = p.at.slots.hasTurn(p.key), false
-	if w.polls && rapid.Bool().Draw(w.t, "another replica comes first") && !p.at.slots.standBy(p.key, firstOther) {
-		p.state = isInLine
-		w.settle(p)
-		return
-	}
-	crashes := contract.Crashes(p.status)
-	took := crashes == 0 && p.at.slots.take(p.key, underWay) || crashes > 0 && p.at.slots.takeAlone(p.key, underWay)
-	switch {
-	case !took:
-		p.state = isRefused
-	case !p.at.runs:
-		w.note("%s finds no plugin in %s", p.key, p.at.name)
-		p.at.slots.giveBack()
-		p.state = isWaiting
-		w.settle(p)
-	default:
-		w.note("%s (%d crashes) is called in %s", p.key, crashes, p.at.name)
-		p.state = isInCall
-		w.checkSuspects(p.at)
-	}
+func (q wardQueue) AddAfter(request reconcile.Request, after time.Duration) {
+	q.queues[request.NamespacedName].AddAfter(request, after)
 }
 
-// settle ends a look.
-func (w *ward) settle(p *patient) {
-	if p.state == isRefused {
-		p.state = isInLine
-	}
-	if p.told && p.state == isInLine {
-		p.state = isDue
-	}
-	p.at.told = append(p.at.told, p.at.slots.settle(p.key, p.turn)...)
-}
-
-// takeTurn lets the item have its turn that was told first. One that is not here any more, or waits for the plugin,
-// has no use for it.
-func (w *ward) takeTurn(r *wardReplica) {
-	key := r.told[0]
-	r.told = r.told[1:]
-	i := slices.IndexFunc(w.items, func(p *patient) bool { return p.key == key })
-	p := w.items[i]
-	switch {
-	case p.at == r && p.state == isInLine:
-		w.look(p)
-	case p.at == r && (p.state == isRefused || p.state == isInCall):
-		p.told = true
-	case p.at == r && p.state == isDue: // its look is to come
-	default:
-		r.told = append(r.told, r.slots.settle(key, r.slots.hasTurn(key))...)
-	}
-}
-
-// endCall ends a call: that of a poison item with a crash.
-func (w *ward) endCall(p *patient) {
-	if p.poison {
-		w.crash(p.at)
-		return
-	}
-	p.at.slots.giveBack()
-	p.state = isDue
-	if p.calls--; p.calls == 0 {
-		p.state = hasSucceeded
-		contract.Succeed(p.status, noon)
-	}
-	w.note("the call of %s has ended: %s", p.key, p.state)
-	w.settle(p)
-}
-
-// crash ends a process of the plugin, and with it all calls.
-func (w *ward) crash(r *wardReplica) {
-	w.note("the plugin of %s crashes", r.name)
-	r.runs = false
-	for _, p := range w.items {
-		if p.at != r || p.state != isInCall {
-			continue
-		}
-		crashes := contract.Crashes(p.status) + 1
-		w.note("%s has had %d crashes", p.key, crashes)
-		r.slots.giveBack()
-		p.state = isWaiting
-		if e := crashError(contract.Error{}, false, crashes, w.limit); e.Final() {
-			p.state = hasFailed
-			contract.Fail(p.status, false, e, noon)
-			if crashes != w.limit {
-				w.fail("%s has failed after %d crashes", p.key, crashes)
-			}
-		} else {
-			contract.NoteCrashes(p.status, crashes, noon)
-		}
-		w.settle(p)
-	}
-}
-
-func (w *ward) restart(r *wardReplica) {
-	w.note("the plugin of %s runs", r.name)
-	r.runs = true
-	for _, p := range w.items {
-		if p.at == r && p.state == isWaiting {
-			p.state = isDue
+// work takes a look at one of the items whose time has come, if there is one that no worker is at.
+func (w *ward) work() bool {
+	var due []*v1alpha1.DeployItem
+	for _, item := range w.items {
+		if _, inCall := w.inCall[item.Name]; !inCall && w.queues[keyOf(item)].isDue() {
+			due = append(due, item)
 		}
 	}
+	if len(due) == 0 {
+		return false
+	}
+	if rapid.IntRange(0, 9).Draw(w.t, "a new job") == 0 { // which is no suspect
+		innocent := w.items[len(w.items)-1]
+		w.note("%s gets a new job", innocent.Name)
+		w.api.setJob(innocent, w.clock.Now())
+		w.queues[keyOf(innocent)].due = w.clock.Now()
+	}
+	item := rapid.SampledFrom(due).Draw(w.t, "item")
+	w.queues[keyOf(item)].due = time.Time{}
+	request := reconcile.Request{NamespacedName: keyOf(item)}
+	result, err := w.Reconcile(w.bench.t.Context(), request)
+	if err != nil {
+		w.fail("%s: %v", item.Name, err)
+	}
+	if result.RequeueAfter > 0 {
+		w.queues[request.NamespacedName].AddAfter(request, result.RequeueAfter)
+	}
+	return true
 }
 
-func (w *ward) checkSuspects(r *wardReplica) {
-	suspects := 0
-	for _, p := range w.items {
-		if p.at == r && p.state == isInCall && contract.Crashes(p.status) > 0 {
-			suspects++
-		}
-	}
-	if suspects > 1 {
-		w.fail("%d suspects are in a call", suspects)
-	}
-}
-
-// TestOnlyPoisonIsConvicted: items that kill the plugin fail when they have done so limit times, and the others
-// succeed, as long as there are fewer of the former than limit: each of them hits an innocent item at most once.
+// TestOnlyPoisonIsConvicted: items that kill the plugin fail, and the others succeed, as long as there are fewer of
+// the former than crashes that a job may have: each of them hits an innocent item at most once. They come to their ends
+// soon, although they are looked at only when they are told to.
 func TestOnlyPoisonIsConvicted(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		limit := rapid.IntRange(2, 4).Draw(t, "limit")
-		poisons := rapid.IntRange(1, limit-1).Draw(t, "poisons")
-		w := newWard(t, poisons, limit)
-		const enough = 5000
-		for range enough {
-			next := w.possible()
-			if len(next) == 0 {
-				break
-			}
-			next[rapid.IntRange(0, len(next)-1).Draw(t, "next")]()
-			for _, p := range w.items {
-				if crashes := contract.Crashes(p.status); !p.poison && crashes > poisons {
-					w.fail("%s is innocent and has had %d crashes of %d poison items", p.key, crashes, poisons)
-				}
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &ward{bench: newBench(t, nil, withoutTimeout), t: rt, poison: map[string]bool{}, inCall: map[string]bool{}}
+		w.queues = map[types.NamespacedName]*oneItemQueue{}
+		w.router.queues[w.name] = wardQueue{ward: w}
+		w.slots = newSlots(rapid.IntRange(1, 4).Draw(rt, "slots"), w.clock.Now)
+		w.plugin.call = w.call
+		poisons := rapid.IntRange(1, defaultMaxCrashes-1).Draw(rt, "poisons")
+		for n := range poisons + rapid.IntRange(1, 5).Draw(rt, "innocents") {
+			item := w.newItemAs(w.item.Namespace, fmt.Sprint("item-", n), "", withoutTimeout)
+			w.poison[item.Name] = n < poisons
+			w.api.setJob(item, w.clock.Now())
+			w.items = append(w.items, item)
+			w.queues[keyOf(item)] = &oneItemQueue{now: w.clock.Now, due: w.clock.Now()}
+		}
+		for start := w.clock.Now(); w.clock.Since(start) < turnPoll/2; w.clock.Step(minPoll) {
+			for w.work() {
+				continue
 			}
 		}
-		for _, p := range w.items {
-			if want := map[bool]patientState{true: hasFailed, false: hasSucceeded}[p.poison]; p.state != want {
-				w.fail("%s has not come to its end, but is %s", p.key, p.state)
+		for _, item := range w.items {
+			fresh := w.api.read(item)
+			convicted := fresh.Status.LastError != nil && fresh.Status.LastError.Reason == contract.ReasonPluginCrashed
+			if fresh.Status.JobID != fresh.Status.JobIDFinished || convicted != w.poison[item.Name] {
+				w.fail("%s: poison %t, but %s", item.Name, w.poison[item.Name], describe(fresh))
 			}
 		}
-		for _, r := range w.replicas {
-			if s := r.slots; s.free != s.size || len(s.called)+len(s.inLine)+len(s.suspects.line) > 0 || !s.suspects.nobodysTurn() {
-				w.fail("left behind in %s: %+v", r.name, s)
-			}
+		if w.slots.used()+w.slots.waiting() > 0 || !w.slots.takeAlone(slotKey(1), underWay) {
+			w.fail("left behind: %+v", w.slots)
 		}
 	})
 }

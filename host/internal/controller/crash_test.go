@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -145,29 +144,6 @@ func TestUnhealthyPlugin(t *testing.T) {
 	}
 }
 
-// TestPoisonItemGetsAnotherTry: each new job counts anew, and a deletion needs no plugin if its user says so.
-func TestPoisonItemGetsAnotherTry(t *testing.T) {
-	b := newBench(t, crashes, withoutTimeout)
-	for _, operation := range []string{"", v1alpha1.OperationReconcile, v1alpha1.OperationForceReconcile} {
-		b.calls = nil
-		if operation == "" {
-			b.setJob()
-		} else {
-			b.annotate(b.item, v1alpha1.OperationAnnotation, operation)
-		}
-		if b.drive(); len(b.calls) != defaultMaxCrashes || b.read().Status.LastError.Reason != contract.ReasonPluginCrashed {
-			t.Errorf("operation %q: expected another %d tries, but found the calls %v, %s", operation, defaultMaxCrashes, b.calls, describe(b.read()))
-		}
-	}
-	b.remove(b.item)
-	b.setJob()
-	b.drive()
-	b.annotate(b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
-	if item := b.drive(); item != nil {
-		t.Errorf("expected the item to go without what it has deployed, but found %s", describe(item))
-	}
-}
-
 // TestCrashesOutliveTheHost: three crashes are three crashes, whichever process of the host has seen them.
 func TestCrashesOutliveTheHost(t *testing.T) {
 	b := newBench(t, crashes, withoutTimeout)
@@ -179,40 +155,6 @@ func TestCrashesOutliveTheHost(t *testing.T) {
 	}
 	if item := b.read(); len(b.calls) != defaultMaxCrashes || item.Status.Phase != v1alpha1.DeployItemPhaseFailed {
 		t.Errorf("expected failure after %d calls, but found the calls %v, %s", defaultMaxCrashes, b.calls, describe(item))
-	}
-}
-
-// TestCrashesAreThoseOfAllReplicas: a poison item goes from replica to replica because it crashes the plugin of each,
-// but not for ever.
-func TestCrashesAreThoseOfAllReplicas(t *testing.T) {
-	b := newBench(t, nil, withoutTimeout)
-	here, there := newTold(newPeer(b, "here"), b.plugin), newTold(newPeer(b, "there"), b.plugin)
-	there.others.rank = 1
-	var at []string
-	b.answer = func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
-		r, other := here, there
-		if b.read().Status.Deployer.Identity == "there" {
-			r, other = there, here
-		}
-		at = append(at, r.others.podName)
-		other.plugin(func(p *fakePlugins) { p.down = nil })
-		turnDown(r, other)
-		return nil, plugin.ErrCrashed
-	}
-	jobID := b.setJob()
-	for range 10 {
-		for _, r := range []*told{here, there} {
-			r.hearAll()
-			r.work()
-		}
-		b.clock.Step(pluginPoll)
-	}
-	item := b.read()
-	if item.Status.JobIDFinished != jobID || item.Status.LastError.Reason != contract.ReasonPluginCrashed {
-		t.Errorf("expected the job to fail, but found %s", describe(item))
-	}
-	if want := []string{"here", "there", "here"}; !slices.Equal(at, want) {
-		t.Errorf("expected a crash %v, but found %v", want, at)
 	}
 }
 
@@ -246,126 +188,5 @@ func TestCrashThatDoesNotCount(t *testing.T) {
 				t.Error("the call has ended, but its slot or its turn is not free")
 			}
 		})
-	}
-}
-
-// TestSuspectInLine: what happens to a job under way that waits for a slot happens to one that waits for its turn as
-// a suspect.
-func TestSuspectInLine(t *testing.T) {
-	for _, tc := range []struct {
-		name, reason string
-		then         func(b *bench)
-		phase        v1alpha1.DeployItemPhase // empty: the item is gone
-		why          string
-	}{
-		{"its time is up", "its time goes on", func(*bench) {}, v1alpha1.DeployItemPhaseFailed, "ProgressingTimeout"},
-		{"it is aborted", "an abort ends in time", func(b *bench) {
-			b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
-		}, v1alpha1.DeployItemPhaseFailed, "Aborted"},
-		{"it is deleted and left behind", "that needs no call", func(b *bench) {
-			b.annotate(b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
-			b.remove(b.item)
-		}, "", ""},
-		{"it is deleted", "the deletion has not crashed the plugin", func(b *bench) {
-			b.answer = succeeds
-			b.remove(b.item)
-		}, "", ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			b := newBench(t, crashes, func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
-			b.plugin.capabilities.Abort = true
-			b.slots = newSlots(2, b.clock.Now)
-			b.setJob()
-			b.look(t.Context())
-			b.slots.takeAlone(slotKey(1), underWay) // another suspect is in its call
-			b.router.pluginsRun(map[string]bool{"one": true})
-			if b.look(t.Context()); len(b.calls) != 1 {
-				t.Fatalf("expected the suspect to wait for the other one, but found the calls %v", b.calls)
-			}
-			tc.then(b)
-			item := b.drive()
-			if tc.phase == "" && item != nil || tc.phase != "" && (item == nil || item.Status.Phase != tc.phase || item.Status.LastError.Reason != tc.why) {
-				t.Errorf("%s: expected phase %q because of %q, but found %s", tc.reason, tc.phase, tc.why, describe(item))
-			}
-			b.slots.giveBack()
-			for next := b.slots.settle(slotKey(1), false); len(next) > 0; next = nil {
-				b.look(t.Context()) // the turn has come for an item that has no use for it
-			}
-			if !b.slots.takeAlone(slotKey(2), underWay) {
-				t.Errorf("%s: nobody is in a call, but the turn is not free", tc.reason)
-			}
-		})
-	}
-}
-
-// TestSuspectsTurnComes: a suspect that waits is told when the one before it has ended its call, and does not wait
-// for the next poll.
-func TestSuspectsTurnComes(t *testing.T) {
-	b := newBench(t, crashes, withoutTimeout)
-	b.slots = newSlots(2, b.clock.Now)
-	jobID := b.setJob()
-	b.look(t.Context())
-	b.slots.takeAlone(slotKey(1), underWay)
-	b.router.pluginsRun(map[string]bool{"one": true})
-	b.look(t.Context())
-	b.answer = succeeds
-	b.slots.giveBack()
-	b.router.turn(b.name, b.slots.settle(slotKey(1), false))
-	if b.look(t.Context()); b.read().Status.JobIDFinished != jobID {
-		t.Errorf("expected the job to go on, but found %s", describe(b.read()))
-	}
-}
-
-func TestCrashError(t *testing.T) {
-	for _, tc := range []struct {
-		reason         string
-		crashes, limit int
-		final          bool
-		says           string
-	}{
-		{"there is another try", 1, 3, false, "(1 of 3)"},
-		{"there is another try", 2, 3, false, "(2 of 3)"},
-		{"that was the last try", 3, 3, true, "3 times"},
-		{"another replica allows more", 4, 3, true, "4 times"},
-		{"there is no second try", 1, 1, true, "once"},
-	} {
-		e := crashError(contract.Error{Operation: "CallPlugin", Message: `the plugin "helm" ended`}, false, tc.crashes, tc.limit)
-		if e.Final() != tc.final || !strings.Contains(e.Message, tc.says) || !strings.Contains(e.Message, `"helm"`) {
-			t.Errorf("%d of %d: %s: found final %t: %s", tc.crashes, tc.limit, tc.reason, e.Final(), e.Message)
-		}
-	}
-}
-
-// TestPoisonAmongOthers: a whole controller with calls that go on at the same time. The item that kills the plugin
-// fails, and the others, which are in their calls meanwhile, do not.
-func TestPoisonAmongOthers(t *testing.T) {
-	p := newMortal(t)
-	a, itemType := newServerAPI(t), newType()
-	one := &fakeDeployer{name: "one", itemType: itemType, call: p.call}
-	c := a.startController(&fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.Workers = 4 })
-	p.restarted = c.router.pluginsRun
-	namespace := a.newNamespace()
-	jobs := map[*v1alpha1.DeployItem]string{}
-	for n := range 8 {
-		item := newDeployItem(namespace, fmt.Sprint("innocent-", n), func(i *v1alpha1.DeployItem) {
-			i.Spec.Type, i.Annotations = itemType, map[string]string{v1alpha1.DeployerTypeAnnotation: string(itemType)}
-			if n == 0 {
-				i.Name = poisonName
-			}
-		})
-		a.create(item)
-		jobs[item] = a.setJob(item, time.Now())
-	}
-	for item, jobID := range jobs {
-		want := v1alpha1.DeployItemPhaseSucceeded
-		if item.Name == poisonName {
-			want = v1alpha1.DeployItemPhaseFailed
-		}
-		if item := a.waitFinished(item, jobID); item.Status.Phase != want {
-			t.Errorf("%s: expected %s, but found %s", item.Name, want, describe(item))
-		}
-	}
-	if got := p.crashed(); got != defaultMaxCrashes {
-		t.Errorf("expected the plugin to die %d times, but it did %d times", defaultMaxCrashes, got)
 	}
 }

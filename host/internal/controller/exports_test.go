@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
@@ -131,26 +130,6 @@ func TestExportsThatCannotBeWritten(t *testing.T) {
 				t.Errorf("%s: found %.500s: %v", c.reason, got.Reason, err)
 			}
 		})
-	}
-}
-
-func TestExportsChangedByOthersMeanwhile(t *testing.T) {
-	a, item := newFakeAPI(t), itemAt("ours", "5")
-	item.Namespace = a.newNamespace()
-	if _, err := (&exporter{live: a.admin}).write(t.Context(), item, []byte("old"), stillHeld); err != nil {
-		t.Fatal(err)
-	}
-	racing := interceptor.NewClient(a.admin, interceptor.Funcs{
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
-			if err := c.Patch(ctx, other, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))); err != nil {
-				return err
-			}
-			return c.Patch(ctx, obj, patch, opts...)
-		},
-	})
-	if _, err := (&exporter{live: racing}).write(t.Context(), item, []byte("new"), stillHeld); err == nil || asError("WriteExports", err).Final() {
-		t.Errorf("expected a conflict, which is tried again, but found %v", err)
 	}
 }
 

@@ -2,11 +2,8 @@ package controller
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
-	"testing"
-	"time"
 
 	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -123,72 +120,4 @@ func (p *fakePlugins) change(change func(*fakePlugins)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change(p)
-}
-
-// poisonName is the name of the item that kills a mortal.
-const poisonName = "poison"
-
-// mortal is the process of a plugin that dies of one item, and with it all of its calls. It is started again a little
-// later.
-type mortal struct {
-	restarted func(running map[string]bool)
-
-	restarts sync.WaitGroup
-
-	mu      sync.Mutex
-	death   chan struct{} // closed when the process dies; nil while none runs
-	crashes int
-}
-
-func newMortal(t *testing.T) *mortal {
-	t.Helper()
-	m := &mortal{death: make(chan struct{})}
-	t.Cleanup(m.restarts.Wait)
-	return m
-}
-
-func (m *mortal) call(ctx context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
-	m.mu.Lock()
-	death := m.death
-	m.mu.Unlock()
-	if death == nil {
-		return nil, plugin.ErrNotRunning
-	}
-	select {
-	case <-death:
-		return nil, plugin.ErrCrashed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(time.Duration(10+rand.IntN(20)) * time.Millisecond):
-	}
-	if c.DeployItem.Name != poisonName {
-		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
-	}
-	m.die(death)
-	return nil, plugin.ErrCrashed
-}
-
-// die ends a process.
-func (m *mortal) die(process chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.death != process {
-		return
-	}
-	close(process)
-	m.death = nil
-	m.crashes++
-	m.restarts.Go(func() {
-		time.Sleep(20 * time.Millisecond)
-		m.mu.Lock()
-		m.death = make(chan struct{})
-		m.mu.Unlock()
-		m.restarted(map[string]bool{"one": true})
-	})
-}
-
-func (m *mortal) crashed() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.crashes
 }

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -71,111 +70,71 @@ func done(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, 
 
 var checks = []string{"Start", "DuringResponsibilityCheck", "AfterResponsibilityCheck", "ShouldReconcile"}
 
-// trace is what is passed in a reconcile that calls the plugin, before the next one, which asks whether there is more
-// to do.
-func trace(before, operation string) []string {
-	return slices.Concat(checks, []string{"BeforeAnyReconcile", before, "call " + operation, "End"}, checks)
-}
-
 func TestHooksOfAnOperation(t *testing.T) {
 	t.Parallel()
+	job := func(b *hooked) { b.setJob() }
+	ask := func(operation string) func(b *hooked) {
+		return func(b *hooked) { b.annotate(b.item, v1alpha1.OperationAnnotation, operation) }
+	}
+	deletion := func(b *hooked) { b.drive(); b.remove(b.item); b.setJob() }
+	abort := func(b *hooked) { b.setJob(); b.look(b.t.Context()); ask(v1alpha1.OperationAbort)(b) }
+	able := plugin.Capabilities{Abort: true, ForceReconcile: true}
 	for name, tc := range map[string]struct {
-		reason string
-		before func(b *hooked)
-		want   []string
+		reason       string
+		before       func(b *hooked)
+		capabilities plugin.Capabilities
+		want         string // after the checks
+		phase        v1alpha1.DeployItemPhase
 	}{
-		"reconcile": {
-			reason: "a job", before: func(b *hooked) { b.setJob() },
-			want: trace("BeforeReconcile", "Reconcile"),
-		},
+		"reconcile": {"a job", job, able, "BeforeReconcile, call Reconcile", v1alpha1.DeployItemPhaseSucceeded},
 		"force-reconcile": {
-			reason: "a user insists", before: func(b *hooked) { b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationForceReconcile) },
-			want: trace("BeforeForceReconcile", "ForceReconcile"),
+			"a user insists", ask(v1alpha1.OperationForceReconcile), able,
+			"BeforeForceReconcile, call ForceReconcile", v1alpha1.DeployItemPhaseSucceeded,
 		},
 		"force-reconcile of a deployer that has none": {
-			reason: "the hook is about what the user wants, the call about what the deployer can do",
-			before: func(b *hooked) {
-				b.plugin.capabilities.ForceReconcile = false
-				b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationForceReconcile)
-			},
-			want: trace("BeforeForceReconcile", "Reconcile"),
+			"the hook is about what the user wants, the call about what the deployer can do",
+			ask(v1alpha1.OperationForceReconcile), plugin.Capabilities{},
+			"BeforeForceReconcile, call Reconcile", v1alpha1.DeployItemPhaseSucceeded,
 		},
+		"abort":                             {"a job that waits", abort, able, "BeforeAbort, call Abort", v1alpha1.DeployItemPhaseFailed},
+		"abort of a deployer that has none": {"a job that waits", abort, plugin.Capabilities{}, "BeforeAbort", v1alpha1.DeployItemPhaseFailed},
+		"delete":                            {"a deletion", deletion, able, "BeforeDelete, call Delete", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newHooked(t, done, sdkhook.Types())
-			b.plugin.capabilities.ForceReconcile = true
-			tc.before(b)
-			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-				t.Fatalf("%s: %s", tc.reason, describe(item))
+			outcome := done
+			if strings.HasPrefix(name, "abort") {
+				outcome = func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+					if op == plugin.Reconcile {
+						return waits("it")
+					}
+					return done(ctx, op, o)
+				}
 			}
-			b.expectPassed(tc.reason, tc.want...)
+			b := newHooked(t, outcome, sdkhook.Types(), func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
+			tc.capabilities.HookTypes = b.plugin.capabilities.HookTypes
+			b.plugin.capabilities = tc.capabilities
+			tc.before(b)
+			b.passed = nil
+			item := b.drive()
+			want := slices.Concat(checks, []string{"BeforeAnyReconcile"}, strings.Split(tc.want, ", "), []string{"End"})
+			if item != nil { // it is asked whether there is more to do
+				want = slices.Concat(want, checks)
+			}
+			b.expectPassed(tc.reason, want...)
+			if item != nil && item.Status.Phase != tc.phase || item == nil && tc.phase != "" {
+				t.Errorf("%s: %s", tc.reason, describe(item))
+			}
 			if b.seen[sdkhook.Start] != nil || b.targets[sdkhook.Start] != nil {
 				t.Error("Start has got an item or a target")
 			}
 			for _, hookType := range []sdkhook.Type{sdkhook.AfterResponsibilityCheck, sdkhook.End} {
-				if item := b.seen[hookType]; item == nil || item.UID != b.item.UID {
-					t.Errorf("%s has got the item %v", hookType, item)
+				if seen := b.seen[hookType]; seen == nil || seen.UID != b.item.UID {
+					t.Errorf("%s has got the item %v", hookType, seen)
 				}
 			}
 		})
 	}
-}
-
-func TestHooksOfADeletion(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, done, sdkhook.Types())
-	b.setJob()
-	b.drive()
-	b.passed = nil
-	b.remove(b.item)
-	b.setJob()
-	if item := b.drive(); item != nil {
-		t.Fatalf("expected it to be gone, but found %s", describe(item))
-	}
-	b.expectPassed("a deletion", slices.Concat(checks, []string{"BeforeAnyReconcile", "BeforeDelete", "call Delete", "End"})...)
-}
-
-func TestHooksOfAnAbort(t *testing.T) {
-	t.Parallel()
-	for _, own := range []bool{true, false} {
-		t.Run(fmt.Sprintf("with Abort %t", own), func(t *testing.T) {
-			t.Parallel()
-			b := newHooked(t, func(_ context.Context, op plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
-				if op == plugin.Abort {
-					return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
-				}
-				return waits("it")
-			}, sdkhook.Types())
-			b.plugin.capabilities.Abort = own
-			b.setJob()
-			b.look(t.Context())
-			b.expectPassed("a job that waits", slices.Concat(checks, []string{"BeforeAnyReconcile", "BeforeReconcile", "call Reconcile", "End"})...)
-			b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
-			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed {
-				t.Fatal(describe(item))
-			}
-			want := trace("BeforeAbort", "Abort")
-			if !own {
-				want = slices.DeleteFunc(want, func(s string) bool { return s == "call Abort" })
-			}
-			b.expectPassed("an abort", want...)
-		})
-	}
-}
-
-// TestNoHooksNoCalls: a type without hooks costs nothing.
-func TestNoHooksNoCalls(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, done, nil)
-	b.setJob()
-	b.drive()
-	b.expectPassed("no hooks", "call Reconcile")
-
-	b = newHooked(t, done, []sdkhook.Type{sdkhook.End})
-	b.setJob()
-	b.drive()
-	b.expectPassed("one type", "call Reconcile", "End")
 }
 
 func TestHooksOverruleResponsibility(t *testing.T) {
@@ -374,29 +333,28 @@ func TestNoHookHoldsUpTheEnd(t *testing.T) {
 // TestPoisonInHooks: an item whose hooks kill a plugin does not take it away from the others.
 func TestPoisonInHooks(t *testing.T) {
 	t.Parallel()
-	for _, hookType := range []sdkhook.Type{sdkhook.AfterResponsibilityCheck, sdkhook.ShouldReconcile} {
+	waiting := answers(func() (*plugin.Outcome, error) { return waits("it") })
+	for hookType, ofJob := range map[sdkhook.Type]bool{
+		sdkhook.AfterResponsibilityCheck: false, sdkhook.ShouldReconcile: false, sdkhook.BeforeReconcile: true, sdkhook.End: true,
+	} {
 		t.Run(string(hookType), func(t *testing.T) {
 			t.Parallel()
-			b := newHooked(t, done, []sdkhook.Type{hookType})
+			b := newHooked(t, waiting, []sdkhook.Type{hookType}, withoutTimeout)
 			b.failing[hookType] = plugin.ErrCrashed
-			start := b.clock.Now()
-			for b.clock.Since(start) < time.Hour {
-				b.clock.Step(b.look(t.Context()))
+			if ofJob {
+				b.setJob()
 			}
-			if crashes := len(b.passed); crashes > defaultMaxCrashes+7 {
-				t.Errorf("the plugin was killed %d times in an hour", crashes)
+			for start := b.clock.Now(); b.clock.Since(start) < time.Hour; {
+				b.clock.Step(max(b.look(t.Context()), time.Second))
+			}
+			crashes := len(slices.DeleteFunc(b.passed, func(s string) bool { return s != string(hookType) }))
+			item := b.read()
+			failed := item.Status.LastError != nil && item.Status.LastError.Reason == contract.ReasonPluginCrashed
+			if failed != ofJob || ofJob && crashes != defaultMaxCrashes || crashes > defaultMaxCrashes+7 {
+				t.Errorf("the plugin was killed %d times in an hour: %s", crashes, describe(item))
 			}
 		})
 	}
-	t.Run("of a job", func(t *testing.T) {
-		t.Parallel()
-		b := newHooked(t, done, []sdkhook.Type{sdkhook.BeforeReconcile})
-		b.failing[sdkhook.BeforeReconcile] = plugin.ErrCrashed
-		b.setJob()
-		if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.LastError.Reason != contract.ReasonPluginCrashed || len(b.passed) != defaultMaxCrashes {
-			t.Errorf("%s, hooks %v", describe(item), b.passed)
-		}
-	})
 }
 
 // TestTheLockOfAnItemIsGivenBackWhenItsHooksFail: a replica whose hooks do not run does not keep an item from the

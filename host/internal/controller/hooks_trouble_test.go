@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,80 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
-	"github.com/pergola-deploy/pergola/test/await"
 )
-
-// TestHooksChangeWhileAJobIsWorkedOn is for the race detector: who wakes jobs does not read what their workers write.
-func TestHooksChangeWhileAJobIsWorkedOn(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, succeeds)
-	stop := make(chan struct{})
-	var waker sync.WaitGroup
-	waker.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				b.router.hooksMended([]v1alpha1.DeployItemType{testType})
-			}
-		}
-	})
-	jobID := b.setJob()
-	b.expectSuccess(jobID)
-	close(stop)
-	waker.Wait()
-}
-
-// TestJitterIsNotBegunAnew: looks between the time at which a job is due and the one at which it begins do not move
-// that.
-func TestJitterIsNotBegunAnew(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
-	b.due(time.Hour)
-	b.setJob()
-	b.look(t.Context())
-	b.schedule.jitter = time.Hour
-	offset := b.schedule.offset(b.read())
-	b.look(t.Context())
-	for start := b.clock.Now(); len(b.calls) == 1; {
-		b.clock.Step(offset*9/10 + time.Second)
-		b.touch(b.item)
-		b.look(t.Context())
-		if b.clock.Since(start) > 48*time.Hour {
-			t.Fatalf("an item that is due each hour and touched every %s was not reconciled in two days", offset*9/10)
-		}
-	}
-}
-
-// TestJitterOfAnItemThatIsPolled: that another hook wants the item to be looked at does not have its job begin earlier.
-func TestJitterOfAnItemThatIsPolled(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile, sdkhook.AfterResponsibilityCheck})
-	b.due(time.Hour)
-	scheduled := b.plugin.hooks
-	b.plugin.hooks = func(ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]plugin.HookOutcome, error) {
-		if t == sdkhook.AfterResponsibilityCheck {
-			return []plugin.HookOutcome{{Result: &sdkhook.Result{RequeueAfter: time.Minute}}}, nil
-		}
-		return scheduled(ctx, t, item, target)
-	}
-	b.setJob()
-	b.look(t.Context())
-	b.schedule.jitter = 10 * time.Hour
-	offset, began := b.schedule.offset(b.read()), b.read().Status.LastReconcileTime.Time
-	for len(b.calls) == 1 {
-		b.clock.Step(b.look(t.Context()))
-	}
-	if late := b.clock.Since(began.Add(time.Hour)); late < offset-time.Second || late > offset+2*time.Minute {
-		t.Errorf("expected a job %s after it was due, but found %s", offset, late)
-	}
-}
 
 // TestSpecChangesWhileAnHTTPHookIsAsked: the plugin does not get children of another spec than the item's.
 func TestSpecChangesWhileAnHTTPHookIsAsked(t *testing.T) {
@@ -125,22 +55,6 @@ func TestSpecChangesWhileAnHTTPHookIsAsked(t *testing.T) {
 	}
 }
 
-// TestPoisonInEndHooks: they count as crashes of the job that they belong to.
-func TestPoisonInEndHooks(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return waits("it") },
-		[]sdkhook.Type{sdkhook.End}, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.NoDuration })
-	b.failing[sdkhook.End] = plugin.ErrCrashed
-	b.setJob()
-	for start := b.clock.Now(); b.clock.Since(start) < time.Hour; {
-		b.clock.Step(max(b.look(t.Context()), time.Minute))
-	}
-	ends := slices.DeleteFunc(b.passed, func(s string) bool { return s != "End" })
-	if item := b.read(); len(ends) != defaultMaxCrashes || item.Status.Phase != v1alpha1.DeployItemPhaseFailed {
-		t.Errorf("the plugin was killed %d times in an hour: %s", len(ends), describe(item))
-	}
-}
-
 // TestAnItemIsLeftAloneWhoseHooksKill: changes of it do not bring it back, and its job ends in time.
 func TestAnItemIsLeftAloneWhoseHooksKill(t *testing.T) {
 	t.Parallel()
@@ -167,30 +81,6 @@ func TestAnItemIsLeftAloneWhoseHooksKill(t *testing.T) {
 	b.clock.Step(time.Minute)
 	if b.look(t.Context()); b.read().Status.Phase != v1alpha1.DeployItemPhaseFailed {
 		t.Error(describe(b.read()))
-	}
-}
-
-// TestPoisonInTheHooksOfANeededJob: a crash of a hook that cannot stop the job counts all the same.
-func TestPoisonInTheHooksOfANeededJob(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
-	b.failing[sdkhook.ShouldReconcile] = plugin.ErrCrashed
-	b.setJob()
-	for range defaultMaxCrashes {
-		b.clock.Step(time.Second)
-		b.look(t.Context())
-	}
-	b.passed = nil
-	b.router.hooksMended([]v1alpha1.DeployItemType{testType}) // the plugin runs again
-	b.touch(b.item)
-	b.look(t.Context())
-	b.expectPassed("it is left alone")
-	told := false
-	for len(b.events.Events) > 0 {
-		told = strings.Contains(<-b.events.Events, "it is left alone for") || told
-	}
-	if !told {
-		t.Error("nobody is told")
 	}
 }
 
@@ -221,32 +111,6 @@ func TestItemsWhoseHooksWereMissedAreWoken(t *testing.T) {
 	}
 }
 
-// TestHooksThatDoNotRunAreAskedMoreAndMoreSeldom: thousands of items at rest would keep the workers busy otherwise,
-// as long as a plugin does not run.
-func TestHooksThatDoNotRunAreAskedMoreAndMoreSeldom(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
-	b.setJob()
-	b.drive()
-	b.failing[sdkhook.ShouldReconcile] = plugin.ErrNotRunning
-	b.touch(b.item)
-	var pauses []time.Duration
-	for range 8 {
-		pauses = append(pauses, b.look(t.Context()))
-		b.clock.Step(pauses[len(pauses)-1])
-	}
-	want := []time.Duration{
-		time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute,
-	}
-	if !slices.Equal(pauses, want) || len(b.errs) > 0 {
-		t.Errorf("expected %v, but found %v, errors %v", want, pauses, b.errs)
-	}
-	delete(b.failing, sdkhook.ShouldReconcile)
-	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		t.Error(describe(item))
-	}
-}
-
 // TestUsersSeeWhoHoldsTheirJobUp: by an event as long as nobody has picked the job up, and by the condition afterwards.
 func TestUsersSeeWhoHoldsTheirJobUp(t *testing.T) {
 	t.Parallel()
@@ -263,92 +127,6 @@ func TestUsersSeeWhoHoldsTheirJobUp(t *testing.T) {
 		if !told {
 			t.Errorf("%s: the user is not told; the item waits for %q", hookType, contract.WaitingFor(b.read()))
 		}
-	}
-}
-
-// TestADeletionThatLeavesEverythingBehindIsTriedOnce: one that its hook does not agree to ends, and begins anew only
-// when somebody wants that.
-func TestADeletionThatLeavesEverythingBehindIsTriedOnce(t *testing.T) {
-	t.Parallel()
-	b := newHookedByHTTP(t, done, v1alpha1.HookFinalize)
-	b.setJob()
-	b.drive()
-	b.annotate(b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
-	b.remove(b.item)
-	b.setJob()
-	b.passed = nil
-	b.fails("true", "")
-	item := b.drive()
-	if item == nil || item.Status.Phase != v1alpha1.DeployItemPhaseDeleteFailed {
-		t.Fatal(describe(item))
-	}
-	b.expectPassed("the hook does not agree for good", "finalize")
-	b.serve = nil
-	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
-	if item := b.drive(); item != nil {
-		t.Error(describe(item))
-	}
-	b.expectPassed("somebody asks for another try", "finalize")
-}
-
-// notReadyError is the error about a hook of some phases.
-type notReadyError []v1alpha1.HookCapability
-
-func (notReadyError) Error() string { return "no such Service" }
-
-func (n notReadyError) Concerns(phase v1alpha1.HookCapability) bool { return slices.Contains(n, phase) }
-
-// TestHTTPHookThatCannotBeCalledInAnotherPhase: it stands in the way of those phases alone that it is called in.
-func TestHTTPHookThatCannotBeCalledInAnotherPhase(t *testing.T) {
-	t.Parallel()
-	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
-	b.setJob()
-	b.drive()
-	b.passed = nil
-	b.registered = notReadyError{v1alpha1.HookPreReconcile}
-	b.remove(b.item)
-	b.setJob()
-	if item := b.drive(); item != nil {
-		t.Error(describe(item))
-	}
-	b.expectPassed("the hook is not called for deletions", "call Delete")
-
-	b = newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
-	b.registered = notReadyError{v1alpha1.HookPreReconcile}
-	b.setJob()
-	b.look(t.Context())
-	b.expectPassed("it is called for this")
-}
-
-// TestHooksThatComeWhilePluginsBeginToServe are asked about items that were looked at before.
-func TestHooksThatComeWhilePluginsBeginToServe(t *testing.T) {
-	a, itemType := newServerAPI(t), newType()
-	item := a.newItemAs(a.newNamespace(), "item", finished, func(item *v1alpha1.DeployItem) {
-		item.Spec.Type, item.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
-	})
-	one := &fakeDeployer{name: "one", itemType: itemType}
-	asked := make(chan struct{}, 100)
-	two := &fakeDeployer{name: "two", itemType: itemType, capabilities: plugin.Capabilities{HookTypes: []string{"ShouldReconcile"}}}
-	two.hooks = func(context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target) ([]plugin.HookOutcome, error) {
-		asked <- struct{}{}
-		return nil, nil
-	}
-	plugins := &fakePlugins{}
-	c := a.startController(plugins)
-	c.onServe = func(context.Context, []v1alpha1.DeployItemType) error {
-		for c.memory.previous(keyOf(item), item.UID).uid == "" {
-			time.Sleep(time.Millisecond)
-		}
-		plugins.change(func(p *fakePlugins) { p.hooking = append(p.hooking, two) })
-		c.Changed()
-		return nil
-	}
-	plugins.change(func(p *fakePlugins) { p.serving = append(p.serving, one) })
-	c.Changed()
-	select {
-	case <-asked:
-	case <-time.After(30 * time.Second):
-		t.Error("the hooks were never asked about the item")
 	}
 }
 
@@ -372,61 +150,21 @@ func TestNotOursIsNotEndedHere(t *testing.T) {
 	}
 }
 
-// TestRebuiltHooksAreAskedAgain: a build that says another thing is asked, although its version is the same.
-func TestRebuiltHooksAreAskedAgain(t *testing.T) {
+// TestADeletionThatWaitsForItsHook takes a slot, as a call does, so that new jobs are picked up meanwhile.
+func TestADeletionThatWaitsForItsHook(t *testing.T) {
 	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
-	b.setJob()
-	b.drive()
-	b.passed = nil
-	b.plugin.build = "2"
-	b.look(t.Context())
-	b.expectPassed("it may say something else", "ShouldReconcile")
-	b.look(t.Context())
-	b.expectPassed("it has been asked")
-}
-
-// TestDeletionsThatWaitForTheirHooks take no more workers than calls do, so that new jobs are picked up.
-func TestDeletionsThatWaitForTheirHooks(t *testing.T) {
-	a, itemType := newServerAPI(t), newType()
-	namespace := a.newNamespace()
-	answer := make(chan struct{})
 	b := newHookedByHTTP(t, nil, v1alpha1.HookFinalize)
-	b.serve = func(http.ResponseWriter, *http.Request) { <-answer }
-	one := &fakeDeployer{name: "one", itemType: itemType}
-	ofType := func(item *v1alpha1.DeployItem) {
-		item.Spec.Type, item.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
+	b.item.Finalizers = []string{v1alpha1.Finalizer}
+	b.update(b.item)
+	b.annotate(b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
+	b.remove(b.item)
+	b.setJob()
+	b.slots.take(slotKey(1), own)
+	b.look(t.Context())
+	b.expectPassed("others have all of the slots")
+	b.slots.giveBack()
+	if item := b.drive(); item != nil {
+		t.Error(describe(item))
 	}
-	a.startController(&fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.HTTPHooks = known{b.hook} })
-	t.Cleanup(func() { close(answer) })
-	for i := range 2 + pickUpWorkers {
-		item := a.newItemAs(namespace, fmt.Sprint("leave-", i), "", func(item *v1alpha1.DeployItem) {
-			ofType(item)
-			item.Finalizers = []string{v1alpha1.Finalizer}
-			item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] = "true"
-		})
-		a.remove(item)
-		a.setJob(item, time.Now())
-	}
-	item := a.newItemAs(namespace, "other", "", ofType)
-	a.setJob(item, time.Now())
-	// The hook's own timeout is longer.
-	await.For(t.Context(), t, time.Minute, "a new job to be picked up while deletions wait for their hooks", func(ctx context.Context) (string, error) {
-		fresh := &v1alpha1.DeployItem{}
-		if err := a.admin.Get(ctx, client.ObjectKeyFromObject(item), fresh); err != nil || fresh.Status.Phase != "" {
-			return "", err
-		}
-		return "it has no phase", nil
-	})
-}
-
-// known has one hook for all types.
-type known struct{ hook *httphook.Hook }
-
-func (k known) For(v1alpha1.DeployItemType) (*httphook.Hook, error) { return k.hook, nil }
-
-func (k known) Synced() <-chan struct{} {
-	synced := make(chan struct{})
-	close(synced)
-	return synced
+	b.expectPassed("there is a slot", "finalize")
 }

@@ -3,9 +3,9 @@ package controller
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,11 +99,18 @@ func (b *hookedByHTTP) expectVerdict(deletion, permanent, goOn bool, jobID strin
 	}
 }
 
-// TestHTTPHookThatCannotBeCalled: what is registered is never passed over.
+// notReadyError is the error about a hook of some phases.
+type notReadyError []v1alpha1.HookCapability
+
+func (notReadyError) Error() string { return "no such Service" }
+
+func (n notReadyError) Concerns(phase v1alpha1.HookCapability) bool { return slices.Contains(n, phase) }
+
+// TestHTTPHookThatCannotBeCalled: what is registered is never passed over in the phases that it is called in.
 func TestHTTPHookThatCannotBeCalled(t *testing.T) {
 	t.Parallel()
-	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile, v1alpha1.HookFinalize)
-	b.registered = errors.New("DeployerRegistration \"labels\": its Service is not there")
+	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
+	b.registered = notReadyError{v1alpha1.HookPreReconcile}
 	b.setJob()
 	wait := b.look(t.Context())
 	item := b.read()
@@ -117,6 +124,13 @@ func TestHTTPHookThatCannotBeCalled(t *testing.T) {
 	b.router.hooksMended([]v1alpha1.DeployItemType{testType})
 	b.look(t.Context())
 	b.expectPassed("the hook has come", "pre-reconcile", "call Reconcile")
+	b.registered = notReadyError{v1alpha1.HookPreReconcile}
+	b.remove(b.item)
+	b.setJob()
+	if item := b.drive(); item != nil {
+		t.Error(describe(item))
+	}
+	b.expectPassed("it is not called for deletions", "call Delete")
 }
 
 func TestErrorsBeforeAnHTTPHook(t *testing.T) {

@@ -159,29 +159,6 @@ func conditionOf(item *v1alpha1.DeployItem, conditionType v1alpha1.ConditionType
 	return &item.Status.Conditions[i]
 }
 
-// TestHTTPHookWithoutAnOpinion: nothing is changed, and the plugin renders for itself; what the hook declares is not
-// known.
-func TestHTTPHookWithoutAnOpinion(t *testing.T) {
-	t.Parallel()
-	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
-	b.setJob()
-	item := b.drive()
-	if b.expectPassed("both", "pre-reconcile", "call Reconcile"); b.children != nil {
-		t.Errorf("unexpected children: %s", b.children)
-	}
-	if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		t.Error(describe(item))
-	}
-	for _, conditionType := range []v1alpha1.ConditionType{"Labelled", "Ready"} {
-		if c := conditionOf(item, conditionType); c == nil || c.Status != v1alpha1.ConditionUnknown {
-			t.Errorf("unexpected condition: %v", c)
-		}
-	}
-	if n := b.n; b.look(t.Context()) != 0 || b.n != n {
-		t.Error("the item does not come to rest")
-	}
-}
-
 func TestHTTPHookCapabilities(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -254,16 +231,6 @@ func TestHTTPHookBeforeADeletionThatLeavesEverythingBehind(t *testing.T) {
 		t.Error(describe(item))
 	}
 	b.expectPassed("what the hook has made is its own matter", "finalize", "finalize")
-}
-
-func TestHTTPHookOfADeployerThatCannotRender(t *testing.T) {
-	t.Parallel()
-	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
-	b.plugin.capabilities.Render = false
-	b.setJob()
-	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || len(b.requests[0].Children) != 0 {
-		t.Errorf("%s, children %v", describe(item), b.requests[0].Children)
-	}
 }
 
 // TestHTTPHookIsInterrupted: a hook that takes its time is left when the job is over, and when the host stops.

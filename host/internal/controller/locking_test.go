@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -299,30 +299,6 @@ func TestTakeoverKeepsTheJob(t *testing.T) {
 	}
 }
 
-// TestWaitingJobsAreAnybodys: a job that waits for its turn is not locked, and a replica that has a slot carries it
-// out.
-func TestWaitingJobsAreAnybodys(t *testing.T) {
-	b := newBench(t, succeeds)
-	here, there := newPeer(b, "here"), newPeer(b, "there")
-	there.others.rank = 1
-	jobID := b.setJob()
-	here.slots.take(slotKey(1), own) // another item is in its call
-	there.slots.take(slotKey(1), own)
-	if there.look(t.Context()); there.reads+there.locks+there.writes != 0 {
-		t.Errorf("an item that prefers another replica costs requests although there is no slot for it: %+v", there)
-	}
-	here.look(t.Context())
-	if item := b.read(); item.Status.LastReconcileTime.IsZero() || here.locks != 0 {
-		t.Errorf("expected a job that is picked up without a lock, but found %s after %d requests for it", describe(item), here.locks)
-	}
-	there.slots.giveBack()
-	there.router.turn(there.name, there.slots.settle(slotKey(1), false))
-	there.look(t.Context())
-	if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Deployer.Identity != "there" {
-		t.Errorf("expected the job to be carried out by the replica with a free slot, but found %s", describe(item))
-	}
-}
-
 func TestShutdownReleasesTheLock(t *testing.T) {
 	b := newBench(t, answers(func() (*plugin.Outcome, error) { return waits("something") }))
 	here := newPeer(b, "here")
@@ -370,26 +346,102 @@ func TestShutdownReleasesTheLock(t *testing.T) {
 	}
 }
 
-func TestUnservedTypeReleasesTheLock(t *testing.T) {
-	b := newBench(t, answers(func() (*plugin.Outcome, error) { return waits("something") }))
-	here := newPeer(b, "here")
+// TestUnknownOperationIsReported: also when it is asked for while another replica than the one that reports it works
+// on the item, so that this one need not read the item for anything else.
+func TestUnknownOperationIsReported(t *testing.T) {
+	b := newBench(t, nil)
+	reports, works := newPeer(b, "reports"), newPeer(b, "works")
+	works.others.rank = 1
+	b.answer = func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
+		b.answer = succeeds
+		return &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Second, WaitingFor: "something"}}, nil
+	}
 	b.setJob()
-	here.look(t.Context())
-	b.reconciler.plugins.(*fakePlugins).change(func(p *fakePlugins) { p.serving = nil })
-	here.look(t.Context())
-	if holder, _ := b.holder(); holder != "" {
-		t.Errorf("the lock is still held by %q", holder)
+	works.look(t.Context())
+	b.annotate(b.item, v1alpha1.OperationAnnotation, "dance")
+	for range 3 {
+		reports.hear()
+		reports.look(t.Context())
+		b.clock.Step(time.Second)
+		works.look(t.Context())
+	}
+	reported := 0
+	for len(b.events.Events) > 0 {
+		if strings.Contains(<-b.events.Events, "UnknownOperation") {
+			reported++
+		}
+	}
+	if item := b.read(); item.Status.JobID != item.Status.JobIDFinished || reported != 1 {
+		t.Errorf("expected a job that ends, and one event of the unknown operation, but found %d, %s", reported, describe(item))
 	}
 }
 
-// TestPatience: those who come later for an item wait a moment, for each one before them, but never long.
-func TestPatience(t *testing.T) {
-	b := newBench(t, succeeds)
-	here := newPeer(b, "here")
-	for rank, want := range map[int]time.Duration{0: 0, 1: rankPatience, 2: 2 * rankPatience, 100: maxPatience} {
-		here.others.rank = rank
-		if got := here.router.patienceFor(lock.Key{Plugin: "one", Item: types.NamespacedName{Name: fmt.Sprint(rank)}}); got != want {
-			t.Errorf("rank %d: expected to wait %s, but found %s", rank, want, got)
-		}
+// TestLockIsLookedAtAfterTheItem: the watch of items is ahead of that of locks. Who still thinks that the lock is
+// held reads the item as the next holder has written it, and must not go on from there.
+func TestLockIsLookedAtAfterTheItem(t *testing.T) {
+	b := newBench(t, answers(func() (*plugin.Outcome, error) { return waits("something") }),
+		func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.NoDuration })
+	here, there := newPeer(b, "here"), newPeer(b, "there")
+	b.setJob()
+	here.look(t.Context()) // and holds the lock on
+	there.others.dead["here"] = true
+	there.hear()
+	there.look(t.Context()) // takes the job over
+	b.answer = succeeds
+	calls, version := len(b.calls), b.read().ResourceVersion
+	here.look(t.Context()) // has heard that the item has changed, and not that the lock was taken
+	if len(b.calls) != calls || b.read().ResourceVersion != version {
+		t.Errorf("who has lost the lock calls the plugin and writes: calls %v, %s", b.calls, describe(b.read()))
+	}
+	if holder, _ := b.holder(); holder != "there" {
+		t.Errorf("the lock is held by %q", holder)
+	}
+}
+
+// turnDown ends the plugin of a replica, and lets both hear of it: the other one comes first now.
+func turnDown(r, other *told) {
+	r.plugin(func(p *fakePlugins) { p.down = map[string]bool{r.name: true} })
+	r.others.change(func(o *fakeReplicas) { o.rank = 1 })
+	other.others.change(func(o *fakeReplicas) { o.rank = 0 })
+	r.locker.ReplicasChanged()
+	other.locker.ReplicasChanged()
+}
+
+// TestDownPluginTakesNoJob: a replica whose plugin does not run has all the time in the world, and must not take jobs
+// because of that.
+func TestDownPluginTakesNoJob(t *testing.T) {
+	for _, tc := range []struct {
+		name, reason string
+		busy         bool
+	}{
+		{"that is new", "the other one has not even looked", false},
+		{"that waits for its turn", "the slot of the other one is taken for a moment, and the slots of a plugin that is down never are", true},
+	} {
+		t.Run("a job "+tc.name, func(t *testing.T) {
+			b := newBench(t, succeeds)
+			runs, down := newTold(newPeer(b, "runs"), b.plugin), newTold(newPeer(b, "down"), b.plugin)
+			turnDown(down, runs)
+			jobID := b.setJob()
+			if tc.busy {
+				runs.slots.take(slotKey(1), own)
+				runs.look(t.Context())
+			}
+			down.hear()
+			wait := down.look(t.Context())
+			if got := down.reads + down.locks + down.writes; got != 0 || wait != pluginPoll {
+				t.Errorf("%s: expected another look after %s without a request, but found %d requests, and the next look after %s",
+					tc.reason, pluginPoll, got, wait)
+			}
+			if tc.busy {
+				runs.slots.giveBack()
+				runs.router.turn(runs.name, runs.slots.settle(slotKey(1), false))
+			}
+			runs.hear()
+			runs.look(t.Context())
+			if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Deployer.Identity != "runs" {
+				t.Errorf("%s: expected the job to be carried out where the plugin runs, but found %s of %q",
+					tc.reason, describe(item), item.Status.Deployer.Identity)
+			}
+		})
 	}
 }

@@ -1,15 +1,12 @@
 package controller
 
 import (
-	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -103,34 +100,6 @@ func TestWakeUpsAreNotLost(t *testing.T) {
 	}
 }
 
-func TestWakeIdle(t *testing.T) {
-	m := newMemory()
-	m.idle(entry{item: itemAt("a", "5")})
-	m.wake(itemKey, "", noon)
-	if woken := m.wakeAll(map[string]bool{"": true}, noon); len(woken) != 0 {
-		t.Errorf("an idle item was woken: %v", woken)
-	}
-	if known, current := m.recall(itemKey, "a", "5"); !current || known.item != nil {
-		t.Errorf("an item that has nothing to do must stay idle, but found %+v", known)
-	}
-}
-
-func TestWakeAllTellsWhose(t *testing.T) {
-	m := newMemory()
-	for _, name := range []string{"p", "q", "r"} {
-		item := itemAt("a", "5")
-		item.Name = name
-		m.underWay(entry{item: item, pluginName: name, waitsForPlugin: name != "r"}, noon)
-	}
-	want := map[types.NamespacedName]string{{Namespace: "ns", Name: "p"}: "p"}
-	if diff := cmp.Diff(want, m.wakeAll(map[string]bool{"p": true, "r": true}, noon)); diff != "" {
-		t.Errorf("the items that wait for a plugin that runs (-want +got):\n%s", diff)
-	}
-	if again := m.wakeAll(map[string]bool{"p": true}, noon); len(again) != 0 {
-		t.Errorf("an item was woken twice: %v", again)
-	}
-}
-
 // TestMended: what comes or changes makes the jobs due that use it and have met an error, and no others.
 func TestMended(t *testing.T) {
 	hour := noon.Add(time.Hour)
@@ -157,106 +126,6 @@ func TestMended(t *testing.T) {
 			t.Errorf("%s: expected the job to be due at %s, but found %s, told %v", name, tc.want, known.due, woken)
 		}
 	}
-}
-
-// history is all versions of an item, of which a watch shows some.
-type history struct {
-	versions []*metav1.PartialObjectMetadata
-	status   []int // the versions that a write to the status made
-}
-
-func (h *history) last() *metav1.PartialObjectMetadata { return h.versions[len(h.versions)-1] }
-
-func (h *history) write(change func(*metav1.PartialObjectMetadata)) {
-	next := h.last().DeepCopy()
-	next.ResourceVersion = strconv.Itoa(len(h.versions) + 1)
-	change(next)
-	h.versions = append(h.versions, next)
-}
-
-// TestNoJobIsSwallowed: whatever events the writes to an idle item arrive as, one write for each or several in one,
-// none to the status is taken for one that asks for nothing.
-func TestNoJobIsSwallowed(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		first := itemMetadata("1")
-		h := &history{versions: []*metav1.PartialObjectMetadata{first}}
-		m := newMemory()
-		read := 1 // the version whose content is known
-		m.idle(entry{item: itemAt("a", "1")})
-		shown := first
-		deliver := func(to *metav1.PartialObjectMetadata) {
-			before := shown
-			shown = to
-			if m.advance(before, to) {
-				at := version(to)
-				for _, status := range h.status {
-					if status > read && status <= at {
-						t.Fatalf("the status written at %d was swallowed with the event %s to %s; the content known is that of %d",
-							status, before.ResourceVersion, to.ResourceVersion, read)
-					}
-				}
-				return
-			}
-			if _, current := m.recall(itemKey, "a", to.ResourceVersion); current && version(to) > read {
-				t.Fatalf("version %s passes for known", to.ResourceVersion)
-			}
-			read = version(h.last()) // the reconciler reads what is there now
-			m.idle(entry{item: itemAt("a", h.last().ResourceVersion)})
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"label": func(t *rapid.T) {
-				h.write(func(o *metav1.PartialObjectMetadata) {
-					o.Labels = map[string]string{"n": rapid.StringN(0, 1, 1).Draw(t, "label")}
-				})
-			},
-			"spec": func(*rapid.T) { h.write(func(o *metav1.PartialObjectMetadata) { o.Generation++ }) },
-			"status": func(*rapid.T) {
-				h.write(func(o *metav1.PartialObjectMetadata) {
-					o.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: fmt.Sprint("m", o.ResourceVersion), Subresource: "status"}}
-				})
-				h.status = append(h.status, version(h.last()))
-			},
-			"own write": func(t *rapid.T) {
-				if read != version(h.last()) {
-					return // it would meet a conflict
-				}
-				h.write(func(o *metav1.PartialObjectMetadata) {
-					o.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: fmt.Sprint("own", o.ResourceVersion), Subresource: "status"}}
-				})
-				h.status = append(h.status, version(h.last()))
-				read = version(h.last())
-				if rapid.Bool().Draw(t, "hooks are to be asked") {
-					m.ended(entry{item: itemAt("a", h.last().ResourceVersion)})
-					return
-				}
-				m.idle(entry{item: itemAt("a", h.last().ResourceVersion)})
-			},
-			"hooks have answered": func(*rapid.T) {
-				if known := m.previous(itemKey, "a"); known.ended {
-					m.idle(known)
-				}
-			},
-			"event": func(*rapid.T) {
-				if next := version(shown); next < len(h.versions) {
-					deliver(h.versions[next])
-				}
-			},
-			"events in one": func(*rapid.T) {
-				if shown != h.last() {
-					deliver(h.last())
-				}
-			},
-			"resync": func(*rapid.T) { deliver(shown) },
-		})
-	})
-}
-
-func version(meta *metav1.PartialObjectMetadata) int {
-	v, err := strconv.Atoi(meta.ResourceVersion)
-	if err != nil {
-		return 0
-	}
-	return v
 }
 
 func itemMetadata(version string) *metav1.PartialObjectMetadata {
@@ -309,31 +178,5 @@ func TestAdvance(t *testing.T) {
 				t.Errorf("%s: expected %t, but found %t", tc.reason, tc.want, got)
 			}
 		})
-	}
-}
-
-// TestLabelWhileHooksAreAsked: what advance has seen while hooks were asked about an item whose job has ended stays
-// seen.
-func TestLabelWhileHooksAreAsked(t *testing.T) {
-	labelled := itemMetadata("6")
-	labelled.Labels = map[string]string{"a": "b"}
-	again := itemMetadata("7")
-	again.Labels = map[string]string{"a": "c"}
-	m := newMemory()
-	m.ended(entry{item: itemAt("a", "5")})
-	known, ok := m.recall(keyOf(itemAt("a", "5")), "a", "5")
-	if !ok || !m.advance(itemMetadata("5"), labelled) {
-		t.Fatalf("expected the item to be known and the label to pass, but found %+v, %t", known, ok)
-	}
-	known.asked = "hooks"
-	m.idle(known)
-	if known, ok = m.recall(keyOf(itemAt("a", "5")), "a", "6"); !ok || !known.idles("hooks", noon) {
-		t.Errorf("expected an item that rests at the version with the label, but found %+v, %t", known, ok)
-	}
-	if !m.advance(labelled, again) {
-		t.Error("expected another label to pass, too")
-	}
-	if _, ok = m.recall(keyOf(itemAt("a", "5")), "a", "8"); ok {
-		t.Error("expected a version that nobody has seen to be unknown")
 	}
 }

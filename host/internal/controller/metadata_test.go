@@ -11,25 +11,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-func TestNewer(t *testing.T) {
-	for _, tc := range []struct {
-		a, b string
-		want bool
-	}{
-		{"2", "1", true},
-		{"1", "1", false},
-		{"1", "2", false},
-		{"10", "9", true},
-		{"99999999999999999999", "9", true},
-		{"", "9", true},
-		{"9", "x", true},
-	} {
-		if got := newer(tc.a, tc.b); got != tc.want {
-			t.Errorf("newer(%q, %q): expected %t, but found %t", tc.a, tc.b, tc.want, got)
-		}
-	}
-}
-
 func TestOnlyMetadataChanged(t *testing.T) {
 	moment := metav1.NewTime(noon)
 	later := metav1.NewTime(noon.Add(time.Second))

@@ -62,7 +62,7 @@ func (j *toldJob) timeline() []string {
 		case observe.PickedUp:
 			line = fmt.Sprintf("PickedUp queued=%t", e.Queued)
 		case observe.Turn:
-			line = "Turn"
+			line = fmt.Sprint("Turn ", e.Waited)
 		case observe.Progress:
 			line = "Progress " + e.Text
 		case observe.Waits:
@@ -154,11 +154,13 @@ func TestWhatIsTold(t *testing.T) {
 				b.slots.take(keyOf(newDeployItem("other", "item")), own)
 				b.setJob()
 				b.look(b.t.Context())
+				b.clock.Step(1300 * time.Millisecond)
 				b.slots.giveBack()
+				b.memory.turn(keyOf(b.item), b.clock.Now())
 				b.drive()
 			},
 			want: []string{
-				"PickedUp queued=true", "Turn", "Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
+				"PickedUp queued=true", "Turn 1.3s", "Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
 			},
 		},
 	}
@@ -186,23 +188,6 @@ func TestWhatIsTold(t *testing.T) {
 	}
 }
 
-// TestHowLongAJobWasInLine: the time of this replica's clock counts, not the whole seconds of the status.
-func TestHowLongAJobWasInLine(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, succeeds)
-	remembered := b.told()
-	b.slots.take(keyOf(newDeployItem("other", "item")), own)
-	b.setJob()
-	b.look(t.Context())
-	b.clock.Step(1300 * time.Millisecond)
-	b.slots.giveBack()
-	b.memory.turn(keyOf(b.item), b.clock.Now())
-	b.drive()
-	if events := remembered.jobs[0].events; !slices.Contains(events, observe.Event(observe.Turn{Waited: 1300 * time.Millisecond})) {
-		t.Errorf("%+v", events)
-	}
-}
-
 // TestHooksAreTold: those of a look that comes to no job are no part of one.
 func TestHooksAreTold(t *testing.T) {
 	t.Parallel()
@@ -219,27 +204,6 @@ func TestHooksAreTold(t *testing.T) {
 	b.look(t.Context())
 	if jobs := remembered.jobs; len(jobs) != 2 || jobs[0].ID != "" || len(jobs[1].events) != len(want) {
 		t.Errorf("%+v", jobs)
-	}
-}
-
-// TestOwnJobsAreTold: a job that is set here has its own id, and not that of the one before.
-func TestOwnJobsAreTold(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, succeeds)
-	remembered := b.told()
-	b.setJob()
-	b.drive()
-	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationForceReconcile)
-	b.drive()
-	jobs := remembered.jobs
-	if len(jobs) != 2 || jobs[0].ID != b.read().Status.JobID || jobs[0].ended.Phase == "" || jobs[1].ended.Phase == "" {
-		t.Fatalf("%+v", jobs)
-	}
-	b.remove(b.item)
-	b.setJob()
-	b.drive()
-	if deleted := remembered.jobs[0]; deleted.Operation != "Delete" || deleted.ended.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		t.Errorf("%+v", deleted)
 	}
 }
 

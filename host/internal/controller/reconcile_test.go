@@ -47,80 +47,48 @@ func (b *bench) expectSuccess(jobID string) {
 	}
 }
 
-func TestOneJob(t *testing.T) {
-	b := newBench(t, succeeds)
-	b.expectSuccess(b.setJob())
-	if b.n != writesOfAJob || len(b.calls) != 1 || len(b.errs) != 0 {
-		t.Errorf("expected %d writes and one call, but found %d, %v, %v", writesOfAJob, b.n, b.calls, b.errs)
-	}
-}
-
 // TestTroubleAtEachWrite: whatever happens at whichever write, the job ends right.
 func TestTroubleAtEachWrite(t *testing.T) {
 	unavailable := apierrors.NewInternalError(errors.New("etcd has no leader"))
-	for n := 1; n <= writesOfAJob; n++ {
-		t.Run(fmt.Sprintf("conflict at %d", n), func(t *testing.T) {
-			b := newBench(t, succeeds)
-			jobID := b.setJob()
-			b.write = func(i int, do func() error) error {
-				if i == n {
-					b.touch(b.item)
-				}
-				return do()
+	for name, trouble := range map[string]func(b *bench, do func() error) error{
+		"none":      func(_ *bench, do func() error) error { return do() },
+		"conflict":  func(b *bench, do func() error) error { b.touch(b.item); return do() },
+		"API error": func(*bench, func() error) error { return unavailable },
+		"lost answer": func(_ *bench, do func() error) error {
+			if err := do(); err != nil {
+				return err
 			}
-			b.expectSuccess(jobID)
-		})
-		t.Run(fmt.Sprintf("API error at %d", n), func(t *testing.T) {
-			b := newBench(t, succeeds)
-			jobID := b.setJob()
-			b.write = func(i int, do func() error) error {
-				if i == n {
-					return unavailable
-				}
-				return do()
-			}
-			b.expectSuccess(jobID)
-		})
-		t.Run(fmt.Sprintf("lost answer at %d", n), func(t *testing.T) {
-			b := newBench(t, succeeds)
-			jobID := b.setJob()
-			b.write = func(i int, do func() error) error {
-				if err := do(); i != n || err != nil {
+			return unavailable
+		},
+		"new job": func(b *bench, do func() error) error { b.setJob(); return do() },
+		"interruption": func(b *bench, do func() error) error {
+			b.patchStatus(b.item, fmt.Sprintf(`{"jobIDFinished":%q,"phase":"Failed"}`, b.read().Status.JobID))
+			return do()
+		},
+	} {
+		for n := 1; n <= writesOfAJob; n++ {
+			t.Run(fmt.Sprintf("%s at %d", name, n), func(t *testing.T) {
+				b := newBench(t, succeeds)
+				jobID := b.setJob()
+				b.write = func(i int, do func() error) error {
+					if i != n {
+						return do()
+					}
+					err := trouble(b, do)
+					jobID = b.read().Status.JobID
 					return err
 				}
-				return unavailable
-			}
-			b.expectSuccess(jobID)
-		})
-		t.Run(fmt.Sprintf("new job at %d", n), func(t *testing.T) {
-			b := newBench(t, succeeds)
-			jobID := b.setJob()
-			b.write = func(i int, do func() error) error {
-				if i == n {
-					jobID = b.setJob()
+				item := b.drive()
+				if name != "interruption" {
+					b.expectSuccess(jobID)
+				} else if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || b.finals != 0 {
+					t.Errorf("expected the interruption to stay, but found %s, written %d times by us", describe(item), b.finals)
 				}
-				return do()
-			}
-			item := b.drive()
-			if item.Status.JobID != jobID || b.finals != 1 {
-				t.Errorf("the last job is %s, but found %s with %d final writes", jobID, describe(item), b.finals)
-			}
-			b.expectSuccess(jobID)
-		})
-		t.Run(fmt.Sprintf("interruption at %d", n), func(t *testing.T) {
-			b := newBench(t, succeeds)
-			jobID := b.setJob()
-			b.write = func(i int, do func() error) error {
-				if i == n {
-					b.patchStatus(b.item, fmt.Sprintf(`{"jobIDFinished":%q,"phase":"Failed"}`, jobID))
+				if name == "none" && b.n != writesOfAJob {
+					t.Errorf("expected %d writes, but found %d", writesOfAJob, b.n)
 				}
-				return do()
-			}
-			item := b.drive()
-			if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobIDFinished != jobID || b.finals != 0 {
-				t.Errorf("expected the interruption to stay, but found %s, written %d times by us", describe(item), b.finals)
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -164,51 +132,6 @@ func TestTroubleAtEachWriteOfADeletion(t *testing.T) {
 	}
 }
 
-func TestDeletedInTheMiddle(t *testing.T) {
-	var interfere func()
-	b := newBench(t, func(ctx context.Context, op plugin.Operation, observer plugin.Observer) (*plugin.Outcome, error) {
-		if op == plugin.Reconcile {
-			interfere()
-		}
-		return succeeds(ctx, op, observer)
-	})
-	interfere = func() { b.remove(b.item) }
-	jobID := b.setJob()
-	if item := b.drive(); item != nil {
-		t.Errorf("expected the item to be gone, but found %s", describe(item))
-	}
-	if diff := cmp.Diff([]string{"Reconcile " + jobID, "Delete " + jobID}, b.calls); diff != "" {
-		t.Errorf("calls (-want +got):\n%s", diff)
-	}
-}
-
-func TestRecreatedInTheMiddle(t *testing.T) {
-	var interfere func()
-	b := newBench(t, func(ctx context.Context, op plugin.Operation, observer plugin.Observer) (*plugin.Outcome, error) {
-		interfere()
-		return succeeds(ctx, op, observer)
-	})
-	var second string
-	interfere = func() { // the item goes away by force, and comes back
-		if second != "" {
-			return
-		}
-		forced := b.read()
-		forced.Finalizers = nil
-		b.update(forced)
-		b.remove(b.item)
-		b.item = newDeployItem(b.item.Namespace, b.item.Name)
-		b.create(b.item)
-		second = b.setJob()
-	}
-	first := b.setJob()
-	b.drive()
-	b.expectSuccess(second)
-	if diff := cmp.Diff([]string{"Reconcile " + first, "Reconcile " + second}, b.calls); diff != "" {
-		t.Errorf("calls (-want +got):\n%s", diff)
-	}
-}
-
 func TestShutdownInTheMiddle(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := false
@@ -228,20 +151,6 @@ func TestShutdownInTheMiddle(t *testing.T) {
 		t.Errorf("a job that the host could not finish stays as it is, but found %s", describe(item))
 	}
 	b.expectSuccess(jobID)
-}
-
-func TestSuccessWhileShuttingDownIsWritten(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	b := newBench(t, func(ctx context.Context, op plugin.Operation, observer plugin.Observer) (*plugin.Outcome, error) {
-		stop()
-		return succeeds(ctx, op, observer)
-	})
-	jobID := b.setJob()
-	b.look(ctx)
-	b.expectSuccess(jobID)
-	if len(b.calls) != 1 {
-		t.Errorf("what the plugin has reached was forgotten: calls %v", b.calls)
-	}
 }
 
 func TestTimeout(t *testing.T) {

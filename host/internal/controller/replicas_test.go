@@ -7,13 +7,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -34,19 +31,6 @@ func (b *bench) elsewhere(changes ...func(*v1alpha1.DeployItem)) {
 	}
 	if err := b.admin.Status().Update(b.t.Context(), item); err != nil {
 		b.t.Fatal(err)
-	}
-}
-
-func TestOutcomeIsThatOfOneJob(t *testing.T) {
-	b := newBench(t, nil)
-	b.answer = func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
-		b.elsewhere()
-		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
-	}
-	b.setJob()
-	b.look(t.Context())
-	if item := b.read(); item.Status.JobIDFinished == "job-2" || item.Status.Deployer.Identity != "there" {
-		t.Errorf("another host's job was written to: %s", describe(item))
 	}
 }
 
@@ -77,86 +61,6 @@ func TestProviderStatusOfACancelledCall(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
-	}
-}
-
-func TestProviderStatusOfACallThatComesTooLate(t *testing.T) {
-	b := newBench(t, nil)
-	called := false
-	b.answer = func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
-		called = true
-		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}, ProviderStatus: revision(1)}, nil
-	}
-	b.write = func(_ int, do func() error) error {
-		if called {
-			called = false
-			b.setJob() // the new job comes a moment before the final write
-		}
-		return do()
-	}
-	b.setJob()
-	b.look(t.Context())
-	if got := rawStatus(b.read()); got != string(revision(1)) {
-		t.Errorf("what the plugin has reported is lost: found %q, %s", got, describe(b.read()))
-	}
-}
-
-// selectsZone makes a reconciler that of a host which is meant for the Targets of a zone.
-func selectsZone(t *testing.T, r *reconciler, zone string) {
-	t.Helper()
-	selectors, errs := responsibility.Compile([]v1alpha1.TargetSelector{{
-		Labels: []v1alpha1.Requirement{{Key: "zone", Operator: v1alpha1.RequirementEquals, Values: []string{zone}}},
-	}}, nil)
-	if errs != nil {
-		t.Fatal(errs)
-	}
-	r.selectors = selectors
-}
-
-func (a *api) moveToZone(target *v1alpha1.Target, zone string) {
-	a.t.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"labels":{"zone":%q}}}`, zone)
-	if err := a.admin.Patch(a.t.Context(), target, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-		a.t.Fatal(err)
-	}
-}
-
-// TestTargetMovesToAnotherHost: the item of a Target that is selected by another host now is that host's, and the
-// call that is still under way here does no harm.
-func TestTargetMovesToAnotherHost(t *testing.T) {
-	waiting := func() (*plugin.Outcome, error) { return waits("something") }
-	b := newBench(t, answers(waiting), withTargetNamed("target"), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.NoDuration })
-	target := b.newTarget(b.item.Namespace, "target")
-	b.moveToZone(target, "a")
-	selectsZone(t, b.reconciler, "a")
-	there := *b.reconciler
-	there.identity, there.memory, there.slots = "there", newMemory(), newSlots(1, time.Now)
-	selectsZone(t, &there, "b")
-	lookThere := func(ctx context.Context) {
-		if _, err := there.Reconcile(ctx, reconcile.Request{NamespacedName: keyOf(b.item)}); err != nil {
-			t.Error(err)
-		}
-	}
-	b.setJob()
-	b.clock.Step(b.look(t.Context()))
-	cancelled := false
-	b.answer = func(ctx context.Context, _ plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
-		b.moveToZone(target, "b")
-		b.answer = answers(waiting)
-		lookThere(t.Context())
-		b.memory.changed(keyOf(b.item)) // the other host's pick-up is an event
-		<-ctx.Done()
-		cancelled = true
-		return fails("stopped")
-	}
-	b.look(t.Context())
-	item := b.read()
-	if !cancelled || item.Status.Deployer.Identity != "there" || item.Status.LastError != nil {
-		t.Errorf("expected the job to be that of the other host alone, but found %s of %s", describe(item), item.Status.Deployer.Identity)
-	}
-	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
-	if b.drive(); b.read().Annotations[v1alpha1.OperationAnnotation] == "" {
-		t.Error("the host that is not meant for the item has carried out an operation on it")
 	}
 }
 
@@ -191,22 +95,5 @@ func TestLandscaperTakesOurJobAway(t *testing.T) {
 	}
 	if got := len(b.calls) - calls; got > 3 {
 		t.Errorf("an operation was carried out again: %d calls for three jobs", got)
-	}
-}
-
-func TestTurnAfterAWakeUp(t *testing.T) {
-	b := newBench(t, answers(func() (*plugin.Outcome, error) {
-		return &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Second, WaitingFor: "something"}}, nil
-	}))
-	b.setJob()
-	b.clock.Step(b.look(t.Context()))
-	b.slots.take(slotKey(1), underWay) // another item is in its call
-	b.look(t.Context())                // into the line
-	b.slots.giveBack()
-	b.router.turn(b.name, b.slots.settle(slotKey(1), false))
-	b.router.WakeUp(b.name, b.item.Namespace, b.item.Name) // right after the turn
-	calls := len(b.calls)
-	if wait := b.look(t.Context()); len(b.calls) == calls {
-		t.Errorf("it was the item's turn, but it waits for %s", wait)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,15 +16,6 @@ import (
 
 func drifted(message string) []sdk.Condition {
 	return []sdk.Condition{{Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired", Message: message}}
-}
-
-func conditionNamed(item *v1alpha1.DeployItem, conditionType v1alpha1.ConditionType) *v1alpha1.Condition {
-	for _, c := range item.Status.Conditions {
-		if c.Type == conditionType {
-			return &c
-		}
-	}
-	return nil
 }
 
 // What a plugin reports is written together with the outcome, whatever that is, and in the same write.
@@ -55,62 +45,17 @@ func TestConditionsWithEachOutcome(t *testing.T) {
 			b.setJob()
 			b.look(t.Context())
 			item := b.read()
-			c := conditionNamed(item, "Drifted")
+			c := conditionOf(item, "Drifted")
 			if c == nil || c.Status != v1alpha1.ConditionTrue || c.Reason != "Repaired" || c.Message != "spec.replicas" || c.LastTransitionTime.IsZero() {
 				t.Errorf("%s: expected the condition, but found %+v", tc.reason, item.Status.Conditions)
 			}
-			if item.Status.Phase != tc.phase || rawStatus(item) != providerStatus || conditionNamed(item, contract.ConditionReady) == nil {
+			if item.Status.Phase != tc.phase || rawStatus(item) != providerStatus || conditionOf(item, contract.ConditionReady) == nil {
 				t.Errorf("%s: expected phase %s with everything else, but found %s", tc.reason, tc.phase, describe(item))
 			}
 			if writes := b.n - writesOfCall; writes != 1 {
 				t.Errorf("%s: expected one write, but found %d", tc.reason, writes)
 			}
 		})
-	}
-}
-
-// A condition belongs to the item: it outlasts the job and the next one, which need not repeat it, and the same again
-// costs no write.
-func TestConditionsOutlastTheJob(t *testing.T) {
-	outcome := &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Second, WaitingFor: "a pod"}, Conditions: drifted("spec.replicas")}
-	b := newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return outcome, nil })
-	b.setJob()
-	b.clock.Step(b.look(t.Context()))
-	first := conditionNamed(b.read(), "Drifted")
-	if first == nil {
-		t.Fatal("there is no condition")
-	}
-	writes := b.n
-	b.clock.Step(b.look(t.Context()))
-	if b.n != writes {
-		t.Errorf("expected no write for what is there already, but found %d", b.n-writes)
-	}
-	outcome = &plugin.Outcome{Succeeded: &plugin.Succeeded{}}
-	for range 2 {
-		b.clock.Step(time.Minute)
-		item := b.drive()
-		if diff := cmp.Diff(first, conditionNamed(item, "Drifted")); diff != "" || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-			t.Errorf("%s, (-before +after):\n%s", describe(item), diff)
-		}
-		b.setJob()
-	}
-}
-
-func TestConditionsThatAreRefused(t *testing.T) {
-	b := newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
-		outcome := &plugin.Outcome{Succeeded: &plugin.Succeeded{}, ProviderStatus: []byte(providerStatus), Conditions: drifted("spec.replicas")}
-		outcome.Conditions = append(outcome.Conditions, sdk.Condition{Type: contract.ConditionReady, Status: v1alpha1.ConditionTrue, Reason: "R"})
-		return outcome, nil
-	})
-	b.setJob()
-	b.look(t.Context())
-	item := b.read()
-	last := item.Status.LastError
-	if last == nil || last.Reason != "PluginProtocolError" || !strings.Contains(last.Message, "conditions[1].type: Ready is a condition that the host sets itself") {
-		t.Errorf("expected the plugin to be told, but found %s", describe(item))
-	}
-	if conditionNamed(item, "Drifted") != nil || rawStatus(item) != providerStatus {
-		t.Errorf("expected none of the conditions, and the provider status, but found %+v and %q", item.Status.Conditions, rawStatus(item))
 	}
 }
 

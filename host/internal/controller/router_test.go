@@ -213,22 +213,6 @@ func TestHold(t *testing.T) {
 	expect(t, "an item of the first list that is heard of late", r.one, "e")
 }
 
-func TestSurveyedType(t *testing.T) {
-	r := newRouted(t, true)
-	item := itemAt("uid of c", "5")
-	item.Name, item.Spec.Type = "c", "two"
-	r.surveyed(item)
-	expect(t, "what was there is not passed on before the release", r.two)
-	r.OnUpdate(typedItem("c", ""), typedItem("c", ""))
-	expect(t, "its type is known", r.two, "c")
-
-	former := item.DeepCopy()
-	former.UID, former.Spec.Type = "another", "one"
-	r.surveyed(former)
-	r.OnUpdate(typedItem("c", ""), typedItem("c", ""))
-	expect(t, "what is known already is newer than a list", r.two, "c")
-}
-
 func TestPluginsRun(t *testing.T) {
 	r := newRouted(t, true)
 	for name, pluginName := range map[string]string{"a": "one", "b": "two"} {

@@ -96,22 +96,6 @@ func TestScheduledJobsHaveAMinimumInterval(t *testing.T) {
 	}
 }
 
-// TestAHookThatAlwaysWantsAJob cannot keep the host busy with an item.
-func TestAHookThatAlwaysWantsAJob(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
-	b.results[sdkhook.ShouldReconcile] = &sdkhook.Result{Requeue: true}
-	b.schedule.minimum = 10 * time.Second
-	b.setJob()
-	start := b.clock.Now()
-	for b.clock.Since(start) < 100*time.Second {
-		b.clock.Step(b.look(t.Context()))
-	}
-	if len(b.calls) < 9 || len(b.calls) > 11 {
-		t.Errorf("expected a job every 10s of 100s, but found %d", len(b.calls))
-	}
-}
-
 // TestHooksStopNoNeededJob: what somebody has set is done.
 func TestHooksStopNoNeededJob(t *testing.T) {
 	t.Parallel()
@@ -174,29 +158,6 @@ func (b *bench) metadata(t *testing.T) *metav1.PartialObjectMetadata {
 		t.Fatal(err)
 	}
 	return meta
-}
-
-// TestJobsSetMeanwhileWin: a job of Landscaper's that comes in the moment in which one is due is the one that is done.
-func TestJobsSetMeanwhileWin(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
-	b.due(time.Minute)
-	b.setJob()
-	b.look(t.Context())
-	b.clock.Step(b.look(t.Context()) + time.Minute)
-	var landscapers string
-	b.write = func(_ int, do func() error) error {
-		if landscapers == "" {
-			landscapers = b.setJob()
-		}
-		return do()
-	}
-	for tries := 0; tries < 10 && (landscapers == "" || b.read().Status.JobIDFinished != landscapers); tries++ {
-		b.clock.Step(b.look(t.Context()))
-	}
-	if item := b.read(); item.Status.JobIDFinished != landscapers || len(b.calls) != 2 || b.calls[1] != "Reconcile "+landscapers {
-		t.Errorf("expected job %s, but found %s, calls %v", landscapers, describe(item), b.calls)
-	}
 }
 
 // TestHopelessHooksAreNotAskedAgain: an error that no retry can mend waits for a change of the item.

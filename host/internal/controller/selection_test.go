@@ -1,11 +1,7 @@
 package controller
 
 import (
-	"context"
 	"testing"
-	"time"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -100,62 +96,5 @@ func TestDeletionThatNobodyClaimed(t *testing.T) {
 	b.annotate(b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
 	if item := b.drive(); item != nil || len(b.calls) != 0 {
 		t.Errorf("expected the item to go without a call, but found %s, %v", describe(item), b.calls)
-	}
-}
-
-func TestTurnComesWhileTheJobIsQueued(t *testing.T) {
-	b := newBench(t, succeeds)
-	jobID := b.setJob()
-	b.slots.take(slotKey(1), own) // another item is in its call
-	b.write = func(n int, do func() error) error {
-		err := do()
-		if n == 1 { // and that ends now
-			b.slots.giveBack()
-			b.router.turn(b.name, b.slots.settle(slotKey(1), false))
-		}
-		return err
-	}
-	if wait := b.look(t.Context()); wait > time.Second || !b.slots.hasTurn(keyOf(b.item)) {
-		t.Errorf("a slot is kept for the item, but it is left alone for %s", wait)
-	}
-	b.expectSuccess(jobID)
-}
-
-// hookedReader does something after each read.
-type hookedReader struct {
-	client.Reader
-	after func(client.Object)
-}
-
-func (r *hookedReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	err := r.Reader.Get(ctx, key, object, options...)
-	r.after(object)
-	return err
-}
-
-func TestTargetComesBackDuringTheLookForIt(t *testing.T) {
-	b := newBench(t, succeeds, withTargetNamed("here"), func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
-	b.remove(b.item)
-	b.setJob()
-	b.drive()
-	expectPhase(t, b, v1alpha1.DeployItemPhaseDeleteFailed)
-	back := false
-	cached := b.cache
-	b.cache = &hookedReader{Reader: cached, after: func(object client.Object) {
-		if _, ok := object.(*v1alpha1.Target); !ok || back {
-			return
-		}
-		back = true
-		b.newTarget(b.item.Namespace, "here")
-		meta := NewMetadata()
-		if err := cached.Get(t.Context(), keyOf(b.item), meta); err != nil {
-			t.Fatal(err)
-		}
-		b.router.route(meta, priorityChange) // as the Target's event does; see references
-	}}
-	b.look(t.Context())
-	b.look(t.Context()) // the queue has the item once more
-	if item := b.read(); item != nil || !back {
-		t.Errorf("the Target is back, but found %s", describe(item))
 	}
 }

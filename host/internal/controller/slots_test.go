@@ -13,61 +13,6 @@ import (
 
 func slotKey(n int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprint(n)} }
 
-func TestSlots(t *testing.T) {
-	s := newSlots(1, time.Now)
-	if !s.take(slotKey(1), own) {
-		t.Fatal("a free slot was not given")
-	}
-	for n := 2; n <= 4; n++ {
-		at := own
-		if n == 4 {
-			at = underWay
-		}
-		if s.take(slotKey(n), at) {
-			t.Fatalf("item %d got a slot that is taken", n)
-		}
-	}
-	if s.take(slotKey(2), own) {
-		t.Fatal("whoever asks again does not get a slot for that")
-	}
-	if next := s.settle(slotKey(1), false); next != nil {
-		t.Errorf("nobody's turn has come, but %v are called", next)
-	}
-	s.giveBack()
-	var order []types.NamespacedName
-	for next := s.settle(slotKey(1), false); len(next) > 0; {
-		order = append(order, next...)
-		if len(order) == 1 && s.take(slotKey(9), underWay) {
-			t.Fatal("a slot that is kept for somebody was taken by another")
-		}
-		if !s.take(next[0], own) {
-			t.Fatalf("%v was called and got no slot", next[0])
-		}
-		s.giveBack()
-		next = s.settle(next[0], true)
-	}
-	if diff := cmp.Diff([]types.NamespacedName{slotKey(4), slotKey(9), slotKey(2), slotKey(3)}, order); diff != "" {
-		t.Errorf("jobs under way first, then in the order of arrival (-want +got):\n%s", diff)
-	}
-}
-
-func TestATurnThatIsNotUsedGoesOn(t *testing.T) {
-	s := newSlots(1, time.Now)
-	s.take(slotKey(1), own)
-	s.take(slotKey(2), own)
-	s.take(slotKey(3), own)
-	s.giveBack()
-	if next := s.settle(slotKey(1), false); !slices.Equal(next, []types.NamespacedName{slotKey(2)}) {
-		t.Fatalf("expected the turn of 2, but found %v", next)
-	}
-	if next := s.settle(slotKey(2), true); !slices.Equal(next, []types.NamespacedName{slotKey(3)}) { // 2 has nothing to do any more
-		t.Fatalf("expected the turn of 3, but found %v", next)
-	}
-	if next := s.settle(slotKey(3), true); next != nil || !s.take(slotKey(4), own) {
-		t.Fatal("expected the slot to be free")
-	}
-}
-
 // TestOrderOfTurns: own jobs before those that other replicas come first for, and of the latter those first that this
 // one is the next best for, the last one first.
 func TestOrderOfTurns(t *testing.T) {
@@ -177,4 +122,101 @@ func TestSlotsNeverLeak(t *testing.T) {
 			t.Fatalf("left behind: %+v", s)
 		}
 	})
+}
+
+// TestNobodyStarvesInLine: items that another replica comes first for, and which that one never comes to, wait in
+// line for longWait, and then each gets one of fairTurns turns, although something else always comes before it.
+func TestNobodyStarvesInLine(t *testing.T) {
+	for _, tc := range []struct {
+		name, reason string
+		comes        place
+	}{
+		{"jobs under way", "their time is running, but they are called for again and again", underWay},
+		{"own items", "there may always be more of them than slots", own},
+		{"others of the same rank", "the last one that came is taken first, and there is always a later one", firstOther},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			const starving, lasts = 3, time.Second // a turn lasts
+			now := time.Now()
+			s := newSlots(1, func() time.Time { return now })
+			s.take(slotKey(0), own)
+			for n := range starving {
+				s.standBy(starvingKey(n), firstOther)
+			}
+			var order []types.NamespacedName
+			for turn := 1; len(order) < starving; turn++ {
+				if limit := int(longWait/lasts) + starving*fairTurns; turn > limit {
+					t.Fatalf("%s: after %d turns only %v had one of them", tc.reason, limit, order)
+				}
+				s.take(slotKey(turn), tc.comes)
+				now = now.Add(lasts)
+				s.giveBack()
+				called := s.settle(slotKey(turn-1), false)
+				if len(called) != 1 || !s.take(called[0], tc.comes) {
+					t.Fatalf("one slot came free, but %v are called", called)
+				}
+				if called[0].Namespace != "" {
+					order = append(order, called[0])
+				}
+			}
+			for n, key := range order {
+				if key != starvingKey(n) {
+					t.Errorf("%s: expected them in the order in which they came, but found %v", tc.reason, order)
+				}
+			}
+		})
+	}
+}
+
+func starvingKey(n int) types.NamespacedName {
+	key := slotKey(n)
+	key.Namespace = "starving"
+	return key
+}
+
+// keepSlot keeps a slot for an item that another replica comes first for, of two of which one is taken.
+func keepSlot(s *slots, key types.NamespacedName) {
+	s.take(slotKey(8), own)
+	s.standBy(key, firstOther)
+	s.giveBack()
+	s.settle(slotKey(8), false)
+}
+
+// TestTurnThatComesDuringALook: the turn of a suspect that was refused just before is not lost, whatever the look
+// began with.
+func TestTurnThatComesDuringALook(t *testing.T) {
+	for _, tc := range []struct {
+		name, reason string
+		begins       func(s *slots)
+		turn         bool
+	}{
+		{"a look at any time", "the suspect has no place in line before its look ends", func(*slots) {}, false},
+		{"a look when a slot was kept", "that slot is given back with the look, and the turn that came is for the next one",
+			func(s *slots) { keepSlot(s, slotKey(2)) }, true},
+		{"a look when a slot was kept for one in line", "the same", func(s *slots) {
+			s.takeAlone(slotKey(2), underWay)
+			s.settle(slotKey(2), false)
+			keepSlot(s, slotKey(2))
+		}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newSlots(2, time.Now)
+			s.takeAlone(slotKey(1), underWay)
+			tc.begins(s)
+			if turn := s.hasTurn(slotKey(2)); turn != tc.turn {
+				t.Fatalf("a slot is kept: %t", turn)
+			}
+			if s.takeAlone(slotKey(2), underWay) {
+				t.Fatal("another suspect has its turn")
+			}
+			s.giveBack()
+			s.settle(slotKey(1), false)
+			if next := s.settle(slotKey(2), tc.turn); !slices.Equal(next, []types.NamespacedName{slotKey(2)}) {
+				t.Errorf("%s: found the turn of %v", tc.reason, next)
+			}
+			if !s.takeAlone(slotKey(2), underWay) {
+				t.Error("it is the suspect's turn, but it got no slot")
+			}
+		})
+	}
 }

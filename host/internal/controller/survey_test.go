@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,29 +26,36 @@ const (
 	smallPage = 3 // so that a few items have several pages
 )
 
-// surveyed is a survey of a real API server; it sees the items of other tests, too.
+// surveyed is a survey of a fake API server, whose lists have pages.
 type surveyed struct {
 	*survey
 	listed []client.ListOptions
 	read   []string // the names of the items that were read one by one
 	logged bytes.Buffer
+	told   map[string]int // by the name of the item, as the witness
+	ended  int
+	err    error // of the witness
 }
 
-// pager is called instead of each list, with a function that lists a page; n counts them.
-type pager func(n int, page *v1alpha1.DeployItemList, do func() error) error
-
-func listPage(_ int, _ *v1alpha1.DeployItemList, do func() error) error { return do() }
-
-// newSurvey returns a survey for a router.
-func (a *api) newSurvey(r *router, pager pager) *surveyed {
-	s := &surveyed{}
+// newSurvey returns a survey for a router. before is called before each list, of which n is the number; after each one
+// after is called.
+func (a *api) newSurvey(r *router, before func(n int) error, after func(*v1alpha1.DeployItemList)) *surveyed {
+	s := &surveyed{told: map[string]int{}}
 	live := interceptor.NewClient(a.admin, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			asked := (&client.ListOptions{}).ApplyOptions(opts)
 			s.listed = append(s.listed, *asked)
-			asked.Limit = smallPage
+			if err := errors.Join(before(len(s.listed)), c.List(ctx, list)); err != nil {
+				return err
+			}
 			page, _ := list.(*v1alpha1.DeployItemList)
-			return pager(len(s.listed), page, func() error { return c.List(ctx, list, asked) })
+			from, _ := strconv.Atoi(asked.Continue)
+			if next := from + smallPage; next < len(page.Items) {
+				page.Items, page.Continue = page.Items[:next], strconv.Itoa(next)
+			}
+			page.Items = page.Items[from:]
+			after(page)
+			return nil
 		},
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			s.read = append(s.read, key.Name)
@@ -58,10 +64,24 @@ func (a *api) newSurvey(r *router, pager pager) *surveyed {
 	})
 	s.survey = &survey{
 		live: live, cache: a.admin, router: r, clock: clocktesting.NewFakePassiveClock(time.Now()),
-		log: slog.New(slog.NewTextHandler(&s.logged, nil)),
+		log: slog.New(slog.NewTextHandler(&s.logged, nil)), witness: s,
 	}
 	return s
 }
+
+func (s *surveyed) Surveyed(_ context.Context, item *v1alpha1.DeployItem) error {
+	s.told[item.Name]++
+	return s.err
+}
+
+func (s *surveyed) SurveyEnded(context.Context) error {
+	s.ended++
+	return nil
+}
+
+func noError(int) error { return nil }
+
+func noChange(*v1alpha1.DeployItemList) {}
 
 func annotated(key, value string) func(*v1alpha1.DeployItem) {
 	return func(item *v1alpha1.DeployItem) { item.Annotations = map[string]string{key: value} }
@@ -101,7 +121,7 @@ func TestSurvey(t *testing.T) {
 			},
 		},
 	}
-	b := newBenchOn(t, newServerAPI(t), succeeds)
+	b := newBench(t, succeeds)
 	namespace := b.item.Namespace
 	for name, c := range cases {
 		b.newItemAs(namespace, name, c.status, func(item *v1alpha1.DeployItem) {
@@ -110,7 +130,7 @@ func TestSurvey(t *testing.T) {
 			}
 		})
 	}
-	s := b.newSurvey(b.router, listPage)
+	s := b.newSurvey(b.router, noError, noChange)
 	b.live = s.live
 	if err := s.run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -137,81 +157,69 @@ func TestSurvey(t *testing.T) {
 			t.Errorf("list %d: expected pages of %d of the newest items, but found %+v", i+1, surveyPage, options)
 		}
 	}
-	if len(s.listed) < len(cases)/smallPage {
-		t.Errorf("expected several pages, but found %d", len(s.listed))
-	}
 }
 
 func TestSurveyThatFails(t *testing.T) {
 	down := errors.New("down")
 	expired := apierrors.NewResourceExpired("the continue token is too old")
 	cases := map[string]struct {
-		reason string
-		errs   map[int]error // by the number of the list
-		// lists is how often something is listed; zero if that depends on the number of items.
-		lists  int
-		idle   bool
-		warned bool
+		reason     string
+		errs       map[int]error // by the number of the list
+		witness    error
+		stop       bool // the host, during the first list
+		lists      int
+		told       []int // how often the witness is told of the items of the first page, and of the second
+		remembered bool  // the items of the second page
+		ends       bool
 	}{
-		"down": {reason: "the items are read one by one then", errs: map[int]error{1: down}, lists: 1, warned: true},
+		"not at all": {reason: "all items are told of once", lists: 2, told: []int{1, 1}, remembered: true, ends: true},
+		"down":       {reason: "the items are read one by one then", errs: map[int]error{1: down}, lists: 1, told: []int{0, 0}, ends: true},
 		"down in between": {
-			reason: "what was remembered of the first page may be there", errs: map[int]error{2: down}, lists: 2, warned: true,
+			reason: "what was remembered of the first page may be there", errs: map[int]error{2: down}, lists: 2, told: []int{1, 0}, ends: true,
 		},
-		"expired once": {reason: "the list begins again", errs: map[int]error{2: expired}, idle: true},
+		"expired once": {
+			reason: "the list begins again", errs: map[int]error{2: expired}, lists: 4, told: []int{2, 1}, remembered: true, ends: true,
+		},
 		"expired twice": {
-			reason: "it does not begin again for ever", errs: map[int]error{2: expired, 4: expired}, lists: 4, warned: true,
+			reason: "it does not begin again for ever", errs: map[int]error{2: expired, 4: expired}, lists: 4, told: []int{2, 0}, ends: true,
 		},
+		"witness fails": {reason: "there is no use in going on", witness: down, lists: 1, told: []int{1, 0}, ends: true},
+		"stopped":       {reason: "the host ends", stop: true, lists: 1, told: []int{0, 0}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			a, r := newServerAPI(t), newRouted(t, true)
+			a, r := newFakeAPI(t), newRouted(t, true)
 			r.plugins = &fakePlugins{serving: []*fakeDeployer{{name: "one", itemType: testType}}}
-			namespace := a.newLastNamespace()
+			namespace := a.newNamespace()
 			for i := range 2 * smallPage {
 				a.newItemAs(namespace, fmt.Sprint("item-", i), finished)
 			}
-			last := client.ObjectKey{Namespace: namespace, Name: fmt.Sprint("item-", 2*smallPage-1)}
-			s := a.newSurvey(r.router, func(n int, _ *v1alpha1.DeployItemList, do func() error) error {
-				if err := c.errs[n]; err != nil {
-					return err
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			s := a.newSurvey(r.router, func(n int) error {
+				if c.stop {
+					stop()
+					return ctx.Err()
 				}
-				return do()
-			})
+				return c.errs[n]
+			}, noChange)
+			s.err = c.witness
 			r.hold()
-			if err := s.run(t.Context()); err != nil {
+			if err := s.run(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if c.lists > 0 && len(s.listed) != c.lists {
-				t.Errorf("%s: expected %d lists, but found %d", c.reason, c.lists, len(s.listed))
+			last := fmt.Sprint("item-", 2*smallPage-1)
+			_, remembered := r.memory.entries[client.ObjectKey{Namespace: namespace, Name: last}]
+			if len(s.listed) != c.lists || remembered != c.remembered || s.told["item-0"] != c.told[0] || s.told[last] != c.told[1] {
+				t.Errorf("%s: found %d lists, the last item remembered: %t, told %v", c.reason, len(s.listed), remembered, s.told)
 			}
-			if c.idle {
-				if _, idle := r.memory.entries[last]; !idle {
-					t.Errorf("%s, but the last item was not remembered", c.reason)
-				}
-				if s.listed[2].Continue != "" {
-					t.Errorf("%s, but the next page was asked for", c.reason)
-				}
+			if warned := strings.Contains(s.logged.String(), "level=WARN"); warned != (c.ends && !c.remembered) {
+				t.Errorf("%s: found %s", c.reason, &s.logged)
 			}
-			if warned := strings.Contains(s.logged.String(), "level=WARN"); warned != c.warned {
-				t.Errorf("%s: expected warned=%t, but found %s", c.reason, c.warned, &s.logged)
-			}
-			if r.isHeld() || r.one.Len() < 2*smallPage {
-				t.Errorf("%s, but %d items are in the queue and held=%t", c.reason, r.one.Len(), r.isHeld())
+			if released := !r.isHeld() && r.one.Len() == 2*smallPage; released != c.ends || (s.ended == 1) != c.ends {
+				t.Errorf("%s, but %d items are in the queue, held: %t, the witness was told %d times", c.reason, r.one.Len(), r.isHeld(), s.ended)
 			}
 		})
-	}
-}
-
-func TestSurveyEndsWithTheHost(t *testing.T) {
-	a, r := newFakeAPI(t), newRouted(t, true)
-	ctx, stop := context.WithCancel(t.Context())
-	s := a.newSurvey(r.router, func(_ int, _ *v1alpha1.DeployItemList, do func() error) error {
-		stop()
-		return do()
-	})
-	r.hold()
-	if err := s.run(ctx); err != nil || !r.isHeld() || s.logged.Len() > 0 {
-		t.Errorf("a survey that was stopped ended with %v, held=%t: %s", err, r.isHeld(), &s.logged)
 	}
 }
 
@@ -220,13 +228,7 @@ func TestSurveyForgetsWhatIsGone(t *testing.T) {
 	namespace := a.newNamespace()
 	gone := a.newItemAs(namespace, "gone", finished, func(item *v1alpha1.DeployItem) { item.Annotations = nil })
 	there := a.newItemAs(namespace, "there", finished)
-	s := a.newSurvey(r.router, func(_ int, page *v1alpha1.DeployItemList, do func() error) error {
-		err := do()
-		if slices.ContainsFunc(page.Items, func(item v1alpha1.DeployItem) bool { return item.UID == gone.UID }) {
-			a.remove(gone)
-		}
-		return err
-	})
+	s := a.newSurvey(r.router, noError, func(*v1alpha1.DeployItemList) { a.remove(gone) })
 	if err := s.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -236,109 +238,5 @@ func TestSurveyForgetsWhatIsGone(t *testing.T) {
 	}
 	if _, ok := r.memory.entries[keyOf(there)]; !ok {
 		t.Error("an item that is there was forgotten")
-	}
-}
-
-func TestRememberSurveyed(t *testing.T) {
-	listed := itemAt("uid", "5")
-	cases := map[string]struct {
-		reason string
-		known  func(*memory)
-		want   entry
-	}{
-		"unknown": {reason: "nobody has looked at it", known: func(*memory) {}, want: entry{uid: "uid", version: "5"}},
-		"newer": {
-			reason: "it was read after it was listed",
-			known:  func(m *memory) { m.idle(entry{item: itemAt("uid", "7")}) }, want: entry{uid: "uid", version: "7"},
-		},
-		"reported": {
-			reason: "what was reported is not to be reported again",
-			known:  func(m *memory) { m.idle(entry{item: listed, reported: "dance"}) }, want: entry{uid: "uid", version: "5", reported: "dance"},
-		},
-		"under way": {
-			reason: "a worker is busy with it",
-			known:  func(m *memory) { m.begin(entry{item: listed}, "one") },
-			want:   entry{uid: "uid", version: "5", item: listed, pluginName: "one", contextName: v1alpha1.DefaultContextName},
-		},
-		"recreated": {
-			reason: "the one that was listed is gone",
-			known:  func(m *memory) { m.idle(entry{item: itemAt("another", "7")}) }, want: entry{uid: "another", version: "7"},
-		},
-	}
-	for name, c := range cases {
-		m := newMemory()
-		c.known(m)
-		m.surveyed(listed)
-		if diff := cmp.Diff(c.want, *m.entries[keyOf(listed)], cmp.AllowUnexported(entry{})); diff != "" {
-			t.Errorf("%s: %s (-want +got):\n%s", name, c.reason, diff)
-		}
-	}
-}
-
-// witness remembers what it is told of a survey.
-type witness struct {
-	told  map[client.ObjectKey]int
-	ended int
-	err   error // of each item
-}
-
-func (w *witness) Surveyed(_ context.Context, item *v1alpha1.DeployItem) error {
-	w.told[keyOf(item)]++
-	return w.err
-}
-
-func (w *witness) SurveyEnded(context.Context) error {
-	w.ended++
-	return nil
-}
-
-func TestSurveyHasAWitness(t *testing.T) {
-	down := errors.New("down")
-	cases := map[string]struct {
-		reason  string
-		err     error         // of the witness
-		listErr map[int]error // by the number of the list
-		stop    bool          // the host during the survey
-		told    int
-		ended   int
-	}{
-		"complete":      {reason: "all items are told of once", told: 1, ended: 1},
-		"expired":       {reason: "the list begins again", listErr: map[int]error{2: apierrors.NewResourceExpired("old")}, told: 1, ended: 1},
-		"failed":        {reason: "the witness reads the items by itself then", listErr: map[int]error{1: down}, ended: 1},
-		"witness fails": {reason: "there is no use in going on", err: down, ended: 1},
-		"stopped":       {reason: "the host ends", stop: true},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			a, r := newServerAPI(t), newRouted(t, true)
-			namespace := a.newLastNamespace()
-			for i := range 2 * smallPage {
-				a.newItemAs(namespace, fmt.Sprint("item-", i), []string{finished, newJob}[i%2])
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			s := a.newSurvey(r.router, func(n int, _ *v1alpha1.DeployItemList, do func() error) error {
-				if c.stop {
-					stop()
-				}
-				if err := c.listErr[n]; err != nil {
-					return err
-				}
-				return do()
-			})
-			w := &witness{told: map[client.ObjectKey]int{}, err: c.err}
-			s.witness = w
-			if err := s.run(ctx); err != nil {
-				t.Fatal(err)
-			}
-			for i := range 2 * smallPage {
-				if told := w.told[client.ObjectKey{Namespace: namespace, Name: fmt.Sprint("item-", i)}]; told != c.told {
-					t.Errorf("%s: expected item %d to be told of %d times, but found %d", c.reason, i, c.told, told)
-				}
-			}
-			if w.ended != c.ended {
-				t.Errorf("%s: expected ended=%d, but found %d", c.reason, c.ended, w.ended)
-			}
-		})
 	}
 }

@@ -9,14 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// crew are two replicas that share an item, and look at it only when they are told to.
+// crew are two replicas that share an item, look at it only when they are told to, and may each think what they like of
+// the other.
 type crew struct {
 	*bench
 	t        *rapid.T
@@ -30,7 +35,9 @@ type crew struct {
 	// inCall are the replicas in a call, the innermost last.
 	inCall []*told
 	// down: the plugin of a replica has not run for some time, so that it may have left the item to the other one.
-	down    bool
+	down bool
+	// wrong: a replica has been taken for dead that was not.
+	wrong   bool
 	calm    bool
 	history []string
 }
@@ -67,7 +74,37 @@ func (c *crew) start(podName string) {
 			return c.call(ctx, r, op)
 		},
 	})
+	r.written = func() { c.wrote(r) }
+	r.clock = withoutTicks{c.bench.clock}
 	c.replicas[podName] = r
+}
+
+// withoutTicks is a clock whose tickers stand still: what a call shows of itself is written by a goroutine of its
+// own, and here one thing happens after the other.
+type withoutTicks struct{ *clocktesting.FakeClock }
+
+func (c withoutTicks) NewTicker(time.Duration) clock.Ticker {
+	return clocktesting.NewFakeClock(c.Now()).NewTicker(time.Hour)
+}
+
+// wrote holds a write of the item against the lock: but for the pick-up of a job that waits, only its holder writes.
+func (c *crew) wrote(r *told) {
+	item := c.read()
+	holder := c.lockedBy(item)
+	c.note("%s wrote %s; the lock is held by %q", r.others.Process(), describe(item), holder)
+	if !contract.IsQueued(item) && holder != r.others.Process() {
+		c.fail("%s has written to the item, but its lock is held by %q", r.others.Process(), holder)
+	}
+}
+
+// lockedBy is the process that holds the lock of the item; empty for none.
+func (c *crew) lockedBy(item *v1alpha1.DeployItem) (process string) {
+	object := &v1alpha1.SyncObject{}
+	key := client.ObjectKey{Namespace: item.Namespace, Name: "one-" + string(item.UID)}
+	if c.admin.Get(c.bench.t.Context(), key, object) != nil || object.Spec.PodName == "" {
+		return ""
+	}
+	return object.Annotations[lock.AnnotationProcess]
 }
 
 // begin starts a process that hears of what is there.
@@ -82,6 +119,12 @@ func (c *crew) call(ctx context.Context, r *told, op plugin.Operation) (*plugin.
 		return nil, plugin.ErrNotRunning
 	}
 	c.note("%s is in its call: %s", r.others.Process(), op)
+	if holder := c.lockedBy(c.read()); holder != r.others.Process() {
+		c.fail("%s is called for, but the lock is held by %q", r.others.Process(), holder)
+	}
+	if len(c.inCall) > 0 && !c.wrong {
+		c.fail("%s is in a call, and so is %s", c.inCall[0].others.Process(), r.others.Process())
+	}
 	c.inCall = append(c.inCall, r)
 	defer func() { c.inCall = c.inCall[:len(c.inCall)-1] }()
 	for !c.calm && rapid.IntRange(0, 2).Draw(c.t, "more in the middle") > 0 {
@@ -89,7 +132,7 @@ func (c *crew) call(ctx context.Context, r *told, op plugin.Operation) (*plugin.
 	}
 	outcome := "success"
 	if !c.calm {
-		outcome = rapid.SampledFrom([]string{"success", "waits", "error"}).Draw(c.t, "outcome")
+		outcome = rapid.SampledFrom([]string{"success", "waits", "error", "crash"}).Draw(c.t, "outcome")
 	}
 	if !r.runs() {
 		outcome = "crash"
@@ -181,9 +224,11 @@ func (c *crew) sweep() {
 	}
 }
 
-// TestNobodyIsForgotten: replicas that look only when they are told to, whatever has happened to them, bring every
-// job to its end soon once all is calm, and hold no lock then.
-func TestNobodyIsForgotten(t *testing.T) {
+// TestReplicas: whatever two replicas think of each other, nobody writes to an item whose lock another one holds,
+// nobody is called for without the lock, and as long as nobody is wrong, one at a time. Whatever has happened to them,
+// they bring every job to its end soon once all is calm, although they look only when they are told to, and hold no
+// lock then.
+func TestReplicas(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &crew{
 			bench: newBench(t, nil), t: rt, first: "here",
@@ -272,4 +317,103 @@ func (c *crew) atRest() bool {
 	}
 	holder, _ := c.holder()
 	return holder == ""
+}
+
+// step is something that happens to a replica or to the item.
+func (c *crew) step() {
+	pod := rapid.SampledFrom(pods).Draw(c.t, "replica")
+	r := c.replicas[pod]
+	what := rapid.SampledFrom([]string{
+		"work", "work", "work", "hear", "hear", "hear of the item", "hear of the item", "hear of the others",
+		"thinks the other dead", "thinks the other alive", "lapses", "is renewed", "is restarted",
+		"refused", "unanswered", "no trouble", "slot taken", "slot taken", "slot free", "slot free",
+		"does not serve", "serves", "does not run", "runs", "woken",
+		"job", "label", "operation", "time", "preference", "lock deleted",
+	}).Draw(c.t, "step")
+	c.note("%s: %s", pod, what)
+	switch what {
+	case "work":
+		c.work(r)
+	case "hear":
+		r.hear()
+	case "hear of the item":
+		r.hearItem()
+	case "hear of the others":
+		c.hearOfOthers(pod)
+	case "refused", "unanswered":
+		r.trouble = trouble(what)
+	case "no trouble":
+		r.trouble = noTrouble
+	case "slot taken":
+		c.fillSlot(r)
+	case "slot free":
+		c.freeSlot(r)
+	case "woken":
+		r.router.WakeUp(r.name, c.item.Namespace, c.item.Name)
+	case "does not serve", "serves", "does not run", "runs":
+		c.setPlugin(r, what)
+	case "thinks the other dead", "thinks the other alive", "lapses", "is renewed", "is restarted":
+		c.stepOfLife(pod, r, what)
+	default:
+		c.stepOfItem(what)
+	}
+}
+
+// stepOfLife is something that has to do with who is alive.
+func (c *crew) stepOfLife(pod string, r *told, what string) {
+	other := otherPod(pod)
+	switch what {
+	case "thinks the other dead":
+		c.wrong = true
+		r.others.change(func(o *fakeReplicas) { o.dead[other] = true })
+		r.locker.ReplicasChanged()
+	case "thinks the other alive":
+		r.others.change(func(o *fakeReplicas) { delete(o.dead, other) })
+	case "lapses":
+		r.others.change(func(o *fakeReplicas) { o.invalid = true })
+		r.locker.ReplicasChanged()
+	case "is renewed":
+		c.renew(r)
+	case "is restarted":
+		if !c.isInCall(r) { // its call ends with it, and the bench has no way to end that
+			c.begin(pod)
+			c.replicas[other].locker.ReplicasChanged()
+		}
+	}
+}
+
+// stepOfItem is something that others do.
+func (c *crew) stepOfItem(what string) {
+	switch what {
+	case "job":
+		if item := c.read(); item.Status.JobID == item.Status.JobIDFinished {
+			c.setJob()
+		}
+	case "label":
+		c.touch(c.item)
+	case "operation":
+		c.annotate(c.item, v1alpha1.OperationAnnotation,
+			rapid.SampledFrom([]string{v1alpha1.OperationReconcile, v1alpha1.OperationAbort}).Draw(c.t, "operation"))
+	case "time":
+		c.clock.Step(time.Duration(rapid.IntRange(1, 9000).Draw(c.t, "ms")) * time.Millisecond)
+	case "preference":
+		c.first = otherPod(c.first)
+	case "lock deleted":
+		c.sweep()
+	}
+}
+
+// setPlugin has the plugin of a replica serve its type or not, and run or not.
+func (c *crew) setPlugin(r *told, what string) {
+	switch what {
+	case "does not serve":
+		r.plugin(func(p *fakePlugins) { p.serving = nil })
+	case "serves":
+		r.plugin(func(p *fakePlugins) { p.serving = []*fakeDeployer{r.deployer} })
+	case "does not run":
+		c.down = true
+		r.plugin(func(p *fakePlugins) { p.down = map[string]bool{r.name: true} })
+	case "runs":
+		r.plugin(func(p *fakePlugins) { p.down = nil })
+	}
 }
