@@ -19,7 +19,6 @@ var (
 		"rogue-exits":    "it ended before the handshake (exit status 3)",
 		"rogue-garbage":  "is no handshake: Hello, I am no plugin.",
 		"rogue-path":     `must be a DNS label, but is "../rogue-path"`,
-		"rogue-bad-name": "contains invalid UTF-8",
 		"rogue-impostor": `refused: deploy item type "` + probeType + `" is claimed by probe and rogue-impostor`,
 	}
 	// dying are plugins that die in a call, or are killed for it, with what they do and the reason for which they are
@@ -33,14 +32,14 @@ var (
 		"rogue-that-stops":  {"stop", "wedged"},
 	}
 	// noisy are plugins that carry out their calls, with what the host logs of what they do beside: they print where
-	// the handshake was before, and send bad wake-ups, and good ones without end.
+	// the handshake was before, and send wake-ups without end.
 	noisy = map[string]string{
-		"rogue-babbles": "\x00\x1b[2J\ufffd", "rogue-bad-wake": "plugin stopped sending wake-ups", "rogue-alarms": "",
+		"rogue-babbles": "\x00\x1b[2J\ufffd", "rogue-alarms": "",
 	}
 	// sayings are calls that break the protocol, and whether they end well all the same: the first result counts, and
 	// a provider status that cannot be saved is none.
 	sayings = map[string]bool{
-		"no-result": false, "too-large": false, "bad-progress": false, "json-exports": false,
+		"no-result": false, "too-large": false, "json-exports": false,
 		"two-results": true, "json-status": true,
 	}
 )

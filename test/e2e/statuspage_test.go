@@ -34,7 +34,7 @@ statusPage: {listenAddress: "127.0.0.1:0"}
 var statusPageAddress = regexp.MustCompile(`"statusPageAddress":"([^"]+)"`)
 
 // TestStatusPage: a replica shows what its items say: what waits for what, and why something has failed. The docs
-// have a picture of that, and one of what `pergola items tree` shows on a terminal.
+// have a picture of that.
 func TestStatusPage(t *testing.T) {
 	shop, system := "shop", "pergola-system"
 	for _, name := range []string{shop, system} {
@@ -85,9 +85,6 @@ func TestStatusPage(t *testing.T) {
 		t.Errorf("expected the replica to say which it is, and what the items say, but found %+v", status)
 	}
 
-	kubeconfig := "--kubeconfig=" + controlPlane.Kubeconfig
-	tree := pergola(t, "items", "tree", "web", "-n", shop, kubeconfig, "--color=always").stdout
-	mustMention(t, "the tree", tree, "shop/web", "ConfigMap", "settings", "Deployment", "slow", "\x1b[")
 	browser, err := screenshot.Find()
 	if errors.Is(err, screenshot.ErrNoBrowser) {
 		t.Skip(err)
@@ -96,11 +93,7 @@ func TestStatusPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keepPicture(t, "status-page.png", picture, 48)
-	if picture, err = browser.Terminal(t.Context(), "$ pergola items tree web -n shop\n"+tree); err != nil {
-		t.Fatal(err)
-	}
-	keepPicture(t, "items-tree.png", picture, 20)
+	keepPicture(t, "status-page.png", picture)
 }
 
 // waitsFor is what an item says that it waits for.
@@ -113,12 +106,11 @@ func waitsFor(item *v1alpha1.DeployItem) string {
 	return ""
 }
 
-// keepPicture checks that something is to be seen on a picture, and that the docs have one; or puts it there. So many
-// pixels at its lower edge are empty, which are more than there are between two things.
-func keepPicture(t *testing.T, name string, picture []byte, margin int) {
+// keepPicture checks that something is to be seen on a picture, and that the docs have one; or puts it there.
+func keepPicture(t *testing.T, name string, picture []byte) {
 	t.Helper()
 	file := filepath.Join(testenv.Root(), "docs", "images", name)
-	if problem := problemOf(picture, margin); problem != "" {
+	if problem := problemOf(picture); problem != "" {
 		t.Fatalf("%s: %s", name, problem)
 	}
 	if *pictures {
@@ -130,21 +122,21 @@ func keepPicture(t *testing.T, name string, picture []byte, margin int) {
 	if err != nil {
 		t.Fatalf("the docs lack the picture; `make pictures` takes it: %v", err)
 	}
-	if problem := problemOf(there, margin); problem != "" {
+	if problem := problemOf(there); problem != "" {
 		t.Errorf("%s of the docs: %s; `make pictures` takes it anew", name, problem)
 	}
 }
 
 // problemOf says why a picture is of no use; empty if it shows something, and nothing of that is cut off.
-func problemOf(picture []byte, margin int) string {
-	const text = 50 // the edges of letters alone have more colours than that
-	colours, err := screenshot.Colours(picture)
-	if err != nil || colours < text {
-		return fmt.Sprintf("expected text, but found %d colours, %v", colours, err)
-	}
-	if found, err := screenshot.Margin(picture); err != nil || found < margin {
-		return fmt.Sprintf("expected a margin of %d pixels below what it shows, but found %d, %v; make the window higher",
-			margin, found, err)
+func problemOf(picture []byte) string {
+	const (
+		text  = 50 // the edges of letters alone have more colours than that
+		below = 48 // pixels at the lower edge, which are more than there are between two things
+	)
+	colours, margin, err := screenshot.Measure(picture)
+	if err != nil || colours < text || margin < below {
+		return fmt.Sprintf("expected text and %d empty pixels below it, but found %d colours and %d pixels, %v; make the window higher",
+			below, colours, margin, err)
 	}
 	return ""
 }

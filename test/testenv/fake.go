@@ -183,14 +183,11 @@ func (s *store) Update(
 func (s *store) Patch(
 	gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.PatchOptions,
 ) error {
-	var manager string
+	var update metav1.UpdateOptions // the tracker takes both for the same
 	if len(opts) > 0 {
-		manager = opts[0].FieldManager
+		update.FieldManager = opts[0].FieldManager
 	}
-	if err := s.change(gvr, obj, ns, manager); err != nil {
-		return err
-	}
-	return s.ObjectTracker.Patch(gvr, obj, ns, opts...)
+	return s.Update(gvr, obj, ns, update)
 }
 
 // change sets what an API server sets when an object is changed.

@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -53,11 +52,7 @@ func (o *OnDemand) ForTest(t testing.TB) (*ControlPlane, client.WithWatch) {
 
 // start starts the control plane in a directory that outlives the test which asks for it first.
 func (o *OnDemand) start() {
-	if shared := os.Getenv(SharedKubeconfigEnv); shared != "" {
-		o.plane, o.err = sharedControlPlane(shared)
-		return
-	}
 	if o.dir, o.err = os.MkdirTemp("", "pergola-test-"); o.err == nil {
-		o.plane, o.err = StartControlPlane(context.Background(), o.dir, WithoutAuditLog())
+		o.plane, o.err = sharedControlPlane(o.dir)
 	}
 }

@@ -32,12 +32,7 @@ func RunTests(tests interface{ Run() int }, use func(*ControlPlane) error) (code
 	if f := flag.Lookup("test.fuzz"); f != nil && f.Value.String() != "" {
 		return tests.Run()
 	}
-	if shared := os.Getenv(SharedKubeconfigEnv); shared != "" {
-		return exitCode(runOn(tests, use, func(string) (*ControlPlane, error) { return sharedControlPlane(shared) }))
-	}
-	return exitCode(runOn(tests, use, func(dir string) (*ControlPlane, error) {
-		return StartControlPlane(context.Background(), dir, WithoutAuditLog())
-	}))
+	return exitCode(runOn(tests, use, sharedControlPlane))
 }
 
 // RunTestsAlone runs the tests of a package on a control plane of their own, which they may restart, whose audit log
@@ -55,22 +50,19 @@ func ForTest(t testing.TB) (*ControlPlane, client.Client) {
 	if testing.Short() {
 		t.Skip("it needs a control plane")
 	}
-	shared := os.Getenv(SharedKubeconfigEnv)
-	if shared == "" {
-		return StartForTest(t, WithoutAuditLog())
-	}
-	c, err := sharedControlPlane(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, administrator(t, c)
+	return forTest(t, sharedControlPlane)
 }
 
 // StartForTest starts a control plane for one test, at whose end it is stopped, and returns it with a client of its
 // administrator.
 func StartForTest(t testing.TB, options ...ControlPlaneOption) (*ControlPlane, client.Client) {
 	t.Helper()
-	c, err := StartControlPlane(t.Context(), t.TempDir(), options...)
+	return forTest(t, func(dir string) (*ControlPlane, error) { return StartControlPlane(t.Context(), dir, options...) })
+}
+
+func forTest(t testing.TB, start func(dir string) (*ControlPlane, error)) (*ControlPlane, client.Client) {
+	t.Helper()
+	c, err := start(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,20 +71,20 @@ func StartForTest(t testing.TB, options ...ControlPlaneOption) (*ControlPlane, c
 			t.Error(err)
 		}
 	})
-	return c, administrator(t, c)
-}
-
-func administrator(t testing.TB, c *ControlPlane) client.Client {
-	t.Helper()
 	admin, err := c.Client()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return admin
+	return c, admin
 }
 
-// sharedControlPlane is one that somebody else starts and stops: its Stop does nothing, and it has no audit log.
-func sharedControlPlane(kubeconfig string) (*ControlPlane, error) {
+// sharedControlPlane is one that somebody else starts and stops: its Stop does nothing, and it has no audit log. Where
+// there is none, one is started that keeps its files in dir.
+func sharedControlPlane(dir string) (*ControlPlane, error) {
+	kubeconfig := os.Getenv(SharedKubeconfigEnv)
+	if kubeconfig == "" {
+		return StartControlPlane(context.Background(), dir, WithoutAuditLog())
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("read $%s: %w", SharedKubeconfigEnv, err)

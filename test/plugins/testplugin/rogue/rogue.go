@@ -12,8 +12,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/proto"
 
 	"github.com/pergola-deploy/pergola/proto/handshake"                      //nolint:depguard // it does without the sdk
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1" //nolint:depguard // it does without the sdk
@@ -37,14 +35,13 @@ func Serve(name, mode string) {
 		write("Hello, I am no plugin.\n\xff\xfe\n")
 		sleep()
 	}
-	r := &rogue{mode: mode, wake: wakes[mode]}
+	r := &rogue{mode: mode}
 	r.introduce(name)
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig:  handshake.Config(),
 		VersionedPlugins: map[int]goplugin.PluginSet{handshake.ProtocolVersion: {handshake.PluginName: r}},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			codec := corrupting{encoding.GetCodecV2(proto.Name)}
-			return grpc.NewServer(append(opts, grpc.MaxSendMsgSize(maxSend), grpc.ForceServerCodecV2(codec))...)
+			return grpc.NewServer(append(opts, grpc.MaxSendMsgSize(maxSend))...)
 		},
 		Logger: hclog.NewNullLogger(),
 	})
@@ -58,28 +55,19 @@ type rogue struct {
 
 	mode string
 	info *deployerv1.GetInfoResponse
-	wake *deployerv1.WatchResponse
 }
 
-// wakes are what modes send as wake-ups.
-var wakes = map[string]*deployerv1.WatchResponse{
-	"alarms":   {Namespace: "default", Name: "nobody"},
-	"bad-wake": {Namespace: badText, Name: "\x00"},
-}
-
-// introduce sets what the plugin says about itself. Some modes say what is not true, or what is no text.
+// introduce sets what the plugin says about itself. Some modes say what is not true.
 func (r *rogue) introduce(name string) {
 	itemType := "test.pergola.dev/" + name
 	switch r.mode {
 	case "path":
 		name = "../" + name
-	case "bad-name":
-		name = badText
 	case "impostor":
 		itemType = "test.pergola.dev/probe"
 	}
 	r.info = &deployerv1.GetInfoResponse{
-		Name: name, Version: "v0", DeployItemTypes: []string{itemType}, Capabilities: &deployerv1.Capabilities{Watch: r.wake != nil},
+		Name: name, Version: "v0", DeployItemTypes: []string{itemType}, Capabilities: &deployerv1.Capabilities{Watch: r.mode == "alarms"},
 	}
 }
 
@@ -108,7 +96,7 @@ func babble() {
 // Watch sends wake-ups without end.
 func (r *rogue) Watch(_ *deployerv1.WatchRequest, stream grpc.ServerStreamingServer[deployerv1.WatchResponse]) error {
 	for {
-		if err := stream.Send(r.wake); err != nil {
+		if err := stream.Send(&deployerv1.WatchResponse{Namespace: "default", Name: "nobody"}); err != nil {
 			return err
 		}
 	}
