@@ -10,12 +10,11 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -32,62 +31,37 @@ func newType() v1alpha1.DeployItemType {
 // startController starts a whole controller with these plugins. It is stopped at the end of the test.
 func (a *api) startController(plugins *fakePlugins, set ...func(*Options)) *Controller {
 	a.t.Helper()
-	scheme, err := testenv.Scheme()
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	mgr, err := manager.New(a.config, manager.Options{
-		Scheme:     scheme,
-		Controller: config.Controller{SkipNameValidation: new(true)}, // of all controllers of this process
-		Metrics:    server.Options{BindAddress: "0"},
-		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{NewMetadata(): {Transform: Slim}}},
-		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&v1alpha1.DeployItem{}}}},
-	})
-	if err != nil {
-		a.t.Fatal(err)
-	}
 	options := Options{Identity: "here", Workers: 2, AbortTimeout: time.Minute, Log: slog.New(slog.DiscardHandler)}
 	for _, s := range set {
 		s(&options)
 	}
-	c := New(mgr, options)
-	c.setPlugins(plugins)
-	if err := mgr.Add(c); err != nil {
-		a.t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(a.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	a.t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			a.t.Error(err)
-		}
+	var c *Controller
+	testenv.StartManager(a.t, a.config, manager.Options{
+		Cache:  cache.Options{ByObject: map[client.Object]cache.ByObject{NewMetadata(): {Transform: Slim}}},
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&v1alpha1.DeployItem{}}}},
+	}, func(m manager.Manager) error {
+		c = New(m, options)
+		c.setPlugins(plugins)
+		return m.Add(c)
 	})
 	return c
 }
 
-// waitFinished waits until a job is finished with success.
+// waitFinished waits until a job is finished.
 func (a *api) waitFinished(item *v1alpha1.DeployItem, jobID string) *v1alpha1.DeployItem {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	fresh := &v1alpha1.DeployItem{}
-	for {
-		if err := a.admin.Get(ctx, client.ObjectKeyFromObject(item), fresh); err != nil {
-			a.t.Fatal(err)
+	a.waitFor(item, "whose job has ended", func(i *v1alpha1.DeployItem) bool { return i.Status.JobIDFinished == jobID })
+	return a.read(item)
+}
+
+func (a *api) waitFor(item *v1alpha1.DeployItem, what string, so func(*v1alpha1.DeployItem) bool) {
+	a.t.Helper()
+	await.For(a.t.Context(), a.t, patience, "an item "+what, func(context.Context) (string, error) {
+		if fresh := a.read(item); !so(fresh) {
+			return describe(fresh), nil
 		}
-		if fresh.Status.JobIDFinished == jobID {
-			return fresh
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			a.t.Fatalf("the job does not end: %s", describe(fresh))
-		}
-	}
+		return "", nil
+	})
 }
 
 // TestServedAgain: whoever looks at the items of a type that comes to be served is told of it each time, also when

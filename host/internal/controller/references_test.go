@@ -11,7 +11,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/test/await"
 )
 
 // TestReferenceComesAfterTheItem: without a Landscaper a job that has failed for lack of what its item uses begins anew
@@ -88,14 +87,7 @@ func TestReferenceComesAfterTheItem(t *testing.T) {
 
 func (a *api) waitPhase(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase) {
 	a.t.Helper()
-	await.For(a.t.Context(), a.t, patience, "an item that is "+string(phase), func(ctx context.Context) (string, error) {
-		fresh := &v1alpha1.DeployItem{}
-		err := a.admin.Get(ctx, client.ObjectKeyFromObject(item), fresh)
-		if err != nil || fresh.Status.Phase == phase {
-			return "", err
-		}
-		return describe(fresh), nil
-	})
+	a.waitFor(item, "that is "+string(phase), func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == phase })
 }
 
 // TestJobThatLacksSomething: no job is set as long as what has failed the last one is not there, and beside a

@@ -4,10 +4,13 @@ import (
 	"context"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -21,55 +24,6 @@ func (b *bench) countReads() *int {
 		},
 	})
 	return &reads
-}
-
-func TestAtRest(t *testing.T) {
-	running := func(change func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {
-		item := runningItem()
-		change(item)
-		return item
-	}
-	asIs := func(*v1alpha1.DeployItem) {}
-	cases := map[string]struct {
-		reason string
-		item   *v1alpha1.DeployItem
-		bare   bool // without annotations
-		none   bool // without timeouts
-		want   bool
-	}{
-		"finished": {reason: "the last job was for the item as it is", item: finishedItem(), want: true},
-		"new":      {reason: "it needs its first job", item: &v1alpha1.DeployItem{}},
-		"changed": {
-			reason: "it needs another job",
-			item: func() *v1alpha1.DeployItem {
-				item := finishedItem()
-				item.Generation++
-				return item
-			}(),
-		},
-		"silent":               {reason: "it lacks its annotations", item: finishedItem(), bare: true},
-		"waiting":              {reason: "the pickup timeout may pass", item: waitingItem()},
-		"waiting, no timeouts": {reason: "the job goes on without us", item: waitingItem(), none: true, want: true},
-		"running":              {reason: "its deployer may die", item: running(asIs)},
-		"running, no timeouts": {reason: "the job goes on without us", item: running(asIs), none: true, want: true},
-		"running, changed": {
-			reason: "it needs a job when this one has ended", item: running(func(i *v1alpha1.DeployItem) { i.Generation++ }), none: true,
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			options := allTimeouts
-			if tc.none {
-				options = Options{}
-			}
-			if !tc.bare {
-				tc.item.Annotations = responsibility.Annotations(tc.item)
-			}
-			if got := atRest(tc.item, options, now); got != tc.want {
-				t.Errorf("%s: expected %t, but found %t", tc.reason, tc.want, got)
-			}
-		})
-	}
 }
 
 // TestReads: an item that needs nothing is not read again until it has changed, and only then.
@@ -159,25 +113,43 @@ func (b *bench) recreate() {
 	}
 }
 
-// TestListedIsNotRead: what a list in full has told needs no read, whoever was elected then.
-func TestListedIsNotRead(t *testing.T) {
-	b := newBench(t)
-	b.look()
-	b.pickUp()
-	b.finish()
-	elected := false
-	b.options.Elected, b.memory = func(v1alpha1.DeployItemType) bool { return elected }, newMemory() // as of another replica
-	if err := b.Surveyed(t.Context(), b.read()); err != nil {
-		t.Fatal(err)
-	}
-	elected = true
-	reads := b.countReads()
-	if b.look(); *reads != 0 {
-		t.Errorf("an item at rest that was listed was read %d times", *reads)
-	}
-	b.patch(`{"spec":{"timeout":"1m"}}`)
-	if item := b.look(); *reads == 0 || item.Status.JobID == item.Status.JobIDFinished {
-		t.Errorf("expected a job for the changed spec, but found %+v", item.Status)
+// TestStartWithASurvey: what was there at the start waits for the end of the survey, and what that has told needs no
+// read.
+func TestStartWithASurvey(t *testing.T) {
+	for name, complete := range map[string]bool{"complete": true, "failed": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.look()
+			b.pickUp()
+			b.finish()
+			b.memory = newMemory()
+			b.held.Store(true)
+			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			defer q.ShutDown()
+			there := newMetadata()
+			there.ObjectMeta = b.read().ObjectMeta
+			b.changes().Create(t.Context(), event.TypedCreateEvent[*metav1.PartialObjectMetadata]{Object: there, IsInInitialList: true}, q)
+			b.signals().Generic(t.Context(), event.TypedGenericEvent[struct{}]{}, q)
+			if q.Len() != 0 {
+				t.Error("an item that was there has not waited for the survey")
+			}
+			if complete {
+				if err := b.Surveyed(t.Context(), b.read()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := b.SurveyEnded(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.signals().Generic(t.Context(), <-b.wake, q)
+			if q.Len() != 1 {
+				t.Errorf("the survey has ended, but %d items are in the queue", q.Len())
+			}
+			reads := b.countReads()
+			if b.look(); (*reads == 0) != complete {
+				t.Errorf("an item that needs nothing was read %d times", *reads)
+			}
+		})
 	}
 }
 

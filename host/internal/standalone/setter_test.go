@@ -197,20 +197,6 @@ func TestSetsAJobOnce(t *testing.T) {
 	}
 }
 
-func TestChangeWhileUnderWay(t *testing.T) {
-	b := newBench(t)
-	first := b.look().Status.JobID
-	b.pickUp()
-	b.patch(`{"spec":{"timeout":"1m"}}`)
-	if item := b.look(); item.Status.JobID != first || !b.memory.isPatient(client.ObjectKeyFromObject(item)) {
-		t.Errorf("expected the item to wait for the job under way, but found %+v", item.Status)
-	}
-	b.finish()
-	if item := b.look(); item.Status.JobID == first || b.memory.isPatient(client.ObjectKeyFromObject(item)) {
-		t.Errorf("expected a second job, but found %+v", item.Status)
-	}
-}
-
 // TestEndOfAJobIsNotMissed: the job under way ends right after it was seen to be under way.
 func TestEndOfAJobIsNotMissed(t *testing.T) {
 	b := newBench(t)

@@ -126,48 +126,12 @@ func TestPickupTimeout(t *testing.T) {
 	}
 }
 
-// TestPickupTimeoutOnTime: the setter comes back when it is time, no earlier.
-func TestPickupTimeoutOnTime(t *testing.T) {
-	b := newBench(t)
-	result, err := b.try()
-	if err != nil || result.RequeueAfter != allTimeouts.pickup() {
-		t.Fatalf("expected a look when the job has to be picked up, but found %+v, %v", result, err)
-	}
-	b.wait(result.RequeueAfter - 1)
-	if result, err = b.try(); err != nil || result.RequeueAfter != 1 || b.read().Status.JobIDFinished != "" {
-		t.Fatalf("expected the job to have its time, but found %+v, %v", result, err)
-	}
-	b.wait(1)
-	if result, err = b.try(); err != nil || b.read().Status.Phase != v1alpha1.DeployItemPhaseFailed {
-		t.Fatalf("expected the job to be ended, but found %+v, %v", result, err)
-	}
-	if result, err = b.try(); err != nil || result.RequeueAfter != 0 {
-		t.Errorf("a finished item needs no other look, but found %+v, %v", result, err)
-	}
-}
-
 // TestChangeWhileWaiting: whenever a spec is changed, a deployer has all of the time to pick that up.
 func TestChangeWhileWaiting(t *testing.T) {
 	change := func(b *bench) int64 {
 		b.patch(`{"spec":{"timeout":"` + time.Duration(b.read().Generation).String() + `"}}`)
 		return b.read().Generation
 	}
-	t.Run("picked up", func(t *testing.T) {
-		b := newBench(t)
-		jobID := b.look().Status.JobID
-		b.wait(allTimeouts.PickupTimeout)
-		generation := change(b)
-		b.look()
-		b.wait(allTimeouts.PickupTimeout)
-		if item := b.look(); item.Status.JobIDFinished != "" {
-			t.Fatalf("the changed spec did not get its time: %+v", item.Status)
-		}
-		b.pickUp()
-		b.finish()
-		if item := b.look(); item.Status.JobID != jobID || item.Status.ObservedGeneration != generation {
-			t.Errorf("the job was for the changed spec, and there is no need for another one, but found %+v", item.Status)
-		}
-	})
 	t.Run("seen when the time is over", func(t *testing.T) {
 		b := newBench(t)
 		b.look()
@@ -186,16 +150,6 @@ func TestChangeWhileWaiting(t *testing.T) {
 			t.Errorf("expected a new job for the next change, but found %+v", again.Status)
 		}
 	})
-	t.Run("after a restart", func(t *testing.T) {
-		b := newBench(t)
-		b.look()
-		b.wait(time.Hour)
-		change(b)
-		b.memory = newMemory()
-		if item := b.look(); item.Status.JobIDFinished != "" {
-			t.Errorf("a change while the host was away did not get its time: %+v", item.Status)
-		}
-	})
 	t.Run("between decision and write", func(t *testing.T) {
 		b := newBench(t)
 		b.look()
@@ -208,39 +162,6 @@ func TestChangeWhileWaiting(t *testing.T) {
 			t.Errorf("expected the conflict to be decided anew, but found %+v, %v, %+v", result, err, b.read().Status)
 		}
 	})
-}
-
-// TestPickedUpMeanwhile: a deployer picks the job up between the decision and the write.
-func TestPickedUpMeanwhile(t *testing.T) {
-	b := newBench(t)
-	b.look()
-	b.wait(time.Hour)
-	b.write = func(_ string, do func() error) error {
-		b.pickUp()
-		return do()
-	}
-	if result, err := b.try(); err != nil || result.RequeueAfter != pause {
-		t.Fatalf("expected another look after a conflict, but found %+v, %v", result, err)
-	}
-	if item := b.look(); item.Status.Phase != v1alpha1.DeployItemPhaseProgressing || item.Status.JobIDFinished != "" {
-		t.Errorf("a job that was picked up was ended: %+v", item.Status)
-	}
-}
-
-// TestPlanAfterPickUp: at the time of the pick-up the setter finds when to look next, and a finished job needs nothing.
-func TestPlanAfterPickUp(t *testing.T) {
-	b := newBench(t)
-	b.look()
-	b.pickUp()
-	b.wait(allTimeouts.pickup())
-	result, err := b.try()
-	if want := 11*time.Minute - allTimeouts.pickup(); err != nil || result.RequeueAfter != want {
-		t.Errorf("expected a look in %s, when the deadline is well over, but found %+v, %v", want, result, err)
-	}
-	b.finish()
-	if result, err = b.try(); err != nil || result.RequeueAfter != 0 {
-		t.Errorf("a finished item needs no other look, but found %+v, %v", result, err)
-	}
 }
 
 func TestProgressingTimeout(t *testing.T) {
@@ -273,35 +194,6 @@ func TestProgressingTimeout(t *testing.T) {
 	}
 	if item := b.look(); item.Status.JobID == jobID {
 		t.Errorf("expected a job for the change, but found %+v", item.Status)
-	}
-}
-
-func TestTimeoutsOff(t *testing.T) {
-	b := newBench(t)
-	b.options = Options{}
-	if result, err := b.try(); err != nil || result.RequeueAfter != 0 {
-		t.Fatalf("expected no other look, but found %+v, %v", result, err)
-	}
-	b.wait(24 * time.Hour)
-	before := b.read()
-	if after := b.look(); after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("a job that waits was ended: %+v", after.Status)
-	}
-	b.pickUp()
-	b.wait(24 * time.Hour)
-	before = b.read()
-	if after := b.look(); after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("a job under way was ended: %+v", after.Status)
-	}
-}
-
-func TestTimeoutsOfForeignTypes(t *testing.T) {
-	b := newBench(t, func(i *v1alpha1.DeployItem) { i.Spec.Type = "test.pergola.dev/other" })
-	b.patchStatus(`{"observedGeneration":0,"jobID":"a","jobIDGenerationTime":"2024-03-14T12:00:00Z"}`)
-	b.wait(time.Hour)
-	before := b.read()
-	if after := b.look(); after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("an item of a type that nobody serves was written: %+v", after.Status)
 	}
 }
 

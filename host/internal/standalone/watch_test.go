@@ -4,19 +4,17 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -26,148 +24,38 @@ func newMetadata() *metav1.PartialObjectMetadata {
 	return meta
 }
 
-// startManager starts a manager with a Setter, and ends it with the test.
-func (a *api) startManager(serves func(v1alpha1.DeployItemType) bool, options Options, prepare ...func(*Setter)) *Setter {
-	a.t.Helper()
-	scheme, err := testenv.Scheme()
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	sameNames := true
-	mgr, err := manager.New(a.config, manager.Options{
-		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &sameNames},
-	})
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	setter, err := Setup(mgr, serves, newMetadata, slog.New(slog.DiscardHandler), options)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	for _, p := range prepare {
-		p(setter)
-	}
-	ctx, stop := context.WithCancel(a.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	a.t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			a.t.Error(err)
-		}
-	})
-	return setter
-}
-
-// waitFor waits until an item has a status that meets a condition, and returns it.
-func (a *api) waitFor(item *v1alpha1.DeployItem, what string, condition func(*v1alpha1.DeployItemStatus) bool) *v1alpha1.DeployItem {
-	a.t.Helper()
-	ctx, cancel := context.WithTimeout(a.t.Context(), 30*time.Second)
-	defer cancel()
-	watch, err := a.admin.Watch(ctx, &v1alpha1.DeployItemList{}, client.InNamespace(item.Namespace))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer watch.Stop()
-	var seen *v1alpha1.DeployItem
-	for change := range watch.ResultChan() {
-		if found, ok := change.Object.(*v1alpha1.DeployItem); ok {
-			if seen = found; condition(&seen.Status) {
-				return seen
-			}
-		}
-	}
-	a.t.Fatalf("expected the item to be %s, but found %+v", what, seen)
-	return nil
-}
-
-func TestServedLater(t *testing.T) {
-	a := newServerAPI(t)
-	const laterType v1alpha1.DeployItemType = "test.pergola.dev/later"
-	var served atomic.Bool
-	asked := make(chan struct{}, 100)
-	item := a.newDeployItem(func(i *v1alpha1.DeployItem) { i.Spec.Type = laterType })
-	setter := a.startManager(func(itemType v1alpha1.DeployItemType) bool {
-		if itemType == laterType {
-			asked <- struct{}{}
-		}
-		return itemType == laterType && served.Load()
-	}, Options{})
-	<-asked // the item was looked at, and nobody serves it
-
-	served.Store(true)
-	setter.Served([]v1alpha1.DeployItemType{laterType})
-	a.waitFor(item, "given a job", func(s *v1alpha1.DeployItemStatus) bool { return s.JobID != "" })
-}
-
-// TestLooksAgain: the timeouts come by themselves, for jobs of the setter and of others, without any event.
-func TestLooksAgain(t *testing.T) {
-	a := newServerAPI(t)
-	const waitType v1alpha1.DeployItemType = "test.pergola.dev/wait"
-	atRest := make(chan string, 100) // the finished jobs that the setter has had a look at
-	a.startManager(func(itemType v1alpha1.DeployItemType) bool { return itemType == waitType },
-		Options{PickupTimeout: time.Second, ProgressingTimeout: time.Second}, func(s *Setter) {
-			s.live = interceptor.NewClient(a.admin, interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-					err := c.Get(ctx, key, obj, opts...)
-					if item, ok := obj.(*v1alpha1.DeployItem); ok && item.Spec.Type == waitType && item.Status.JobID == item.Status.JobIDFinished {
-						atRest <- item.Status.JobID
-					}
-					return err
-				},
-			})
-		})
-	item := a.newDeployItem(func(i *v1alpha1.DeployItem) {
-		i.Spec.Type, i.Spec.Timeout = waitType, "1s"
-	})
-	finished := func(jobID, reason string) func(s *v1alpha1.DeployItemStatus) bool {
-		return func(s *v1alpha1.DeployItemStatus) bool {
-			return (s.JobIDFinished == jobID || jobID == "" && s.JobIDFinished != "") && s.LastError != nil && s.LastError.Reason == reason
-		}
-	}
-	own := a.waitFor(item, "ended: own job, not picked up", finished("", "PickupTimeout")).Status.JobID
-
-	awaitRest := func(jobID string) { // until the look after that job, so that there is none to come
-		for <-atRest != jobID {
-			continue
-		}
-	}
-	awaitRest(own)
-	at := time.Now().UTC().Format(time.RFC3339)
-	a.patchStatus(item, fmt.Sprintf(`{"jobID":"x","jobIDGenerationTime":%q,"transitionTimes":{"initTime":null}}`, at))
-	a.waitFor(item, "ended: foreign job, not picked up", finished("x", "PickupTimeout"))
-
-	awaitRest("x")
-	at = time.Now().UTC().Format(time.RFC3339)
-	// At once: a second later nobody would have picked it up.
-	a.patchStatus(item, fmt.Sprintf(
-		`{"jobID":"y","jobIDGenerationTime":%q,"phase":"Progressing","lastReconcileTime":%[1]q,"transitionTimes":{"initTime":%[1]q},
-			"conditions":[{"type":"PickedUp","status":"True","reason":"PickedUp","message":"y","lastTransitionTime":%[1]q,"lastUpdateTime":%[1]q}]}`, at))
-	a.waitFor(item, "ended: picked up, deployer dead", finished("y", "ProgressingTimeout"))
-}
-
-// TestOneLookPerJob: all that happens to an item within its pickup timeout costs one look, and an item at rest none.
+// TestOneLookPerJob: all that happens to an item within its pickup timeout costs one look, and an item at rest none. The
+// timeouts come by themselves, without any event.
 func TestOneLookPerJob(t *testing.T) {
 	a := newServerAPI(t)
 	const busyType v1alpha1.DeployItemType = "test.pergola.dev/busy"
-	options := Options{PickupTimeout: time.Second, ProgressingTimeout: time.Second}
-	var item *v1alpha1.DeployItem
+	ofType := func(i *v1alpha1.DeployItem) { i.Spec.Type = busyType }
+	item := a.newDeployItem(ofType)
 	looks := make(chan struct{}, 100)
-	created := make(chan struct{})
-	a.startManager(func(itemType v1alpha1.DeployItemType) bool { return itemType == busyType }, options, func(s *Setter) {
+	testenv.StartManager(t, a.config, manager.Options{}, func(m manager.Manager) error {
+		serves := func(itemType v1alpha1.DeployItemType) bool { return itemType == busyType }
+		options := Options{PickupTimeout: time.Second, ProgressingTimeout: time.Second}
+		s, err := Setup(m, serves, newMetadata, slog.New(slog.DiscardHandler), options)
+		if err != nil {
+			return err
+		}
 		s.live = interceptor.NewClient(a.admin, interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-				<-created
 				if key == client.ObjectKeyFromObject(item) {
 					looks <- struct{}{}
 				}
 				return c.Get(ctx, key, obj, opts...)
 			},
 		})
+		return nil
 	})
-	item = a.newDeployItem(func(i *v1alpha1.DeployItem) { i.Spec.Type = busyType })
-	close(created)
-	jobID := a.waitFor(item, "given a job", func(s *v1alpha1.DeployItemStatus) bool { return s.JobID != "" }).Status.JobID
+	waitFor := func(item *v1alpha1.DeployItem, what string, so func(*v1alpha1.DeployItemStatus) bool) *v1alpha1.DeployItemStatus {
+		await.That(t, 30*time.Second, "an item that "+what, func() bool {
+			return a.admin.Get(t.Context(), client.ObjectKeyFromObject(item), item) == nil && so(&item.Status)
+		})
+		return &item.Status
+	}
+	jobID := waitFor(item, "has a job", func(s *v1alpha1.DeployItemStatus) bool { return s.JobID != "" }).JobID
 	<-looks
 
 	at := time.Now().UTC().Format(time.RFC3339)
@@ -177,8 +65,7 @@ func TestOneLookPerJob(t *testing.T) {
 
 	// What must not happen has no event to wait for: twice another item comes to the end of the same time.
 	for range 2 {
-		later := a.newDeployItem(func(i *v1alpha1.DeployItem) { i.Spec.Type = busyType })
-		a.waitFor(later, "ended", func(s *v1alpha1.DeployItemStatus) bool {
+		waitFor(a.newDeployItem(ofType), "has ended", func(s *v1alpha1.DeployItemStatus) bool {
 			return s.LastError != nil && s.LastError.Reason == "PickupTimeout"
 		})
 	}
