@@ -91,19 +91,20 @@ func (a *api) patchStatus(item *v1alpha1.DeployItem, fields string) {
 // touch changes a label of an item, if it is there.
 func (a *api) touch(item *v1alpha1.DeployItem) {
 	a.t.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"labels":{"touched":%q}}}`, uuid.NewString())
-	err := a.admin.Patch(a.t.Context(), item.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
-	if client.IgnoreNotFound(err) != nil {
-		a.t.Fatal(err)
-	}
+	a.patch(item, fmt.Sprintf(`{"metadata":{"labels":{"touched":%q}}}`, uuid.NewString()))
 }
 
 // annotate sets an annotation of an item.
 func (a *api) annotate(item *v1alpha1.DeployItem, key, value string) {
 	a.t.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
-	err := a.admin.Patch(a.t.Context(), item.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
-	if err != nil {
+	a.patch(item, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))
+}
+
+// patch changes fields of an item, if it is there.
+func (a *api) patch(item *v1alpha1.DeployItem, fields string) {
+	a.t.Helper()
+	err := a.admin.Patch(a.t.Context(), item.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(fields)))
+	if client.IgnoreNotFound(err) != nil {
 		a.t.Fatal(err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -110,41 +109,70 @@ func TestCallIsCancelled(t *testing.T) {
 	}
 }
 
-// TestStoppedCallIsNotForgotten: what a plugin reports when it is cancelled is there for the next call, whyever it
-// was cancelled.
+// TestStoppedCallIsNotForgotten: what a plugin reports when it is cancelled is there for the next call.
 func TestStoppedCallIsNotForgotten(t *testing.T) {
-	stopped := &plugin.Outcome{Errors: []plugin.Error{{Message: "stopped"}}, ProviderStatus: []byte(providerStatus)}
-	t.Run("deleted", func(t *testing.T) {
-		var b *bench
-		b = newBench(t, func(ctx context.Context, op plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
-			if op == plugin.Delete {
-				if got := rawStatus(b.read()); got != providerStatus {
-					t.Errorf("Delete is called without what Reconcile has reported: %q", got)
+	var b *bench
+	b = newBench(t, func(ctx context.Context, op plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
+		if op == plugin.Delete {
+			if got := rawStatus(b.read()); got != providerStatus {
+				t.Errorf("Delete is called without what Reconcile has reported: %q", got)
+			}
+			return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+		}
+		b.remove(b.item)
+		b.memory.changed(client.ObjectKeyFromObject(b.item))
+		<-ctx.Done()
+		return &plugin.Outcome{Errors: []plugin.Error{{Message: "stopped"}}, ProviderStatus: []byte(providerStatus)}, nil
+	})
+	b.setJob()
+	if item := b.drive(); item != nil {
+		t.Errorf("expected the item to be gone, but found %s", describe(item))
+	}
+}
+
+// TestSavedStatusIsThere: a plugin that has saved its status knows that nobody else has ended its job or saved
+// another one since it was called, also when it saves what was there already and nothing is written.
+func TestSavedStatusIsThere(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason   string
+		meddle   func(status *v1alpha1.DeployItemStatus)
+		outdated bool
+	}{
+		"nobody":   {reason: "it is there", meddle: func(*v1alpha1.DeployItemStatus) {}},
+		"somebody": {reason: "the rest is none of its business", meddle: func(s *v1alpha1.DeployItemStatus) { s.ObservedGeneration++ }},
+		"its ending": {reason: "the job is over", outdated: true, meddle: func(s *v1alpha1.DeployItemStatus) {
+			s.JobIDFinished, s.Phase = s.JobID, v1alpha1.DeployItemPhaseFailed
+		}},
+		"its twin": {reason: "what it goes on with is not what is there", outdated: true, meddle: func(s *v1alpha1.DeployItemStatus) {
+			s.ProviderStatus = raw(`{"apiVersion":"test.pergola.dev/v1","kind":"Status","revision":"other"}`)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var b *bench
+			var err error
+			b = newBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+				if err := o.SaveProviderStatus(ctx, []byte(providerStatus)); err != nil {
+					return nil, err
+				}
+				if len(b.calls) == 1 {
+					item := b.read()
+					c.meddle(&item.Status)
+					if err := b.admin.Status().Update(ctx, item); err != nil {
+						return nil, err
+					}
+					err = o.SaveProviderStatus(ctx, []byte(providerStatus))
 				}
 				return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+			})
+			b.setJob()
+			b.drive()
+			if errors.Is(err, errOutdated) != c.outdated || !c.outdated && err != nil {
+				t.Errorf("%s: found %v", c.reason, err)
 			}
-			b.remove(b.item)
-			b.memory.changed(client.ObjectKeyFromObject(b.item))
-			<-ctx.Done()
-			return stopped, nil
 		})
-		b.setJob()
-		if item := b.drive(); item != nil {
-			t.Errorf("expected the item to be gone, but found %s", describe(item))
-		}
-	})
-	t.Run("shutdown", func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		b := newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
-			stop()
-			return stopped, nil
-		})
-		b.setJob()
-		b.look(ctx)
-		if item := b.read(); rawStatus(item) != providerStatus || item.Status.LastError != nil {
-			t.Errorf("expected the provider status and no error, but found %q, %s", rawStatus(item), describe(item))
-		}
-	})
+	}
 }
 
 func operations(calls []string) string {
@@ -182,77 +210,6 @@ func TestCallIsNotDisturbed(t *testing.T) {
 	}
 	if item.Status.JobID == first || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
 		t.Errorf("expected a job of our own to have succeeded, but found %s", describe(item))
-	}
-}
-
-// TestSavedStatusIsThere: a plugin that has saved its status knows that nobody else has ended its job or saved
-// another one since it was called, also when it saves what was there already and nothing is written.
-func TestSavedStatusIsThere(t *testing.T) {
-	t.Parallel()
-	other := `{"apiVersion":"test.pergola.dev/v1","kind":"Status","revision":"other"}`
-	for name, c := range map[string]struct {
-		reason   string
-		meddle   func(status *v1alpha1.DeployItemStatus)
-		outdated bool
-	}{
-		"nobody":   {reason: "it is there", meddle: func(*v1alpha1.DeployItemStatus) {}},
-		"somebody": {reason: "the rest is none of its business", meddle: func(s *v1alpha1.DeployItemStatus) { s.ObservedGeneration++ }},
-		"its ending": {reason: "the job is over", outdated: true, meddle: func(s *v1alpha1.DeployItemStatus) {
-			s.JobIDFinished, s.Phase = s.JobID, v1alpha1.DeployItemPhaseFailed
-		}},
-		"its twin": {reason: "what it goes on with is not what is there", outdated: true, meddle: func(s *v1alpha1.DeployItemStatus) {
-			s.ProviderStatus = &runtime.RawExtension{Raw: []byte(other)}
-		}},
-	} {
-		for _, saved := range []string{providerStatus, strings.Replace(other, "other", "next", 1)} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				var b *bench
-				var err error
-				b = newBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
-					if err := o.SaveProviderStatus(ctx, []byte(providerStatus)); err != nil {
-						return nil, err
-					}
-					if len(b.calls) == 1 {
-						item := b.read()
-						c.meddle(&item.Status)
-						if err := b.admin.Status().Update(ctx, item); err != nil {
-							return nil, err
-						}
-						err = o.SaveProviderStatus(ctx, []byte(saved))
-					}
-					return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
-				})
-				b.setJob()
-				b.drive()
-				if errors.Is(err, errOutdated) != c.outdated || !c.outdated && err != nil {
-					t.Errorf("%s: found %v when it saves %s", c.reason, err, saved)
-				}
-			})
-		}
-	}
-}
-
-func TestProgressIsShown(t *testing.T) {
-	var b *bench
-	b = newBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
-		if contract.WaitingFor(b.read()) != "" {
-			t.Errorf("what has not been said is shown: %s", describe(b.read()))
-		}
-		o.Progress("ReadChart", "reading chart")
-		for contract.WaitingFor(b.read()) != "reading chart" { // the ticker runs in a goroutine of its own
-			b.clock.Step(stepInterval)
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-		}
-		o.Progress("Install", "installing")
-		return nil, context.DeadlineExceeded
-	})
-	b.setJob()
-	item := b.drive()
-	if e := item.Status.LastError; e == nil || !strings.HasSuffix(e.Message, `the plugin "one" had not ended the call Reconcile; it was waiting for: installing`) {
-		t.Errorf("expected a timeout that names the plugin, the call and the last step, but found %s", describe(item))
 	}
 }
 
@@ -337,5 +294,62 @@ func TestAbort(t *testing.T) {
 				t.Errorf("%s: calls (-want +got):\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+func TestProgressIsShown(t *testing.T) {
+	var b *bench
+	b = newBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		if contract.WaitingFor(b.read()) != "" {
+			t.Errorf("what has not been said is shown: %s", describe(b.read()))
+		}
+		o.Progress("ReadChart", "reading chart")
+		for contract.WaitingFor(b.read()) != "reading chart" { // the ticker runs in a goroutine of its own
+			b.clock.Step(stepInterval)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+		}
+		o.Progress("Install", "installing")
+		return nil, context.DeadlineExceeded
+	})
+	b.setJob()
+	item := b.drive()
+	if e := item.Status.LastError; e == nil || !strings.HasSuffix(e.Message, `the plugin "one" had not ended the call Reconcile; it was waiting for: installing`) {
+		t.Errorf("expected a timeout that names the plugin, the call and the last step, but found %s", describe(item))
+	}
+}
+
+// TestLandscaperTakesOurJobAway: a Landscaper whose execution still runs answers each job of ours with its own, which
+// is finished.
+func TestLandscaperTakesOurJobAway(t *testing.T) {
+	b := newBench(t, succeeds)
+	landscapers := b.setJob()
+	b.drive()
+	b.answer = func(ctx context.Context, _ plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
+		b.patchStatus(b.item, fmt.Sprintf(`{"jobID":%q}`, landscapers))
+		b.memory.changed(keyOf(b.item))
+		<-ctx.Done()
+		return fails("stopped")
+	}
+	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
+	b.drive()
+	item := expectPhase(t, b, v1alpha1.DeployItemPhaseFailed)
+	if item.Status.LastError.Reason != "JobReplaced" || len(b.calls) != 2 {
+		t.Errorf("expected one try that ends, but found %s, calls %v", describe(item), b.calls)
+	}
+	// And again when ours has succeeded before.
+	b.answer = succeeds
+	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
+	b.drive()
+	b.setJob()
+	b.drive()
+	calls := len(b.calls)
+	for range 3 {
+		b.patchStatus(b.item, fmt.Sprintf(`{"jobID":%q,"jobIDGenerationTime":%q}`, landscapers, b.clock.Now().UTC().Format(time.RFC3339)))
+		b.drive()
+	}
+	if got := len(b.calls) - calls; got > 3 {
+		t.Errorf("an operation was carried out again: %d calls for three jobs", got)
 	}
 }

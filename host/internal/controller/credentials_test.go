@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -173,26 +171,6 @@ func TestCredentialsAreReadOnlyWhereWanted(t *testing.T) {
 	item := c.drive()
 	if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || len(c.got) != 1 || c.got[0] != nil || len(c.reads) > 0 {
 		t.Errorf("expected success without credentials, but found %s, %v, reads of %q", describe(item), c.got, c.reads)
-	}
-	c.checkKept(item)
-}
-
-// What the API server cannot answer at the moment is tried again, and the plugin is not called meanwhile.
-func TestCredentialsThatCannotBeReadNow(t *testing.T) {
-	c := newCreditor(t, succeeds)
-	c.createSecrets()
-	c.failing = apierrors.NewInternalError(errors.New("etcd"))
-	c.setJob()
-	wait := c.look(t.Context())
-	item := c.read()
-	last := item.Status.LastError
-	if len(c.got) > 0 || item.Status.Phase != v1alpha1.DeployItemPhaseProgressing || last == nil || !strings.Contains(last.Message, "resolve credentials of Context") {
-		t.Fatalf("expected no call and an error that says why, but found %d, %s", len(c.got), describe(item))
-	}
-	c.failing = nil
-	c.clock.Step(wait)
-	if item = c.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || len(c.got) != 1 {
-		t.Errorf("expected success, but found %d, %s", len(c.got), describe(item))
 	}
 	c.checkKept(item)
 }

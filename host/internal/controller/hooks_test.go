@@ -357,23 +357,6 @@ func TestPoisonInHooks(t *testing.T) {
 	}
 }
 
-// TestTheLockOfAnItemIsGivenBackWhenItsHooksFail: a replica whose hooks do not run does not keep an item from the
-// others.
-func TestTheLockOfAnItemIsGivenBackWhenItsHooksFail(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
-	b.setJob()
-	b.look(t.Context())
-	if _, _, goesOn := b.memory.state(keyOf(b.item)); !goesOn {
-		t.Error("the lock is given back before the hooks are asked")
-	}
-	b.failing[sdkhook.ShouldReconcile] = plugin.ErrNotRunning
-	b.look(t.Context())
-	if _, note, goesOn := b.memory.state(keyOf(b.item)); goesOn || note != "" {
-		t.Errorf("the lock is kept: %t, or noted: %q", goesOn, note)
-	}
-}
-
 // TestHookOfAnotherPlugin: the hooks of a plugin that serves nothing run for the items of others, in order, and their
 // results count together.
 func TestHookOfAnotherPlugin(t *testing.T) {

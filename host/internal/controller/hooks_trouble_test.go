@@ -55,35 +55,6 @@ func TestSpecChangesWhileAnHTTPHookIsAsked(t *testing.T) {
 	}
 }
 
-// TestAnItemIsLeftAloneWhoseHooksKill: changes of it do not bring it back, and its job ends in time.
-func TestAnItemIsLeftAloneWhoseHooksKill(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return waits("it") },
-		[]sdkhook.Type{sdkhook.AfterResponsibilityCheck}, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1m" })
-	b.setJob()
-	b.look(t.Context())
-	b.failing[sdkhook.AfterResponsibilityCheck] = plugin.ErrCrashed
-	var wait time.Duration
-	for range defaultMaxCrashes {
-		b.clock.Step(time.Second)
-		b.touch(b.item)
-		wait = b.look(t.Context())
-	}
-	if wait > time.Minute {
-		t.Errorf("the job has a minute, but it is looked at after %s", wait)
-	}
-	b.passed = nil
-	for range 5 {
-		b.touch(b.item)
-		b.look(t.Context())
-	}
-	b.expectPassed("it is left alone")
-	b.clock.Step(time.Minute)
-	if b.look(t.Context()); b.read().Status.Phase != v1alpha1.DeployItemPhaseFailed {
-		t.Error(describe(b.read()))
-	}
-}
-
 // TestItemsWhoseHooksWereMissedAreWoken: when the plugin runs again, whether there was a job to note the error with
 // or not.
 func TestItemsWhoseHooksWereMissedAreWoken(t *testing.T) {

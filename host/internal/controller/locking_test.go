@@ -398,50 +398,23 @@ func TestLockIsLookedAtAfterTheItem(t *testing.T) {
 	}
 }
 
-// turnDown ends the plugin of a replica, and lets both hear of it: the other one comes first now.
-func turnDown(r, other *told) {
-	r.plugin(func(p *fakePlugins) { p.down = map[string]bool{r.name: true} })
-	r.others.change(func(o *fakeReplicas) { o.rank = 1 })
-	other.others.change(func(o *fakeReplicas) { o.rank = 0 })
-	r.locker.ReplicasChanged()
-	other.locker.ReplicasChanged()
-}
-
 // TestDownPluginTakesNoJob: a replica whose plugin does not run has all the time in the world, and must not take jobs
 // because of that.
 func TestDownPluginTakesNoJob(t *testing.T) {
-	for _, tc := range []struct {
-		name, reason string
-		busy         bool
-	}{
-		{"that is new", "the other one has not even looked", false},
-		{"that waits for its turn", "the slot of the other one is taken for a moment, and the slots of a plugin that is down never are", true},
-	} {
-		t.Run("a job "+tc.name, func(t *testing.T) {
-			b := newBench(t, succeeds)
-			runs, down := newTold(newPeer(b, "runs"), b.plugin), newTold(newPeer(b, "down"), b.plugin)
-			turnDown(down, runs)
-			jobID := b.setJob()
-			if tc.busy {
-				runs.slots.take(slotKey(1), own)
-				runs.look(t.Context())
-			}
-			down.hear()
-			wait := down.look(t.Context())
-			if got := down.reads + down.locks + down.writes; got != 0 || wait != pluginPoll {
-				t.Errorf("%s: expected another look after %s without a request, but found %d requests, and the next look after %s",
-					tc.reason, pluginPoll, got, wait)
-			}
-			if tc.busy {
-				runs.slots.giveBack()
-				runs.router.turn(runs.name, runs.slots.settle(slotKey(1), false))
-			}
-			runs.hear()
-			runs.look(t.Context())
-			if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Deployer.Identity != "runs" {
-				t.Errorf("%s: expected the job to be carried out where the plugin runs, but found %s of %q",
-					tc.reason, describe(item), item.Status.Deployer.Identity)
-			}
-		})
+	b := newBench(t, succeeds)
+	runs, down := newTold(newPeer(b, "runs"), b.plugin), newTold(newPeer(b, "down"), b.plugin)
+	down.plugin(func(p *fakePlugins) { p.down = map[string]bool{down.name: true} })
+	down.others.rank = 1
+	jobID := b.setJob()
+	down.hear()
+	wait := down.look(t.Context())
+	if got := down.reads + down.locks + down.writes; got != 0 || wait != pluginPoll {
+		t.Errorf("expected another look after %s without a request, but found %d requests, and the next look after %s",
+			pluginPoll, got, wait)
+	}
+	runs.hear()
+	runs.look(t.Context())
+	if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Deployer.Identity != "runs" {
+		t.Errorf("expected the job to be carried out where the plugin runs, but found %s of %q", describe(item), item.Status.Deployer.Identity)
 	}
 }

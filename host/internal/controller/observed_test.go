@@ -16,7 +16,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // heard is what is told of jobs, newest first.
@@ -185,25 +184,6 @@ func TestWhatIsTold(t *testing.T) {
 				t.Errorf("%s: %+v", tc.reason, ended)
 			}
 		})
-	}
-}
-
-// TestHooksAreTold: those of a look that comes to no job are no part of one.
-func TestHooksAreTold(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.Start, sdkhook.BeforeReconcile})
-	remembered := b.told()
-	b.setJob()
-	b.drive()
-	want := []string{"Hook one Start: done", "PickedUp queued=false", "Hook one BeforeReconcile: done", "Call one Reconcile: done", "Ended Succeeded"}
-	if diff := cmp.Diff(want, remembered.jobs[0].timeline()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	b.touch(b.item)
-	b.memory.forget(keyOf(b.item))
-	b.look(t.Context())
-	if jobs := remembered.jobs; len(jobs) != 2 || jobs[0].ID != "" || len(jobs[1].events) != len(want) {
-		t.Errorf("%+v", jobs)
 	}
 }
 

@@ -16,78 +16,63 @@ import (
 // TestReferenceComesAfterTheItem: without a Landscaper a job that has failed for lack of what its item uses begins anew
 // when it comes, or when the host starts and it is there.
 func TestReferenceComesAfterTheItem(t *testing.T) {
-	targetOf := func(item *v1alpha1.DeployItem, secret string) *v1alpha1.Target {
-		target := &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Name: "target", Namespace: item.Namespace}, Spec: v1alpha1.TargetSpec{Type: "other"}}
-		if secret != "" {
-			target.Spec.SecretRef = &v1alpha1.LocalSecretReference{Name: secret}
-		}
-		return target
-	}
+	meta := metav1.ObjectMeta{Name: "used"}
+	target := &v1alpha1.Target{ObjectMeta: meta, Spec: v1alpha1.TargetSpec{Type: "other"}}
+	withSecret := target.DeepCopy()
+	withSecret.Spec.SecretRef = &v1alpha1.LocalSecretReference{Name: "used"}
+	withTarget := func(i *v1alpha1.DeployItem) { withTargetNamed("used")(i); i.Spec.Timeout = "1s" }
 	cases := map[string]struct {
-		before, after func(item *v1alpha1.DeployItem) client.Object
+		before, after client.Object
 		item          func(*v1alpha1.DeployItem)
+		restarts      bool
 	}{
-		"Target": {
-			item:  withTargetNamed("target"),
-			after: func(item *v1alpha1.DeployItem) client.Object { return targetOf(item, "") },
-		},
-		"Secret of the Target": {
-			item:   func(i *v1alpha1.DeployItem) { withTargetNamed("target")(i); i.Spec.Timeout = "1s" },
-			before: func(item *v1alpha1.DeployItem) client.Object { return targetOf(item, "secret") },
-			after: func(item *v1alpha1.DeployItem) client.Object {
-				return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret", Namespace: item.Namespace}, StringData: map[string]string{"a": "b"}}
-			},
-		},
-		"Context": {
-			item: func(i *v1alpha1.DeployItem) { i.Spec.Context, i.Spec.Timeout = "context", "1s" },
-			after: func(item *v1alpha1.DeployItem) client.Object {
-				return &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Name: "context", Namespace: item.Namespace}}
-			},
-		},
+		"Target":                     {item: withTarget, after: target},
+		"Target, while no host runs": {item: withTarget, after: target, restarts: true},
+		"Secret of the Target":       {item: withTarget, before: withSecret, after: &corev1.Secret{ObjectMeta: meta}},
+		"Context":                    {item: func(i *v1alpha1.DeployItem) { i.Spec.Context, i.Spec.Timeout = "used", "1s" }, after: &v1alpha1.Context{ObjectMeta: meta}},
 	}
 	for name, tc := range cases {
-		for when, restarts := range map[string]bool{"": false, ", while no host runs": true} {
-			t.Run(name+when, func(t *testing.T) {
-				a, itemType := newServerAPI(t), newType()
-				item := newDeployItem(a.newNamespace(), "item", tc.item, func(i *v1alpha1.DeployItem) {
-					i.Spec.Type, i.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
-				})
-				a.create(item)
-				if tc.before != nil {
-					a.create(tc.before(item))
-				}
-				withHost := func(do func(a *api)) {
-					t.Run("host", func(t *testing.T) { // at the end of which it stops
-						one := &fakeDeployer{name: "one", itemType: itemType}
-						one.call = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
-							return succeeds(ctx, op, o)
-						}
-						a := newServerAPI(t)
-						a.startController(&fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.Standalone = true })
-						do(a)
-					})
-				}
-				succeeded := func(a *api) { a.waitPhase(item, v1alpha1.DeployItemPhaseSucceeded) }
-				a.setJob(item, time.Now())
-				withHost(func(a *api) {
-					a.waitPhase(item, v1alpha1.DeployItemPhaseFailed)
-					if !restarts {
-						a.create(tc.after(item))
-						succeeded(a)
+		t.Run(name, func(t *testing.T) {
+			a, itemType := newServerAPI(t), newType()
+			item := newDeployItem(a.newNamespace(), "item", tc.item, func(i *v1alpha1.DeployItem) {
+				i.Spec.Type, i.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
+			})
+			create := func(object client.Object) {
+				object, _ = object.DeepCopyObject().(client.Object)
+				object.SetNamespace(item.Namespace)
+				a.create(object)
+			}
+			withHost := func(do func()) {
+				t.Run("host", func(t *testing.T) { // at the end of which it stops
+					one := &fakeDeployer{name: "one", itemType: itemType}
+					one.call = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+						return succeeds(ctx, op, o)
 					}
+					newServerAPI(t).startController(&fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.Standalone = true })
+					do()
 				})
-				if restarts {
-					a.create(tc.after(item))
-					withHost(succeeded)
+			}
+			is := func(phase v1alpha1.DeployItemPhase) {
+				a.waitFor(item, "that is "+string(phase), func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == phase })
+			}
+			a.create(item)
+			if tc.before != nil {
+				create(tc.before)
+			}
+			a.setJob(item, time.Now())
+			withHost(func() {
+				is(v1alpha1.DeployItemPhaseFailed)
+				if !tc.restarts {
+					create(tc.after)
+					is(v1alpha1.DeployItemPhaseSucceeded)
 				}
 			})
-		}
+			if tc.restarts {
+				create(tc.after)
+				withHost(func() { is(v1alpha1.DeployItemPhaseSucceeded) })
+			}
+		})
 	}
-}
-
-func (a *api) waitPhase(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase) {
-	a.t.Helper()
-	a.waitFor(item, "that is "+string(phase), func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == phase })
 }
 
 // TestJobThatLacksSomething: no job is set as long as what has failed the last one is not there, and beside a

@@ -120,33 +120,16 @@ func TestPluginResolvesTargets(t *testing.T) {
 // A plugin that says what the host says of a missing Target does not have the deletion begin anew: the item's own is
 // there, so that it would do so at once, again and again.
 func TestPluginsErrorIsNotTheHosts(t *testing.T) {
-	cases := map[string]func(ctx context.Context, o plugin.Observer) error{
-		"what the host has said of another Target": func(ctx context.Context, o plugin.Observer) error {
-			_, err := o.ResolveTarget(ctx, "missing")
-			return err
-		},
-		"its own": func(context.Context, plugin.Observer) error {
-			return plugin.Error{
-				Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry},
-				Operation: contract.OperationResolve, Reason: contract.ReasonTargetNotFound, Message: "not there",
-			}
-		},
-	}
-	for name, errorOf := range cases {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
-				var problem plugin.Error
-				if err := errorOf(ctx, o); !errors.As(err, &problem) {
-					return nil, err
-				}
-				return &plugin.Outcome{Errors: []plugin.Error{problem}}, nil
-			}, func(item *v1alpha1.DeployItem) { item.Finalizers = []string{v1alpha1.Finalizer} })
-			b.remove(b.item)
-			b.setJob()
-			item := b.drive()
-			if item == nil || item.Status.Phase != v1alpha1.DeployItemPhaseDeleteFailed || len(b.calls) != 1 {
-				t.Errorf("expected one call and a failure, but found %d, %s", len(b.calls), describe(item))
-			}
-		})
+	b := newBench(t, answers(func() (*plugin.Outcome, error) {
+		return &plugin.Outcome{Errors: []plugin.Error{{
+			Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry},
+			Operation: contract.OperationResolve, Reason: contract.ReasonTargetNotFound, Message: "not there",
+		}}}, nil
+	}), withoutTimeout)
+	b.remove(b.item)
+	b.setJob()
+	item := b.drive()
+	if item == nil || item.Status.Phase != v1alpha1.DeployItemPhaseDeleteFailed || len(b.calls) != 1 {
+		t.Errorf("expected one call and a failure, but found %d, %s", len(b.calls), describe(item))
 	}
 }

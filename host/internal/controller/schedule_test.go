@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,29 +186,18 @@ func TestHopelessHooksAreNotAskedAgain(t *testing.T) {
 
 func TestOffset(t *testing.T) {
 	t.Parallel()
-	item := func() *v1alpha1.DeployItem {
-		i := &v1alpha1.DeployItem{}
-		i.UID = types.UID(uuid.NewString())
-		return i
-	}
-	if got := (schedule{}).offset(item()); got != 0 {
-		t.Errorf("without jitter: %s", got)
-	}
 	const jitter, items, parts = time.Hour, 10000, 10
-	s := schedule{jitter: jitter}
 	var counts [parts]int
 	for range items {
-		one := item()
-		offset := s.offset(one)
-		if offset < 0 || offset >= jitter || offset != s.offset(one) {
+		one := itemAt(types.UID(uuid.NewString()), "1")
+		offset := schedule{jitter: jitter}.offset(one)
+		if offset < 0 || offset >= jitter || offset != (schedule{jitter: jitter}).offset(one) || (schedule{}).offset(one) != 0 {
 			t.Fatalf("unexpected offset: %s", offset)
 		}
 		counts[offset*parts/jitter]++
 	}
-	for i, n := range counts {
-		if n < items/parts/2 || n > items/parts*2 {
-			t.Errorf("%d of %d items are in part %d of %d", n, items, i, parts)
-		}
+	if slices.Min(counts[:]) < items/parts/2 || slices.Max(counts[:]) > items/parts*2 {
+		t.Errorf("the items are not spread: %v", counts)
 	}
 }
 

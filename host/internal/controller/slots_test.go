@@ -174,49 +174,17 @@ func starvingKey(n int) types.NamespacedName {
 	return key
 }
 
-// keepSlot keeps a slot for an item that another replica comes first for, of two of which one is taken.
-func keepSlot(s *slots, key types.NamespacedName) {
-	s.take(slotKey(8), own)
-	s.standBy(key, firstOther)
-	s.giveBack()
-	s.settle(slotKey(8), false)
-}
-
-// TestTurnThatComesDuringALook: the turn of a suspect that was refused just before is not lost, whatever the look
-// began with.
+// TestTurnThatComesDuringALook: the turn of a suspect that was refused just before is not lost, although it has no place
+// in line before its look ends.
 func TestTurnThatComesDuringALook(t *testing.T) {
-	for _, tc := range []struct {
-		name, reason string
-		begins       func(s *slots)
-		turn         bool
-	}{
-		{"a look at any time", "the suspect has no place in line before its look ends", func(*slots) {}, false},
-		{"a look when a slot was kept", "that slot is given back with the look, and the turn that came is for the next one",
-			func(s *slots) { keepSlot(s, slotKey(2)) }, true},
-		{"a look when a slot was kept for one in line", "the same", func(s *slots) {
-			s.takeAlone(slotKey(2), underWay)
-			s.settle(slotKey(2), false)
-			keepSlot(s, slotKey(2))
-		}, true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			s := newSlots(2, time.Now)
-			s.takeAlone(slotKey(1), underWay)
-			tc.begins(s)
-			if turn := s.hasTurn(slotKey(2)); turn != tc.turn {
-				t.Fatalf("a slot is kept: %t", turn)
-			}
-			if s.takeAlone(slotKey(2), underWay) {
-				t.Fatal("another suspect has its turn")
-			}
-			s.giveBack()
-			s.settle(slotKey(1), false)
-			if next := s.settle(slotKey(2), tc.turn); !slices.Equal(next, []types.NamespacedName{slotKey(2)}) {
-				t.Errorf("%s: found the turn of %v", tc.reason, next)
-			}
-			if !s.takeAlone(slotKey(2), underWay) {
-				t.Error("it is the suspect's turn, but it got no slot")
-			}
-		})
+	s := newSlots(2, time.Now)
+	s.takeAlone(slotKey(1), underWay)
+	if s.takeAlone(slotKey(2), underWay) {
+		t.Fatal("another suspect has its turn")
+	}
+	s.giveBack()
+	s.settle(slotKey(1), false)
+	if next := s.settle(slotKey(2), false); !slices.Equal(next, []types.NamespacedName{slotKey(2)}) || !s.takeAlone(slotKey(2), underWay) {
+		t.Errorf("it is the suspect's turn, but found that of %v", next)
 	}
 }
