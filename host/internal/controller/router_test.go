@@ -212,15 +212,3 @@ func TestHold(t *testing.T) {
 	r.OnAdd(typedItem("e", "one"), true)
 	expect(t, "an item of the first list that is heard of late", r.one, "e")
 }
-
-func TestPluginsRun(t *testing.T) {
-	r := newRouted(t, true)
-	for name, pluginName := range map[string]string{"a": "one", "b": "two"} {
-		item := itemAt(types.UID("uid of "+name), "5")
-		item.Name = name
-		r.memory.underWay(entry{item: item, pluginName: pluginName, waitsForPlugin: true}, noon)
-	}
-	r.pluginsRun(map[string]bool{"one": true})
-	expect(t, "the items of the plugin that runs", r.one, "a")
-	expect(t, "no items of another, and no foreign ones", r.two)
-}

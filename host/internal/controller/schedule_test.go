@@ -97,29 +97,24 @@ func TestScheduledJobsHaveAMinimumInterval(t *testing.T) {
 	}
 }
 
-// TestHooksStopNoNeededJob: what somebody has set is done.
+// TestHooksStopNoNeededJob: what somebody has set is done, whatever the hook says. One that fails is asked again, as
+// nothing is known of what it wants.
 func TestHooksStopNoNeededJob(t *testing.T) {
 	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
-	b.results[sdkhook.ShouldReconcile] = &sdkhook.Result{AbortReconcile: true}
-	jobID := b.setJob()
-	if item := b.drive(); item.Status.JobIDFinished != jobID || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		t.Error(describe(item))
-	}
-}
-
-func TestErrorsOfShouldReconcileStopNoNeededJob(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
-	b.failing[sdkhook.ShouldReconcile] = errors.New("broken")
-	jobID := b.setJob()
-	b.look(t.Context())
-	if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		t.Error(describe(item))
-	}
-	b.look(t.Context())
-	if len(b.errs) != 1 {
-		t.Errorf("expected the hooks to be asked again, as nothing is known of what they want, but found errors %v", b.errs)
+	for name, err := range map[string]error{"it aborts": nil, "it fails": errors.New("broken")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+			b.results[sdkhook.ShouldReconcile], b.failing[sdkhook.ShouldReconcile] = &sdkhook.Result{AbortReconcile: true}, err
+			jobID := b.setJob()
+			b.look(t.Context())
+			if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+				t.Error(describe(item))
+			}
+			if b.look(t.Context()); (len(b.errs) == 1) != (err != nil) {
+				t.Errorf("found the errors %v", b.errs)
+			}
+		})
 	}
 }
 
