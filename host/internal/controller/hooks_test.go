@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -190,10 +191,14 @@ func TestHooksOverruleResponsibility(t *testing.T) {
 	}
 }
 
-// TestHooksEndAReconcile: what comes before the job is picked up leaves it as it is.
+// TestHooksEndAReconcile: what comes before the job is picked up leaves it as it is. Afterwards the job stays unfinished
+// until its hooks let it go on. The user is told who holds the job up: by an event as long as nobody has picked it up,
+// and by the condition then.
 func TestHooksEndAReconcile(t *testing.T) {
 	t.Parallel()
-	for _, hookType := range []sdkhook.Type{sdkhook.Start, sdkhook.AfterResponsibilityCheck} {
+	for hookType, pickedUp := range map[sdkhook.Type]bool{
+		sdkhook.Start: false, sdkhook.AfterResponsibilityCheck: false, sdkhook.BeforeAnyReconcile: true, sdkhook.BeforeReconcile: true,
+	} {
 		t.Run(string(hookType), func(t *testing.T) {
 			t.Parallel()
 			b := newHooked(t, done, []sdkhook.Type{hookType})
@@ -203,60 +208,40 @@ func TestHooksEndAReconcile(t *testing.T) {
 			if wait := b.look(t.Context()); wait != 7*time.Second {
 				t.Errorf("expected the next look after 7s, but found %s", wait)
 			}
-			if item := b.read(); item.ResourceVersion != before || len(b.calls) != 0 {
-				t.Errorf("expected the item as it was, but found %s, calls %v", describe(item), b.calls)
+			item := b.read()
+			if len(b.calls) != 0 || (item.ResourceVersion == before) == pickedUp || item.Status.JobIDFinished == jobID {
+				t.Errorf("expected a job that is held up, but found %s, calls %v", describe(item), b.calls)
+			}
+			want := fmt.Sprintf("a hook of type %s of the plugin one holds the job up; it is asked again after 7s", hookType)
+			told := contract.WaitingFor(item) == want
+			for len(b.events.Events) > 0 {
+				told = strings.Contains(<-b.events.Events, want) || told
+			}
+			if !told {
+				t.Errorf("the user is not told; the item waits for %q", contract.WaitingFor(item))
 			}
 			b.results[hookType] = nil
 			b.clock.Step(7 * time.Second)
-			if item := b.drive(); item.Status.JobIDFinished != jobID {
+			if item := b.drive(); item.Status.JobIDFinished != jobID || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
 				t.Error(describe(item))
 			}
 		})
 	}
 }
 
-// TestHooksHoldAJobUp: the job stays unfinished until its hooks let it go on, or its time is over.
+// TestHooksHoldAJobUp: a hook that does not say when it is to be asked again holds the job up until its time is over; one
+// that wants to be asked at once is asked a second later.
 func TestHooksHoldAJobUp(t *testing.T) {
 	t.Parallel()
-	timeout := func(item *v1alpha1.DeployItem) {
-		item.Spec.Timeout = "1m"
-	}
-	for _, hookType := range []sdkhook.Type{sdkhook.BeforeAnyReconcile, sdkhook.BeforeReconcile} {
-		for name, tc := range map[string]struct {
-			reason string
-			result sdkhook.Result
-			next   time.Duration
-		}{
-			"after a time": {reason: "the hook says when", result: sdkhook.Result{RequeueAfter: 7 * time.Second}, next: 7 * time.Second},
-			"at once":      {reason: "a second is soon enough, and no loop", result: sdkhook.Result{Requeue: true}, next: time.Second},
-			"no word":      {reason: "its time runs out", next: time.Minute},
-		} {
-			t.Run(string(hookType)+" "+name, func(t *testing.T) {
-				t.Parallel()
-				b := newHooked(t, done, []sdkhook.Type{hookType}, timeout)
-				tc.result.AbortReconcile = true
-				b.results[hookType] = &tc.result
-				jobID := b.setJob()
-				wait := b.look(t.Context())
-				if wait > tc.next+time.Second || wait < tc.next-time.Second {
-					t.Errorf("%s: expected the next look after %s, but found %s", tc.reason, tc.next, wait)
-				}
-				item := b.read()
-				if item.Status.Phase != v1alpha1.DeployItemPhaseProgressing || item.Status.JobIDFinished == jobID || !strings.Contains(contract.WaitingFor(item), string(hookType)) {
-					t.Errorf("%s: %s, waits for %q", tc.reason, describe(item), contract.WaitingFor(item))
-				}
-				if name == "no word" {
-					if item = b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || len(b.calls) != 0 {
-						t.Errorf("%s: %s, calls %v", tc.reason, describe(item), b.calls)
-					}
-					return
-				}
-				b.results[hookType] = nil
-				b.clock.Step(wait)
-				if item = b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.JobIDFinished != jobID {
-					t.Errorf("%s: %s", tc.reason, describe(item))
-				}
-			})
+	for requeue, next := range map[bool]time.Duration{true: time.Second, false: time.Minute} {
+		b := newHooked(t, done, []sdkhook.Type{sdkhook.BeforeReconcile}, func(item *v1alpha1.DeployItem) { item.Spec.Timeout = "1m" })
+		b.results[sdkhook.BeforeReconcile] = &sdkhook.Result{AbortReconcile: true, Requeue: requeue}
+		b.setJob()
+		if wait := b.look(t.Context()); wait > next+time.Second || wait < next-time.Second {
+			t.Errorf("requeue %t: expected the next look after %s, but found %s", requeue, next, wait)
+		}
+		if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || len(b.calls) != 0 {
+			t.Errorf("requeue %t: %s, calls %v", requeue, describe(item), b.calls)
 		}
 	}
 }

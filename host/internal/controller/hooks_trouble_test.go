@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -78,25 +76,6 @@ func TestItemsWhoseHooksWereMissedAreWoken(t *testing.T) {
 					t.Errorf("calls %v, %s", b.calls, describe(b.read()))
 				}
 			})
-		}
-	}
-}
-
-// TestUsersSeeWhoHoldsTheirJobUp: by an event as long as nobody has picked the job up, and by the condition afterwards.
-func TestUsersSeeWhoHoldsTheirJobUp(t *testing.T) {
-	t.Parallel()
-	for _, hookType := range []sdkhook.Type{sdkhook.Start, sdkhook.AfterResponsibilityCheck, sdkhook.BeforeReconcile} {
-		b := newHooked(t, done, []sdkhook.Type{hookType})
-		b.results[hookType] = &sdkhook.Result{AbortReconcile: true, RequeueAfter: time.Minute}
-		b.setJob()
-		b.look(t.Context())
-		want := fmt.Sprintf("a hook of type %s of the plugin one holds the job up; it is asked again after 1m0s", hookType)
-		told := contract.WaitingFor(b.read()) == want
-		for len(b.events.Events) > 0 {
-			told = strings.Contains(<-b.events.Events, want) || told
-		}
-		if !told {
-			t.Errorf("%s: the user is not told; the item waits for %q", hookType, contract.WaitingFor(b.read()))
 		}
 	}
 }

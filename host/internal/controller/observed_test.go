@@ -110,17 +110,6 @@ func TestWhatIsTold(t *testing.T) {
 				"Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
 			},
 		},
-		"retry": {
-			reason: "an error that passes, and one that does not",
-			answer: picky(func() (*plugin.Outcome, error) { return fails("Refused") }, func() (*plugin.Outcome, error) {
-				return &plugin.Outcome{Errors: []plugin.Error{{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Message: "wrong"}}}, nil
-			}),
-			drive: func(b *bench) { b.setJob(); b.drive() },
-			want: []string{
-				"PickedUp queued=false", "Progress installing 1 of 2", "Call one Reconcile: failed", "Retries Refused",
-				"Progress installing 1 of 2", "Call one Reconcile: failed", "Ended Failed: wrong",
-			},
-		},
 		"crash": {
 			reason: "a plugin that dies",
 			answer: picky(func() (*plugin.Outcome, error) { return nil, plugin.ErrCrashed }, succeeded),
@@ -129,21 +118,6 @@ func TestWhatIsTold(t *testing.T) {
 				"PickedUp queued=false", "Progress installing 1 of 2", "Call one Reconcile: crashed",
 				`Retries the plugin "one" ended in the middle of the call (1 of 3); it is tried again when the plugin runs`,
 				"Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
-			},
-		},
-		"timeout": {
-			reason: "a job that ends without its deployer",
-			answer: picky(func() (*plugin.Outcome, error) { return waits("the pod") }),
-			modify: func(item *v1alpha1.DeployItem) { item.Spec.Timeout = "1m" },
-			drive: func(b *bench) {
-				b.setJob()
-				b.look(b.t.Context())
-				b.clock.Step(2 * time.Minute)
-				b.drive()
-			},
-			want: []string{
-				"PickedUp queued=false", "Progress installing 1 of 2", "Call one Reconcile: inProgress", "Waits the pod",
-				"Ended Failed: the job took longer than spec.timeout allows; it was waiting for: the pod",
 			},
 		},
 		"in line": {

@@ -30,70 +30,51 @@ func (b *hooked) due(every time.Duration) {
 	}
 }
 
-// TestScheduledJobs: a hook has jobs begin in time, each with an ID of its own, and nothing else happens between them.
+// TestScheduledJobs: a hook has jobs begin in time, each with an ID of its own, and nothing else happens between them. A
+// hook that wants them more often than the host allows is told so once.
 func TestScheduledJobs(t *testing.T) {
 	t.Parallel()
-	const every, jobs = time.Minute, 50
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
-	b.due(every)
-	seen := map[string]bool{b.setJob(): true}
-	last := time.Time{}
-	for len(seen) < jobs {
-		wait := b.look(t.Context())
-		if wait == 0 {
-			t.Fatalf("nothing is due: %s", describe(b.read()))
-		}
-		b.clock.Step(wait)
-		item := b.read()
-		if began := item.Status.LastReconcileTime; began != nil && began.After(last) {
-			if gap := began.Sub(last); !last.IsZero() && (gap < every || gap > every+2*time.Second) {
-				t.Fatalf("a job began %s after the last", gap)
+	for name, tc := range map[string]struct{ every, minimum, interval time.Duration }{
+		"as the hook wants":  {every: time.Minute, interval: time.Minute},
+		"as the host allows": {every: time.Second, minimum: 10 * time.Second, interval: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const jobs = 50
+			b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
+			b.due(tc.every)
+			b.schedule.minimum = tc.minimum
+			landscapers := b.setJob()
+			seen, last := map[string]bool{}, b.clock.Now()
+			for len(seen) < jobs {
+				calls := len(b.calls)
+				b.clock.Step(b.look(t.Context()))
+				if len(b.calls) == calls {
+					continue
+				}
+				item := b.read()
+				began := item.Status.LastReconcileTime.Time
+				if gap := began.Sub(last); len(seen) > 0 && (gap < tc.interval || gap > tc.interval+2*time.Second) {
+					t.Fatalf("a job began %s after the last", gap)
+				}
+				if jobID := item.Status.JobID; seen[jobID] || (jobID == landscapers) == sdkhook.AskedFor(item) {
+					t.Fatalf("the job %s has run before: %t, the item says that a hook has asked for it: %t", jobID, seen[jobID], sdkhook.AskedFor(item))
+				}
+				seen[item.Status.JobID], last = true, began
 			}
-			last = began.Time
-			if seen[item.Status.JobID] && len(seen) > 1 {
-				t.Fatalf("the job %s has run before", item.Status.JobID)
+			if asked := len(b.passed) - len(b.calls); asked > 3*jobs {
+				t.Errorf("the hooks were asked %d times for %d jobs", asked, jobs)
 			}
-			if byUser := seen[item.Status.JobID]; byUser == sdkhook.AskedFor(item) {
-				t.Fatalf("the job %s is a user's: %t, but the item says otherwise", item.Status.JobID, byUser)
+			told := 0
+			for len(b.events.Events) > 0 {
+				if strings.Contains(<-b.events.Events, "ReconcileIntervalRaised") {
+					told++
+				}
 			}
-			seen[item.Status.JobID] = true
-		}
-	}
-	if len(b.calls) != jobs {
-		t.Errorf("expected %d calls, but found %d", jobs, len(b.calls))
-	}
-	if asked := len(b.passed) - len(b.calls); asked > 3*jobs {
-		t.Errorf("the hooks were asked %d times for %d jobs", asked, jobs)
-	}
-}
-
-func TestScheduledJobsHaveAMinimumInterval(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
-	b.due(time.Second)
-	b.schedule.minimum = 10 * time.Second
-	b.setJob()
-	var began []time.Time
-	for len(b.calls) < 4 {
-		calls := len(b.calls)
-		b.clock.Step(b.look(t.Context()))
-		if len(b.calls) > calls {
-			began = append(began, b.read().Status.LastReconcileTime.Time)
-		}
-	}
-	for i := 1; i < len(began); i++ {
-		if gap := began[i].Sub(began[i-1]); gap < 10*time.Second || gap > 12*time.Second {
-			t.Errorf("job %d began %s after the last", i, gap)
-		}
-	}
-	told := 0
-	for len(b.events.Events) > 0 {
-		if strings.Contains(<-b.events.Events, "ReconcileIntervalRaised") {
-			told++
-		}
-	}
-	if told != 1 {
-		t.Errorf("expected one event about it, but found %d", told)
+			if told != 0 && tc.minimum == 0 || told != 1 && tc.minimum > 0 {
+				t.Errorf("found %d events about the interval", told)
+			}
+		})
 	}
 }
 
