@@ -99,22 +99,3 @@ func TestNotOursIsNotEndedHere(t *testing.T) {
 		t.Errorf("it was written: %s", describe(after))
 	}
 }
-
-// TestADeletionThatWaitsForItsHook takes a slot, as a call does, so that new jobs are picked up meanwhile.
-func TestADeletionThatWaitsForItsHook(t *testing.T) {
-	t.Parallel()
-	b := newHookedByHTTP(t, nil, v1alpha1.HookFinalize)
-	b.item.Finalizers = []string{v1alpha1.Finalizer}
-	b.update(b.item)
-	b.annotate(b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
-	b.remove(b.item)
-	b.setJob()
-	b.slots.take(slotKey(1), own)
-	b.look(t.Context())
-	b.expectPassed("others have all of the slots")
-	b.slots.giveBack()
-	if item := b.drive(); item != nil {
-		t.Error(describe(item))
-	}
-	b.expectPassed("there is a slot", "finalize")
-}

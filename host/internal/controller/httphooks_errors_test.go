@@ -17,85 +17,63 @@ import (
 // TestHTTPHookErrors is the table of what a hook can say when it fails.
 func TestHTTPHookErrors(t *testing.T) {
 	t.Parallel()
-	values := []string{"", "true", "false"}
-	for _, phase := range []v1alpha1.HookCapability{v1alpha1.HookPreReconcile, v1alpha1.HookFinalize} {
-		for _, permanent := range values {
-			for _, goOn := range values {
-				t.Run(fmt.Sprintf("%s permanent=%s continue=%s", phase, permanent, goOn), func(t *testing.T) {
-					t.Parallel()
-					b := newHookedByHTTP(t, done, phase)
-					b.fails(permanent, goOn)
-					deletion := phase == v1alpha1.HookFinalize
-					jobID := b.setJob()
-					if deletion {
-						b.drive()
-						b.remove(b.item)
-						jobID = b.setJob()
+	for phase, tc := range map[v1alpha1.HookCapability]struct {
+		operation, call  string
+		underWay, failed v1alpha1.DeployItemPhase
+	}{
+		v1alpha1.HookPreReconcile: {"HookPreReconcile", "call Reconcile", v1alpha1.DeployItemPhaseProgressing, v1alpha1.DeployItemPhaseFailed},
+		v1alpha1.HookFinalize:     {"HookFinalize", "call Delete", v1alpha1.DeployItemPhaseDeleting, v1alpha1.DeployItemPhaseDeleteFailed},
+	} {
+		for fields, want := range map[string]string{
+			``:                                    "again",
+			`,"permanent":false`:                  "again",
+			`,"permanent":true`:                   "failed",
+			`,"continue":false`:                   "again",
+			`,"continue":true`:                    "goes on",
+			`,"permanent":true,"continue":true`:   "goes on",
+			`,"permanent":true,"continue":false`:  "failed",
+			`,"permanent":false,"continue":true`:  "goes on",
+			`,"permanent":false,"continue":false`: "again",
+		} {
+			t.Run(string(phase)+fields, func(t *testing.T) {
+				t.Parallel()
+				b := newHookedByHTTP(t, done, phase)
+				if phase == v1alpha1.HookFinalize {
+					b.item.Finalizers = []string{v1alpha1.Finalizer}
+					b.update(b.item)
+					b.remove(b.item)
+				}
+				b.fails(fields)
+				jobID := b.setJob()
+				b.clock.Step(b.look(t.Context()))
+				item := b.read()
+				if want == "goes on" {
+					b.expectPassed("the job goes on", string(phase), tc.call)
+				} else {
+					b.expectPassed("the job does not go on", string(phase))
+					last, c, finished := item.Status.LastError, conditionOf(item, "HookAnswered"), item.Status.JobIDFinished == jobID
+					if last == nil || last.Operation != tc.operation || !strings.Contains(last.Message, "no room") ||
+						c == nil || c.Status != v1alpha1.ConditionFalse || finished != (want == "failed") ||
+						item.Status.Phase != map[bool]v1alpha1.DeployItemPhase{false: tc.underWay, true: tc.failed}[finished] {
+						t.Errorf("expected that it is %s, but found %s, condition %v", want, describe(item), c)
 					}
-					b.passed, b.errs = nil, nil
-					b.clock.Step(b.look(t.Context()))
-					b.expectVerdict(deletion, permanent == "true", goOn == "true", jobID)
-				})
-			}
+				}
+				b.serve = nil
+				if item = b.drive(); want == "failed" {
+					b.expectPassed("it is not tried again")
+				} else if item != nil && item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+					t.Errorf("the job does not go on when the hook answers: %s", describe(item))
+				}
+			})
 		}
 	}
 }
 
-// fails has the hook answer with an error; of the fields of that those are set that are not empty.
-func (b *hookedByHTTP) fails(permanent, goOn string) {
-	fields := []string{`"message":"no room"`}
-	if permanent != "" {
-		fields = append(fields, `"permanent":`+permanent)
-	}
-	if goOn != "" {
-		fields = append(fields, `"continue":`+goOn)
-	}
+// fails has the hook answer with an error that has more fields than its message.
+func (b *hookedByHTTP) fails(fields string) {
 	b.serve = func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusConflict)
-		_, _ = fmt.Fprintf(w, "{%s}", strings.Join(fields, ","))
-	}
-}
-
-func (b *hookedByHTTP) expectVerdict(deletion, permanent, goOn bool, jobID string) {
-	b.t.Helper()
-	item := b.read()
-	operation, phase, failed, underWay := "HookPreReconcile", "pre-reconcile", v1alpha1.DeployItemPhaseFailed, v1alpha1.DeployItemPhaseProgressing
-	call := "call Reconcile"
-	if deletion {
-		operation, phase, failed, underWay = "HookFinalize", "finalize", v1alpha1.DeployItemPhaseDeleteFailed, v1alpha1.DeployItemPhaseDeleting
-		call = "call Delete"
-	}
-	if goOn {
-		b.expectPassed("the job goes on", phase, call)
-		if deletion && item != nil || !deletion && item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-			b.t.Errorf("the job does not go on: %s", describe(item))
-		}
-		return
-	}
-	b.expectPassed("the job does not go on", phase)
-	last := item.Status.LastError
-	if last == nil || last.Operation != operation || !strings.Contains(last.Message, "no room") {
-		b.t.Errorf("unexpected error: %v", last)
-	}
-	if c := conditionOf(item, "HookAnswered"); c == nil || c.Status != v1alpha1.ConditionFalse {
-		b.t.Errorf("unexpected condition: %v", c)
-	}
-	want := underWay
-	if permanent {
-		want = failed
-	}
-	if finished := item.Status.JobIDFinished == jobID; item.Status.Phase != want || finished != permanent {
-		b.t.Errorf("expected phase %s, finished %t, but found %s", want, permanent, describe(item))
-	}
-	b.serve = nil
-	if permanent {
-		if wait := b.look(b.t.Context()); wait != 0 {
-			b.t.Errorf("it is looked at again after %s", wait)
-		}
-		return
-	}
-	if item = b.drive(); deletion && item != nil || !deletion && item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		b.t.Errorf("the job does not go on when the hook answers: %s", describe(item))
+		_, _ = fmt.Fprintf(w, `{"message":"no room"%s}`, fields)
 	}
 }
 
