@@ -36,14 +36,12 @@ var Unpacking = Stage{
 	"many-files":            with(many(12_000, "plain/files/%06d", nil)...),
 	"path-traversal":        withFile("plain/../../../../tmp/evil"),
 	"path-traversal-inside": withFile("plain/templates/../../../evil"),
-	"path-absolute":         withFile("/etc/cron.d/evil"),
 	"path-long":             withFile("plain/" + strings.Repeat("a/", 100_000) + "evil"),
 	"symlink":               withSpecial(tar.TypeSymlink, "plain/templates/evil.yaml", "/etc/passwd"),
 	"empty":                 func() []byte { return nil },
 	"no-files":              func() []byte { return zipped(tarOf()) },
 	"no-gzip":               func() []byte { return chartFile("plain").content },
 	"truncated":             func() []byte { b := Pack("plain"); return b[:len(b)/2] },
-	"checksum":              func() []byte { b := Pack("plain"); b[len(b)-8] ^= 0xff; return b },
 }
 
 // Loading are charts in which a file is wrong that is read when the chart is loaded, or when values are combined and checked.
@@ -73,8 +71,6 @@ var Loading = Stage{
 var Rendering = Stage{
 	// Ends at the depth that Go's templates allow, with some hundred megabytes of stack.
 	"recursion-template": plain(evil(`{{ define "x" }}{{ template "x" . }}{{ end }}{{ template "x" . }}`)),
-	// Ends at the depth that Helm allows.
-	"recursion-include": plain(evil(`{{ define "x" }}{{ include "x" . }}{{ end }}{{ include "x" . }}`)),
 	// Does not end before the stack does, which no program survives.
 	"recursion-tpl": plain(evil(`{{ tpl .Values.greeting . }}`), values("greeting: '{{ tpl .Values.greeting . }}'\n")),
 	// Includes that end, after 2^60 of them, and none of them in itself.
@@ -84,8 +80,6 @@ var Rendering = Stage{
 	// Some gigabytes, in one step and in many.
 	"memory-at-once": plain(evil(`{{ $x := repeat 1000000 "0123456789" | repeat 100000 }}`)),
 	"memory-list":    plain(evil(`{{ $l := list "x" }}{{ range until 60 }}{{ $l = concat $l $l }}{{ end }}`)),
-	"memory-texts": plain(evil(
-		`{{ $l := list }}{{ range until 100000 }}{{ $l = append $l (repeat 1000000 "x") }}{{ end }}`)),
 	"output-huge": plain(evil(object +
 		`{{ range until 10000 }}{{ printf "\n  key-%d: " . }}{{ repeat 1000000 "x" }}{{ end }}`)),
 	"output-many": plain(evil(
@@ -94,8 +88,7 @@ var Rendering = Stage{
 	"output-alias-bomb":   plain(evil(object + "\n" + aliasBomb())),
 	"output-invalid-utf8": plain(evil(object + "\n  key: \"\xff\xfe\xc3\x28\"\n")),
 	// Hard to parse.
-	"template-deep":        plain(evil("{{ " + nested(depth, "(", "", ")") + " }}")),
-	"template-deep-blocks": plain(evil(nested(300_000, "{{if 1}}", "", "{{end}}"))),
+	"template-deep": plain(evil("{{ " + nested(depth, "(", "", ")") + " }}")),
 }
 
 // HostileKinds returns the kinds of hostile charts that do their harm at one of the stages, sorted; without stages,

@@ -65,8 +65,8 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer registry.Close()
-	d.env = append(d.env, "REGISTRY="+registry.Listener.Addr().String(), "LOGIN="+registryUser, "PASSWORD="+registryPassword)
+	defer func() { err = errors.Join(err, registry.Close()) }()
+	d.env = append(d.env, "REGISTRY="+registry.Host(), "LOGIN="+registryUser, "PASSWORD="+registryPassword)
 	if err := d.shell(ctx, ". $DEMO/prepare.sh"); err != nil {
 		return err
 	}

@@ -29,7 +29,6 @@ var (
 		"rogue-that-forks":  {"fork", "exit"},
 		"rogue-that-leaks":  {"leak", "memory"},
 		"rogue-that-hangs":  {"hang", "wedged"},
-		"rogue-that-stops":  {"stop", "wedged"},
 	}
 	// noisy are plugins that carry out their calls, with what the host logs of what they do beside: they print where
 	// the handshake was before, and send wake-ups without end.

@@ -3,7 +3,6 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,15 +11,16 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
@@ -38,9 +38,8 @@ func serve([]string) {
 }
 
 func serveImage(args []string) {
-	name, user, password := args[0], args[1], args[2]
+	user, password := args[1], args[2]
 	content := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	push(content, name, image())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if u, p, _ := r.BasicAuth(); u != user || p != password {
 			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
@@ -49,37 +48,11 @@ func serveImage(args []string) {
 		}
 		content.ServeHTTP(w, r)
 	}))
-	fmt.Fprintf(os.Stdout, "%s/%s\n", server.Listener.Addr(), name)
+	reference, err := name.ParseReference(fmt.Sprintf("%s/%s", server.Listener.Addr(), args[0]))
+	check(err)
+	check(remote.Write(reference, image(), remote.WithAuth(&authn.Basic{Username: user, Password: password})))
+	fmt.Fprintln(os.Stdout, reference)
 	select {} // until SIGTERM
-}
-
-// push puts an image into a registry without a connection, which needs none of the libraries that find credentials.
-func push(content http.Handler, name string, image v1.Image) {
-	send := func(method, target, contentType string, body io.Reader) {
-		request := httptest.NewRequestWithContext(context.Background(), method, target, body)
-		request.Header.Set("Content-Type", contentType)
-		answer := httptest.NewRecorder()
-		if content.ServeHTTP(answer, request); answer.Code != http.StatusCreated {
-			check(fmt.Errorf("%s %s: %d %s", method, target, answer.Code, answer.Body))
-		}
-	}
-	repository, tag, _ := strings.Cut(name, ":")
-	blobs, err := image.Layers()
-	check(err)
-	config, err := partial.ConfigLayer(image)
-	check(err)
-	for _, blob := range append(blobs, config) {
-		digest, err := blob.Digest()
-		check(err)
-		compressed, err := blob.Compressed()
-		check(err)
-		send(http.MethodPost, "/v2/"+repository+"/blobs/uploads/?digest="+digest.String(), "application/octet-stream", compressed)
-	}
-	mediaType, err := image.MediaType()
-	check(err)
-	manifest, err := image.RawManifest()
-	check(err)
-	send(http.MethodPut, "/v2/"+repository+"/manifests/"+tag, string(mediaType), bytes.NewReader(manifest))
 }
 
 // image is an image of this program.

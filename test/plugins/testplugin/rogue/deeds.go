@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -34,8 +33,6 @@ func (c call) do(what string) error {
 		sleep()
 	case "hang":
 		sleep()
-	case "stop": // the whole process, as a debugger does
-		return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	case "linger": // with signs of life, whatever the host wants
 		for range time.Tick(time.Second) {
 			_ = c.say(heartbeat) // it fails once the call was cancelled
