@@ -322,85 +322,60 @@ func (c *crew) atRest() bool {
 // step is something that happens to a replica or to the item.
 func (c *crew) step() {
 	pod := rapid.SampledFrom(pods).Draw(c.t, "replica")
-	r := c.replicas[pod]
-	what := rapid.SampledFrom([]string{
-		"work", "work", "work", "hear", "hear", "hear of the item", "hear of the item", "hear of the others",
-		"thinks the other dead", "thinks the other alive", "lapses", "is renewed", "is restarted",
-		"refused", "unanswered", "no trouble", "slot taken", "slot taken", "slot free", "slot free",
-		"does not serve", "serves", "does not run", "runs", "woken",
-		"job", "label", "operation", "time", "preference", "lock deleted",
-	}).Draw(c.t, "step")
+	r, other := c.replicas[pod], otherPod(pod)
+	believe := func(change func(*fakeReplicas)) {
+		r.others.change(change)
+		r.locker.ReplicasChanged()
+	}
+	steps := map[string]func(){
+		"work":               func() { c.work(r) },
+		"hear":               r.hear,
+		"hear of the item":   r.hearItem,
+		"hear of the others": func() { c.hearOfOthers(pod) },
+		"thinks the other dead": func() {
+			c.wrong = true
+			believe(func(o *fakeReplicas) { o.dead[other] = true })
+		},
+		"thinks the other alive": func() { r.others.change(func(o *fakeReplicas) { delete(o.dead, other) }) },
+		"lapses":                 func() { believe(func(o *fakeReplicas) { o.invalid = true }) },
+		"is renewed":             func() { c.renew(r) },
+		"is restarted": func() {
+			if !c.isInCall(r) { // its call ends with it, and the bench has no way to end that
+				c.begin(pod)
+				c.replicas[other].locker.ReplicasChanged()
+			}
+		},
+		"refused":        func() { r.trouble = refused },
+		"unanswered":     func() { r.trouble = unanswered },
+		"no trouble":     func() { r.trouble = noTrouble },
+		"slot taken":     func() { c.fillSlot(r) },
+		"slot free":      func() { c.freeSlot(r) },
+		"does not serve": func() { c.setPlugin(r, "does not serve") },
+		"serves":         func() { c.setPlugin(r, "serves") },
+		"does not run":   func() { c.setPlugin(r, "does not run") },
+		"runs":           func() { c.setPlugin(r, "runs") },
+		"woken":          func() { r.router.WakeUp(r.name, c.item.Namespace, c.item.Name) },
+		"job": func() {
+			if item := c.read(); item.Status.JobID == item.Status.JobIDFinished {
+				c.setJob()
+			}
+		},
+		"label": func() { c.touch(c.item) },
+		"operation": func() {
+			c.annotate(c.item, v1alpha1.OperationAnnotation,
+				rapid.SampledFrom([]string{v1alpha1.OperationReconcile, v1alpha1.OperationAbort}).Draw(c.t, "operation"))
+		},
+		"time": func() {
+			c.clock.Step(time.Duration(rapid.IntRange(1, 9000).Draw(c.t, "ms")) * time.Millisecond)
+		},
+		"preference":   func() { c.first = otherPod(c.first) },
+		"lock deleted": c.sweep,
+	}
+	// What comes first is drawn more often.
+	often := []string{"work", "work", "work", "hear", "hear", "hear of the item", "hear of the item", "job"}
+	what := rapid.SampledFrom(append(often, slices.Sorted(maps.Keys(steps))...)).Draw(c.t, "step")
 	c.note("%s: %s", pod, what)
-	switch what {
-	case "work":
-		c.work(r)
-	case "hear":
-		r.hear()
-	case "hear of the item":
-		r.hearItem()
-	case "hear of the others":
-		c.hearOfOthers(pod)
-	case "refused", "unanswered":
-		r.trouble = trouble(what)
-	case "no trouble":
-		r.trouble = noTrouble
-	case "slot taken":
-		c.fillSlot(r)
-	case "slot free":
-		c.freeSlot(r)
-	case "woken":
-		r.router.WakeUp(r.name, c.item.Namespace, c.item.Name)
-	case "does not serve", "serves", "does not run", "runs":
-		c.setPlugin(r, what)
-	case "thinks the other dead", "thinks the other alive", "lapses", "is renewed", "is restarted":
-		c.stepOfLife(pod, r, what)
-	default:
-		c.stepOfItem(what)
-	}
-}
-
-// stepOfLife is something that has to do with who is alive.
-func (c *crew) stepOfLife(pod string, r *told, what string) {
-	other := otherPod(pod)
-	switch what {
-	case "thinks the other dead":
-		c.wrong = true
-		r.others.change(func(o *fakeReplicas) { o.dead[other] = true })
-		r.locker.ReplicasChanged()
-	case "thinks the other alive":
-		r.others.change(func(o *fakeReplicas) { delete(o.dead, other) })
-	case "lapses":
-		r.others.change(func(o *fakeReplicas) { o.invalid = true })
-		r.locker.ReplicasChanged()
-	case "is renewed":
-		c.renew(r)
-	case "is restarted":
-		if !c.isInCall(r) { // its call ends with it, and the bench has no way to end that
-			c.begin(pod)
-			c.replicas[other].locker.ReplicasChanged()
-		}
-	}
-}
-
-// stepOfItem is something that others do.
-func (c *crew) stepOfItem(what string) {
-	switch what {
-	case "job":
-		if item := c.read(); item.Status.JobID == item.Status.JobIDFinished {
-			c.setJob()
-		}
-	case "label":
-		c.touch(c.item)
-	case "operation":
-		c.annotate(c.item, v1alpha1.OperationAnnotation,
-			rapid.SampledFrom([]string{v1alpha1.OperationReconcile, v1alpha1.OperationAbort}).Draw(c.t, "operation"))
-	case "time":
-		c.clock.Step(time.Duration(rapid.IntRange(1, 9000).Draw(c.t, "ms")) * time.Millisecond)
-	case "preference":
-		c.first = otherPod(c.first)
-	case "lock deleted":
-		c.sweep()
-	}
+	steps[what]()
 }
 
 // setPlugin has the plugin of a replica serve its type or not, and run or not.
