@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonv1 "go.opentelemetry.io/proto/otlp/common/v1"
@@ -20,6 +21,7 @@ type Span struct {
 	Name    string
 	// TraceID, ID and Parent are in hexadecimal digits; Parent is empty for a root.
 	TraceID, ID, Parent string
+	Began, Ended        time.Time
 	// Attributes with their values as texts.
 	Attributes map[string]string
 	// Failed tells whether its status is an error, and Message what that says.
@@ -88,6 +90,7 @@ func spanOf(service string, s *tracev1.Span) Span {
 	return Span{
 		Service: service, Name: s.GetName(),
 		TraceID: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), Parent: hex.EncodeToString(s.GetParentSpanId()),
+		Began: time.Unix(0, int64(s.GetStartTimeUnixNano())), Ended: time.Unix(0, int64(s.GetEndTimeUnixNano())),
 		Attributes: textsOf(s.GetAttributes()),
 		Failed:     s.GetStatus().GetCode() == tracev1.Status_STATUS_CODE_ERROR, Message: s.GetStatus().GetMessage(),
 	}
