@@ -61,7 +61,7 @@ func run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, stop(context.WithoutCancel(ctx))) }()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	registry, err := startRegistry()
+	registry, err := startRegistry() //nolint:contextcheck // it serves until it is closed
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 // ward is a host with some items of one plugin. Some of them are poison: the plugin dies of their calls.
 type ward struct {
 	*bench
+	story
 	t      *rapid.T
 	items  []*v1alpha1.DeployItem
 	poison map[string]bool // by name
@@ -28,15 +28,6 @@ type ward struct {
 	queues map[types.NamespacedName]*oneItemQueue
 	// process is that of the plugin, which has been started that often.
 	process int
-	history []string
-}
-
-func (w *ward) note(format string, args ...any) {
-	w.history = append(w.history, fmt.Sprintf(format, args...))
-}
-
-func (w *ward) fail(format string, args ...any) {
-	w.t.Fatalf(format+"\nhistory:\n%s", append(args, strings.Join(w.history, "\n"))...)
 }
 
 // call is the plugin. In the middle of a call others begin and end; with its process all calls end.
@@ -110,7 +101,7 @@ func (w *ward) work() bool {
 // soon, although they are looked at only when they are told to.
 func TestOnlyPoisonIsConvicted(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &ward{bench: newBench(t, nil, withoutTimeout), t: rt, poison: map[string]bool{}, inCall: map[string]bool{}}
+		w := &ward{bench: newBench(t, nil, withoutTimeout), story: story{t: rt}, t: rt, poison: map[string]bool{}, inCall: map[string]bool{}}
 		w.queues = map[types.NamespacedName]*oneItemQueue{}
 		w.router.queues[w.name] = wardQueue{ward: w}
 		w.slots = newSlots(rapid.IntRange(1, 4).Draw(rt, "slots"), w.clock.Now)

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -45,6 +47,10 @@ type bench struct {
 	calls []string
 	// errs are the errors of reconciles.
 	errs []error
+
+	passing sync.Mutex
+	// passed are the hooks that ran, and the calls of the plugin between them; see expectPassed.
+	passed []string
 }
 
 // answer is what the plugin of a bench does.
@@ -158,6 +164,23 @@ func (b *bench) read() *v1alpha1.DeployItem {
 func (b *bench) setJob() string {
 	b.t.Helper()
 	return b.api.setJob(b.item, b.clock.Now())
+}
+
+func (b *bench) pass(what string) {
+	b.passing.Lock()
+	defer b.passing.Unlock()
+	b.passed = append(b.passed, what)
+}
+
+// expectPassed checks what has been passed since the last time.
+func (b *bench) expectPassed(reason string, want ...string) {
+	b.t.Helper()
+	b.passing.Lock()
+	defer b.passing.Unlock()
+	if diff := cmp.Diff(want, b.passed); diff != "" {
+		b.t.Errorf("%s (-want +got):\n%s", reason, diff)
+	}
+	b.passed = nil
 }
 
 func newDeployItem(namespace, name string, modify ...func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -23,8 +22,6 @@ import (
 // hooked is a bench whose plugin has hooks of all types, or of some.
 type hooked struct {
 	*bench
-	// passed are the types of hooks that ran, and the calls of the plugin between them.
-	passed []string
 	// results are what the hooks of a type return, and errs their errors; none without an entry.
 	results map[sdkhook.Type]*sdkhook.Result
 	failing map[sdkhook.Type]error
@@ -40,14 +37,14 @@ func newHooked(t *testing.T, answer answer, types []sdkhook.Type, modify ...func
 		seen: map[sdkhook.Type]*v1alpha1.DeployItem{}, targets: map[sdkhook.Type]*v1alpha1.Target{},
 	}
 	b.bench = newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
-		b.passed = append(b.passed, "call "+string(op))
+		b.pass("call " + string(op))
 		return answer(ctx, op, o)
 	}, modify...)
 	for _, hookType := range types {
 		b.plugin.capabilities.HookTypes = append(b.plugin.capabilities.HookTypes, string(hookType))
 	}
 	b.plugin.hooks = func(_ context.Context, hookType sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]plugin.HookOutcome, error) {
-		b.passed = append(b.passed, string(hookType))
+		b.pass(string(hookType))
 		b.seen[hookType], b.targets[hookType] = item.DeepCopy(), target
 		if err := b.failing[hookType]; err != nil {
 			return nil, err
@@ -55,14 +52,6 @@ func newHooked(t *testing.T, answer answer, types []sdkhook.Type, modify ...func
 		return []plugin.HookOutcome{{}, {Result: b.results[hookType]}}, nil
 	}
 	return b
-}
-
-func (b *hooked) expectPassed(reason string, want ...string) {
-	b.t.Helper()
-	if diff := cmp.Diff(want, b.passed); diff != "" {
-		b.t.Errorf("%s (-want +got):\n%s", reason, diff)
-	}
-	b.passed = nil
 }
 
 func done(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
@@ -350,7 +339,7 @@ func TestHookOfAnotherPlugin(t *testing.T) {
 	other := &fakeDeployer{name: "policy", itemType: testType, capabilities: plugin.Capabilities{HookTypes: []string{"BeforeReconcile"}}}
 	var held bool
 	other.hooks = func(context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target) ([]plugin.HookOutcome, error) {
-		b.passed = append(b.passed, "policy")
+		b.pass("policy")
 		return []plugin.HookOutcome{{Result: &sdkhook.Result{AbortReconcile: held, RequeueAfter: time.Second}}}, nil
 	}
 	b.plugins.(*fakePlugins).hooking = []*fakeDeployer{other}

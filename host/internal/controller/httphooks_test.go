@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,9 +34,7 @@ type hookedByHTTP struct {
 	mu sync.Mutex
 	// requests are the bodies of the requests.
 	requests []hookRequest
-	// passed are the requests' phases and the calls of the plugin, in order, and children those that the plugin was
-	// called with last.
-	passed   []string
+	// children are those that the plugin was called with last.
 	children []sdk.Child
 }
 
@@ -89,12 +86,6 @@ func newHookedByHTTP(t *testing.T, answer answer, capabilities ...v1alpha1.HookC
 	return b
 }
 
-func (b *hookedByHTTP) pass(what string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.passed = append(b.passed, what)
-}
-
 func (b *hookedByHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var request hookRequest
 	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
@@ -108,14 +99,6 @@ func (b *hookedByHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if b.serve != nil {
 		b.serve(w, r)
 	}
-}
-
-func (b *hookedByHTTP) expectPassed(reason string, want ...string) {
-	b.t.Helper()
-	if diff := cmp.Diff(want, b.passed); diff != "" {
-		b.t.Errorf("%s (-want +got):\n%s", reason, diff)
-	}
-	b.passed = nil
 }
 
 func TestHTTPHookChangesChildren(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 // chaos is a host with one item between a Landscaper, users, a deployer and an API server that all do as they like.
 type chaos struct {
 	*bench
+	story
 	t *rapid.T
 	// calm: from now on everybody does what leads to an end.
 	calm bool
@@ -37,15 +38,20 @@ type chaos struct {
 	refused bool
 	// foreign are items that are none of the host's, with their versions.
 	foreign map[string]*v1alpha1.DeployItem
-	history []string
 }
 
-func (c *chaos) note(format string, args ...any) {
-	c.history = append(c.history, fmt.Sprintf(format, args...))
+// story is what has happened in a case of a property, to be told when it fails.
+type story struct {
+	t     *rapid.T
+	lines []string
 }
 
-func (c *chaos) fail(format string, args ...any) {
-	c.t.Fatalf(format+"\nhistory:\n%s", append(args, strings.Join(c.history, "\n"))...)
+func (s *story) note(format string, args ...any) {
+	s.lines = append(s.lines, fmt.Sprintf(format, args...))
+}
+
+func (s *story) fail(format string, args ...any) {
+	s.t.Fatalf(format+"\nhistory:\n%s", append(args, strings.Join(s.lines, "\n"))...)
 }
 
 // interfere is what Landscaper or a user does.
@@ -60,7 +66,7 @@ func (c *chaos) interfere() {
 	case "job":
 		c.setJob()
 	case "rude job":
-		c.patchStatus(c.item, fmt.Sprintf(`{"jobID":"rude-%d"}`, len(c.history)))
+		c.patchStatus(c.item, fmt.Sprintf(`{"jobID":"rude-%d"}`, len(c.lines)))
 	case "job before":
 		if len(c.set) > 0 {
 			c.patchStatus(c.item, fmt.Sprintf(`{"jobID":%q}`, rapid.SampledFrom(c.set).Draw(c.t, "job")))
@@ -249,10 +255,11 @@ func (c *chaos) restart() {
 // checkForeign has the host look at the items that are none of its own.
 func (c *chaos) checkForeign() {
 	for name, item := range c.foreign {
-		theirs := *c.bench
-		theirs.item = item
-		theirs.look(c.bench.t.Context())
-		if fresh := theirs.read(); fresh.ResourceVersion != item.ResourceVersion {
+		own := c.item
+		c.item = item
+		c.look(c.bench.t.Context())
+		c.item = own
+		if fresh := c.api.read(item); fresh.ResourceVersion != item.ResourceVersion {
 			c.fail("the host wrote to an item %s", name)
 		}
 	}
@@ -286,9 +293,7 @@ func (c *chaos) addForeign() {
 		item := newDeployItem(c.item.Namespace, name, modify)
 		c.create(item)
 		c.api.setJob(item, c.clock.Now())
-		theirs := *c.bench
-		theirs.item = item
-		c.foreign[name] = theirs.read()
+		c.foreign[name] = c.api.read(item)
 	}
 }
 
@@ -303,7 +308,7 @@ func TestInvariantsHoldInAnyOrder(t *testing.T) {
 			if deployed {
 				i.Finalizers = []string{v1alpha1.Finalizer}
 			}
-		}), t: rt, foreign: map[string]*v1alpha1.DeployItem{}}
+		}), story: story{t: rt}, t: rt, foreign: map[string]*v1alpha1.DeployItem{}}
 		c.plugin.capabilities = plugin.Capabilities{Abort: rapid.Bool().Draw(rt, "Abort"), ForceReconcile: true}
 		c.answer, c.write = c.deploy, c.written
 		if rapid.Bool().Draw(rt, "hooks") {

@@ -2,10 +2,8 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +22,7 @@ import (
 // the other.
 type crew struct {
 	*bench
+	story
 	t        *rapid.T
 	replicas map[string]*told
 	// first is the pod that the item prefers.
@@ -37,9 +36,8 @@ type crew struct {
 	// down: the plugin of a replica has not run for some time, so that it may have left the item to the other one.
 	down bool
 	// wrong: a replica has been taken for dead that was not.
-	wrong   bool
-	calm    bool
-	history []string
+	wrong bool
+	calm  bool
 }
 
 var pods = []string{"here", "there"}
@@ -47,11 +45,7 @@ var pods = []string{"here", "there"}
 func otherPod(podName string) string { return pods[1-slices.Index(pods, podName)] }
 
 func (c *crew) note(format string, args ...any) {
-	c.history = append(c.history, c.clock.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
-}
-
-func (c *crew) fail(format string, args ...any) {
-	c.t.Fatalf(format+"\nhistory:\n%s", append(args, strings.Join(c.history, "\n"))...)
+	c.story.note(c.clock.Now().Format("05.000 ")+format, args...)
 }
 
 // start starts a process in a pod; what was there before is gone.
@@ -75,7 +69,7 @@ func (c *crew) start(podName string) {
 		},
 	})
 	r.written = func() { c.wrote(r) }
-	r.clock = withoutTicks{c.bench.clock}
+	r.clock = withoutTicks{c.clock}
 	c.replicas[podName] = r
 }
 
@@ -231,7 +225,7 @@ func (c *crew) sweep() {
 func TestReplicas(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &crew{
-			bench: newBench(t, nil), t: rt, first: "here",
+			bench: newBench(t, nil), story: story{t: rt}, t: rt, first: "here",
 			replicas: map[string]*told{}, processes: map[string]string{}, full: map[*told]bool{},
 		}
 		for _, pod := range pods {
