@@ -144,20 +144,6 @@ func TestUnhealthyPlugin(t *testing.T) {
 	}
 }
 
-// TestCrashesOutliveTheHost: three crashes are three crashes, whichever process of the host has seen them.
-func TestCrashesOutliveTheHost(t *testing.T) {
-	b := newBench(t, crashes, withoutTimeout)
-	b.setJob()
-	b.look(t.Context())
-	for range defaultMaxCrashes - 1 {
-		b.memory, b.slots = newMemory(), newSlots(1, b.clock.Now)
-		b.look(t.Context())
-	}
-	if item := b.read(); len(b.calls) != defaultMaxCrashes || item.Status.Phase != v1alpha1.DeployItemPhaseFailed {
-		t.Errorf("expected failure after %d calls, but found the calls %v, %s", defaultMaxCrashes, b.calls, describe(item))
-	}
-}
-
 // TestCrashThatDoesNotCount: nobody is to blame for what the host does itself, nor for another job.
 func TestCrashThatDoesNotCount(t *testing.T) {
 	for _, tc := range []struct {

@@ -351,3 +351,50 @@ func TestHookOfAnotherPlugin(t *testing.T) {
 	b.look(t.Context())
 	b.expectPassed("none does any more", "BeforeReconcile", "policy", "call Reconcile")
 }
+
+// TestItemsWhoseHooksWereMissedAreWoken: when the plugin runs again, whether there was a job to note the error with
+// or not.
+func TestItemsWhoseHooksWereMissedAreWoken(t *testing.T) {
+	t.Parallel()
+	for _, hookType := range []sdkhook.Type{sdkhook.AfterResponsibilityCheck, sdkhook.BeforeReconcile} {
+		for _, err := range []error{plugin.ErrNotRunning, plugin.ErrCrashed} {
+			t.Run(fmt.Sprint(hookType, " ", err), func(t *testing.T) {
+				t.Parallel()
+				b := newHooked(t, done, nil)
+				policy := &fakeDeployer{name: "policy", itemType: testType, capabilities: plugin.Capabilities{HookTypes: []string{string(hookType)}}}
+				policy.hooks = b.plugin.hooks
+				b.plugins.(*fakePlugins).hooking = []*fakeDeployer{policy}
+				b.failing[hookType] = err
+				b.setJob()
+				b.look(t.Context())
+				if woken := b.memory.hooksMended([]v1alpha1.DeployItemType{testType}, b.clock.Now()); woken[keyOf(b.item)] != "one" {
+					t.Errorf("the item is not woken, but %v", woken)
+				}
+				b.failing[hookType] = nil
+				if b.look(t.Context()); len(b.calls) != 1 {
+					t.Errorf("calls %v, %s", b.calls, describe(b.read()))
+				}
+			})
+		}
+	}
+}
+
+// TestNotOursIsNotEndedHere: a job of another host's is not ended here, whatever its time, if a hook says that the
+// item is not ours.
+func TestNotOursIsNotEndedHere(t *testing.T) {
+	t.Parallel()
+	b := newHooked(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return waits("it") },
+		[]sdkhook.Type{sdkhook.DuringResponsibilityCheck}, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1m" })
+	b.identity = "other"
+	b.setJob()
+	b.look(t.Context())
+	b.identity = "here"
+	b.memory.forget(keyOf(b.item))
+	b.results[sdkhook.DuringResponsibilityCheck] = &sdkhook.Result{AbortReconcile: true}
+	before := b.read()
+	b.clock.Step(2 * time.Minute)
+	b.look(t.Context())
+	if after := b.read(); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("it was written: %s", describe(after))
+	}
+}

@@ -7,7 +7,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -148,5 +152,40 @@ func TestErrorsBeforeAnHTTPHook(t *testing.T) {
 			}
 			b.expectPassed(tc.reason)
 		})
+	}
+}
+
+// TestSpecChangesWhileAnHTTPHookIsAsked: the plugin does not get children of another spec than the item's.
+func TestSpecChangesWhileAnHTTPHookIsAsked(t *testing.T) {
+	t.Parallel()
+	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
+	child := func(generation int64, label string) string {
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b"%s},"data":{"n":"%d"}}`, label, generation)
+	}
+	var rendered int64
+	b.plugin.render = func(_ context.Context, c plugin.Call) (*plugin.Rendered, error) {
+		rendered = c.DeployItem.Generation
+		return &plugin.Rendered{Children: []sdk.Child{{Name: "manifests[0]", Object: json.RawMessage(child(rendered, ""))}}}, nil
+	}
+	change := sync.OnceFunc(func() {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"config":{"apiVersion":"x/v1","kind":"X","n":2}}}`))
+		if err := b.admin.Patch(context.WithoutCancel(t.Context()), b.item.DeepCopy(), patch); err != nil {
+			t.Error(err)
+		}
+	})
+	b.serve = func(w http.ResponseWriter, _ *http.Request) {
+		change()
+		_, _ = fmt.Fprintf(w, `{"children":{"configmap":%s}}`, child(rendered, `,"labels":{"x":"y"}`))
+	}
+	calls := 0
+	b.plugin.call = func(_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
+		if calls++; c.DeployItem.Generation != rendered {
+			t.Errorf("the item is of generation %d, and its children of generation %d", c.DeployItem.Generation, rendered)
+		}
+		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+	}
+	b.setJob()
+	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || calls != 1 {
+		t.Errorf("%s after %d calls", describe(item), calls)
 	}
 }

@@ -31,7 +31,7 @@ func TestOneLookPerJob(t *testing.T) {
 	const busyType v1alpha1.DeployItemType = "test.pergola.dev/busy"
 	ofType := func(i *v1alpha1.DeployItem) { i.Spec.Type = busyType }
 	item := a.newDeployItem(ofType)
-	looks := make(chan struct{}, 100)
+	watched, looks := client.ObjectKeyFromObject(item), make(chan struct{}, 100)
 	testenv.StartManager(t, a.config, manager.Options{}, func(m manager.Manager) error {
 		serves := func(itemType v1alpha1.DeployItemType) bool { return itemType == busyType }
 		options := Options{PickupTimeout: time.Second, ProgressingTimeout: time.Second}
@@ -41,7 +41,7 @@ func TestOneLookPerJob(t *testing.T) {
 		}
 		s.live = interceptor.NewClient(a.admin, interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-				if key == client.ObjectKeyFromObject(item) {
+				if key == watched {
 					looks <- struct{}{}
 				}
 				return c.Get(ctx, key, obj, opts...)
