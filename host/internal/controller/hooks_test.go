@@ -14,7 +14,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -129,14 +128,6 @@ func TestHooksOfAnOperation(t *testing.T) {
 
 func TestHooksOverruleResponsibility(t *testing.T) {
 	t.Parallel()
-	notSelected := func(b *hooked) {
-		selectors, errs := responsibility.Compile([]v1alpha1.TargetSelector{{Targets: []v1alpha1.ObjectReference{{Namespace: b.item.Namespace, Name: "none"}}}}, nil)
-		if len(errs) > 0 {
-			b.t.Fatal(errs)
-		}
-		b.selectors = selectors
-	}
-	withTarget := func(item *v1alpha1.DeployItem) { item.Spec.Target = &v1alpha1.ObjectReference{Name: "target"} }
 	for name, tc := range map[string]struct {
 		reason   string
 		selected bool
@@ -152,13 +143,13 @@ func TestHooksOverruleResponsibility(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newHooked(t, done, []sdkhook.Type{sdkhook.DuringResponsibilityCheck, sdkhook.AfterResponsibilityCheck}, withTarget)
+			b := newHooked(t, done, []sdkhook.Type{sdkhook.DuringResponsibilityCheck, sdkhook.AfterResponsibilityCheck}, withTargetNamed("target"))
 			b.create(&v1alpha1.Target{
 				ObjectMeta: metav1.ObjectMeta{Namespace: b.item.Namespace, Name: "target"},
 				Spec:       v1alpha1.TargetSpec{Type: "example.org/target", Configuration: &runtime.RawExtension{Raw: []byte(`{"password":"secret"}`)}},
 			})
 			if !tc.selected {
-				notSelected(b)
+				b.selects("none")
 			}
 			b.results[sdkhook.DuringResponsibilityCheck] = tc.result
 			b.setJob()

@@ -11,12 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -267,15 +265,10 @@ func (c *chaos) checkForeign() {
 
 // addForeign adds items that the host must not touch, each with a job.
 func (c *chaos) addForeign() {
-	t := c.bench.t
 	for _, name := range []string{"here", "elsewhere"} {
 		c.newTarget(c.item.Namespace, name)
 	}
-	var errs field.ErrorList
-	c.selectors, errs = responsibility.Compile([]v1alpha1.TargetSelector{{Targets: []v1alpha1.ObjectReference{{Name: "here"}}}}, nil)
-	if errs != nil {
-		t.Fatal(errs)
-	}
+	c.selects("here")
 	withTarget := func(name string) func(*v1alpha1.DeployItem) {
 		return func(i *v1alpha1.DeployItem) {
 			i.Spec.Target = &v1alpha1.ObjectReference{Name: name, Namespace: i.Namespace}

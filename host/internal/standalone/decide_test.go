@@ -123,6 +123,11 @@ func TestDecide(t *testing.T) {
 			change: func(i *v1alpha1.DeployItem) { i.Status.JobIDGenerationTime, i.Status.TransitionTimes = nil, nil },
 			want:   verdict{need: needNothing},
 		},
+		"waiting, only triggered": {
+			reason: "that tells when it was set, too", item: waitingItem(), after: 5*time.Minute + grain,
+			change: func(i *v1alpha1.DeployItem) { i.Status.JobIDGenerationTime = nil },
+			want:   verdict{need: needPickupTimeout},
+		},
 		"clock set back": {
 			reason: "nobody gets less time than there is", item: waitingItem(), after: -time.Hour,
 			want: verdict{need: needNothing, again: time.Hour + 5*time.Minute + grain},

@@ -141,6 +141,7 @@ func TestStartWithASurvey(t *testing.T) {
 			if err := b.SurveyEnded(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			b.ReplicasChanged() // one signal is enough
 			b.signals().Generic(t.Context(), <-b.wake, q)
 			if q.Len() != 1 {
 				t.Errorf("the survey has ended, but %d items are in the queue", q.Len())

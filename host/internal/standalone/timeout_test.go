@@ -202,7 +202,7 @@ func TestServedSince(t *testing.T) {
 	b := newBench(t)
 	b.look()
 	b.wait(time.Hour)
-	b.memory.serve([]v1alpha1.DeployItemType{testType}, b.time.Now())
+	b.Served([]v1alpha1.DeployItemType{testType})
 	if item := b.look(); item.Status.JobIDFinished != "" {
 		t.Errorf("the deployer did not get its time: %+v", item.Status)
 	}
