@@ -2,7 +2,6 @@ package sdk_test
 
 import (
 	"bufio"
-	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -18,7 +17,6 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
 
@@ -26,7 +24,7 @@ import (
 func attachable(t *testing.T, role string) (cmd *exec.Cmd, address string, rest io.Reader) {
 	t.Helper()
 	cmd = helper(t, role, "TMPDIR="+shortTempDir(t))
-	cmd.Args = append(cmd.Args, sdk.AttachableArgument)
+	cmd.Args = append(cmd.Args, "attachable")
 	cmd.Stderr = t.Output()
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -85,24 +83,6 @@ func TestAttachableServesHostsThatComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	for range 3 {
-		another, err := conformance.Attach(t.Context(), address, conformance.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, plugin := range []*conformance.Plugin{first, another} {
-			if info := plugin.Info(); info.Name != "test" {
-				t.Fatalf("expected the plugin test, but found %v", info)
-			}
-		}
-		another.Close()
-	}
-	end(t, cmd, address, rest, syscall.SIGTERM)
-}
-
-func TestAttachableKeepsTheRules(t *testing.T) {
-	t.Parallel()
-	cmd, address, rest := attachable(t, "plugin")
 	report, err := conformance.Attached(t.Context(), address, conformance.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -112,6 +92,9 @@ func TestAttachableKeepsTheRules(t *testing.T) {
 		if finding.Rule != conformance.RuleConfigStrict {
 			t.Errorf("%s: %q", finding.Rule, finding.Messages)
 		}
+	}
+	if info := first.Info(); info.Name != "test" {
+		t.Errorf("expected the plugin test, but found %v", info)
 	}
 	end(t, cmd, address, rest, os.Interrupt)
 }
@@ -137,28 +120,15 @@ func TestAttachableIsNotEndedByAHost(t *testing.T) {
 	end(t, cmd, address, rest, syscall.SIGTERM)
 }
 
-func TestOnlyOneWordIsNotTheAuthors(t *testing.T) {
+func TestOtherArgumentsAreTheAuthors(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		reason string
-		args   []string
-	}{
-		"Flag":       {reason: "flags are the author's", args: []string{"--attachable"}},
-		"AndAnother": {reason: "a command line that has more is the author's", args: []string{"attachable", "--verbose"}},
-		"Another":    {reason: "other words are the author's", args: []string{"serve"}},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cmd := helper(t, "plugin")
-			cmd.Args = append(cmd.Args, tc.args...)
-			var stderr bytes.Buffer
-			cmd.Stderr = &stderr
-			out, err := cmd.Output()
-			if exitCode(err) != 1 || len(out) > 0 || !strings.Contains(stderr.String(), "is not run by hand") {
-				t.Errorf("%s: expected that it is not run by hand, but found exit code %d, %q, %q", tc.reason, exitCode(err), out, stderr.String())
-			}
-		})
+	for _, args := range [][]string{{"--attachable"}, {"attachable", "--verbose"}, {"serve"}} {
+		cmd := helper(t, "plugin")
+		cmd.Args = append(cmd.Args, args...)
+		out, err := cmd.CombinedOutput()
+		if exitCode(err) != 1 || !strings.Contains(string(out), "is not run by hand") {
+			t.Errorf("%q: expected that it is not run by hand, but found exit code %d, %q", args, exitCode(err), out)
+		}
 	}
 }
 
@@ -170,7 +140,7 @@ func TestHostComesBeforeTheArgument(t *testing.T) {
 		t.Fatal(err)
 	}
 	plugin, err := conformance.Start(t.Context(), binary, conformance.Options{
-		Env: []string{helperEnv + "=plugin"}, Args: []string{sdk.AttachableArgument}, Output: t.Output(),
+		Env: []string{helperEnv + "=plugin"}, Args: []string{"attachable"}, Output: t.Output(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -17,22 +15,24 @@ func drifted() Condition {
 	return Condition{Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired", Message: "spec.replicas was 3"}
 }
 
-// A condition is about the item, and so it comes with each outcome.
+// A condition is about the item, and so it comes with each outcome. What is no UTF-8 cannot be sent, and is replaced.
 func TestConditionsComeWithEachOutcome(t *testing.T) {
 	t.Parallel()
-	want := []string{"Drifted", "True", "Repaired", "spec.replicas was 3"}
-	for name, result := range map[string]*deployerv1.Result{
-		"succeeded":   resultToWire("Reconcile", &Response{Conditions: []Condition{drifted()}}, nil),
-		"in progress": resultToWire("Reconcile", &Response{Conditions: []Condition{drifted()}, InProgress: &InProgress{WaitingFor: "x"}}, nil),
-		"failed":      resultToWire("Reconcile", &Response{Conditions: []Condition{drifted()}}, errors.New("no")),
-	} {
+	c := drifted()
+	c.Message = "file \xff is gone"
+	want := []string{"Drifted", "True", "Repaired", "file \uFFFD is gone"}
+	for _, tc := range []struct {
+		inProgress *InProgress
+		err        error
+	}{{nil, nil}, {&InProgress{WaitingFor: "x"}, nil}, {nil, errors.New("no")}} {
+		result := resultToWire("Reconcile", &Response{Conditions: []Condition{c}, InProgress: tc.inProgress}, tc.err)
 		if len(result.GetConditions()) != 1 {
-			t.Errorf("%s: expected one condition, but found %v", name, result)
+			t.Errorf("expected one condition, but found %v", result)
 			continue
 		}
-		c := result.GetConditions()[0]
-		if diff := cmp.Diff(want, []string{c.GetType(), c.GetStatus(), c.GetReason(), c.GetMessage()}); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+		got := result.GetConditions()[0]
+		if diff := cmp.Diff(want, []string{got.GetType(), got.GetStatus(), got.GetReason(), got.GetMessage()}); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
 }
@@ -44,80 +44,65 @@ func TestConditionsAreChecked(t *testing.T) {
 		change(&c)
 		return []Condition{c}
 	}
+	ofType := func(conditionType string) []Condition {
+		return with(func(c *Condition) { c.Type = v1alpha1.ConditionType(conditionType) })
+	}
 	many := make([]Condition, 9)
 	for i := range many {
 		many[i] = drifted()
 		many[i].Type = v1alpha1.ConditionType(fmt.Sprintf("Drifted%d", i))
 	}
-	tests := map[string]struct {
+	type check struct {
 		reason     string
 		conditions []Condition
-		// wantNamed are parts of the message; none for conditions that are good.
-		wantNamed []string
-	}{
-		"Good":             {reason: "all is as it should be", conditions: many[:8]},
-		"LongestType":      {reason: "63 characters are allowed", conditions: with(func(c *Condition) { c.Type = v1alpha1.ConditionType("A" + strings.Repeat("b", 62)) })},
-		"NoMessage":        {reason: "a reason may say it all", conditions: with(func(c *Condition) { c.Message = "" })},
-		"TooMany":          {reason: "a status is no log", conditions: many, wantNamed: []string{"9 conditions", "at most 8"}},
-		"NoType":           {reason: "nobody could find it", conditions: with(func(c *Condition) { c.Type = "" }), wantNamed: []string{`""`, "CamelCase"}},
-		"SmallType":        {reason: "types are in CamelCase", conditions: with(func(c *Condition) { c.Type = "drifted" }), wantNamed: []string{`"drifted"`, "CamelCase"}},
-		"TooLongType":      {reason: "64 characters are too many", conditions: with(func(c *Condition) { c.Type = v1alpha1.ConditionType("A" + strings.Repeat("b", 63)) }), wantNamed: []string{"63"}},
-		"Newline":          {reason: "a pattern ends with the text", conditions: with(func(c *Condition) { c.Type = "Drifted\n" }), wantNamed: []string{"CamelCase"}},
-		"Progressing":      {reason: "Landscaper's fourth status is unknown to the tools of the field", conditions: with(func(c *Condition) { c.Status = v1alpha1.ConditionProgressing }), wantNamed: []string{`"Drifted"`, `"Progressing"`, "Unknown"}},
-		"NoStatus":         {reason: "a condition holds or does not", conditions: with(func(c *Condition) { c.Status = "" }), wantNamed: []string{`"Drifted"`, "True"}},
-		"NoReason":         {reason: "Kubernetes requires one", conditions: with(func(c *Condition) { c.Reason = "" }), wantNamed: []string{`"Drifted"`, "reason"}},
-		"SentenceAsReason": {reason: "a reason is for machines", conditions: with(func(c *Condition) { c.Reason = "has drifted" }), wantNamed: []string{`"has drifted"`}},
-		"Twice":            {reason: "one would overwrite the other", conditions: []Condition{drifted(), drifted()}, wantNamed: []string{`"Drifted"`, "twice"}},
+		// named are parts of the message; none for conditions that are good.
+		named []string
+	}
+	tests := map[string]check{
+		"Good":        {reason: "all is as it should be", conditions: many[:8]},
+		"LongestType": {reason: "63 characters are allowed", conditions: ofType("A" + strings.Repeat("b", 62))},
+		"NoMessage":   {reason: "a reason may say it all", conditions: with(func(c *Condition) { c.Message = "" })},
+		"TooMany":     {"a status is no log", many, []string{"9 conditions", "at most 8"}},
+		"NoType":      {"nobody could find it", ofType(""), []string{`""`, "CamelCase"}},
+		"SmallType":   {"types are in CamelCase", ofType("drifted"), []string{`"drifted"`, "CamelCase"}},
+		"TooLongType": {"64 characters are too many", ofType("A" + strings.Repeat("b", 63)), []string{"63"}},
+		"Newline":     {"a pattern ends with the text", ofType("Drifted\n"), []string{"CamelCase"}},
+		"Progressing": {
+			"Landscaper's fourth status is unknown to Kubernetes' tools",
+			with(func(c *Condition) { c.Status = v1alpha1.ConditionProgressing }), []string{`"Drifted"`, `"Progressing"`, "Unknown"},
+		},
+		"NoStatus": {"it is required", with(func(c *Condition) { c.Status = "" }), []string{`"Drifted"`, "True"}},
+		"NoReason": {"Kubernetes requires one", with(func(c *Condition) { c.Reason = "" }), []string{`"Drifted"`, "reason"}},
+		"Sentence": {"a reason is for machines", with(func(c *Condition) { c.Reason = "has drifted" }), []string{`"has drifted"`}},
+		"Twice":    {"one would overwrite the other", []Condition{drifted(), drifted()}, []string{`"Drifted"`, "twice"}},
 		"AllAtOnce": {
-			reason:     "an author mends them in one go",
-			conditions: append(with(func(c *Condition) { c.Type = "drifted" }), with(func(c *Condition) { c.Reason = "" })...),
-			wantNamed:  []string{`"drifted"`, `"Drifted"`},
+			"an author fixes them in one go",
+			append(ofType("drifted"), with(func(c *Condition) { c.Reason = "" })...), []string{`"drifted"`, `"Drifted"`},
 		},
 	}
 	for _, own := range HostConditions() {
-		tests["Hosts"+string(own)] = struct {
-			reason     string
-			conditions []Condition
-			wantNamed  []string
-		}{
-			reason:     "the host would overwrite it, or be misled",
-			conditions: with(func(c *Condition) { c.Type = own }),
-			wantNamed:  []string{`"` + string(own) + `"`, "host sets"},
-		}
+		tests["Hosts"+string(own)] = check{"the host would overwrite it", ofType(string(own)), []string{string(own), "host sets"}}
 	}
 	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			result := resultToWire("Reconcile", &Response{Conditions: tc.conditions}, nil)
-			if tc.wantNamed == nil {
-				if result.GetSucceeded() == nil || len(result.GetConditions()) != len(tc.conditions) {
-					t.Errorf("%s: expected success with %d conditions, but found %v", tc.reason, len(tc.conditions), result)
-				}
-				return
+		result := resultToWire("Reconcile", &Response{Conditions: tc.conditions}, nil)
+		if tc.named == nil {
+			if result.GetSucceeded() == nil || len(result.GetConditions()) != len(tc.conditions) {
+				t.Errorf("%s: %s: expected success with %d conditions, but found %v", name, tc.reason, len(tc.conditions), result)
 			}
-			if len(result.GetFailed().GetErrors()) != 1 || len(result.GetConditions()) > 0 {
-				t.Fatalf("%s: expected a failure without conditions, but found %v", tc.reason, result)
+			continue
+		}
+		if len(result.GetFailed().GetErrors()) != 1 || len(result.GetConditions()) > 0 {
+			t.Errorf("%s: %s: expected a failure without conditions, but found %v", name, tc.reason, result)
+			continue
+		}
+		found := result.GetFailed().GetErrors()[0]
+		if diff := cmp.Diff([]string{string(v1alpha1.ErrorInternalProblem)}, found.GetCodes()); diff != "" {
+			t.Errorf("%s: codes (-want +got):\n%s", name, diff)
+		}
+		for _, part := range tc.named {
+			if !strings.Contains(found.GetMessage(), part) {
+				t.Errorf("%s: expected the message to name %s, but found: %s", name, part, found.GetMessage())
 			}
-			found := result.GetFailed().GetErrors()[0]
-			if diff := cmp.Diff([]string{string(v1alpha1.ErrorInternalProblem)}, found.GetCodes()); diff != "" {
-				t.Errorf("%s: codes (-want +got):\n%s", tc.reason, diff)
-			}
-			for _, part := range tc.wantNamed {
-				if !strings.Contains(found.GetMessage(), part) {
-					t.Errorf("%s: expected the message to name %s, but found: %s", tc.reason, part, found.GetMessage())
-				}
-			}
-		})
-	}
-}
-
-// gRPC sends no text that is not UTF-8, and so no result at all.
-func TestConditionMessageCanBeSent(t *testing.T) {
-	t.Parallel()
-	c := drifted()
-	c.Message = "file \xff is gone"
-	result := resultToWire("Reconcile", &Response{Conditions: []Condition{c}}, nil)
-	if got := result.GetConditions()[0].GetMessage(); !utf8.ValidString(got) || !strings.HasSuffix(got, " is gone") {
-		t.Errorf("the message became %q", got)
+		}
 	}
 }

@@ -1,20 +1,37 @@
 package sdk
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Credentials are those that the Context of a deploy item has for registries and chart repositories, resolved by the host. They are for
-// the call that they come with, and for the servers that they are meant for; they must not be logged or kept. Printing a request with
-// package fmt or log/slog, or as JSON, shows none of them.
+// Target is where a deploy item goes to. The host has resolved it and enforced its policy: the content holds nothing
+// that runs commands, reads files or impersonates somebody.
+type Target struct {
+	// Name of the Target object, which lives in the namespace of the deploy item.
+	Name string
+	// Type tells what the content looks like.
+	Type v1alpha1.TargetType
+	// Labels and Annotations of the Target object.
+	Labels, Annotations map[string]string
+	// Content is the target's content, for most types JSON or YAML. It holds credentials: it belongs into no log and no
+	// error. Printing a Target or a request with package fmt or log/slog, or as JSON, does not show it.
+	Content []byte `json:"-"`
+}
+
+// Credentials are those that the Context of a deploy item has for registries and chart repositories, resolved by the
+// host. They are for the call that they come with, and for the servers that they are meant for; they must not be
+// logged or kept. Printing a request with package fmt or log/slog, or as JSON, shows none of them.
 type Credentials struct {
-	// Registries has one entry for each of the Context's registryPullSecrets, in their order. A host bounds how many it reads: an entry
-	// with a Problem and without a Secret stands for the rest.
+	// Registries has one entry for each of the Context's registryPullSecrets, in their order. A host bounds how many
+	// it reads: an entry with a Problem and without a Secret stands for the rest.
 	Registries []RegistryCredentials
-	// ChartRepositories has one entry for each of auths in the Context's configuration helmChartRepoCredentials, in their order and with
-	// the same bound. A configuration that cannot be read at all is one entry with a Problem.
+	// ChartRepositories has one entry for each of auths in the Context's configuration helmChartRepoCredentials, in
+	// their order and with the same bound. A configuration that cannot be read at all is one entry with a Problem.
 	ChartRepositories []ChartRepositoryCredentials
 }
 
@@ -24,7 +41,8 @@ type RegistryCredentials struct {
 	Secret string
 	// DockerConfig is Docker's configuration, JSON {"auths": …}, without helpers; empty if Problem is set.
 	DockerConfig []byte `json:"-"`
-	// Problem says why the credentials cannot be used, for a user; empty if they can. A deployer that gets by without them passes over it.
+	// Problem says why the credentials cannot be used, for a user; empty if they can. A deployer that does not need
+	// them ignores it.
 	Problem string
 }
 
@@ -32,19 +50,43 @@ type RegistryCredentials struct {
 type ChartRepositoryCredentials struct {
 	// URL of the repository, as the Context has it; empty if it cannot be read.
 	URL string
-	// CAData are certificates of authorities in PEM that the certificate of the repository may be from; empty for those of the system.
+	// CAData are certificates of authorities in PEM that the certificate of the repository may be from; empty for
+	// those of the system.
 	CAData []byte
 	// AuthHeader is the value of the header Authorization; empty for none.
 	AuthHeader string `json:"-"`
-	// Problem says why the credentials cannot be used, for a user; empty if they can. CAData and AuthHeader are empty beside it.
+	// Problem says why the credentials cannot be used, for a user; empty if they can. CAData and AuthHeader are empty
+	// then.
 	Problem string
 }
 
+// HostCluster is the access to the cluster that the host runs in, for a deployer that runs something there, such as
+// Pods. It is that of a ServiceAccount which the operator has granted to the plugin in the HostConfiguration; the
+// rights of the host itself are never handed over.
+type HostCluster struct {
+	// Kubeconfig holds a token, which the host replaces long before it ends: a deployer takes the kubeconfig of each
+	// request anew. It is text that is equal as long as the token is the same. It belongs into no log and no error.
+	Kubeconfig []byte `json:"-"`
+	// Namespace of the ServiceAccount.
+	Namespace string
+	// Installation tells the deploy items of this host's cluster from those of others that use the same host cluster:
+	// the UID of the namespace kube-system of the cluster that the deploy items are in. It belongs on what a
+	// Collector creates.
+	Installation string
+}
+
 var (
+	_ fmt.Formatter = Target{}
 	_ fmt.Formatter = Credentials{}
 	_ fmt.Formatter = RegistryCredentials{}
 	_ fmt.Formatter = ChartRepositoryCredentials{}
+	_ fmt.Formatter = HostCluster{}
 )
+
+// Format prints what is no secret, whatever the verb.
+func (t Target) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "{Name:%q Type:%q Labels:%q Content:(%d bytes)}", t.Name, t.Type, t.Labels, len(t.Content))
+}
 
 // Format prints what is no secret, whatever the verb.
 func (c Credentials) Format(f fmt.State, _ rune) {
@@ -58,12 +100,52 @@ func (c RegistryCredentials) Format(f fmt.State, _ rune) {
 
 // Format prints what is no secret, whatever the verb.
 func (c ChartRepositoryCredentials) Format(f fmt.State, _ rune) {
-	_, _ = fmt.Fprintf(f, "{URL:%q CAData:(%d bytes) AuthHeader:(%d bytes) Problem:%q}", c.URL, len(c.CAData), len(c.AuthHeader), c.Problem)
+	_, _ = fmt.Fprintf(f, "{URL:%q CAData:(%d bytes) AuthHeader:(%d bytes) Problem:%q}",
+		c.URL, len(c.CAData), len(c.AuthHeader), c.Problem)
 }
 
-// ContextCredentials has the host hand over Request.Credentials with each call. Without it a plugin does not get them.
-func ContextCredentials() Option {
-	return func(o *options) { o.contextCredentials = true }
+// Format prints what is no secret, whatever the verb.
+func (h HostCluster) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "{Kubeconfig:(%d bytes) Namespace:%q Installation:%q}",
+		len(h.Kubeconfig), h.Namespace, h.Installation)
+}
+
+// Kubeconfig returns the kubeconfig of a target that is a Kubernetes cluster. The error is an *Error with
+// ReasonTargetMissing, of a nil Target, or ReasonTargetInvalid; it can be returned as it is.
+func (t *Target) Kubeconfig() ([]byte, error) {
+	if t == nil {
+		return nil, ConfigurationError(ReasonTargetMissing,
+			"spec.target: this deployer needs a Target of type %s", v1alpha1.KubernetesClusterTargetType)
+	}
+	var content struct {
+		Kubeconfig string `json:"kubeconfig"`
+	}
+	if err := json.Unmarshal(t.Content, &content); err != nil || content.Kubeconfig == "" {
+		return nil, ConfigurationError(ReasonTargetInvalid, "Target %q of type %q holds no kubeconfig", t.Name, t.Type)
+	}
+	return []byte(content.Kubeconfig), nil
+}
+
+// targetFromWire reads a ResolvedTarget; empty bytes are an item without a target. The error holds nothing of the
+// document, which has credentials in it.
+func targetFromWire(document []byte) (*Target, error) {
+	if len(document) == 0 {
+		return nil, nil //nolint:nilnil // no target is an ordinary case and no error
+	}
+	var resolved v1alpha1.ResolvedTarget
+	if json.Unmarshal(document, &resolved) != nil {
+		return nil, errors.New("decode target: it is not the JSON of a resolved Target")
+	}
+	if resolved.Target == nil {
+		return nil, errors.New("decode target: the field target is missing")
+	}
+	return &Target{
+		Name:        resolved.Target.Name,
+		Type:        resolved.Target.Spec.Type,
+		Labels:      resolved.Target.Labels,
+		Annotations: resolved.Target.Annotations,
+		Content:     []byte(resolved.Content),
+	}, nil
 }
 
 // credentialsFromWire keeps apart that the host knows no credentials (nil) and that the Context names none (empty).
@@ -87,17 +169,11 @@ func registryFromWire(in *deployerv1.RegistryCredentials) RegistryCredentials {
 	return RegistryCredentials{Secret: in.GetSecret(), DockerConfig: in.GetDockerConfig(), Problem: in.GetError()}
 }
 
-// operationResolveCredentials is what the host calls it, too.
-const operationResolveCredentials = "ResolveRegistryCredentials"
-
-// resolvedCredentialsFromWire reads the host's answer to a question for the credentials of a Secret.
-func resolvedCredentialsFromWire(name string, in *deployerv1.ResolvedRegistryCredentials) (*RegistryCredentials, error) {
-	if in.GetError() != nil {
-		return nil, errorFromWire(operationResolveCredentials, fmt.Sprintf("Secret %q cannot be read; the host does not say why", name), in.GetError())
+func hostClusterFromWire(in *deployerv1.HostCluster) *HostCluster {
+	if in == nil {
+		return nil
 	}
-	if in.GetCredentials() == nil {
-		return nil, internalProblem(fmt.Errorf("resolve Secret %q: the host has answered with neither credentials nor an error", name))
+	return &HostCluster{
+		Kubeconfig: in.GetKubeconfig(), Namespace: in.GetNamespace(), Installation: in.GetInstallation(),
 	}
-	out := registryFromWire(in.GetCredentials())
-	return &out, nil
 }

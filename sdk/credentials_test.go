@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +21,10 @@ import (
 
 // theSecret is part of all secrets of these tests.
 const theSecret = "t0ps3cret"
+
+func target() *sdk.Target {
+	return &sdk.Target{Name: "prod", Type: "t", Labels: map[string]string{"a": "b"}, Content: []byte(theSecret)}
+}
 
 func credentials() *sdk.Credentials {
 	return &sdk.Credentials{
@@ -33,124 +39,261 @@ func credentials() *sdk.Credentials {
 	}
 }
 
-// askedFor are the credentials that a deployer was called with, by operation.
-type askedFor struct{ got map[string]*sdk.Credentials }
+func hostCluster() *sdk.HostCluster {
+	return &sdk.HostCluster{Kubeconfig: []byte(theSecret), Namespace: "pods", Installation: "1234"}
+}
 
-func (a askedFor) take(operation string, req *sdk.Request) (*sdk.Response, error) {
-	a.got[operation] = req.Credentials
+func TestTargetKubeconfig(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		reason string
+		target *sdk.Target
+		want   string
+	}{
+		"Good":      {reason: "the kubeconfig is a field of the content", target: &sdk.Target{Content: []byte(`{"kubeconfig":"k"}`)}, want: "k"},
+		"None":      {reason: "an item without target has none"},
+		"OtherType": {reason: "not every target is a cluster", target: &sdk.Target{Content: []byte(`{"token":"` + theSecret + `"}`)}},
+		"NoJSON":    {reason: "content may be anything", target: target()},
+	} {
+		got, err := tc.target.Kubeconfig()
+		if string(got) != tc.want || (err == nil) != (tc.want != "") {
+			t.Errorf("%s: %s: found %q, error %v", name, tc.reason, got, err)
+		}
+		isUsers := slices.Equal(sdk.Codes(err), []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem})
+		if err != nil && (!isUsers || strings.Contains(err.Error(), theSecret)) {
+			t.Errorf("%s: expected a user's mistake without the content, but found %v", name, err)
+		}
+	}
+}
+
+// recorder is a deployer with all methods that get credentials, or access to the host cluster. It records them by method.
+type recorder struct {
+	credentials  map[string]*sdk.Credentials
+	hostClusters map[string]*sdk.HostCluster
+	kept         []sdk.Holding
+	collected    []sdk.Holding
+	err          error
+}
+
+func newRecorder() *recorder {
+	return &recorder{credentials: map[string]*sdk.Credentials{}, hostClusters: map[string]*sdk.HostCluster{}}
+}
+
+func (r *recorder) record(method string, req *sdk.Request) {
+	r.credentials[method], r.hostClusters[method] = req.Credentials, req.HostCluster
+}
+
+func (r *recorder) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+	r.record("Reconcile", req)
 	return nil, nil
 }
 
-func (a askedFor) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
-	return a.take("Reconcile", req)
+func (r *recorder) Delete(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+	r.record("Delete", req)
+	return nil, nil
 }
 
-func (a askedFor) Delete(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
-	return a.take("Delete", req)
+func (r *recorder) Render(_ context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
+	r.record("Render", req)
+	return nil, nil
 }
 
-func (a askedFor) Abort(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
-	return a.take("Abort", req)
+func (r *recorder) Diff(_ context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
+	r.record("Diff", req)
+	return nil, nil
 }
 
-func (a askedFor) ForceReconcile(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
-	return a.take("ForceReconcile", req)
+func (r *recorder) Holdings(_ context.Context, req *sdk.HoldingsRequest) (*sdk.HoldingsResponse, error) {
+	req.Log.Info("asked")
+	r.hostClusters["Holdings"] = req.HostCluster
+	if r.kept == nil {
+		return nil, r.err
+	}
+	return &sdk.HoldingsResponse{Holdings: r.kept}, r.err
 }
 
-func (a askedFor) Render(_ context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
-	_, err := a.take("Render", req)
-	return nil, err
-}
-
-func (a askedFor) Diff(_ context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
-	_, err := a.take("Diff", req)
-	return nil, err
+func (r *recorder) Collect(_ context.Context, req *sdk.CollectRequest) error {
+	req.Log.Info("called")
+	r.hostClusters["Collect"], r.collected = req.HostCluster, req.Holdings
+	return r.err
 }
 
 func TestCredentialsComeWithEachCall(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		reason string
-		given  *sdk.Credentials
+	for reason, given := range map[string]struct {
+		credentials *sdk.Credentials
+		hostCluster *sdk.HostCluster
 	}{
-		"Some": {"all of it arrives, in order", credentials()},
-		"None": {"the Context names none, and the host knows them", &sdk.Credentials{}},
-		"Nil":  {"the host does not know them", nil},
+		"all of it arrives, in order":                         {credentials(), hostCluster()},
+		"the Context names none":                              {&sdk.Credentials{}, nil},
+		"the host does not know them, and access was refused": {nil, nil},
+	} {
+		r := newRecorder()
+		p := sdktest.New(t, r, append(options(), sdk.ContextCredentials(), sdk.HostClusterAccess())...)
+		call := emptyCall()
+		call.Credentials, call.HostCluster = given.credentials, given.hostCluster
+		p.Reconcile(t.Context(), call)
+		p.Delete(t.Context(), call)
+		_, renderErr := p.Render(t.Context(), call)
+		_, diffErr := p.Diff(t.Context(), call)
+		_, holdingsErr := p.Holdings(t.Context(), given.hostCluster)
+		if err := errors.Join(renderErr, diffErr, holdingsErr, p.Collect(t.Context(), given.hostCluster, nil)); err != nil {
+			t.Error(err)
+		}
+		wantCredentials, wantClusters := map[string]*sdk.Credentials{}, map[string]*sdk.HostCluster{}
+		for _, method := range []string{"Reconcile", "Delete", "Render", "Diff"} {
+			wantCredentials[method], wantClusters[method] = given.credentials, given.hostCluster
+		}
+		wantClusters["Holdings"], wantClusters["Collect"] = given.hostCluster, given.hostCluster
+		if diff := cmp.Diff(wantCredentials, r.credentials) + cmp.Diff(wantClusters, r.hostClusters); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", reason, diff)
+		}
+	}
+}
+
+// A host gives a plugin what its capabilities ask for, and nothing else.
+func TestCapabilities(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		deployer sdk.Deployer
+		options  []sdk.Option
+		want     sdktest.Capabilities
+	}{
+		"nothing":     {fake{}, nil, sdktest.Capabilities{}},
+		"methods":     {newRecorder(), nil, sdktest.Capabilities{Render: true, Diff: true, Collect: true}},
+		"credentials": {fake{}, []sdk.Option{sdk.ContextCredentials()}, sdktest.Capabilities{ContextCredentials: true}},
+		"host":        {fake{}, []sdk.Option{sdk.HostClusterAccess()}, sdktest.Capabilities{HostCluster: true}},
+	} {
+		got := sdktest.New(t, tc.deployer, append(options(), tc.options...)...).Info().Capabilities
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestHoldings(t *testing.T) {
+	t.Parallel()
+	r := newRecorder()
+	r.kept = []sdk.Holding{
+		{Namespace: "shop", Name: "web", UID: "1", JobID: "job"}, {Namespace: "shop", Name: "db", UID: "2"}, {Name: "\xff"},
+	}
+	p := sdktest.New(t, r, options()...)
+	got, err := p.Holdings(t.Context(), nil)
+	want := []sdk.Holding{r.kept[0], r.kept[1], {Name: "\uFFFD"}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("holdings: %v (-want +got):\n%s", err, diff)
+	}
+	if err := p.Collect(t.Context(), nil, r.kept[:2]); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(r.kept[:2], r.collected); diff != "" {
+		t.Errorf("what is to be collected (-want +got):\n%s", diff)
+	}
+
+	r.err = sdk.ConfigurationError("Broken", "it is broken")
+	var failed *sdktest.Failed
+	_, holdingsErr := p.Holdings(t.Context(), nil)
+	for _, err := range []error{holdingsErr, p.Collect(t.Context(), nil, nil)} {
+		if !errors.As(err, &failed) || failed.Errors[0].Reason != "Broken" || len(failed.Codes()) != 1 {
+			t.Errorf("expected the deployer's error, but found %v", err)
+		}
+	}
+	p = sdktest.New(t, fake{}, options()...)
+	_, holdingsErr = p.Holdings(t.Context(), nil)
+	for _, err := range []error{holdingsErr, p.Collect(t.Context(), nil, nil)} {
+		if err == nil || errors.As(err, &failed) || !strings.Contains(err.Error(), "does not implement") {
+			t.Errorf("expected the error of a deployer that is no Collector, but found %v", err)
+		}
+	}
+}
+
+func TestResolveRegistryCredentials(t *testing.T) {
+	t.Parallel()
+	given := &sdk.RegistryCredentials{Secret: "pull", DockerConfig: []byte(theSecret)}
+	var got, other *sdk.RegistryCredentials
+	p := sdktest.New(t, fake{reconcile: func(ctx context.Context, req *sdk.Request) (_ *sdk.Response, err error) {
+		if got, err = req.ResolveRegistryCredentials(ctx, req.DeployItem.Namespace, "pull"); err != nil {
+			return nil, err
+		}
+		other, err = req.ResolveRegistryCredentials(ctx, "elsewhere", "pull")
+		return nil, err
+	}}, options()...)
+	call := emptyCall()
+	call.Secrets = map[string]*sdk.RegistryCredentials{"pull": given}
+	result := p.Reconcile(t.Context(), call)
+	if result.Succeeded == nil {
+		t.Fatal(result)
+	}
+	if diff := cmp.Diff(given, got); diff != "" {
+		t.Errorf("credentials (-want +got):\n%s", diff)
+	}
+	if want := `Secret "elsewhere/pull": it is of another namespace`; !strings.HasPrefix(other.Problem, want) {
+		t.Errorf("expected the problem %s, but found %v", want, other)
+	}
+	want := []sdktest.Message{{ResolveSecret: "default/pull"}, {ResolveSecret: "elsewhere/pull"}}
+	if diff := cmp.Diff(want, result.Messages); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+// Whoever logs a request for debugging must not publish what is in it.
+func TestSecretsAreNotPrinted(t *testing.T) {
+	t.Parallel()
+	c := credentials()
+	for name, tc := range map[string]struct {
+		values []any
+		want   string // how the first one is printed
+	}{
+		"Target": {
+			[]any{target(), *target(), []any{*target()}, &sdk.Request{Target: target()}, sdk.Request{Target: target()}},
+			`{Name:"prod" Type:"t" Labels:map["a":"b"] Content:(9 bytes)}`,
+		},
+		"Registry": {
+			[]any{&c.Registries[0], c.Registries, c, *c, &sdk.Request{Credentials: c}, sdk.Request{Credentials: c}},
+			`{Secret:"pull" DockerConfig:(52 bytes) Problem:""}`,
+		},
+		"ChartRepository": {
+			[]any{c.ChartRepositories[0], c.ChartRepositories, map[string]any{"a": []any{c.ChartRepositories[0]}}},
+			`{URL:"https://charts.example.org" CAData:(3 bytes) AuthHeader:(16 bytes) Problem:""}`,
+		},
+		"HostCluster": {
+			[]any{
+				hostCluster(), *hostCluster(), []any{*hostCluster()}, &sdk.Request{HostCluster: hostCluster()},
+				&sdk.HoldingsRequest{HostCluster: hostCluster()}, sdk.CollectRequest{HostCluster: hostCluster()},
+			},
+			`{Kubeconfig:(9 bytes) Namespace:"pods" Installation:"1234"}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := map[string]*sdk.Credentials{}
-			p := sdktest.New(t, askedFor{got}, append(options(), sdk.ContextCredentials())...)
-			call := sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", document("")), Credentials: tc.given}
-			p.Reconcile(t.Context(), call)
-			p.Delete(t.Context(), call)
-			p.Abort(t.Context(), call)
-			p.ForceReconcile(t.Context(), call)
-			if _, err := p.Render(t.Context(), call); err != nil {
-				t.Error(err)
+			if got := fmt.Sprint(tc.values[0]); got != tc.want {
+				t.Errorf("expected %s, but found %s", tc.want, got)
 			}
-			if _, err := p.Diff(t.Context(), call); err != nil {
-				t.Error(err)
-			}
-			want := map[string]*sdk.Credentials{}
-			for _, operation := range []string{"Reconcile", "Delete", "Abort", "ForceReconcile", "Render", "Diff"} {
-				want[operation] = tc.given
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			for _, value := range tc.values {
+				for _, text := range printed(value) {
+					encoded := base64.StdEncoding.EncodeToString([]byte(theSecret)) // as JSON has bytes
+					for _, secret := range []string{theSecret, encoded[:8], fmt.Sprintf("%x", theSecret), "116 48 112"} {
+						if strings.Contains(text, secret) {
+							t.Errorf("%T shows the secret: %s", value, text)
+						}
+					}
+				}
 			}
 		})
 	}
 }
 
-func TestCapabilityContextCredentials(t *testing.T) {
-	t.Parallel()
-	strict := fake{reconcile: func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
-		return nil, req.DecodeConfig(&status{})
-	}}
-	with := sdktest.New(t, fake{}, append(options(), sdk.ContextCredentials())...)
-	without := sdktest.New(t, fake{}, options()...)
-	if !with.Info().Capabilities.ContextCredentials || without.Info().Capabilities.ContextCredentials {
-		t.Error("expected the capability of the plugin that has the option, and of no other")
+// printed is a value in all the ways in which somebody may print it.
+func printed(value any) []string {
+	var texts []string
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		texts = append(texts, fmt.Sprintf(verb, value))
 	}
-	sdktest.Conform(t, sdktest.New(t, strict, append(options(), sdk.ContextCredentials())...), sdktest.Case{Name: "plain", Call: sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", document(""))}})
-}
-
-// Whoever logs a request for debugging must not publish what is in it.
-func TestCredentialsAreNotPrinted(t *testing.T) {
-	t.Parallel()
-	given := credentials()
-	req := &sdk.Request{DeployItem: &v1alpha1.DeployItem{}, Credentials: given}
-	values := map[string]any{
-		"request": req, "content of the request": *req, "credentials": given, "their content": *given,
-		"registry": given.Registries[0], "registries": given.Registries, "pointer": &given.Registries[0],
-		"repository": given.ChartRepositories[0], "repositories": given.ChartRepositories, "nested": map[string]any{"a": []any{given.ChartRepositories[0]}},
+	if text, err := json.Marshal(value); err == nil {
+		texts = append(texts, string(text))
 	}
-	encoded := base64.StdEncoding.EncodeToString(given.Registries[0].DockerConfig) // as JSON has bytes
-	shows := func(text string) bool { return strings.Contains(text, theSecret) || strings.Contains(text, encoded) }
-	for name, value := range values {
-		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-			text := fmt.Sprintf(verb, value)
-			if hex := fmt.Sprintf("%x", theSecret); strings.Contains(text, theSecret) || strings.Contains(text, hex) || strings.Contains(text, "116 48 112") {
-				t.Errorf("%s with %s shows the secret: %s", name, verb, text)
-			}
-		}
-		if text, err := json.Marshal(value); err == nil && shows(string(text)) {
-			t.Errorf("%s as JSON shows the secret: %s", name, text)
-		}
-		var log bytes.Buffer
-		slog.New(slog.NewTextHandler(&log, nil)).Info("careless", "value", value)
-		slog.New(slog.NewJSONHandler(&log, nil)).Info("careless", "value", value)
-		if shows(log.String()) {
-			t.Errorf("the log of %s shows the secret: %s", name, log.String())
-		}
-	}
-	const want = `{Secret:"pull" DockerConfig:(52 bytes) Problem:""}`
-	if got := fmt.Sprint(given.Registries[0]); got != want {
-		t.Errorf("expected %s, but found %s", want, got)
-	}
-	const wantRepository = `{URL:"https://charts.example.org" CAData:(3 bytes) AuthHeader:(16 bytes) Problem:""}`
-	if got := fmt.Sprint(given.ChartRepositories[0]); got != wantRepository {
-		t.Errorf("expected %s, but found %s", wantRepository, got)
-	}
+	var log bytes.Buffer
+	slog.New(slog.NewTextHandler(&log, nil)).Info("careless", "value", value)
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("careless", "value", value)
+	return append(texts, log.String())
 }

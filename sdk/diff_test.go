@@ -32,10 +32,6 @@ func answering(changes ...sdk.Change) differ {
 	}}
 }
 
-func emptyCall() sdktest.Call {
-	return sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", document(""))}
-}
-
 func TestDiffTellsChanges(t *testing.T) {
 	t.Parallel()
 	changes := []sdk.Change{
@@ -133,8 +129,8 @@ func TestDiffFails(t *testing.T) {
 	}
 }
 
-// There is no conversation in a diff, and nothing to be said in one.
-func TestDiffHasNobodyToTalkTo(t *testing.T) {
+// A diff sends nothing to the host, and asks it nothing.
+func TestDiffHasNoHostToAsk(t *testing.T) {
 	t.Parallel()
 	talkative := differ{diff: func(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
 		req.Progress("Diff", "still at it")
@@ -154,17 +150,6 @@ func TestDiffHasNobodyToTalkTo(t *testing.T) {
 	changes, err := sdktest.New(t, talkative, options()...).Diff(t.Context(), call)
 	if err != nil || len(changes) != 0 {
 		t.Errorf("expected no changes, but found %v, error %v", changes, err)
-	}
-}
-
-func TestNoDifferNoDiff(t *testing.T) {
-	t.Parallel()
-	plugin := sdktest.New(t, fake{}, options()...)
-	if plugin.Info().Capabilities.Diff {
-		t.Error("the capability diff is claimed")
-	}
-	if changes, err := plugin.Diff(t.Context(), emptyCall()); err == nil {
-		t.Errorf("expected an error, but found %v", changes)
 	}
 }
 
@@ -200,17 +185,5 @@ func TestOtherTargets(t *testing.T) {
 	failed := sdktest.New(t, exporting("missing"), options()...).Reconcile(t.Context(), call).Failed
 	if failed == nil || failed.Errors[0].Reason != "NoTargetFound" || !strings.Contains(failed.Error(), `"default/missing"`) {
 		t.Errorf("expected NoTargetFound for the Target that is missing, but found %v", failed)
-	}
-}
-
-func TestConditionsReachTheHost(t *testing.T) {
-	t.Parallel()
-	conditions := []sdk.Condition{{Type: "Drifted", Status: v1alpha1.ConditionFalse, Reason: "AsItShouldBe", Message: "nothing was changed"}}
-	deployer := fake{reconcile: func(context.Context, *sdk.Request) (*sdk.Response, error) {
-		return &sdk.Response{Conditions: conditions}, errors.New("something else went wrong")
-	}}
-	result := sdktest.New(t, deployer, options()...).Reconcile(t.Context(), emptyCall())
-	if diff := cmp.Diff(conditions, result.Conditions); diff != "" || result.Failed == nil {
-		t.Errorf("expected a failure, found %s, and conditions (-want +got):\n%s", result, diff)
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 
+	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -30,22 +33,22 @@ const (
 	ReasonHostTooOld = "HostTooOld"
 )
 
-// Error is an error of a deployer with what Landscaper wants to know of it. A deployer may return it wrapped in others or
-// joined with others; the codes of the whole chain count.
+// Error is an error of a deployer with what Landscaper wants to know of it. A deployer may return it wrapped in
+// others or joined with others; the codes of the whole tree count.
 //
-// Without an unrecoverable code (see v1alpha1.ErrorCode) or ERR_NO_RETRY the call is retried with a growing pause until the job's
-// time is up. With one the job has failed.
+// Without an unrecoverable code (see v1alpha1.ErrorCode) or ERR_NO_RETRY the call is retried with a growing pause
+// until the job's time is up. With one the job has failed.
 //
 // Its text appears in the status of the deploy item and must hold no secrets.
 type Error struct {
 	// Codes classify the error; may be empty.
 	Codes []v1alpha1.ErrorCode
-	// Operation says what was being done, in one word such as "Apply"; empty for the operation of the host, or the type of
-	// the hook.
+	// Operation says what was being done, in one word such as "Apply"; empty for the operation of the host, or the
+	// type of the hook.
 	Operation string
 	// Reason is a CamelCase word for machines; empty for ReasonError, or ReasonHookFailed from a hook.
 	Reason string
-	// Err says what is wrong: object, field, what was found, what to do.
+	// Err says what is wrong: object, field, what was found, what to do. Without it the text of the error is Reason.
 	Err error
 }
 
@@ -60,8 +63,8 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ConfigurationError returns an *Error for a user's mistake, with code ERR_CONFIGURATION_PROBLEM: the job fails at once.
-// The format is that of fmt.Errorf.
+// ConfigurationError returns an *Error for a user's mistake, with code ERR_CONFIGURATION_PROBLEM: the job fails at
+// once. The format is that of fmt.Errorf.
 func ConfigurationError(reason, format string, args ...any) *Error {
 	return &Error{
 		Codes:  []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
@@ -70,7 +73,8 @@ func ConfigurationError(reason, format string, args ...any) *Error {
 	}
 }
 
-// hostTooOld is the answer of a host that would not answer. It ends the job: the same host would say nothing the next time, either.
+// hostTooOld is the error of a question that the host does not know and would never answer. It ends the job: the same
+// host would not answer the next time, either.
 func hostTooOld(operation, format string, args ...any) *Error {
 	return &Error{
 		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry},
@@ -80,17 +84,12 @@ func hostTooOld(operation, format string, args ...any) *Error {
 	}
 }
 
-// errorFromWire reads why the host has not given what was asked for; operation and message stand for what it does not say.
-func errorFromWire(operation, message string, in *deployerv1.Error) *Error {
-	out := &Error{
-		Operation: cmp.Or(in.GetOperation(), operation),
-		Reason:    in.GetReason(),
-		Err:       errors.New(cmp.Or(in.GetMessage(), message)),
+// internalProblem is the error of what a plugin or a host has done wrong itself; nil for nil.
+func internalProblem(err error) error {
+	if err == nil {
+		return nil
 	}
-	for _, code := range in.GetCodes() {
-		out.Codes = append(out.Codes, v1alpha1.ErrorCode(code))
-	}
-	return out
+	return &Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Err: err}
 }
 
 // Codes returns the codes of all Errors in the tree of err, innermost first and each once.
@@ -123,11 +122,43 @@ func walk(err error, visit func(*Error)) {
 	}
 }
 
-// describe returns operation and reason of the outermost Error in the chain of err; empty for what it does not say.
-func describe(err error) (operation, reason string) {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Operation, e.Reason
+// errorFromWire reads why the host has not given what was asked for; operation and message stand for what it does not
+// say.
+func errorFromWire(operation, message string, in *deployerv1.Error) *Error {
+	out := &Error{
+		Operation: cmp.Or(in.GetOperation(), operation),
+		Reason:    in.GetReason(),
+		Err:       errors.New(cmp.Or(in.GetMessage(), message)),
 	}
-	return "", ""
+	for _, code := range in.GetCodes() {
+		out.Codes = append(out.Codes, v1alpha1.ErrorCode(code))
+	}
+	return out
+}
+
+func failedToWire(operation string, err error) *deployerv1.Failed {
+	return &deployerv1.Failed{Errors: []*deployerv1.Error{errorToWire(operation, ReasonError, err)}}
+}
+
+// confinementHint tells the user of a confined plugin what permission may be missing: the system's own words do not.
+const confinementHint = " (the plugin is confined: it can only write below $TMPDIR, " +
+	"and read what every program needs; an operator can give it more with plugins.<name>.confinement of the HostConfiguration)"
+
+// errorToWire describes an error. Operation and reason are those of the outermost Error in its chain, or else the
+// given ones.
+func errorToWire(operation, reason string, err error) *deployerv1.Error {
+	outermost := &Error{}
+	errors.As(err, &outermost)
+	out := &deployerv1.Error{
+		Operation: cmp.Or(outermost.Operation, operation),
+		Reason:    cmp.Or(outermost.Reason, reason),
+		Message:   err.Error(),
+	}
+	if os.Getenv(handshake.ConfinedEnv) != "" && errors.Is(err, fs.ErrPermission) {
+		out.Message += confinementHint
+	}
+	for _, code := range Codes(err) {
+		out.Codes = append(out.Codes, string(code))
+	}
+	return out
 }

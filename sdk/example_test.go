@@ -84,16 +84,17 @@ func ExampleServe() { //nolint:testableexamples // it serves until a host ends i
 		sdk.Types("example.org/volume"))
 }
 
-// A deployer served within this process, for a debugger.
+// A deployer served within this process, for a test.
 func ExampleServeInProcess() {
 	ctx, cancel := context.WithCancel(context.Background())
-	at, done, err := sdk.ServeInProcess(ctx, slog.Default(), &volumes{}, sdk.Name("volumes"), sdk.Types("example.org/volume"))
+	address, done, err := sdk.ServeInProcess(ctx, slog.Default(), &volumes{},
+		sdk.Name("volumes"), sdk.Types("example.org/volume"))
 	if err != nil {
 		fmt.Println(err)
 		cancel()
 		return
 	}
-	fmt.Println("served at a socket of type", at.Network)
+	fmt.Println("served at a socket of type", address.Network())
 	cancel()
 	<-done
 	// Output: served at a socket of type unix

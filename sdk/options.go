@@ -15,9 +15,13 @@ import (
 const Release = "0.1.0"
 
 // Option sets up what Serve and ServeHooks serve.
-type Option func(*options)
+type Option func(*plugin)
 
-type options struct {
+// plugin is what a program serves.
+type plugin struct {
+	deployer Deployer // nil for a plugin that has nothing but hooks
+	hooks    hook.Hooks
+
 	name               string
 	version            string
 	types              []v1alpha1.DeployItemType
@@ -28,74 +32,83 @@ type options struct {
 	hostCluster        bool
 }
 
-// Name sets the name of the plugin, a DNS label such as "helm". It prefixes the names of the plugin's locks and must stay the
-// same over versions. Required.
+// Name sets the name of the plugin, a DNS label such as "helm". It prefixes the names of the plugin's locks and must
+// stay the same over versions. Required.
 func Name(name string) Option {
-	return func(o *options) { o.name = name }
+	return func(p *plugin) { p.name = name }
 }
 
 // Version sets the version of the plugin, free text, semantic version preferred. Defaults to "unknown".
 func Version(version string) Option {
-	return func(o *options) { o.version = version }
+	return func(p *plugin) { p.version = version }
 }
 
-// Types sets the types of deploy items that the deployer serves. Required for Serve; a deployer that serves several adds them all.
+// Types sets the types of deploy items that the deployer serves. Required for Serve; those of several Types are added
+// up.
 func Types(types ...v1alpha1.DeployItemType) Option {
-	return func(o *options) { o.types = append(o.types, types...) }
+	return func(p *plugin) { p.types = append(p.types, types...) }
 }
 
-// HookedTypes sets the types of deploy items that the plugin's hooks run for, whichever deployer serves them. Required for ServeHooks;
-// several are added up. Without it a deployer's hooks run for the types that it serves; with it only for those that are named here, so that
-// its own are to be named as well, if they are wanted.
+// HookedTypes sets the types of deploy items that the plugin's hooks run for, whichever deployer serves them.
+// Required for ServeHooks; those of several HookedTypes are added up. Without it a deployer's hooks run for the types
+// that it serves; with it only for those that are named here, so that its own are to be named as well, if they are
+// wanted.
 func HookedTypes(types ...v1alpha1.DeployItemType) Option {
-	return func(o *options) { o.hookedTypes = append(o.hookedTypes, types...) }
+	return func(p *plugin) { p.hookedTypes = append(p.hookedTypes, types...) }
 }
 
-// ConfigSchema sets the JSON schema of the plugin's own configuration document.
+// ConfigSchema sets the JSON schema of the plugin's own configuration document. By default, it has none.
 func ConfigSchema(schema []byte) Option {
-	return func(o *options) { o.configSchema = schema }
+	return func(p *plugin) { p.configSchema = schema }
 }
 
-// ProviderConfigSchema sets the JSON schema of the provider configuration of deploy items of the given type.
+// ProviderConfigSchema sets the JSON schema of the provider configuration of deploy items of the given type. By
+// default, a type has none.
 func ProviderConfigSchema(itemType v1alpha1.DeployItemType, schema []byte) Option {
-	return func(o *options) { o.providerSchemas[string(itemType)] = schema }
+	return func(p *plugin) { p.providerSchemas[string(itemType)] = schema }
 }
 
-var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+// ContextCredentials has the host hand over Request.Credentials with each call. By default, a plugin does not get them.
+func ContextCredentials() Option {
+	return func(p *plugin) { p.contextCredentials = true }
+}
 
-// plugin is what a program serves.
-type plugin struct {
-	*options
-
-	deployer Deployer // nil for a plugin that brings nothing but hooks
-	hooks    hook.Hooks
+// HostClusterAccess has the host hand over Request.HostCluster with each call, if the operator has granted it. By
+// default, a plugin does not get it.
+func HostClusterAccess() Option {
+	return func(p *plugin) { p.hostCluster = true }
 }
 
 // deployerPlugin is a plugin with a deployer. The error is everything that is wrong with the options.
 func deployerPlugin(deployer Deployer, opts []Option) (*plugin, error) {
-	p := &plugin{options: newOptions(opts), deployer: deployer}
+	p := newPlugin(opts)
+	p.deployer = deployer
 	if h, ok := deployer.(Hooker); ok {
 		p.hooks = h.Hooks()
 	}
 	errs := p.check()
 	if deployer == nil {
-		errs = append(errs, errors.New("sdk.Serve: the deployer is nil; a plugin that brings nothing but hooks calls sdk.ServeHooks"))
+		errs = append(errs, errors.New("sdk.Serve: the deployer is nil; "+
+			"a plugin that has nothing but hooks calls sdk.ServeHooks"))
 	}
 	if len(p.types) == 0 {
 		errs = append(errs, errors.New("sdk.Types: name at least one deploy item type"))
 	}
 	if len(p.hookedTypes) > 0 && !p.hasHooks() {
-		errs = append(errs, errors.New("sdk.HookedTypes: the deployer has no hooks that would run for them; implement sdk.Hooker, or leave them out"))
+		errs = append(errs, errors.New("sdk.HookedTypes: the deployer has no hooks that would run for them; "+
+			"implement sdk.Hooker, or leave them out"))
 	}
 	return p, errors.Join(errs...)
 }
 
-// hooksPlugin is a plugin that brings nothing but hooks. The error is everything that is wrong with the options.
+// hooksPlugin is a plugin that has nothing but hooks. The error is everything that is wrong with the options.
 func hooksPlugin(hooks hook.Hooks, opts []Option) (*plugin, error) {
-	p := &plugin{options: newOptions(opts), hooks: hooks}
+	p := newPlugin(opts)
+	p.hooks = hooks
 	errs := p.check()
 	if len(p.types) > 0 {
-		errs = append(errs, errors.New("sdk.Types: a plugin that brings nothing but hooks serves none; name those that the hooks run for with sdk.HookedTypes"))
+		errs = append(errs, errors.New("sdk.Types: a plugin that has nothing but hooks serves none; "+
+			"name those that the hooks run for with sdk.HookedTypes"))
 	}
 	if len(p.hookedTypes) == 0 {
 		errs = append(errs, errors.New("sdk.HookedTypes: name at least one deploy item type that the hooks run for"))
@@ -112,33 +125,32 @@ func hooksPlugin(hooks hook.Hooks, opts []Option) (*plugin, error) {
 	return p, errors.Join(errs...)
 }
 
-func newOptions(opts []Option) *options {
-	o := &options{version: "unknown", providerSchemas: map[string][]byte{}}
+func newPlugin(opts []Option) *plugin {
+	p := &plugin{version: "unknown", providerSchemas: map[string][]byte{}}
 	for _, opt := range opts {
-		opt(o)
+		opt(p)
 	}
-	return o
+	return p
 }
+
+var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // check returns what is wrong with a plugin of either kind.
 func (p *plugin) check() []error {
 	var errs []error
 	if !namePattern.MatchString(p.name) {
-		errs = append(errs, fmt.Errorf("sdk.Name: expected a DNS label such as %q, but found %q", "my-deployer", p.name))
+		errs = append(errs, fmt.Errorf("sdk.Name: expected a DNS label such as \"my-deployer\", but found %q", p.name))
 	}
-	for _, t := range p.types {
-		if t == "" {
-			errs = append(errs, errors.New("sdk.Types: a deploy item type is empty"))
-		}
+	if slices.Contains(p.types, "") {
+		errs = append(errs, errors.New("sdk.Types: a deploy item type is empty"))
 	}
-	for _, t := range p.hookedTypes {
-		if t == "" {
-			errs = append(errs, errors.New("sdk.HookedTypes: a deploy item type is empty"))
-		}
+	if slices.Contains(p.hookedTypes, "") {
+		errs = append(errs, errors.New("sdk.HookedTypes: a deploy item type is empty"))
 	}
 	for _, t := range slices.Sorted(maps.Keys(p.hooks)) {
 		if !slices.Contains(hook.Types(), t) {
-			errs = append(errs, fmt.Errorf("hook.Hooks: a function is registered for %q, which is no type of hook; expected one of %s", t, hook.Types()))
+			errs = append(errs, fmt.Errorf("hook.Hooks: a function is registered for %q, which is no type of hook; "+
+				"expected one of %s", t, hook.Types()))
 		}
 		if slices.ContainsFunc(p.hooks[t], func(f hook.Func) bool { return f == nil }) {
 			errs = append(errs, fmt.Errorf("hook.Hooks: a function that is registered for %s is nil", t))
@@ -147,7 +159,7 @@ func (p *plugin) check() []error {
 	return errs
 }
 
-// hasHooks tells whether there is a function, be it for a type that is none: that is a mistake of its own.
+// hasHooks tells whether there is a function, also if its type of hook is unknown: that is a mistake of its own.
 func (p *plugin) hasHooks() bool {
 	for _, functions := range p.hooks {
 		if len(functions) > 0 {

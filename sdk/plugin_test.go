@@ -40,12 +40,15 @@ type status struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Data       string `json:"data,omitempty"`
-	Number     int64  `json:"number,omitempty"`
 }
 
 // document is a provider configuration or status with a payload.
 func document(data string) status {
 	return status{APIVersion: "example.org/v1", Kind: "Document", Data: data}
+}
+
+func emptyCall() sdktest.Call {
+	return sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", document(""))}
 }
 
 // panicking panics in every method.
@@ -132,17 +135,15 @@ func TestPanicsEndTheCallAndNotThePlugin(t *testing.T) {
 		}
 	}
 	var failed *sdktest.Failed
-	if _, err := plugin.Render(ctx, call); !errors.As(err, &failed) || !isPanic(failed.Errors[0]) {
-		t.Errorf("Render: expected reason %s, but found %v", sdk.ReasonPanic, err)
-	}
-	if _, err := plugin.Diff(ctx, call); !errors.As(err, &failed) || !isPanic(failed.Errors[0]) {
-		t.Errorf("Diff: expected reason %s, but found %v", sdk.ReasonPanic, err)
-	}
-	if _, err := plugin.Holdings(ctx, nil); !errors.As(err, &failed) || !isPanic(failed.Errors[0]) {
-		t.Errorf("Holdings: expected reason %s, but found %v", sdk.ReasonPanic, err)
-	}
-	if err := plugin.Collect(ctx, nil, nil); !errors.As(err, &failed) || !isPanic(failed.Errors[0]) {
-		t.Errorf("Collect: expected reason %s, but found %v", sdk.ReasonPanic, err)
+	_, renderErr := plugin.Render(ctx, call)
+	_, diffErr := plugin.Diff(ctx, call)
+	_, holdingsErr := plugin.Holdings(ctx, nil)
+	for name, err := range map[string]error{
+		"Render": renderErr, "Diff": diffErr, "Holdings": holdingsErr, "Collect": plugin.Collect(ctx, nil, nil),
+	} {
+		if !errors.As(err, &failed) || !isPanic(failed.Errors[0]) {
+			t.Errorf("%s: expected reason %s, but found %v", name, sdk.ReasonPanic, err)
+		}
 	}
 	if _, err := plugin.Validate(ctx, "example.org/test", nil); err == nil {
 		t.Error("Validate: expected an error")
@@ -172,68 +173,20 @@ func TestPanicsEndTheCallAndNotThePlugin(t *testing.T) {
 	}
 }
 
+// The protocol promises 64 MiB; gRPC's own limit is 4 MiB.
 func TestLargeMessagesPassBothWays(t *testing.T) {
 	t.Parallel()
-	save := fake{reconcile: func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-		return nil, req.SaveProviderStatus(ctx, json.RawMessage(req.DeployItem.Spec.Config.Raw))
+	deployer := fake{reconcile: func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+		document := json.RawMessage(req.DeployItem.Spec.Config.Raw)
+		return &sdk.Response{ProviderStatus: document}, req.SaveProviderStatus(ctx, document)
 	}}
-	respond := fake{reconcile: func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
-		return &sdk.Response{ProviderStatus: json.RawMessage(req.DeployItem.Spec.Config.Raw)}, nil
-	}}
-	tests := map[string]struct {
-		reason   string
-		size     int
-		deployer sdk.Deployer
-	}{
-		"5MiBSaved":      {reason: "gRPC's own limit is 4 MiB", size: 5 << 20, deployer: save},
-		"5MiBWithResult": {reason: "gRPC's own limit is 4 MiB", size: 5 << 20, deployer: respond},
-		"16MiB":          {reason: "the protocol promises 64 MiB", size: 16 << 20, deployer: respond},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			item := sdktest.DeployItem("example.org/test", document(strings.Repeat("x", tc.size)))
-			result := sdktest.New(t, tc.deployer, options()...).Reconcile(t.Context(), sdktest.Call{DeployItem: item})
-			if result.Err != nil || result.Succeeded == nil {
-				t.Fatalf("%s: expected success, but found error %v", tc.reason, result.Err)
-			}
-			if !bytes.Equal(item.Spec.Config.Raw, result.ProviderStatus) {
-				t.Errorf("%s: %d bytes became %d", tc.reason, len(item.Spec.Config.Raw), len(result.ProviderStatus))
-			}
-		})
-	}
-}
-
-func TestLargeIntegersSurvive(t *testing.T) {
-	t.Parallel()
-	const big = 1<<53 + 1 // the first integer that a float64 cannot hold
-	deployer := fake{reconcile: func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
-		var config status
-		if err := req.DecodeConfig(&config); err != nil {
-			return nil, err
-		}
-		var before status
-		if _, err := req.DecodeProviderStatus(&before); err != nil {
-			return nil, err
-		}
-		return &sdk.Response{
-			ProviderStatus: config,
-			Exports:        map[string]any{"config": config.Number, "status": before.Number},
-		}, nil
-	}}
-	config := document("")
-	config.Number = big
-	item := sdktest.DeployItem("example.org/test", config)
-	item.Status.ProviderStatus = item.Spec.Config.DeepCopy()
+	item := sdktest.DeployItem("example.org/test", document(strings.Repeat("x", 16<<20)))
 	result := sdktest.New(t, deployer, options()...).Reconcile(t.Context(), sdktest.Call{DeployItem: item})
-	want := &sdktest.Result{
-		Succeeded: &sdktest.Succeeded{Exports: map[string]any{
-			"config": json.Number("9007199254740993"), "status": json.Number("9007199254740993"),
-		}},
-		ProviderStatus: json.RawMessage(`{"apiVersion":"example.org/v1","kind":"Document","number":9007199254740993}`),
+	if result.Err != nil || result.Succeeded == nil {
+		t.Fatalf("expected success, but found error %v", result.Err)
 	}
-	if diff := cmp.Diff(want, result); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	if !bytes.Equal(item.Spec.Config.Raw, result.ProviderStatus) {
+		t.Errorf("%d bytes became %d", len(item.Spec.Config.Raw), len(result.ProviderStatus))
 	}
 }
 
@@ -242,23 +195,25 @@ func TestExportsThatAreNoJSON(t *testing.T) {
 	deployer := fake{reconcile: func(context.Context, *sdk.Request) (*sdk.Response, error) {
 		return &sdk.Response{Exports: map[string]any{"a": func() {}}}, nil
 	}}
-	call := sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", nil)}
-	result := sdktest.New(t, deployer, options()...).Reconcile(t.Context(), call)
+	result := sdktest.New(t, deployer, options()...).Reconcile(t.Context(), emptyCall())
 	if result.Failed == nil || !slices.Equal(result.Failed.Codes(), []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}) {
 		t.Errorf("expected code %s, but found: %s", v1alpha1.ErrorInternalProblem, result)
 	}
 }
 
-// A provider status that is returned together with an error is saved: it tells what the call did before it failed.
-func TestProviderStatusTogetherWithError(t *testing.T) {
+// Provider status and conditions that are returned together with an error are saved: they tell what the call did before.
+func TestWhatComesTogetherWithAnError(t *testing.T) {
 	t.Parallel()
+	conditions := []sdk.Condition{{Type: "Drifted", Status: v1alpha1.ConditionFalse, Reason: "Unchanged"}}
 	deployer := fake{reconcile: func(context.Context, *sdk.Request) (*sdk.Response, error) {
-		return &sdk.Response{ProviderStatus: document("half done")}, errors.New("no more room")
+		return &sdk.Response{ProviderStatus: document("half done"), Conditions: conditions}, errors.New("no more room")
 	}}
-	call := sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", nil)}
-	result := sdktest.New(t, deployer, options()...).Reconcile(t.Context(), call)
+	result := sdktest.New(t, deployer, options()...).Reconcile(t.Context(), emptyCall())
 	if result.Failed == nil || !strings.Contains(string(result.ProviderStatus), "half done") {
 		t.Errorf("expected a failure with a provider status, but found: %s, status %s", result, result.ProviderStatus)
+	}
+	if diff := cmp.Diff(conditions, result.Conditions); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
 }
 

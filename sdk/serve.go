@@ -2,11 +2,14 @@ package sdk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +18,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
@@ -28,20 +33,24 @@ const (
 	exitHostGone      = 3
 )
 
-// Serve is the main function of a plugin: it serves the deployer to the host that started this process and returns when the
-// host has ended it. Started by hand it says what the program is and exits with 1; with wrong options it says which and exits
-// with 2; when the host dies the process exits at once with 3, because nobody could save what the deployer goes on to do.
+// Serve is the main function of a plugin: it serves the deployer to the host that started this process and returns
+// when the host has ended it. With wrong options it prints which, and exits with 2. When the host dies the process
+// exits at once with 3, because nobody could save what the deployer goes on to do.
 //
-// Started by hand with AttachableArgument as its only argument, such as in a debugger, it serves to any host that attaches to the
-// address that it prints, until SIGINT or SIGTERM; a second one ends it at once. Logs are then text on standard error. With
-// InstallArgument as the first one it copies itself into a plugin directory.
+// While it serves a host that started it, SIGTERM and SIGINT are ignored: in a terminal or a pod they often reach the
+// whole process group, and the host, which gets them too, ends its plugins in order.
 //
-// While it serves a host that started it, SIGTERM and SIGINT are ignored: in a terminal or a pod they often reach the whole
-// process group, and the host, which gets them too, ends its plugins in order.
+// Started by hand it prints what the program is, and exits with 1, but for two command lines:
+//
+//   - With the one argument "attachable", such as in a debugger, it serves to any host that attaches to the address
+//     that it prints, until SIGINT or SIGTERM; a second one ends it at once. Logs are then text on standard error.
+//   - With "install --to DIR" it copies itself into a plugin directory, called as the plugin, or as "--as NAME" says.
+//     With that, an image that holds nothing but the plugin brings it into the directory of a host: there is nothing
+//     else in it that could copy.
 func Serve(deployer Deployer, opts ...Option) { serve(deployerPlugin(deployer, opts)) }
 
-// ServeHooks is the main function of a plugin that brings nothing but hooks, for the deploy items that HookedTypes names. All else is as
-// with Serve.
+// ServeHooks is the main function of a plugin that has nothing but hooks, for the deploy items that HookedTypes
+// names. All else is as with Serve.
 func ServeHooks(hooks hook.Hooks, opts ...Option) { serve(hooksPlugin(hooks, opts)) }
 
 func serve(p *plugin, err error) {
@@ -58,127 +67,37 @@ func serve(p *plugin, err error) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, os.Interrupt)
 	endWithHost()
 
-	// go-plugin puts a pipe in the place of os.Stderr when it begins to serve, and what is still in there when the process ends is lost: the
-	// last words of a process, of all. The host reads the real one.
+	// go-plugin puts a pipe in the place of os.Stderr when it begins to serve, and what is still in there when the
+	// process ends is lost: the last words of a process, of all. The host reads the real one.
 	stderr := os.Stderr
-	log := newLogger(stderr, os.Getenv(handshake.LogLevelEnv))
+	// A line of JSON for each record, which the host reads back into records.
+	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: logLevel(slog.LevelInfo)}))
 	slog.SetDefault(log)
 	s := newServer(p, log)
 	s.serving = sync.OnceFunc(func() { os.Stderr = stderr })
-	goplugin.Serve(serveConfig(s))
-}
-
-// serveByHand is for a process that no host has started.
-func serveByHand(p *plugin) {
-	switch args := os.Args[1:]; {
-	case isAttachable(args):
-		serveToDebug(p)
-	case isInstall(args):
-		os.Exit(install(os.Stdout, os.Stderr, p, args[1:]))
-	default:
-		fmt.Fprintf(os.Stderr, "%s %s is a plugin for Pergola. It is not run by hand: put it into the host's plugin directory, such as with %[3]s --to DIR. "+
-			"To debug it, start it with the argument %[4]s.\n", p.name, p.version, InstallArgument, AttachableArgument)
-		os.Exit(exitFailed)
-	}
-}
-
-// serveToDebug serves to hosts that attach, until somebody ends it.
-func serveToDebug(p *plugin) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	context.AfterFunc(ctx, stop) // a second signal ends a process that does not come to an end
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel(os.Getenv(handshake.LogLevelEnv), slog.LevelDebug)}))
-	slog.SetDefault(log)
-	if err := serveAttachable(ctx, os.Stdout, log, p); err != nil {
-		fmt.Fprintf(os.Stderr, "%s %s cannot be attached to: %v\n", p.name, p.version, err)
-		os.Exit(exitFailed)
-	}
-}
-
-// Attachment tells where a plugin that is served within this process can be reached.
-type Attachment struct {
-	// Network and Address as net.Dial takes them.
-	Network, Address string
-}
-
-// ServeInProcess serves the deployer within this process, over a real socket, until ctx ends; done is closed when the server
-// is down and every call has returned. It is for tests and for running a deployer under a debugger. Logs go to log.
-func ServeInProcess(ctx context.Context, log *slog.Logger, deployer Deployer, opts ...Option) (at *Attachment, done <-chan struct{}, err error) {
-	p, err := deployerPlugin(deployer, opts)
-	if err != nil {
-		return nil, nil, err
-	}
-	return serveInProcess(ctx, log, p)
-}
-
-// ServeHooksInProcess is to ServeHooks what ServeInProcess is to Serve.
-func ServeHooksInProcess(ctx context.Context, log *slog.Logger, hooks hook.Hooks, opts ...Option) (at *Attachment, done <-chan struct{}, err error) {
-	p, err := hooksPlugin(hooks, opts)
-	if err != nil {
-		return nil, nil, err
-	}
-	return serveInProcess(ctx, log, p)
-}
-
-func serveInProcess(ctx context.Context, log *slog.Logger, p *plugin) (at *Attachment, done <-chan struct{}, err error) {
-	reattach := make(chan *goplugin.ReattachConfig, 1)
-	closed := make(chan struct{})
-	// Waiting for handlers, which a plugin process that is told to end must not do, makes done mean that no call is left.
-	config := serveConfig(newServer(p, log), grpc.WaitForHandlers(true))
-	config.Test = &goplugin.ServeTestConfig{Context: ctx, ReattachConfigCh: reattach, CloseCh: closed}
-	go goplugin.Serve(config)
-	select {
-	case r := <-reattach:
-		return &Attachment{Network: r.Addr.Network(), Address: r.Addr.String()}, closed, nil
-	case <-closed:
-		return nil, nil, fmt.Errorf("serve plugin %q in this process: the server ended at once", p.name)
-	}
-}
-
-func serveConfig(s *server, own ...grpc.ServerOption) *goplugin.ServeConfig {
-	return &goplugin.ServeConfig{
-		HandshakeConfig: handshake.Config(),
+	goplugin.Serve(&goplugin.ServeConfig{
+		HandshakeConfig: config,
 		VersionedPlugins: map[int]goplugin.PluginSet{
 			handshake.ProtocolVersion: {handshake.PluginName: &grpcPlugin{server: s}},
 		},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			opts = append(opts, serverOptions(s)...)
-			return grpc.NewServer(append(opts, own...)...)
+			return grpc.NewServer(append(opts, serverOptions(s)...)...)
 		},
 		Logger: hclog.NewNullLogger(),
+	})
+}
+
+// logLevel is the one that the host wants, one of slog's names in any case; anything else means the default.
+func logLevel(byDefault slog.Level) slog.Level {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(os.Getenv(handshake.LogLevelEnv))); err != nil {
+		return byDefault
 	}
+	return level
 }
 
-// serverOptions let a server take and send what the protocol allows, continue the traces of hosts, and tell of its health.
-func serverOptions(s *server) []grpc.ServerOption {
-	return append(traceContext(),
-		grpc.ChainUnaryInterceptor(s.checkHealth),
-		grpc.MaxRecvMsgSize(handshake.MaxMessageBytes),
-		grpc.MaxSendMsgSize(handshake.MaxMessageBytes),
-		grpc.InitialWindowSize(handshake.WindowBytes),
-		grpc.InitialConnWindowSize(4*handshake.WindowBytes),
-	)
-}
-
-// grpcPlugin registers the server with go-plugin. The client side is the host's.
-type grpcPlugin struct {
-	goplugin.NetRPCUnsupportedPlugin
-
-	server *server
-}
-
-var _ goplugin.GRPCPlugin = (*grpcPlugin)(nil)
-
-func (p *grpcPlugin) GRPCServer(_ *goplugin.GRPCBroker, registrar *grpc.Server) error {
-	deployerv1.RegisterDeployerServiceServer(registrar, p.server)
-	return nil
-}
-
-func (p *grpcPlugin) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, fmt.Errorf("the sdk has no client of the protocol")
-}
-
-// endWithHost ends the process when the host is gone. The host holds the other end of a pipe, which the kernel closes however
-// the host ends, and so sooner and more surely than any check of the parent's process id could tell.
+// endWithHost ends the process when the host is gone. The host holds the other end of a pipe, which the kernel closes
+// however the host ends, and so sooner and more surely than any check of the parent's process id could tell.
 func endWithHost() {
 	fd, err := strconv.Atoi(os.Getenv(handshake.LifelineEnv))
 	if err != nil {
@@ -190,4 +109,61 @@ func endWithHost() {
 		_, _ = io.Copy(io.Discard, lifeline)
 		os.Exit(exitHostGone)
 	}()
+}
+
+// ServeInProcess serves the deployer within this process, over a real socket, until ctx ends; done is closed when the
+// server is down and every call has returned. It is for tests; package sdktest builds on it. Logs go to log.
+func ServeInProcess(
+	ctx context.Context, log *slog.Logger, deployer Deployer, opts ...Option,
+) (address net.Addr, done <-chan struct{}, err error) {
+	p, err := deployerPlugin(deployer, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	return serveSocket(ctx, newServer(p, log), grpc.WaitForHandlers(true))
+}
+
+// ServeHooksInProcess is to ServeHooks what ServeInProcess is to Serve.
+func ServeHooksInProcess(
+	ctx context.Context, log *slog.Logger, hooks hook.Hooks, opts ...Option,
+) (address net.Addr, done <-chan struct{}, err error) {
+	p, err := hooksPlugin(hooks, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	return serveSocket(ctx, newServer(p, log), grpc.WaitForHandlers(true))
+}
+
+// serveSocket serves the plugin without TLS, on a socket in a directory that only this user can enter, until ctx
+// ends. Hosts may come and go, several at a time; none of them can end it. done is closed when the server is down.
+func serveSocket(
+	ctx context.Context, s *server, opts ...grpc.ServerOption,
+) (address net.Addr, done <-chan struct{}, err error) {
+	dir, err := os.MkdirTemp("", s.plugin.name+"-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("create directory for the socket: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", filepath.Join(dir, "plugin.sock"))
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("listen: %w", err), os.RemoveAll(dir))
+	}
+	server := grpc.NewServer(append(serverOptions(s), opts...)...)
+	deployerv1.RegisterDeployerServiceServer(server, s)
+	healthServer := health.NewServer()
+	healthServer.SetServingStatus(goplugin.GRPCServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
+	grpc_health_v1.RegisterHealthServer(server, healthServer)
+	context.AfterFunc(ctx, server.Stop)
+
+	down := make(chan struct{})
+	go func() {
+		defer close(down)
+		err := server.Serve(listener)
+		if errors.Is(err, grpc.ErrServerStopped) { // ctx has ended before
+			err = nil
+		}
+		if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+			s.log.Error("serving the plugin failed", "error", err.Error())
+		}
+	}()
+	return listener.Addr(), down, nil
 }

@@ -230,7 +230,6 @@ func TestServeInProcessLeavesNothingBehind(t *testing.T) { //nolint:paralleltest
 		})
 	}
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		runtime.GC() // go-plugin leaves the ends of two pipes, and their readers, to the finalizer
 		if runtime.NumGoroutine() <= before {
 			return
 		}
@@ -254,7 +253,7 @@ func TestServeInProcessWaitsForCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := grpc.NewClient(at.Network+":"+at.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(at.Network()+":"+at.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,11 +278,4 @@ func TestServeInProcessWaitsForCalls(t *testing.T) {
 	}
 	close(release)
 	<-done
-}
-
-func TestServeInProcessWithWrongOptions(t *testing.T) {
-	t.Parallel()
-	if _, _, err := sdk.ServeInProcess(t.Context(), slog.New(slog.DiscardHandler), fake{}); err == nil {
-		t.Error("expected an error")
-	}
 }

@@ -14,8 +14,8 @@ func Types() []Type {
 //
 //   - Of none but nil ones it is nil.
 //   - Of a single one that is not nil it is a copy, as it is.
-//   - Otherwise any AbortReconcile aborts. For the two checks, DuringResponsibilityCheck and ShouldReconcile, all of them must, because
-//     there false enforces.
+//   - Otherwise any AbortReconcile aborts. For the two checks, DuringResponsibilityCheck and ShouldReconcile, all of
+//     them must, because there false enforces.
 //   - Any Requeue requeues. RequeueAfter is then zero, otherwise the shortest one above zero.
 //
 // Results can be aggregated in any order and step by step.

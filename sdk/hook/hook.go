@@ -1,11 +1,11 @@
 // Package hook lets a deployer run functions of its own at fixed points of the host's reconcile flow.
 //
-// The functions of a type run at each look that the host takes at an item, not once per job: a job that the deployer has to be called
-// for several times, because it waits for something or after an error, passes the points several times. They must be quick, and they
-// may run for several items at the same time.
+// The functions of a type run at each look that the host takes at an item, not once per job: a job that the deployer
+// has to be called for several times, because it waits for something or after an error, passes the points several
+// times. They must be quick, and they may run for several items at the same time.
 //
-// An error counts like one of the deployer: it ends the job if its codes say so, and otherwise the reconcile is tried again until the
-// job's time is up. The results of all functions that run at that point are passed over.
+// An error counts like one of the deployer: it ends the job if its codes say so, and otherwise the reconcile is tried
+// again until the job's time is up. The results of all functions that run at that point are passed over.
 package hook
 
 import (
@@ -24,18 +24,19 @@ type Type string
 const (
 	// Start is the very beginning. Deploy item and Target are nil.
 	Start Type = "Start"
-	// DuringResponsibilityCheck overrules whether the deployer is responsible, both ways: AbortReconcile false makes it responsible,
-	// true makes it not.
+	// DuringResponsibilityCheck overrules whether the deployer is responsible, both ways: AbortReconcile false makes
+	// it responsible, true makes it not.
 	DuringResponsibilityCheck Type = "DuringResponsibilityCheck"
 	// AfterResponsibilityCheck comes once the deployer is known to be responsible.
 	AfterResponsibilityCheck Type = "AfterResponsibilityCheck"
-	// ShouldReconcile decides about an item that needs no job: AbortReconcile false enforces a job of its own for it. One that is
-	// needed cannot be stopped; true then has no effect. An item that rests is asked about once, and again when a result requeues, when
-	// its spec or status changes, and when an annotation does whose domain ends in ".extensions.landscaper.gardener.cloud".
+	// ShouldReconcile decides about an item that needs no job: AbortReconcile false enforces a job of its own for it.
+	// One that is needed cannot be stopped; true then has no effect. An item that rests is asked about once, and
+	// again when a result requeues, when its spec or status changes, and when an annotation does whose domain ends in
+	// ".extensions.landscaper.gardener.cloud".
 	ShouldReconcile Type = "ShouldReconcile"
-	// BeforeAnyReconcile comes before each of the operations below. Where a Before type aborts, the operation is not carried out and
-	// the job stays unfinished. It is tried again when the result requeues and when something changes; otherwise the job ends by its
-	// timeout.
+	// BeforeAnyReconcile comes before each of the operations below. Where a Before type aborts, the operation is not
+	// carried out and the job stays unfinished. It is tried again when the result requeues and when something
+	// changes; otherwise the job ends by its timeout.
 	BeforeAnyReconcile Type = "BeforeAnyReconcile"
 	// BeforeAbort comes before an abort.
 	BeforeAbort Type = "BeforeAbort"
@@ -55,27 +56,29 @@ const ConditionStarted v1alpha1.ConditionType = "Started"
 // ReasonStartedByHook is the reason of ConditionStarted for a job that hooks of type ShouldReconcile have asked for.
 const ReasonStartedByHook = "StartedByHook"
 
-// AskedFor tells whether the job of an item was set because hooks of type ShouldReconcile have asked for it, such as a schedule, and not for a
-// user. A job that Landscaper sets is a user's.
+// AskedFor tells whether the job of an item was set because hooks of type ShouldReconcile have asked for it, such as
+// a schedule, and not for a user. A job that Landscaper sets is a user's.
 func AskedFor(item *v1alpha1.DeployItem) bool {
 	return slices.ContainsFunc(item.Status.Conditions, func(c v1alpha1.Condition) bool {
 		return c.Type == ConditionStarted && c.Reason == ReasonStartedByHook && c.Message == item.Status.JobID
 	})
 }
 
-// Result is what a hook function wants of the reconcile flow. A nil Result is no opinion, which the zero value is not: for the two
-// checks it enforces. Aggregate tells what the results of several functions come to.
+// Result is what a hook function wants of the reconcile flow. A nil Result is no opinion, which the zero value is
+// not: for the two checks it enforces. Aggregate tells what the results of several functions come to.
 type Result struct {
 	// Requeue asks for another look at the item at once.
 	Requeue bool
 	// RequeueAfter asks for another look at the item after this time; zero for none.
 	RequeueAfter time.Duration
-	// AbortReconcile ends the reconcile after this point; for the two checks see DuringResponsibilityCheck and ShouldReconcile.
+	// AbortReconcile ends the reconcile after this point; for the two checks see DuringResponsibilityCheck and
+	// ShouldReconcile.
 	AbortReconcile bool
 }
 
-// Func is a hook function. The result counts only if the error is nil. Target carries no content, that is no credentials, and is nil for
-// an item without one. It must change neither item nor Target. ctx ends when the host no longer waits for the function.
+// Func is a hook function. The result counts only if the error is nil. Target carries no content, that is no
+// credentials, and is nil for an item without one. It must change neither item nor Target. ctx ends when the host no
+// longer waits for the function.
 type Func func(ctx context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, hookType Type) (*Result, error)
 
 // Setup couples a function with the types that it is meant for.
@@ -84,8 +87,8 @@ type Setup struct {
 	Types []Type
 }
 
-// Hooks maps types to functions, which run in the order of their registration. It is filled while a deployer is created and
-// not changed afterwards. The zero value can be read but not registered at; use make or a literal.
+// Hooks maps types to functions, which run in the order of their registration. It is filled while a deployer is
+// created and not changed afterwards. The zero value can be read but not registered at; use make or a literal.
 type Hooks map[Type][]Func
 
 // RegisterHook appends f for each of the types and returns h for chaining. Without types it has no effect.

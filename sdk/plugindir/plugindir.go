@@ -1,4 +1,5 @@
-// Package plugindir puts programs into the plugin directories of hosts. The sdk does so with the plugin itself, and pergola with those of its image.
+// Package plugindir puts programs into the plugin directories of hosts. The sdk does so with the plugin itself, and
+// pergola with those of its image.
 package plugindir
 
 import (
@@ -22,14 +23,16 @@ const leftoverAge = 10 * time.Minute
 // CheckName returns why a host would take no file of this name for a plugin; nil if it would.
 func CheckName(name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\x00") {
-		return fmt.Errorf("expected the bare name of a file that is not hidden, as hosts pass over those, but found %q", name)
+		return fmt.Errorf("expected the bare name of a file that is not hidden, "+
+			"as hosts pass over those, but found %q", name)
 	}
 	return nil
 }
 
-// Install copies a program into a plugin directory, as a file of a name that CheckName has nothing against and in the place of one that is there, and
-// returns the path that it has there. Whoever looks into the directory meanwhile, or after a crash, finds the file as it was before or as it is to
-// be, and at most a hidden one beside it, which hosts pass over. The error says what is to be done about it.
+// Install copies a program into a plugin directory, as a file of a name that CheckName has nothing against and in the
+// place of one that is there, and returns the path that it has there. Whoever looks into the directory meanwhile, or
+// after a crash, finds the file as it was before or as it is to be, and at most a hidden one beside it, which hosts
+// pass over. The error says what is to be done about it.
 func Install(program, dir, name string) (path string, err error) {
 	if err := CheckName(name); err != nil {
 		return "", err
@@ -41,11 +44,13 @@ func Install(program, dir, name string) (path string, err error) {
 	case err != nil:
 		return "", fmt.Errorf("look at the directory: %w", err)
 	case !info.IsDir():
-		return "", fmt.Errorf("expected a directory, but %s is a file; name the directory that the file is to be put into", dir)
+		return "", fmt.Errorf("expected a directory, but %s is a file; "+
+			"name the directory that the file is to be put into", dir)
 	}
 	path = filepath.Join(dir, name)
 	if info, err := os.Lstat(path); err == nil && info.IsDir() {
-		return "", fmt.Errorf("expected a file or nothing at %s, but found a directory; remove it, or choose another name", path)
+		return "", fmt.Errorf("expected a file or nothing at %s, but found a directory; "+
+			"remove it, or choose another name", path)
 	}
 	prefix := "." + name + "."
 	if err := removeLeftovers(dir, prefix, time.Now().Add(-leftoverAge)); err != nil {
@@ -61,7 +66,8 @@ func Install(program, dir, name string) (path string, err error) {
 	return path, nil
 }
 
-// removeLeftovers removes the copies of installations that were killed: those with the prefix that nobody has written to since a time.
+// removeLeftovers removes the copies of installations that were killed: those with the prefix that nobody has written
+// to since a time.
 func removeLeftovers(dir, prefix string, since time.Time) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -96,7 +102,8 @@ func copyOf(program, dir, prefix string) (path string, err error) {
 	file, err := os.CreateTemp(dir, prefix)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return "", fmt.Errorf("create a file: %w; user %d, who this is, must be able to write the directory", err, os.Geteuid())
+		return "", fmt.Errorf("create a file: %w; user %d, who this is, must be able to write the directory",
+			err, os.Geteuid())
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return "", fmt.Errorf("create a file: %w; choose a shorter name", err)
 	case err != nil:

@@ -1,6 +1,7 @@
 package plugindir_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,18 +57,44 @@ func TestInstallAfterAKill(t *testing.T) {
 	}
 }
 
-// A name that hosts pass over is refused, and so is what is no program; nothing is left.
+// What is there is replaced: a file that others may write, and a link, which is not followed.
+func TestInstallReplaces(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "program")
+	write(t, program, "a program")
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "old"), "an old one")
+	if err := errors.Join(os.Chmod(filepath.Join(dir, "old"), 0o666), os.Symlink("/dev/null", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"old", "link"} {
+		path, err := plugindir.Install(program, dir, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Lstat(path)
+		if content, readErr := os.ReadFile(path); err != nil || info.Mode() != 0o555 || string(content) != "a program" {
+			t.Errorf("%s: expected the program, but found %q with mode %v (%v, %v)", name, content, info.Mode(), err, readErr)
+		}
+	}
+}
+
+// What hosts would pass over is refused, and so is what is no program; nothing is left.
 func TestInstallIsRefused(t *testing.T) {
 	t.Parallel()
 	dir, other := t.TempDir(), t.TempDir()
 	program := filepath.Join(other, "program")
 	write(t, program, "a program")
-	for _, c := range []struct{ reason, program, name, want string }{
-		{"a host would not see it", program, ".test", "hosts pass over those"},
-		{"it is no file", other, "test", "expected a file, but " + other + " is none"},
-		{"it is not there", program + "s", "test", "open the program"},
+	for _, c := range []struct{ reason, program, dir, name, want string }{
+		{"a host would not see it", program, dir, ".test", "hosts pass over those"},
+		{"no program", other, dir, "test", "expected a file, but " + other + " is none"},
+		{"a program that is not there", program + "s", dir, "test", "open the program"},
+		{"the name is too long", program, dir, strings.Repeat("a", 250), "file name too long; choose a shorter name"},
+		{"no directory", program, dir + "/none", "test", "expected a directory, but found nothing at " + dir + "/none"},
+		{"a file for a directory", program, program, "test", "expected a directory, but " + program + " is a file"},
+		{"a directory in its place", program, filepath.Dir(other), filepath.Base(other), "but found a directory; remove it"},
 	} {
-		if _, err := plugindir.Install(c.program, dir, c.name); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := plugindir.Install(c.program, c.dir, c.name); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: expected %q, but found %v", c.reason, c.want, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -27,16 +28,16 @@ func New(t testing.TB, deployer sdk.Deployer, opts ...sdk.Option) *Plugin {
 // NewHooks is to sdk.ServeHooks what New is to sdk.Serve.
 func NewHooks(t testing.TB, hooks hook.Hooks, opts ...sdk.Option) *Plugin {
 	t.Helper()
-	return serve(t, endWithin, func(ctx context.Context, log *slog.Logger) (*sdk.Attachment, <-chan struct{}, error) {
+	return serve(t, endWithin, func(ctx context.Context, log *slog.Logger) (net.Addr, <-chan struct{}, error) {
 		return sdk.ServeHooksInProcess(ctx, log, hooks, opts...)
 	})
 }
 
 // server serves a plugin within this process until ctx ends, as sdk.ServeInProcess does.
-type server func(ctx context.Context, log *slog.Logger) (at *sdk.Attachment, done <-chan struct{}, err error)
+type server func(ctx context.Context, log *slog.Logger) (at net.Addr, done <-chan struct{}, err error)
 
 func ofDeployer(deployer sdk.Deployer, opts []sdk.Option) server {
-	return func(ctx context.Context, log *slog.Logger) (*sdk.Attachment, <-chan struct{}, error) {
+	return func(ctx context.Context, log *slog.Logger) (net.Addr, <-chan struct{}, error) {
 		return sdk.ServeInProcess(ctx, log, deployer, opts...)
 	}
 }
@@ -62,7 +63,7 @@ func serve(t testing.TB, endWithin time.Duration, server server) *Plugin {
 		}
 		out.close()
 	})
-	plugin, err := conformance.Attach(ctx, at.Network+":"+at.Address, conformance.Options{Violation: reportTo(t)})
+	plugin, err := conformance.Attach(ctx, at.Network()+":"+at.String(), conformance.Options{Violation: reportTo(t)})
 	if err != nil {
 		t.Fatalf("sdktest: %v", err)
 	}

@@ -17,7 +17,7 @@ func attachable(t *testing.T) (address string, end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return at.Network + "://" + at.Address, func() { cancel(); <-done }
+	return at.Network() + "://" + at.String(), func() { cancel(); <-done }
 }
 
 func TestAttach(t *testing.T) {

@@ -1,12 +1,13 @@
-// Package continuousreconcile gives a deployer schedules: a finished deploy item gets a new job at fixed times or intervals although
-// nothing has changed, so that what somebody has changed by hand is put right again.
+// Package continuousreconcile gives a deployer schedules: a finished deploy item gets a new job at fixed times or
+// intervals although nothing has changed, so that what somebody has changed by hand is put right again.
 //
 // A deployer whose provider configuration has the field continuousReconcile registers it with one line:
 //
 //	hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(continuousreconcile.ReadSpec)))
 //
-// One that has its schedules elsewhere writes a NextFunc of its own. Nothing is kept in memory: when an item is due follows from the
-// item alone, so that a schedule outlives restarts and goes on at another replica, and a time that was missed comes once, later.
+// One that has its schedules elsewhere writes a NextFunc of its own. Nothing is kept in memory: when an item is due
+// follows from the item alone, so that a schedule outlives restarts and goes on at another replica, and a time that
+// was missed comes once, later.
 package continuousreconcile
 
 import (
@@ -20,12 +21,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// ActiveAnnotation with the value "false" suspends the schedule of a deploy item without a change to its spec. Any other value has no
-// effect.
+// ActiveAnnotation with the value "false" suspends the schedule of a deploy item without a change to its spec. Any
+// other value has no effect.
 const ActiveAnnotation = "continuousreconcile.extensions.landscaper.gardener.cloud/active"
 
-// NextFunc returns the first time later than after at which the item is due; nil for never. It is asked at each look that the host
-// takes at a finished item, possibly for several items at once, and must not change the item.
+// NextFunc returns the first time later than after at which the item is due; nil for never. It is asked at each look
+// that the host takes at a finished item, possibly for several items at once, and must not change the item.
 type NextFunc func(ctx context.Context, after time.Time, item *v1alpha1.DeployItem) (*time.Time, error)
 
 // Option changes how a hook works.
@@ -39,9 +40,10 @@ func Setup(next NextFunc, opts ...Option) hook.Setup {
 	return hook.Setup{Func: Hook(next, opts...), Types: []hook.Type{hook.ShouldReconcile}}
 }
 
-// Hook returns a hook function that enforces a job for an item that is due: at the first time that next returns after the start of the
-// last job. Until then it asks for another look at that time. An item that has no schedule, is suspended by its annotation, is being
-// deleted, has a job that is not finished, or has never had one gets no opinion.
+// Hook returns a hook function that enforces a job for an item that is due: at the first time that next returns after
+// the start of the last job. Until then it asks for another look at that time. An item that has no schedule, is
+// suspended by its annotation, is being deleted, has a job that is not finished, or has never had one gets no
+// opinion.
 //
 // The job itself moves the start, so a due time brings one job, and so do several that were missed.
 func Hook(next NextFunc, opts ...Option) hook.Func {
@@ -57,7 +59,9 @@ type scheduler struct {
 	clock clock.PassiveClock
 }
 
-func (s *scheduler) shouldReconcile(ctx context.Context, item *v1alpha1.DeployItem, _ *v1alpha1.Target, _ hook.Type) (*hook.Result, error) {
+func (s *scheduler) shouldReconcile(
+	ctx context.Context, item *v1alpha1.DeployItem, _ *v1alpha1.Target, _ hook.Type,
+) (*hook.Result, error) {
 	if !schedulable(item) {
 		return nil, nil //nolint:nilnil // no opinion
 	}
@@ -84,7 +88,8 @@ func decide(due, now time.Time) *hook.Result {
 	if wait <= 0 {
 		return &hook.Result{}
 	}
-	// Whoever waits may count in milliseconds, and a look that comes too early finds nothing due and is followed by another.
+	// Whoever waits may count in milliseconds, and a look that comes too early finds nothing due and is followed by
+	// another.
 	if rest := wait % time.Millisecond; rest > 0 {
 		wait = max(wait, wait-rest+time.Millisecond) // the greatest duration cannot be rounded up
 	}

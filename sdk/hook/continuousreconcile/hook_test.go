@@ -145,7 +145,8 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-// An item that is looked at whenever it asks for it gets one job for each due time, and one for all that passed while nobody looked.
+// An item that is looked at whenever it asks for it gets one job for each due time, and one for all that passed while
+// nobody looked.
 func TestOneJobForEachDueTime(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -25,7 +25,8 @@ const (
 	fieldCron  = "cron"
 
 	expectedEvery = "expected a duration of at least 1s, such as 30m or 1h30m"
-	expectedCron  = `expected five cron fields such as "0 8 * * *", or a word such as @daily, after a zone such as CRON_TZ=Europe/Berlin if it is not UTC`
+	expectedCron  = `expected five cron fields such as "0 8 * * *", or a word such as @daily, ` +
+		`after a zone such as CRON_TZ=Europe/Berlin if it is not UTC`
 )
 
 // FieldError says what is wrong with a schedule.
@@ -52,8 +53,8 @@ type Schedule struct {
 	next func(after time.Time) time.Time
 }
 
-// Next returns the first time later than after; nil for never. A cron schedule that has none within five years, such as one for
-// February 30, counts as never.
+// Next returns the first time later than after; nil for never. A cron schedule that has none within five years, such
+// as one for February 30, counts as never.
 func (s Schedule) Next(after time.Time) *time.Time {
 	if s.next == nil {
 		return nil
@@ -65,15 +66,17 @@ func (s Schedule) Next(after time.Time) *time.Time {
 	return &next
 }
 
-// Parse reads the two fields of a schedule, of which one may be set; without any the schedule is never due. An error is a
-// *FieldError.
+// Parse reads the two fields of a schedule, of which one may be set; without any the schedule is never due. An error
+// is a *FieldError.
 //
-// every is an interval as time.ParseDuration reads it, of at least a second; it counts from the time that Next is given.
+// every is an interval as time.ParseDuration reads it, of at least a second; it counts from the time that Next is
+// given.
 //
-// cron has five fields, for minute, hour, day of month, month and day of week, or is one of @yearly, @annually, @monthly, @weekly,
-// @daily, @midnight, @hourly, and @every with an interval. A zone may come first, as in "CRON_TZ=Europe/Berlin 0 8 * * *" or with TZ
-// instead; without one the times are in UTC. A local time that a change of clocks leaves out does not come on that day, and one that
-// comes twice is due twice. Note that "* */1 * * *" is each minute of each hour: "0 */1 * * *" is once an hour.
+// cron has five fields, for minute, hour, day of month, month and day of week, or is one of @yearly, @annually,
+// @monthly, @weekly, @daily, @midnight, @hourly, and @every with an interval. A zone may come first, as in
+// "CRON_TZ=Europe/Berlin 0 8 * * *" or with TZ instead; without one the times are in UTC. A local time that a change
+// of clocks leaves out does not come on that day, and one that comes twice is due twice. Note that "* */1 * * *" is
+// each minute of each hour: "0 */1 * * *" is once an hour.
 func Parse(every, cron string) (Schedule, error) {
 	switch {
 	case every != "" && cron != "":
@@ -122,8 +125,8 @@ func parseInterval(text string) (Schedule, error) {
 	return Schedule{next: func(after time.Time) time.Time { return after.Add(interval) }}, nil
 }
 
-// parseCron reads the zone and the intervals itself: the library panics over zones that are not followed by a space, takes intervals
-// that are too short for a second, and would take the zone of the machine for the default.
+// parseCron reads the zone and the intervals itself: the library panics over zones that are not followed by a space,
+// takes intervals that are too short for a second, and would take the zone of the machine for the default.
 func parseCron(text string) (Schedule, error) {
 	if err := checkLength(text); err != nil {
 		return Schedule{}, err
@@ -151,8 +154,8 @@ func parseCron(text string) (Schedule, error) {
 	return Schedule{next: func(after time.Time) time.Time { return nextIn(location, schedule, after) }}, nil
 }
 
-// nextIn looks for the next time between one change of the zone's clocks and the next, where the library is exact. Across them it skips
-// times, and it never returns where a zone has left out a whole day, as Samoa's has.
+// nextIn looks for the next time between one change of the zone's clocks and the next, where the library is exact.
+// Across them it skips times, and it never returns where a zone has left out a whole day, as Samoa's has.
 func nextIn(location *time.Location, schedule cron.Schedule, after time.Time) time.Time {
 	horizon := after.AddDate(horizonYears, 0, 0)
 	for period, from := after.In(location), after; period.Before(horizon); {

@@ -12,14 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestTurnsOneCallAtATime(t *testing.T) {
-	turns := newTurns()
+func TestOneCallAtATime(t *testing.T) {
+	t.Parallel()
+	running := newRunningCalls()
 	var inside [3]atomic.Int32
 	var calls sync.WaitGroup
 	for i := range 300 {
 		calls.Go(func() {
 			item := i % len(inside)
-			end, err := turns.take(t.Context(), types.UID(rune('a'+item)), "call")
+			end, err := running.begin(t.Context(), types.UID(rune('a'+item)), "call")
 			if err != nil {
 				t.Error(err)
 				return
@@ -32,56 +33,50 @@ func TestTurnsOneCallAtATime(t *testing.T) {
 		})
 	}
 	calls.Wait()
-	if len(turns.items) != 0 {
-		t.Errorf("%d items are remembered although nobody works on them", len(turns.items))
+	if len(running.items) != 0 {
+		t.Errorf("%d items are remembered although nobody works on them", len(running.items))
 	}
 }
 
-func TestTurnsWaitingEndsWithItsContext(t *testing.T) {
-	turns := newTurns()
-	end, err := turns.take(t.Context(), "item", "call")
-	if err != nil {
+func TestWaitingForAnotherCallEnds(t *testing.T) {
+	t.Parallel()
+	running := newRunningCalls()
+	if _, err := running.begin(t.Context(), "item", "call"); err != nil {
 		t.Fatal(err)
 	}
 	over := errors.New("over")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(over)
-	if _, err := turns.take(ctx, "item", "call"); !errors.Is(err, over) {
+	if _, err := running.begin(ctx, "item", "call"); !errors.Is(err, over) {
 		t.Errorf("expected the cause of the context's end, but found %v", err)
-	}
-	end()
-	if end, err = turns.take(t.Context(), "item", "call"); err != nil {
-		t.Errorf("the item is not free again: %v", err)
-	} else {
-		end()
 	}
 }
 
 // A call that goes on although it was cancelled is overdue after a while, until it ends.
-func TestTurnsOverdue(t *testing.T) {
+func TestOverdue(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns()
+		running := newRunningCalls()
+		begin := func(item types.UID, name string) (cancel, end func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			end, err := running.begin(ctx, item, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cancel, end
+		}
 		expect := func(when, want string) {
 			t.Helper()
 			synctest.Wait()
-			if got := turns.overdue(); got != want {
+			if got := running.overdue(); got != want {
 				t.Errorf("%s: expected %q to be overdue, but found %q", when, want, got)
 			}
 		}
-		later, cancelLater := context.WithCancel(t.Context())
-		endLater, err := turns.take(later, "another item", "another call")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		end, err := turns.take(ctx, "item", "call")
-		if err != nil {
-			t.Fatal(err)
-		}
+		cancelLater, endLater := begin("another item", "another call")
+		cancel, end := begin("item", "call")
 		time.Sleep(time.Hour)
 		expect("while it works", "")
 		cancel()
-		expect("when it was cancelled", "")
 		time.Sleep(endGrace - time.Second)
 		expect("within the grace", "")
 		time.Sleep(time.Second)

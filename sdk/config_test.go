@@ -1,0 +1,172 @@
+package sdk
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func requestWithConfig(config string) *Request {
+	item := &v1alpha1.DeployItem{}
+	if config != "" {
+		item.Spec.Config = &runtime.RawExtension{Raw: []byte(config)}
+	}
+	return &Request{DeployItem: item}
+}
+
+// configElement and testConfig are a provider configuration with values of all kinds.
+type configElement struct {
+	Policy string         `json:"policy"`
+	Count  int64          `json:"count"`
+	Factor float64        `json:"factor"`
+	Ready  *bool          `json:"ready"`
+	Data   map[string]any `json:"data"`
+}
+
+type testConfig struct {
+	Manifests []configElement           `json:"manifests"`
+	Nested    struct{ E configElement } `json:"nested"`
+	Names     map[string]string         `json:"names"`
+}
+
+func TestDecodeConfig(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		reason, config string
+		// want is the beginning of the message after "spec.config: "; empty for no error.
+		want string
+	}{
+		"good":            {"nothing is wrong", `{"manifests":[{"policy":"keep","count":1,"ready":true}],"names":{"a":"b"}}`, ""},
+		"wrong type":      {"the element of a list is named", `{"manifests":[{"policy":"a"},{"policy":"b"},{"policy":7}]}`, "manifests[2].policy: expected a text, but found a number"},
+		"wrong after":     {"what follows does not matter", `{"manifests":[{"policy":true, "count":1},{"policy":"b"}],"names":{}}`, "manifests[0].policy: expected a text, but found true or false"},
+		"nested":          {"fields of fields", `{"nested":{"E":{"count":"many"}}}`, "nested.E.count: expected a whole number, but found a text"},
+		"fraction":        {"a fraction is no whole number", `{"manifests":[{"count":1.5}]}`, "manifests[0].count: expected a whole number, but found the number 1.5"},
+		"pointer":         {"optional values", `{"manifests":[{"ready":"yes"}]}`, "manifests[0].ready: expected true or false, but found a text"},
+		"object for list": {"a single one is no list", `{"manifests":{"policy":"keep"}}`, "manifests: expected a list, but found an object"},
+		"list for object": {"a list is no object", `{"manifests":[{"data":["x"]}]}`, "manifests[0].data: expected an object, but found a list"},
+		"map value":       {"values of a map by key", `{"names":{"first":"a","second":{}}}`, "names.second: expected a text, but found an object"},
+		"wrong types": {
+			"all of them at once, and unknown fields with them",
+			`{"manifests": [{"policy": 7, "count":"x", "polizy":1},5], "nested" :{"E":{"data" : [ 1 ], "ready":{}}},"names":[]}`,
+			"manifests[0].policy: expected a text, but found a number; " +
+				"manifests[0].count: expected a whole number, but found a text; " +
+				"manifests[1]: expected an object, but found a number; nested.E.data: expected an object, but found a list; " +
+				"nested.E.ready: expected true or false, but found an object; names: expected an object, but found a list; " +
+				`unknown field "manifests[0].polizy"`,
+		},
+		"unknown":        {"all unknown fields at once", `{"manifests":[{"polizy":"a"}],"namez":{}}`, `unknown field "manifests[0].polizy"; unknown field "namez"`},
+		"other case":     {"names of fields have one spelling", `{"Names":{}}`, `unknown field "Names"`},
+		"duplicate":      {"one of the values would be lost silently", `{"nested":{"E":{"count":1,"count":2}}}`, `duplicate field "nested.E.count"`},
+		"whole document": {"not even an object", `["x"]`, "expected an object, but found a list"},
+		"no JSON":        {"cut off", `{"manifests":[`, "unexpected end"},
+		"missing":        {"a deployer cannot do anything without", "", "the provider configuration is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := requestWithConfig(tc.config).DecodeConfig(&testConfig{})
+			if tc.want == "" {
+				if err != nil {
+					t.Errorf("%s, but found %v", tc.reason, err)
+				}
+				return
+			}
+			reason := ReasonConfigInvalid
+			if tc.config == "" {
+				reason = ReasonConfigMissing
+			}
+			var found *Error
+			if !errors.As(err, &found) || found.Reason != reason || !strings.HasPrefix(err.Error(), "spec.config: "+tc.want) {
+				t.Fatalf("%s: expected the reason %s with %q, but found %v", tc.reason, reason, tc.want, err)
+			}
+			if diff := cmp.Diff([]v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Codes(err)); diff != "" {
+				t.Errorf("%s: codes (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// Unknown fields are returned, and values of a wrong type are not passed over.
+func TestDecodeConfigLeniently(t *testing.T) {
+	t.Parallel()
+	var got testConfig
+	unknown, err := requestWithConfig(`{"b":1,"names":{"a":"b"},"c":2}`).DecodeConfigLeniently(&got)
+	if diff := cmp.Diff([]string{`unknown field "b"`, `unknown field "c"`}, unknown); diff != "" || err != nil {
+		t.Errorf("error %v, unknown fields (-want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff(testConfig{Names: map[string]string{"a": "b"}}, got); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+	for _, config := range []string{`{"names":1}`, ""} {
+		if _, err := requestWithConfig(config).DecodeConfigLeniently(&got); err == nil {
+			t.Errorf("%q: expected an error", config)
+		}
+	}
+}
+
+// What has the right type is read, with all digits, and what has not is empty and there.
+func TestDecodeConfigPartly(t *testing.T) {
+	t.Parallel()
+	var got testConfig
+	_, wrong, err := requestWithConfig(`{"names":{"a":"b","c":1},"manifests":[{"policy":{"a":[1]},"ready":"yes",` +
+		`"count":9007199254740993},{"count":1.5,"factor":2},{"count":3,"factor":"4"}]}`).DecodeConfigPartly(&got)
+	if err != nil || len(wrong) != 5 {
+		t.Errorf("expected five values of a wrong type, but found %v and %v", wrong, err)
+	}
+	want := testConfig{
+		Names:     map[string]string{"a": "b", "c": ""},
+		Manifests: []configElement{{Ready: new(bool), Count: 9007199254740993}, {Factor: 2}, {Count: 3}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A document cannot keep the decoder busy for long.
+func TestDecodeManyWrongTypes(t *testing.T) {
+	t.Parallel()
+	var into []string
+	_, wrong, err := decode([]byte("["+strings.Repeat("1,", 10000)+"1]"), &into)
+	if err != nil || len(wrong) != maxWrong {
+		t.Errorf("expected %d values of a wrong type, but found %d, and %v", maxWrong, len(wrong), err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	type config struct {
+		Text  string           `json:"text"`
+		List  []map[string]int `json:"list"`
+		Inner *struct {
+			Raw json.RawMessage `json:"raw"`
+			On  bool            `json:"on"`
+		} `json:"inner"`
+		Keys map[int]*float64 `json:"keys"`
+	}
+	f.Add(`{"text":1,"list":[5,{"a":"b"},{"c":1.5}],"inner":{"raw":[],"on":null},"keys":{"x":1,"2":"3"}}`)
+	f.Add(` [ {} ] `)
+	f.Fuzz(func(t *testing.T, document string) {
+		_, wrong, err := decode([]byte(document), &config{})
+		strict := kjson.UnmarshalCaseSensitivePreserveInts([]byte(document), &config{})
+		if (len(wrong) > 0 || err != nil) != (strict != nil) {
+			t.Errorf("expected what %v says, but found %v and %v", strict, wrong, err)
+		}
+	})
+}
+
+func TestConfigGroupVersionKind(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string][2]string{
+		`{"apiVersion":"a/v1","kind":"B","x":1}`: {"a/v1", "B"},
+		"":                                       {}, `{"x":1}`: {}, `{`: {},
+	} {
+		if apiVersion, kind := requestWithConfig(config).ConfigGroupVersionKind(); apiVersion != want[0] || kind != want[1] {
+			t.Errorf("%s: found %q, %q", config, apiVersion, kind)
+		}
+	}
+}
