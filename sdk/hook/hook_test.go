@@ -96,12 +96,3 @@ func TestTypesAreInTheOrderOfTheFlow(t *testing.T) {
 		t.Error("one caller's change is seen by another")
 	}
 }
-
-func TestZeroHooksCanBeRead(t *testing.T) {
-	t.Parallel()
-	var hooks hook.Hooks
-	if len(hooks[hook.Start]) != 0 {
-		t.Error("the zero value has functions")
-	}
-	hooks.RegisterHook(nil)
-}

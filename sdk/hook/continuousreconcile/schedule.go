@@ -3,8 +3,6 @@ package continuousreconcile
 import (
 	"errors"
 	"fmt"
-	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -105,21 +103,15 @@ func newFieldError(field, value, expected string, cause error) *FieldError {
 	return &FieldError{Field: field, Value: value, Detail: fmt.Sprintf("%s; %v", expected, cause)}
 }
 
-// durationPattern is that of time.ParseDuration, which does not tell a duration that is too long from what is none.
-var durationPattern = regexp.MustCompile(`^[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
-
 func parseInterval(text string) (Schedule, error) {
 	if err := checkLength(text); err != nil {
 		return Schedule{}, err
 	}
 	interval, err := time.ParseDuration(text)
-	fits := err == nil
-	switch {
-	case !fits && !durationPattern.MatchString(text):
+	if err != nil {
 		return Schedule{}, errors.New("this is no duration")
-	case !fits && !strings.HasPrefix(text, "-"):
-		return Schedule{}, fmt.Errorf("this is longer than %dh", math.MaxInt64/time.Hour)
-	case !fits || interval < minInterval:
+	}
+	if interval < minInterval {
 		return Schedule{}, errors.New("this is shorter than one second")
 	}
 	return Schedule{next: func(after time.Time) time.Time { return after.Add(interval) }}, nil
@@ -194,7 +186,7 @@ func parseZone(field string) (*time.Location, error) {
 }
 
 // parseStandard hands the fields to the library after what it would panic over, or misread.
-func parseStandard(fields []string) (schedule cron.Schedule, err error) {
+func parseStandard(fields []string) (cron.Schedule, error) {
 	for _, field := range fields {
 		if hasZone(field) {
 			return nil, errors.New("a zone comes first, and only once")
@@ -206,10 +198,5 @@ func parseStandard(fields []string) (schedule cron.Schedule, err error) {
 	if len(fields) > 0 && fields[0] == "@every" {
 		return nil, errors.New("@every needs one interval")
 	}
-	defer func() {
-		if value := recover(); value != nil {
-			schedule, err = nil, fmt.Errorf("it cannot be read: %v", value)
-		}
-	}()
 	return cron.ParseStandard(strings.Join(fields, " "))
 }
