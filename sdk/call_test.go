@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -94,61 +95,13 @@ func resolvedCredentials(in *deployerv1.ResolvedRegistryCredentials) *deployerv1
 	}}
 }
 
-// questions are the kinds of questions. Each is asked with a number, and returns the text of the answer.
-var questions = []func(ctx context.Context, req *Request, number int) string{
-	func(ctx context.Context, req *Request, number int) string { return fmt.Sprint(save(ctx, req, number)) },
-	func(ctx context.Context, req *Request, number int) string {
-		target, err := req.ResolveTarget(ctx, fmt.Sprint(number))
-		if err != nil {
-			return err.Error()
-		}
-		return string(target.Content)
-	},
-	func(ctx context.Context, req *Request, number int) string {
-		found, err := req.ResolveRegistryCredentials(ctx, "ns", fmt.Sprint(number))
-		if err != nil {
-			return err.Error()
-		}
-		return found.Secret
-	},
-}
-
-// read returns the number of a question, its sequence, and what answers it with a text.
-func read(t *rapid.T, m *deployerv1.PluginMessage) (number int, sequence uint64, answer func(text string) *deployerv1.HostMessage) {
-	asked := ""
-	switch content := m.GetContent().(type) {
-	case *deployerv1.PluginMessage_ProviderStatus:
-		asked, sequence = string(content.ProviderStatus.GetDocument()), content.ProviderStatus.GetSequence()
-		asked = strings.TrimSuffix(strings.TrimPrefix(asked, `{"apiVersion":"v1","kind":"`), `"}`)
-		answer = func(text string) *deployerv1.HostMessage { return acknowledgement(sequence, text) }
-	case *deployerv1.PluginMessage_ResolveTarget:
-		asked, sequence = content.ResolveTarget.GetName(), content.ResolveTarget.GetSequence()
-		answer = func(text string) *deployerv1.HostMessage {
-			target := fmt.Appendf(nil, `{"target":{},"content":%q}`, text)
-			return resolvedTarget(&deployerv1.ResolvedTarget{Sequence: sequence, Target: target})
-		}
-	case *deployerv1.PluginMessage_ResolveRegistryCredentials:
-		asked, sequence = content.ResolveRegistryCredentials.GetName(), content.ResolveRegistryCredentials.GetSequence()
-		answer = func(text string) *deployerv1.HostMessage {
-			return resolvedCredentials(&deployerv1.ResolvedRegistryCredentials{
-				Sequence: sequence, Credentials: &deployerv1.RegistryCredentials{Secret: text},
-			})
-		}
-	}
-	if _, err := fmt.Sscan(asked, &number); err != nil {
-		t.Fatalf("%v: %v", m, err)
-	}
-	return number, sequence, answer
-}
-
-// Questions of all kinds are asked at once, and the host answers in any order: each gets its own answer.
+// Several goroutines save at once, and the host answers in any order: each gets the answer to its own document.
 func TestAnswersReachTheirQuestions(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		kinds := rapid.SliceOfN(rapid.IntRange(0, len(questions)-1), 1, 20).Draw(rt, "kinds")
-		numbers := make([]int, len(kinds))
+		numbers := make([]int, rapid.IntRange(1, 20).Draw(rt, "how many"))
 		for i := range numbers {
 			numbers[i] = i
 		}
@@ -156,29 +109,32 @@ func TestAnswersReachTheirQuestions(t *testing.T) {
 
 		f := newFakeStream(ctx)
 		req := f.open()
-		answers := make([]string, len(kinds))
+		answers := make([]error, len(numbers))
 		var asking sync.WaitGroup
-		for i, kind := range kinds {
-			asking.Go(func() { answers[i] = questions[kind](ctx, req, i) })
+		for i := range numbers {
+			asking.Go(func() { answers[i] = save(ctx, req, i) })
 		}
-		answer := make([]func(text string) *deployerv1.HostMessage, len(kinds)) // by question
-		last := uint64(0)
-		for range kinds {
-			i, sequence, reply := read(rt, <-f.toHost)
-			if answer[i] = reply; sequence <= last {
-				rt.Errorf("sequence %d came after %d", sequence, last)
+		sequences := make([]uint64, len(numbers))
+		for last := range uint64(len(numbers)) {
+			status := (<-f.toHost).GetProviderStatus()
+			if status.GetSequence() != last+1 {
+				rt.Errorf("sequence %d came after %d", status.GetSequence(), last)
 			}
-			last = sequence
+			var number numbered
+			if err := json.Unmarshal(status.GetDocument(), &number); err != nil {
+				rt.Fatal(err)
+			}
+			sequences[number.Kind] = status.GetSequence()
 		}
-		f.toPlug <- acknowledgement(last+1, "nobody waits for this one")
+		f.toPlug <- acknowledgement(uint64(len(numbers)+1), "nobody waits for this one")
 		for _, i := range order {
-			f.toPlug <- answer[i](fmt.Sprintf("answer %d", i))
-			f.toPlug <- answer[i]("a second answer does not count")
+			f.toPlug <- acknowledgement(sequences[i], fmt.Sprintf("answer %d", i))
+			f.toPlug <- acknowledgement(sequences[i], "a second answer does not count")
 		}
 		asking.Wait()
-		for i, answer := range answers {
-			if !strings.HasSuffix(answer, fmt.Sprintf("answer %d", i)) {
-				rt.Errorf("question %d of kind %d got %q", i, kinds[i], answer)
+		for i, err := range answers {
+			if want := fmt.Sprintf("save provider status: answer %d", i); err == nil || err.Error() != want {
+				rt.Errorf("expected %q, but found %v", want, err)
 			}
 		}
 		finish(rt, req)
@@ -384,7 +340,7 @@ func TestAnswersAreRead(t *testing.T) {
 	target := func(document string) *deployerv1.HostMessage {
 		return resolvedTarget(&deployerv1.ResolvedTarget{Sequence: 1, Target: []byte(document)})
 	}
-	refusal := &deployerv1.Error{Codes: []string{"ERR_CONFIGURATION_PROBLEM"}, Operation: "Other", Reason: "None", Message: "gone"}
+	refusal := &deployerv1.Error{Codes: []string{"ERR_CLEANUP"}, Operation: "Other", Reason: "None", Message: "gone"}
 	for name, tc := range map[string]struct {
 		reason string
 		answer *deployerv1.HostMessage
@@ -396,13 +352,16 @@ func TestAnswersAreRead(t *testing.T) {
 	}{
 		"Target": {
 			reason: "it is as that of the item",
-			answer: target(`{"target":{"metadata":{"name":"a","labels":{"b":"c"}},"spec":{"type":"t"}},"content":"` + secret + `"}`),
-			want:   &Target{Name: "a", Type: "t", Labels: map[string]string{"b": "c"}, Content: []byte(secret)},
+			answer: target(`{"target":{"metadata":{"name":"a","labels":{"b":"c"}},"spec":{"type":"t"}},` +
+				`"content":"` + secret + `"}`),
+			want: &Target{Name: "a", Type: "t", Labels: map[string]string{"b": "c"}, Content: []byte(secret)},
 		},
 		"Error": {
-			reason:   "the host has said everything",
-			answer:   resolvedTarget(&deployerv1.ResolvedTarget{Sequence: 1, Error: refusal}),
-			wantErr:  Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "Other", Reason: "None"},
+			reason: "the host has said everything",
+			answer: resolvedTarget(&deployerv1.ResolvedTarget{Sequence: 1, Error: refusal}),
+			wantErr: Error{
+				Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorCleanup}, Operation: "Other", Reason: "None",
+			},
 			wantText: "gone",
 		},
 		"EmptyError": {
@@ -410,22 +369,29 @@ func TestAnswersAreRead(t *testing.T) {
 			answer:  resolvedTarget(&deployerv1.ResolvedTarget{Sequence: 1, Error: &deployerv1.Error{}}),
 			wantErr: Error{Operation: "ResolveTarget"}, wantText: `"other"`,
 		},
-		"Nothing":   {reason: "there is no error either", answer: target(""), wantErr: Error{Codes: internal}, wantText: `"other"`},
-		"NoJSON":    {reason: "it may be a credential", answer: target(secret), wantErr: Error{Codes: internal}, wantText: `"other"`},
-		"WrongType": {reason: "a decoder would name the value", answer: target(`{"target":"` + secret + `"}`), wantErr: Error{Codes: internal}, wantText: `"other"`},
-		"NoTarget":  {reason: "content alone is no Target", answer: target(`{"content":"` + secret + `"}`), wantErr: Error{Codes: internal}, wantText: `"other"`},
+		"Nothing": {
+			reason: "there is no error either", answer: target(""), wantErr: Error{Codes: internal},
+			wantText: `"other"`,
+		},
+		"NoJSON": {
+			reason: "it may be a credential", answer: target(secret), wantErr: Error{Codes: internal},
+			wantText: `"other"`,
+		},
+		"WrongType": {
+			reason: "a decoder would name the value", answer: target(`{"target":"` + secret + `"}`),
+			wantErr: Error{Codes: internal}, wantText: `"other"`,
+		},
+		"NoTarget": {
+			reason: "content alone is no Target", answer: target(`{"content":"` + secret + `"}`),
+			wantErr: Error{Codes: internal}, wantText: `"other"`,
+		},
 		"Problem": {
 			reason: "the deployer judges it",
 			answer: resolvedCredentials(&deployerv1.ResolvedRegistryCredentials{
-				Sequence: 1, Credentials: &deployerv1.RegistryCredentials{Secret: "other", DockerConfig: []byte("{}"), Error: "odd"},
+				Sequence:    1,
+				Credentials: &deployerv1.RegistryCredentials{Secret: "other", DockerConfig: []byte("{}"), Error: "odd"},
 			}),
 			want: &RegistryCredentials{Secret: "other", DockerConfig: []byte("{}"), Problem: "odd"},
-		},
-		"SecretError": {
-			reason:   "the host has said everything",
-			answer:   resolvedCredentials(&deployerv1.ResolvedRegistryCredentials{Sequence: 1, Error: refusal}),
-			wantErr:  Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "Other", Reason: "None"},
-			wantText: "gone",
 		},
 		"NoSecret": {
 			reason:  "there is no error either",
@@ -441,20 +407,20 @@ func TestAnswersAreRead(t *testing.T) {
 				<-f.toHost
 				f.toPlug <- tc.answer
 			}()
-			var got any
+			var answered any
 			var err error
 			if tc.answer.GetResolvedTarget() != nil {
 				if target, targetErr := req.ResolveTarget(t.Context(), "other"); targetErr != nil {
 					err = targetErr
 				} else {
-					got = target
+					answered = target
 				}
 			} else if found, secretErr := req.ResolveRegistryCredentials(t.Context(), "ns", "other"); secretErr != nil {
 				err = secretErr
 			} else {
-				got = found
+				answered = found
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, answered); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 			if err == nil && tc.wantText == "" {
@@ -464,7 +430,8 @@ func TestAnswersAreRead(t *testing.T) {
 			if !errors.As(err, &found) {
 				t.Fatalf("%s: expected an *Error, but found %v", tc.reason, err)
 			}
-			if diff := cmp.Diff(tc.wantErr, Error{Codes: found.Codes, Operation: found.Operation, Reason: found.Reason}); diff != "" {
+			got := Error{Codes: found.Codes, Operation: found.Operation, Reason: found.Reason}
+			if diff := cmp.Diff(tc.wantErr, got); diff != "" {
 				t.Errorf("%s: error (-want +got):\n%s", tc.reason, diff)
 			}
 			if !strings.Contains(err.Error(), tc.wantText) || strings.Contains(err.Error(), secret) {

@@ -69,19 +69,27 @@ func TestConditionsAreChecked(t *testing.T) {
 		"Newline":     {"a pattern ends with the text", ofType("Drifted\n"), []string{"CamelCase"}},
 		"Progressing": {
 			"Landscaper's fourth status is unknown to Kubernetes' tools",
-			with(func(c *Condition) { c.Status = v1alpha1.ConditionProgressing }), []string{`"Drifted"`, `"Progressing"`, "Unknown"},
+			with(func(c *Condition) { c.Status = v1alpha1.ConditionProgressing }),
+			[]string{`"Drifted"`, `"Progressing"`, "Unknown"},
 		},
 		"NoStatus": {"it is required", with(func(c *Condition) { c.Status = "" }), []string{`"Drifted"`, "True"}},
-		"NoReason": {"Kubernetes requires one", with(func(c *Condition) { c.Reason = "" }), []string{`"Drifted"`, "reason"}},
-		"Sentence": {"a reason is for machines", with(func(c *Condition) { c.Reason = "has drifted" }), []string{`"has drifted"`}},
-		"Twice":    {"one would overwrite the other", []Condition{drifted(), drifted()}, []string{`"Drifted"`, "twice"}},
+		"NoReason": {
+			"Kubernetes requires one", with(func(c *Condition) { c.Reason = "" }), []string{`"Drifted"`, "reason"},
+		},
+		"Sentence": {
+			"a reason is for machines", with(func(c *Condition) { c.Reason = "has drifted" }),
+			[]string{`"has drifted"`},
+		},
+		"Twice": {
+			"one would overwrite the other", []Condition{drifted(), drifted()}, []string{`"Drifted"`, "twice"},
+		},
 		"AllAtOnce": {
 			"an author fixes them in one go",
 			append(ofType("drifted"), with(func(c *Condition) { c.Reason = "" })...), []string{`"drifted"`, `"Drifted"`},
 		},
 	}
 	for _, own := range HostConditions() {
-		tests["Hosts"+string(own)] = check{"the host would overwrite it", ofType(string(own)), []string{string(own), "host sets"}}
+		tests["Hosts"+string(own)] = check{"it would be overwritten", ofType(string(own)), []string{string(own), "host sets"}}
 	}
 	for name, tc := range tests {
 		result := resultToWire("Reconcile", &Response{Conditions: tc.conditions}, nil)

@@ -43,15 +43,41 @@ func TestDecodeConfig(t *testing.T) {
 		// want is the beginning of the message after "spec.config: "; empty for no error.
 		want string
 	}{
-		"good":            {"nothing is wrong", `{"manifests":[{"policy":"keep","count":1,"ready":true}],"names":{"a":"b"}}`, ""},
-		"wrong type":      {"the element of a list is named", `{"manifests":[{"policy":"a"},{"policy":"b"},{"policy":7}]}`, "manifests[2].policy: expected a text, but found a number"},
-		"wrong after":     {"what follows does not matter", `{"manifests":[{"policy":true, "count":1},{"policy":"b"}],"names":{}}`, "manifests[0].policy: expected a text, but found true or false"},
-		"nested":          {"fields of fields", `{"nested":{"E":{"count":"many"}}}`, "nested.E.count: expected a whole number, but found a text"},
-		"fraction":        {"a fraction is no whole number", `{"manifests":[{"count":1.5}]}`, "manifests[0].count: expected a whole number, but found the number 1.5"},
-		"pointer":         {"optional values", `{"manifests":[{"ready":"yes"}]}`, "manifests[0].ready: expected true or false, but found a text"},
-		"object for list": {"a single one is no list", `{"manifests":{"policy":"keep"}}`, "manifests: expected a list, but found an object"},
-		"list for object": {"a list is no object", `{"manifests":[{"data":["x"]}]}`, "manifests[0].data: expected an object, but found a list"},
-		"map value":       {"values of a map by key", `{"names":{"first":"a","second":{}}}`, "names.second: expected a text, but found an object"},
+		"good": {
+			"nothing is wrong", `{"manifests":[{"policy":"keep","count":1,"ready":true}],"names":{"a":"b"}}`, "",
+		},
+		"wrong type": {
+			"the element of a list is named", `{"manifests":[{"policy":"a"},{"policy":"b"},{"policy":7}]}`,
+			"manifests[2].policy: expected a text, but found a number",
+		},
+		"wrong after": {
+			"what follows does not matter", `{"manifests":[{"policy":true, "count":1},{"policy":"b"}],"names":{}}`,
+			"manifests[0].policy: expected a text, but found true or false",
+		},
+		"nested": {
+			"fields of fields", `{"nested":{"E":{"count":"many"}}}`,
+			"nested.E.count: expected a whole number, but found a text",
+		},
+		"fraction": {
+			"a fraction is no whole number", `{"manifests":[{"count":1.5}]}`,
+			"manifests[0].count: expected a whole number, but found the number 1.5",
+		},
+		"pointer": {
+			"optional values", `{"manifests":[{"ready":"yes"}]}`,
+			"manifests[0].ready: expected true or false, but found a text",
+		},
+		"object for list": {
+			"a single one is no list", `{"manifests":{"policy":"keep"}}`,
+			"manifests: expected a list, but found an object",
+		},
+		"list for object": {
+			"a list is no object", `{"manifests":[{"data":["x"]}]}`,
+			"manifests[0].data: expected an object, but found a list",
+		},
+		"map value": {
+			"values of a map by key", `{"names":{"first":"a","second":{}}}`,
+			"names.second: expected a text, but found an object",
+		},
 		"wrong types": {
 			"all of them at once, and unknown fields with them",
 			`{"manifests": [{"policy": 7, "count":"x", "polizy":1},5], "nested" :{"E":{"data" : [ 1 ], "ready":{}}},"names":[]}`,
@@ -61,9 +87,15 @@ func TestDecodeConfig(t *testing.T) {
 				"nested.E.ready: expected true or false, but found an object; names: expected an object, but found a list; " +
 				`unknown field "manifests[0].polizy"`,
 		},
-		"unknown":        {"all unknown fields at once", `{"manifests":[{"polizy":"a"}],"namez":{}}`, `unknown field "manifests[0].polizy"; unknown field "namez"`},
-		"other case":     {"names of fields have one spelling", `{"Names":{}}`, `unknown field "Names"`},
-		"duplicate":      {"one of the values would be lost silently", `{"nested":{"E":{"count":1,"count":2}}}`, `duplicate field "nested.E.count"`},
+		"unknown": {
+			"all unknown fields at once", `{"manifests":[{"polizy":"a"}],"namez":{}}`,
+			`unknown field "manifests[0].polizy"; unknown field "namez"`,
+		},
+		"other case": {"names of fields have one spelling", `{"Names":{}}`, `unknown field "Names"`},
+		"duplicate": {
+			"one of the values would be lost silently", `{"nested":{"E":{"count":1,"count":2}}}`,
+			`duplicate field "nested.E.count"`,
+		},
 		"whole document": {"not even an object", `["x"]`, "expected an object, but found a list"},
 		"no JSON":        {"cut off", `{"manifests":[`, "unexpected end"},
 		"missing":        {"a deployer cannot do anything without", "", "the provider configuration is missing"},

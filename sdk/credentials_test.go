@@ -50,10 +50,16 @@ func TestTargetKubeconfig(t *testing.T) {
 		target *sdk.Target
 		want   string
 	}{
-		"Good":      {reason: "the kubeconfig is a field of the content", target: &sdk.Target{Content: []byte(`{"kubeconfig":"k"}`)}, want: "k"},
-		"None":      {reason: "an item without target has none"},
-		"OtherType": {reason: "not every target is a cluster", target: &sdk.Target{Content: []byte(`{"token":"` + theSecret + `"}`)}},
-		"NoJSON":    {reason: "content may be anything", target: target()},
+		"Good": {
+			reason: "the kubeconfig is a field of the content",
+			target: &sdk.Target{Content: []byte(`{"kubeconfig":"k"}`)}, want: "k",
+		},
+		"None": {reason: "an item without target has none"},
+		"OtherType": {
+			reason: "not every target is a cluster",
+			target: &sdk.Target{Content: []byte(`{"token":"` + theSecret + `"}`)},
+		},
+		"NoJSON": {reason: "content may be anything", target: target()},
 	} {
 		got, err := tc.target.Kubeconfig()
 		if string(got) != tc.want || (err == nil) != (tc.want != "") {
@@ -66,7 +72,8 @@ func TestTargetKubeconfig(t *testing.T) {
 	}
 }
 
-// recorder is a deployer with all methods that get credentials, or access to the host cluster. It records them by method.
+// recorder is a deployer with all methods that get credentials, or access to the host cluster. It records them by
+// method.
 type recorder struct {
 	credentials  map[string]*sdk.Credentials
 	hostClusters map[string]*sdk.HostCluster
@@ -130,6 +137,9 @@ func TestCredentialsComeWithEachCall(t *testing.T) {
 	} {
 		r := newRecorder()
 		p := sdktest.New(t, r, append(options(), sdk.ContextCredentials(), sdk.HostClusterAccess())...)
+		if c := p.Info().Capabilities; !c.ContextCredentials || !c.HostCluster || !c.Collect {
+			t.Errorf("expected the capabilities that ask for them, but found %+v", c)
+		}
 		call := emptyCall()
 		call.Credentials, call.HostCluster = given.credentials, given.hostCluster
 		p.Reconcile(t.Context(), call)
@@ -151,31 +161,13 @@ func TestCredentialsComeWithEachCall(t *testing.T) {
 	}
 }
 
-// A host gives a plugin what its capabilities ask for, and nothing else.
-func TestCapabilities(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		deployer sdk.Deployer
-		options  []sdk.Option
-		want     sdktest.Capabilities
-	}{
-		"nothing":     {fake{}, nil, sdktest.Capabilities{}},
-		"methods":     {newRecorder(), nil, sdktest.Capabilities{Render: true, Diff: true, Collect: true}},
-		"credentials": {fake{}, []sdk.Option{sdk.ContextCredentials()}, sdktest.Capabilities{ContextCredentials: true}},
-		"host":        {fake{}, []sdk.Option{sdk.HostClusterAccess()}, sdktest.Capabilities{HostCluster: true}},
-	} {
-		got := sdktest.New(t, tc.deployer, append(options(), tc.options...)...).Info().Capabilities
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
 func TestHoldings(t *testing.T) {
 	t.Parallel()
 	r := newRecorder()
 	r.kept = []sdk.Holding{
-		{Namespace: "shop", Name: "web", UID: "1", JobID: "job"}, {Namespace: "shop", Name: "db", UID: "2"}, {Name: "\xff"},
+		{
+			Namespace: "shop", Name: "web", UID: "1", JobID: "job"}, {Namespace: "shop", Name: "db",
+			UID: "2"}, {Name: "\xff"},
 	}
 	p := sdktest.New(t, r, options()...)
 	got, err := p.Holdings(t.Context(), nil)
@@ -199,6 +191,9 @@ func TestHoldings(t *testing.T) {
 		}
 	}
 	p = sdktest.New(t, fake{}, options()...)
+	if c := p.Info().Capabilities; c.ContextCredentials || c.HostCluster || c.Collect {
+		t.Errorf("expected the capabilities of those that ask for them alone, but found %+v", c)
+	}
 	_, holdingsErr = p.Holdings(t.Context(), nil)
 	for _, err := range []error{holdingsErr, p.Collect(t.Context(), nil, nil)} {
 		if err == nil || errors.As(err, &failed) || !strings.Contains(err.Error(), "does not implement") {

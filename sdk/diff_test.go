@@ -36,7 +36,11 @@ func TestDiffTellsChanges(t *testing.T) {
 	t.Parallel()
 	changes := []sdk.Change{
 		{Object: "ConfigMap a/b", Action: sdk.ActionCreate, After: json.RawMessage(`{"kind":"ConfigMap"}`)},
-		{Object: "Secret a/b", Action: sdk.ActionUpdate, Before: json.RawMessage(`{"data":{"a":"YQ=="},"kind":"Secret"}`), After: json.RawMessage(`{"data":{"a":"Yg=="},"kind":"Secret"}`)},
+		{
+			Object: "Secret a/b", Action: sdk.ActionUpdate,
+			Before: json.RawMessage(`{"data":{"a":"YQ=="},"kind":"Secret"}`),
+			After:  json.RawMessage(`{"data":{"a":"Yg=="},"kind":"Secret"}`),
+		},
 		{Object: "Rose \xff", Action: sdk.ActionFail, Note: "the garden \xff is closed"},
 	}
 	plugin := sdktest.New(t, answering(changes...), options()...)
@@ -49,7 +53,11 @@ func TestDiffTellsChanges(t *testing.T) {
 	}
 	want := []sdk.Change{
 		changes[0],
-		{Object: "Secret a/b", Action: sdk.ActionUpdate, Before: json.RawMessage(`{"data":{"a":"*** (before)"},"kind":"Secret"}`), After: json.RawMessage(`{"data":{"a":"*** (after)"},"kind":"Secret"}`)},
+		{
+			Object: "Secret a/b", Action: sdk.ActionUpdate,
+			Before: json.RawMessage(`{"data":{"a":"*** (before)"},"kind":"Secret"}`),
+			After:  json.RawMessage(`{"data":{"a":"*** (after)"},"kind":"Secret"}`),
+		},
 		{Object: "Rose \uFFFD", Action: sdk.ActionFail, Note: "the garden \uFFFD is closed"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -76,14 +84,17 @@ func TestDiffFails(t *testing.T) {
 			wantNamed: []string{"spec.config.manifests"},
 		},
 		"NoJSON": {
-			reason:    "secrets cannot be found in what is no JSON",
-			differ:    answering(sdk.Change{Object: "Secret a/b", Action: sdk.ActionCreate, After: json.RawMessage(`{"kind":"Secret","data":{"a":"` + secret)}),
+			reason: "secrets cannot be found in what is no JSON",
+			differ: answering(sdk.Change{
+				Object: "Secret a/b", Action: sdk.ActionCreate, After: json.RawMessage(`{"kind":"Secret","data":{"a":"` + secret),
+			}),
 			code:      v1alpha1.ErrorInternalProblem,
 			wantNamed: []string{"change 0", "Secret a/b", "after", "JSON object"},
 		},
 		"SecondNoJSON": {
-			reason:    "a change that is good does not make up for another",
-			differ:    answering(sdk.Change{Object: "a", Action: sdk.ActionDelete}, sdk.Change{Object: "b", Action: sdk.ActionDelete, Before: json.RawMessage(secret)}),
+			reason: "a change that is good does not make up for another",
+			differ: answering(sdk.Change{Object: "a", Action: sdk.ActionDelete},
+				sdk.Change{Object: "b", Action: sdk.ActionDelete, Before: json.RawMessage(secret)}),
 			code:      v1alpha1.ErrorInternalProblem,
 			wantNamed: []string{"change 1", "before"},
 		},
@@ -178,7 +189,8 @@ func TestOtherTargets(t *testing.T) {
 		Succeeded: &sdktest.Succeeded{Exports: map[string]any{"own": "own t 1", "other": "other u 2"}},
 		Messages:  []sdktest.Message{{ResolveTarget: "other"}, {ResolveTarget: "own"}},
 	}
-	if diff := cmp.Diff(want, sdktest.New(t, exporting("other", "own"), options()...).Reconcile(t.Context(), call)); diff != "" {
+	got := sdktest.New(t, exporting("other", "own"), options()...).Reconcile(t.Context(), call)
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}
 

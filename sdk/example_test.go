@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // volumes is a deployer that makes volumes somewhere outside.
@@ -84,22 +84,6 @@ func ExampleServe() { //nolint:testableexamples // it serves until a host ends i
 		sdk.Types("example.org/volume"))
 }
 
-// A deployer served within this process, for a test.
-func ExampleServeInProcess() {
-	ctx, cancel := context.WithCancel(context.Background())
-	address, done, err := sdk.ServeInProcess(ctx, slog.Default(), &volumes{},
-		sdk.Name("volumes"), sdk.Types("example.org/volume"))
-	if err != nil {
-		fmt.Println(err)
-		cancel()
-		return
-	}
-	fmt.Println("served at a socket of type", address.Network())
-	cancel()
-	<-done
-	// Output: served at a socket of type unix
-}
-
 // Errors keep their codes, however they are wrapped.
 func ExampleCodes() {
 	denied := &sdk.Error{
@@ -113,4 +97,19 @@ func ExampleCodes() {
 	// Output:
 	// create volume: the token has expired
 	// [ERR_UNAUTHORIZED]
+}
+
+// audit is a hook that refuses items without an owner.
+func audit(_ context.Context, item *v1alpha1.DeployItem, _ *v1alpha1.Target, _ hook.Type) (*hook.Result, error) {
+	if item.Labels["example.org/owner"] == "" {
+		return &hook.Result{AbortReconcile: true, RequeueAfter: time.Minute}, nil
+	}
+	return nil, nil
+}
+
+// The main function of a plugin that has nothing but hooks.
+func ExampleServeHooks() { //nolint:testableexamples // it serves until a host ends it
+	sdk.ServeHooks(hook.Hooks{}.RegisterHook(audit, hook.BeforeReconcile),
+		sdk.Name("audit"),
+		sdk.HookedTypes("example.org/volume"))
 }

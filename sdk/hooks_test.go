@@ -13,9 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	grpcstatus "google.golang.org/grpc/status"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
@@ -31,9 +29,14 @@ func onlyHooks() hook.Hooks {
 	postpone := func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
 		return &hook.Result{RequeueAfter: time.Minute}, nil
 	}
-	refuse := func(_ context.Context, item *v1alpha1.DeployItem, _ *v1alpha1.Target, hookType hook.Type) (*hook.Result, error) {
+	refuse := func(
+		_ context.Context, item *v1alpha1.DeployItem, _ *v1alpha1.Target, hookType hook.Type,
+	) (*hook.Result, error) {
 		return nil, fmt.Errorf("check: %w", errors.Join(
-			&sdk.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: "Check", Reason: "Refused", Err: fmt.Errorf("%s at %s", item.Name, hookType)},
+			&sdk.Error{
+				Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: "Check", Reason: "Refused",
+				Err: fmt.Errorf("%s at %s", item.Name, hookType),
+			},
 			sdk.ConfigurationError("Wrong", "and more"),
 		))
 	}
@@ -59,8 +62,11 @@ func TestHooksAlone(t *testing.T) {
 	t.Parallel()
 	plugin := sdktest.NewHooks(t, onlyHooks(), hookOptions()...)
 	wantInfo := &sdktest.Info{
-		Name: "audit", Version: "1", SDKVersion: sdk.Release, HookedTypes: []v1alpha1.DeployItemType{"example.org/test", "example.org/other"},
-		Capabilities:          sdktest.Capabilities{Hooks: []hook.Type{hook.Start, hook.BeforeDelete, hook.BeforeReconcile, hook.End}},
+		Name: "audit", Version: "1", SDKVersion: sdk.Release,
+		HookedTypes: []v1alpha1.DeployItemType{"example.org/test", "example.org/other"},
+		Capabilities: sdktest.Capabilities{
+			Hooks: []hook.Type{hook.Start, hook.BeforeDelete, hook.BeforeReconcile, hook.End},
+		},
 		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{},
 	}
 	if diff := cmp.Diff(wantInfo, plugin.Info()); diff != "" {
@@ -93,7 +99,8 @@ func TestHooksAlone(t *testing.T) {
 		}
 	}
 	for name, operation := range map[string]func(context.Context, sdktest.Call) *sdktest.Result{
-		"Reconcile": plugin.Reconcile, "Delete": plugin.Delete, "Abort": plugin.Abort, "ForceReconcile": plugin.ForceReconcile,
+		"Reconcile": plugin.Reconcile, "Delete": plugin.Delete,
+		"Abort": plugin.Abort, "ForceReconcile": plugin.ForceReconcile,
 	} {
 		if result := operation(t.Context(), call); grpcstatus.Code(result.Err) != codes.Unimplemented {
 			t.Errorf("%s: expected Unimplemented, but found: %s", name, result)
@@ -126,12 +133,27 @@ func TestHooksAloneAsAProgram(t *testing.T) {
 	})
 }
 
+// serveHooks serves hooks within this process, and returns a client of them. stop returns when every call has.
+func serveHooks(
+	t *testing.T, log *slog.Logger, hooks hook.Hooks,
+) (client deployerv1.DeployerServiceClient, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	address, done, err := sdk.ServeHooksInProcess(ctx, log, hooks, hookOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return deployerv1.NewDeployerServiceClient(dial(t, address)), func() { cancel(); <-done }
+}
+
 // The functions that come after the end of a call are not run: nobody would hear of what they say.
 func TestHooksEndWithTheirCall(t *testing.T) {
 	t.Parallel()
 	entered, returned, ran := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	hooks := hook.Hooks{}.
-		RegisterHook(func(ctx context.Context, _ *v1alpha1.DeployItem, _ *v1alpha1.Target, _ hook.Type) (*hook.Result, error) {
+		RegisterHook(func(
+			ctx context.Context, _ *v1alpha1.DeployItem, _ *v1alpha1.Target, _ hook.Type,
+		) (*hook.Result, error) {
 			defer close(returned)
 			close(entered)
 			<-ctx.Done()
@@ -141,27 +163,18 @@ func TestHooksEndWithTheirCall(t *testing.T) {
 			close(ran)
 			return nil, nil
 		}, hook.Start)
-	serving, stop := context.WithCancel(t.Context())
-	at, done, err := sdk.ServeHooksInProcess(serving, slog.New(slog.DiscardHandler), hooks, hookOptions()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := grpc.NewClient(at.Network()+":"+at.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client, stop := serveHooks(t, slog.New(slog.DiscardHandler), hooks)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-entered
 		cancel()
 	}()
-	if _, err := deployerv1.NewDeployerServiceClient(conn).RunHooks(ctx, &deployerv1.RunHooksRequest{HookType: "Start"}); grpcstatus.Code(err) != codes.Canceled {
+	_, err := client.RunHooks(ctx, &deployerv1.RunHooksRequest{HookType: "Start"})
+	if grpcstatus.Code(err) != codes.Canceled {
 		t.Errorf("expected Canceled, but found %v", err)
 	}
 	<-returned
-	_ = conn.Close()
-	stop()
-	<-done // every call has returned
+	stop() // every call has returned
 	select {
 	case <-ran:
 		t.Error("the next function ran")
@@ -176,26 +189,20 @@ func TestPanicOfAHookInTheLog(t *testing.T) {
 		panic("hook") //nolint:forbidigo // what is tested
 	}
 	var out bytes.Buffer
-	ctx, stop := context.WithCancel(t.Context())
-	at, done, err := sdk.ServeHooksInProcess(ctx, slog.New(slog.NewJSONHandler(&out, nil)), hook.Hooks{}.RegisterHook(fall, hook.Start, hook.End), hookOptions()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := grpc.NewClient(at.Network()+":"+at.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	hooks := hook.Hooks{}.RegisterHook(fall, hook.Start, hook.End)
+	client, stop := serveHooks(t, slog.New(slog.NewJSONHandler(&out, nil)), hooks)
 	for _, in := range []*deployerv1.RunHooksRequest{
 		{HookType: "Start"},
-		{HookType: "End", DeployItem: []byte(`{"metadata": {"namespace": "default", "name": "item"}, "status": {"jobID": "job"}}`)},
+		{
+			HookType:   "End",
+			DeployItem: []byte(`{"metadata": {"namespace": "default", "name": "item"}, "status": {"jobID": "job"}}`),
+		},
 	} {
-		if _, err := deployerv1.NewDeployerServiceClient(conn).RunHooks(t.Context(), in); err != nil {
+		if _, err := client.RunHooks(t.Context(), in); err != nil {
 			t.Errorf("%s: %v", in.GetHookType(), err)
 		}
 	}
-	_ = conn.Close()
-	stop()
-	<-done // nobody writes any more
+	stop() // nobody writes any more
 	var got []map[string]any
 	for line := range bytes.Lines(out.Bytes()) {
 		var record map[string]any
@@ -211,7 +218,10 @@ func TestPanicOfAHookInTheLog(t *testing.T) {
 	}
 	want := []map[string]any{
 		{"level": "ERROR", "msg": "hook panicked", "panic": "hook", "hookType": "Start"},
-		{"level": "ERROR", "msg": "hook panicked", "panic": "hook", "hookType": "End", "deployitem": "default/item", "jobID": "job"},
+		{
+			"level": "ERROR", "msg": "hook panicked", "panic": "hook", "hookType": "End",
+			"deployitem": "default/item", "jobID": "job",
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
@@ -221,41 +231,14 @@ func TestPanicOfAHookInTheLog(t *testing.T) {
 // What cannot be read is the host's mistake, and no reason for a function to run.
 func TestHooksOfWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	ctx, stop := context.WithCancel(t.Context())
-	at, done, err := sdk.ServeHooksInProcess(ctx, slog.New(slog.DiscardHandler), onlyHooks(), hookOptions()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		stop()
-		<-done
-	}()
-	conn, err := grpc.NewClient(at.Network()+":"+at.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
+	client, stop := serveHooks(t, slog.New(slog.DiscardHandler), onlyHooks())
+	defer stop()
 	for name, in := range map[string]*deployerv1.RunHooksRequest{
 		"item":   {HookType: "Start", DeployItem: []byte(`{"`)},
 		"target": {HookType: "Start", Target: []byte(`[]`)},
 	} {
-		if _, err := deployerv1.NewDeployerServiceClient(conn).RunHooks(ctx, in); grpcstatus.Code(err) != codes.InvalidArgument {
+		if _, err := client.RunHooks(t.Context(), in); grpcstatus.Code(err) != codes.InvalidArgument {
 			t.Errorf("%s: expected InvalidArgument, but found %v", name, err)
 		}
 	}
-}
-
-// audit is a hook that refuses items without an owner.
-func audit(_ context.Context, item *v1alpha1.DeployItem, _ *v1alpha1.Target, _ hook.Type) (*hook.Result, error) {
-	if item.Labels["example.org/owner"] == "" {
-		return &hook.Result{AbortReconcile: true, RequeueAfter: time.Minute}, nil
-	}
-	return nil, nil
-}
-
-// The main function of a plugin that brings nothing but hooks.
-func ExampleServeHooks() { //nolint:testableexamples // it serves until a host ends it
-	sdk.ServeHooks(hook.Hooks{}.RegisterHook(audit, hook.BeforeReconcile),
-		sdk.Name("audit"),
-		sdk.HookedTypes("example.org/volume"))
 }

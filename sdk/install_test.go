@@ -50,7 +50,8 @@ func TestInstallDespiteUmask(t *testing.T) {
 func TestInstallHelp(t *testing.T) {
 	t.Parallel()
 	out, err := installer(t, "--help").Output()
-	if want := "test install --to DIR [--as NAME]: copies test into the plugin directory DIR of a host, as test or NAME\n"; err != nil || string(out) != want {
+	const want = "test install --to DIR [--as NAME]: copies test into the plugin directory DIR of a host, as test or NAME\n"
+	if err != nil || string(out) != want {
 		t.Errorf("expected %q, but found %q (%v)", want, out, err)
 	}
 }
@@ -66,7 +67,10 @@ func TestInstallIsRefused(t *testing.T) {
 		want   string
 	}{
 		{"nothing is said", nil, 2, "--to: expected the plugin directory of a host, but found nothing" + usage},
-		{"there is too much", []string{"--to", dir, "more"}, 2, `expected nothing but --to and --as, but found "more"` + usage},
+		{
+			"there is too much", []string{"--to", dir, "more"}, 2,
+			`expected nothing but --to and --as, but found "more"` + usage,
+		},
 		{"a flag is unknown", []string{"--from", dir}, 2, "flag provided but not defined: -from" + usage},
 		{"hosts ignore it", []string{"--to", dir, "--as", ".a"}, 2, `as hosts pass over those, but found ".a"` + usage},
 		{"there is no directory", []string{"--to", dir + "/none"}, 1, "create it, or mount a volume there"},
@@ -106,7 +110,8 @@ func TestInstallWithoutTheRight(t *testing.T) {
 	cmd.Path, cmd.Dir = filepath.Join(dir, "program"), "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
 	out, err := cmd.CombinedOutput()
-	if want := "permission denied; user 65532, who this is, must be able to write the directory\n"; exitCode(err) != 1 || !strings.HasSuffix(string(out), want) {
+	const want = "permission denied; user 65532, who this is, must be able to write the directory\n"
+	if exitCode(err) != 1 || !strings.HasSuffix(string(out), want) {
 		t.Errorf("expected %q, but found %q (%v)", want, out, err)
 	}
 	expectThisProgram(t, dir, "program")

@@ -22,23 +22,43 @@ func TestOptions(t *testing.T) {
 		// want are the beginnings of the errors.
 		want []string
 	}{
-		"Complete":    {reason: "name and types are enough", opts: []Option{Name("hello"), types}},
-		"LongestName": {reason: "a DNS label has at most 63 characters", opts: []Option{Name(strings.Repeat("a", 63)), types}},
-		"TooLong": {
-			reason: "a DNS label has at most 63 characters", opts: []Option{Name(strings.Repeat("a", 64)), types}, want: []string{"sdk.Name"},
+		"Complete": {reason: "name and types are enough", opts: []Option{Name("hello"), types}},
+		"LongestName": {
+			reason: "a DNS label has at most 63 characters", opts: []Option{Name(strings.Repeat("a", 63)), types},
 		},
-		"Nothing":       {reason: "everything that is missing is said at once", want: []string{"sdk.Name", "sdk.Types"}},
-		"Capitals":      {reason: "a DNS label has none", opts: []Option{Name("Hello"), types}, want: []string{"sdk.Name"}},
-		"Newline":       {reason: "the whole name counts", opts: []Option{Name("a\n"), types}, want: []string{"sdk.Name"}},
-		"HyphenAtStart": {reason: "a label begins with a letter or digit", opts: []Option{Name("-a"), types}, want: []string{"sdk.Name"}},
-		"HookedTypes":   {reason: "hooks may be for others' items", opts: []Option{Name("hello"), types, HookedTypes("b")}, hooks: hooksFor(hook.Start)},
+		"TooLong": {
+			reason: "a DNS label has at most 63 characters",
+			opts:   []Option{Name(strings.Repeat("a", 64)), types}, want: []string{"sdk.Name"},
+		},
+		"Nothing": {
+			reason: "everything that is missing is said at once", want: []string{"sdk.Name", "sdk.Types"},
+		},
+		"Capitals": {
+			reason: "a DNS label has none", opts: []Option{Name("Hello"), types}, want: []string{"sdk.Name"},
+		},
+		"Newline": {
+			reason: "the whole name counts", opts: []Option{Name("a\n"), types}, want: []string{"sdk.Name"},
+		},
+		"HyphenAtStart": {
+			reason: "a label begins with a letter or digit", opts: []Option{Name("-a"), types},
+			want: []string{"sdk.Name"},
+		},
+		"HookedTypes": {
+			reason: "hooks may be for others' items", opts: []Option{Name("hello"), types, HookedTypes("b")},
+			hooks: hooksFor(hook.Start),
+		},
 		"NoHooks": {
-			reason: "there is nothing that would run for them", opts: []Option{Name("hello"), types, HookedTypes("b")}, want: []string{"sdk.HookedTypes"},
+			reason: "there is nothing that would run for them",
+			opts:   []Option{Name("hello"), types, HookedTypes("b")}, want: []string{"sdk.HookedTypes"},
 		},
 		"UnknownHook": {
-			reason: "a misspelt type would never be passed", opts: []Option{Name("hello"), types}, hooks: hooksFor("start"), want: []string{"hook.Hooks"},
+			reason: "a misspelt type would never be passed",
+			opts:   []Option{Name("hello"), types}, hooks: hooksFor("start"), want: []string{"hook.Hooks"},
 		},
-		"EmptyTypes": {reason: "each is said", opts: []Option{Name("-"), Types("", "a", "")}, want: []string{"sdk.Name", "sdk.Types"}},
+		"EmptyTypes": {
+			reason: "each is said", opts: []Option{Name("-"), Types("", "a", "")},
+			want: []string{"sdk.Name", "sdk.Types"},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +98,9 @@ func blamed(err error) []string {
 }
 
 func hooksFor(types ...hook.Type) hook.Hooks {
-	return hook.Hooks{}.RegisterHook(func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
+	return hook.Hooks{}.RegisterHook(func(
+		context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type,
+	) (*hook.Result, error) {
 		return nil, nil
 	}, types...)
 }
@@ -94,13 +116,28 @@ func TestOptionsOfHooks(t *testing.T) {
 	}{
 		{"name, hooks and whose items they are for", hooksFor(hook.End), []Option{name, hooked}, nil},
 		{"types add up", hooksFor(hook.End), []Option{name, hooked, HookedTypes("b", "c")}, nil},
-		{"everything that is missing is said at once", nil, nil, []string{"sdk.Name", "sdk.HookedTypes", "sdk.ServeHooks"}},
-		{"a type without a function has no hook", hook.Hooks{hook.End: nil}, []Option{name, hooked}, []string{"sdk.ServeHooks"}},
+		{
+			"everything that is missing is said at once", nil, nil,
+			[]string{"sdk.Name", "sdk.HookedTypes", "sdk.ServeHooks"},
+		},
+		{
+			"a type without a function has no hook", hook.Hooks{hook.End: nil}, []Option{name, hooked},
+			[]string{"sdk.ServeHooks"},
+		},
 		{"nobody would deploy them", hooksFor(hook.End), []Option{name, hooked, Types("a")}, []string{"sdk.Types"}},
-		{"there is no call that they would come with", hooksFor(hook.End), []Option{name, hooked, ContextCredentials()}, []string{"sdk.ContextCredentials"}},
-		{"nor would it come with that", hooksFor(hook.End), []Option{name, hooked, HostClusterAccess()}, []string{"sdk.HostClusterAccess"}},
+		{
+			"there is no call that they would come with", hooksFor(hook.End),
+			[]Option{name, hooked, ContextCredentials()}, []string{"sdk.ContextCredentials"},
+		},
+		{
+			"nor would it come with that", hooksFor(hook.End), []Option{name, hooked, HostClusterAccess()},
+			[]string{"sdk.HostClusterAccess"},
+		},
 		{"types have names", hooksFor(hook.End), []Option{name, HookedTypes("")}, []string{"sdk.HookedTypes"}},
-		{"a misspelt type would never be passed", hooksFor("BeforeDeploy", hook.End), []Option{name, hooked}, []string{"hook.Hooks"}},
+		{
+			"a misspelt type would never be passed", hooksFor("BeforeDeploy", hook.End), []Option{name, hooked},
+			[]string{"hook.Hooks"},
+		},
 		{"what is misspelt is not missing", hooksFor("BeforeDeploy"), []Option{name, hooked}, []string{"hook.Hooks"}},
 		{"a function can be called", hook.Hooks{hook.End: {nil}}, []Option{name, hooked}, []string{"hook.Hooks"}},
 	} {

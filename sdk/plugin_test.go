@@ -88,7 +88,9 @@ func (panicking) Configure(context.Context, *sdk.ConfigureRequest) (*sdk.Configu
 }
 
 func (panicking) Hooks() hook.Hooks {
-	return hook.Hooks{}.RegisterHook(func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
+	return hook.Hooks{}.RegisterHook(func(
+		context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type,
+	) (*hook.Result, error) {
 		panic("hook") //nolint:forbidigo // what is tested
 	}, hook.Start)
 }
@@ -123,7 +125,8 @@ func TestPanicsEndTheCallAndNotThePlugin(t *testing.T) {
 		return e.Reason == sdk.ReasonPanic && slices.Equal(e.Codes, []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem})
 	}
 	for name, operation := range map[string]func(context.Context, sdktest.Call) *sdktest.Result{
-		"Reconcile": plugin.Reconcile, "Delete": plugin.Delete, "Abort": plugin.Abort, "ForceReconcile": plugin.ForceReconcile,
+		"Reconcile": plugin.Reconcile, "Delete": plugin.Delete,
+		"Abort": plugin.Abort, "ForceReconcile": plugin.ForceReconcile,
 	} {
 		result := operation(ctx, call)
 		if result.Failed == nil || !isPanic(result.Failed.Errors[0]) {
@@ -201,7 +204,8 @@ func TestExportsThatAreNoJSON(t *testing.T) {
 	}
 }
 
-// Provider status and conditions that are returned together with an error are saved: they tell what the call did before.
+// Provider status and conditions that are returned together with an error are saved: they tell what the call did
+// before.
 func TestWhatComesTogetherWithAnError(t *testing.T) {
 	t.Parallel()
 	conditions := []sdk.Condition{{Type: "Drifted", Status: v1alpha1.ConditionFalse, Reason: "Unchanged"}}
@@ -229,7 +233,10 @@ func TestChildrenOfTheHost(t *testing.T) {
 		want     map[string]any
 	}{
 		"Unchanged": {reason: "nobody changed them", want: map[string]any{"changed": false, "count": json.Number("0")}},
-		"Removed":   {reason: "somebody removed all", children: []sdk.Child{}, want: map[string]any{"changed": true, "count": json.Number("0")}},
+		"Removed": {
+			reason: "somebody removed all", children: []sdk.Child{},
+			want: map[string]any{"changed": true, "count": json.Number("0")},
+		},
 		"Changed": {
 			reason:   "somebody put others in their place",
 			children: []sdk.Child{{Name: "a", Object: json.RawMessage(`{}`)}},

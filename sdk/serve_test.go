@@ -6,12 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +24,8 @@ import (
 	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/sdk/conformance"
+	"github.com/pergola-deploy/pergola/test/await"
 )
 
 // helperEnv makes the test binary a plugin instead of a test.
@@ -83,8 +82,8 @@ func TestServeStartedByHand(t *testing.T) {
 	if code := exitCode(err); code != 1 {
 		t.Errorf("expected exit code 1, but found %d (%v)", code, err)
 	}
-	want := "test 1 is a plugin for Pergola. It is not run by hand: put it into the host's plugin directory, such as with install --to DIR. " +
-		"To debug it, start it with the argument attachable.\n"
+	want := "test 1 is a plugin for Pergola. It is not run by hand: put it into the host's plugin directory, " +
+		"such as with install --to DIR. To debug it, start it with the argument attachable.\n"
 	if diff := cmp.Diff(want, stderr.String()); diff != "" || len(out) > 0 {
 		t.Errorf("stdout %q, stderr (-want +got):\n%s", out, diff)
 	}
@@ -107,7 +106,8 @@ func TestServeWithWrongOptions(t *testing.T) {
 	}
 }
 
-// A plugin ignores signals, which often reach its whole process group, and ends when the host's end of the lifeline is closed.
+// A plugin ignores signals, which often reach its whole process group, and ends when the host's end of the lifeline
+// is closed.
 func TestServeEndsWithTheHostOnly(t *testing.T) {
 	t.Parallel()
 	config := handshake.Config()
@@ -160,53 +160,48 @@ func TestServeEndsWithTheHostOnly(t *testing.T) {
 	}
 }
 
-// capture is a testing.TB whose log can be read.
-type capture struct {
-	testing.TB
-
+// syncBuffer is a buffer for a writer that does not wait for its reader.
+type syncBuffer struct {
 	mu  sync.Mutex
 	out bytes.Buffer
 }
 
-func (c *capture) Output() io.Writer { return c }
-
-func (c *capture) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.out.Write(p)
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.out.Write(p)
 }
 
-// record returns the fields of the log record with the message, once it is there.
-func (c *capture) record(t *testing.T, message string) map[string]any {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		c.mu.Lock()
-		lines := c.out.String()
-		c.mu.Unlock()
-		for line := range strings.Lines(lines) {
-			var fields map[string]any
-			if json.Unmarshal([]byte(line), &fields) == nil && fields["msg"] == message {
-				return fields
-			}
+// record returns the fields of the log record with the message; nil while it is not there.
+func (b *syncBuffer) record(message string) (fields map[string]any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for line := range bytes.Lines(b.out.Bytes()) {
+		if json.Unmarshal(line, &fields) == nil && fields["msg"] == message {
+			return fields
 		}
 	}
-	t.Fatalf("no record %q in the log", message)
 	return nil
 }
 
 func TestLogOfABinary(t *testing.T) {
 	t.Parallel()
-	binary, err := os.Executable()
+	log := &syncBuffer{}
+	plugin, err := conformance.Start(t.Context(), helper(t, "plugin").Path, conformance.Options{
+		Env: []string{helperEnv + "=plugin"}, Output: log,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &capture{TB: t}
-	plugin := sdktest.Start(log, binary, helperEnv+"=plugin")
-	result := plugin.Reconcile(t.Context(), sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", nil)})
-	if result.Succeeded == nil {
+	defer plugin.Close()
+	if result := plugin.Reconcile(t.Context(), emptyCall()); result.Succeeded == nil {
 		t.Fatalf("expected success, but found: %s", result)
 	}
-	got := log.record(t, "something odd")
+	var got map[string]any
+	await.That(t, 30*time.Second, "the record", func() bool {
+		got = log.record("something odd")
+		return got != nil
+	})
 	delete(got, "time")
 	want := map[string]any{
 		"level": "WARN", "msg": "something odd", "count": 3.0,
@@ -217,25 +212,16 @@ func TestLogOfABinary(t *testing.T) {
 	}
 }
 
-// Not parallel: it counts the goroutines of the whole process.
-func TestServeInProcessLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // see above
-	before := runtime.NumGoroutine()
-	for i := range 3 {
-		t.Run(fmt.Sprint(i), func(t *testing.T) { //nolint:paralleltest // see above
-			plugin := sdktest.New(t, fake{}, options()...)
-			call := sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", nil)}
-			if result := plugin.Reconcile(t.Context(), call); result.Succeeded == nil {
-				t.Errorf("expected success, but found: %s", result)
-			}
-		})
+// dial connects to a plugin that is served within this process.
+func dial(t *testing.T, address net.Addr) *grpc.ClientConn {
+	t.Helper()
+	target := address.Network() + ":" + address.String()
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-	}
-	stacks := make([]byte, 1<<20)
-	t.Errorf("%d goroutines became %d:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 // done means that no call is left, not only that nobody can make a new one.
@@ -249,20 +235,17 @@ func TestServeInProcessWaitsForCalls(t *testing.T) {
 		<-release
 		return nil, nil
 	}}
-	at, done, err := sdk.ServeInProcess(ctx, slog.New(slog.DiscardHandler), deployer, options()...)
+	address, done, err := sdk.ServeInProcess(ctx, slog.New(slog.DiscardHandler), deployer, options()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := grpc.NewClient(at.Network()+":"+at.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	stream, err := deployerv1.NewDeployerServiceClient(dial(t, address)).Reconcile(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }()
-	stream, err := deployerv1.NewDeployerServiceClient(conn).Reconcile(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{Start: &deployerv1.Start{DeployItem: []byte("{}")}}}
+	start := &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{
+		Start: &deployerv1.Start{DeployItem: []byte("{}")},
+	}}
 	if err := stream.Send(start); err != nil {
 		t.Fatal(err)
 	}

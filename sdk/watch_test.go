@@ -46,7 +46,8 @@ func TestWakeUpsAreCollapsedButNotLost(t *testing.T) {
 	})
 }
 
-// While the host does not listen, an item that is woken again and again is sent once more, and the last time is not lost.
+// While the host does not listen, an item that is woken again and again is sent once more, and the last time is not
+// lost.
 func TestForwardToSlowHost(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

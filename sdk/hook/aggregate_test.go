@@ -20,25 +20,66 @@ func TestAggregate(t *testing.T) {
 		results  []*hook.Result
 		want     *hook.Result
 	}{
-		"no results":       {"nothing was run, so nobody has an opinion", anyOther, nil, nil},
-		"only nil ones":    {"results that are all nil come to nil", anyOther, []*hook.Result{nil, nil}, nil},
-		"a zero one":       {"the zero result is an opinion", hook.ShouldReconcile, []*hook.Result{nil, {}}, &hook.Result{}},
-		"a single one":     {"a single result is copied", anyOther, []*hook.Result{nil, {RequeueAfter: 1, AbortReconcile: true}, nil}, &hook.Result{RequeueAfter: 1, AbortReconcile: true}},
-		"as it is":         {"a single result is not tidied up", anyOther, []*hook.Result{{Requeue: true, RequeueAfter: -1}}, &hook.Result{Requeue: true, RequeueAfter: -1}},
-		"one aborts":       {"any hook can abort", anyOther, []*hook.Result{{}, {AbortReconcile: true}, {}}, &hook.Result{AbortReconcile: true}},
-		"none aborts":      {"nobody wants to abort", anyOther, []*hook.Result{{}, {}}, &hook.Result{}},
-		"responsible":      {"one hook that does not abort enforces responsibility", hook.DuringResponsibilityCheck, []*hook.Result{{AbortReconcile: true}, {}}, &hook.Result{}},
-		"not responsible":  {"all hooks abort", hook.DuringResponsibilityCheck, []*hook.Result{{AbortReconcile: true}, {AbortReconcile: true}}, &hook.Result{AbortReconcile: true}},
-		"enforced":         {"one hook that does not abort enforces a job", hook.ShouldReconcile, []*hook.Result{{AbortReconcile: true}, {}}, &hook.Result{}},
-		"not enforced":     {"all hooks abort", hook.ShouldReconcile, []*hook.Result{{AbortReconcile: true}, nil, {AbortReconcile: true}}, &hook.Result{AbortReconcile: true}},
-		"one requeues":     {"any hook can requeue", anyOther, []*hook.Result{{}, {Requeue: true}}, &hook.Result{Requeue: true}},
-		"check requeues":   {"any hook can requeue, at a check too", hook.ShouldReconcile, []*hook.Result{{Requeue: true}, {}}, &hook.Result{Requeue: true}},
-		"shortest time":    {"the shortest time counts", anyOther, []*hook.Result{{RequeueAfter: 3}, {RequeueAfter: 1}, {RequeueAfter: 2}}, &hook.Result{RequeueAfter: 1}},
-		"zero time":        {"zero is no time", anyOther, []*hook.Result{{RequeueAfter: 3}, {}}, &hook.Result{RequeueAfter: 3}},
-		"negative time":    {"a time below zero is none", anyOther, []*hook.Result{{RequeueAfter: -1}, {RequeueAfter: 3}, {RequeueAfter: -2}}, &hook.Result{RequeueAfter: 3}},
-		"only negative":    {"without a time above zero there is none", anyOther, []*hook.Result{{RequeueAfter: -1}, {}}, &hook.Result{}},
-		"requeue wins":     {"at once is sooner than any time", anyOther, []*hook.Result{{RequeueAfter: 3}, {Requeue: true}, {RequeueAfter: 1}}, &hook.Result{Requeue: true}},
-		"requeue and time": {"at once is sooner than the time of the same hook", anyOther, []*hook.Result{{Requeue: true, RequeueAfter: 3}, {}}, &hook.Result{Requeue: true}},
+		"no results":    {"nothing was run, so nobody has an opinion", anyOther, nil, nil},
+		"only nil ones": {"results that are all nil come to nil", anyOther, []*hook.Result{nil, nil}, nil},
+		"a zero one":    {"the zero result is an opinion", hook.ShouldReconcile, []*hook.Result{nil, {}}, &hook.Result{}},
+		"a single one": {
+			"a single result is copied", anyOther, []*hook.Result{nil, {RequeueAfter: 1, AbortReconcile: true}, nil},
+			&hook.Result{RequeueAfter: 1, AbortReconcile: true},
+		},
+		"as it is": {
+			"a single result is not tidied up", anyOther, []*hook.Result{{Requeue: true, RequeueAfter: -1}},
+			&hook.Result{Requeue: true, RequeueAfter: -1},
+		},
+		"one aborts": {
+			"any hook can abort", anyOther, []*hook.Result{{}, {AbortReconcile: true}, {}}, &hook.Result{AbortReconcile: true},
+		},
+		"none aborts": {"nobody wants to abort", anyOther, []*hook.Result{{}, {}}, &hook.Result{}},
+		"responsible": {
+			"one hook that does not abort enforces responsibility", hook.DuringResponsibilityCheck,
+			[]*hook.Result{{AbortReconcile: true}, {}}, &hook.Result{},
+		},
+		"not responsible": {
+			"all hooks abort", hook.DuringResponsibilityCheck, []*hook.Result{{AbortReconcile: true}, {AbortReconcile: true}},
+			&hook.Result{AbortReconcile: true},
+		},
+		"enforced": {
+			"one hook that does not abort enforces a job", hook.ShouldReconcile, []*hook.Result{{AbortReconcile: true}, {}},
+			&hook.Result{},
+		},
+		"not enforced": {
+			"all hooks abort", hook.ShouldReconcile, []*hook.Result{{AbortReconcile: true}, nil, {AbortReconcile: true}},
+			&hook.Result{AbortReconcile: true},
+		},
+		"one requeues": {
+			"any hook can requeue", anyOther, []*hook.Result{{}, {Requeue: true}}, &hook.Result{Requeue: true},
+		},
+		"check requeues": {
+			"any hook can requeue, at a check too", hook.ShouldReconcile, []*hook.Result{{Requeue: true}, {}},
+			&hook.Result{Requeue: true},
+		},
+		"shortest time": {
+			"the shortest time counts", anyOther, []*hook.Result{{RequeueAfter: 3}, {RequeueAfter: 1}, {RequeueAfter: 2}},
+			&hook.Result{RequeueAfter: 1},
+		},
+		"zero time": {
+			"zero is no time", anyOther, []*hook.Result{{RequeueAfter: 3}, {}}, &hook.Result{RequeueAfter: 3},
+		},
+		"negative time": {
+			"a time below zero is none", anyOther, []*hook.Result{{RequeueAfter: -1}, {RequeueAfter: 3}, {RequeueAfter: -2}},
+			&hook.Result{RequeueAfter: 3},
+		},
+		"only negative": {
+			"without a time above zero there is none", anyOther, []*hook.Result{{RequeueAfter: -1}, {}}, &hook.Result{},
+		},
+		"requeue wins": {
+			"at once is sooner than any time", anyOther, []*hook.Result{{RequeueAfter: 3}, {Requeue: true}, {RequeueAfter: 1}},
+			&hook.Result{Requeue: true},
+		},
+		"requeue and time": {
+			"at once is sooner than the time of the same hook", anyOther, []*hook.Result{{Requeue: true, RequeueAfter: 3}, {}},
+			&hook.Result{Requeue: true},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

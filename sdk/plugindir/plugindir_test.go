@@ -32,13 +32,16 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// What was killed in the middle leaves a copy, which goes with the next installation of that name, but for one that somebody may be at.
+// What was killed in the middle leaves a copy, which the next installation of that name removes, but for one that may still
+// be written.
 func TestInstallAfterAKill(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "program")
 	write(t, program, "a program")
 	dir, stale := t.TempDir(), time.Now().Add(-time.Hour)
-	for name, changed := range map[string]time.Time{".test.123": stale, ".test.456": time.Now(), ".test.other": stale, ".other.123": stale, "test.123": stale} {
+	for name, changed := range map[string]time.Time{
+		".test.123": stale, ".test.456": time.Now(), ".test.other": stale, ".other.123": stale, "test.123": stale,
+	} {
 		path := filepath.Join(dir, name)
 		write(t, path, "something else")
 		if err := os.Chtimes(path, changed, changed); err != nil {
@@ -52,7 +55,8 @@ func TestInstallAfterAKill(t *testing.T) {
 	if content, err := os.ReadFile(path); err != nil || string(content) != "a program" {
 		t.Errorf("expected the program, but found %q, %v", content, err)
 	}
-	if want, found := []string{".other.123", ".test.456", ".test.other", "test", "test.123"}, names(t, dir); !slices.Equal(found, want) {
+	want := []string{".other.123", ".test.456", ".test.other", "test", "test.123"}
+	if found := names(t, dir); !slices.Equal(found, want) {
 		t.Errorf("expected %v, but found %v", want, found)
 	}
 }
@@ -64,7 +68,8 @@ func TestInstallReplaces(t *testing.T) {
 	write(t, program, "a program")
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "old"), "an old one")
-	if err := errors.Join(os.Chmod(filepath.Join(dir, "old"), 0o666), os.Symlink("/dev/null", filepath.Join(dir, "link"))); err != nil {
+	chmodErr := os.Chmod(filepath.Join(dir, "old"), 0o666)
+	if err := errors.Join(chmodErr, os.Symlink("/dev/null", filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"old", "link"} {

@@ -60,30 +60,52 @@ func TestHook(t *testing.T) {
 		passed time.Duration // since the last job began
 		want   *hook.Result
 	}{
-		"due":             {"the time has come", finished(), in(time.Hour), time.Hour, enforce},
-		"missed":          {"a time that was missed comes later", finished(), in(time.Hour), 100 * time.Hour, enforce},
-		"not yet":         {"the item is looked at again when it is due", finished(), in(time.Hour), time.Minute, lookAfter(59 * time.Minute)},
-		"clock behind":    {"the last job began in the future of this clock", finished(), in(time.Hour), -time.Hour, lookAfter(2 * time.Hour)},
-		"almost":          {"a look must not come too early", finished(), in(time.Hour), time.Hour - time.Nanosecond, lookAfter(time.Millisecond)},
-		"rounded up":      {"a look must not come too early", finished(), in(time.Hour), time.Hour - 1500*time.Microsecond, lookAfter(2 * time.Millisecond)},
-		"not rounded":     {"whole milliseconds stay", finished(), in(time.Hour), time.Hour - 2*time.Millisecond, lookAfter(2 * time.Millisecond)},
-		"end of time":     {"what cannot be rounded up stays", finished(), in(forever), 0, lookAfter(forever)},
-		"never":           {"without a next time there is no opinion", finished(), never, 100 * time.Hour, nil},
-		"suspended":       {"the annotation suspends the schedule", finished(annotated("false")), in(time.Hour), 2 * time.Hour, nil},
-		"active":          {"any other value has no effect", finished(annotated("true")), in(time.Hour), 2 * time.Hour, enforce},
-		"other value":     {"any other value has no effect", finished(annotated("no")), in(time.Hour), 2 * time.Hour, enforce},
+		"due":    {"the time has come", finished(), in(time.Hour), time.Hour, enforce},
+		"missed": {"a time that was missed comes later", finished(), in(time.Hour), 100 * time.Hour, enforce},
+		"not yet": {
+			"the item is looked at again when it is due", finished(), in(time.Hour), time.Minute, lookAfter(59 * time.Minute),
+		},
+		"clock behind": {
+			"the last job began in the future of this clock", finished(), in(time.Hour), -time.Hour, lookAfter(2 * time.Hour),
+		},
+		"almost": {
+			"a look must not come too early", finished(), in(time.Hour), time.Hour - time.Nanosecond,
+			lookAfter(time.Millisecond),
+		},
+		"rounded up": {
+			"a look must not come too early", finished(), in(time.Hour), time.Hour - 1500*time.Microsecond,
+			lookAfter(2 * time.Millisecond),
+		},
+		"not rounded": {
+			"whole milliseconds stay", finished(), in(time.Hour), time.Hour - 2*time.Millisecond,
+			lookAfter(2 * time.Millisecond),
+		},
+		"end of time": {"what cannot be rounded up stays", finished(), in(forever), 0, lookAfter(forever)},
+		"never":       {"without a next time there is no opinion", finished(), never, 100 * time.Hour, nil},
+		"suspended": {
+			"the annotation suspends the schedule", finished(annotated("false")), in(time.Hour), 2 * time.Hour, nil,
+		},
+		"active": {
+			"any other value has no effect", finished(annotated("true")), in(time.Hour), 2 * time.Hour, enforce,
+		},
+		"other value": {
+			"any other value has no effect", finished(annotated("no")), in(time.Hour), 2 * time.Hour, enforce,
+		},
 		"no item":         {"there is nothing to reconcile", nil, in(time.Hour), 2 * time.Hour, nil},
 		"never had a job": {"the first job is somebody else's", &v1alpha1.DeployItem{}, in(time.Hour), 2 * time.Hour, nil},
 		"never began": {
-			"a job that was ended before it was picked up has no start", finished(func(item *v1alpha1.DeployItem) { item.Status.LastReconcileTime = nil }),
+			"a job that was ended before it was picked up has no start",
+			finished(func(item *v1alpha1.DeployItem) { item.Status.LastReconcileTime = nil }),
 			in(time.Hour), 2 * time.Hour, nil,
 		},
 		"under way": {
-			"a job is under way", finished(func(item *v1alpha1.DeployItem) { item.Status.JobID = "next" }), in(time.Hour), 2 * time.Hour, nil,
+			"a job is running",
+			finished(func(item *v1alpha1.DeployItem) { item.Status.JobID = "next" }), in(time.Hour), 2 * time.Hour, nil,
 		},
 		"being deleted": {
 			"a deletion is not a reconciliation",
-			finished(func(item *v1alpha1.DeployItem) { item.DeletionTimestamp = &metav1.Time{Time: began} }), in(time.Hour), 2 * time.Hour, nil,
+			finished(func(item *v1alpha1.DeployItem) { item.DeletionTimestamp = &metav1.Time{Time: began} }),
+			in(time.Hour), 2 * time.Hour, nil,
 		},
 	}
 	for name, tc := range cases {
@@ -105,7 +127,8 @@ func TestHook(t *testing.T) {
 func TestHookReportsErrorOfNext(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the calendar is at the printer's")
-	shouldReconcile := continuousreconcile.Hook(func(context.Context, time.Time, *v1alpha1.DeployItem) (*time.Time, error) { return nil, broken })
+	shouldReconcile := continuousreconcile.Hook(
+		func(context.Context, time.Time, *v1alpha1.DeployItem) (*time.Time, error) { return nil, broken })
 	result, err := shouldReconcile(t.Context(), finished(), nil, hook.ShouldReconcile)
 	if !errors.Is(err, broken) || result != nil {
 		t.Errorf("expected the error and no result, but found %v and %+v", err, result)
@@ -117,10 +140,11 @@ func TestHookAsksWithStartOfLastJob(t *testing.T) {
 	item := finished()
 	var after time.Time
 	var asked *v1alpha1.DeployItem
-	shouldReconcile := continuousreconcile.Hook(func(_ context.Context, a time.Time, i *v1alpha1.DeployItem) (*time.Time, error) {
-		after, asked = a, i
-		return nil, nil
-	})
+	shouldReconcile := continuousreconcile.Hook(
+		func(_ context.Context, a time.Time, i *v1alpha1.DeployItem) (*time.Time, error) {
+			after, asked = a, i
+			return nil, nil
+		})
 	if _, err := shouldReconcile(t.Context(), item, nil, hook.ShouldReconcile); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package continuousreconcile_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,9 @@ func TestFromSpec(t *testing.T) {
 		want     *time.Time
 		mentions string // by an error
 	}{
-		"every":         {"the schedule of the item", `{"kind": "Any", "continuousReconcile": {"every": "1h"}}`, &hourLater, ""},
+		"every": {
+			"the schedule of the item", `{"kind": "Any", "continuousReconcile": {"every": "1h"}}`, &hourLater, "",
+		},
 		"cron":          {"the schedule of the item", `{"continuousReconcile": {"cron": "0 9 * * *"}}`, &hourLater, ""},
 		"no config":     {"an item may have no configuration", ``, nil, ""},
 		"no field":      {"an item need not have a schedule", `{"kind": "Any"}`, nil, ""},
@@ -32,9 +35,18 @@ func TestFromSpec(t *testing.T) {
 		"unreadable":    {"the job reports it", `{"continuousReconcile": {"every": 1}}`, nil, ""},
 		"no object":     {"the job reports it", `[]`, nil, ""},
 		"other letters": {"names of fields are exact", `{"continuousreconcile": {"every": "1h"}}`, nil, ""},
-		"both":          {"nobody could tell which counts", `{"continuousReconcile": {"every": "1h", "cron": "@daily"}}`, nil, "spec.config.continuousReconcile: expected one"},
-		"bad every":     {"the field is named", `{"continuousReconcile": {"every": "soon"}}`, nil, `spec.config.continuousReconcile.every: found "soon"`},
-		"bad cron":      {"the field is named", `{"continuousReconcile": {"cron": "TZ="}}`, nil, `spec.config.continuousReconcile.cron: found "TZ="`},
+		"both": {
+			"nobody could tell which counts", `{"continuousReconcile": {"every": "1h", "cron": "@daily"}}`, nil,
+			"spec.config.continuousReconcile: expected one",
+		},
+		"bad every": {
+			"the field is named", `{"continuousReconcile": {"every": "soon"}}`, nil,
+			`spec.config.continuousReconcile.every: found "soon"`,
+		},
+		"bad cron": {
+			"the field is named", `{"continuousReconcile": {"cron": "TZ="}}`, nil,
+			`spec.config.continuousReconcile.cron: found "TZ="`,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +75,8 @@ func wantRefusal(t *testing.T, err error, mentions string) {
 	var configuration *sdk.Error
 	var wrong *continuousreconcile.FieldError
 	switch {
-	case !errors.As(err, &configuration) || len(configuration.Codes) != 1 || configuration.Codes[0] != v1alpha1.ErrorConfigurationProblem:
+	case !errors.As(err, &configuration) ||
+		!slices.Equal(configuration.Codes, []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}):
 		t.Errorf("expected a configuration error, but found %v", err)
 	case !errors.As(err, &wrong):
 		t.Errorf("expected a FieldError within, but found %v", err)
