@@ -202,35 +202,6 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
-func TestResolveRegistryCredentials(t *testing.T) {
-	t.Parallel()
-	given := &sdk.RegistryCredentials{Secret: "pull", DockerConfig: []byte(theSecret)}
-	var got, other *sdk.RegistryCredentials
-	p := sdktest.New(t, fake{reconcile: func(ctx context.Context, req *sdk.Request) (_ *sdk.Response, err error) {
-		if got, err = req.ResolveRegistryCredentials(ctx, req.DeployItem.Namespace, "pull"); err != nil {
-			return nil, err
-		}
-		other, err = req.ResolveRegistryCredentials(ctx, "elsewhere", "pull")
-		return nil, err
-	}}, options()...)
-	call := emptyCall()
-	call.Secrets = map[string]*sdk.RegistryCredentials{"pull": given}
-	result := p.Reconcile(t.Context(), call)
-	if result.Succeeded == nil {
-		t.Fatal(result)
-	}
-	if diff := cmp.Diff(given, got); diff != "" {
-		t.Errorf("credentials (-want +got):\n%s", diff)
-	}
-	if want := `Secret "elsewhere/pull": it is of another namespace`; !strings.HasPrefix(other.Problem, want) {
-		t.Errorf("expected the problem %s, but found %v", want, other)
-	}
-	want := []sdktest.Message{{ResolveSecret: "default/pull"}, {ResolveSecret: "elsewhere/pull"}}
-	if diff := cmp.Diff(want, result.Messages); diff != "" {
-		t.Errorf("messages (-want +got):\n%s", diff)
-	}
-}
-
 // Whoever logs a request for debugging must not publish what is in it.
 func TestSecretsAreNotPrinted(t *testing.T) {
 	t.Parallel()

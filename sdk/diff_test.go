@@ -163,39 +163,3 @@ func TestDiffHasNoHostToAsk(t *testing.T) {
 		t.Errorf("expected no changes, but found %v, error %v", changes, err)
 	}
 }
-
-// exporting asks for Targets and exports what it got.
-func exporting(names ...string) fake {
-	return fake{reconcile: func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-		exports := map[string]any{}
-		for _, name := range names {
-			target, err := req.ResolveTarget(ctx, name)
-			if err != nil {
-				return nil, err
-			}
-			exports[name] = target.Name + " " + string(target.Type) + " " + string(target.Content)
-		}
-		return &sdk.Response{Exports: exports}, nil
-	}}
-}
-
-func TestOtherTargets(t *testing.T) {
-	t.Parallel()
-	call := emptyCall()
-	call.Target = &sdk.Target{Name: "own", Type: "t", Content: []byte("1")}
-	call.Targets = map[string]*sdk.Target{"other": {Name: "other", Type: "u", Content: []byte("2")}}
-
-	want := &sdktest.Result{
-		Succeeded: &sdktest.Succeeded{Exports: map[string]any{"own": "own t 1", "other": "other u 2"}},
-		Messages:  []sdktest.Message{{ResolveTarget: "other"}, {ResolveTarget: "own"}},
-	}
-	got := sdktest.New(t, exporting("other", "own"), options()...).Reconcile(t.Context(), call)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("result (-want +got):\n%s", diff)
-	}
-
-	failed := sdktest.New(t, exporting("missing"), options()...).Reconcile(t.Context(), call).Failed
-	if failed == nil || failed.Errors[0].Reason != "NoTargetFound" || !strings.Contains(failed.Error(), `"default/missing"`) {
-		t.Errorf("expected NoTargetFound for the Target that is missing, but found %v", failed)
-	}
-}

@@ -39,7 +39,8 @@ func (d *volumes) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respons
 		return nil, err
 	}
 	if config.GiB <= 0 {
-		return nil, sdk.ConfigurationError("SizeInvalid", "spec.config.gib: expected a positive number, but found %d", config.GiB)
+		return nil, sdk.ConfigurationError("SizeInvalid",
+			"spec.config.gib: expected a positive number, but found %d", config.GiB)
 	}
 	// Saved first: after a crash in Create, Delete has to know the volume.
 	name := string(req.DeployItem.UID)

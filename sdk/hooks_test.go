@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/conformance"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
@@ -111,26 +109,7 @@ func TestHooksAlone(t *testing.T) {
 
 func TestHooksAloneAsAProgram(t *testing.T) {
 	t.Parallel()
-	t.Run("that a host starts", func(t *testing.T) {
-		t.Parallel()
-		sdktest.Conform(t, sdktest.Start(t, helper(t, "hooks").Path, helperEnv+"=hooks"))
-	})
-	t.Run("that is attached to", func(t *testing.T) {
-		t.Parallel()
-		cmd, address, rest := attachable(t, "hooks")
-		report, err := conformance.Attached(t.Context(), address, conformance.Options{})
-		if err != nil || !report.Conforms() {
-			t.Errorf("error %v, broken rules %v", err, report.Broken())
-		}
-		end(t, cmd, address, rest, syscall.SIGTERM)
-	})
-	t.Run("with wrong options", func(t *testing.T) {
-		t.Parallel()
-		out, err := helper(t, "no hooks").CombinedOutput()
-		if exitCode(err) != 2 || !strings.Contains(string(out), "sdk.ServeHooks: register at least one function") {
-			t.Errorf("expected exit code 2 with the reason, but found %d: %s", exitCode(err), out)
-		}
-	})
+	sdktest.Conform(t, sdktest.Start(t, helper(t, "hooks").Path, helperEnv+"=hooks"))
 }
 
 // serveHooks serves hooks within this process, and returns a client of them. stop returns when every call has.

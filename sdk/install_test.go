@@ -50,7 +50,8 @@ func TestInstallDespiteUmask(t *testing.T) {
 func TestInstallHelp(t *testing.T) {
 	t.Parallel()
 	out, err := installer(t, "--help").Output()
-	const want = "test install --to DIR [--as NAME]: copies test into the plugin directory DIR of a host, as test or NAME\n"
+	const want = "test install --to DIR [--as NAME]: " +
+		"copies test into the plugin directory DIR of a host, as test or NAME\n"
 	if err != nil || string(out) != want {
 		t.Errorf("expected %q, but found %q (%v)", want, out, err)
 	}

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
@@ -190,66 +188,5 @@ func TestLargeMessagesPassBothWays(t *testing.T) {
 	}
 	if !bytes.Equal(item.Spec.Config.Raw, result.ProviderStatus) {
 		t.Errorf("%d bytes became %d", len(item.Spec.Config.Raw), len(result.ProviderStatus))
-	}
-}
-
-func TestExportsThatAreNoJSON(t *testing.T) {
-	t.Parallel()
-	deployer := fake{reconcile: func(context.Context, *sdk.Request) (*sdk.Response, error) {
-		return &sdk.Response{Exports: map[string]any{"a": func() {}}}, nil
-	}}
-	result := sdktest.New(t, deployer, options()...).Reconcile(t.Context(), emptyCall())
-	if result.Failed == nil || !slices.Equal(result.Failed.Codes(), []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}) {
-		t.Errorf("expected code %s, but found: %s", v1alpha1.ErrorInternalProblem, result)
-	}
-}
-
-// Provider status and conditions that are returned together with an error are saved: they tell what the call did
-// before.
-func TestWhatComesTogetherWithAnError(t *testing.T) {
-	t.Parallel()
-	conditions := []sdk.Condition{{Type: "Drifted", Status: v1alpha1.ConditionFalse, Reason: "Unchanged"}}
-	deployer := fake{reconcile: func(context.Context, *sdk.Request) (*sdk.Response, error) {
-		return &sdk.Response{ProviderStatus: document("half done"), Conditions: conditions}, errors.New("no more room")
-	}}
-	result := sdktest.New(t, deployer, options()...).Reconcile(t.Context(), emptyCall())
-	if result.Failed == nil || !strings.Contains(string(result.ProviderStatus), "half done") {
-		t.Errorf("expected a failure with a provider status, but found: %s, status %s", result, result.ProviderStatus)
-	}
-	if diff := cmp.Diff(conditions, result.Conditions); diff != "" {
-		t.Errorf("conditions (-want +got):\n%s", diff)
-	}
-}
-
-func TestChildrenOfTheHost(t *testing.T) {
-	t.Parallel()
-	deployer := fake{reconcile: func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
-		return &sdk.Response{Exports: map[string]any{"changed": req.Children != nil, "count": len(req.Children)}}, nil
-	}}
-	plugin := sdktest.New(t, deployer, options()...)
-	tests := map[string]struct {
-		reason   string
-		children []sdk.Child
-		want     map[string]any
-	}{
-		"Unchanged": {reason: "nobody changed them", want: map[string]any{"changed": false, "count": json.Number("0")}},
-		"Removed": {
-			reason: "somebody removed all", children: []sdk.Child{},
-			want: map[string]any{"changed": true, "count": json.Number("0")},
-		},
-		"Changed": {
-			reason:   "somebody put others in their place",
-			children: []sdk.Child{{Name: "a", Object: json.RawMessage(`{}`)}},
-			want:     map[string]any{"changed": true, "count": json.Number("1")},
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			call := sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", nil), Children: tc.children}
-			want := &sdktest.Result{Succeeded: &sdktest.Succeeded{Exports: tc.want}}
-			if diff := cmp.Diff(want, plugin.Reconcile(t.Context(), call)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-			}
-		})
 	}
 }

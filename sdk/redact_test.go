@@ -26,10 +26,10 @@ func TestHideSecrets(t *testing.T) {
 		},
 		"Values": {
 			reason:     "what happens to each value can be told, and nothing else",
-			before:     `{"apiVersion":"v1","kind":"Secret","data":{"changed":"YQ==","gone":"YQ==","same":"YQ=="},"type":"a"}`,
-			after:      `{"apiVersion":"v1","kind":"Secret","data":{"changed":"Yg==","new":"YQ==","same":"YQ=="},"type":"a"}`,
-			wantBefore: `{"apiVersion":"v1","data":{"changed":"*** (before)","gone":"***","same":"***"},"kind":"Secret","type":"a"}`,
-			wantAfter:  `{"apiVersion":"v1","data":{"changed":"*** (after)","new":"***","same":"***"},"kind":"Secret","type":"a"}`,
+			before:     `{"apiVersion":"v1","kind":"Secret","data":{"changed":"YQ==","gone":"YQ==","same":"YQ=="}}`,
+			after:      `{"apiVersion":"v1","kind":"Secret","data":{"changed":"Yg==","new":"YQ==","same":"YQ=="}}`,
+			wantBefore: `{"apiVersion":"v1","data":{"changed":"*** (before)","gone":"***","same":"***"},"kind":"Secret"}`,
+			wantAfter:  `{"apiVersion":"v1","data":{"changed":"*** (after)","new":"***","same":"***"},"kind":"Secret"}`,
 		},
 		"StringData": {
 			reason:    "a manifest may hold it as it is",

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -87,5 +88,20 @@ func TestRequestWithoutHost(t *testing.T) {
 	}
 	if _, err := req.ResolveRegistryCredentials(t.Context(), "shop", "pull"); err == nil {
 		t.Error("a request without a host resolves credentials")
+	}
+}
+
+// That nobody changed the children is not that somebody removed them all.
+func TestChildrenFromWire(t *testing.T) {
+	t.Parallel()
+	if got := childrenFromWire(nil); got != nil {
+		t.Errorf("nobody changed them, but found %v", got)
+	}
+	if got := childrenFromWire(&deployerv1.Children{}); got == nil || len(got) > 0 {
+		t.Errorf("somebody removed all, but found %v", got)
+	}
+	in := &deployerv1.Children{Children: []*deployerv1.Child{{Name: "a", Object: []byte(`{}`)}}}
+	if diff := cmp.Diff([]Child{{Name: "a", Object: []byte(`{}`)}}, childrenFromWire(in)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -39,8 +38,6 @@ func TestMain(m *testing.M) {
 		sdk.Serve(fake{reconcile: logSomething}, options()...)
 	case "hooks":
 		sdk.ServeHooks(onlyHooks(), hookOptions()...)
-	case "no hooks":
-		sdk.ServeHooks(nil, hookOptions()...)
 	case "wrong options":
 		sdk.Serve(fake{}, sdk.Name("Wrong Name"))
 	}
@@ -222,43 +219,4 @@ func dial(t *testing.T, address net.Addr) *grpc.ClientConn {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
-}
-
-// done means that no call is left, not only that nobody can make a new one.
-func TestServeInProcessWaitsForCalls(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	called, release := make(chan struct{}), make(chan struct{})
-	deployer := fake{reconcile: func(context.Context, *sdk.Request) (*sdk.Response, error) {
-		close(called)
-		<-release
-		return nil, nil
-	}}
-	address, done, err := sdk.ServeInProcess(ctx, slog.New(slog.DiscardHandler), deployer, options()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := deployerv1.NewDeployerServiceClient(dial(t, address)).Reconcile(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{
-		Start: &deployerv1.Start{DeployItem: []byte("{}")},
-	}}
-	if err := stream.Send(start); err != nil {
-		t.Fatal(err)
-	}
-	<-called
-	cancel()
-	if _, err := stream.Recv(); err == nil { // the connection is gone, so the server is going down
-		t.Fatal("expected the call to break off")
-	}
-	select {
-	case <-done:
-		t.Error("the server is done while a call is running")
-	default:
-	}
-	close(release)
-	<-done
 }

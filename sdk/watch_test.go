@@ -1,9 +1,7 @@
 package sdk
 
 import (
-	"context"
 	"errors"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,48 +42,6 @@ func TestWakeUpsAreCollapsedButNotLost(t *testing.T) {
 			},
 		})
 	})
-}
-
-// While the host does not listen, an item that is woken again and again is sent once more, and the last time is not
-// lost.
-func TestForwardToSlowHost(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	w := newWakeUps()
-	sending, release := make(chan string), make(chan struct{})
-	forwarded := make(chan error, 1)
-	go func() {
-		forwarded <- w.forward(ctx, func(m *deployerv1.WatchResponse) error {
-			sending <- m.GetNamespace() + "/" + m.GetName()
-			<-release
-			return nil
-		})
-	}()
-	w.add("default", "item")
-	got := []string{<-sending} // the host is slow now
-	var waking sync.WaitGroup
-	for range 10 {
-		waking.Go(func() {
-			for range 100 {
-				w.add("default", "item")
-			}
-		})
-	}
-	waking.Wait()
-	release <- struct{}{}
-	got = append(got, <-sending)
-	release <- struct{}{}
-	w.add("default", "end")
-	got = append(got, <-sending)
-	if diff := cmp.Diff([]string{"default/item", "default/item", "default/end"}, got); diff != "" {
-		t.Errorf("sent (-want +got):\n%s", diff)
-	}
-	release <- struct{}{}
-	cancel()
-	if err := <-forwarded; err != nil {
-		t.Errorf("forward returned %v", err)
-	}
 }
 
 func TestForwardEndsWhenTheHostIsGone(t *testing.T) {

@@ -15,8 +15,9 @@ func drifted() Condition {
 	return Condition{Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired", Message: "spec.replicas was 3"}
 }
 
-// A condition is about the item, and so it comes with each outcome. What is no UTF-8 cannot be sent, and is replaced.
-func TestConditionsComeWithEachOutcome(t *testing.T) {
+// Provider status and conditions are about the item, and so they come with each outcome: they tell what the call did,
+// also before it failed. What is no UTF-8 cannot be sent, and is replaced.
+func TestWhatComesWithEachOutcome(t *testing.T) {
 	t.Parallel()
 	c := drifted()
 	c.Message = "file \xff is gone"
@@ -25,15 +26,26 @@ func TestConditionsComeWithEachOutcome(t *testing.T) {
 		inProgress *InProgress
 		err        error
 	}{{nil, nil}, {&InProgress{WaitingFor: "x"}, nil}, {nil, errors.New("no")}} {
-		result := resultToWire("Reconcile", &Response{Conditions: []Condition{c}, InProgress: tc.inProgress}, tc.err)
-		if len(result.GetConditions()) != 1 {
-			t.Errorf("expected one condition, but found %v", result)
+		result := resultToWire("Reconcile", &Response{
+			Conditions: []Condition{c}, InProgress: tc.inProgress, ProviderStatus: testStatus{APIVersion: "a/v1", Kind: "B"},
+		}, tc.err)
+		if len(result.GetConditions()) != 1 || len(result.GetProviderStatus()) == 0 {
+			t.Errorf("expected one condition and a provider status, but found %v", result)
 			continue
 		}
 		got := result.GetConditions()[0]
 		if diff := cmp.Diff(want, []string{got.GetType(), got.GetStatus(), got.GetReason(), got.GetMessage()}); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
+	}
+}
+
+func TestExportsThatAreNoJSON(t *testing.T) {
+	t.Parallel()
+	result := resultToWire("Reconcile", &Response{Exports: map[string]any{"a": func() {}}}, nil)
+	errs := result.GetFailed().GetErrors()
+	if len(errs) != 1 || errs[0].GetCodes()[0] != string(v1alpha1.ErrorInternalProblem) {
+		t.Errorf("expected an internal problem, but found %v", result)
 	}
 }
 
