@@ -108,6 +108,15 @@ func TestAttachableServesHostsThatComeAndGo(t *testing.T) {
 	end(t, cmd, address, rest, os.Interrupt)
 }
 
+func TestInstallArgument(t *testing.T) {
+	t.Parallel()
+	cmd := helper(t, "plugin")
+	cmd.Args = append(cmd.Args, "install", "--to", t.TempDir())
+	if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), "test 1 is installed as") {
+		t.Errorf("expected that it is installed, but found %q (%v)", out, err)
+	}
+}
+
 func TestOtherArgumentsAreTheAuthors(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--attachable"}, {"attachable", "--verbose"}, {"serve"}} {

@@ -333,66 +333,45 @@ func TestOlderHostIsNotAsked(t *testing.T) {
 	}
 }
 
+// An error names what was asked for, and nothing of what cannot be read, which may be a credential.
 func TestAnswersAreRead(t *testing.T) {
 	t.Parallel()
-	const secret = "0123456789"
-	internal := []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}
-	target := func(document string) *deployerv1.HostMessage {
-		return resolvedTarget(&deployerv1.ResolvedTarget{Sequence: 1, Target: []byte(document)})
+	const document = `{"target":{"metadata":{"name":"a"},"spec":{"type":"t"}},"content":"c"}`
+	target := func(document string, err *deployerv1.Error) *deployerv1.HostMessage {
+		return resolvedTarget(&deployerv1.ResolvedTarget{Sequence: 1, Target: []byte(document), Error: err})
+	}
+	secret := func(found *deployerv1.RegistryCredentials, err *deployerv1.Error) *deployerv1.HostMessage {
+		return resolvedCredentials(&deployerv1.ResolvedRegistryCredentials{Sequence: 1, Credentials: found, Error: err})
 	}
 	refusal := &deployerv1.Error{Codes: []string{"ERR_CLEANUP"}, Operation: "Other", Reason: "None", Message: "gone"}
 	for name, tc := range map[string]struct {
-		reason string
 		answer *deployerv1.HostMessage
-		want   any
-		// wantErr is what the error says; the zero one for none.
-		wantErr Error
-		// wantText is part of its message.
-		wantText string
+		want   string
 	}{
-		"Target": {
-			reason: "it is as that of the item",
-			answer: target(`{"target":{"metadata":{"name":"a","labels":{"b":"c"}},"spec":{"type":"t"}},` +
-				`"content":"` + secret + `"}`),
-			want: &Target{Name: "a", Type: "t", Labels: map[string]string{"b": "c"}, Content: []byte(secret)},
-		},
-		"Error": {
-			reason: "the host has said everything",
-			answer: resolvedTarget(&deployerv1.ResolvedTarget{Sequence: 1, Error: refusal}),
-			wantErr: Error{
-				Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorCleanup}, Operation: "Other", Reason: "None",
-			},
-			wantText: "gone",
-		},
+		"Target": {target(document, nil), "a t c"},
+		"Error":  {target(document, refusal), "[ERR_CLEANUP] Other None: gone"},
 		"EmptyError": {
-			reason:  "an error without a text would help nobody",
-			answer:  resolvedTarget(&deployerv1.ResolvedTarget{Sequence: 1, Error: &deployerv1.Error{}}),
-			wantErr: Error{Operation: "ResolveTarget"}, wantText: `"other"`,
+			target("", &deployerv1.Error{}),
+			`[] ResolveTarget : Target "other" cannot be used; the host does not say why`,
 		},
 		"Nothing": {
-			reason: "there is no error either", answer: target(""), wantErr: Error{Codes: internal},
-			wantText: `"other"`,
+			target("", nil),
+			`[ERR_INTERNAL_PROBLEM]  : resolve Target "other": the host has answered with neither a Target nor an error`,
 		},
 		"NoJSON": {
-			reason: "it may be a credential", answer: target(secret), wantErr: Error{Codes: internal},
-			wantText: `"other"`,
+			target("0123", nil),
+			`[ERR_INTERNAL_PROBLEM]  : resolve Target "other": decode target: it is not the JSON of a resolved Target`,
 		},
 		"NoTarget": {
-			reason: "content alone is no Target", answer: target(`{"content":"` + secret + `"}`),
-			wantErr: Error{Codes: internal}, wantText: `"other"`,
+			target(`{"content":"0123"}`, nil),
+			`[ERR_INTERNAL_PROBLEM]  : resolve Target "other": decode target: the field target is missing`,
 		},
-		"Problem": {
-			reason: "the deployer judges it",
-			answer: resolvedCredentials(&deployerv1.ResolvedRegistryCredentials{
-				Sequence:    1,
-				Credentials: &deployerv1.RegistryCredentials{Secret: "other", DockerConfig: []byte("{}"), Error: "odd"},
-			}),
-			want: &RegistryCredentials{Secret: "other", DockerConfig: []byte("{}"), Problem: "odd"},
-		},
+		"Secret":      {secret(&deployerv1.RegistryCredentials{Secret: "a", DockerConfig: []byte("{}")}, nil), "a {} "},
+		"Problem":     {secret(&deployerv1.RegistryCredentials{Secret: "a", Error: "odd"}, nil), "a  odd"},
+		"SecretError": {secret(nil, refusal), "[ERR_CLEANUP] Other None: gone"},
 		"NoSecret": {
-			reason:  "there is no error either",
-			answer:  resolvedCredentials(&deployerv1.ResolvedRegistryCredentials{Sequence: 1}),
-			wantErr: Error{Codes: internal}, wantText: `"other"`,
+			secret(nil, nil),
+			`[ERR_INTERNAL_PROBLEM]  : resolve Secret "other": the host has answered with neither credentials nor an error`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -400,43 +379,44 @@ func TestAnswersAreRead(t *testing.T) {
 			f := newFakeStream(t.Context())
 			req := f.open()
 			go func() {
-				question := <-f.toHost
-				target, secret := question.GetResolveTarget(), question.GetResolveRegistryCredentials()
-				if target.GetName() != "other" && secret.GetNamespace()+"/"+secret.GetName() != "ns/other" {
-					t.Errorf("expected a question for other, but found %v", question)
-				}
+				<-f.toHost
 				f.toPlug <- tc.answer
 			}()
-			var answered any
+			got := ""
 			var err error
 			if tc.answer.GetResolvedTarget() != nil {
-				if target, targetErr := req.ResolveTarget(t.Context(), "other"); targetErr != nil {
-					err = targetErr
-				} else {
-					answered = target
+				var target *Target
+				if target, err = req.ResolveTarget(t.Context(), "other"); err == nil {
+					got = fmt.Sprintf("%s %s %s", target.Name, target.Type, target.Content)
 				}
-			} else if found, secretErr := req.ResolveRegistryCredentials(t.Context(), "ns", "other"); secretErr != nil {
-				err = secretErr
 			} else {
-				answered = found
+				var found *RegistryCredentials
+				if found, err = req.ResolveRegistryCredentials(t.Context(), "ns", "other"); err == nil {
+					got = fmt.Sprintf("%s %s %s", found.Secret, found.DockerConfig, found.Problem)
+				}
 			}
-			if diff := cmp.Diff(tc.want, answered); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			var described *Error
+			if errors.As(err, &described) {
+				got = fmt.Sprintf("%s %s %s: %v", Codes(err), described.Operation, described.Reason, err)
 			}
-			if err == nil && tc.wantText == "" {
-				return
-			}
-			var found *Error
-			if !errors.As(err, &found) {
-				t.Fatalf("%s: expected an *Error, but found %v", tc.reason, err)
-			}
-			got := Error{Codes: found.Codes, Operation: found.Operation, Reason: found.Reason}
-			if diff := cmp.Diff(tc.wantErr, got); diff != "" {
-				t.Errorf("%s: error (-want +got):\n%s", tc.reason, diff)
-			}
-			if !strings.Contains(err.Error(), tc.wantText) || strings.Contains(err.Error(), secret) {
-				t.Errorf("%s: expected a message with %s and without the content, but found: %v", tc.reason, tc.wantText, err)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+func TestQuestionsNameWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nobody answers
+	f := newFakeStream(t.Context())
+	req := f.open()
+	_, _ = req.ResolveTarget(ctx, "other")
+	_, _ = req.ResolveRegistryCredentials(ctx, "ns", "pull")
+	target, secret := (<-f.toHost).GetResolveTarget(), (<-f.toHost).GetResolveRegistryCredentials()
+	if target.GetName() != "other" || secret.GetNamespace() != "ns" || secret.GetName() != "pull" {
+		t.Errorf("expected questions for other and ns/pull, but found %v and %v", target, secret)
+	}
+	finish(t, req)
 }

@@ -1,165 +1,247 @@
-package sdk_test
+package sdk
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
-	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
-	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
-// differ is a Differ made of a function.
-type differ struct {
-	fake
-
-	diff func(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error)
-}
-
-func (d differ) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
-	return d.diff(ctx, req)
-}
-
-// answering is a Differ that answers with changes.
-func answering(changes ...sdk.Change) differ {
-	return differ{diff: func(context.Context, *sdk.Request) (*sdk.DiffResponse, error) {
-		return &sdk.DiffResponse{Changes: changes}, nil
-	}}
-}
-
-func TestDiffTellsChanges(t *testing.T) {
+func TestDiffToWire(t *testing.T) {
 	t.Parallel()
-	changes := []sdk.Change{
-		{Object: "ConfigMap a/b", Action: sdk.ActionCreate, After: json.RawMessage(`{"kind":"ConfigMap"}`)},
-		{
-			Object: "Secret a/b", Action: sdk.ActionUpdate,
-			Before: json.RawMessage(`{"data":{"a":"YQ=="},"kind":"Secret"}`),
-			After:  json.RawMessage(`{"data":{"a":"Yg=="},"kind":"Secret"}`),
-		},
-		{Object: "Rose \xff", Action: sdk.ActionFail, Note: "the garden \xff is closed"},
+	out := diffToWire(&DiffResponse{Changes: []Change{{
+		Object: "Secret \xff", Action: ActionUpdate, Note: "note \xff",
+		Before: json.RawMessage(`{"kind":"Secret","data":{"a":"YQ=="}}`),
+		After:  json.RawMessage(`{"kind":"Secret","data":{"a":"Yg=="}}`),
+	}}}, nil)
+	if len(out.GetChanges().GetChanges()) != 1 {
+		t.Fatalf("expected one change, but found %v", out)
 	}
-	plugin := sdktest.New(t, answering(changes...), options()...)
-	if !plugin.Info().Capabilities.Diff {
-		t.Error("the capability diff is not claimed")
-	}
-	got, err := plugin.Diff(t.Context(), emptyCall())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []sdk.Change{
-		changes[0],
-		{
-			Object: "Secret a/b", Action: sdk.ActionUpdate,
-			Before: json.RawMessage(`{"data":{"a":"*** (before)"},"kind":"Secret"}`),
-			After:  json.RawMessage(`{"data":{"a":"*** (after)"},"kind":"Secret"}`),
-		},
-		{Object: "Rose \uFFFD", Action: sdk.ActionFail, Note: "the garden \uFFFD is closed"},
+	c := out.GetChanges().GetChanges()[0]
+	got := []string{c.GetObject(), c.GetAction(), c.GetNote(), string(c.GetBefore()), string(c.GetAfter())}
+	want := []string{
+		"Secret \uFFFD", "update", "note \uFFFD",
+		`{"data":{"a":"*** (before)"},"kind":"Secret"}`, `{"data":{"a":"*** (after)"},"kind":"Secret"}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("changes (-want +got):\n%s", diff)
+		t.Errorf("change (-want +got):\n%s", diff)
 	}
 }
 
 func TestDiffFails(t *testing.T) {
 	t.Parallel()
 	const secret = "0123456789"
-	tests := map[string]struct {
-		reason string
-		differ differ
-		code   v1alpha1.ErrorCode
-		// wantNamed are parts of the message.
-		wantNamed []string
+	good := Change{Object: "a", Action: ActionDelete}
+	for name, tc := range map[string]struct {
+		reason  string
+		changes []Change
+		err     error
+		code    v1alpha1.ErrorCode
+		named   []string // parts of the message
 	}{
 		"Error": {
-			reason: "an error is that of the deployer",
-			differ: differ{diff: func(context.Context, *sdk.Request) (*sdk.DiffResponse, error) {
-				return nil, sdk.ConfigurationError("Wrong", "spec.config.manifests: there are none")
-			}},
-			code:      v1alpha1.ErrorConfigurationProblem,
-			wantNamed: []string{"spec.config.manifests"},
+			"an error is that of the deployer", []Change{good}, ConfigurationError("Wrong", "there are none"),
+			v1alpha1.ErrorConfigurationProblem, []string{"there are none"},
 		},
 		"NoJSON": {
-			reason: "secrets cannot be found in what is no JSON",
-			differ: answering(sdk.Change{
-				Object: "Secret a/b", Action: sdk.ActionCreate, After: json.RawMessage(`{"kind":"Secret","data":{"a":"` + secret),
-			}),
-			code:      v1alpha1.ErrorInternalProblem,
-			wantNamed: []string{"change 0", "Secret a/b", "after", "JSON object"},
-		},
-		"SecondNoJSON": {
-			reason: "a change that is good does not make up for another",
-			differ: answering(sdk.Change{Object: "a", Action: sdk.ActionDelete},
-				sdk.Change{Object: "b", Action: sdk.ActionDelete, Before: json.RawMessage(secret)}),
-			code:      v1alpha1.ErrorInternalProblem,
-			wantNamed: []string{"change 1", "before"},
+			"secrets cannot be found in it, and a good change does not make up for it",
+			[]Change{good, {Object: "Secret b", Action: ActionCreate, After: json.RawMessage(`{"data":"` + secret)}}, nil,
+			v1alpha1.ErrorInternalProblem, []string{"change 1", "Secret b", "after", "JSON object"},
 		},
 		"UnknownAction": {
-			reason:    "nobody could show it",
-			differ:    answering(sdk.Change{Object: "a", Action: "explode"}),
-			code:      v1alpha1.ErrorInternalProblem,
-			wantNamed: []string{"explode", "recreate"},
+			"nobody could show it", []Change{{Object: "a", Action: "explode"}}, nil,
+			v1alpha1.ErrorInternalProblem, []string{"explode", "recreate"},
 		},
 		"NoObject": {
-			reason:    "a change is that of something",
-			differ:    answering(sdk.Change{Action: sdk.ActionDelete}),
-			code:      v1alpha1.ErrorInternalProblem,
-			wantNamed: []string{"change 0", "1 to 1024"},
+			"a change is that of something", []Change{{Action: ActionDelete}}, nil,
+			v1alpha1.ErrorInternalProblem, []string{"change 0", "1 to 1024"},
 		},
 		"LongObject": {
-			reason:    "the host would refuse it",
-			differ:    answering(sdk.Change{Object: strings.Repeat("x", 1025), Action: sdk.ActionDelete}),
-			code:      v1alpha1.ErrorInternalProblem,
-			wantNamed: []string{"1025"},
+			"the host would refuse it", []Change{{Object: strings.Repeat("x", 1025), Action: ActionDelete}}, nil,
+			v1alpha1.ErrorInternalProblem, []string{"1025"},
 		},
+	} {
+		out := diffToWire(&DiffResponse{Changes: tc.changes}, tc.err)
+		if out.GetChanges() != nil || len(out.GetFailed().GetErrors()) != 1 {
+			t.Errorf("%s: %s: expected a failure without changes, but found %v", name, tc.reason, out)
+			continue
+		}
+		found := out.GetFailed().GetErrors()[0]
+		if !slices.Equal(found.GetCodes(), []string{string(tc.code)}) || strings.Contains(found.GetMessage(), secret) {
+			t.Errorf("%s: %s: expected the code %s without the object, but found %v", name, tc.reason, tc.code, found)
+		}
+		for _, part := range tc.named {
+			if !strings.Contains(found.GetMessage(), part) {
+				t.Errorf("%s: %s: expected the message to name %s, but found: %v", name, tc.reason, part, found)
+			}
+		}
+	}
+}
+
+func TestHideSecrets(t *testing.T) {
+	t.Parallel()
+	const deployment = `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":9007199254740993,"text":"<a&b>"}}`
+	tests := map[string]struct {
+		reason                string
+		before, after         string
+		wantBefore, wantAfter string
+	}{
+		"NoSecret": {
+			reason: "all digits and signs stay",
+			before: deployment, after: deployment,
+			wantBefore: deployment, wantAfter: deployment,
+		},
+		"Values": {
+			reason:     "what happens to each value can be told, and nothing else",
+			before:     `{"apiVersion":"v1","kind":"Secret","data":{"changed":"YQ==","gone":"YQ==","same":"YQ=="}}`,
+			after:      `{"apiVersion":"v1","kind":"Secret","data":{"changed":"Yg==","new":"YQ==","same":"YQ=="}}`,
+			wantBefore: `{"apiVersion":"v1","data":{"changed":"*** (before)","gone":"***","same":"***"},"kind":"Secret"}`,
+			wantAfter:  `{"apiVersion":"v1","data":{"changed":"*** (after)","new":"***","same":"***"},"kind":"Secret"}`,
+		},
+		"StringData": {
+			reason:    "a manifest may hold it as it is",
+			after:     `{"kind":"Secret","stringData":{"a":"b"}}`,
+			wantAfter: `{"kind":"Secret","stringData":{"a":"***"}}`,
+		},
+		"OddData": {
+			reason:     "what is no map of texts may still be a secret",
+			before:     `{"kind":"Secret","data":"s","stringData":{"a":{"b":"s"},"c":1}}`,
+			after:      `{"kind":"Secret","data":{"a":"s"},"stringData":null}`,
+			wantBefore: `{"data":"***","kind":"Secret","stringData":{"a":"***","c":"***"}}`,
+			wantAfter:  `{"data":{"a":"***"},"kind":"Secret","stringData":"***"}`,
+		},
+		"List": {
+			reason:     "a List holds objects of any kind",
+			before:     `{"kind":"List","items":[{"kind":"ConfigMap","data":{"a":"b"}},{"kind":"Secret","data":{"a":"s"}}]}`,
+			wantBefore: `{"items":[{"data":{"a":"b"},"kind":"ConfigMap"},{"data":{"a":"***"},"kind":"Secret"}],"kind":"List"}`,
+		},
+		"SecretList": {
+			reason:     "its items need not name their kind",
+			before:     `{"kind":"SecretList","items":[{"data":{"a":"s"}}],"other":[{"data":{"a":"b"}}]}`,
+			wantBefore: `{"items":[{"data":{"a":"***"}}],"kind":"SecretList","other":[{"data":{"a":"b"}}]}`,
+		},
+		"AnotherKind": {
+			reason:     "the values are the same, whatever becomes of the kind",
+			before:     `{"kind":"Secret","data":{"a":"s"}}`,
+			after:      `{"kind":"ConfigMap","data":{"a":"s"}}`,
+			wantBefore: `{"data":{"a":"***"},"kind":"Secret"}`,
+			wantAfter:  `{"data":{"a":"***"},"kind":"ConfigMap"}`,
+		},
+		"Copy": {
+			reason:     "a tool keeps a copy of the whole object",
+			before:     `{"kind":"Rose","metadata":{"annotations":{"kapp.k14s.io/original":"{s}","other":"a"}}}`,
+			after:      `{"kind":"Rose","metadata":{"annotations":{"kapp.k14s.io/original":"{t}","other":"a"}}}`,
+			wantBefore: `{"kind":"Rose","metadata":{"annotations":{"kapp.k14s.io/original":"*** (before)","other":"a"}}}`,
+			wantAfter:  `{"kind":"Rose","metadata":{"annotations":{"kapp.k14s.io/original":"*** (after)","other":"a"}}}`,
+		},
+		"CopyInTemplate": {
+			reason:    "objects are within objects",
+			after:     `{"spec":{"template":{"metadata":{"annotations":{"kapp.k14s.io/original":"{s}"}}}}}`,
+			wantAfter: `{"spec":{"template":{"metadata":{"annotations":{"kapp.k14s.io/original":"***"}}}}}`,
+		},
+		"Neither": {reason: "an object that cannot be told has no states"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			changes, err := sdktest.New(t, tc.differ, options()...).Diff(t.Context(), emptyCall())
-			var failed *sdktest.Failed
-			if !errors.As(err, &failed) || changes != nil {
-				t.Fatalf("%s: expected a failure without changes, but found %v, error %v", tc.reason, changes, err)
+			before, after, err := hideSecrets(json.RawMessage(tc.before), json.RawMessage(tc.after))
+			if err != nil {
+				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]v1alpha1.ErrorCode{tc.code}, failed.Codes()); diff != "" {
-				t.Errorf("%s: codes (-want +got):\n%s", tc.reason, diff)
-			}
-			for _, part := range tc.wantNamed {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("%s: expected the message to name %s, but found: %v", tc.reason, part, err)
-				}
-			}
-			if strings.Contains(err.Error(), secret) {
-				t.Errorf("%s: the error shows the object: %v", tc.reason, err)
+			if diff := cmp.Diff([]string{tc.wantBefore, tc.wantAfter}, []string{string(before), string(after)}); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
 	}
 }
 
-// A diff sends nothing to the host, and asks it nothing.
-func TestDiffHasNoHostToAsk(t *testing.T) {
+func TestWhatIsNoObjectIsNotShown(t *testing.T) {
 	t.Parallel()
-	talkative := differ{diff: func(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
-		req.Progress("Diff", "still at it")
-		req.Event("Diff", "nothing has happened")
-		if err := req.SaveProviderStatus(ctx, document("")); err != nil {
-			return nil, err
+	const secret = "0123456789"
+	for name, document := range map[string]string{
+		"cut off":     `{"kind":"Secret","data":{"a":"` + secret,
+		"two objects": `{} {"kind":"Secret","data":{"a":"` + secret + `"}}`,
+		"a list":      `["` + secret + `"]`,
+		"a text":      `"` + secret + `"`,
+		"a number":    secret,
+		"null":        `null`,
+		"no JSON":     secret + "!",
+		"blanks":      "  ",
+	} {
+		for side, states := range map[string][2]string{"before": {document, ""}, "after": {"", document}} {
+			before, after, err := hideSecrets(json.RawMessage(states[0]), json.RawMessage(states[1]))
+			if err == nil || before != nil || after != nil {
+				t.Errorf("%s %s: expected nothing but an error, but found %s, %s", name, side, before, after)
+				continue
+			}
+			if !strings.Contains(err.Error(), side) || strings.Contains(err.Error(), secret) {
+				t.Errorf("%s %s: expected an error that names the state and holds nothing of it, but found: %v", name, side, err)
+			}
 		}
-		if _, err := req.ResolveTarget(ctx, "other"); err == nil {
-			return nil, errors.New("a Target was resolved")
-		} else if !strings.Contains(err.Error(), "Reconcile") {
-			return nil, err
-		}
-		return nil, nil
-	}}
-	call := emptyCall()
-	call.Targets = map[string]*sdk.Target{"other": {Name: "other"}}
-	changes, err := sdktest.New(t, talkative, options()...).Diff(t.Context(), call)
-	if err != nil || len(changes) != 0 {
-		t.Errorf("expected no changes, but found %v, error %v", changes, err)
 	}
+}
+
+// aSecret is part of each value of the Secrets that are drawn, and of nothing else.
+const aSecret = "s3cret"
+
+// drawState draws an object with Secrets here and there. Keys and values are few, so that two states have much in
+// common.
+func drawState(t *rapid.T, depth int) map[string]any {
+	values := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.Custom(drawSecret), 0, 3).Draw(t, "values")
+	copied := rapid.SampledFrom(copies()).Draw(t, "copy")
+	object := map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{copied: drawSecret(t), "public": "public"}},
+		"kind":     rapid.SampledFrom([]string{"Secret", "SecretList", "Rose"}).Draw(t, "kind"),
+	}
+	switch {
+	case object["kind"] == "Secret":
+		object["data"], object["stringData"] = values, drawSecret(t)
+	case object["kind"] == "SecretList":
+		object["items"] = []any{map[string]any{"data": values}}
+	case depth > 0:
+		object["spec"], object["items"] = drawState(t, depth-1), []any{drawState(t, depth-1), "public"}
+	}
+	return object
+}
+
+func drawSecret(t *rapid.T) any {
+	return fmt.Sprintf("%s-%d", aSecret, rapid.IntRange(0, 2).Draw(t, "secret"))
+}
+
+func TestSecretsStayHidden(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		before, after := drawState(rt, 2), drawState(rt, 2)
+		if rapid.Bool().Draw(rt, "unchanged") {
+			after = before
+		}
+		b, a := marshalled(rt, before), marshalled(rt, after)
+		shownBefore, shownAfter, err := hideSecrets(b, a)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for _, shown := range [][]byte{shownBefore, shownAfter} {
+			if bytes.Contains(shown, []byte(aSecret)) {
+				rt.Errorf("a value survived in %s", shown)
+			}
+		}
+		if got, want := bytes.Equal(shownBefore, shownAfter), bytes.Equal(b, a); got != want {
+			rt.Errorf("the same before and after: %t, but shown so: %t\n%s\n%s", want, got, shownBefore, shownAfter)
+		}
+	})
+}
+
+func marshalled(t *rapid.T, value any) []byte {
+	document, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return document
 }

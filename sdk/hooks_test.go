@@ -1,13 +1,9 @@
 package sdk_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
@@ -110,114 +105,4 @@ func TestHooksAlone(t *testing.T) {
 func TestHooksAloneAsAProgram(t *testing.T) {
 	t.Parallel()
 	sdktest.Conform(t, sdktest.Start(t, helper(t, "hooks").Path, helperEnv+"=hooks"))
-}
-
-// serveHooks serves hooks within this process, and returns a client of them. stop returns when every call has.
-func serveHooks(
-	t *testing.T, log *slog.Logger, hooks hook.Hooks,
-) (client deployerv1.DeployerServiceClient, stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	address, done, err := sdk.ServeHooksInProcess(ctx, log, hooks, hookOptions()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return deployerv1.NewDeployerServiceClient(dial(t, address)), func() { cancel(); <-done }
-}
-
-// The functions that come after the end of a call are not run: nobody would hear of what they say.
-func TestHooksEndWithTheirCall(t *testing.T) {
-	t.Parallel()
-	entered, returned, ran := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	hooks := hook.Hooks{}.
-		RegisterHook(func(
-			ctx context.Context, _ *v1alpha1.DeployItem, _ *v1alpha1.Target, _ hook.Type,
-		) (*hook.Result, error) {
-			defer close(returned)
-			close(entered)
-			<-ctx.Done()
-			return nil, nil
-		}, hook.Start).
-		RegisterHook(func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
-			close(ran)
-			return nil, nil
-		}, hook.Start)
-	client, stop := serveHooks(t, slog.New(slog.DiscardHandler), hooks)
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-entered
-		cancel()
-	}()
-	_, err := client.RunHooks(ctx, &deployerv1.RunHooksRequest{HookType: "Start"})
-	if grpcstatus.Code(err) != codes.Canceled {
-		t.Errorf("expected Canceled, but found %v", err)
-	}
-	<-returned
-	stop() // every call has returned
-	select {
-	case <-ran:
-		t.Error("the next function ran")
-	default:
-	}
-}
-
-// The log says where a hook has panicked, and over which item.
-func TestPanicOfAHookInTheLog(t *testing.T) {
-	t.Parallel()
-	fall := func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
-		panic("hook") //nolint:forbidigo // what is tested
-	}
-	var out bytes.Buffer
-	hooks := hook.Hooks{}.RegisterHook(fall, hook.Start, hook.End)
-	client, stop := serveHooks(t, slog.New(slog.NewJSONHandler(&out, nil)), hooks)
-	for _, in := range []*deployerv1.RunHooksRequest{
-		{HookType: "Start"},
-		{
-			HookType:   "End",
-			DeployItem: []byte(`{"metadata": {"namespace": "default", "name": "item"}, "status": {"jobID": "job"}}`),
-		},
-	} {
-		if _, err := client.RunHooks(t.Context(), in); err != nil {
-			t.Errorf("%s: %v", in.GetHookType(), err)
-		}
-	}
-	stop() // nobody writes any more
-	var got []map[string]any
-	for line := range bytes.Lines(out.Bytes()) {
-		var record map[string]any
-		if err := json.Unmarshal(line, &record); err != nil {
-			t.Fatal(err)
-		}
-		if stack, _ := record["stack"].(string); !strings.Contains(stack, "TestPanicOfAHookInTheLog") {
-			t.Errorf("expected the stack of the function, but found %q", stack)
-		}
-		delete(record, "stack")
-		delete(record, "time")
-		got = append(got, record)
-	}
-	want := []map[string]any{
-		{"level": "ERROR", "msg": "hook panicked", "panic": "hook", "hookType": "Start"},
-		{
-			"level": "ERROR", "msg": "hook panicked", "panic": "hook", "hookType": "End",
-			"deployitem": "default/item", "jobID": "job",
-		},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("records (-want +got):\n%s", diff)
-	}
-}
-
-// What cannot be read is the host's mistake, and no reason for a function to run.
-func TestHooksOfWhatCannotBeRead(t *testing.T) {
-	t.Parallel()
-	client, stop := serveHooks(t, slog.New(slog.DiscardHandler), onlyHooks())
-	defer stop()
-	for name, in := range map[string]*deployerv1.RunHooksRequest{
-		"item":   {HookType: "Start", DeployItem: []byte(`{"`)},
-		"target": {HookType: "Start", Target: []byte(`[]`)},
-	} {
-		if _, err := client.RunHooks(t.Context(), in); grpcstatus.Code(err) != codes.InvalidArgument {
-			t.Errorf("%s: expected InvalidArgument, but found %v", name, err)
-		}
-	}
 }

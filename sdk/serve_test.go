@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -207,16 +206,4 @@ func TestLogOfABinary(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}
-}
-
-// dial connects to a plugin that is served within this process.
-func dial(t *testing.T, address net.Addr) *grpc.ClientConn {
-	t.Helper()
-	target := address.Network() + ":" + address.String()
-	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
 }

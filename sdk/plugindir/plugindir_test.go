@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,6 +82,47 @@ func TestInstallReplaces(t *testing.T) {
 		if content, readErr := os.ReadFile(path); err != nil || info.Mode() != 0o555 || string(content) != "a program" {
 			t.Errorf("%s: expected the program, but found %q with mode %v (%v, %v)", name, content, info.Mode(), err, readErr)
 		}
+	}
+}
+
+// The mode does not depend on the umask of whoever installs. Not parallel: the umask is that of the whole process.
+func TestInstallDespiteUmask(t *testing.T) { //nolint:paralleltest // see above
+	program, dir := filepath.Join(t.TempDir(), "program"), t.TempDir()
+	write(t, program, "a program")
+	defer syscall.Umask(syscall.Umask(0o077))
+	path, err := plugindir.Install(program, dir, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o555 {
+		t.Errorf("expected mode 0555, but found %v (%v)", info.Mode(), err)
+	}
+}
+
+// Who may not write the directory is named in the error. Not parallel: the user is that of the whole process.
+func TestInstallWithoutTheRight(t *testing.T) { //nolint:paralleltest // see above
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become somebody else")
+	}
+	program, dir := filepath.Join(t.TempDir(), "program"), t.TempDir()
+	write(t, program, "a program")
+	// The parent of both directories lets only its owner in.
+	if err := errors.Join(os.Chmod(program, 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Seteuid(65532); err != nil {
+		t.Fatal(err)
+	}
+	_, err := plugindir.Install(program, dir, "test")
+	if err := syscall.Seteuid(0); err != nil {
+		t.Fatal(err)
+	}
+	const want = "permission denied; user 65532, who this is, must be able to write the directory"
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("expected %q, but found %v", want, err)
+	}
+	if found := names(t, dir); len(found) > 0 {
+		t.Errorf("expected nothing, but found %v", found)
 	}
 }
 

@@ -1,0 +1,96 @@
+package sdk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// hookServer serves hooks that call the functions, in order, at every point.
+func hookServer(log slog.Handler, functions ...func()) *server {
+	hooks := hook.Hooks{}
+	for _, f := range functions {
+		hooks.RegisterHook(func(
+			context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type,
+		) (*hook.Result, error) {
+			f()
+			return nil, nil
+		}, hook.Types()...)
+	}
+	return newServer(&plugin{hooks: hooks}, slog.New(log))
+}
+
+// The functions that come after the end of a call are not run: nobody would receive what they return.
+func TestHooksEndWithTheirCall(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := false
+	s := hookServer(slog.DiscardHandler, cancel, func() { ran = true })
+	_, err := s.RunHooks(ctx, &deployerv1.RunHooksRequest{HookType: "Start"})
+	if status.Code(err) != codes.Canceled || ran {
+		t.Errorf("expected Canceled before the next function, but found %v, %t", err, ran)
+	}
+}
+
+// What cannot be read is the host's mistake, and no reason for a function to run.
+func TestHooksOfWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, in := range map[string]*deployerv1.RunHooksRequest{
+		"item":   {HookType: "Start", DeployItem: []byte(`{"`)},
+		"target": {HookType: "Start", Target: []byte(`[]`)},
+	} {
+		s := hookServer(slog.DiscardHandler, func() { t.Errorf("%s: the function ran", name) })
+		if _, err := s.RunHooks(t.Context(), in); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: expected InvalidArgument, but found %v", name, err)
+		}
+	}
+}
+
+// The log says where a hook has panicked, and over which item.
+func TestPanicOfAHookInTheLog(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	s := hookServer(slog.NewJSONHandler(&out, nil), func() {
+		panic("hook") //nolint:forbidigo // what is tested
+	})
+	item := []byte(`{"metadata": {"namespace": "default", "name": "item"}, "status": {"jobID": "job"}}`)
+	for _, in := range []*deployerv1.RunHooksRequest{{HookType: "Start"}, {HookType: "End", DeployItem: item}} {
+		if _, err := s.RunHooks(t.Context(), in); err != nil {
+			t.Errorf("%s: %v", in.GetHookType(), err)
+		}
+	}
+	var got []map[string]any
+	for line := range bytes.Lines(out.Bytes()) {
+		var record map[string]any
+		if err := json.Unmarshal(line, &record); err != nil {
+			t.Fatal(err)
+		}
+		if stack, _ := record["stack"].(string); !strings.Contains(stack, "TestPanicOfAHookInTheLog") {
+			t.Errorf("expected the stack of the function, but found %q", stack)
+		}
+		delete(record, "stack")
+		delete(record, "time")
+		got = append(got, record)
+	}
+	want := []map[string]any{
+		{"level": "ERROR", "msg": "hook panicked", "panic": "hook", "hookType": "Start"},
+		{
+			"level": "ERROR", "msg": "hook panicked", "panic": "hook", "hookType": "End",
+			"deployitem": "default/item", "jobID": "job",
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
