@@ -2,12 +2,12 @@ package managedresource
 
 import "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 
-// ConditionDrifted is the type of the condition that says that the last job found objects changed on the target although nobody had
-// changed the deploy item, and has repaired them. An item that never drifted does not have it.
+// ConditionDrifted is the type of the condition that says that the last job found objects changed on the target
+// although nobody had changed the deploy item, and has repaired them. An item that never drifted does not have it.
 const ConditionDrifted v1alpha1.ConditionType = "Drifted"
 
-// Drift is what a job found changed on the target although nobody had changed the deploy item, and has repaired. It names fields and
-// never values.
+// Drift is what a job found changed on the target although nobody had changed the deploy item, and has repaired. It
+// names fields and never values.
 type Drift struct {
 	// JobID is the job that found it.
 	JobID string `json:"jobID"`

@@ -18,7 +18,8 @@ type Export struct {
 	JSONPath string `json:"jsonPath"`
 	// FromResource names the object.
 	FromResource *TypedObjectReference `json:"fromResource,omitempty"`
-	// FromObjectReference, if set, says that JSONPath leads to a reference, and where in the referenced object the value is.
+	// FromObjectReference, if set, says that JSONPath leads to a reference, and where in the referenced object the value
+	// is.
 	FromObjectReference *FromObjectReference `json:"fromObjectRef,omitempty"`
 	// TargetName names another Target to read from. Defaults to the Target of the deploy item.
 	TargetName *string `json:"targetName,omitempty"`

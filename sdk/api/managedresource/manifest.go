@@ -40,8 +40,8 @@ const (
 	UpdateStrategyMerge UpdateStrategy = "merge"
 	// UpdateStrategyMergeOverwrite: fields of the manifest overwrite those of the object, others stay.
 	UpdateStrategyMergeOverwrite UpdateStrategy = "mergeOverwrite"
-	// UpdateStrategyApply: server-side apply. The manifest says what is to become of the fields that it names, those that it named
-	// before are removed, and all others belong to others. Pergola's own; Landscaper does not know it.
+	// UpdateStrategyApply: server-side apply. The manifest says what is to become of the fields that it names, those
+	// that it named before are removed, and all others belong to others. Pergola's own; Landscaper does not know it.
 	UpdateStrategyApply UpdateStrategy = "apply"
 )
 
@@ -66,11 +66,11 @@ type Manifest struct {
 	PatchAfterDeployment *runtime.RawExtension `json:"patchAfterDeployment,omitempty"`
 	// PatchBeforeDelete is merged into the object before it is deleted.
 	PatchBeforeDelete *runtime.RawExtension `json:"patchBeforeDelete,omitempty"`
-	// Recreate says that the object is deleted and created anew when a change of the manifest cannot be made to it as it is, because a
-	// field is immutable. Pergola's own; Landscaper does not know it.
+	// Recreate says that the object is deleted and created anew when a change of the manifest cannot be made to it as it
+	// is, because a field is immutable. Pergola's own; Landscaper does not know it.
 	Recreate bool `json:"recreate,omitempty"`
-	// Force, with the update strategy apply, takes over the fields that others have applied with other values; without it they are a
-	// conflict, which is an error. Pergola's own; Landscaper does not know it.
+	// Force, with the update strategy apply, takes over the fields that others have applied with other values; without
+	// it they are a conflict, which is an error. Pergola's own; Landscaper does not know it.
 	Force bool `json:"force,omitempty"`
 }
 
@@ -84,17 +84,17 @@ type ManagedResourceStatus struct { //nolint:revive // the name is Landscaper's
 	AnnotateBeforeDelete map[string]string `json:"annotateBeforeDelete,omitempty"`
 	// PatchBeforeDelete is merged into the object before it is deleted.
 	PatchBeforeDelete *runtime.RawExtension `json:"patchBeforeDelete,omitempty"`
-	// Applied is a digest of what was applied last and of what the API server made of it. It lets a deployer tell without a
-	// write whether there is something to write. Pergola's own; Landscaper passes over it.
+	// Applied is a digest of what was applied last and of what the API server made of it. It lets a deployer tell
+	// without a write whether there is something to write. Pergola's own; Landscaper passes over it.
 	Applied string `json:"applied,omitempty"`
-	// DoneIn is the job of the deploy item in which the object was seen complete, or was applied as one that is deleted by itself when it has
-	// finished. In that job, and in those that hooks such as a schedule ask for after it, nobody misses the object. Pergola's own;
-	// Landscaper passes over it.
+	// DoneIn is the job of the deploy item in which the object was seen complete, or was applied as one that is deleted
+	// by itself when it has finished. In that job, and in those that hooks such as a schedule ask for after it, nobody
+	// misses the object. Pergola's own; Landscaper passes over it.
 	DoneIn string `json:"doneIn,omitempty"`
 }
 
-// ObjectReference names an object and, if UID is known, the very instance of it. It reads and writes like a Kubernetes core
-// ObjectReference.
+// ObjectReference names an object and, if UID is known, the very instance of it. It reads and writes like a
+// Kubernetes core ObjectReference.
 type ObjectReference struct {
 	// APIVersion of the object, such as "apps/v1".
 	APIVersion string `json:"apiVersion,omitempty"`

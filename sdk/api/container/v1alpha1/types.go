@@ -1,6 +1,6 @@
-// Package v1alpha1 has the types of the container deployer: the provider configuration of a deploy item of its type, and the provider status
-// that it keeps. Names and meanings are those of Landscaper's API group container.deployer.landscaper.gardener.cloud/v1alpha1; what is
-// Pergola's own says so.
+// Package v1alpha1 has the types of the container deployer: the provider configuration of a deploy item of its type,
+// and the provider status that it keeps. Names and meanings are those of Landscaper's API group
+// container.deployer.landscaper.gardener.cloud/v1alpha1; what is Pergola's own says so.
 package v1alpha1
 
 import (
@@ -57,8 +57,8 @@ type ProviderConfiguration struct {
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// Tolerations of the Pod. Pergola's own.
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// ServiceAccountName is a ServiceAccount of the Pod's namespace whose token the container gets. It must be one that the operator allows.
-	// Empty, which is the default, for none. Pergola's own.
+	// ServiceAccountName is a ServiceAccount of the Pod's namespace whose token the container gets. It must be one that
+	// the operator allows. Empty, which is the default, for none. Pergola's own.
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 	// RunOnTarget runs the Pod on the cluster of the deploy item's Target and not on that of the host. Pergola's own.
 	RunOnTarget *RunOnTarget `json:"runOnTarget,omitempty"`
@@ -86,7 +86,8 @@ type BlueprintReference struct {
 
 // InlineBlueprint is a file system in the document.
 type InlineBlueprint struct {
-	// Filesystem has files and directories by name: a directory is an object, a file a text. Anything else is the content of a YAML file.
+	// Filesystem has files and directories by name: a directory is an object, a file a text. Anything else is the
+	// content of a YAML file.
 	Filesystem json.RawMessage `json:"filesystem"`
 }
 
@@ -148,11 +149,13 @@ type Place struct {
 	Namespace string `json:"namespace"`
 	// OnTarget: they are on the cluster of the Target and not on that of the host.
 	OnTarget bool `json:"onTarget,omitempty"`
-	// Cluster tells which cluster the Target has led to: it is the UID of the namespace there. Empty if OnTarget is not set.
+	// Cluster tells which cluster the Target has led to: it is the UID of the namespace there. Empty if OnTarget is not
+	// set.
 	Cluster types.UID `json:"cluster,omitempty"`
 }
 
-// Run is one Pod with all that belongs to it. It is noted before anything of it is created, and its outcome before anything of it is removed.
+// Run is one Pod with all that belongs to it. It is noted before anything of it is created, and its outcome before
+// anything of it is removed.
 type Run struct {
 	Place `json:",inline"`
 
@@ -173,7 +176,8 @@ type Run struct {
 	RenewAccess *metav1.Time `json:"renewAccess,omitempty"`
 	// Outcome says how it has ended; empty as long as it has not.
 	Outcome Outcome `json:"outcome,omitempty"`
-	// Reason, Message and Codes are the error of a run that has not succeeded. Without an Outcome they are why its Pod is being stopped.
+	// Reason, Message and Codes are the error of a run that has not succeeded. Without an Outcome they are why its Pod
+	// is being stopped.
 	Reason  string               `json:"reason,omitempty"`
 	Message string               `json:"message,omitempty"`
 	Codes   []v1alpha1.ErrorCode `json:"codes,omitempty"`
@@ -200,7 +204,8 @@ type State struct {
 	ID string `json:"id"`
 	// Chunks is how many Secrets there are.
 	Chunks int `json:"chunks"`
-	// Secrets are their names, in the order of the chunks, for a state that Landscaper has left. Others have names that follow from ID.
+	// Secrets are their names, in the order of the chunks, for a state that Landscaper has left. Others have names that
+	// follow from ID.
 	Secrets []string `json:"secrets,omitempty"`
 }
 

@@ -1,6 +1,6 @@
-// Package v1alpha1 has the types of the helm deployer: the provider configuration of a deploy item of its type, and the provider status
-// that it keeps. Names and meanings are those of Landscaper's API group helm.deployer.landscaper.gardener.cloud/v1alpha1; what is
-// Pergola's own says so.
+// Package v1alpha1 has the types of the helm deployer: the provider configuration of a deploy item of its type, and
+// the provider status that it keeps. Names and meanings are those of Landscaper's API group
+// helm.deployer.landscaper.gardener.cloud/v1alpha1; what is Pergola's own says so.
 package v1alpha1
 
 import (
@@ -19,8 +19,8 @@ const (
 	GroupName = "helm.deployer.landscaper.gardener.cloud"
 	// Type is the type of the deploy items that the types in this package belong to.
 	Type v1alpha1.DeployItemType = "landscaper.gardener.cloud/helm"
-	// DeployItemLabel is Landscaper's label on each object that is deployed without a Helm release; its value is the name of the deploy
-	// item, or the beginning of it with a hash if it is too long for a label.
+	// DeployItemLabel is Landscaper's label on each object that is deployed without a Helm release; its value is the
+	// name of the deploy item, or the beginning of it with a hash if it is too long for a label.
 	DeployItemLabel = GroupName + "/deployitem"
 
 	// ProviderConfigurationKind is the kind of ProviderConfiguration.
@@ -47,39 +47,42 @@ type ProviderConfiguration struct {
 	// Values are those that the chart's own values are overridden with: a JSON object.
 	Values json.RawMessage `json:"values,omitempty"`
 
-	// HelmDeployment says whether there is a release of Helm, which is the default. With false the objects of the chart are applied as those
-	// of the manifest deployer are, and Helm is used to render them only.
+	// HelmDeployment says whether there is a release of Helm, which is the default. With false the objects of the chart
+	// are applied as those of the manifest deployer are, and Helm is used to render them only.
 	HelmDeployment *bool `json:"helmDeployment,omitempty"`
 	// HelmDeploymentConfig sets up the operations on the release.
 	HelmDeploymentConfig *HelmDeploymentConfiguration `json:"helmDeploymentConfig,omitempty"`
 
-	// UpdateStrategy says how objects that exist already are brought to their manifests. Without a release only. Defaults to update.
+	// UpdateStrategy says how objects that exist already are brought to their manifests. Without a release only.
+	// Defaults to update.
 	UpdateStrategy managedresource.UpdateStrategy `json:"updateStrategy,omitempty"`
 	// ReadinessChecks say when the objects count as ready.
 	ReadinessChecks managedresource.ReadinessCheckConfiguration `json:"readinessChecks,omitempty"`
 	// ExportsFromManifests are values that are read from objects. Deprecated: use Exports.
 	ExportsFromManifests []managedresource.Export `json:"exportsFromManifests,omitempty"`
-	// Exports are values that are read once the objects are ready: from an object, or, if FromResource is not set, from the values that the
-	// chart was rendered with, in which JSONPath begins with .Values.
+	// Exports are values that are read once the objects are ready: from an object, or, if FromResource is not set, from
+	// the values that the chart was rendered with, in which JSONPath begins with .Values.
 	Exports *managedresource.Exports `json:"exports,omitempty"`
 	// ContinuousReconcile says when the item is reconciled although nothing has changed.
 	ContinuousReconcile *managedresource.ContinuousReconcile `json:"continuousReconcile,omitempty"`
 	// DeletionGroups are the steps of the item's deletion. Without a release only.
 	DeletionGroups []managedresource.DeletionGroup `json:"deletionGroups,omitempty"`
-	// DeletionGroupsDuringUpdate are the steps in which objects are deleted that the chart does not have any more. Without a release only.
+	// DeletionGroupsDuringUpdate are the steps in which objects are deleted that the chart does not have any more.
+	// Without a release only.
 	DeletionGroupsDuringUpdate []managedresource.DeletionGroup `json:"deletionGroupsDuringUpdate,omitempty"`
 }
 
 // Chart says where a chart comes from. Exactly one field is set.
 type Chart struct {
-	// Ref is a chart in an OCI registry, such as "registry.example.org/charts/shop:1.2.3" or "…@sha256:…", with or without "oci://".
+	// Ref is a chart in an OCI registry, such as "registry.example.org/charts/shop:1.2.3" or "…@sha256:…", with or
+	// without "oci://".
 	Ref string `json:"ref,omitempty"`
 	// HelmChartRepo is a chart in a chart repository.
 	HelmChartRepo *HelmChartRepo `json:"helmChartRepo,omitempty"`
 	// Archive is a packed chart.
 	Archive *Archive `json:"archive,omitempty"`
-	// ResourceRef is a chart as a resource of a component, in base64. It needs a resolver, which this deployer does not bring; see package
-	// plugins/helm/plugin.
+	// ResourceRef is a chart as a resource of a component, in base64. It needs a resolver, which this deployer does not
+	// bring; see package plugins/helm/plugin.
 	ResourceRef string `json:"resourceRef,omitempty"`
 	// FromResource is what Landscaper had before ResourceRef. It needs a resolver as well.
 	FromResource json.RawMessage `json:"fromResource,omitempty"`
@@ -91,8 +94,8 @@ type HelmChartRepo struct {
 	HelmChartRepoURL string `json:"helmChartRepoUrl,omitempty"`
 	// HelmChartName is the name of the chart.
 	HelmChartName string `json:"helmChartName,omitempty"`
-	// HelmChartVersion is the version of the chart, or a range of versions, of which the newest counts. Empty for the newest that is no
-	// prerelease.
+	// HelmChartVersion is the version of the chart, or a range of versions, of which the newest counts. Empty for the
+	// newest that is no prerelease.
 	HelmChartVersion string `json:"helmChartVersion,omitempty"`
 }
 
@@ -118,8 +121,8 @@ type HelmDeploymentConfiguration struct {
 	Upgrade *HelmInstallConfiguration `json:"upgrade,omitempty"`
 	// Uninstall is for the end.
 	Uninstall *HelmUninstallConfiguration `json:"uninstall,omitempty"`
-	// TakeOwnership takes the release over if it belongs to another deploy item, which is gone and has left it behind; otherwise that is an
-	// error. Pergola's own.
+	// TakeOwnership takes the release over if it belongs to another deploy item, which is gone and has left it behind;
+	// otherwise that is an error. Pergola's own.
 	TakeOwnership bool `json:"takeOwnership,omitempty"`
 }
 
@@ -133,17 +136,18 @@ type HelmInstallConfiguration struct {
 	SkipSchemaValidation bool `json:"skipSchemaValidation,omitempty"`
 	// TakeOwnership takes objects over that exist and do not belong to the release.
 	TakeOwnership bool `json:"takeOwnership,omitempty"`
-	// Wait has Helm itself wait until the objects are ready, before it runs the hooks that come after. Without it the deployer waits, which
-	// is cheaper.
+	// Wait has Helm itself wait until the objects are ready, before it runs the hooks that come after. Without it the
+	// deployer waits, which is cheaper.
 	Wait bool `json:"wait,omitempty"`
-	// Timeout bounds each wait of Helm, those for its hooks included. The timeout of the deploy item bounds it in any case, and is the
-	// default.
+	// Timeout bounds each wait of Helm, those for its hooks included. The timeout of the deploy item bounds it in any
+	// case, and is the default.
 	Timeout *v1alpha1.Duration `json:"timeout,omitempty"`
 }
 
 // HelmUninstallConfiguration has options of Helm's command uninstall.
 type HelmUninstallConfiguration struct {
-	// Wait has Helm itself wait until the objects are gone, before it runs the hooks that come after. Without it the deployer waits.
+	// Wait has Helm itself wait until the objects are gone, before it runs the hooks that come after. Without it the
+	// deployer waits.
 	Wait bool `json:"wait,omitempty"`
 	// Timeout is as for HelmInstallConfiguration.
 	Timeout *v1alpha1.Duration `json:"timeout,omitempty"`
@@ -153,15 +157,17 @@ type HelmUninstallConfiguration struct {
 type ProviderStatus struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// ManagedResources are the objects that the deployer has created or is about to create, until they are gone. Those of Helm's hooks are
-	// not among them.
+	// ManagedResources are the objects that the deployer has created or is about to create, until they are gone. Those
+	// of Helm's hooks are not among them.
 	ManagedResources []managedresource.ManagedResourceStatus `json:"managedResources,omitempty"`
-	// Cluster tells on which cluster the release and the objects are: it is the UID of the namespace kube-system there. Empty as long as nobody knows, or if nothing is
-	// managed. Pergola's own.
+	// Cluster tells on which cluster the release and the objects are: it is the UID of the namespace kube-system there.
+	// Empty as long as nobody knows, or if nothing is managed. Pergola's own.
 	Cluster types.UID `json:"cluster,omitempty"`
-	// Drift is what the last job that found something changed on the target has repaired, until a job finds nothing. Pergola's own.
+	// Drift is what the last job that found something changed on the target has repaired, until a job finds nothing.
+	// Pergola's own.
 	Drift *managedresource.Drift `json:"drift,omitempty"`
-	// Release is the release that the deployer has made or is about to make, until it is gone; nil without one. Pergola's own.
+	// Release is the release that the deployer has made or is about to make, until it is gone; nil without one.
+	// Pergola's own.
 	Release *ReleaseStatus `json:"release,omitempty"`
 	// Chart is the one that was deployed last. Pergola's own.
 	Chart *ChartStatus `json:"chart,omitempty"`
@@ -177,8 +183,8 @@ type ReleaseStatus struct {
 	Revision int `json:"revision,omitempty"`
 	// JobID is the job that has made it.
 	JobID string `json:"jobID,omitempty"`
-	// Next is the revision that the job is about to make although chart and values are the same, so that an HTTP hook sees its objects first.
-	// Zero for none.
+	// Next is the revision that the job is about to make although chart and values are the same, so that an HTTP hook
+	// sees its objects first. Zero for none.
 	Next int `json:"next,omitempty"`
 }
 

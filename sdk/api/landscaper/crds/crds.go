@@ -1,5 +1,5 @@
-// Package crds holds the CustomResourceDefinitions of landscaper.gardener.cloud/v1alpha1, as controller-gen writes them from
-// the types in v1alpha1.
+// Package crds holds the CustomResourceDefinitions of landscaper.gardener.cloud/v1alpha1, as controller-gen writes
+// them from the types in v1alpha1.
 package crds
 
 import (
@@ -11,7 +11,8 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// Manifests returns the definitions as YAML documents, in order of their file names. Each begins with a document separator.
+// Manifests returns the definitions as YAML documents, in order of their file names. Each begins with a document
+// separator.
 func Manifests() ([][]byte, error) {
 	names, err := fs.Glob(files, "*.yaml")
 	if err != nil {

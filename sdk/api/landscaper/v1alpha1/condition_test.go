@@ -10,7 +10,8 @@ import (
 )
 
 func TestConditionKeepsUnknownFields(t *testing.T) {
-	const document = `{"type":"Foreign","status":"True","lastTransitionTime":"2021-04-15T12:10:51Z","lastUpdateTime":"2021-04-15T12:10:51Z",
+	const document = `{"type":"Foreign","status":"True","lastTransitionTime":"2021-04-15T12:10:51Z",
+		"lastUpdateTime":"2021-04-15T12:10:51Z",
 		"reason":"R","message":"m","codes":["ERR_TIMEOUT"],"observedGeneration":9007199254740993,"future":{"deep":[1,null]}}`
 	var condition Condition
 	if err := json.Unmarshal([]byte(document), &condition); err != nil {

@@ -22,7 +22,7 @@ func TestDurationParse(t *testing.T) {
 	}{
 		"Minutes":   {reason: "the usual form", duration: "10m", want: 10 * time.Minute, wantLimited: true},
 		"Several":   {reason: "units may be combined", duration: "1h30m", want: 90 * time.Minute, wantLimited: true},
-		"Fraction":  {reason: "numbers may have a fraction", duration: "1.5s", want: 1500 * time.Millisecond, wantLimited: true},
+		"Fraction":  {reason: "a fraction", duration: "1.5s", want: 1500 * time.Millisecond, wantLimited: true},
 		"Plus":      {reason: "Go reads a sign", duration: "+1s", want: time.Second, wantLimited: true},
 		"None":      {reason: "no limit", duration: NoDuration},
 		"Zero":      {reason: "Landscaper writes none as zero", duration: "0s"},
@@ -50,7 +50,7 @@ func TestDurationParse(t *testing.T) {
 }
 
 // pattern is what the API server accepts, as the marker in duration.go says.
-func pattern(t testing.TB) *regexp.Regexp {
+func pattern(t *testing.T) *regexp.Regexp {
 	t.Helper()
 	source, err := os.ReadFile("duration.go")
 	if err != nil {
@@ -115,32 +115,6 @@ func TestDurationPatternAgreesWithParse(t *testing.T) {
 		}
 		if matches := accepted.MatchString(text); matches != (err == nil) {
 			rt.Fatalf("%q: the API server accepts it: %v, Parse returns %v", text, matches, err)
-		}
-	})
-}
-
-func FuzzDurationParse(f *testing.F) {
-	for _, seed := range []string{"none", "0", "10m", "1h30m", "1.5s", "-1s", "", ".s", "9223372036854775807ns", "9223372036854775808ns"} {
-		f.Add(seed)
-	}
-	accepted := pattern(f)
-	f.Fuzz(func(t *testing.T, text string) {
-		span, limited, err := Duration(text).Parse()
-		if err != nil && (span != 0 || limited) {
-			t.Errorf("Parse(%q) = %s, %v together with error %v", text, span, limited, err)
-		}
-		if span < 0 || limited != (span > 0) {
-			t.Errorf("Parse(%q) = %s, %v", text, span, limited)
-		}
-		if err == nil && !accepted.MatchString(text) && !isSignedZero(text) {
-			t.Errorf("Parse(%q) reads what the API server refuses", text)
-		}
-		if err != nil {
-			return
-		}
-		again, _, err := Duration(span.String()).Parse()
-		if again != span || err != nil {
-			t.Errorf("Parse(%q) = %s, which Parse reads as %s, %v", text, span, again, err)
 		}
 	})
 }

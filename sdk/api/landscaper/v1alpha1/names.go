@@ -13,7 +13,8 @@ const (
 	// DeleteWithoutUninstallAnnotation with the value "true" lets a deletion remove only the finalizer.
 	DeleteWithoutUninstallAnnotation = GroupName + "/delete-without-uninstall"
 
-	// Finalizer is set on a DeployItem before its deployer is called for the first time, and goes after a successful deletion.
+	// Finalizer is set on a DeployItem before its deployer is called for the first time, and goes after a successful
+	// deletion.
 	Finalizer = "finalizer.landscaper.gardener.cloud"
 
 	// KubernetesClusterTargetType is the type of a Target that is a Kubernetes cluster.
@@ -29,8 +30,8 @@ const (
 	OperationReconcile = "reconcile"
 	// OperationTestReconcile is Landscaper's own name of OperationReconcile.
 	OperationTestReconcile = "test-reconcile"
-	// OperationForceReconcile asks the deployer to reconcile by force, although nothing may have changed: in the job under way, or
-	// in a new one.
+	// OperationForceReconcile asks the deployer to reconcile by force, although nothing may have changed: in the job
+	// under way, or in a new one.
 	OperationForceReconcile = "force-reconcile"
 	// OperationAbort ends the job under way as failed.
 	OperationAbort = "abort"

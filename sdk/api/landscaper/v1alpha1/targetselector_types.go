@@ -1,8 +1,8 @@
 package v1alpha1
 
-// TargetSelector selects Targets. It is no part of an object but of the configuration of a deployer, which carries out the
-// items of the Targets that one of its selectors matches. All fields that are set must match; a selector without any matches
-// every Target.
+// TargetSelector selects Targets. It is no part of an object but of the configuration of a deployer, which carries
+// out the items of the Targets that one of its selectors matches. All fields that are set must match; a selector
+// without any matches every Target.
 //
 // +kubebuilder:object:generate=false
 type TargetSelector struct {
@@ -14,8 +14,8 @@ type TargetSelector struct {
 	Labels []Requirement `json:"labels,omitempty"`
 }
 
-// Requirement is what an annotation or a label has to be. It means what a requirement of a Kubernetes label selector means,
-// with the difference that the value of an annotation can be any text.
+// Requirement is what an annotation or a label has to be. It means what a requirement of a Kubernetes label selector
+// means, with the difference that the value of an annotation can be any text.
 //
 // +kubebuilder:object:generate=false
 type Requirement struct {

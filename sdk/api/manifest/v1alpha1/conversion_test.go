@@ -38,7 +38,8 @@ func TestConversionDropsNothing(t *testing.T) {
 		if field.Name == "Manifests" {
 			continue
 		}
-		if diff := cmp.Diff(source.FieldByIndex(field.Index).Interface(), result.FieldByName(field.Name).Interface()); diff != "" {
+		want, got := source.FieldByIndex(field.Index).Interface(), result.FieldByName(field.Name).Interface()
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("field %s: -want +got:\n%s", field.Name, diff)
 		}
 	}

@@ -1,4 +1,5 @@
-// Package v1alpha1 holds the API types manifest.deployer.landscaper.gardener.cloud/v1alpha1, the older form of v1alpha2.
+// Package v1alpha1 holds the API types manifest.deployer.landscaper.gardener.cloud/v1alpha1, the older form of
+// v1alpha2.
 package v1alpha1
 
 import (

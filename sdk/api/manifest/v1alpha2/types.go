@@ -16,8 +16,8 @@ const (
 	GroupName = "manifest.deployer.landscaper.gardener.cloud"
 	// Type is the type of the deploy items that the types in this package belong to.
 	Type v1alpha1.DeployItemType = "landscaper.gardener.cloud/kubernetes-manifest"
-	// DeployItemLabel is Landscaper's label on each object that is deployed; its value is the name of the deploy item, or the beginning of
-	// it with a hash if it is too long for a label.
+	// DeployItemLabel is Landscaper's label on each object that is deployed; its value is the name of the deploy item,
+	// or the beginning of it with a hash if it is too long for a label.
 	DeployItemLabel = GroupName + "/deployitem"
 
 	// ProviderConfigurationKind is the kind of ProviderConfiguration.
@@ -55,9 +55,10 @@ type ProviderStatus struct {
 
 	// ManagedResources are the objects that the deployer has created or is about to create, until they are gone.
 	ManagedResources []managedresource.ManagedResourceStatus `json:"managedResources,omitempty"`
-	// Cluster tells on which cluster the objects are: it is the UID of the namespace kube-system there. Empty as long as nobody knows, or if nothing is
-	// managed. Pergola's own.
+	// Cluster tells on which cluster the objects are: it is the UID of the namespace kube-system there. Empty as long as
+	// nobody knows, or if nothing is managed. Pergola's own.
 	Cluster types.UID `json:"cluster,omitempty"`
-	// Drift is what the last job that found something changed on the target has repaired, until a job finds nothing. Pergola's own.
+	// Drift is what the last job that found something changed on the target has repaired, until a job finds nothing.
+	// Pergola's own.
 	Drift *managedresource.Drift `json:"drift,omitempty"`
 }

@@ -21,7 +21,8 @@ const everything = `{
 		"requirements": [{"jsonPath": ".a", "operator": "in", "values": [{"value": 1}]}]
 	}]},
 	"manifests": [{
-		"policy": "immutable", "manifest": {"kind": "A"}, "annotateBeforeCreate": {"a": "b"}, "annotateBeforeDelete": {"a": "b"},
+		"policy": "immutable", "manifest": {"kind": "A"}, "annotateBeforeCreate": {"a": "b"},
+		"annotateBeforeDelete": {"a": "b"},
 		"patchAfterDeployment": {"a": "b"}, "patchBeforeDelete": {"a": "b"}
 	}],
 	"exports": {"defaultTimeout": "5m", "exports": [{
@@ -41,11 +42,13 @@ const status = `{
 	"apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha2", "kind": "ProviderStatus",
 	"managedResources": [{
 		"policy": "manage", "annotateBeforeDelete": {"a": "b"}, "patchBeforeDelete": {"a": "b"}, "applied": "d",
-		"resource": {"apiVersion": "v1", "kind": "A", "name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7", "fieldPath": "f"}
+		"resource": {"apiVersion": "v1", "kind": "A", "name": "a", "namespace": "b", "uid": "u",
+			"resourceVersion": "7", "fieldPath": "f"}
 	}]
 }`
 
-// TestDocumentsOfLandscaper reads documents strictly and writes them again: no field may be unknown, and none may get lost.
+// TestDocumentsOfLandscaper reads documents strictly and writes them again: no field may be unknown, and none may get
+// lost.
 func TestDocumentsOfLandscaper(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -1,4 +1,5 @@
-// Package v1alpha1 holds the provider configuration of the mock deployer, mock.deployer.landscaper.gardener.cloud/v1alpha1.
+// Package v1alpha1 holds the provider configuration of the mock deployer,
+// mock.deployer.landscaper.gardener.cloud/v1alpha1.
 package v1alpha1
 
 import (
@@ -30,7 +31,8 @@ type ProviderConfiguration struct {
 	ProviderStatus *runtime.RawExtension `json:"providerStatus,omitempty"`
 	// Export is a JSON object with the values to export.
 	Export *runtime.RawExtension `json:"export,omitempty"`
-	// ContinuousReconcile says when the item is reconciled although nothing has changed. Unlike with other deployers, both fields may be
-	// set, and Cron wins; and a schedule that cannot be read fails no job: there is a warning, and no schedule.
+	// ContinuousReconcile says when the item is reconciled although nothing has changed. Unlike with other deployers,
+	// both fields may be set, and Cron wins; and a schedule that cannot be read fails no job: there is a warning, and no
+	// schedule.
 	ContinuousReconcile *managedresource.ContinuousReconcile `json:"continuousReconcile,omitempty"`
 }
