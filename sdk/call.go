@@ -32,14 +32,12 @@ type call struct {
 	mu      sync.Mutex
 	waiting map[uint64]chan *deployerv1.HostMessage // for the answer to the question with this sequence
 
-	stop     chan struct{} // closed when the host wants the call to end soon
-	closed   chan struct{} // closed when no message of the host will come any more, because of recvErr
-	recvErr  error
-	finished chan struct{} // closed when the deployer has returned
-	beating  sync.WaitGroup
+	stop    chan struct{} // closed when the host wants the call to end soon
+	closed  chan struct{} // closed when no message of the host will come any more, because of recvErr
+	recvErr error
 }
 
-// openCall starts to receive the host's messages and to send heartbeats, until finish or stopBeating is called.
+// openCall starts to receive the host's messages, and to send heartbeats until finish is called.
 func openCall(s stream, start *deployerv1.Start) *call {
 	c := &call{
 		stream:              s,
@@ -48,11 +46,10 @@ func openCall(s stream, start *deployerv1.Start) *call {
 		waiting:             map[uint64]chan *deployerv1.HostMessage{},
 		stop:                make(chan struct{}),
 		closed:              make(chan struct{}),
-		finished:            make(chan struct{}),
 	}
-	// It ends with the stream, which gRPC ends when the handler returns: it cannot be waited for here.
+	// Both end with the stream, which gRPC ends when the handler returns: they cannot be waited for here.
 	go c.receive()
-	c.beating.Go(c.beat)
+	go c.beat()
 	return c
 }
 
@@ -61,7 +58,6 @@ var errOver = errors.New("the call has returned")
 
 // finish sends the result, after which nothing more is sent, not even by a goroutine that the deployer left behind.
 func (c *call) finish(result *deployerv1.Result) error {
-	c.stopBeating()
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	c.over = true
@@ -70,12 +66,6 @@ func (c *call) finish(result *deployerv1.Result) error {
 		return fmt.Errorf("send result: %w", err)
 	}
 	return nil
-}
-
-// stopBeating ends the heartbeats; none is sent once it has returned.
-func (c *call) stopBeating() {
-	close(c.finished)
-	c.beating.Wait()
 }
 
 // report sends a message without an answer. When the stream is broken the call ends anyway, by its context.
@@ -92,8 +82,6 @@ func (c *call) beat() {
 	defer ticker.Stop()
 	for {
 		select {
-		case <-c.finished:
-			return
 		case <-c.stream.Context().Done():
 			return
 		case <-ticker.C:

@@ -173,7 +173,6 @@ func (s *server) operate(name string, op operation, stream stream) error {
 	description := fmt.Sprintf("%s of the deploy item %s/%s", name, req.DeployItem.Namespace, req.DeployItem.Name)
 	end, err := s.running.begin(ctx, req.DeployItem.UID, description)
 	if err != nil {
-		req.call.stopBeating()
 		return status.FromContextError(err).Err()
 	}
 	defer end()
