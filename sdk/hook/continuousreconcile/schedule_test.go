@@ -66,27 +66,10 @@ func TestNext(t *testing.T) {
 			"without a zone it is UTC, wherever the time before comes from", "", "0 8 * * *", "2025-01-01T09:30:00+02:00",
 			[]string{"2025-01-01T08:00:00Z"},
 		},
-		"not hourly": {
-			"the asterisk of the minutes is each minute", "", "* */1 * * *", wednesday,
-			[]string{"2025-01-01T08:00:00Z", "2025-01-01T08:01:00Z"},
-		},
-		"hourly": {
-			"the hour's first minute", "", "0 */1 * * *", wednesday, []string{"2025-01-01T08:00:00Z", "2025-01-01T09:00:00Z"},
-		},
-		"names": {
-			"days and months have names", "", "0 0 * feb sun", wednesday,
-			[]string{"2025-02-02T00:00:00Z", "2025-02-09T00:00:00Z"},
-		},
-		"either day": {
-			"a day of month and one of week are alternatives", "", "0 0 3 * mon", wednesday,
-			[]string{"2025-01-03T00:00:00Z", "2025-01-06T00:00:00Z"},
-		},
 		"space": {
 			"space around the fields does not count", "", " 0\t8  * * *\n", wednesday, []string{"2025-01-01T08:00:00Z"},
 		},
-		"@daily":  {"a word", "", "@daily", wednesday, []string{"2025-01-02T00:00:00Z"}},
-		"@hourly": {"a word", "", "@hourly", wednesday, []string{"2025-01-01T08:00:00Z"}},
-		"@weekly": {"a word", "", "@weekly", wednesday, []string{"2025-01-05T00:00:00Z"}},
+		"@daily": {"a word", "", "@daily", wednesday, []string{"2025-01-02T00:00:00Z"}},
 		"@every": {
 			"an interval as a word", "", "@every 1h30m", wednesday, []string{"2025-01-01T09:29:00Z", "2025-01-01T10:59:00Z"},
 		},
@@ -97,12 +80,7 @@ func TestNext(t *testing.T) {
 		"CRON_TZ": {
 			"the other name of the zone", "", "CRON_TZ=Asia/Tokyo 0 9 * * *", wednesday, []string{"2025-01-02T00:00:00Z"},
 		},
-		"word in zone": {"midnight in Tokyo", "", "TZ=Asia/Tokyo @daily", wednesday, []string{"2025-01-01T15:00:00Z"}},
-		"tab and zone": {
-			"any space ends the zone", "", "TZ=Asia/Tokyo\t0 9 * * *", wednesday, []string{"2025-01-02T00:00:00Z"},
-		},
 		"February 30":   {"what does not exist never comes", "", "0 0 30 2 *", wednesday, []string{"never"}},
-		"February 29":   {"a leap day comes", "", "0 0 29 2 *", wednesday, []string{"2028-02-29T00:00:00Z"}},
 		"long interval": {"the longest duration there is", "2540400h10m", "", wednesday, []string{"2314-10-24T08:09:00Z"}},
 	}
 	for name, tc := range cases {
@@ -143,17 +121,9 @@ func TestChangesOfClocks(t *testing.T) {
 			"no hour is left out and none comes too often", "TZ=Europe/Berlin @hourly", "2025-10-26T00:00:00Z",
 			[]string{"2025-10-26T01:00:00Z", "2025-10-26T02:00:00Z"},
 		},
-		"midnight left out": {
-			"the clocks of São Paulo went from midnight to one", "TZ=America/Sao_Paulo 0 0 * * *", "2018-11-03T12:00:00Z",
-			[]string{"2018-11-05T02:00:00Z"},
-		},
 		"right day": {
 			"five on the third must not become five on the fourth", "TZ=America/Sao_Paulo 0 5 3 11 *", "2018-11-03T09:00:00Z",
 			[]string{"2019-11-03T08:00:00Z"},
-		},
-		"half an hour": {
-			"Lord Howe Island's clocks went back by half an hour", "TZ=Australia/Lord_Howe 16 3 * * *", "2013-04-05T16:16:00Z",
-			[]string{"2013-04-06T16:46:00Z"},
 		},
 		"no such day": {
 			"Samoa had no December 30", "TZ=Pacific/Apia 0 12 30 * *", "2011-12-29T00:00:00Z",
@@ -215,19 +185,12 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		"both":               {"nobody could tell which counts", "1h", "@daily", "", "found both"},
 		"no duration":        {"it is no duration", "soon", "", "every", "no duration"},
-		"no unit":            {"a number without a unit is no duration", "60", "", "every", "no duration"},
-		"days":               {"Go has no unit for days", "1d", "", "every", "no duration"},
 		"zero":               {"it would be due all the time", "0s", "", "every", "at least 1s"},
-		"negative":           {"it would be due before it began", "-1h", "", "every", "at least 1s"},
 		"tiny":               {"jobs are counted in seconds", "999ms", "", "every", "at least 1s"},
 		"too great":          {"it does not fit into a duration", "100000000h", "", "every", "no duration"},
 		"long interval":      {"a text is bounded", strings.Repeat("0", 300) + "1h", "", "every", "longer than 256 bytes"},
-		"blank interval":     {"space is no duration", " ", "", "every", "no duration"},
 		"blank":              {"space is no schedule", "", "  ", "cron", "@daily"},
 		"four fields":        {"a field is missing", "", "* * * *", "cron", "found 4"},
-		"six fields":         {"seconds are not among the fields", "", "0 0 8 * * *", "cron", "found 6"},
-		"above":              {"an hour has sixty minutes", "", "60 * * * *", "cron", "above maximum (59)"},
-		"no word":            {"there is no such word", "", "@reboot", "cron", "@reboot"},
 		"TZ alone":           {"the library panics", "", "TZ=", "cron", "names no zone"},
 		"TZ=0":               {"the library panics", "", "TZ=0", "cron", `"0" is not known`},
 		"CRON_TZ alone":      {"the library panics", "", "CRON_TZ=UTC", "cron", "@daily"},
@@ -247,10 +210,8 @@ func TestParseRefuses(t *testing.T) {
 			"the library would make a second of it", "", "@every 0s", "cron",
 			"the interval of @every: this is shorter than one second",
 		},
-		"@every negative": {"the library would make a second of it", "", "@every -1h", "cron", "shorter than one second"},
-		"@every 1ms":      {"the library would make a second of it", "", "@every 1ms", "cron", "shorter than one second"},
-		"@every soon":     {"it is no duration", "", "@every soon", "cron", "no duration"},
-		"long":            {"a text is bounded", "", long, "cron", "longer than 256 bytes"},
+		"@every soon": {"it is no duration", "", "@every soon", "cron", "no duration"},
+		"long":        {"a text is bounded", "", long, "cron", "longer than 256 bytes"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
