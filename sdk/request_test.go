@@ -1,6 +1,9 @@
 package sdk
 
 import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -103,5 +106,30 @@ func TestChildrenFromWire(t *testing.T) {
 	in := &deployerv1.Children{Children: []*deployerv1.Child{{Name: "a", Object: []byte(`{}`)}}}
 	if diff := cmp.Diff([]Child{{Name: "a", Object: []byte(`{}`)}}, childrenFromWire(in)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The host adds the plugin to a record; the item, the job and the operation are there already.
+func TestLogOfARequest(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	s := newServer(&plugin{}, slog.New(slog.NewJSONHandler(&out, nil)))
+	item := []byte(`{"metadata":{"namespace":"default","name":"item"}}`)
+	req, err := s.newRequest("Reconcile", &deployerv1.Start{DeployItem: item, JobId: "job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Log.Warn("something odd", "count", 3)
+	var got map[string]any
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	delete(got, "time")
+	want := map[string]any{
+		"level": "WARN", "msg": "something odd", "count": 3.0,
+		"deployitem": "default/item", "jobID": "job", "operation": "Reconcile",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
 	}
 }

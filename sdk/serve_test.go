@@ -4,13 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,8 +20,6 @@ import (
 	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/sdk/conformance"
-	"github.com/pergola-deploy/pergola/test/await"
 )
 
 // helperEnv makes the test binary a plugin instead of a test.
@@ -34,17 +30,12 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "plugin":
-		sdk.Serve(fake{reconcile: logSomething}, options()...)
+		sdk.Serve(fake{}, options()...)
 	case "hooks":
 		sdk.ServeHooks(onlyHooks(), hookOptions()...)
 	case "wrong options":
 		sdk.Serve(fake{}, sdk.Name("Wrong Name"))
 	}
-}
-
-func logSomething(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
-	req.Log.Warn("something odd", "count", 3)
-	return nil, nil
 }
 
 // helper returns a command that runs the test binary as a helper.
@@ -153,57 +144,5 @@ func TestServeEndsWithTheHostOnly(t *testing.T) {
 	// Had a signal ended it, there would be no exit code.
 	if code := exitCode(cmd.Wait()); code != 3 {
 		t.Errorf("expected exit code 3, but found %d", code)
-	}
-}
-
-// syncBuffer is a buffer for a writer that does not wait for its reader.
-type syncBuffer struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.out.Write(p)
-}
-
-// record returns the fields of the log record with the message; nil while it is not there.
-func (b *syncBuffer) record(message string) (fields map[string]any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for line := range bytes.Lines(b.out.Bytes()) {
-		if json.Unmarshal(line, &fields) == nil && fields["msg"] == message {
-			return fields
-		}
-	}
-	return nil
-}
-
-func TestLogOfABinary(t *testing.T) {
-	t.Parallel()
-	log := &syncBuffer{}
-	plugin, err := conformance.Start(t.Context(), helper(t, "plugin").Path, conformance.Options{
-		Env: []string{helperEnv + "=plugin"}, Output: log,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plugin.Close()
-	if result := plugin.Reconcile(t.Context(), emptyCall()); result.Succeeded == nil {
-		t.Fatalf("expected success, but found: %s", result)
-	}
-	var got map[string]any
-	await.That(t, 30*time.Second, "the record", func() bool {
-		got = log.record("something odd")
-		return got != nil
-	})
-	delete(got, "time")
-	want := map[string]any{
-		"level": "WARN", "msg": "something odd", "count": 3.0,
-		"deployitem": "default/item", "jobID": "job-1", "operation": "Reconcile",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("record (-want +got):\n%s", diff)
 	}
 }
