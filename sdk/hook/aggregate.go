@@ -2,7 +2,7 @@ package hook
 
 import "time"
 
-// Types are all types of hooks, in the order in which they are passed.
+// Types are all types of hooks, in the order in which the host runs them.
 func Types() []Type {
 	return []Type{
 		Start, DuringResponsibilityCheck, AfterResponsibilityCheck, ShouldReconcile, BeforeAnyReconcile,

@@ -1,11 +1,11 @@
 // Package hook lets a deployer run functions of its own at fixed points of the host's reconcile flow.
 //
-// The functions of a type run at each look that the host takes at an item, not once per job: a job that the deployer
-// has to be called for several times, because it waits for something or after an error, passes the points several
-// times. They must be quick, and they may run for several items at the same time.
+// The functions of a type run in each reconcile of an item, not once per job: a job that the deployer has to be called for
+// several times, because it waits for something or after an error, is reconciled several times. They must be quick, and
+// they may run for several items at the same time.
 //
 // An error counts like one of the deployer: it ends the job if its codes say so, and otherwise the reconcile is tried
-// again until the job's time is up. The results of all functions that run at that point are passed over.
+// again until the job's time is up. The results of all functions that run at that point are ignored.
 package hook
 
 import (
@@ -19,8 +19,8 @@ import (
 // Type is a point of the reconcile flow.
 type Type string
 
-// The points of the reconcile flow, in the order in which they are passed. Of the four Before types that name one
-// operation, one is passed in each reconcile.
+// The points of the reconcile flow, in their order. Of the four Before types that name one operation, one comes in each
+// reconcile.
 const (
 	// Start is the very beginning. Deploy item and Target are nil.
 	Start Type = "Start"
@@ -30,8 +30,8 @@ const (
 	// AfterResponsibilityCheck comes once the deployer is known to be responsible.
 	AfterResponsibilityCheck Type = "AfterResponsibilityCheck"
 	// ShouldReconcile decides about an item that needs no job: AbortReconcile false enforces a job of its own for it.
-	// One that is needed cannot be stopped; true then has no effect. An item that rests is asked about once, and
-	// again when a result requeues, when its spec or status changes, and when an annotation does whose domain ends in
+	// One that is needed cannot be stopped; true then has no effect. For an idle item it runs once, and again when a
+	// result requeues, when its spec or status changes, and when an annotation does whose domain ends in
 	// ".extensions.landscaper.gardener.cloud".
 	ShouldReconcile Type = "ShouldReconcile"
 	// BeforeAnyReconcile comes before each of the operations below. Where a Before type aborts, the operation is not
@@ -65,11 +65,11 @@ func AskedFor(item *v1alpha1.DeployItem) bool {
 }
 
 // Result is what a hook function wants of the reconcile flow. A nil Result is no opinion, which the zero value is
-// not: for the two checks it enforces. Aggregate tells what the results of several functions come to.
+// not: for the two checks it enforces. Aggregate makes one of the results of several functions.
 type Result struct {
-	// Requeue asks for another look at the item at once.
+	// Requeue asks for another reconcile of the item at once.
 	Requeue bool
-	// RequeueAfter asks for another look at the item after this time; zero for none.
+	// RequeueAfter asks for another reconcile of the item after this time; zero for none.
 	RequeueAfter time.Duration
 	// AbortReconcile ends the reconcile after this point; for the two checks see DuringResponsibilityCheck and
 	// ShouldReconcile.

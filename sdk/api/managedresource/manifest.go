@@ -85,11 +85,11 @@ type ManagedResourceStatus struct { //nolint:revive // the name is Landscaper's
 	// PatchBeforeDelete is merged into the object before it is deleted.
 	PatchBeforeDelete *runtime.RawExtension `json:"patchBeforeDelete,omitempty"`
 	// Applied is a digest of what was applied last and of what the API server made of it. It lets a deployer tell
-	// without a write whether there is something to write. Pergola's own; Landscaper passes over it.
+	// without a write whether there is something to write. Pergola's own; Landscaper ignores it.
 	Applied string `json:"applied,omitempty"`
 	// DoneIn is the job of the deploy item in which the object was seen complete, or was applied as one that is deleted
 	// by itself when it has finished. In that job, and in those that hooks such as a schedule ask for after it, nobody
-	// misses the object. Pergola's own; Landscaper passes over it.
+	// misses the object. Pergola's own; Landscaper ignores it.
 	DoneIn string `json:"doneIn,omitempty"`
 }
 

@@ -25,8 +25,8 @@ import (
 // other value has no effect.
 const ActiveAnnotation = "continuousreconcile.extensions.landscaper.gardener.cloud/active"
 
-// NextFunc returns the first time later than after at which the item is due; nil for never. It is asked at each look
-// that the host takes at a finished item, possibly for several items at once, and must not change the item.
+// NextFunc returns the first time later than after at which the item is due; nil for never. It is called in each reconcile
+// of a finished item, possibly for several items at once, and must not change the item.
 type NextFunc func(ctx context.Context, after time.Time, item *v1alpha1.DeployItem) (*time.Time, error)
 
 // Option changes how a hook works.
@@ -41,7 +41,7 @@ func Setup(next NextFunc, opts ...Option) hook.Setup {
 }
 
 // Hook returns a hook function that enforces a job for an item that is due: at the first time that next returns after
-// the start of the last job. Until then it asks for another look at that time. An item that has no schedule, is
+// the start of the last job. Until then it asks for another reconcile at that time. An item that has no schedule, is
 // suspended by its annotation, is being deleted, has a job that is not finished, or has never had one gets no
 // opinion.
 //
@@ -88,7 +88,7 @@ func decide(due, now time.Time) *hook.Result {
 	if wait <= 0 {
 		return &hook.Result{}
 	}
-	// Whoever waits may count in milliseconds, and a look that comes too early finds nothing due and is followed by
+	// Whoever waits may count in milliseconds, and a reconcile that comes too early finds nothing due and is followed by
 	// another.
 	if rest := wait % time.Millisecond; rest > 0 {
 		wait = max(wait, wait-rest+time.Millisecond) // the greatest duration cannot be rounded up

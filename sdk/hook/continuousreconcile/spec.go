@@ -15,7 +15,7 @@ import (
 
 // FromSpec returns a NextFunc for deploy items that have a schedule in their provider configuration, which read gets
 // out of it; nil for none. An error of read means that the configuration cannot be read, and the item has no schedule
-// then: its job reports what is wrong, and it needs no error again at each look.
+// then: its job reports what is wrong, and it needs no error again in each reconcile.
 //
 // A schedule that Parse does not take is an error with the code ERR_CONFIGURATION_PROBLEM that names the field.
 func FromSpec(read func(item *v1alpha1.DeployItem) (*managedresource.ContinuousReconcile, error)) NextFunc {
@@ -42,7 +42,7 @@ func atSpec(err error) error {
 }
 
 // ReadSpec returns the field continuousReconcile of the item's provider configuration, of whatever kind that is; nil
-// if there is none. It passes over all other fields. It is made for FromSpec.
+// if there is none. It ignores all other fields. It is made for FromSpec.
 func ReadSpec(item *v1alpha1.DeployItem) (*managedresource.ContinuousReconcile, error) {
 	if item.Spec.Config == nil || len(item.Spec.Config.Raw) == 0 {
 		return nil, nil //nolint:nilnil // no schedule
