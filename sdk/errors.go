@@ -142,7 +142,8 @@ func failedToWire(operation string, err error) *deployerv1.Failed {
 
 // confinementHint tells the user of a confined plugin what permission may be missing: the system's own words do not.
 const confinementHint = " (the plugin is confined: it can only write below $TMPDIR, " +
-	"and read what every program needs; an operator can give it more with plugins.<name>.confinement of the HostConfiguration)"
+	"and read what every program needs; " +
+	"an operator can give it more with plugins.<name>.confinement of the HostConfiguration)"
 
 // errorToWire describes an error. Operation and reason are those of the outermost Error in its chain, or else the
 // given ones.

@@ -35,7 +35,8 @@ func serveByHand(p *plugin) {
 		os.Exit(install(os.Stdout, os.Stderr, p, args[1:]))
 	default:
 		fmt.Fprintf(os.Stderr, "%s %s is a plugin for Pergola. It is not run by hand: "+
-			"put it into the host's plugin directory, such as with %[3]s --to DIR. To debug it, start it with the argument %[4]s.\n",
+			"put it into the host's plugin directory, such as with %[3]s --to DIR. "+
+			"To debug it, start it with the argument %[4]s.\n",
 			p.name, p.version, installArgument, attachableArgument)
 		os.Exit(exitFailed)
 	}

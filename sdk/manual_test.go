@@ -63,7 +63,7 @@ func TestInstallIsRefused(t *testing.T) {
 		want   string
 	}{
 		{"nothing is said", nil, 2, "--to: expected the plugin directory of a host, but found nothing" + usage},
-		{"there is too much", []string{"--to", dir, "more"}, 2, `expected nothing but --to and --as, but found "more"` + usage},
+		{"it is too much", []string{"--to", dir, "more"}, 2, `expected nothing but --to and --as, but found "more"` + usage},
 		{"a flag is unknown", []string{"--from", dir}, 2, "flag provided but not defined: -from" + usage},
 		{"hosts ignore it", []string{"--to", dir, "--as", ".a"}, 2, `as hosts pass over those, but found ".a"` + usage},
 		{"there is no directory", []string{"--to", dir + "/none"}, 1, "create it, or mount a volume there"},

@@ -1,8 +1,8 @@
 // Package hook lets a deployer run functions of its own at fixed points of the host's reconcile flow.
 //
-// The functions of a type run in each reconcile of an item, not once per job: a job that the deployer has to be called for
-// several times, because it waits for something or after an error, is reconciled several times. They must be quick, and
-// they may run for several items at the same time.
+// The functions of a type run in each reconcile of an item, not once per job: a job that the deployer has to be called
+// for several times, because it waits for something or after an error, is reconciled several times. They must be quick,
+// and they may run for several items at the same time.
 //
 // An error counts like one of the deployer: it ends the job if its codes say so, and otherwise the reconcile is tried
 // again until the job's time is up. The results of all functions that run at that point are ignored.

@@ -33,8 +33,8 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// What was killed in the middle leaves a copy, which the next installation of that name removes, but for one that may still
-// be written.
+// What was killed in the middle leaves a copy, which the next installation of that name removes, but for one that may
+// still be written.
 func TestInstallAfterAKill(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "program")

@@ -25,8 +25,8 @@ import (
 // other value has no effect.
 const ActiveAnnotation = "continuousreconcile.extensions.landscaper.gardener.cloud/active"
 
-// NextFunc returns the first time later than after at which the item is due; nil for never. It is called in each reconcile
-// of a finished item, possibly for several items at once, and must not change the item.
+// NextFunc returns the first time later than after at which the item is due; nil for never. It is called in each
+// reconcile of a finished item, possibly for several items at once, and must not change the item.
 type NextFunc func(ctx context.Context, after time.Time, item *v1alpha1.DeployItem) (*time.Time, error)
 
 // Option changes how a hook works.
