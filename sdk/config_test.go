@@ -43,9 +43,7 @@ func TestDecodeConfig(t *testing.T) {
 		// want is the beginning of the message after "spec.config: "; empty for no error.
 		want string
 	}{
-		"good": {
-			"nothing is wrong", `{"manifests":[{"policy":"keep","count":1,"ready":true}],"names":{"a":"b"}}`, "",
-		},
+		"good": {"nothing is wrong", `{"manifests":[{"policy":"keep","count":1,"ready":true}],"names":{"a":"b"}}`, ""},
 		"wrong type": {
 			"the element of a list is named", `{"manifests":[{"policy":"a"},{"policy":"b"},{"policy":7}]}`,
 			"manifests[2].policy: expected a text, but found a number",

@@ -27,10 +27,8 @@ func TestDecodeProviderStatus(t *testing.T) {
 		wantFound      bool
 		wantErr        bool
 	}{
-		"None": {reason: "the first call of a job finds nothing"},
-		"Newer": {
-			"fields of a newer version are ignored", `{"note":"a","new":1}`, testStatus{Note: "a"}, true, false,
-		},
+		"None":    {reason: "the first call of a job finds nothing"},
+		"Newer":   {"fields of a newer version are ignored", `{"note":"a","new":1}`, testStatus{Note: "a"}, true, false},
 		"Invalid": {"what cannot be read must not pass as missing", `{"note":1}`, testStatus{}, false, true},
 	} {
 		req := requestWithConfig("")

@@ -92,9 +92,7 @@ func TestConditionsAreChecked(t *testing.T) {
 			"a reason is for machines", with(func(c *Condition) { c.Reason = "has drifted" }),
 			[]string{`"has drifted"`},
 		},
-		"Twice": {
-			"one would overwrite the other", []Condition{drifted(), drifted()}, []string{`"Drifted"`, "twice"},
-		},
+		"Twice": {"one would overwrite the other", []Condition{drifted(), drifted()}, []string{`"Drifted"`, "twice"}},
 		"AllAtOnce": {
 			"an author fixes them in one go",
 			append(ofType("drifted"), with(func(c *Condition) { c.Reason = "" })...), []string{`"drifted"`, `"Drifted"`},

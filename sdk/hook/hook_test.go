@@ -96,3 +96,23 @@ func TestTypesAreInTheOrderOfTheFlow(t *testing.T) {
 		t.Error("one caller's change is seen by another")
 	}
 }
+
+func TestAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		reason    string
+		condition v1alpha1.Condition
+		want      bool
+	}{
+		{"its job", v1alpha1.Condition{Type: "Started", Reason: "StartedByHook", Message: "job"}, true},
+		{"an earlier job", v1alpha1.Condition{Type: "Started", Reason: "StartedByHook", Message: "earlier"}, false},
+		{"a user's job", v1alpha1.Condition{Type: "Started", Reason: "Changed", Message: "job"}, false},
+		{"another condition", v1alpha1.Condition{Type: "Ready", Reason: "StartedByHook", Message: "job"}, false},
+	} {
+		item := &v1alpha1.DeployItem{}
+		item.Status.JobID, item.Status.Conditions = "job", []v1alpha1.Condition{tc.condition}
+		if got := hook.AskedFor(item); got != tc.want {
+			t.Errorf("%s: found %t", tc.reason, got)
+		}
+	}
+}

@@ -62,17 +62,17 @@ func TestHook(t *testing.T) {
 	}{
 		"due": {"the time has come", finished(), in(time.Hour), time.Hour, enforce},
 		"not yet": {
-			"the item is looked at again when it is due", finished(), in(time.Hour), time.Minute, lookAfter(59 * time.Minute),
+			"the item is reconciled when it is due", finished(), in(time.Hour), time.Minute, lookAfter(59 * time.Minute),
 		},
 		"clock behind": {
 			"the last job began in the future of this clock", finished(), in(time.Hour), -time.Hour, lookAfter(2 * time.Hour),
 		},
 		"almost": {
-			"a look must not come too early", finished(), in(time.Hour), time.Hour - time.Nanosecond,
+			"a reconcile must not come too early", finished(), in(time.Hour), time.Hour - time.Nanosecond,
 			lookAfter(time.Millisecond),
 		},
 		"rounded up": {
-			"a look must not come too early", finished(), in(time.Hour), time.Hour - 1500*time.Microsecond,
+			"a reconcile must not come too early", finished(), in(time.Hour), time.Hour - 1500*time.Microsecond,
 			lookAfter(2 * time.Millisecond),
 		},
 		"not rounded": {
@@ -84,13 +84,11 @@ func TestHook(t *testing.T) {
 		"suspended": {
 			"the annotation suspends the schedule", finished(annotated("false")), in(time.Hour), 2 * time.Hour, nil,
 		},
-		"active": {
-			"any other value has no effect", finished(annotated("true")), in(time.Hour), 2 * time.Hour, enforce,
-		},
+		"active":          {"no other value suspends it", finished(annotated("true")), in(time.Hour), 2 * time.Hour, enforce},
 		"no item":         {"there is nothing to reconcile", nil, in(time.Hour), 2 * time.Hour, nil},
 		"never had a job": {"the first job is somebody else's", &v1alpha1.DeployItem{}, in(time.Hour), 2 * time.Hour, nil},
 		"never began": {
-			"a job that was ended before it was picked up has no start",
+			"a job that was not picked up has no start",
 			finished(func(item *v1alpha1.DeployItem) { item.Status.LastReconcileTime = nil }),
 			in(time.Hour), 2 * time.Hour, nil,
 		},

@@ -24,9 +24,7 @@ func TestFromSpec(t *testing.T) {
 		want     *time.Time
 		mentions string // by an error
 	}{
-		"every": {
-			"the schedule of the item", `{"kind": "Any", "continuousReconcile": {"every": "1h"}}`, &hourLater, "",
-		},
+		"every":         {"the item's schedule", `{"kind": "Any", "continuousReconcile": {"every": "1h"}}`, &hourLater, ""},
 		"cron":          {"the schedule of the item", `{"continuousReconcile": {"cron": "0 9 * * *"}}`, &hourLater, ""},
 		"no config":     {"an item may have no configuration", ``, nil, ""},
 		"no field":      {"an item need not have a schedule", `{"kind": "Any"}`, nil, ""},
