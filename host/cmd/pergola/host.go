@@ -34,14 +34,12 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
-	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/standalone"
-	"github.com/pergola-deploy/pergola/host/internal/statuspage"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
-	"github.com/pergola-deploy/pergola/host/internal/tracing"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -128,7 +126,7 @@ type host struct {
 	leftovers     *collect.Collector
 	lastJobs      *statuspage.Jobs
 	jobMetrics    *telemetry.JobMetrics
-	tracer        *tracing.Tracer // nil without traces
+	tracer        *telemetry.Tracer // nil without traces
 	stopping      atomic.Bool
 }
 
@@ -193,7 +191,7 @@ func (h *host) discard(ctx context.Context) error {
 	if h.plugins != nil {
 		err = errors.Join(err, h.plugins.Close())
 	}
-	h.endTraces(ctx)
+	h.tracer.Close(context.WithoutCancel(ctx)) // even if ctx has ended
 	return err
 }
 
@@ -238,7 +236,7 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 		metrics.Registry.Register(telemetry.NewPluginCollector(h.plugins.Status)),
 		metrics.Registry.Register(telemetry.NewWorkerCollector(h.deployItems.Workers)),
 		metrics.Registry.Register(telemetry.NewUnservedGauge(func() int { return h.deployItems.Unserved(ctx) })),
-		metrics.Registry.Register(h.jobMetrics),
+		h.jobMetrics.Register(metrics.Registry),
 		h.measureMemory(ctx))
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
@@ -275,7 +273,7 @@ func (h *host) run(ctx context.Context) error {
 	endPlugins()
 	err = errors.Join(err, <-pluginsEnded)
 	endReplicas()
-	h.endTraces(ctx)
+	h.tracer.Close(context.WithoutCancel(ctx)) // even if ctx has ended
 	return errors.Join(err, <-replicasEnded)
 }
 
@@ -359,7 +357,7 @@ func clusterConfig(kubeconfig string, limits config.Client) (*rest.Config, error
 	}
 	cluster.UserAgent = controller.UserAgent + "/" + version
 	cluster.WarningHandler = rest.NoWarnings{} // such as the one about Landscaper's finalizer, with each job
-	cluster.Wrap(observe.Transport)
+	cluster.Wrap(telemetry.Transport)
 	cluster.QPS = -1 // no limit
 	if limits.Limited() {
 		// Shared: from QPS and Burst each client of one kind of object would make a limit of its own.

@@ -6,9 +6,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
-	"github.com/pergola-deploy/pergola/host/internal/tracing"
 )
 
 // trace has jobs traced, if the configuration says where traces go.
@@ -17,26 +15,15 @@ func (h *host) trace(ctx context.Context) (err error) {
 	if t.Endpoint == "" {
 		return nil
 	}
-	h.tracer, err = tracing.New(ctx, tracing.Options{
+	h.tracer, err = telemetry.NewTracer(ctx, telemetry.TracerOptions{
 		Endpoint: t.Endpoint, Insecure: t.Insecure, SampleRatio: t.SampleRatio, Version: version, Instance: defaultIdentity(), Log: h.log,
 	})
 	return err
 }
 
-// observers hear what happens to jobs.
-func (h *host) observers() *observe.Stream {
-	observers := []observe.Observer{h.jobMetrics, h.lastJobs}
-	if h.tracer != nil {
-		observers = append(observers, h.tracer)
-	}
-	return observe.New(clock.RealClock{}, observers...)
-}
-
-// endTraces sends what is left of traces, even if ctx has ended.
-func (h *host) endTraces(ctx context.Context) {
-	if h.tracer != nil {
-		h.tracer.Close(context.WithoutCancel(ctx))
-	}
+// observers make something of what happens to jobs.
+func (h *host) observers() *telemetry.Stream {
+	return telemetry.NewStream(clock.RealClock{}, h.tracer, h.jobMetrics, h.lastJobs)
 }
 
 // serveProfiles has profiles of the host served, if the configuration says where.

@@ -6,7 +6,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
-	"github.com/pergola-deploy/pergola/host/internal/statuspage"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
 )
 
 // defaultPluginDir is where a container image has its plugins.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/statuspage"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
 	"github.com/pergola-deploy/pergola/host/internal/terminal"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
-	"github.com/pergola-deploy/pergola/host/internal/statuspage"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
 )
 
 // expectGolden compares a text with a file in testdata. UPDATE_GOLDEN=1 writes it anew.

@@ -160,7 +160,7 @@ func (r *replicas) lock(mgr manager.Manager, deployItems *controller.Controller,
 	})
 	r.Subscribe(r.locker.ReplicasChanged)
 	deployItems.SetLocks(r.locker)
-	if err := metrics.Registry.Register(lockMetrics); err != nil {
+	if err := lockMetrics.Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register lock metrics: %w", err)
 	}
 	cleaner := &lock.Cleaner{
@@ -209,7 +209,7 @@ func (r *replicas) measureAutoscalers(mgr manager.Manager, podCluster *rest.Conf
 		return fmt.Errorf("connect to the cluster of the pods: %w", err)
 	}
 	statistics := telemetry.NewHPAStatistics(telemetry.HPAOptions{Reader: reader, Namespace: self.namespace, Elected: r.elected, Log: r.log})
-	if err := metrics.Registry.Register(statistics); err != nil {
+	if err := metrics.Registry.Register(statistics.Collector()); err != nil {
 		return fmt.Errorf("register metrics of HorizontalPodAutoscalers: %w", err)
 	}
 	return mgr.Add(statistics)

@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/pergola-deploy/pergola/host/internal/statuspage"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
 )
 
 // serveStatusPage has people look into the host with a browser, if the operator wants that.

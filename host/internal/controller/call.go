@@ -16,9 +16,9 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -57,7 +57,7 @@ func (j *job) attended(ctx context.Context, work func(context.Context, *observer
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	attending, endAttendance := context.WithCancel(ctx)
-	o := &observer{job: j, steps: steps{tell: func(e observe.Event) { observe.Tell(ctx, e) }, now: j.r.clock.Now}}
+	o := &observer{job: j, steps: steps{tell: func(e telemetry.Event) { telemetry.Report(ctx, e) }, now: j.r.clock.Now}}
 	signals, unsubscribe := j.r.memory.subscribe(keyOf(j.item))
 	defer unsubscribe()
 	var attendance sync.WaitGroup

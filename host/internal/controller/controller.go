@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -73,7 +72,7 @@ type Options struct {
 	// must not block. Nil for nobody.
 	JobEnded func(plugin string)
 	// Observed passes on what happens to jobs; nil for nobody to hear of it.
-	Observed *observe.Stream
+	Observed *telemetry.Stream
 	// Log is required.
 	Log *slog.Logger
 }
@@ -179,7 +178,7 @@ func (c *Controller) Freed(key lock.Key) { c.router.Freed(key) }
 
 // Lost implements lock.Listener.
 func (c *Controller) Lost(key lock.Key) {
-	c.options.Observed.Tell(observe.Job{Plugin: key.Plugin, Item: key.Item, UID: key.UID}, observe.Left{})
+	c.options.Observed.Report(telemetry.Job{Plugin: key.Plugin, Item: key.Item, UID: key.UID}, telemetry.Left{})
 	c.router.Lost(key)
 }
 

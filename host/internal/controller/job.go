@@ -15,7 +15,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -287,7 +286,7 @@ func (j *job) takeOver(ctx context.Context) error {
 	}
 	j.lock.SetFenced()
 	j.log.Info("took job over", "before", before)
-	observe.Tell(ctx, observe.TakenOver{})
+	telemetry.Report(ctx, telemetry.TakenOver{})
 	return nil
 }
 

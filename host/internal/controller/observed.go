@@ -8,14 +8,14 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // observe says which job what is told from now on belongs to.
 func (j *job) observe(ctx context.Context) {
-	observe.SetJob(ctx, observe.Job{
+	telemetry.SetJob(ctx, telemetry.Job{
 		Plugin: j.r.name, Item: keyOf(j.item), UID: j.item.UID, ID: j.item.Status.JobID, Operation: string(j.operation()),
 	})
 }
@@ -27,15 +27,15 @@ func (j *job) takeLock(ctx context.Context) (err error) {
 		j.lock, err = j.r.locks.Acquire(ctx, key)
 		return err
 	}
-	ctx, end := observe.Begin(ctx, observe.Work{Of: observe.KindLock})
+	ctx, end := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindLock})
 	j.lock, err = j.r.locks.Acquire(ctx, key)
 	switch {
 	case err == nil:
-		end(observe.ResultDone)
+		end(telemetry.ResultDone)
 	case errors.Is(err, lock.ErrHeld):
-		end(observe.ResultConflict)
+		end(telemetry.ResultConflict)
 	default:
-		end(observe.ResultError)
+		end(telemetry.ResultError)
 	}
 	return err
 }
@@ -58,9 +58,9 @@ func (j *job) tellPickedUp(ctx context.Context, inLineSince time.Time) {
 	now, queued := j.r.clock.Now(), contract.IsQueued(j.item)
 	j.observe(ctx)
 	if inLineSince.IsZero() {
-		observe.Tell(ctx, observe.PickedUp{Triggered: triggered(j.item), Queued: queued})
+		telemetry.Report(ctx, telemetry.PickedUp{Triggered: triggered(j.item), Queued: queued})
 	} else {
-		observe.Tell(ctx, observe.Turn{Waited: max(0, now.Sub(inLineSince))})
+		telemetry.Report(ctx, telemetry.Turn{Waited: max(0, now.Sub(inLineSince))})
 	}
 	j.known.queued, j.known.began = time.Time{}, now
 	if queued {
@@ -70,14 +70,14 @@ func (j *job) tellPickedUp(ctx context.Context, inLineSince time.Time) {
 
 // tellEnded tells that the job has ended in a phase.
 func (j *job) tellEnded(ctx context.Context, phase v1alpha1.DeployItemPhase) {
-	e := observe.Ended{Phase: phase, Triggered: triggered(j.item), PickedUp: j.known.began}
+	e := telemetry.Ended{Phase: phase, Triggered: triggered(j.item), PickedUp: j.known.began}
 	if times := j.item.Status.TransitionTimes; e.PickedUp.IsZero() && times != nil && times.InitTime != nil {
 		e.PickedUp = times.InitTime.Time
 	}
 	if last := j.item.Status.LastError; last != nil && phase != v1alpha1.DeployItemPhaseSucceeded {
-		e.Error = &observe.Error{Codes: last.Codes, Reason: last.Reason, Text: last.Message}
+		e.Error = &telemetry.Error{Codes: last.Codes, Reason: last.Reason, Text: last.Message}
 	}
-	observe.Tell(ctx, e)
+	telemetry.Report(ctx, e)
 }
 
 // triggered is when an item's job was set; zero if nobody has said.
@@ -90,47 +90,47 @@ func triggered(item *v1alpha1.DeployItem) time.Time {
 
 // callPlugin calls the plugin for an operation.
 func (j *job) callPlugin(ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
-	ctx, end := observe.Begin(ctx, observe.Work{Of: observe.KindCall, Name: string(operation), By: j.r.name})
+	ctx, end := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindCall, Name: string(operation), By: j.r.name})
 	outcome, err := j.plugin.Call(ctx, operation, c, o)
 	switch {
 	case err != nil:
-		end(plugin.ResultOf(ctx, err))
+		end(telemetry.ResultOf(ctx, err))
 	case outcome.Succeeded != nil:
-		end(observe.ResultDone)
+		end(telemetry.ResultDone)
 	case outcome.InProgress != nil:
-		end(observe.ResultInProgress)
+		end(telemetry.ResultInProgress)
 	default:
-		end(observe.ResultFailed)
+		end(telemetry.ResultFailed)
 	}
 	return outcome, err
 }
 
 // render asks the plugin for the desired objects.
 func (j *job) render(ctx context.Context, c plugin.Call) (*plugin.Rendered, error) {
-	ctx, end := observe.Begin(ctx, observe.Work{Of: observe.KindCall, Name: "Render", By: j.r.name})
+	ctx, end := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindCall, Name: "Render", By: j.r.name})
 	rendered, err := j.plugin.Render(ctx, c)
 	switch {
 	case err != nil:
-		end(plugin.ResultOf(ctx, err))
+		end(telemetry.ResultOf(ctx, err))
 	case len(rendered.Errors) > 0:
-		end(observe.ResultFailed)
+		end(telemetry.ResultFailed)
 	default:
-		end(observe.ResultDone)
+		end(telemetry.ResultDone)
 	}
 	return rendered, err
 }
 
 // beginHTTPHook begins a call of an HTTP hook.
 func beginHTTPHook(ctx context.Context, h *httphook.Hook, phase v1alpha1.HookCapability) (_ context.Context, end func(error)) {
-	ctx, done := observe.Begin(ctx, observe.Work{Of: observe.KindHTTPHook, Name: string(phase), By: h.Registration()})
+	ctx, done := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindHTTPHook, Name: string(phase), By: h.Registration()})
 	return ctx, func(err error) {
 		switch {
 		case err == nil:
-			done(observe.ResultDone)
+			done(telemetry.ResultDone)
 		case ctx.Err() != nil:
-			done(observe.ResultCanceled)
+			done(telemetry.ResultCanceled)
 		default:
-			done(observe.ResultFailed)
+			done(telemetry.ResultFailed)
 		}
 	}
 }
@@ -138,15 +138,15 @@ func beginHTTPHook(ctx context.Context, h *httphook.Hook, phase v1alpha1.HookCap
 // steps tells what a plugin says of its progress: each step, and what changes within one at most once in a
 // stepInterval.
 type steps struct {
-	tell func(observe.Event)
+	tell func(telemetry.Event)
 	now  func() time.Time
 
-	last observe.Progress
+	last telemetry.Progress
 	at   time.Time
 }
 
 func (s *steps) add(step, message string) {
-	now, progress := s.now(), observe.Progress{Step: step, Text: message}
+	now, progress := s.now(), telemetry.Progress{Step: step, Text: message}
 	if progress == s.last || step == s.last.Step && now.Sub(s.at) < stepInterval {
 		return
 	}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -25,13 +25,13 @@ type heard struct {
 }
 
 type toldJob struct {
-	observe.Job
+	telemetry.Job
 
-	events []observe.Event
-	ended  observe.Ended
+	events []telemetry.Event
+	ended  telemetry.Ended
 }
 
-func (o *heard) Observe(job observe.Job, _ time.Time, event observe.Event) {
+func (o *heard) Observe(job telemetry.Job, _ time.Time, event telemetry.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	i := slices.IndexFunc(o.jobs, func(known *toldJob) bool { return known.ID == job.ID })
@@ -40,7 +40,7 @@ func (o *heard) Observe(job observe.Job, _ time.Time, event observe.Event) {
 	}
 	found := o.jobs[i]
 	found.Job, found.events = job, append(found.events, event)
-	if ended, ok := event.(observe.Ended); ok {
+	if ended, ok := event.(telemetry.Ended); ok {
 		found.ended = ended
 	}
 }
@@ -48,7 +48,7 @@ func (o *heard) Observe(job observe.Job, _ time.Time, event observe.Event) {
 // told has a bench tell what happens to jobs.
 func (b *bench) told() *heard {
 	o := &heard{}
-	b.observed = observe.New(b.clock, o)
+	b.observed = telemetry.NewStream(b.clock, nil, o)
 	return o
 }
 
@@ -58,19 +58,19 @@ func (j *toldJob) timeline() []string {
 	for _, event := range j.events {
 		line := ""
 		switch e := event.(type) {
-		case observe.PickedUp:
+		case telemetry.PickedUp:
 			line = fmt.Sprintf("PickedUp queued=%t", e.Queued)
-		case observe.Turn:
+		case telemetry.Turn:
 			line = fmt.Sprint("Turn ", e.Waited)
-		case observe.Progress:
+		case telemetry.Progress:
 			line = "Progress " + e.Text
-		case observe.Waits:
+		case telemetry.Waits:
 			line = "Waits " + e.For
-		case observe.Retries:
+		case telemetry.Retries:
 			line = "Retries " + e.Error.Text
-		case observe.Done:
+		case telemetry.Done:
 			line = string(e.Of) + " " + e.By + " " + e.Name + ": " + e.Result
-		case observe.Ended:
+		case telemetry.Ended:
 			line = "Ended " + string(e.Phase)
 			if e.Error != nil {
 				line += ": " + e.Error.Text
@@ -165,12 +165,12 @@ func TestWhatIsTold(t *testing.T) {
 func TestLostLocksAreTold(t *testing.T) {
 	t.Parallel()
 	o := &heard{}
-	stream := observe.New(clock.RealClock{}, o)
+	stream := telemetry.NewStream(clock.RealClock{}, nil, o)
 	key := lock.Key{Plugin: "one", Item: types.NamespacedName{Namespace: "ns", Name: "item"}, UID: "uid"}
 	c := &Controller{options: Options{Observed: stream}, router: newRouter(newMemory(), time.Now)}
 	c.Lost(key)
-	want := observe.Job{Plugin: key.Plugin, Item: key.Item, UID: key.UID}
-	if len(o.jobs) != 1 || o.jobs[0].Job != want || o.jobs[0].events[0] != observe.Event(observe.Left{}) {
+	want := telemetry.Job{Plugin: key.Plugin, Item: key.Item, UID: key.UID}
+	if len(o.jobs) != 1 || o.jobs[0].Job != want || o.jobs[0].events[0] != telemetry.Event(telemetry.Left{}) {
 		t.Errorf("%+v", o.jobs)
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -175,7 +175,7 @@ func (j *job) wait(ctx context.Context, waitingFor string, changes ...change) er
 		}
 	})
 	if err == nil {
-		observe.Tell(ctx, observe.Waits{For: waitingFor})
+		telemetry.Report(ctx, telemetry.Waits{For: waitingFor})
 	}
 	return err
 }
@@ -306,7 +306,7 @@ func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration, 
 	if err != nil {
 		return err
 	}
-	observe.Tell(ctx, observe.Retries{Error: observe.Error{Codes: e.Codes, Reason: e.Reason, Text: e.Message}})
+	telemetry.Report(ctx, telemetry.Retries{Error: telemetry.Error{Codes: e.Codes, Reason: e.Reason, Text: e.Message}})
 	if changed {
 		j.r.event(j.item, eventType(e), e.Reason, e.Message)
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -60,7 +60,7 @@ type reconciler struct {
 	random    func() float64
 	newJobID  func() string
 	jobEnded  func(plugin string) // nil for nobody
-	observed  *observe.Stream
+	observed  *telemetry.Stream
 	log       *slog.Logger
 }
 
@@ -69,7 +69,7 @@ var _ reconcile.Reconciler = (*reconciler)(nil)
 // Reconcile does what is to be done with a DeployItem now. Its slot and its lock outlast no reconcile but that of a
 // job which goes on. The numbers here and in job.run are those of "The way of a DeployItem" in docs/architecture.md.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	ctx, over := r.observed.Look(ctx, observe.Job{Plugin: r.name, Item: req.NamespacedName})
+	ctx, over := r.observed.StartReconcile(ctx, telemetry.Job{Plugin: r.name, Item: req.NamespacedName})
 	defer over()
 	slotKept := r.slots.hasTurn(req.NamespacedName)
 	defer func() { r.router.turn(r.name, r.slots.settle(req.NamespacedName, slotKept)) }()

@@ -13,8 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/pergola-deploy/pergola/host/internal/observe"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -92,7 +92,7 @@ func (h Hooks) call(ctx context.Context, p Plugin, t hook.Type, item *v1alpha1.D
 		bounded, cancel = context.WithTimeout(ctx, h.timeout)
 		defer cancel()
 	}
-	bounded, end := observe.Begin(bounded, observe.Work{Of: observe.KindHook, Name: string(t), By: p.Name()})
+	bounded, end := telemetry.Begin(bounded, telemetry.Work{Of: telemetry.KindHook, Name: string(t), By: p.Name()})
 	outcomes, err := p.RunHooks(bounded, t, item, target)
 	end(resultOf(ctx, outcomes, err))
 	switch {
@@ -115,13 +115,13 @@ func (h Hooks) call(ctx context.Context, p Plugin, t hook.Type, item *v1alpha1.D
 func resultOf(ctx context.Context, outcomes []plugin.HookOutcome, err error) string {
 	switch {
 	case err == nil && slices.ContainsFunc(outcomes, func(o plugin.HookOutcome) bool { return o.Error != nil }):
-		return observe.ResultFailed
+		return telemetry.ResultFailed
 	case err == nil && slices.ContainsFunc(outcomes, aborts):
-		return observe.ResultAbort
+		return telemetry.ResultAbort
 	case err == nil:
-		return observe.ResultDone
+		return telemetry.ResultDone
 	default:
-		return plugin.ResultOf(ctx, err)
+		return telemetry.ResultOf(ctx, err)
 	}
 }
 

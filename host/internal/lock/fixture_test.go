@@ -129,7 +129,9 @@ type figures struct{ Held, Acquired, TakenOver, Conflicts, Lost float64 }
 func (b *bench) expectFigures(want figures) {
 	b.t.Helper()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(b.metrics)
+	if err := b.metrics.Register(registry); err != nil {
+		b.t.Fatal(err)
+	}
 	families, err := registry.Gather()
 	if err != nil {
 		b.t.Fatal(err)

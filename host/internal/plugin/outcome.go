@@ -1,13 +1,10 @@
 package plugin
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/pergola-deploy/pergola/host/internal/observe"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -22,20 +19,6 @@ type Outcome struct {
 	ProviderStatus []byte
 	// Conditions to set together with the outcome, as the plugin gives them but for the length of their texts; see contract.CheckReported.
 	Conditions []sdk.Condition
-}
-
-// ResultOf is the error of a call in a word of package observe. ctx is that of the call.
-func ResultOf(ctx context.Context, err error) string {
-	switch {
-	case errors.Is(err, ErrCrashed):
-		return observe.ResultCrashed
-	case errors.Is(err, context.DeadlineExceeded):
-		return observe.ResultTimeout
-	case ctx.Err() != nil:
-		return observe.ResultCanceled
-	default:
-		return observe.ResultError
-	}
 }
 
 // Succeeded says that the job is done.

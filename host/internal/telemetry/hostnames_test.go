@@ -1,20 +1,18 @@
-package telemetry_test
+package telemetry
 
 import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
 
 func TestGuard(t *testing.T) {
 	t.Parallel()
-	inCluster := telemetry.HostNames{Pod: "pergola-0", ClusterDomain: "cluster.local", More: []string{"Status.example.org"}}
+	inCluster := HostNames{Pod: "pergola-0", ClusterDomain: "cluster.local", More: []string{"Status.example.org"}}
 	for _, tc := range []struct {
 		reason  string
-		names   telemetry.HostNames
+		names   HostNames
 		name    string
 		allowed bool
 	}{
@@ -27,8 +25,8 @@ func TestGuard(t *testing.T) {
 		{"a Service", inCluster, "pergola-status.pergola-system.svc", true},
 		{"a Service, in full", inCluster, "pergola-status.pergola-system.svc.cluster.local:9080", true},
 		{"a Service, in full with the root", inCluster, "pergola-status.pergola-system.svc.cluster.local.:9080", true},
-		{"a Service of a cluster with another domain", telemetry.HostNames{ClusterDomain: "k8s.example.org"}, "status.system.svc.k8s.example.org", true},
-		{"a Service of another cluster's domain", telemetry.HostNames{ClusterDomain: "k8s.example.org"}, "status.system.svc.cluster.local", false},
+		{"a Service of a cluster with another domain", HostNames{ClusterDomain: "k8s.example.org"}, "status.system.svc.k8s.example.org", true},
+		{"a Service of another cluster's domain", HostNames{ClusterDomain: "k8s.example.org"}, "status.system.svc.cluster.local", false},
 		{"a name that the operator has added", inCluster, "status.Example.org:9080", true},
 		{"that of somebody else", inCluster, "attacker.example.com:9080", false},
 		{"that of somebody else that begins like a Service's", inCluster, "a.svc.attacker.example.com", false},
@@ -42,11 +40,11 @@ func TestGuard(t *testing.T) {
 		{"a part of one that was added", inCluster, "example.org", false},
 		{"one below it", inCluster, "x.status.example.org", false},
 		{"none", inCluster, "", false},
-		{"on loopback, the own machine", telemetry.HostNames{}, "localhost:6060", true},
-		{"on loopback, an address", telemetry.HostNames{}, "127.0.0.1:6060", true},
-		{"on loopback, a Service", telemetry.HostNames{}, "pergola.pergola-system.svc", false},
-		{"on loopback, somebody else", telemetry.HostNames{}, "attacker.example.com:6060", false},
-		{"on loopback, none", telemetry.HostNames{}, "", false},
+		{"on loopback, the own machine", HostNames{}, "localhost:6060", true},
+		{"on loopback, an address", HostNames{}, "127.0.0.1:6060", true},
+		{"on loopback, a Service", HostNames{}, "pergola.pergola-system.svc", false},
+		{"on loopback, somebody else", HostNames{}, "attacker.example.com:6060", false},
+		{"on loopback, none", HostNames{}, "", false},
 	} {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 		request.Host = tc.name

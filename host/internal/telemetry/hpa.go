@@ -10,13 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 const (
-	// hpaInterval is the default time between two listings, that of Landscaper.
+	// hpaInterval is the time between two listings, that of Landscaper, and the longest until a replica lists that becomes elected.
 	hpaInterval = time.Minute
 	// hpaTimeout bounds a listing.
 	hpaTimeout = 30 * time.Second
@@ -35,16 +34,12 @@ type HPAOptions struct {
 	Namespace string
 	// Elected tells whether this replica is the one that lists. It must not block and may be called at any time. Required.
 	Elected func() bool
-	// Interval is the time between two listings, and the longest until a replica lists that becomes elected. Defaults to a minute.
-	Interval time.Duration
-	// Clock defaults to the real one.
-	Clock clock.WithTicker
 	// Log is required.
 	Log *slog.Logger
 }
 
 // HPAStatistics lists the HorizontalPodAutoscalers of a namespace again and again, on one elected replica, and logs what their
-// status says of replicas, memory and cpu. Start does so; to see the figures of the last listing as metrics, register it.
+// status says of replicas, memory and cpu. Start does so; to see the figures of the last listing as metrics, register its Collector.
 //
 // What a status does not say is left out, of the record and of the metrics: a zero would pass for pods that are idle.
 type HPAStatistics struct {
@@ -60,17 +55,10 @@ type HPAStatistics struct {
 var (
 	_ manager.Runnable               = (*HPAStatistics)(nil)
 	_ manager.LeaderElectionRunnable = (*HPAStatistics)(nil)
-	_ prometheus.Collector           = (*HPAStatistics)(nil)
 )
 
 // NewHPAStatistics returns HPAStatistics that Start lets work.
 func NewHPAStatistics(o HPAOptions) *HPAStatistics {
-	if o.Interval <= 0 {
-		o.Interval = hpaInterval
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, append([]string{"hpa"}, labels...), nil)
 	}
@@ -88,12 +76,12 @@ func NewHPAStatistics(o HPAOptions) *HPAStatistics {
 // Start lists at once and then in each interval until ctx ends, as long as this replica is elected. It blocks. A listing that
 // fails is logged, and is no error.
 func (s *HPAStatistics) Start(ctx context.Context) error {
-	ticker := s.options.Clock.NewTicker(s.options.Interval)
+	ticker := time.NewTicker(hpaInterval)
 	defer ticker.Stop()
 	for {
-		s.look(ctx)
+		s.update(ctx)
 		select {
-		case <-ticker.C():
+		case <-ticker.C:
 		case <-ctx.Done():
 			return nil
 		}
@@ -103,8 +91,8 @@ func (s *HPAStatistics) Start(ctx context.Context) error {
 // NeedLeaderElection lets Start run on every replica: it asks itself which one is elected.
 func (s *HPAStatistics) NeedLeaderElection() bool { return false }
 
-// look lists and logs once, if it is on this replica to do so.
-func (s *HPAStatistics) look(ctx context.Context) {
+// update lists and logs once, if it is on this replica to do so.
+func (s *HPAStatistics) update(ctx context.Context) {
 	if !s.options.Elected() {
 		s.keep(nil)
 		return
@@ -177,17 +165,12 @@ func usage(autoscaler *autoscalingv2.HorizontalPodAutoscaler, resource corev1.Re
 	return autoscalingv2.MetricValueStatus{}
 }
 
-// Describe describes the metrics pergola_hpa_current_replicas, pergola_hpa_desired_replicas,
-// pergola_hpa_average_utilization_percent and pergola_hpa_average_value.
-func (s *HPAStatistics) Describe(descs chan<- *prometheus.Desc) {
-	descs <- s.current
-	descs <- s.desired
-	descs <- s.utilization
-	descs <- s.value
-}
+// Collector returns a collector of the metrics pergola_hpa_current_replicas, pergola_hpa_desired_replicas,
+// pergola_hpa_average_utilization_percent and pergola_hpa_average_value, with the figures of the last listing; none if it failed, or while
+// this replica is not elected.
+func (s *HPAStatistics) Collector() prometheus.Collector { return collector(s.collect) }
 
-// Collect collects the figures of the last listing; none if it failed, or while this replica is not elected.
-func (s *HPAStatistics) Collect(metrics chan<- prometheus.Metric) {
+func (s *HPAStatistics) collect(metrics chan<- prometheus.Metric) {
 	if !s.options.Elected() {
 		return
 	}
@@ -195,18 +178,16 @@ func (s *HPAStatistics) Collect(metrics chan<- prometheus.Metric) {
 	last := s.last
 	s.mu.Unlock()
 	for i := range last {
-		gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
-			metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, append([]string{last[i].Name}, labels...)...)
-		}
-		gauge(s.current, float64(last[i].Status.CurrentReplicas))
-		gauge(s.desired, float64(last[i].Status.DesiredReplicas))
+		name, status := last[i].Name, last[i].Status
+		gauge(metrics, s.current, float64(status.CurrentReplicas), name)
+		gauge(metrics, s.desired, float64(status.DesiredReplicas), name)
 		for _, resource := range hpaResources {
 			used := usage(&last[i], resource)
 			if used.AverageUtilization != nil {
-				gauge(s.utilization, float64(*used.AverageUtilization), string(resource))
+				gauge(metrics, s.utilization, float64(*used.AverageUtilization), name, string(resource))
 			}
 			if used.AverageValue != nil {
-				gauge(s.value, used.AverageValue.AsApproximateFloat64(), string(resource))
+				gauge(metrics, s.value, used.AverageValue.AsApproximateFloat64(), name, string(resource))
 			}
 		}
 	}

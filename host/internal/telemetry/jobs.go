@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/pergola-deploy/pergola/host/internal/observe"
 )
 
 // JobMetrics are the metrics that are made of what happens to jobs. Their labels are names of plugins, and words of which there are few: nothing of
@@ -16,10 +14,7 @@ type JobMetrics struct {
 	duration, pickupLatency, queueWait, callTime, hookTime *prometheus.HistogramVec
 }
 
-var (
-	_ observe.Observer     = (*JobMetrics)(nil)
-	_ prometheus.Collector = (*JobMetrics)(nil)
-)
+var _ Observer = (*JobMetrics)(nil)
 
 // NewJobMetrics returns JobMetrics without any series.
 func NewJobMetrics() *JobMetrics {
@@ -53,11 +48,11 @@ func NewJobMetrics() *JobMetrics {
 	}
 }
 
-// Observe implements observe.Observer.
-func (m *JobMetrics) Observe(job observe.Job, at time.Time, event observe.Event) {
+// Observe implements Observer.
+func (m *JobMetrics) Observe(job Job, at time.Time, event Event) {
 	plugin := label(job.Plugin)
 	switch e := event.(type) {
-	case observe.PickedUp:
+	case PickedUp:
 		m.retries.WithLabelValues(plugin) // from zero on, so that the first one is an increase
 		m.takeovers.WithLabelValues(plugin)
 		if !e.Triggered.IsZero() {
@@ -66,29 +61,29 @@ func (m *JobMetrics) Observe(job observe.Job, at time.Time, event observe.Event)
 		if !e.Queued {
 			m.queueWait.WithLabelValues(plugin).Observe(0)
 		}
-	case observe.Turn:
+	case Turn:
 		m.queueWait.WithLabelValues(plugin).Observe(e.Waited.Seconds())
-	case observe.TakenOver:
+	case TakenOver:
 		m.takeovers.WithLabelValues(plugin).Inc()
-	case observe.Retries:
+	case Retries:
 		m.retries.WithLabelValues(plugin).Inc()
-	case observe.Ended:
+	case Ended:
 		m.jobs.WithLabelValues(plugin, job.Operation, string(e.Phase)).Inc()
 		if !e.PickedUp.IsZero() {
 			m.duration.WithLabelValues(plugin, job.Operation, string(e.Phase)).Observe(max(0, at.Sub(e.PickedUp).Seconds()))
 		}
-	case observe.Done:
+	case Done:
 		m.worked(job, plugin, e)
 	}
 }
 
-func (m *JobMetrics) worked(job observe.Job, plugin string, done observe.Done) {
+func (m *JobMetrics) worked(job Job, plugin string, done Done) {
 	switch done.Of {
-	case observe.KindCall:
+	case KindCall:
 		m.callTime.WithLabelValues(plugin, done.Name, done.Result).Observe(done.Took.Seconds())
-	case observe.KindHook: // that of another plugin, possibly
+	case KindHook: // that of another plugin, possibly
 		m.hookTime.WithLabelValues(label(done.By), done.Name, done.Result).Observe(done.Took.Seconds())
-	case observe.KindRequest:
+	case KindRequest:
 		if method, resource, _ := strings.Cut(done.Name, " "); job.ID != "" {
 			m.requests.WithLabelValues(plugin, method, resource, done.Result).Inc()
 		}
@@ -96,22 +91,8 @@ func (m *JobMetrics) worked(job observe.Job, plugin string, done observe.Done) {
 	}
 }
 
-// Describe implements prometheus.Collector.
-func (m *JobMetrics) Describe(descs chan<- *prometheus.Desc) {
-	for _, c := range m.all() {
-		c.Describe(descs)
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m *JobMetrics) Collect(metrics chan<- prometheus.Metric) {
-	for _, c := range m.all() {
-		c.Collect(metrics)
-	}
-}
-
-func (m *JobMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{
-		m.jobs, m.retries, m.takeovers, m.requests, m.duration, m.pickupLatency, m.queueWait, m.callTime, m.hookTime,
-	}
+// Register has all of them shown.
+func (m *JobMetrics) Register(registry prometheus.Registerer) error {
+	return register(registry,
+		m.jobs, m.retries, m.takeovers, m.requests, m.duration, m.pickupLatency, m.queueWait, m.callTime, m.hookTime)
 }

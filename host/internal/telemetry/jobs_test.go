@@ -1,4 +1,4 @@
-package telemetry_test
+package telemetry
 
 import (
 	"slices"
@@ -10,27 +10,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/host/internal/observe"
-	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 func TestJobMetrics(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	work := func(of observe.Kind, name, by, result string) observe.Done {
-		return observe.Done{Work: observe.Work{Of: of, Name: name, By: by}, Result: result, Took: 2 * time.Second}
+	work := func(of Kind, name, by, result string) Done {
+		return Done{Work: Work{Of: of, Name: name, By: by}, Result: result, Took: 2 * time.Second}
 	}
 	none := []string{`pergola_job_retries_total{plugin="helm"} 0`, `pergola_job_takeovers_total{plugin="helm"} 0`}
 	cases := map[string]struct {
 		reason string
-		events []observe.Event
+		events []Event
 		jobID  string
 		want   []string // without buckets
 	}{
 		"picked up": {
 			reason: "a job that does not wait for its turn has waited for no time", jobID: "j",
-			events: []observe.Event{observe.PickedUp{Triggered: ago(1500 * time.Millisecond)}},
+			events: []Event{PickedUp{Triggered: ago(1500 * time.Millisecond)}},
 			want: append([]string{
 				`pergola_job_pickup_latency_seconds_count{plugin="helm"} 1`, `pergola_job_pickup_latency_seconds_sum{plugin="helm"} 1.5`,
 				`pergola_job_queue_wait_seconds_count{plugin="helm"} 1`, `pergola_job_queue_wait_seconds_sum{plugin="helm"} 0`,
@@ -38,7 +36,7 @@ func TestJobMetrics(t *testing.T) {
 		},
 		"waits for its turn": {
 			reason: "it counts once, and a clock that is ahead makes no negative times", jobID: "j",
-			events: []observe.Event{observe.PickedUp{Triggered: now.Add(time.Minute), Queued: true}, observe.Turn{Waited: 3 * time.Second}},
+			events: []Event{PickedUp{Triggered: now.Add(time.Minute), Queued: true}, Turn{Waited: 3 * time.Second}},
 			want: append([]string{
 				`pergola_job_pickup_latency_seconds_count{plugin="helm"} 1`, `pergola_job_pickup_latency_seconds_sum{plugin="helm"} 0`,
 				`pergola_job_queue_wait_seconds_count{plugin="helm"} 1`, `pergola_job_queue_wait_seconds_sum{plugin="helm"} 3`,
@@ -46,9 +44,9 @@ func TestJobMetrics(t *testing.T) {
 		},
 		"ended": {
 			reason: "by operation and phase", jobID: "j",
-			events: []observe.Event{
-				observe.Ended{Phase: v1alpha1.DeployItemPhaseSucceeded, PickedUp: ago(2 * time.Second)},
-				observe.Ended{Phase: v1alpha1.DeployItemPhaseFailed},
+			events: []Event{
+				Ended{Phase: v1alpha1.DeployItemPhaseSucceeded, PickedUp: ago(2 * time.Second)},
+				Ended{Phase: v1alpha1.DeployItemPhaseFailed},
 			},
 			want: []string{
 				`pergola_job_duration_seconds_count{operation="Delete",phase="Succeeded",plugin="helm"} 1`,
@@ -59,15 +57,15 @@ func TestJobMetrics(t *testing.T) {
 		},
 		"trouble": {
 			reason: "tries and take-overs", jobID: "j",
-			events: []observe.Event{observe.Retries{}, observe.Retries{}, observe.TakenOver{}},
+			events: []Event{Retries{}, Retries{}, TakenOver{}},
 			want:   []string{`pergola_job_retries_total{plugin="helm"} 2`, `pergola_job_takeovers_total{plugin="helm"} 1`},
 		},
 		"work": {
 			reason: "hooks have the name of their plugin; locks and HTTP hooks count elsewhere", jobID: "j",
-			events: []observe.Event{
-				work(observe.KindCall, "Delete", "helm", "inProgress"), work(observe.KindHook, "Start", "policy", "abort"),
-				work(observe.KindRequest, "PATCH deployitems/status", "", "409"), work(observe.KindLock, "", "", "done"),
-				work(observe.KindHTTPHook, "finalize", "r", "done"), observe.Progress{Text: "x"}, observe.Waits{For: "x"},
+			events: []Event{
+				work(KindCall, "Delete", "helm", "inProgress"), work(KindHook, "Start", "policy", "abort"),
+				work(KindRequest, "PATCH deployitems/status", "", "409"), work(KindLock, "", "", "done"),
+				work(KindHTTPHook, "finalize", "r", "done"), Progress{Text: "x"}, Waits{For: "x"},
 			},
 			want: []string{
 				`pergola_call_duration_seconds_count{operation="Delete",plugin="helm",result="inProgress"} 1`,
@@ -79,7 +77,7 @@ func TestJobMetrics(t *testing.T) {
 		},
 		"no job": {
 			reason: "a look that comes to no job is none, but its hooks count",
-			events: []observe.Event{work(observe.KindRequest, "GET deployitems", "", "200"), work(observe.KindHook, "Start", "policy", "done")},
+			events: []Event{work(KindRequest, "GET deployitems", "", "200"), work(KindHook, "Start", "policy", "done")},
 			want: []string{
 				`pergola_hook_duration_seconds_count{plugin="policy",result="done",type="Start"} 1`,
 				`pergola_hook_duration_seconds_sum{plugin="policy",result="done",type="Start"} 2`,
@@ -88,36 +86,20 @@ func TestJobMetrics(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			m := telemetry.NewJobMetrics()
-			registry := prometheus.NewPedanticRegistry()
-			registry.MustRegister(m)
-			url, _ := serve(t, func() error { return nil }, registry)
+			m, registry := NewJobMetrics(), prometheus.NewPedanticRegistry()
+			if err := m.Register(registry); err != nil {
+				t.Fatal(err)
+			}
 			for _, e := range tc.events {
-				m.Observe(observe.Job{
+				m.Observe(Job{
 					Plugin: "helm", Item: types.NamespacedName{Namespace: "ns", Name: "item"}, UID: "uid", ID: tc.jobID, Operation: "Delete",
 				}, now, e)
 			}
-			got := slices.DeleteFunc(samples(t, url), func(s string) bool { return strings.Contains(s, "_bucket{") })
+			got := slices.DeleteFunc(samplesOf(t, registry), func(s string) bool { return strings.Contains(s, "_bucket{") })
 			slices.Sort(got) // those of a histogram come with the sum first
 			if diff := cmp.Diff(slices.Sorted(slices.Values(tc.want)), got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
-	}
-}
-
-func TestMemoryCollector(t *testing.T) {
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(telemetry.NewMemoryCollector(func() telemetry.MemorySizes {
-		return telemetry.MemorySizes{Cached: map[string]int{"deployitems": 3, "targets": 1}, Items: 2}
-	}))
-	url, _ := serve(t, func() error { return nil }, registry)
-	want := []string{
-		`pergola_cached_objects{resource="deployitems"} 3`,
-		`pergola_cached_objects{resource="targets"} 1`,
-		`pergola_remembered_items 2`,
-	}
-	if diff := cmp.Diff(want, samples(t, url)); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 }

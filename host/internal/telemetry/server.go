@@ -3,7 +3,10 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/pprof"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -11,6 +14,25 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 )
+
+// RequestTimeout is how long a server may read a request, whoever sends it, and answer one that takes no time of its
+// own.
+const RequestTimeout = 10 * time.Second
+
+// shutdownTimeout is how long requests under way may take when the host stops.
+const shutdownTimeout = 2 * time.Second
+
+// Serve opens an address, such as ":8080", for a server, whose Addr it sets to what was opened. What it returns answers
+// as soon as a manager that it is added to starts, before there is anything in the manager's caches, and until all else
+// has stopped. what names it in errors and logs.
+func Serve(ctx context.Context, what, address string, server *http.Server) (*manager.Server, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s: %w", what, err)
+	}
+	server.Addr = listener.Addr().String()
+	return &manager.Server{Name: what, Server: server, Listener: listener, ShutdownTimeout: new(shutdownTimeout)}, nil
+}
 
 // Listen opens the address, such as ":8080", and returns a server of /healthz, /readyz and /metrics for the manager. ready returns why the host cannot
 // work, nil if it can. It is asked before the manager has started anything else.
@@ -58,4 +80,19 @@ func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = fmt.Fprintln(w, text) // who asked may be gone
+}
+
+// ListenForProfiles opens an address and returns a server of what is below /debug/pprof/, as package net/http/pprof does, for the manager. Whoever
+// reaches the address sees what is in the memory of the host: it is for this machine alone, and so are the names under which it may be asked.
+func ListenForProfiles(ctx context.Context, address string) (*manager.Server, error) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	// A profile takes as long as who asks for it wants.
+	handler := HostNames{}.Guard("profiles are for localhost alone", mux)
+	return Serve(ctx, "profiles", address, &http.Server{Handler: handler, ReadTimeout: RequestTimeout})
 }

@@ -1,4 +1,4 @@
-package telemetry_test
+package telemetry
 
 import (
 	"context"
@@ -10,47 +10,51 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
 
 func plugins() []plugin.Status {
 	return []plugin.Status{
-		{File: "helm-deployer", State: plugin.Running, Info: &plugin.Info{Name: "helm", Version: "v1.2.3"}, Restarts: map[plugin.Reason]int{plugin.ReasonExit: 1}},
+		{
+			File: "helm-deployer", State: plugin.Running, Info: &plugin.Info{Name: "helm", Version: "v1.2.3"},
+			Restarts: map[plugin.Reason]int{plugin.ReasonExit: 1},
+		},
 		{File: "mock", State: plugin.Starting},
 	}
 }
 
-// serve starts a server. stop stops it and returns what Start has returned.
-func serve(t *testing.T, ready func() error, metrics prometheus.Gatherer) (url string, stop func() error) {
+// listen opens a server of health and metrics that has no metrics.
+func listen(t *testing.T, address string, ready func() error) (*manager.Server, error) {
 	t.Helper()
-	server, err := telemetry.Listen(t.Context(), "127.0.0.1:0", ready, plugins, metrics)
+	return Listen(t.Context(), address, ready, plugins, prometheus.NewRegistry())
+}
+
+// start starts a server that was opened. stop stops it and returns what Start has returned.
+func start(t *testing.T, server *manager.Server, err error) (url string, stop func() error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Start(ctx) }()
-	stopped := false
-	stop = func() error {
-		if stopped {
-			return nil
-		}
-		stopped = true
+	t.Cleanup(cancel)
+	return "http://" + server.Server.Addr, func() error {
 		cancel()
 		return <-ended
 	}
-	t.Cleanup(func() { _ = stop() })
-	return "http://" + server.Server.Addr, stop
 }
 
-func request(t *testing.T, method, url string) (int, string, error) {
+// request asks for a URL under the name of a host, that of the URL if it is empty.
+func request(t *testing.T, method, url, host string) (int, string, error) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Host = host
 	response, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, "", err
@@ -64,23 +68,26 @@ func request(t *testing.T, method, url string) (int, string, error) {
 }
 
 func TestEndpoints(t *testing.T) {
+	t.Parallel()
 	registry := prometheus.NewRegistry()
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "things_total", Help: "Things."})
 	registry.MustRegister(counter)
 	counter.Add(3)
-	problem := errors.New("plugin helm: starting\nplugin mock: is no program")
-	url, _ := serve(t, func() error { return problem }, registry)
+	var problem error
+	server, err := Listen(t.Context(), "127.0.0.1:0", func() error { return problem }, plugins, registry)
+	url, _ := start(t, server, err)
 	type answer struct {
 		Code int
 		Body string
 	}
-	cases := map[string]struct {
+	twoLines := errors.New("plugin helm: starting\nplugin mock: is no program")
+	for name, tc := range map[string]struct {
 		reason, method, path string
 		problem              error
 		want                 answer
 	}{
-		"healthy":   {reason: "the process answers, ready or not", method: http.MethodGet, path: "/healthz", problem: problem, want: answer{http.StatusOK, "ok\n"}},
-		"not ready": {reason: "a line for each reason", method: http.MethodGet, path: "/readyz", problem: problem, want: answer{http.StatusServiceUnavailable, problem.Error() + "\n"}},
+		"healthy":   {"the process answers, ready or not", http.MethodGet, "/healthz", twoLines, answer{http.StatusOK, "ok\n"}},
+		"not ready": {"a line for each reason", http.MethodGet, "/readyz", twoLines, answer{http.StatusServiceUnavailable, twoLines.Error() + "\n"}},
 		"verbose": {
 			reason: "a line for each plugin", method: http.MethodGet, path: "/readyz?verbose",
 			want: answer{http.StatusOK, "ok\n[+]plugin helm-deployer Running, 1 restarts: helm v1.2.3\n[-]plugin mock Starting, 0 restarts\n"},
@@ -90,58 +97,66 @@ func TestEndpoints(t *testing.T) {
 			reason: "in Prometheus' format", method: http.MethodGet, path: "/metrics",
 			want: answer{http.StatusOK, "# HELP things_total Things.\n# TYPE things_total counter\nthings_total 3\n"},
 		},
-		"elsewhere":   {reason: "nothing else is served", method: http.MethodGet, path: "/debug/pprof/", want: answer{http.StatusNotFound, "404 page not found\n"}},
-		"other verbs": {reason: "nothing can be changed", method: http.MethodPost, path: "/readyz", want: answer{http.StatusMethodNotAllowed, "Method Not Allowed\n"}},
+		"elsewhere":   {"nothing else is served", http.MethodGet, "/debug/pprof/", nil, answer{http.StatusNotFound, "404 page not found\n"}},
+		"other verbs": {"nothing can be changed", http.MethodPost, "/readyz", nil, answer{http.StatusMethodNotAllowed, "Method Not Allowed\n"}},
+	} {
+		problem = tc.problem
+		code, body, err := request(t, tc.method, url+tc.path, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.want, answer{code, body}); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", name, tc.reason, diff)
+		}
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			problem = tc.problem
-			code, body, err := request(t, tc.method, url+tc.path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, answer{code, body}); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-			}
-		})
+	if _, err := listen(t, server.Server.Addr, nil); err == nil || !strings.Contains(err.Error(), server.Server.Addr) {
+		t.Errorf("expected an error that names the address, but found %v", err)
 	}
 }
 
 func TestStop(t *testing.T) {
+	t.Parallel()
 	asked, answer := make(chan struct{}), make(chan struct{})
-	url, stop := serve(t, func() error {
+	server, err := listen(t, "127.0.0.1:0", func() error {
 		close(asked)
 		<-answer
 		return nil
-	}, prometheus.NewRegistry())
-	type result struct {
-		code int
-		err  error
-	}
-	answered := make(chan result, 1)
+	})
+	url, stop := start(t, server, err)
+	answered := make(chan int, 1)
 	go func() {
-		code, _, err := request(t, http.MethodGet, url+"/readyz")
-		answered <- result{code, err}
+		code, _, _ := request(t, http.MethodGet, url+"/readyz", "")
+		answered <- code
 	}()
 	<-asked
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
 	close(answer)
-	if got := <-answered; got.err != nil || got.code != http.StatusOK {
-		t.Errorf("a request under way is answered, but found %+v", got)
+	if got := <-answered; got != http.StatusOK {
+		t.Errorf("a request under way is answered, but found %d", got)
 	}
 	if err := <-stopped; err != nil {
 		t.Errorf("expected the server to stop in order, but found %v", err)
 	}
-	if _, _, err := request(t, http.MethodGet, url+"/healthz"); err == nil {
-		t.Error("the server answers after it has stopped")
-	}
 }
 
-func TestAddressInUse(t *testing.T) {
-	url, _ := serve(t, func() error { return nil }, prometheus.NewRegistry())
-	_, err := telemetry.Listen(t.Context(), strings.TrimPrefix(url, "http://"), func() error { return nil }, plugins, prometheus.NewRegistry())
-	if err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(url, "http://")) {
-		t.Errorf("expected an error that names the address, but found %v", err)
+func TestProfiles(t *testing.T) {
+	t.Parallel()
+	server, err := ListenForProfiles(t.Context(), "127.0.0.1:0")
+	url, _ := start(t, server, err)
+	for _, tc := range []struct {
+		reason, path, host string
+		code               int
+		body               string
+	}{
+		{"the list of profiles", "/debug/pprof/", "", http.StatusOK, "goroutine"},
+		{"what takes its time", "/debug/pprof/trace?seconds=0.01", "", http.StatusOK, "go 1."},
+		{"nothing else", "/metrics", "", http.StatusNotFound, "404"},
+		{"a page of somebody else's with a browser", "/debug/pprof/heap", "attacker.example.com", http.StatusMisdirectedRequest, "localhost alone"},
+	} {
+		code, body, err := request(t, http.MethodGet, url+tc.path, tc.host)
+		if err != nil || code != tc.code || !strings.Contains(body, tc.body) {
+			t.Errorf("%s: %d %.200q (%v)", tc.reason, code, body, err)
+		}
 	}
 }

@@ -1,10 +1,13 @@
-package observe
+package telemetry
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -14,7 +17,7 @@ type Job struct {
 	Plugin string
 	// Item is the deploy item.
 	Item types.NamespacedName
-	// UID of the item. It may be empty for an event of a look that has come to no job.
+	// UID of the item. It may be empty for an event of a reconcile that has come to no job.
 	UID types.UID
 	// ID is the item's jobID. It is empty for an event that is of no job, as the operation is.
 	ID string
@@ -128,6 +131,20 @@ const (
 	// ResultError: it could not be done, or its answer was none.
 	ResultError = "error"
 )
+
+// ResultOf is the result of a call of a plugin that has ended with an error. ctx is that of the call.
+func ResultOf(ctx context.Context, err error) string {
+	switch {
+	case errors.Is(err, plugin.ErrCrashed):
+		return ResultCrashed
+	case errors.Is(err, context.DeadlineExceeded):
+		return ResultTimeout
+	case ctx.Err() != nil:
+		return ResultCanceled
+	default:
+		return ResultError
+	}
+}
 
 // Done says that work has come to its end, whichever.
 type Done struct {

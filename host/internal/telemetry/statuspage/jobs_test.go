@@ -2,6 +2,7 @@ package statuspage
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -9,46 +10,46 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/host/internal/observe"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // jobOf is the job of a DeployItem of a name.
-func jobOf(name string) observe.Job {
-	return observe.Job{
+func jobOf(name string) telemetry.Job {
+	return telemetry.Job{
 		Plugin: "manifest", Item: types.NamespacedName{Namespace: "shop", Name: name}, UID: types.UID("uid-" + name), ID: "job-" + name, Operation: "Reconcile",
 	}
 }
 
 var (
-	succeeded = observe.Ended{Phase: v1alpha1.DeployItemPhaseSucceeded}
-	failed    = observe.Ended{Phase: v1alpha1.DeployItemPhaseFailed, Error: &observe.Error{
+	succeeded = telemetry.Ended{Phase: v1alpha1.DeployItemPhaseSucceeded}
+	failed    = telemetry.Ended{Phase: v1alpha1.DeployItemPhaseFailed, Error: &telemetry.Error{
 		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout}, Reason: "NotReady", Text: "Deployment shop/web has not become available",
 	}}
-	waits = observe.Waits{For: "Deployment shop/web to be available"}
+	waits = telemetry.Waits{For: "Deployment shop/web to be available"}
 )
 
 func TestJobs(t *testing.T) {
 	t.Parallel()
-	request := observe.Done{Work: observe.Work{Of: observe.KindRequest, Name: "GET x"}}
-	call := observe.Done{Work: observe.Work{Of: observe.KindCall}}
+	request := telemetry.Done{Work: telemetry.Work{Of: telemetry.KindRequest, Name: "GET x"}}
+	call := telemetry.Done{Work: telemetry.Work{Of: telemetry.KindCall}}
 	for _, tc := range []struct {
 		reason  string
-		events  []observe.Event
+		events  []telemetry.Event
 		running []string
 		failed  int
 	}{
-		{reason: "a job that was picked up", events: []observe.Event{observe.PickedUp{}}, running: []string{"calls 0"}},
-		{reason: "one that another replica had", events: []observe.Event{observe.TakenOver{}, call}, running: []string{"calls 1"}},
-		{reason: "what it waits for", events: []observe.Event{observe.PickedUp{}, call, waits}, running: []string{"calls 1, waits for Deployment shop/web to be available"}},
-		{reason: "what it does", events: []observe.Event{observe.PickedUp{}, observe.Progress{Step: "Install", Text: "1 of 2"}}, running: []string{"calls 0, waits for 1 of 2"}},
+		{reason: "a job that was picked up", events: []telemetry.Event{telemetry.PickedUp{}}, running: []string{"calls 0"}},
+		{reason: "one that another replica had", events: []telemetry.Event{telemetry.TakenOver{}, call}, running: []string{"calls 1"}},
+		{reason: "what it waits for", events: []telemetry.Event{telemetry.PickedUp{}, call, waits}, running: []string{"calls 1, waits for Deployment shop/web to be available"}},
+		{reason: "what it does", events: []telemetry.Event{telemetry.PickedUp{}, telemetry.Progress{Step: "Install", Text: "1 of 2"}}, running: []string{"calls 0, waits for 1 of 2"}},
 		{
-			reason: "an error that is tried again", events: []observe.Event{waits, observe.Retries{Error: observe.Error{Text: "refused"}}},
+			reason: "an error that is tried again", events: []telemetry.Event{waits, telemetry.Retries{Error: telemetry.Error{Text: "refused"}}},
 			running: []string{"calls 0, error refused"},
 		},
-		{reason: "a job that has gone elsewhere", events: []observe.Event{observe.PickedUp{}, observe.Left{}}},
-		{reason: "a job that has ended, with a request after it", events: []observe.Event{observe.PickedUp{}, succeeded, request}},
-		{reason: "a job that has failed", events: []observe.Event{observe.PickedUp{}, failed}, failed: 1},
+		{reason: "a job that has gone elsewhere", events: []telemetry.Event{telemetry.PickedUp{}, telemetry.Left{}}},
+		{reason: "a job that has ended, with a request after it", events: []telemetry.Event{telemetry.PickedUp{}, succeeded, request}},
+		{reason: "a job that has failed", events: []telemetry.Event{telemetry.PickedUp{}, failed}, failed: 1},
 	} {
 		jobs := NewJobs()
 		for _, event := range tc.events {
@@ -76,9 +77,9 @@ func TestJobsAreBounded(t *testing.T) {
 	t.Parallel()
 	jobs := NewJobs()
 	for i := range maxRunning + 1 {
-		jobs.Observe(jobOf(fmt.Sprint(i)), noon, observe.PickedUp{})
+		jobs.Observe(jobOf(fmt.Sprint(i)), noon, telemetry.PickedUp{})
 	}
-	jobs.Observe(jobOf("0"), noon, observe.Waits{For: strings.Repeat("ü", maxText)})
+	jobs.Observe(jobOf("0"), noon, telemetry.Waits{For: strings.Repeat("ü", maxText)})
 	if running := jobs.Running(); len(running) != maxRunning || len(running[0].WaitingFor) > maxText+len("…") || running[0].WaitingFor == "" {
 		t.Errorf("found %d jobs", len(running))
 	}
@@ -96,7 +97,7 @@ func TestErrorsThatArePast(t *testing.T) {
 	jobs := NewJobs()
 	for _, step := range []struct {
 		name  string
-		event observe.Event
+		event telemetry.Event
 	}{{"b", failed}, {"a", failed}, {"a", succeeded}, {"a", failed}} {
 		jobs.Observe(jobOf(step.name), noon, step.event)
 	}
@@ -109,15 +110,8 @@ func TestErrorsThatArePast(t *testing.T) {
 	}
 	sources := newSources()
 	sources.Jobs = jobs
-	pages, err := newPages()
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := render(pages.overview, overview{Status: sources.status()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(page), "succeeded since"); n != 1 {
+	page := get(t, http.MethodGet, serve(t, sources)+"/", "").body
+	if n := strings.Count(page, "succeeded since"); n != 1 {
 		t.Errorf("expected one error to be marked, but found %d", n)
 	}
 }

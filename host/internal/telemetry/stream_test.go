@@ -1,4 +1,4 @@
-package observe_test
+package telemetry
 
 import (
 	"context"
@@ -14,8 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
-
-	"github.com/pergola-deploy/pergola/host/internal/observe"
 )
 
 // notes are what an Observer has heard, a line for each event.
@@ -24,7 +22,7 @@ type notes struct {
 	lines []string
 }
 
-var _ observe.Tracer = (*notes)(nil)
+var _ Observer = (*notes)(nil)
 
 func (n *notes) add(line string) {
 	n.mu.Lock()
@@ -32,29 +30,17 @@ func (n *notes) add(line string) {
 	n.lines = append(n.lines, line)
 }
 
-func (n *notes) Observe(job observe.Job, at time.Time, event observe.Event) {
+func (n *notes) Observe(job Job, at time.Time, event Event) {
 	text := fmt.Sprintf("%T", event)
 	switch e := event.(type) {
-	case observe.Done:
+	case Done:
 		text = strings.TrimSpace(string(e.Of)+" "+e.By) + " " + e.Name + ": " + e.Result
-	case observe.Progress:
+	case Progress:
 		text = "Progress " + e.Step
-	case observe.Waits:
+	case Waits:
 		text = "Waits " + e.For
 	}
 	n.add(job.ID + " " + at.UTC().Format("05") + " " + text)
-}
-
-type spanKey struct{}
-
-func (n *notes) Begin(ctx context.Context, job observe.Job, _ time.Time, work observe.Work) (context.Context, func(time.Time, observe.Done)) {
-	if job.ID == "" {
-		return ctx, nil
-	}
-	parent, _ := ctx.Value(spanKey{}).(string)
-	return context.WithValue(ctx, spanKey{}, work.Name), func(_ time.Time, done observe.Done) {
-		n.add("span " + work.Name + " in " + parent + " " + done.Took.String())
-	}
 }
 
 func (n *notes) expect(t *testing.T, reason string, want ...string) {
@@ -67,56 +53,55 @@ func (n *notes) expect(t *testing.T, reason string, want ...string) {
 	n.lines = nil
 }
 
-var none = observe.Job{Plugin: "helm", Item: types.NamespacedName{Namespace: "ns", Name: "a"}}
+var noJob = Job{Plugin: "helm", Item: types.NamespacedName{Namespace: "ns", Name: "a"}}
 
-func jobWith(id string) observe.Job {
-	job := none
+func jobOfID(id string) Job {
+	job := noJob
 	job.ID = id
 	return job
 }
 
-func TestLook(t *testing.T) {
+func TestStream(t *testing.T) {
 	t.Parallel()
 	heard := &notes{}
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
-	stream := observe.New(clock, heard)
+	stream := NewStream(clock, nil, heard)
 
-	ctx, end := stream.Look(t.Context(), none)
-	_, read := observe.Begin(ctx, observe.Work{Of: observe.KindRequest, Name: "GET x"})
+	ctx, end := stream.StartReconcile(t.Context(), noJob)
+	_, read := Begin(ctx, Work{Of: KindRequest, Name: "GET x"})
 	clock.Step(time.Second)
 	read("200")
 	heard.expect(t, "what happens before the job is known waits")
 	clock.Step(time.Second)
-	observe.SetJob(ctx, jobWith("j"))
+	SetJob(ctx, jobOfID("j"))
 	heard.expect(t, "and keeps its time", "j 01 Request GET x: 200")
-	callCtx, call := observe.Begin(ctx, observe.Work{Of: observe.KindCall, Name: "Reconcile", By: "helm"})
-	_, write := observe.Begin(callCtx, observe.Work{Of: observe.KindRequest, Name: "PATCH x"})
+	callCtx, call := Begin(ctx, Work{Of: KindCall, Name: "Reconcile", By: "helm"})
+	_, write := Begin(callCtx, Work{Of: KindRequest, Name: "PATCH x"})
 	write("409")
 	clock.Step(time.Second)
-	observe.Tell(callCtx, observe.Progress{Step: "Install"})
-	call(observe.ResultInProgress)
-	observe.SetJob(ctx, jobWith("k"))
-	observe.Tell(ctx, observe.Waits{For: "the pod"})
+	Report(callCtx, Progress{Step: "Install"})
+	call(ResultInProgress)
+	SetJob(ctx, jobOfID("k"))
+	Report(ctx, Waits{For: "the pod"})
 	end()
-	heard.expect(t, "spans are nested as their contexts",
-		"span PATCH x in Reconcile 0s", "j 02 Request PATCH x: 409", "j 03 Progress Install",
-		"span Reconcile in  1s", "j 03 Call helm Reconcile: inProgress", "k 03 Waits the pod")
+	heard.expect(t, "each event is of the job of its time",
+		"j 02 Request PATCH x: 409", "j 03 Progress Install", "j 03 Call helm Reconcile: inProgress", "k 03 Waits the pod")
 
-	ctx, end = stream.Look(t.Context(), none)
-	observe.Tell(ctx, observe.Done{Work: observe.Work{Of: observe.KindHook, Name: "Start"}, Result: observe.ResultAbort})
+	ctx, end = stream.StartReconcile(t.Context(), noJob)
+	Report(ctx, Done{Work: Work{Of: KindHook, Name: "Start"}, Result: ResultAbort})
 	end()
-	heard.expect(t, "a look that comes to no job", " 03 Hook Start: abort")
+	heard.expect(t, "a reconcile that comes to no job", " 03 Hook Start: abort")
 }
 
 // Nobody has to ask whether somebody listens.
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
-	var nobody *observe.Stream
-	ctx, end := nobody.Look(t.Context(), none)
-	observe.SetJob(ctx, jobWith("j"))
-	observe.Tell(ctx, observe.Turn{})
-	same, done := observe.Begin(ctx, observe.Work{Of: observe.KindLock})
-	done(observe.ResultDone)
+	var nobody *Stream
+	ctx, end := nobody.StartReconcile(t.Context(), noJob)
+	SetJob(ctx, jobOfID("j"))
+	Report(ctx, Turn{})
+	same, done := Begin(ctx, Work{Of: KindLock})
+	done(ResultDone)
 	end()
 	if same != t.Context() || ctx != t.Context() {
 		t.Error("expected the context that was given")
@@ -131,10 +116,10 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func TestTransport(t *testing.T) {
 	t.Parallel()
 	heard := &notes{}
-	ctx, end := observe.New(clocktesting.NewFakeClock(time.Unix(0, 0)), heard).Look(t.Context(), none)
+	ctx, end := NewStream(clocktesting.NewFakeClock(time.Unix(0, 0)), nil, heard).StartReconcile(t.Context(), noJob)
 	defer end()
-	observe.SetJob(ctx, jobWith("j"))
-	transport := observe.Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
+	SetJob(ctx, jobOfID("j"))
+	transport := Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.Host == "down" {
 			return nil, errors.New("down")
 		}
@@ -154,7 +139,7 @@ func TestTransport(t *testing.T) {
 		}
 	}
 	send(t.Context(), http.MethodGet, "http://up/api/v1/secrets")
-	heard.expect(t, "a request that has nothing to do with a look")
+	heard.expect(t, "a request that has nothing to do with a reconcile")
 	for _, tc := range []struct{ url, want string }{
 		{"http://up/apis/landscaper.gardener.cloud/v1alpha1/namespaces/ns/deployitems/a/status", "deployitems/status: 409"},
 		{"http://up/apis/landscaper.gardener.cloud/v1alpha1/namespaces/ns/deployitems/a", "deployitems: 409"},
@@ -168,7 +153,6 @@ func TestTransport(t *testing.T) {
 		{"http://down/api/v1/nodes/a", "nodes: error"},
 	} {
 		send(ctx, http.MethodPatch, tc.url)
-		name, _, _ := strings.Cut(tc.want, ": ")
-		heard.expect(t, tc.url, "span PATCH "+name+" in  0s", "j 00 Request PATCH "+tc.want)
+		heard.expect(t, tc.url, "j 00 Request PATCH "+tc.want)
 	}
 }

@@ -1,11 +1,12 @@
-package tracing
+package telemetry
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -15,8 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/pergola-deploy/pergola/host/internal/observe"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -25,12 +25,12 @@ const (
 	// exportTimeout bounds a try to send them, and endTimeout the last one when the host stops.
 	exportTimeout = 10 * time.Second
 	endTimeout    = 3 * time.Second
-	// complainPause is how long nothing more is said of a collector that does not take spans.
-	complainPause = time.Minute
+	// exportErrorPause is how long no more errors are logged of a collector that does not take spans: they are the same again and again.
+	exportErrorPause = time.Minute
 )
 
-// Options are the settings of a Tracer.
-type Options struct {
+// TracerOptions are the settings of a Tracer.
+type TracerOptions struct {
 	// Endpoint of the collector, "<host>:<port>". Required.
 	Endpoint string
 	// Insecure sends spans without TLS. Otherwise the collector needs a certificate that the system trusts, or the environment names another
@@ -44,26 +44,31 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Tracer is an observe.Observer that makes spans of what happens to jobs.
+// Tracer makes spans of what happens to jobs, and sends them to a collector. A nil Tracer makes none.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	sampler  sdktrace.Sampler
 }
 
-var _ observe.Tracer = (*Tracer)(nil)
-
-// New returns a Tracer, which must be closed. It does not wait for the collector.
-func New(ctx context.Context, o Options) (*Tracer, error) {
+// NewTracer returns a Tracer, which must be closed. It does not wait for the collector.
+func NewTracer(ctx context.Context, o TracerOptions) (*Tracer, error) {
 	scheme := "https"
 	if o.Insecure {
 		scheme = "http"
 	}
-	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(scheme+"://"+o.Endpoint), otlptracegrpc.WithTimeout(exportTimeout))
+	exporter, err := otlptracegrpc.New(ctx,
+		otlptracegrpc.WithEndpointURL(scheme+"://"+o.Endpoint), otlptracegrpc.WithTimeout(exportTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("set up traces: %w", err)
 	}
-	otel.SetErrorHandler(&complaints{log: o.Log, endpoint: o.Endpoint, now: time.Now})
+	sometimes := rate.Sometimes{Interval: exportErrorPause}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		sometimes.Do(func() {
+			o.Log.Warn("traces could not be sent; what the collector does not take is lost",
+				"endpoint", o.Endpoint, "error", err.Error())
+		})
+	}))
 	sampler := sdktrace.TraceIDRatioBased(o.SampleRatio)
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter, sdktrace.WithBatchTimeout(batchPause), sdktrace.WithExportTimeout(exportTimeout)),
@@ -79,6 +84,9 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 
 // Close sends what is left, which takes a few seconds at most. What the collector does not take is lost.
 func (t *Tracer) Close(ctx context.Context) {
+	if t == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
@@ -86,35 +94,35 @@ func (t *Tracer) Close(ctx context.Context) {
 	}
 }
 
-// sampled tells whether a job is traced.
-func (t *Tracer) sampled(id trace.TraceID) bool {
-	return t.sampler.ShouldSample(sdktrace.SamplingParameters{TraceID: id}).Decision == sdktrace.RecordAndSample
-}
-
-// kinds are how OpenTelemetry calls what is called.
-var kinds = map[observe.Kind]trace.SpanKind{
-	observe.KindLock: trace.SpanKindInternal, observe.KindCall: trace.SpanKindClient, observe.KindHook: trace.SpanKindClient,
-	observe.KindHTTPHook: trace.SpanKindClient, observe.KindRequest: trace.SpanKindClient,
-}
-
-// Begin implements observe.Tracer.
-func (t *Tracer) Begin(ctx context.Context, job observe.Job, at time.Time, work observe.Work) (context.Context, func(time.Time, observe.Done)) {
-	if job.ID == "" {
-		return ctx, nil
+// sampled returns the root of a job's trace, and whether the job is traced.
+func (t *Tracer) sampled(job Job) (trace.SpanContextConfig, bool) {
+	if t == nil || job.ID == "" {
+		return trace.SpanContextConfig{}, false
 	}
 	root := rootOf(job)
-	if !t.sampled(root.TraceID) {
-		return ctx, nil
+	result := t.sampler.ShouldSample(sdktrace.SamplingParameters{TraceID: root.TraceID})
+	return root, result.Decision == sdktrace.RecordAndSample
+}
+
+// begin starts the span of some work, in the context that it returns. Work of no known job has no part in a trace.
+func (t *Tracer) begin(ctx context.Context, job Job, at time.Time, work Work) (_ context.Context, end func(time.Time, Done)) {
+	root, sampled := t.sampled(job)
+	if !sampled {
+		return ctx, func(time.Time, Done) {}
 	}
 	if trace.SpanContextFromContext(ctx).TraceID() != root.TraceID {
 		ctx = trace.ContextWithSpanContext(ctx, trace.NewSpanContext(root))
 	}
+	kind := trace.SpanKindClient
+	if work.Of == KindLock {
+		kind = trace.SpanKindInternal
+	}
 	ctx, span := t.tracer.Start(ctx, strings.TrimSpace(string(work.Of)+" "+work.Name),
-		trace.WithTimestamp(at), trace.WithSpanKind(kinds[work.Of]), trace.WithAttributes(attributesOf(job)...))
+		trace.WithTimestamp(at), trace.WithSpanKind(kind), trace.WithAttributes(attributesOf(job)...))
 	if work.By != "" {
 		span.SetAttributes(attribute.String("pergola.by", work.By))
 	}
-	return ctx, func(at time.Time, done observe.Done) {
+	return ctx, func(at time.Time, done Done) {
 		span.SetAttributes(attribute.String("pergola.result", done.Result))
 		if failed(done) {
 			span.SetStatus(codes.Error, done.Result)
@@ -124,22 +132,21 @@ func (t *Tracer) Begin(ctx context.Context, job observe.Job, at time.Time, work 
 }
 
 // failed tells whether work has come to nothing.
-func failed(done observe.Done) bool {
+func failed(done Done) bool {
 	switch done.Of {
-	case observe.KindRequest:
+	case KindRequest:
 		return !strings.HasPrefix(done.Result, "2")
-	case observe.KindLock:
-		return done.Result == observe.ResultError
+	case KindLock:
+		return done.Result == ResultError
 	default:
-		return done.Result != observe.ResultDone && done.Result != observe.ResultInProgress && done.Result != observe.ResultAbort
+		return done.Result != ResultDone && done.Result != ResultInProgress && done.Result != ResultAbort
 	}
 }
 
-// Observe implements observe.Observer.
-func (t *Tracer) Observe(job observe.Job, at time.Time, event observe.Event) {
-	ended, ok := event.(observe.Ended)
-	root := rootOf(job)
-	if !ok || job.ID == "" || !t.sampled(root.TraceID) {
+// ended sends the root of a job's trace.
+func (t *Tracer) ended(job Job, at time.Time, ended Ended) {
+	root, sampled := t.sampled(job)
+	if !sampled {
 		return
 	}
 	began := ended.Triggered
@@ -168,7 +175,7 @@ func (t *Tracer) Observe(job observe.Job, at time.Time, event observe.Event) {
 }
 
 // attributesOf are those of each span of a job.
-func attributesOf(job observe.Job) []attribute.KeyValue {
+func attributesOf(job Job) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("k8s.namespace.name", job.Item.Namespace), attribute.String("pergola.deployitem.name", job.Item.Name),
 		attribute.String("pergola.deployitem.uid", string(job.UID)), attribute.String("pergola.job.id", job.ID),
@@ -176,22 +183,35 @@ func attributesOf(job observe.Job) []attribute.KeyValue {
 	}
 }
 
-// complaints logs what is wrong with sending spans, once in a while: it is the same again and again.
-type complaints struct {
-	log      *slog.Logger
-	endpoint string
-	now      func() time.Time
-
-	mu   sync.Mutex
-	last time.Time
+// rootOf is the span context of a job, the same in all replicas.
+func rootOf(job Job) trace.SpanContextConfig {
+	sum := sha256.Sum256([]byte("job\x00" + string(job.UID) + "\x00" + job.ID))
+	root := trace.SpanContextConfig{TraceFlags: trace.FlagsSampled, Remote: true}
+	copy(root.TraceID[:], sum[:])
+	copy(root.SpanID[:], sum[len(root.TraceID):])
+	return root
 }
 
-// Handle implements otel.ErrorHandler.
-func (c *complaints) Handle(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := c.now(); now.Sub(c.last) >= complainPause {
-		c.last = now
-		c.log.Warn("traces could not be sent; what the collector does not take is lost", "endpoint", c.endpoint, "error", err.Error())
+// rootKey is for the span context of a root that is about to begin.
+type rootKey struct{}
+
+// ids are those of a root if the context has one, and else random ones.
+type ids struct{}
+
+var _ sdktrace.IDGenerator = ids{}
+
+// NewIDs implements sdktrace.IDGenerator.
+func (ids) NewIDs(ctx context.Context) (traceID trace.TraceID, spanID trace.SpanID) {
+	if root, ok := ctx.Value(rootKey{}).(trace.SpanContextConfig); ok {
+		return root.TraceID, root.SpanID
 	}
+	_, _ = rand.Read(traceID[:]) // it never fails
+	_, _ = rand.Read(spanID[:])
+	return traceID, spanID
+}
+
+// NewSpanID implements sdktrace.IDGenerator.
+func (ids) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
+	_, _ = rand.Read(id[:]) // it never fails
+	return id
 }

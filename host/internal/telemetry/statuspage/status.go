@@ -44,14 +44,14 @@ type Status struct {
 	// Plugins of this replica.
 	Plugins *PluginList `json:"plugins"`
 	// Workers of each plugin.
-	Workers []Workers `json:"workers"`
+	Workers []telemetry.Workers `json:"workers"`
 	// Locks that this replica holds, the oldest first; left out if it works without.
 	Locks []Lock `json:"locks,omitempty"`
 	// InProgress are the running jobs of this replica, those first that began first, and MoreInProgress is how many there are besides.
 	// Errors are the last jobs that have failed, newest first.
-	InProgress     []Job       `json:"inProgress"`
-	MoreInProgress int         `json:"moreInProgress,omitempty"`
-	Errors         []FailedJob `json:"errors"`
+	InProgress     []Job `json:"inProgress"`
+	MoreInProgress int   `json:"moreInProgress,omitempty"`
+	Errors         []Job `json:"errors"`
 }
 
 // Host says which replica it is.
@@ -80,14 +80,6 @@ type Replica struct {
 	Plugins []string `json:"plugins,omitempty"`
 }
 
-// Workers of a plugin: how many are busy, how many there are, and how many DeployItems are in line for one.
-type Workers struct {
-	Plugin string `json:"plugin"`
-	Used   int    `json:"used"`
-	Max    int    `json:"max"`
-	Queued int    `json:"queued"`
-}
-
 // Lock of a DeployItem.
 type Lock struct {
 	Plugin    string    `json:"plugin"`
@@ -100,13 +92,11 @@ type Lock struct {
 // status gathers everything.
 func (s Sources) status() *Status {
 	status := &Status{
-		Time: s.Clock.Now().UTC(), Host: s.Host, Plugins: s.Plugins(), Workers: []Workers{}, InProgress: []Job{}, Errors: []FailedJob{},
+		Time: s.Clock.Now().UTC(), Host: s.Host, Plugins: s.Plugins(), Workers: append([]telemetry.Workers{}, s.Workers()...),
+		InProgress: []Job{}, Errors: append([]Job{}, s.Jobs.Failed()...),
 	}
 	if err := s.Ready(); err != nil {
 		status.Host.NotReady = err.Error()
-	}
-	for _, w := range s.Workers() {
-		status.Workers = append(status.Workers, Workers{Plugin: w.Plugin, Used: w.Used, Max: w.Max, Queued: w.Queued})
 	}
 	if s.Replicas != nil {
 		for _, m := range s.Replicas() {
@@ -121,7 +111,6 @@ func (s Sources) status() *Status {
 	}
 	status.MoreInProgress = max(0, len(status.InProgress)-maxInProgress)
 	status.InProgress = status.InProgress[:len(status.InProgress)-status.MoreInProgress]
-	status.Errors = append(status.Errors, s.Jobs.Failed()...)
 	return status
 }
 

@@ -1,4 +1,4 @@
-package tracing_test
+package telemetry
 
 import (
 	"context"
@@ -13,16 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/pergola-deploy/pergola/host/internal/observe"
-	"github.com/pergola-deploy/pergola/host/internal/tracing"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+var traceStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func jobWith(id string) observe.Job {
-	return observe.Job{
+func jobWith(id string) Job {
+	return Job{
 		Plugin: "helm", Item: types.NamespacedName{Namespace: "ns", Name: "item"}, UID: "uid", ID: id, Operation: "Reconcile",
 	}
 }
@@ -41,9 +39,9 @@ func startCollector(t *testing.T) *testenv.Collector {
 	return c
 }
 
-func newTracer(t *testing.T, endpoint string, ratio float64) *tracing.Tracer {
+func newTracer(t *testing.T, endpoint string, ratio float64) *Tracer {
 	t.Helper()
-	tracer, err := tracing.New(t.Context(), tracing.Options{
+	tracer, err := NewTracer(t.Context(), TracerOptions{
 		Endpoint: endpoint, Insecure: true, SampleRatio: ratio, Version: "v1", Instance: "here", Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -64,7 +62,7 @@ func brief(spans []testenv.Span) []string {
 		if s.Parent != "" {
 			line += " in " + names[s.Parent]
 		}
-		line += " " + s.Began.Sub(start).String() + " " + s.Ended.Sub(s.Began).String()
+		line += " " + s.Began.Sub(traceStart).String() + " " + s.Ended.Sub(s.Began).String()
 		if s.Failed {
 			line += " failed: " + s.Message
 		}
@@ -76,37 +74,37 @@ func brief(spans []testenv.Span) []string {
 // TestOneTrace: two replicas work on a job, and there is one trace of it.
 func TestOneTrace(t *testing.T) {
 	collector := startCollector(t)
-	clock := clocktesting.NewFakeClock(start)
-	look := func(tracer *tracing.Tracer, do func(ctx context.Context)) {
-		ctx, end := observe.New(clock, tracer).Look(t.Context(), observe.Job{Plugin: "helm"})
+	clock := clocktesting.NewFakeClock(traceStart)
+	reconcile := func(tracer *Tracer, do func(ctx context.Context)) {
+		ctx, end := NewStream(clock, tracer).StartReconcile(t.Context(), Job{Plugin: "helm"})
 		defer end()
-		_, read := observe.Begin(ctx, observe.Work{Of: observe.KindRequest, Name: "GET deployitems"}) // before the job is known
+		_, read := Begin(ctx, Work{Of: KindRequest, Name: "GET deployitems"}) // before the job is known
 		read("200")
-		observe.SetJob(ctx, jobWith("job"))
+		SetJob(ctx, jobWith("job"))
 		do(ctx)
 		tracer.Close(t.Context())
 	}
-	work := func(ctx context.Context, of observe.Kind, name, result string, inside func(context.Context)) {
-		ctx, end := observe.Begin(ctx, observe.Work{Of: of, Name: name, By: "helm"})
+	work := func(ctx context.Context, of Kind, name, result string, inside func(context.Context)) {
+		ctx, end := Begin(ctx, Work{Of: of, Name: name, By: "helm"})
 		clock.Step(time.Second)
 		inside(ctx)
 		end(result)
 	}
 	nothing := func(context.Context) {}
 	var propagated trace.SpanContext
-	look(newTracer(t, collector.Address, 1), func(ctx context.Context) {
-		work(ctx, observe.KindLock, "", observe.ResultDone, nothing)
-		work(ctx, observe.KindCall, "Reconcile", observe.ResultCrashed, func(ctx context.Context) {
+	reconcile(newTracer(t, collector.Address, 1), func(ctx context.Context) {
+		work(ctx, KindLock, "", ResultDone, nothing)
+		work(ctx, KindCall, "Reconcile", ResultCrashed, func(ctx context.Context) {
 			propagated = trace.SpanContextFromContext(ctx)
-			work(ctx, observe.KindRequest, "PATCH deployitems/status", "409", nothing)
+			work(ctx, KindRequest, "PATCH deployitems/status", "409", nothing)
 		})
 	})
-	look(newTracer(t, collector.Address, 1), func(ctx context.Context) {
-		work(ctx, observe.KindHook, "BeforeReconcile", observe.ResultAbort, nothing)
-		observe.Tell(ctx, observe.Waits{For: "nothing"})
-		observe.Tell(ctx, observe.Ended{
-			Phase: v1alpha1.DeployItemPhaseFailed, Triggered: start.Add(-time.Second), PickedUp: start,
-			Error: &observe.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout}, Reason: "Late", Text: "too late"},
+	reconcile(newTracer(t, collector.Address, 1), func(ctx context.Context) {
+		work(ctx, KindHook, "BeforeReconcile", ResultAbort, nothing)
+		Report(ctx, Waits{For: "nothing"})
+		Report(ctx, Ended{
+			Phase: v1alpha1.DeployItemPhaseFailed, Triggered: traceStart.Add(-time.Second), PickedUp: traceStart,
+			Error: &Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout}, Reason: "Late", Text: "too late"},
 		})
 	})
 	spans := collector.Spans()
@@ -141,11 +139,9 @@ func TestSampling(t *testing.T) {
 		tracer := newTracer(t, collector.Address, 0.25)
 		for i := range jobs {
 			job := jobWith(string(rune('a'+i%26)) + strings.Repeat("x", i/26))
-			_, end := tracer.Begin(t.Context(), job, start, observe.Work{Of: observe.KindLock})
-			if end != nil {
-				end(start, observe.Done{Work: observe.Work{Of: observe.KindLock}, Result: observe.ResultDone})
-			}
-			tracer.Observe(job, start, observe.Ended{Phase: v1alpha1.DeployItemPhaseSucceeded})
+			_, end := tracer.begin(t.Context(), job, traceStart, Work{Of: KindLock})
+			end(traceStart, Done{Work: Work{Of: KindLock}, Result: ResultDone})
+			tracer.ended(job, traceStart, Ended{Phase: v1alpha1.DeployItemPhaseSucceeded})
 		}
 		tracer.Close(t.Context())
 	}
@@ -171,15 +167,15 @@ func TestNoCollector(t *testing.T) {
 	}
 	defer func() { _ = listener.Close() }()
 	var log strings.Builder
-	tracer, err := tracing.New(t.Context(), tracing.Options{
+	tracer, err := NewTracer(t.Context(), TracerOptions{
 		Endpoint: listener.Addr().String(), Insecure: true, SampleRatio: 1, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 20_000 { // more than it has room for
-		_, end := tracer.Begin(t.Context(), jobWith("job"), start, observe.Work{Of: observe.KindLock})
-		end(start, observe.Done{})
+		_, end := tracer.begin(t.Context(), jobWith("job"), traceStart, Work{Of: KindLock})
+		end(traceStart, Done{})
 	}
 	tracer.Close(t.Context())
 	if n := strings.Count(log.String(), "traces could not be sent"); n != 1 {

@@ -97,7 +97,7 @@ func TestStatusOfTheHost(t *testing.T) {
 	if diff := cmp.Diff([]Replica{{Pod: "pergola-0", Self: true, Plugins: []string{"manifest"}}, {Pod: "pergola-1", Leaving: true}}, status.Replicas); diff != "" {
 		t.Errorf("replicas (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]Workers{{Plugin: "manifest", Used: 3, Max: 20, Queued: 7}}, status.Workers); diff != "" {
+	if diff := cmp.Diff([]telemetry.Workers{{Plugin: "manifest", Used: 3, Max: 20, Queued: 7}}, status.Workers); diff != "" {
 		t.Errorf("workers (-want +got):\n%s", diff)
 	}
 }
@@ -121,17 +121,37 @@ func TestJobsInProgressAreBounded(t *testing.T) {
 	}
 }
 
-func TestShortDurations(t *testing.T) {
+func TestAge(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
 		0: "0ms", 900 * time.Millisecond: "900ms", 12345 * time.Millisecond: "12.3s", 192 * time.Second: "3m 12s",
-		3*time.Hour + 5*time.Minute: "3h 5m", 50 * time.Hour: "2d 2h",
+		3*time.Hour + 5*time.Minute: "3h 5m", 50 * time.Hour: "2d 2h", -time.Second: "0ms",
 	} {
-		if got := short(d); got != want {
-			t.Errorf("%d ns: expected %s, but found %s", d, want, got)
+		if got := age(noon, noon.Add(-d)); got != want {
+			t.Errorf("%d ns ago: expected %s, but found %s", d, want, got)
 		}
 	}
-	if got := age(noon, noon.Add(time.Second)); got != "0ms" {
-		t.Errorf("what another clock says is in the future is now, but found %s", got)
+}
+
+// What is shown is made anew only when it is old, however many look.
+func TestStatusIsShared(t *testing.T) {
+	t.Parallel()
+	clock, made := clocktesting.NewFakePassiveClock(noon), 0
+	sources := newSources()
+	sources.Clock, sources.Ready = clock, func() error { made++; return nil }
+	s := &site{sources: sources}
+	for _, tc := range []struct {
+		reason string
+		after  time.Duration
+		made   int
+	}{
+		{"the first one", 0, 1},
+		{"it is as it was", statusAge - 1, 1},
+		{"it is old", statusAge, 2},
+	} {
+		clock.SetTime(noon.Add(tc.after))
+		if s.status(); made != tc.made {
+			t.Errorf("%s: expected that it was made %d times, but found %d", tc.reason, tc.made, made)
+		}
 	}
 }

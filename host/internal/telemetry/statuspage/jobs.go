@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/host/internal/observe"
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -42,6 +42,8 @@ type Job struct {
 	LastError *JobError `json:"lastError,omitempty"`
 	// Calls is how often the plugin was called.
 	Calls int `json:"calls"`
+	// SucceededSince tells of a job that has failed whether a later one of the DeployItem has succeeded.
+	SucceededSince bool `json:"succeededSince,omitempty"`
 }
 
 // JobError is an error that a job has met.
@@ -54,31 +56,23 @@ type JobError struct {
 	Message string `json:"message"`
 }
 
-// FailedJob is a job that has failed.
-type FailedJob struct {
-	Job
-
-	// SucceededSince tells whether a later job of the DeployItem has succeeded.
-	SucceededSince bool `json:"succeededSince,omitempty"`
-}
-
 // Jobs remembers the running jobs of a replica and those that have failed last, in memory. It is safe for concurrent use.
 type Jobs struct {
 	mu      sync.Mutex
 	running map[types.UID]Job // no more than one of each DeployItem
-	failed  []FailedJob       // newest first
+	failed  []Job             // newest first
 }
 
-var _ observe.Observer = (*Jobs)(nil)
+var _ telemetry.Observer = (*Jobs)(nil)
 
 // NewJobs returns Jobs that remember nothing.
 func NewJobs() *Jobs { return &Jobs{running: map[types.UID]Job{}} }
 
-// Observe implements observe.Observer.
-func (j *Jobs) Observe(job observe.Job, at time.Time, event observe.Event) {
+// Observe implements telemetry.Observer.
+func (j *Jobs) Observe(job telemetry.Job, at time.Time, event telemetry.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, left := event.(observe.Left); left {
+	if _, left := event.(telemetry.Left); left {
 		delete(j.running, job.UID)
 		return
 	}
@@ -93,20 +87,20 @@ func (j *Jobs) Observe(job observe.Job, at time.Time, event observe.Event) {
 	}
 	running.Operation = job.Operation // a job is aborted in the middle
 	switch e := event.(type) {
-	case observe.PickedUp, observe.TakenOver, observe.Turn:
+	case telemetry.PickedUp, telemetry.TakenOver, telemetry.Turn:
 		running.WaitingFor = ""
-	case observe.Progress:
-		running.WaitingFor = cut(cmp.Or(e.Text, e.Step))
-	case observe.Waits:
-		running.WaitingFor = cut(e.For)
-	case observe.Retries:
+	case telemetry.Progress:
+		running.WaitingFor = contract.Cut(cmp.Or(e.Text, e.Step), maxText)
+	case telemetry.Waits:
+		running.WaitingFor = contract.Cut(e.For, maxText)
+	case telemetry.Retries:
 		running.WaitingFor, running.LastError = "", errorOf(e.Error)
-	case observe.Ended:
+	case telemetry.Ended:
 		delete(j.running, job.UID)
 		j.end(running, at.UTC(), e)
 		return
-	case observe.Done:
-		if e.Of != observe.KindCall { // there are others after the end
+	case telemetry.Done:
+		if e.Of != telemetry.KindCall { // there are others after the end
 			return
 		}
 		running.Calls++
@@ -116,7 +110,7 @@ func (j *Jobs) Observe(job observe.Job, at time.Time, event observe.Event) {
 	}
 }
 
-func (j *Jobs) end(job Job, at time.Time, e observe.Ended) {
+func (j *Jobs) end(job Job, at time.Time, e telemetry.Ended) {
 	for i := range j.failed {
 		if j.failed[i].UID == job.UID && e.Phase == v1alpha1.DeployItemPhaseSucceeded {
 			j.failed[i].SucceededSince = true
@@ -124,7 +118,7 @@ func (j *Jobs) end(job Job, at time.Time, e observe.Ended) {
 	}
 	if e.Error != nil {
 		job.Ended, job.WaitingFor, job.LastError = &at, "", errorOf(*e.Error)
-		j.failed = slices.Insert(j.failed, 0, FailedJob{Job: job})
+		j.failed = slices.Insert(j.failed, 0, job)
 		j.failed = j.failed[:min(len(j.failed), maxErrors)]
 	}
 }
@@ -137,7 +131,7 @@ func (j *Jobs) Running() []Job {
 }
 
 // Failed are the last jobs that have failed, newest first.
-func (j *Jobs) Failed() []FailedJob {
+func (j *Jobs) Failed() []Job {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.failed)
@@ -145,14 +139,6 @@ func (j *Jobs) Failed() []FailedJob {
 
 func byBegin(a, b Job) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.UID, b.UID)) }
 
-func errorOf(e observe.Error) *JobError {
-	return &JobError{Codes: e.Codes, Reason: e.Reason, Message: cut(e.Text)}
-}
-
-// cut shortens a text to what is remembered of it, between two characters.
-func cut(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
+func errorOf(e telemetry.Error) *JobError {
+	return &JobError{Codes: e.Codes, Reason: e.Reason, Message: contract.Cut(e.Text, maxText)}
 }

@@ -1,4 +1,4 @@
-package observe
+package telemetry
 
 import (
 	"net/http"
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Transport tells of each request to an API server whose context is that of a look, and leaves it to next.
+// Transport reports each request to an API server whose context is that of a reconcile, and leaves it to next.
 func Transport(next http.RoundTripper) http.RoundTripper { return &transport{next: next} }
 
 type transport struct {
@@ -18,7 +18,7 @@ var _ http.RoundTripper = (*transport)(nil)
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if lookOf(request.Context()) == nil {
+	if reconcileOf(request.Context()) == nil {
 		return t.next.RoundTrip(request)
 	}
 	ctx, end := Begin(request.Context(), Work{Of: KindRequest, Name: request.Method + " " + resourceOf(request.URL.Path)})

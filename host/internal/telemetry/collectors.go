@@ -1,0 +1,206 @@
+package telemetry
+
+import (
+	"errors"
+	"log/slog"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+)
+
+// collector makes metrics whenever it is asked for them. It describes none before: which there are depends on what there is.
+type collector func(metrics chan<- prometheus.Metric)
+
+var _ prometheus.Collector = collector(nil)
+
+// Describe implements prometheus.Collector.
+func (collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(metrics chan<- prometheus.Metric) { c(metrics) }
+
+func gauge(metrics chan<- prometheus.Metric, desc *prometheus.Desc, value float64, labels ...string) {
+	metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+}
+
+// register registers collectors in the order in which they are given.
+func register(registry prometheus.Registerer, collectors ...prometheus.Collector) (err error) {
+	for _, c := range collectors {
+		err = errors.Join(err, registry.Register(c))
+	}
+	return err
+}
+
+// label is a text as the value of a label, which must be UTF-8; the name of a file may be anything.
+func label(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+// NewPluginCollector returns a collector of the metrics whose names begin with pergola_plugin_. Their label is the file in the plugin
+// directory, so that there are no more series than files.
+func NewPluginCollector(status func() []plugin.Status) prometheus.Collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("pergola_plugin_"+name, help, append([]string{"file"}, labels...), nil)
+	}
+	up := desc("up", "Whether the plugin takes calls (1) or not (0).")
+	ready := desc("ready", "Whether the plugin takes calls, or will again in a moment (1), "+
+		"or has failed several times in a row, never run or is refused (0).")
+	restarts := desc("restarts_total",
+		"How often the plugin's process was started after the first time, by the reason why the one before had ended.", "reason")
+	start := desc("start_seconds", "How long the last start took until the plugin took calls. Absent for a plugin that has never run.")
+	calls := desc("calls", "How many calls of the plugin are under way.")
+	dropped := desc("log_dropped_lines_total", "How many lines of the plugin's log were dropped because there were too many.")
+	info := desc("info", "Always 1; the labels say what the plugin says about itself. Absent for a plugin that has never run.",
+		"name", "version", "sdk")
+	return collector(func(metrics chan<- prometheus.Metric) {
+		for _, s := range status() {
+			file := label(s.File)
+			gauge(metrics, up, truth(s.State == plugin.Running), file)
+			gauge(metrics, ready, truth(s.Ready()), file)
+			gauge(metrics, calls, float64(s.Calls), file)
+			counter := func(desc *prometheus.Desc, value float64, labels ...string) {
+				metrics <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, append([]string{file}, labels...)...)
+			}
+			counter(dropped, float64(s.DroppedLines))
+			for _, reason := range plugin.Reasons() {
+				counter(restarts, float64(s.Restarts[reason]), string(reason))
+			}
+			if s.Info != nil {
+				gauge(metrics, start, s.StartTook.Seconds(), file)
+				gauge(metrics, info, 1, file, label(s.Info.Name), label(s.Info.Version), label(s.Info.SDKVersion))
+			}
+		}
+	})
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// busyPercent is how many percent of a plugin's workers may be in use without a record in the log.
+const busyPercent = 70
+
+// LogWorkers logs how many workers of a plugin are in use, out of how many there are, if these are more than 70 percent. It is
+// called at the beginning of a reconciliation, with the one that begins.
+func LogWorkers(log *slog.Logger, plugin string, used, limit int) {
+	if used*100 > limit*busyPercent {
+		log.Info("worker threads of controller "+plugin, "reconciledResourceKind", "DeployItem", "usedWorkerThreads", used)
+	}
+}
+
+// Workers are those of one plugin.
+type Workers struct {
+	// Plugin is the name that the plugin gives itself.
+	Plugin string `json:"plugin"`
+	// Used is how many are working now, and Max how many there are.
+	Used int `json:"used"`
+	Max  int `json:"max"`
+	// Queued is how many deploy items are in line for one.
+	Queued int `json:"queued"`
+}
+
+// NewWorkerCollector returns a collector of the metrics pergola_worker_threads_used, pergola_worker_threads_max and pergola_queue_depth. workers
+// returns each plugin once; it may be called at any time, by several at once.
+func NewWorkerCollector(workers func() []Workers) prometheus.Collector {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, []string{"plugin"}, nil)
+	}
+	used := desc("pergola_worker_threads_used",
+		"How many calls of the plugin are under way. An item that waits for something counts for none.")
+	limit := desc("pergola_worker_threads_max", "How many calls of the plugin may be under way at the same time.")
+	queued := desc("pergola_queue_depth",
+		"How many DeployItems of the plugin are in line for a call of it. With several replicas one can be in line at each.")
+	return collector(func(metrics chan<- prometheus.Metric) {
+		for _, w := range workers() {
+			gauge(metrics, used, float64(w.Used), label(w.Plugin))
+			gauge(metrics, limit, float64(w.Max), label(w.Plugin))
+			gauge(metrics, queued, float64(w.Queued), label(w.Plugin))
+		}
+	})
+}
+
+// NewUnservedGauge returns the metric pergola_unserved_deploy_items. count may be called at any time, by several at
+// once.
+func NewUnservedGauge(count func() int) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "pergola_unserved_deploy_items",
+		Help: "How many DeployItems there are of types that no plugin serves. The log names the types.",
+	}, func() float64 { return float64(count()) })
+}
+
+// MemorySizes are how much a host keeps in its memory that grows with its work.
+type MemorySizes struct {
+	// Cached is how many objects of each resource are in the cache. Those that are not cached have no entry.
+	Cached map[string]int
+	// Items is how many deploy items are remembered.
+	Items int
+}
+
+// NewMemoryCollector returns a collector of the metrics pergola_cached_objects and pergola_remembered_items. sizes may be called at any time, by
+// several at once.
+func NewMemoryCollector(sizes func() MemorySizes) prometheus.Collector {
+	cached := prometheus.NewDesc("pergola_cached_objects",
+		"How many objects of a resource this replica has in its cache.", []string{"resource"}, nil)
+	items := prometheus.NewDesc("pergola_remembered_items",
+		"Of how many deploy items this replica remembers what it has done last, so that it need not read them again.", nil, nil)
+	return collector(func(metrics chan<- prometheus.Metric) {
+		sizes := sizes()
+		for resource, n := range sizes.Cached {
+			gauge(metrics, cached, float64(n), resource)
+		}
+		gauge(metrics, items, float64(sizes.Items))
+	})
+}
+
+// LockMetrics are the metrics of the locks of one replica, by plugin. They may be used concurrently.
+type LockMetrics struct {
+	// Held is how many locks this replica holds.
+	Held *prometheus.GaugeVec
+	// Acquired counts the locks that this replica got, TakenOver those of them whose holder was dead.
+	Acquired, TakenOver *prometheus.CounterVec
+	// Conflicts counts how often this replica did not get a lock because another one was faster.
+	Conflicts *prometheus.CounterVec
+	// Lost counts the locks that this replica held and did not let go itself.
+	Lost *prometheus.CounterVec
+}
+
+// NewLockMetrics returns LockMetrics without any series.
+func NewLockMetrics() *LockMetrics {
+	plugin := []string{"plugin"}
+	counter := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, plugin)
+	}
+	return &LockMetrics{
+		Held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "pergola_locks_held", Help: "How many locks of the plugin's items this replica holds.",
+		}, plugin),
+		Acquired:  counter("pergola_lock_acquisitions_total", "How many locks this replica got, taken over or not."),
+		TakenOver: counter("pergola_lock_takeovers_total", "How many locks this replica got whose holder was dead."),
+		Conflicts: counter("pergola_lock_conflicts_total",
+			"How often this replica did not get a lock because of another one."),
+		Lost: counter("pergola_locks_lost_total", "How many locks this replica lost before it gave them back: "+
+			"it could not show that it was alive, or the lock was taken or deleted."),
+	}
+}
+
+// Add has the metrics of a plugin shown, with 0 at first.
+func (m *LockMetrics) Add(plugin string) {
+	m.Held.WithLabelValues(plugin)
+	for _, c := range []*prometheus.CounterVec{m.Acquired, m.TakenOver, m.Conflicts, m.Lost} {
+		c.WithLabelValues(plugin)
+	}
+}
+
+// Register has all of them shown.
+func (m *LockMetrics) Register(registry prometheus.Registerer) error {
+	return register(registry, m.Held, m.Acquired, m.TakenOver, m.Conflicts, m.Lost)
+}

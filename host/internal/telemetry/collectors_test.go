@@ -1,0 +1,180 @@
+package telemetry
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+)
+
+// samples are the lines of the metrics of some collectors, without their descriptions.
+func samples(t *testing.T, collectors ...prometheus.Collector) (lines []string) {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	if err := register(registry, collectors...); err != nil {
+		t.Fatal(err)
+	}
+	return samplesOf(t, registry)
+}
+
+func samplesOf(t *testing.T, registry prometheus.Gatherer) (lines []string) {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, request)
+	if answer.Code != http.StatusOK {
+		t.Fatal(answer.Body)
+	}
+	for line := range strings.Lines(answer.Body.String()) {
+		if !strings.HasPrefix(line, "#") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// newLog returns a log, and its lines so far without their times, each of which is returned once.
+func newLog() (*slog.Logger, func() []string) {
+	var written bytes.Buffer
+	log := slog.New(slog.NewJSONHandler(&written, &slog.HandlerOptions{
+		ReplaceAttr: func(groups []string, attr slog.Attr) slog.Attr {
+			if len(groups) == 0 && attr.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return attr
+		},
+	}))
+	return log, func() []string {
+		defer written.Reset()
+		return slices.Collect(strings.Lines(written.String()))
+	}
+}
+
+func TestPluginCollector(t *testing.T) {
+	t.Parallel()
+	all := samples(t, NewPluginCollector(func() []plugin.Status {
+		return []plugin.Status{
+			{
+				File: "helm", State: plugin.Running, Info: &plugin.Info{Name: "helm", Version: "v1", SDKVersion: "v0.1"},
+				Restarts:  map[plugin.Reason]int{plugin.ReasonExit: 2, plugin.ReasonWedged: 1},
+				StartTook: 90 * time.Millisecond, Calls: 3, DroppedLines: 7,
+			},
+			{File: "mock", State: plugin.Backoff, Problem: errors.New("ended"), Info: &plugin.Info{Name: "mock", Version: "a\nb"}},
+			{File: "loop", State: plugin.CrashLoop, Problem: errors.New("ended"), Info: &plugin.Info{Name: "loop"}},
+			{File: "caf\xe9", State: plugin.Refused},
+		}
+	}))
+	want := []string{
+		`pergola_plugin_calls{file="helm"} 3`,
+		`pergola_plugin_info{file="helm",name="helm",sdk="v0.1",version="v1"} 1`,
+		`pergola_plugin_info{file="loop",name="loop",sdk="",version=""} 1`,
+		`pergola_plugin_info{file="mock",name="mock",sdk="",version="a\nb"} 1`,
+		`pergola_plugin_log_dropped_lines_total{file="helm"} 7`,
+		`pergola_plugin_ready{file="helm"} 1`,
+		`pergola_plugin_ready{file="mock"} 1`,
+		`pergola_plugin_restarts_total{file="helm",reason="exit"} 2`,
+		`pergola_plugin_restarts_total{file="helm",reason="wedged"} 1`,
+		`pergola_plugin_start_seconds{file="helm"} 0.09`,
+		`pergola_plugin_start_seconds{file="loop"} 0`,
+		`pergola_plugin_start_seconds{file="mock"} 0`,
+		`pergola_plugin_up{file="helm"} 1`,
+	}
+	notable := slices.DeleteFunc(slices.Clone(all), func(sample string) bool {
+		return strings.HasSuffix(sample, " 0") && !strings.HasPrefix(sample, "pergola_plugin_start_seconds")
+	})
+	if diff := cmp.Diff(want, notable); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	const series = 4 * (4 + 4) // for each file the reasons of restarts, and four more
+	if got, want := len(all), series+3+3; got != want {
+		t.Errorf("expected %d series, but found %d:\n%s", want, got, strings.Join(all, "\n"))
+	}
+	if name := `pergola_plugin_up{file="\"caf\\xe9\""} 0`; !slices.Contains(all, name) {
+		t.Errorf("expected %s in\n%s", name, strings.Join(all, "\n"))
+	}
+}
+
+func TestCollectors(t *testing.T) {
+	t.Parallel()
+	got := samples(t,
+		NewWorkerCollector(func() []Workers {
+			return []Workers{{Plugin: "helm", Used: 3, Max: 20, Queued: 7}, {Plugin: "mock", Max: 5}}
+		}),
+		NewMemoryCollector(func() MemorySizes {
+			return MemorySizes{Cached: map[string]int{"deployitems": 3, "targets": 1}, Items: 2}
+		}),
+		NewUnservedGauge(func() int { return 4 }))
+	want := []string{
+		`pergola_cached_objects{resource="deployitems"} 3`,
+		`pergola_cached_objects{resource="targets"} 1`,
+		`pergola_queue_depth{plugin="helm"} 7`,
+		`pergola_queue_depth{plugin="mock"} 0`,
+		`pergola_remembered_items 2`,
+		`pergola_unserved_deploy_items 4`,
+		`pergola_worker_threads_max{plugin="helm"} 20`,
+		`pergola_worker_threads_max{plugin="mock"} 5`,
+		`pergola_worker_threads_used{plugin="helm"} 3`,
+		`pergola_worker_threads_used{plugin="mock"} 0`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+}
+
+func TestLockMetrics(t *testing.T) {
+	t.Parallel()
+	m, registry := NewLockMetrics(), prometheus.NewPedanticRegistry()
+	if err := m.Register(registry); err != nil {
+		t.Fatal(err)
+	}
+	m.Add("helm")
+	m.Acquired.WithLabelValues("helm").Inc()
+	want := []string{
+		`pergola_lock_acquisitions_total{plugin="helm"} 1`,
+		`pergola_lock_conflicts_total{plugin="helm"} 0`,
+		`pergola_lock_takeovers_total{plugin="helm"} 0`,
+		`pergola_locks_held{plugin="helm"} 0`,
+		`pergola_locks_lost_total{plugin="helm"} 0`,
+	}
+	if diff := cmp.Diff(want, samplesOf(t, registry)); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+}
+
+func TestLogWorkers(t *testing.T) {
+	t.Parallel()
+	record := func(used string) []string {
+		return []string{`{"level":"INFO","msg":"worker threads of controller helm","reconciledResourceKind":"DeployItem",` +
+			`"usedWorkerThreads":` + used + "}\n"}
+	}
+	for name, tc := range map[string]struct {
+		reason      string
+		used, limit int
+		want        []string
+	}{
+		"at 70 %":    {reason: "70 percent are not exceeded", used: 14, limit: 20},
+		"above":      {reason: "they are exceeded", used: 15, limit: 20, want: record("15")},
+		"rounding":   {reason: "5 of 7 are 71.4 percent", used: 5, limit: 7, want: record("5")},
+		"no workers": {reason: "none of none are used", used: 0, limit: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log, lines := newLog()
+			LogWorkers(log, "helm", tc.used, tc.limit)
+			if diff := cmp.Diff(tc.want, lines()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
