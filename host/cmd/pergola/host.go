@@ -32,11 +32,11 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/collect"
 	"github.com/pergola-deploy/pergola/host/internal/config"
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/standalone"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
@@ -136,7 +136,7 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	if h.manager, err = newManager(cluster, h.settings.Timeouts.Shutdown.Duration, h.log); err != nil {
 		return err
 	}
-	selectors, errs := responsibility.Compile(h.settings.TargetSelectors, nil)
+	selectors, errs := contract.CompileSelectors(h.settings.TargetSelectors, nil)
 	if len(errs) > 0 {
 		return errs.ToAggregate()
 	}

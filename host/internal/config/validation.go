@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 )
 
 const (
@@ -40,7 +40,7 @@ func Validate(h *HostConfiguration) field.ErrorList {
 	printable := !strings.ContainsFunc(h.Identity, func(r rune) bool { return !strconv.IsPrint(r) })
 	c.check(h.Identity != "" && len(h.Identity) <= maxIdentity && printable, field.NewPath("identity"),
 		"expected 1 to %d printable characters, but found %q", maxIdentity, h.Identity)
-	_, errs := responsibility.Compile(h.TargetSelectors, field.NewPath("targetSelectors"))
+	_, errs := contract.CompileSelectors(h.TargetSelectors, field.NewPath("targetSelectors"))
 	c.errs = append(c.errs, errs...)
 	account := h.TargetServiceAccount
 	c.check(account == "" || len(apivalidation.ValidateServiceAccountName(account, false)) == 0,

@@ -37,4 +37,10 @@
 // The status holds times in whole seconds, written by programs whose clocks differ. initTime is rounded up, so that no job gets
 // less time than its timeout allows; lastReconcileTime is never before jobIDGenerationTime; no other time of a job is before
 // its pick-up.
+//
+// # Responsibility
+//
+// Which deployer an item belongs to is decided from its type and its Target, which Landscaper repeats in the item's
+// annotations: items can be large, and most events concern items that are not ours, or that have nothing to do. Selectors
+// decide whether an item is ours by the Target that it has.
 package contract

@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -60,7 +60,7 @@ type Options struct {
 	// HTTPHooks tell which HTTP hooks there are; nil for none.
 	HTTPHooks HTTPHooks
 	// Selectors choose the items of certain Targets; the zero value takes all.
-	Selectors responsibility.Selectors
+	Selectors contract.Selectors
 	// Standalone: there is no Landscaper. A missing Context of the default name counts as an empty one, as nobody
 	// creates it, and an item whose job has failed for lack of something that it uses gets a new one when that is
 	// there.

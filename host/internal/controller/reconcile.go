@@ -19,7 +19,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -37,7 +36,7 @@ const (
 type reconciler struct {
 	name         string // of the plugin
 	identity     string
-	selectors    responsibility.Selectors
+	selectors    contract.Selectors
 	standalone   bool // see Options.Standalone
 	abortTimeout time.Duration
 	maxCrashes   int

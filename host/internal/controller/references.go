@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -96,7 +96,7 @@ func (r *references) lookAgain(ctx context.Context, ref reference) error {
 	}
 	for i := range list.Items {
 		item := &list.Items[i]
-		name, _, known := responsibility.TargetOf(item)
+		name, _, known := contract.TargetOf(item)
 		if (ref.kind == kindContext || !known || name == ref.name) && (r.all || item.DeletionTimestamp != nil) {
 			r.router.route(item, priorityChange)
 		}

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -197,7 +197,7 @@ func (r *router) typeOf(meta *metav1.PartialObjectMetadata) (v1alpha1.DeployItem
 	if ok && known.uid == meta.UID {
 		return known.name, true
 	}
-	return responsibility.TypeOf(meta)
+	return contract.TypeOf(meta)
 }
 
 // forgetType forgets the type of an item that is gone.

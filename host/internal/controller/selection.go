@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -17,20 +16,20 @@ import (
 // is so only if it was claimed before: a job under way goes on, and what was deployed is deleted, although the Target
 // is gone. A Target that is there and not selected is the matter of another host, whatever was before.
 func (r *reconciler) mayBeOurs(ctx context.Context, meta *metav1.PartialObjectMetadata) (bool, error) {
-	target, has, known := responsibility.TargetOf(meta)
+	target, has, known := contract.TargetOf(meta)
 	if !known {
 		return true, nil
 	}
 	selection, err := r.selection(ctx, meta, target, has)
-	missing := selection.Reason == responsibility.ReasonTargetNotFound
+	missing := selection.Reason == contract.TargetNotFound
 	return selection.Responsible || missing && (wroteStatus(meta) || meta.DeletionTimestamp != nil), err
 }
 
 // isOurs tells the same from the item in full.
 func (r *reconciler) isOurs(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
-	target, has := responsibility.TargetOfItem(item)
+	target, has := contract.TargetOfItem(item)
 	selection, err := r.selection(ctx, item, target, has)
-	return selection.Responsible || selection.Reason == responsibility.ReasonTargetNotFound && r.claimed(item), err
+	return selection.Responsible || selection.Reason == contract.TargetNotFound && r.claimed(item), err
 }
 
 // claimed tells whether this host has picked the item's job up, or has deployed what is now to be deleted.
@@ -46,20 +45,20 @@ func (r *reconciler) claimed(item *v1alpha1.DeployItem) bool {
 // looked at.
 func (r *reconciler) selection(
 	ctx context.Context, item metav1.Object, name string, has bool,
-) (responsibility.Decision, error) {
+) (contract.Selection, error) {
 	if r.selectors.Empty() || !has {
-		return r.selectors.Decide(has, nil), nil
+		return r.selectors.Select(has, nil), nil
 	}
 	found := &v1alpha1.Target{}
 	err := r.cache.Get(ctx, client.ObjectKey{Namespace: item.GetNamespace(), Name: name}, found)
 	if client.IgnoreNotFound(err) != nil {
-		return responsibility.Decision{}, fmt.Errorf("read Target: %w", err)
+		return contract.Selection{}, fmt.Errorf("read Target: %w", err)
 	}
 	var object metav1.Object
 	if err == nil {
 		object = found
 	}
-	decision := r.selectors.Decide(true, object)
+	decision := r.selectors.Select(true, object)
 	if !decision.Responsible {
 		r.log.Debug("deploy item is not for this host", "deployitem", item.GetNamespace()+"/"+item.GetName(),
 			"reason", decision.Reason, "message", decision.Message)

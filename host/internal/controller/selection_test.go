@@ -5,14 +5,13 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // selects makes a bench that of a host which is meant for one Target.
 func (b *bench) selects(target string) {
 	b.t.Helper()
-	selectors, errs := responsibility.Compile([]v1alpha1.TargetSelector{{Targets: []v1alpha1.ObjectReference{{Name: target}}}}, nil)
+	selectors, errs := contract.CompileSelectors([]v1alpha1.TargetSelector{{Targets: []v1alpha1.ObjectReference{{Name: target}}}}, nil)
 	if errs != nil {
 		b.t.Fatal(errs)
 	}

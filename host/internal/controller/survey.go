@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -103,7 +102,7 @@ func (s *survey) note(ctx context.Context, item *v1alpha1.DeployItem) error {
 			return err
 		}
 	}
-	told, ok := responsibility.TypeOf(item)
+	told, ok := contract.TypeOf(item)
 	typed := ok && told == item.Spec.Type
 	idle := decide(item, s.standalone, s.clock.Now()).Action == contract.Nothing &&
 		contract.UnknownOperation(item) == ""

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -66,7 +65,7 @@ func (s *Setter) spares(ctx context.Context, key types.NamespacedName) (bool, er
 	if err != nil || !found {
 		return false, err
 	}
-	if itemType, typed := responsibility.TypeOf(meta); typed && !s.elected(itemType) {
+	if itemType, typed := contract.TypeOf(meta); typed && !s.elected(itemType) {
 		s.memory.drop(key)
 		return true, nil
 	}
@@ -106,7 +105,7 @@ func atRest(item *v1alpha1.DeployItem, o Options, now time.Time) bool {
 
 // annotated tells whether the annotations are up to date in which an item repeats what a deployer must know of it.
 func annotated(item *v1alpha1.DeployItem) bool {
-	for key, value := range responsibility.Annotations(item) {
+	for key, value := range contract.DeployerAnnotations(item) {
 		if item.Annotations[key] != value {
 			return false
 		}
@@ -160,7 +159,7 @@ func (s *Setter) annotate(ctx context.Context, item *v1alpha1.DeployItem) error 
 		return nil
 	}
 	before := item.DeepCopy()
-	for key, value := range responsibility.Annotations(item) {
+	for key, value := range contract.DeployerAnnotations(item) {
 		metav1.SetMetaDataAnnotation(&item.ObjectMeta, key, value)
 	}
 	if err := s.client.Patch(ctx, item, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {

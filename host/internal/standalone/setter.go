@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/pergola-deploy/pergola/host/internal/responsibility"
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -197,7 +197,7 @@ func (s *Setter) changes() handler.TypedEventHandler[*metav1.PartialObjectMetada
 // time is over, no earlier. The queue keeps the earliest time of an item only, so that all that happens to an item
 // until then costs one read.
 func (s *Setter) reconcileAfter(before, after *metav1.PartialObjectMetadata) (time.Duration, bool) {
-	itemType, typed := responsibility.TypeOf(after)
+	itemType, typed := contract.TypeOf(after)
 	switch {
 	case after.Generation != before.Generation || !typed || s.memory.isPatient(client.ObjectKeyFromObject(after)):
 		return 0, true

@@ -1,4 +1,4 @@
-package responsibility
+package contract
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// requirement is a checked requirement. It is our own and not that of Kubernetes' label selectors, which refuses values that no
-// label can have but an annotation can.
+// requirement is a checked requirement. It is our own and not that of Kubernetes' label selectors, which refuses values
+// that no label can have but an annotation can.
 type requirement struct {
 	key      string
 	operator v1alpha1.RequirementOperator
@@ -23,13 +23,26 @@ type requirement struct {
 	text     string // for messages
 }
 
-func newRequirement(r v1alpha1.Requirement, of func(metav1.Object) map[string]string, path *field.Path) requirement {
-	compiled := requirement{key: r.Key, operator: r.Operator, values: slices.Clone(r.Values), of: of}
-	if len(r.Values) == 1 {
-		compiled.bound, _ = strconv.ParseInt(r.Values[0], 10, 64) // validateRequirement complains
+// compileRequirements returns the requirements for what of returns of a Target, and everything that is wrong with them.
+func compileRequirements(
+	requirements []v1alpha1.Requirement, path *field.Path, of func(metav1.Object) map[string]string,
+) ([]requirement, field.ErrorList) {
+	var (
+		compiled []requirement
+		errs     field.ErrorList
+	)
+	for i, r := range requirements {
+		at := path.Index(i)
+		errs = append(errs, validateRequirement(r, at)...)
+		c := requirement{key: r.Key, operator: r.Operator, values: r.Values, of: of}
+		if len(r.Values) == 1 {
+			c.bound, _ = strconv.ParseInt(r.Values[0], 10, 64) // validateRequirement complains
+		}
+		words := append([]string{Cut(r.Key, maxQuoted), string(r.Operator)}, quoteAll(r.Values)...)
+		c.text = fmt.Sprintf("%s (%s)", at, strings.Join(words, " "))
+		compiled = append(compiled, c)
 	}
-	compiled.text = fmt.Sprintf("%s (%s)", path, strings.Join(append([]string{shortened(r.Key), string(r.Operator)}, quoteAll(r.Values)...), " "))
-	return compiled
+	return compiled, errs
 }
 
 // matches means what Kubernetes means by the operators: those that negate also match when the key is missing.
@@ -69,11 +82,12 @@ var operators = []string{
 func validateRequirement(r v1alpha1.Requirement, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if r.Key == "" {
-		errs = append(errs, field.Required(path.Child("key"), "expected the key of an annotation or label, but it is empty"))
+		errs = append(errs, field.Required(path.Child("key"),
+			"expected the key of an annotation or label, but it is empty"))
 	}
 	if !slices.Contains(operators, string(r.Operator)) {
 		return append(errs, invalid(path.Child("operator"), "expected one of %s, but found %q",
-			strings.Join(operators, ", "), shortened(string(r.Operator))))
+			strings.Join(operators, ", "), Cut(string(r.Operator), maxQuoted)))
 	}
 	values := path.Child("values")
 	switch r.Operator {
@@ -87,14 +101,17 @@ func validateRequirement(r v1alpha1.Requirement, path *field.Path) field.ErrorLi
 		}
 	case v1alpha1.RequirementGreaterThan, v1alpha1.RequirementLessThan:
 		if len(r.Values) != 1 {
-			return append(errs, invalid(values, "operator %q takes exactly one integer, but found %d values", r.Operator, len(r.Values)))
+			return append(errs, invalid(values, "operator %q takes exactly one integer, but found %d values",
+				r.Operator, len(r.Values)))
 		}
 		if _, err := strconv.ParseInt(r.Values[0], 10, 64); err != nil {
-			errs = append(errs, invalid(values.Index(0), "operator %q takes an integer, but found %q", r.Operator, shortened(r.Values[0])))
+			errs = append(errs, invalid(values.Index(0), "operator %q takes an integer, but found %q",
+				r.Operator, Cut(r.Values[0], maxQuoted)))
 		}
 	case v1alpha1.RequirementEquals, v1alpha1.RequirementDoubleEquals, v1alpha1.RequirementNotEquals:
 		if len(r.Values) != 1 {
-			errs = append(errs, invalid(values, "operator %q takes exactly one value, but found %d", r.Operator, len(r.Values)))
+			errs = append(errs, invalid(values, "operator %q takes exactly one value, but found %d",
+				r.Operator, len(r.Values)))
 		}
 	}
 	return errs
@@ -104,25 +121,15 @@ func invalid(path *field.Path, format string, args ...any) *field.Error {
 	return field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(format, args...)) // the sentence says what was found
 }
 
-// longest bounds what a message quotes of one text.
-const longest = 64
-
-func shortened(text string) string {
-	if runes := []rune(text); len(runes) > longest {
-		return string(runes[:longest]) + "..."
-	}
-	return text
-}
-
 // quoteAll quotes the first values; a message needs no more of them.
 func quoteAll(values []string) []string {
 	const most = 5
 	quoted := make([]string, 0, most+1)
 	for i, value := range values {
 		if i == most {
-			return append(quoted, "...")
+			return append(quoted, "…")
 		}
-		quoted = append(quoted, strconv.Quote(shortened(value)))
+		quoted = append(quoted, strconv.Quote(Cut(value, maxQuoted)))
 	}
 	return quoted
 }

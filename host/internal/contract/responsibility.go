@@ -1,0 +1,177 @@
+package contract
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// TypeOf returns the deploy item type that the metadata of an item repeats, and whether it does.
+func TypeOf(meta metav1.Object) (v1alpha1.DeployItemType, bool) {
+	t, ok := meta.GetAnnotations()[v1alpha1.DeployerTypeAnnotation]
+	return v1alpha1.DeployItemType(t), ok && t != ""
+}
+
+// TargetOf returns the name of the target that the metadata of an item repeats. Without a target hasTarget is false;
+// known is false if the metadata does not tell, so that the item has to be read.
+func TargetOf(meta metav1.Object) (name string, hasTarget, known bool) {
+	name = meta.GetAnnotations()[v1alpha1.DeployerTargetNameAnnotation]
+	switch name {
+	case "":
+		return "", false, false
+	case v1alpha1.NoTargetName:
+		return "", false, true
+	default:
+		return name, true, true
+	}
+}
+
+// TargetOfItem returns the name of the target of an item, and whether it has one.
+func TargetOfItem(item *v1alpha1.DeployItem) (name string, hasTarget bool) {
+	if item.Spec.Target == nil || item.Spec.Target.Name == "" {
+		return "", false
+	}
+	return item.Spec.Target.Name, true
+}
+
+// DeployerAnnotations are the annotations with which an item repeats in its metadata what a deployer must know of it.
+// Landscaper sets them on the items that it creates.
+func DeployerAnnotations(item *v1alpha1.DeployItem) map[string]string {
+	target, hasTarget := TargetOfItem(item)
+	if !hasTarget {
+		target = v1alpha1.NoTargetName
+	}
+	return map[string]string{
+		v1alpha1.DeployerTypeAnnotation:       string(item.Spec.Type),
+		v1alpha1.DeployerTargetNameAnnotation: target,
+	}
+}
+
+// SelectionReason tells in one word for machines why an item is ours, or is not.
+type SelectionReason string
+
+// The reasons of a Selection.
+const (
+	// NoTargetSelectors: nothing is selected, so that everything is ours.
+	NoTargetSelectors SelectionReason = "NoTargetSelectors"
+	// NoTarget: the item has no target that could be selected. It is ours.
+	NoTarget SelectionReason = "NoTarget"
+	// TargetSelected: a selector matches the Target. The item is ours.
+	TargetSelected SelectionReason = "TargetSelected"
+	// TargetNotSelected: no selector matches the Target. The item is somebody else's.
+	TargetNotSelected SelectionReason = "TargetNotSelected"
+	// TargetNotFound: the Target is missing, so that nobody knows whose it would be. Only a deployer that is
+	// responsible for all takes the item; if several that select did, they would contend for it.
+	TargetNotFound SelectionReason = "TargetNotFound"
+)
+
+// Selection tells whether an item is ours and why.
+type Selection struct {
+	// Responsible: the item is ours.
+	Responsible bool
+	// Reason is what the caller branches on.
+	Reason SelectionReason
+	// Message is a sentence for people. It holds nothing of the Target but its name.
+	Message string
+}
+
+// Selectors decide by the Target of an item whether it is ours. The zero value is responsible for all. Selectors do
+// not change, and can be used by several goroutines as long as nobody changes the list that they were made of.
+type Selectors struct {
+	entries []selector
+}
+
+// selector is one of the list. A Target must meet all that it says.
+type selector struct {
+	path         string
+	targets      []v1alpha1.ObjectReference
+	requirements []requirement
+}
+
+// CompileSelectors checks selectors and returns them in the form that decides, together with everything that is wrong
+// with them. With errors the Selectors are of no use. path is where the list was found; nil stands for
+// "targetSelectors".
+func CompileSelectors(selectors []v1alpha1.TargetSelector, path *field.Path) (Selectors, field.ErrorList) {
+	if path == nil {
+		path = field.NewPath("targetSelectors")
+	}
+	var (
+		compiled Selectors
+		errs     field.ErrorList
+	)
+	for i, s := range selectors {
+		at := path.Index(i)
+		for j, target := range s.Targets {
+			if target.Name == "" {
+				errs = append(errs, field.Required(at.Child("targets").Index(j).Child("name"),
+					"expected the name of a Target, but it is empty"))
+			}
+		}
+		annotations, wrong := compileRequirements(s.Annotations, at.Child("annotations"), metav1.Object.GetAnnotations)
+		errs = append(errs, wrong...)
+		labels, wrong := compileRequirements(s.Labels, at.Child("labels"), metav1.Object.GetLabels)
+		errs = append(errs, wrong...)
+		compiled.entries = append(compiled.entries, selector{
+			path: at.String(), targets: s.Targets, requirements: append(annotations, labels...),
+		})
+	}
+	return compiled, errs
+}
+
+// Empty tells that there is nothing to select by: every item is ours, and the Target need not be read for it.
+func (s Selectors) Empty() bool { return len(s.entries) == 0 }
+
+// maxMismatches bounds the selectors that a message accounts for.
+const maxMismatches = 3
+
+// Select tells whether an item is ours. target is the Target of the item, or its metadata; nil if there is no such
+// Target. It is ignored if the item has no target.
+func (s Selectors) Select(hasTarget bool, target metav1.Object) Selection {
+	switch {
+	case s.Empty():
+		return Selection{true, NoTargetSelectors, "there are no target selectors"}
+	case !hasTarget:
+		return Selection{true, NoTarget, "the item has no target, which every target selector lets pass"}
+	case target == nil:
+		return Selection{false, TargetNotFound, "the Target is missing, so that no target selector can match it"}
+	}
+	name := fmt.Sprintf("Target %q", target.GetNamespace()+"/"+target.GetName())
+	var mismatches []string
+	for _, e := range s.entries {
+		mismatch := e.mismatch(target)
+		if mismatch == "" {
+			return Selection{true, TargetSelected, fmt.Sprintf("%s is selected by %s", name, e.path)}
+		}
+		mismatches = append(mismatches, mismatch)
+	}
+	if more := len(mismatches) - maxMismatches; more > 0 {
+		mismatches = append(mismatches[:maxMismatches], fmt.Sprintf("and %d more", more))
+	}
+	return Selection{false, TargetNotSelected, name + " is not selected: " + strings.Join(mismatches, ", ")}
+}
+
+// mismatch says which part of the selector does not match; it is empty if all do.
+func (s selector) mismatch(target metav1.Object) string {
+	if len(s.targets) > 0 && !names(s.targets, target) {
+		return s.path + ".targets do not name it"
+	}
+	for _, r := range s.requirements {
+		if !r.matches(target) {
+			return r.text + " is not met"
+		}
+	}
+	return ""
+}
+
+func names(references []v1alpha1.ObjectReference, target metav1.Object) bool {
+	for _, r := range references {
+		if r.Name == target.GetName() && (r.Namespace == "" || r.Namespace == target.GetNamespace()) {
+			return true
+		}
+	}
+	return false
+}

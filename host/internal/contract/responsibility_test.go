@@ -1,0 +1,303 @@
+package contract_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// target returns a Target default/prod with modifications.
+func target(modify ...func(*v1alpha1.Target)) *v1alpha1.Target {
+	t := &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "prod"}}
+	for _, m := range modify {
+		m(t)
+	}
+	return t
+}
+
+func label(key, value string) func(*v1alpha1.Target) {
+	return func(t *v1alpha1.Target) { metav1.SetMetaDataLabel(&t.ObjectMeta, key, value) }
+}
+
+func annotation(key, value string) func(*v1alpha1.Target) {
+	return func(t *v1alpha1.Target) { metav1.SetMetaDataAnnotation(&t.ObjectMeta, key, value) }
+}
+
+func require(key string, operator v1alpha1.RequirementOperator, values ...string) v1alpha1.Requirement {
+	return v1alpha1.Requirement{Key: key, Operator: operator, Values: values}
+}
+
+func byLabel(requirements ...v1alpha1.Requirement) v1alpha1.TargetSelector {
+	return v1alpha1.TargetSelector{Labels: requirements}
+}
+
+func byName(references ...v1alpha1.ObjectReference) v1alpha1.TargetSelector {
+	return v1alpha1.TargetSelector{Targets: references}
+}
+
+func TestTypeOf(t *testing.T) {
+	cases := map[string]struct {
+		reason      string
+		annotations map[string]string
+		want        v1alpha1.DeployItemType
+		ok          bool
+	}{
+		"annotated": {
+			reason:      "the metadata repeats the type",
+			annotations: map[string]string{v1alpha1.DeployerTypeAnnotation: "t"}, want: "t", ok: true,
+		},
+		"empty": {reason: "no type is empty", annotations: map[string]string{v1alpha1.DeployerTypeAnnotation: ""}},
+		"none":  {reason: "the metadata does not repeat it"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got, ok := contract.TypeOf(&metav1.ObjectMeta{Annotations: tc.annotations}); got != tc.want || ok != tc.ok {
+				t.Errorf("%s: found %q, %t", tc.reason, got, ok)
+			}
+		})
+	}
+}
+
+func TestTargetOf(t *testing.T) {
+	cases := map[string]struct {
+		reason     string
+		annotation string
+		want       string
+	}{
+		"annotated": {reason: "the metadata repeats the name", annotation: "prod", want: `"prod" true true`},
+		"none": {
+			reason: "the metadata says that there is none", annotation: v1alpha1.NoTargetName, want: `"" false true`,
+		},
+		"unknown": {reason: "the metadata does not say", want: `"" false false`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			meta := &metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.DeployerTargetNameAnnotation: tc.annotation}}
+			found, hasTarget, known := contract.TargetOf(meta)
+			if got := fmt.Sprintf("%q %t %t", found, hasTarget, known); got != tc.want {
+				t.Errorf("%s: expected %s, but found %s", tc.reason, tc.want, got)
+			}
+		})
+	}
+}
+
+func TestDeployerAnnotations(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		target *v1alpha1.ObjectReference
+		want   string
+	}{
+		"target":    {reason: "the Target's name", target: &v1alpha1.ObjectReference{Name: "a"}, want: "a"},
+		"no target": {reason: "what Landscaper writes for none", want: v1alpha1.NoTargetName},
+		"empty target": {
+			reason: "a reference without a name is none", target: &v1alpha1.ObjectReference{Namespace: "n"},
+			want: v1alpha1.NoTargetName,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			item := &v1alpha1.DeployItem{Spec: v1alpha1.DeployItemSpec{Type: "t", Target: tc.target}}
+			got := contract.DeployerAnnotations(item)
+			want := map[string]string{
+				v1alpha1.DeployerTypeAnnotation: "t", v1alpha1.DeployerTargetNameAnnotation: tc.want,
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestSelect(t *testing.T) {
+	yes := func(reason contract.SelectionReason, message string) contract.Selection {
+		return contract.Selection{Responsible: true, Reason: reason, Message: message}
+	}
+	selected := func(index int) contract.Selection {
+		message := fmt.Sprintf(`Target "default/prod" is selected by targetSelectors[%d]`, index)
+		return yes(contract.TargetSelected, message)
+	}
+	notSelected := func(mismatches ...string) contract.Selection {
+		message := `Target "default/prod" is not selected: ` + strings.Join(mismatches, ", ")
+		return contract.Selection{Reason: contract.TargetNotSelected, Message: message}
+	}
+	prod := byLabel(require("env", "in", "prod"))
+	mismatch := func(i int) string { return fmt.Sprintf(`targetSelectors[%d].labels[0] (env in "prod") is not met`, i) }
+	cases := map[string]struct {
+		reason    string
+		selectors []v1alpha1.TargetSelector
+		noTarget  bool
+		target    *v1alpha1.Target
+		want      contract.Selection
+	}{
+		"no selectors": {
+			reason: "nothing is selected, so that everything is ours", target: target(),
+			want: yes(contract.NoTargetSelectors, "there are no target selectors"),
+		},
+		"no selectors, missing": {
+			reason: "who is responsible for all is so for a missing Target",
+			want:   yes(contract.NoTargetSelectors, "there are no target selectors"),
+		},
+		"no target": {
+			reason: "selectors are not consulted", selectors: []v1alpha1.TargetSelector{prod}, noTarget: true,
+			want: yes(contract.NoTarget, "the item has no target, which every target selector lets pass"),
+		},
+		"missing": {
+			reason: "nobody knows whose it would be", selectors: []v1alpha1.TargetSelector{{}},
+			want: contract.Selection{
+				Reason:  contract.TargetNotFound,
+				Message: "the Target is missing, so that no target selector can match it",
+			},
+		},
+		"empty selector": {
+			reason: "without conditions all are met", selectors: []v1alpha1.TargetSelector{{}}, target: target(),
+			want: selected(0),
+		},
+		"entries are ORed": {
+			reason:    "the second matches",
+			selectors: []v1alpha1.TargetSelector{byName(v1alpha1.ObjectReference{Name: "other"}), prod},
+			target:    target(label("env", "prod")),
+			want:      selected(1),
+		},
+		"fields are ANDed": {
+			reason: "the name matches, the annotation does not",
+			selectors: []v1alpha1.TargetSelector{{
+				Targets: []v1alpha1.ObjectReference{{Name: "prod"}}, Annotations: []v1alpha1.Requirement{require("a", "exists")},
+			}},
+			target: target(label("a", "")),
+			want:   notSelected(`targetSelectors[0].annotations[0] (a exists) is not met`),
+		},
+		"requirements are ANDed": {
+			reason:    "one of two is met",
+			selectors: []v1alpha1.TargetSelector{byLabel(require("a", "=", "1"), require("b", "=", "2"))},
+			target:    target(label("a", "1")),
+			want:      notSelected(`targetSelectors[0].labels[1] (b = "2") is not met`),
+		},
+		"targets are ORed": {
+			reason: "the second has the name",
+			selectors: []v1alpha1.TargetSelector{byName(
+				v1alpha1.ObjectReference{Name: "other"}, v1alpha1.ObjectReference{Name: "prod", Namespace: "default"})},
+			target: target(),
+			want:   selected(0),
+		},
+		"namespace": {
+			reason:    "a namespace that is given must match",
+			selectors: []v1alpha1.TargetSelector{byName(v1alpha1.ObjectReference{Name: "prod", Namespace: "other"})},
+			target:    target(),
+			want:      notSelected("targetSelectors[0].targets do not name it"),
+		},
+		"annotation": {
+			reason:    "an annotation can have a value that no label can",
+			selectors: []v1alpha1.TargetSelector{{Annotations: []v1alpha1.Requirement{require("note", "=", "two words, ü")}}},
+			target:    target(annotation("note", "two words, ü")),
+			want:      selected(0),
+		},
+		"three selectors": {
+			reason: "a message accounts for them", selectors: []v1alpha1.TargetSelector{prod, prod, prod}, target: target(),
+			want: notSelected(mismatch(0), mismatch(1), mismatch(2)),
+		},
+		"many selectors": {
+			reason:    "a message accounts for a few",
+			selectors: []v1alpha1.TargetSelector{prod, prod, prod, prod, prod}, target: target(),
+			want: notSelected(mismatch(0), mismatch(1), mismatch(2), "and 2 more"),
+		},
+		"many values": {
+			reason:    "a message quotes a few",
+			selectors: []v1alpha1.TargetSelector{byLabel(require("a", "in", "1", "2", "3", "4", "5", "6"))}, target: target(),
+			want: notSelected(`targetSelectors[0].labels[0] (a in "1" "2" "3" "4" "5" …) is not met`),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			selectors, errs := contract.CompileSelectors(tc.selectors, nil)
+			if len(errs) > 0 {
+				t.Fatal(errs.ToAggregate())
+			}
+			var object metav1.Object
+			if tc.target != nil {
+				object = tc.target
+			}
+			if diff := cmp.Diff(tc.want, selectors.Select(!tc.noTarget, object)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			if got := selectors.Empty(); got != (len(tc.selectors) == 0) {
+				t.Errorf("%s: Empty() = %t", tc.reason, got)
+			}
+		})
+	}
+}
+
+// For labels, our requirements are those of Kubernetes.
+func TestRequirementsAgreeWithKubernetes(t *testing.T) {
+	operators := []selection.Operator{
+		selection.Equals, selection.DoubleEquals, selection.NotEquals, selection.In, selection.NotIn,
+		selection.Exists, selection.DoesNotExist, selection.GreaterThan, selection.LessThan, "other",
+	}
+	texts := []string{"", "a", "1", "2", "10", "007", "9223372036854775808"}
+	lists := [][]string{nil}
+	targets := []*v1alpha1.Target{target()}
+	for _, text := range texts {
+		targets = append(targets, target(label("k", text)))
+		lists = append(lists, []string{text}, []string{"a", text})
+	}
+	for _, operator := range operators {
+		for _, values := range lists {
+			theirs, err := labels.NewRequirement("k", operator, slices.Clone(values))
+			ours, errs := contract.CompileSelectors(
+				[]v1alpha1.TargetSelector{byLabel(require("k", v1alpha1.RequirementOperator(operator), values...))}, nil)
+			if (err != nil) != (len(errs) > 0) {
+				t.Errorf("%s %q: Kubernetes says %v, we say %v", operator, values, err, errs)
+			}
+			if err != nil {
+				continue
+			}
+			for _, object := range targets {
+				want := theirs.Matches(labels.Set(object.Labels))
+				if got := ours.Select(true, object).Responsible; got != want {
+					t.Errorf("%s matches %v: Kubernetes says %t, we say %t", theirs, object.Labels, want, got)
+				}
+			}
+		}
+	}
+}
+
+func TestCompileSelectorsReportsEverythingAtOnce(t *testing.T) {
+	_, errs := contract.CompileSelectors([]v1alpha1.TargetSelector{
+		{Targets: []v1alpha1.ObjectReference{{Name: "a"}, {Namespace: "n"}}},
+		{
+			Annotations: []v1alpha1.Requirement{require("", "exists"), require("a", "is", "b"), require("a", "=")},
+			Labels: []v1alpha1.Requirement{
+				require("a", "in"), require("a", "exists", "b"), require("a", "gt"), require("a", "lt", "1.5"),
+				require("", v1alpha1.RequirementOperator(strings.Repeat("x", 1000))),
+			},
+		},
+	}, nil)
+	var got []string
+	for _, err := range errs {
+		got = append(got, err.Field+": "+err.Detail)
+	}
+	const known = "expected one of =, ==, !=, in, notin, exists, !, gt, lt, but found "
+	want := []string{
+		`targetSelectors[0].targets[1].name: expected the name of a Target, but it is empty`,
+		`targetSelectors[1].annotations[0].key: expected the key of an annotation or label, but it is empty`,
+		`targetSelectors[1].annotations[1].operator: ` + known + `"is"`,
+		`targetSelectors[1].annotations[2].values: operator "=" takes exactly one value, but found 0`,
+		`targetSelectors[1].labels[0].values: operator "in" takes one value or more, but found none`,
+		`targetSelectors[1].labels[1].values: operator "exists" takes no values, but found 1`,
+		`targetSelectors[1].labels[2].values: operator "gt" takes exactly one integer, but found 0 values`,
+		`targetSelectors[1].labels[3].values[0]: operator "lt" takes an integer, but found "1.5"`,
+		`targetSelectors[1].labels[4].key: expected the key of an annotation or label, but it is empty`,
+		`targetSelectors[1].labels[4].operator: ` + known + `"` + strings.Repeat("x", 61) + `…"`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+}
