@@ -80,7 +80,9 @@ func reasonsIn(path string, node ast.Node) []string {
 	switch node := node.(type) {
 	case *ast.ValueSpec:
 		kind, _ := node.Type.(*ast.Ident)
-		if reasonName.MatchString(node.Names[0].Name) || kind != nil && kind.Name == "Kind" && path == kindsOfHelm {
+		ofSelection := kind != nil && kind.Name == "SelectionReason"
+		ofHelm := kind != nil && kind.Name == "Kind" && path == kindsOfHelm
+		if reasonName.MatchString(node.Names[0].Name) || ofSelection || ofHelm {
 			candidates = node.Values
 		}
 	case *ast.KeyValueExpr:
