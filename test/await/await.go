@@ -1,4 +1,5 @@
-// Package await lets tests wait for conditions, so that time never decides a test: how long one waits bounds only how long a failure takes.
+// Package await lets tests wait for conditions, so that time never decides a test: how long one waits bounds only how
+// long a failure takes.
 package await
 
 import (
@@ -10,8 +11,8 @@ import (
 // pause is how long it takes at most to see that a condition holds.
 const pause = 20 * time.Millisecond
 
-// For waits until a condition returns "", which otherwise says what is there instead. The test fails at an error, and after the given time
-// with what was said last, or when the context ends, which is mostly the test's.
+// For waits until a condition returns "", which otherwise says what is there instead. The test fails at an error, and
+// after the given time with what was said last, or when the context ends, which is mostly the test's.
 func For(ctx context.Context, t testing.TB, patience time.Duration, what string, condition func(ctx context.Context) (instead string, err error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -75,7 +75,8 @@ func (f *fleet) startDeployers(ctx context.Context) (*testenv.Host, error) {
 	return host, err
 }
 
-// startReplica starts a replica with the plugin counter, which need not be ready yet, and returns it with the name of its user.
+// startReplica starts a replica with the plugin counter, which need not be ready yet, and returns it with the name of
+// its user.
 func (f *fleet) startReplica(ctx context.Context) (host *testenv.Host, user string, err error) {
 	config, user := filepath.Join(f.dir, "host.yaml"), fmt.Sprintf("%s-%d", f.namespace, len(f.hosts)+1)
 	if err := os.WriteFile(config, fmt.Appendf(nil, hostConfiguration, f.dir), 0o600); err != nil {
@@ -111,7 +112,8 @@ func (f *fleet) stop(ctx context.Context) (err error) {
 	return err
 }
 
-// createItems creates so many items of a type, each with its configuration. Those of the counter have no Target, and their finalizer.
+// createItems creates so many items of a type, each with its configuration. Those of the counter have no Target, and
+// their finalizer.
 func (f *fleet) createItems(
 	ctx context.Context, n int, itemType v1alpha1.DeployItemType, config func(name string) fields,
 ) (items []*v1alpha1.DeployItem, err error) {

@@ -1,5 +1,6 @@
-// Command bench measures what one deploy item with many objects costs, what Helm releases cost, what more replicas bring, and what many deploy items cost when a
-// host starts, with hosts as processes of their own on a real API server. It prints tables; docs/benchmarks.md says how to read them.
+// Command bench measures what one deploy item with many objects costs, what Helm releases cost, what more replicas
+// bring, and what many deploy items cost when a host starts, with hosts as processes of their own on a real API
+// server. It prints tables; docs/benchmarks.md says how to read them.
 package main
 
 import (

@@ -13,8 +13,9 @@ const manyObjects, definitions = 500, 5
 
 type fields = map[string]any
 
-// manyConfig returns a provider configuration of the manifest deployer with all objects. Those that are in no namespace have names that begin
-// with that of the namespace, and so has the API group of the kinds that are defined, so that one cluster can have several.
+// manyConfig returns a provider configuration of the manifest deployer with all objects. Those that are in no
+// namespace have names that begin with that of the namespace, and so has the API group of the kinds that are defined,
+// so that one cluster can have several.
 func manyConfig(namespace string, strategy managedresource.UpdateStrategy) fields {
 	entries := []any{}
 	for _, o := range objects(namespace) {

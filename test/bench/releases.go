@@ -46,7 +46,8 @@ func (b *bench) measureReleases(ctx context.Context) (err error) {
 	return nil
 }
 
-// measureJobs sets a job for each item, waits for all of them, and says what they have cost the API server, host and plugin.
+// measureJobs sets a job for each item, waits for all of them, and says what they have cost the API server, host and
+// plugin.
 func (f *fleet) measureJobs(ctx context.Context, what string, host int, items []*v1alpha1.DeployItem) error {
 	mark, err := f.auditMark()
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// callTakes is how long the deployer works for a job. It waits, so that the replicas do not compete for this machine's processors.
+// callTakes is how long the deployer works for a job. It waits, so that the replicas do not compete for this
+// machine's processors.
 const callTakes = time.Second
 
 // throughput of so many replicas.

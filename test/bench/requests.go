@@ -26,7 +26,8 @@ func (b *bench) auditMark() (int64, error) {
 	return log.Size(), nil
 }
 
-// countRequests counts the requests since a mark by what they are for; those for "" do not count, and neither do watches.
+// countRequests counts the requests since a mark by what they are for; those for "" do not count, and neither do
+// watches.
 func (b *bench) countRequests(mark int64, what func(request) string) (counts map[string]int, err error) {
 	log, err := os.Open(b.controlPlane.AuditLog)
 	if err != nil {
@@ -51,8 +52,8 @@ func (b *bench) countRequests(mark int64, what func(request) string) (counts map
 	return counts, scanner.Err()
 }
 
-// ofAgent tells of the requests of a user agent that begins with a prefix what they do: the verbs of the API, "dry run" for a write that
-// is not carried out, and "discover".
+// ofAgent tells of the requests of a user agent that begins with a prefix what they do: the verbs of the API, "dry
+// run" for a write that is not carried out, and "discover".
 func ofAgent(prefix string) func(request) string {
 	return func(r request) string {
 		switch {

@@ -44,7 +44,8 @@ var Unpacking = Stage{
 	"truncated":             func() []byte { b := Pack("plain"); return b[:len(b)/2] },
 }
 
-// Loading are charts in which a file is wrong that is read when the chart is loaded, or when values are combined and checked.
+// Loading are charts in which a file is wrong that is read when the chart is loaded, or when values are combined and
+// checked.
 var Loading = Stage{
 	"name-traversal":      plain(metadata("name", "../x")),
 	"version-traversal":   plain(metadata("version", "1.0.0/../../x")),
@@ -65,9 +66,9 @@ var Loading = Stage{
 	"schema-no-json":       plain(schema("][")),
 }
 
-// Rendering are charts in which a template does not come to an end, needs too much, or renders what cannot be read. These charts, and
-// those of Loading that are called deep or bomb, may take all the memory and time there is: they are for a process with
-// limits, not for that of a test.
+// Rendering are charts in which a template does not come to an end, needs too much, or renders what cannot be read.
+// These charts, and those of Loading that are called deep or bomb, may take all the memory and time there is: they
+// are for a process with limits, not for that of a test.
 var Rendering = Stage{
 	// Ends at the depth that Go's templates allow, with some hundred megabytes of stack.
 	"recursion-template": plain(evil(`{{ define "x" }}{{ template "x" . }}{{ end }}{{ template "x" . }}`)),

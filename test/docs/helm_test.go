@@ -28,8 +28,8 @@ const (
 	helmSettingsSchema      = "plugins/helm/internal/settings/schema.json"
 )
 
-// TestHelmPage: what the page about the helm deployer shows is a deploy item, a part of a provider configuration, or the document of the
-// plugin, and all of it is as the plugin reads it.
+// TestHelmPage: what the page about the helm deployer shows is a deploy item, a part of a provider configuration, or
+// the document of the plugin, and all of it is as the plugin reads it.
 func TestHelmPage(t *testing.T) {
 	t.Parallel()
 	plugin := sdktest.Start(t, build(t, helmPage, "helm"), "HOME="+t.TempDir())
@@ -164,7 +164,8 @@ func TestHelmPageHasTheReasons(t *testing.T) {
 	}
 }
 
-// reasonsOf returns the values of the constants in a folder that are reasons by their name, or by being a Kind of error.
+// reasonsOf returns the values of the constants in a folder that are reasons by their name, or by being a Kind of
+// error.
 func reasonsOf(t *testing.T, folder string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(testenv.Root(), folder, "*.go"))
@@ -187,7 +188,8 @@ func reasonsOf(t *testing.T, folder string) []string {
 	return reasons
 }
 
-// fieldsOf returns the names of the fields in a schema that are not those of the parts which all deployers have in common.
+// fieldsOf returns the names of the fields in a schema that are not those of the parts which all deployers have in
+// common.
 func fieldsOf(t *testing.T, file string) []string {
 	t.Helper()
 	var schema map[string]any

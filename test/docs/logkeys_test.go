@@ -51,14 +51,15 @@ func TestLogKeysAreDocumented(t *testing.T) {
 	}
 }
 
-// madeAtRuntime are the files that have keys which are made while the host runs, and which ones; those of a plugin's own records are the plugin's.
+// madeAtRuntime are the files that have keys which are made while the host runs, and which ones; those of a plugin's
+// own records are the plugin's.
 var madeAtRuntime = map[string][]string{
 	"../../host/internal/telemetry/hpa.go":        {"memoryAverageUtilization", "memoryAverageValue", "cpuAverageUtilization", "cpuAverageValue"},
 	"../../host/internal/plugin/output/record.go": nil,
 }
 
-// collectKeys notes where each key is used below a directory. Left out are tests, examples, and the helper of the container deployer, which runs in
-// Pods and has a log of its own.
+// collectKeys notes where each key is used below a directory. Left out are tests, examples, and the helper of the
+// container deployer, which runs in Pods and has a log of its own.
 func collectKeys(t *testing.T, root string, used map[string]string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

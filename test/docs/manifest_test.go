@@ -21,8 +21,8 @@ const (
 	settingsSchema      = "plugins/manifest/internal/settings/schema.json"
 )
 
-// TestManifestPage: what the page about the manifest deployer shows is a deploy item, a part of a provider configuration, or the document of
-// the plugin, and all of it is as the plugin reads it.
+// TestManifestPage: what the page about the manifest deployer shows is a deploy item, a part of a provider
+// configuration, or the document of the plugin, and all of it is as the plugin reads it.
 func TestManifestPage(t *testing.T) {
 	t.Parallel()
 	shown := map[string]int{}

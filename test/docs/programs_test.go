@@ -105,7 +105,8 @@ func scheduled(t *testing.T, every string, began time.Time) *v1alpha1.DeployItem
 	return item
 }
 
-// TestScheduledDeployer: the deployer of the page about schedules has them, and says what is wrong with one where the user looks.
+// TestScheduledDeployer: the deployer of the page about schedules has them, and says what is wrong with one where the
+// user looks.
 func TestScheduledDeployer(t *testing.T) {
 	t.Parallel()
 	plugin := sdktest.Start(t, build(t, schedulePage, "backup"))

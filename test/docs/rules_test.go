@@ -51,7 +51,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// testNames returns the functions in the tests of a package, and the texts in them as names of subtests. It builds nothing.
+// testNames returns the functions in the tests of a package, and the texts in them as names of subtests. It builds
+// nothing.
 func testNames(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}

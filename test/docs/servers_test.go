@@ -19,7 +19,8 @@ import (
 // maxLines is how long an example may be that is to be read.
 const maxLines = 60
 
-// TestHTTPHookServers: the servers of the page about HTTP hooks take the requests that the host sends, and label all objects.
+// TestHTTPHookServers: the servers of the page about HTTP hooks take the requests that the host sends, and label all
+// objects.
 func TestHTTPHookServers(t *testing.T) {
 	t.Parallel()
 	t.Run("Go", func(t *testing.T) {
@@ -127,7 +128,8 @@ func checkServer(t *testing.T, url string) {
 	}
 }
 
-// checkConditions checks that the condition which a server reports is the one that each registration of the page declares.
+// checkConditions checks that the condition which a server reports is the one that each registration of the page
+// declares.
 func checkConditions(t *testing.T, reported []v1alpha1.Condition) {
 	t.Helper()
 	if len(reported) != 1 || reported[0].Status != v1alpha1.ConditionTrue || reported[0].Reason == "" || reported[0].Message == "" {

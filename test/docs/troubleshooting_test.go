@@ -14,7 +14,8 @@ import (
 
 const troubleshootingPage = "docs/troubleshooting.md"
 
-// firstColumn returns what is in backticks in the first column of the tables of a page whose first column has that head.
+// firstColumn returns what is in backticks in the first column of the tables of a page whose first column has that
+// head.
 func firstColumn(t *testing.T, path, head string) (found []string) {
 	t.Helper()
 	inTable := false
@@ -73,8 +74,8 @@ var (
 // kindsOfHelm are reasons by another name.
 const kindsOfHelm = "plugins/helm/internal/helm/helm.go"
 
-// reasonsIn returns the reasons that a node of the syntax makes: constants by their names, fields of errors, and arguments of what makes errors
-// and events.
+// reasonsIn returns the reasons that a node of the syntax makes: constants by their names, fields of errors, and
+// arguments of what makes errors and events.
 func reasonsIn(path string, node ast.Node) []string {
 	var candidates []ast.Expr
 	switch node := node.(type) {
@@ -108,7 +109,8 @@ func reasonsIn(path string, node ast.Node) []string {
 	return reasons
 }
 
-// noReasons look like some, but become others before anybody sees them, or are those of a container in Landscaper's status.
+// noReasons look like some, but become others before anybody sees them, or are those of a container in Landscaper's
+// status.
 var noReasons = map[string][]string{
 	kindsOfHelm: {"Unauthorized"},
 	"plugins/container/internal/deployer/status.go": {"Running"},
@@ -141,7 +143,8 @@ func eachFile(t *testing.T, do func(path string, file *ast.File)) {
 	}
 }
 
-// TestTroubleshootingHasTheMessages: what the page has as a message is said somewhere, and what the host logs as an error is on the page.
+// TestTroubleshootingHasTheMessages: what the page has as a message is said somewhere, and what the host logs as an
+// error is on the page.
 func TestTroubleshootingHasTheMessages(t *testing.T) {
 	t.Parallel()
 	said, errors := strings.Builder{}, map[string]string{}

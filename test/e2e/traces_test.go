@@ -17,23 +17,9 @@ func tracing(endpoint string) string {
 	return fmt.Sprintf("%stracing: {endpoint: %q, insecure: true}\nplugins: {manifest: {environment: [OTEL_EXPORTER_OTLP_ENDPOINT]}}\n", anyConfig, endpoint)
 }
 
-func startCollector(t *testing.T) *testenv.Collector {
-	t.Helper()
-	collector, err := testenv.StartCollector(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := collector.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return collector
-}
-
 // TestTraceOfAJob: host and plugin make one trace of a job, whose spans are where they belong, and say nothing of what is deployed.
 func TestTraceOfAJob(t *testing.T) {
-	collector := startCollector(t)
+	collector := testenv.StartCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+collector.Address)
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest"), Config: writeConfig(t, tracing(collector.Address))})
 	namespace := newNamespace(t)

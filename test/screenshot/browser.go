@@ -21,7 +21,8 @@ var ErrNoBrowser = errors.New("there is no browser: `make test` installs one whe
 // programs are the names that the browser has.
 var programs = []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"}
 
-// Browser is a browser that is installed on this machine. Each of its methods starts a process of its own and waits for its end.
+// Browser is a browser that is installed on this machine. Each of its methods starts a process of its own and waits
+// for its end.
 type Browser struct {
 	program string
 }
@@ -36,8 +37,8 @@ func Find() (*Browser, error) {
 	return nil, ErrNoBrowser
 }
 
-// Picture takes a picture of what is at a URL, in PNG, of a window of this size. What the browser complains about in the page, such as a thing
-// that the page may not load, is an error.
+// Picture takes a picture of what is at a URL, in PNG, of a window of this size. What the browser complains about in
+// the page, such as a thing that the page may not load, is an error.
 func (b *Browser) Picture(ctx context.Context, url string, width, height int) (_ []byte, err error) {
 	dir, err := os.MkdirTemp("", "browser-")
 	if err != nil {

@@ -19,8 +19,8 @@ func Root() string {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 }
 
-// Assets returns the directory with etcd and kube-apiserver: that of $KUBEBUILDER_ASSETS, or that of test/cluster, which builds
-// what is missing. That takes some minutes the first time; progress goes to standard error.
+// Assets returns the directory with etcd and kube-apiserver: that of $KUBEBUILDER_ASSETS, or that of test/cluster,
+// which builds what is missing. That takes some minutes the first time; progress goes to standard error.
 func Assets(ctx context.Context) (string, error) {
 	if dir := os.Getenv(assetsEnv); dir != "" {
 		return dir, nil
@@ -38,7 +38,8 @@ func Assets(ctx context.Context) (string, error) {
 // binariesEnv names a directory with the programs under test, instead of bin.
 const binariesEnv = "PERGOLA_TEST_BINARIES"
 
-// Binaries returns the directory with the programs under test, as users get them: pergola, plugins/ and, for tests alone, test/.
+// Binaries returns the directory with the programs under test, as users get them: pergola, plugins/ and, for tests
+// alone, test/.
 func Binaries() (string, error) {
 	dir := os.Getenv(binariesEnv)
 	if dir == "" {

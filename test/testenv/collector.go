@@ -3,9 +3,9 @@ package testenv
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
 	"net"
 	"sync"
+	"testing"
 	"time"
 
 	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -36,32 +36,27 @@ type Collector struct {
 	// Address is its host and port.
 	Address string
 
-	server *grpc.Server
-	served chan error
-
 	mu    sync.Mutex
 	spans []Span
 }
 
-// StartCollector starts a Collector. It must be stopped.
-func StartCollector(ctx context.Context) (*Collector, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+// StartCollector starts a Collector for a test, at whose end it is stopped.
+func StartCollector(t testing.TB) *Collector {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("start collector: %w", err)
+		t.Fatal(err)
 	}
-	c := &Collector{Address: listener.Addr().String(), server: grpc.NewServer(), served: make(chan error, 1)}
-	collectorv1.RegisterTraceServiceServer(c.server, c)
-	go func() { c.served <- c.server.Serve(listener) }()
-	return c, nil
-}
-
-// Stop ends the Collector. What it has got stays.
-func (c *Collector) Stop() error {
-	c.server.Stop()
-	if err := <-c.served; err != nil {
-		return fmt.Errorf("serve collector: %w", err)
-	}
-	return nil
+	c, server, served := &Collector{Address: listener.Addr().String()}, grpc.NewServer(), make(chan error, 1)
+	collectorv1.RegisterTraceServiceServer(server, c)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return c
 }
 
 // Spans are those that it has got so far, in the order of their ends as far as their senders keep it.

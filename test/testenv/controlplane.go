@@ -25,8 +25,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// AuditedNamespace is the namespace in which the audit log has the bodies of the requests that write deploy items and their locks,
-// and of their answers.
+// AuditedNamespace is the namespace in which the audit log has the bodies of the requests that write deploy items and
+// their locks, and of their answers.
 const AuditedNamespace = "audited"
 
 // auditPolicy has every request logged once, when it is answered, and outside AuditedNamespace without its body.
@@ -127,7 +127,8 @@ func (c *ControlPlane) Stop() error {
 	return nil
 }
 
-// RestartAPIServer kills the API server and starts it again at the same address, with all that it knows. It returns once the API server works.
+// RestartAPIServer kills the API server and starts it again at the same address, with all that it knows. It returns
+// once the API server works.
 func (c *ControlPlane) RestartAPIServer() error {
 	server := c.env.ControlPlane.GetAPIServer()
 	all, err := procfs.AllProcs()
@@ -135,7 +136,8 @@ func (c *ControlPlane) RestartAPIServer() error {
 		return fmt.Errorf("restart the API server: %w", err)
 	}
 	for _, p := range all {
-		// Its program may be one of several names. Asked to end, it waits for its watches for longer than anybody wants to wait for it.
+		// Its program may be one of several names. Asked to end, it waits for its watches for longer than anybody
+		// wants to wait for it.
 		if command, err := p.CmdLine(); err == nil && slices.Contains(command, "--cert-dir="+server.CertDir) {
 			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return fmt.Errorf("kill the API server: %w", err)
@@ -190,7 +192,8 @@ func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return definitions, nil
 }
 
-// InlineKubeconfig is the kubeconfig of a client configuration with everything inside, as a Target takes it: a client certificate or a token.
+// InlineKubeconfig is the kubeconfig of a client configuration with everything inside, as a Target takes it: a client
+// certificate or a token.
 func InlineKubeconfig(config *rest.Config) ([]byte, error) {
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.Clusters["cluster"] = &clientcmdapi.Cluster{Server: config.Host, TLSServerName: config.ServerName, CertificateAuthorityData: config.CAData}

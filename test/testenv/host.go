@@ -31,7 +31,8 @@ type HostOptions struct {
 	Standalone bool
 	// Config is the path of a HostConfiguration; empty for none.
 	Config string
-	// PodName and PodNamespace are the pod that the host takes itself to run in; both empty for none, whatever the tests run in.
+	// PodName and PodNamespace are the pod that the host takes itself to run in; both empty for none, whatever the
+	// tests run in.
 	PodName, PodNamespace string
 	// Args are further arguments.
 	Args []string
@@ -173,8 +174,8 @@ func (h *Host) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Terminate asks the host to stop, as Kubernetes does, and waits for nothing. It asks once, however often it is called: a second signal
-// would end a host that is about to end in order.
+// Terminate asks the host to stop, as Kubernetes does, and waits for nothing. It asks once, however often it is
+// called: a second signal would end a host that is about to end in order.
 func (h *Host) Terminate() error { return h.ask() }
 
 // signal sends a signal to the host, if it has not ended.
@@ -200,7 +201,8 @@ func (h *Host) Pid() int { return h.cmd.Process.Pid }
 // Children are the process ids of the host's children, by the base name of their program.
 func (h *Host) Children() (map[string][]int, error) { return Children(h.Pid()) }
 
-// Children are the process ids of a process's children, by the base name of their program. Those that have ended do not count.
+// Children are the process ids of a process's children, by the base name of their program. Those that have ended do
+// not count.
 func Children(of int) (map[string][]int, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {

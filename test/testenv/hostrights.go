@@ -25,7 +25,8 @@ const HostRights = "docs/host-rights.yaml"
 const (
 	// hosts is the group of the users that are hosts, and host the one who is not a replica of its own name.
 	hosts, host = "pergola-hosts", "pergola-host"
-	// The roles of HostRights: what a host may do in all namespaces, in that of its pods, and where Targets name a ServiceAccount.
+	// The roles of HostRights: what a host may do in all namespaces, in that of its pods, and where Targets name a
+	// ServiceAccount.
 	allRole, replicaRole, tokenRole = "pergola-test-host", "pergola-test-replica", "pergola-target-tokens"
 )
 
@@ -34,7 +35,8 @@ var roleNames = map[string]string{
 	"ClusterRole/pergola": allRole, "Role/pergola": replicaRole, "ClusterRole/" + tokenRole: tokenRole,
 }
 
-// HostRoles are the roles of HostRights. A role for the namespace of the host's pods is here one that may be bound in any.
+// HostRoles are the roles of HostRights. A role for the namespace of the host's pods is here one that may be bound in
+// any.
 func HostRoles() (roles []*rbacv1.ClusterRole, err error) {
 	objects, err := Objects(HostRights)
 	if err != nil {
@@ -53,7 +55,8 @@ func HostRoles() (roles []*rbacv1.ClusterRole, err error) {
 	return roles, nil
 }
 
-// HostKubeconfig is a file with the kubeconfig of a user who may do what a host may by HostRights, in all namespaces, and nothing else.
+// HostKubeconfig is a file with the kubeconfig of a user who may do what a host may by HostRights, in all namespaces,
+// and nothing else.
 func (c *ControlPlane) HostKubeconfig(ctx context.Context) (path string, err error) {
 	if err := c.allowHosts(ctx); err != nil {
 		return "", err
@@ -98,7 +101,8 @@ func roleRef(kind, name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
 }
 
-// AllowReplicas gives hosts the rights that they have in the namespace of their pods, and waits until they have them. It may be called again.
+// AllowReplicas gives hosts the rights that they have in the namespace of their pods, and waits until they have them.
+// It may be called again.
 func (c *ControlPlane) AllowReplicas(ctx context.Context, namespace string) error {
 	if err := c.allowHosts(ctx); err != nil {
 		return err
@@ -106,13 +110,14 @@ func (c *ControlPlane) AllowReplicas(ctx context.Context, namespace string) erro
 	return c.bind(ctx, replicaRole, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list", Group: "coordination.k8s.io", Resource: "leases"})
 }
 
-// AllowTokens lets hosts get tokens for the ServiceAccounts of a namespace, and waits until they may. HostKubeconfig was called before.
+// AllowTokens lets hosts get tokens for the ServiceAccounts of a namespace, and waits until they may. HostKubeconfig
+// was called before.
 func (c *ControlPlane) AllowTokens(ctx context.Context, namespace string) error {
 	return c.bind(ctx, tokenRole, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "serviceaccounts", Subresource: "token"})
 }
 
-// AllowTokenOf lets hosts get tokens for one ServiceAccount, as for a plugin with access to the host cluster, and waits until they may.
-// HostKubeconfig was called before.
+// AllowTokenOf lets hosts get tokens for one ServiceAccount, as for a plugin with access to the host cluster, and
+// waits until they may. HostKubeconfig was called before.
 func (c *ControlPlane) AllowTokenOf(ctx context.Context, namespace, account string) error {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: account + "-token"}
 	return c.grant(ctx,

@@ -27,8 +27,9 @@ type Node struct {
 	dir     string // of the cluster
 }
 
-// StartNode starts a cluster with a node that keeps its files in dir, which must be empty. It must be stopped. The error is ErrNoNode if
-// root or a package is missing, and another one if nothing is missing and the node does not come up.
+// StartNode starts a cluster with a node that keeps its files in dir, which must be empty. It must be stopped. The
+// error is ErrNoNode if root or a package is missing, and another one if nothing is missing and the node does not
+// come up.
 func StartNode(ctx context.Context, dir string) (*Node, error) {
 	n := &Node{program: filepath.Join(dir, "program"), dir: filepath.Join(dir, "cluster")}
 	if err := build(ctx, filepath.Join(Root(), "test", "cluster"), ".", n.program); err != nil {
@@ -64,8 +65,9 @@ func (n *Node) Kubeconfig() string { return filepath.Join(n.dir, "kubeconfig") }
 // Client returns a client of the administrator that knows Kubernetes' own types and Landscaper's.
 func (n *Node) Client() (client.WithWatch, error) { return newClient(n.Config) }
 
-// Image builds a static binary of a package, such as "./test/images/step", and gives the node an image of this name with the binary as its
-// entry point. Containers run it as user 65534, unless their pods say otherwise. No registry has the image, so pods must not pull it.
+// Image builds a static binary of a package, such as "./test/images/step", and gives the node an image of this name
+// with the binary as its entry point. Containers run it as user 65534, unless their pods say otherwise. No registry
+// has the image, so pods must not pull it.
 func (n *Node) Image(ctx context.Context, name, pkg string) (err error) {
 	dir, err := os.MkdirTemp("", "image-")
 	if err != nil {

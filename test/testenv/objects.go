@@ -53,8 +53,8 @@ func NewTarget(namespace, name string, kubeconfig []byte) (*v1alpha1.Target, err
 // conflicts is how often somebody else may write an object while Change does.
 var conflicts = wait.Backoff{Steps: 100, Duration: 10 * time.Millisecond}
 
-// Change reads an object of a Go type of its own, changes it and writes it, and does so again if somebody else has written it meanwhile. It is up to date
-// afterwards; what was changed in it before does not count.
+// Change reads an object of a Go type of its own, changes it and writes it, and does so again if somebody else has
+// written it meanwhile. It is up to date afterwards; what was changed in it before does not count.
 func Change(ctx context.Context, c client.Client, object client.Object, how func()) error {
 	return retry.RetryOnConflict(conflicts, func() error {
 		fresh := reflect.New(reflect.TypeOf(object).Elem()) // what is not there any more would stay in an old one

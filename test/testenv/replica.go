@@ -15,8 +15,8 @@ import (
 // endPoll is how often Kill looks whether the plugins have ended.
 const endPoll = 10 * time.Millisecond
 
-// Replica is a host that takes itself for a pod. The Pod is an object and nothing else: no kubelet runs it, and its phase stays
-// Pending.
+// Replica is a host that takes itself for a pod. The Pod is an object and nothing else: no kubelet runs it, and its
+// phase stays Pending.
 type Replica struct {
 	*Host
 	// Pod that the replica takes itself for.
@@ -36,8 +36,8 @@ func NewPod(namespace, name string) *corev1.Pod {
 	}
 }
 
-// StartReplica is StartReplicaWith as a user of its own who has the pod's name, so that the audit log tells replicas apart, and may do what
-// HostRights allow; o.Kubeconfig is not used.
+// StartReplica is StartReplicaWith as a user of its own who has the pod's name, so that the audit log tells replicas
+// apart, and may do what HostRights allow; o.Kubeconfig is not used.
 func StartReplica(ctx context.Context, c *ControlPlane, o HostOptions) (*Replica, error) {
 	cl, err := c.Client()
 	if err != nil {
@@ -52,8 +52,9 @@ func StartReplica(ctx context.Context, c *ControlPlane, o HostOptions) (*Replica
 	return StartReplicaWith(ctx, cl, o)
 }
 
-// StartReplicaWith creates the Pod that o names, which must not be there, with an administrator's client, and starts a host in its name. It
-// returns as soon as the host listens for health checks, before it is ready. The host must be stopped; the Pod is not deleted with it.
+// StartReplicaWith creates the Pod that o names, which must not be there, with an administrator's client, and starts
+// a host in its name. It returns as soon as the host listens for health checks, before it is ready. The host must be
+// stopped; the Pod is not deleted with it.
 func StartReplicaWith(ctx context.Context, admin client.Client, o HostOptions) (_ *Replica, err error) {
 	r := &Replica{Pod: NewPod(o.PodNamespace, o.PodName), client: admin}
 	if err := admin.Create(ctx, r.Pod); err != nil {
@@ -65,8 +66,8 @@ func StartReplicaWith(ctx context.Context, admin client.Client, o HostOptions) (
 	return r, nil
 }
 
-// Kill ends the host as kill -9 does and returns when its plugins have ended, too: no process of a pod outlives it. The Pod stays, as it
-// does when its node is lost.
+// Kill ends the host as kill -9 does and returns when its plugins have ended, too: no process of a pod outlives it.
+// The Pod stays, as it does when its node is lost.
 func (r *Replica) Kill(ctx context.Context) error {
 	// A host that is paused starts no further plugin.
 	if err := r.Pause(); err != nil {

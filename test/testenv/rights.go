@@ -13,14 +13,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ContainerRights is the file of the documentation with what the container deployer may do, and containerAccount the ServiceAccount there.
+// ContainerRights is the file of the documentation with what the container deployer may do, and containerAccount the
+// ServiceAccount there.
 const (
 	ContainerRights  = "docs/container-rights.yaml"
 	containerAccount = "container"
 )
 
-// GrantContainerRights creates a ServiceAccount that may do in a namespace, which is there, what the documentation allows the container
-// deployer in its own, and nothing else. It returns a kubeconfig for the ServiceAccount. admin and config are the administrator's.
+// GrantContainerRights creates a ServiceAccount that may do in a namespace, which is there, what the documentation
+// allows the container deployer in its own, and nothing else. It returns a kubeconfig for the ServiceAccount. admin
+// and config are the administrator's.
 func GrantContainerRights(ctx context.Context, admin client.Client, config *rest.Config, namespace string) (kubeconfig []byte, err error) {
 	objects, err := Objects(ContainerRights)
 	if err != nil {

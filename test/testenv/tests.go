@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// LogIn logs in with a kubeconfig that has a token and no other credentials, which is an error, and returns a client and the name that
-// the API server knows its user by.
+// LogIn logs in with a kubeconfig that has a token and no other credentials, which is an error, and returns a client
+// and the name that the API server knows its user by.
 func LogIn(ctx context.Context, kubeconfig []byte) (clients kubernetes.Interface, user string, err error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {

@@ -24,8 +24,8 @@ func newMetadata() *metav1.PartialObjectMetadata {
 	return meta
 }
 
-// TestOneLookPerJob: all that happens to an item within its pickup timeout costs one look, and an item at rest none. The
-// timeouts come by themselves, without any event.
+// TestOneLookPerJob: all that happens to an item within its pickup timeout costs one look, and an item at rest none.
+// The timeouts come by themselves, without any event.
 func TestOneLookPerJob(t *testing.T) {
 	a := newServerAPI(t)
 	const busyType v1alpha1.DeployItemType = "test.pergola.dev/busy"

@@ -11,7 +11,8 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 )
 
-// collector makes metrics whenever it is asked for them. It describes none before: which there are depends on what there is.
+// collector makes metrics whenever it is asked for them. It describes none before: which there are depends on what
+// there is.
 type collector func(metrics chan<- prometheus.Metric)
 
 var _ prometheus.Collector = collector(nil)
@@ -42,8 +43,8 @@ func label(text string) string {
 	return strconv.Quote(text)
 }
 
-// NewPluginCollector returns a collector of the metrics whose names begin with pergola_plugin_. Their label is the file in the plugin
-// directory, so that there are no more series than files.
+// NewPluginCollector returns a collector of the metrics whose names begin with pergola_plugin_. Their label is the
+// file in the plugin directory, so that there are no more series than files.
 func NewPluginCollector(status func() []plugin.Status) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("pergola_plugin_"+name, help, append([]string{"file"}, labels...), nil)
@@ -52,11 +53,15 @@ func NewPluginCollector(status func() []plugin.Status) prometheus.Collector {
 	ready := desc("ready", "Whether the plugin takes calls, or will again in a moment (1), "+
 		"or has failed several times in a row, never run or is refused (0).")
 	restarts := desc("restarts_total",
-		"How often the plugin's process was started after the first time, by the reason why the one before had ended.", "reason")
-	start := desc("start_seconds", "How long the last start took until the plugin took calls. Absent for a plugin that has never run.")
+		"How often the plugin's process was started after the first time, by the reason why the one before had ended.",
+		"reason")
+	start := desc("start_seconds",
+		"How long the last start took until the plugin took calls. Absent for a plugin that has never run.")
 	calls := desc("calls", "How many calls of the plugin are under way.")
-	dropped := desc("log_dropped_lines_total", "How many lines of the plugin's log were dropped because there were too many.")
-	info := desc("info", "Always 1; the labels say what the plugin says about itself. Absent for a plugin that has never run.",
+	dropped := desc("log_dropped_lines_total",
+		"How many lines of the plugin's log were dropped because there were too many.")
+	info := desc("info",
+		"Always 1; the labels say what the plugin says about itself. Absent for a plugin that has never run.",
 		"name", "version", "sdk")
 	return collector(func(metrics chan<- prometheus.Metric) {
 		for _, s := range status() {
@@ -89,8 +94,8 @@ func truth(is bool) float64 {
 // busyPercent is how many percent of a plugin's workers may be in use without a record in the log.
 const busyPercent = 70
 
-// LogWorkers logs how many workers of a plugin are in use, out of how many there are, if these are more than 70 percent. It is
-// called at the beginning of a reconciliation, with the one that begins.
+// LogWorkers logs how many workers of a plugin are in use, out of how many there are, if these are more than 70
+// percent. It is called at the beginning of a reconciliation, with the one that begins.
 func LogWorkers(log *slog.Logger, plugin string, used, limit int) {
 	if used*100 > limit*busyPercent {
 		log.Info("worker threads of controller "+plugin, "reconciledResourceKind", "DeployItem", "usedWorkerThreads", used)
@@ -108,8 +113,8 @@ type Workers struct {
 	Queued int `json:"queued"`
 }
 
-// NewWorkerCollector returns a collector of the metrics pergola_worker_threads_used, pergola_worker_threads_max and pergola_queue_depth. workers
-// returns each plugin once; it may be called at any time, by several at once.
+// NewWorkerCollector returns a collector of the metrics pergola_worker_threads_used, pergola_worker_threads_max and
+// pergola_queue_depth. workers returns each plugin once; it may be called at any time, by several at once.
 func NewWorkerCollector(workers func() []Workers) prometheus.Collector {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, []string{"plugin"}, nil)
@@ -145,13 +150,14 @@ type MemorySizes struct {
 	Items int
 }
 
-// NewMemoryCollector returns a collector of the metrics pergola_cached_objects and pergola_remembered_items. sizes may be called at any time, by
-// several at once.
+// NewMemoryCollector returns a collector of the metrics pergola_cached_objects and pergola_remembered_items. sizes
+// may be called at any time, by several at once.
 func NewMemoryCollector(sizes func() MemorySizes) prometheus.Collector {
 	cached := prometheus.NewDesc("pergola_cached_objects",
 		"How many objects of a resource this replica has in its cache.", []string{"resource"}, nil)
 	items := prometheus.NewDesc("pergola_remembered_items",
-		"Of how many deploy items this replica remembers what it has done last, so that it need not read them again.", nil, nil)
+		"Of how many deploy items this replica remembers what it has done last, so that it need not read them again.",
+		nil, nil)
 	return collector(func(metrics chan<- prometheus.Metric) {
 		sizes := sizes()
 		for resource, n := range sizes.Cached {

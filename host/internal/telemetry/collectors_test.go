@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"bytes"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -70,8 +69,8 @@ func TestPluginCollector(t *testing.T) {
 				Restarts:  map[plugin.Reason]int{plugin.ReasonExit: 2, plugin.ReasonWedged: 1},
 				StartTook: 90 * time.Millisecond, Calls: 3, DroppedLines: 7,
 			},
-			{File: "mock", State: plugin.Backoff, Problem: errors.New("ended"), Info: &plugin.Info{Name: "mock", Version: "a\nb"}},
-			{File: "loop", State: plugin.CrashLoop, Problem: errors.New("ended"), Info: &plugin.Info{Name: "loop"}},
+			{File: "mock", State: plugin.Backoff, Info: &plugin.Info{Name: "mock", Version: "a\nb"}},
+			{File: "loop", State: plugin.CrashLoop, Info: &plugin.Info{Name: "loop"}},
 			{File: "caf\xe9", State: plugin.Refused},
 		}
 	}))

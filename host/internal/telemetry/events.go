@@ -42,7 +42,8 @@ const (
 	KindRequest Kind = "Request"
 )
 
-// Event is something that has happened to a job: a PickedUp, Turn, TakenOver, Progress, Waits, Retries, Ended, Left or Done.
+// Event is something that has happened to a job: a PickedUp, Turn, TakenOver, Progress, Waits, Retries, Ended, Left
+// or Done.
 type Event any
 
 // PickedUp says that the job was picked up here.
@@ -85,7 +86,8 @@ type Ended struct {
 	Phase v1alpha1.DeployItemPhase
 	// Error that it has failed with; nil if it has succeeded.
 	Error *Error
-	// Triggered is when it was set, and PickedUp when it was picked up or its turn had come; both are in whole seconds, and zero if nobody has said.
+	// Triggered is when it was set, and PickedUp when it was picked up or its turn had come; both are in whole
+	// seconds, and zero if nobody has said.
 	Triggered, PickedUp time.Time
 }
 
@@ -106,7 +108,8 @@ type Work struct {
 	Of Kind
 	// Name says more, as the kind tells.
 	Name string
-	// By is whose work it is: the plugin's of a Call or a Hook, the DeployerRegistration's of an HTTPHook; otherwise empty.
+	// By is whose work it is: the plugin's of a Call or a Hook, the DeployerRegistration's of an HTTPHook; otherwise
+	// empty.
 	By string
 }
 

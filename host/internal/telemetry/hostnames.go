@@ -30,7 +30,8 @@ type HostNames struct {
 func (n HostNames) Guard(advice string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !n.allow(r.Host) {
-			http.Error(w, fmt.Sprintf("this host does not answer under the name %.100q; %s", r.Host, advice), http.StatusMisdirectedRequest)
+			text := fmt.Sprintf("this host does not answer under the name %.100q; %s", r.Host, advice)
+			http.Error(w, text, http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

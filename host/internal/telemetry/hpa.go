@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// hpaInterval is the time between two listings, that of Landscaper, and the longest until a replica lists that becomes elected.
+	// hpaInterval is the time between two listings, that of Landscaper, and the longest until a replica lists that
+	// becomes elected.
 	hpaInterval = time.Minute
 	// hpaTimeout bounds a listing.
 	hpaTimeout = 30 * time.Second
@@ -38,8 +39,9 @@ type HPAOptions struct {
 	Log *slog.Logger
 }
 
-// HPAStatistics lists the HorizontalPodAutoscalers of a namespace again and again, on one elected replica, and logs what their
-// status says of replicas, memory and cpu. Start does so; to see the figures of the last listing as metrics, register its Collector.
+// HPAStatistics lists the HorizontalPodAutoscalers of a namespace again and again, on one elected replica, and logs
+// what their status says of replicas, memory and cpu. Start does so; to see the figures of the last listing as
+// metrics, register its Collector.
 //
 // What a status does not say is left out, of the record and of the metrics: a zero would pass for pods that are idle.
 type HPAStatistics struct {
@@ -67,14 +69,15 @@ func NewHPAStatistics(o HPAOptions) *HPAStatistics {
 		current: desc("pergola_hpa_current_replicas", "How many replicas the autoscaler has seen."),
 		desired: desc("pergola_hpa_desired_replicas", "How many replicas the autoscaler wants."),
 		utilization: desc("pergola_hpa_average_utilization_percent",
-			"What the pods use on average, in percent of what they request. Absent while the autoscaler does not know.", "resource"),
+			"What the pods use on average, in percent of what they request. Absent while the autoscaler does not know.",
+			"resource"),
 		value: desc("pergola_hpa_average_value",
 			"What the pods use on average, in cores or bytes. Absent while the autoscaler does not know.", "resource"),
 	}
 }
 
-// Start lists at once and then in each interval until ctx ends, as long as this replica is elected. It blocks. A listing that
-// fails is logged, and is no error.
+// Start lists at once and then in each interval until ctx ends, as long as this replica is elected. It blocks. A
+// listing that fails is logged, and is no error.
 func (s *HPAStatistics) Start(ctx context.Context) error {
 	ticker := time.NewTicker(hpaInterval)
 	defer ticker.Stop()
@@ -144,7 +147,7 @@ func (s *HPAStatistics) log(ctx context.Context, autoscaler *autoscalingv2.Horiz
 		slog.Int("desiredReplicas", int(autoscaler.Status.DesiredReplicas)),
 	}
 	for _, resource := range hpaResources {
-		used := usage(autoscaler, resource)
+		used := usage(&autoscaler.Status, resource)
 		if used.AverageUtilization != nil {
 			attrs = append(attrs, slog.Int(string(resource)+"AverageUtilization", int(*used.AverageUtilization)))
 		}
@@ -156,8 +159,10 @@ func (s *HPAStatistics) log(ctx context.Context, autoscaler *autoscalingv2.Horiz
 }
 
 // usage is what a status says of a resource of the pods; empty if it says nothing.
-func usage(autoscaler *autoscalingv2.HorizontalPodAutoscaler, resource corev1.ResourceName) autoscalingv2.MetricValueStatus {
-	for _, metric := range autoscaler.Status.CurrentMetrics {
+func usage(
+	status *autoscalingv2.HorizontalPodAutoscalerStatus, resource corev1.ResourceName,
+) autoscalingv2.MetricValueStatus {
+	for _, metric := range status.CurrentMetrics {
 		if metric.Resource != nil && metric.Resource.Name == resource {
 			return metric.Resource.Current
 		}
@@ -166,8 +171,8 @@ func usage(autoscaler *autoscalingv2.HorizontalPodAutoscaler, resource corev1.Re
 }
 
 // Collector returns a collector of the metrics pergola_hpa_current_replicas, pergola_hpa_desired_replicas,
-// pergola_hpa_average_utilization_percent and pergola_hpa_average_value, with the figures of the last listing; none if it failed, or while
-// this replica is not elected.
+// pergola_hpa_average_utilization_percent and pergola_hpa_average_value, with the figures of the last listing; none
+// if it failed, or while this replica is not elected.
 func (s *HPAStatistics) Collector() prometheus.Collector { return collector(s.collect) }
 
 func (s *HPAStatistics) collect(metrics chan<- prometheus.Metric) {
@@ -182,7 +187,7 @@ func (s *HPAStatistics) collect(metrics chan<- prometheus.Metric) {
 		gauge(metrics, s.current, float64(status.CurrentReplicas), name)
 		gauge(metrics, s.desired, float64(status.DesiredReplicas), name)
 		for _, resource := range hpaResources {
-			used := usage(&last[i], resource)
+			used := usage(&status, resource)
 			if used.AverageUtilization != nil {
 				gauge(metrics, s.utilization, float64(*used.AverageUtilization), name, string(resource))
 			}

@@ -22,7 +22,8 @@ import (
 // hpaRecord is how each record of an autoscaler begins.
 const hpaRecord = `{"level":"INFO","msg":"HPA Statistics","logger":"controllers.landscaper-monitoring","resource":`
 
-// measured is what an autoscaler has measured of a resource of the pods; a value of "" and a utilization of 0 are missing.
+// measured is what an autoscaler has measured of a resource of the pods; a value of "" and a utilization of 0 are
+// missing.
 func measured(name corev1.ResourceName, value string, utilization int32) autoscalingv2.MetricStatus {
 	status := &autoscalingv2.ResourceMetricStatus{Name: name}
 	if value != "" {
@@ -128,44 +129,8 @@ func TestHPAStatistics(t *testing.T) {
 	}
 }
 
-// A replica lists from when it is elected, within an interval, until it is not any more.
-func TestHPAStatisticsElection(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var elected atomic.Bool
-		log, lines := newLog()
-		statistics := startHPA(t, fake.NewClientBuilder().WithObjects(autoscaler("a", 1, 1)).Build(), elected.Load, log)
-		for _, step := range []struct {
-			reason                 string
-			elected                bool
-			after                  time.Duration
-			lines, before, samples int
-		}{
-			{reason: "not elected", after: 2 * time.Minute},
-			{reason: "elected, and not listed yet", elected: true, after: time.Minute - 1},
-			{reason: "elected", elected: true, after: 1, lines: 1, samples: 2},
-			{reason: "still elected", elected: true, after: 2 * time.Minute, lines: 2, before: 2, samples: 2},
-			{reason: "not elected any more", after: 2 * time.Minute},
-			{reason: "elected again, and not listed yet", elected: true, after: time.Minute, lines: 1, samples: 2},
-		} {
-			elected.Store(step.elected)
-			if got := samples(t, statistics.Collector()); len(got) != step.before {
-				t.Errorf("%s: expected %d series at first, but found %v", step.reason, step.before, got)
-			}
-			time.Sleep(step.after)
-			synctest.Wait()
-			if got := lines(); len(got) != step.lines {
-				t.Errorf("%s: expected %d records, but found %v", step.reason, step.lines, got)
-			}
-			if got := samples(t, statistics.Collector()); len(got) != step.samples {
-				t.Errorf("%s: expected %d series, but found %v", step.reason, step.samples, got)
-			}
-		}
-	})
-}
-
-// An error ends nothing, and is logged when it is another one than before.
-func TestHPAStatisticsErrors(t *testing.T) {
+// A replica lists while it is elected. An error ends nothing, and is logged when it is another one than before.
+func TestHPAStatisticsOverTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		warning := func(err string) []string {
@@ -174,7 +139,7 @@ func TestHPAStatisticsErrors(t *testing.T) {
 		}
 		figures := []string{hpaRecord + `"ls-system/a","currentReplicas":1,"desiredReplicas":1}` + "\n"}
 		forbidden, down := errors.New("forbidden"), errors.New("down")
-		problem := forbidden
+		var problem error
 		reader := fake.NewClientBuilder().WithObjects(autoscaler("a", 1, 1)).WithInterceptorFuncs(interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 				if problem != nil {
@@ -183,29 +148,40 @@ func TestHPAStatisticsErrors(t *testing.T) {
 				return c.List(ctx, list, options...)
 			},
 		}).Build()
+		var elected atomic.Bool
 		log, lines := newLog()
-		statistics := startHPA(t, reader, always, log)
+		statistics := startHPA(t, reader, elected.Load, log)
 		for _, step := range []struct {
-			reason string
-			next   error // of the listing that follows
-			lines  []string
-			series int
+			reason  string
+			elected bool
+			problem error
+			lines   []string
+			series  int
 		}{
-			{reason: "the first error", lines: warning("forbidden"), next: forbidden},
-			{reason: "the same error", next: down},
-			{reason: "another error", lines: warning("down")},
-			{reason: "no error", lines: figures, series: 2, next: down},
-			{reason: "an error again; old figures are none", lines: warning("down")},
+			{reason: "not elected"},
+			{reason: "elected", elected: true, lines: figures, series: 2},
+			{reason: "still elected", elected: true, lines: figures, series: 2},
+			{reason: "an error; old figures are none", elected: true, problem: forbidden, lines: warning("forbidden")},
+			{reason: "the same error", elected: true, problem: forbidden},
+			{reason: "another error", elected: true, problem: down, lines: warning("down")},
+			{reason: "no error", elected: true, lines: figures, series: 2},
+			{reason: "an error again", elected: true, problem: down, lines: warning("down")},
+			{reason: "elected, with figures", elected: true, lines: figures, series: 2},
+			{reason: "not elected any more"},
 		} {
+			elected.Store(step.elected)
+			problem = step.problem
+			if got := samples(t, statistics.Collector()); !step.elected && len(got) != 0 {
+				t.Errorf("%s: expected no series at once, but found %v", step.reason, got)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
 			if diff := cmp.Diff(step.lines, lines()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", step.reason, diff)
 			}
 			if got := samples(t, statistics.Collector()); len(got) != step.series {
 				t.Errorf("%s: expected %d series, but found %v", step.reason, step.series, got)
 			}
-			problem = step.next
-			time.Sleep(time.Minute)
-			synctest.Wait()
 		}
 	})
 }

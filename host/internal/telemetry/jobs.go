@@ -7,8 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// JobMetrics are the metrics that are made of what happens to jobs. Their labels are names of plugins, and words of which there are few: nothing of
-// an item, so that there are no more series with more items. They may be used concurrently.
+// JobMetrics are the metrics that are made of what happens to jobs. Their labels are names of plugins, and words of
+// which there are few: nothing of an item, so that there are no more series with more items. They may be used
+// concurrently.
 type JobMetrics struct {
 	jobs, retries, takeovers, requests                     *prometheus.CounterVec
 	duration, pickupLatency, queueWait, callTime, hookTime *prometheus.HistogramVec
@@ -27,23 +28,32 @@ func NewJobMetrics() *JobMetrics {
 		}, append([]string{"plugin"}, labels...))
 	}
 	return &JobMetrics{
-		jobs: counter("pergola_jobs_total", "How many jobs this replica has ended, by what they were for and the phase that they ended in.", "operation", "phase"),
+		jobs: counter("pergola_jobs_total",
+			"How many jobs this replica has ended, by what they were for and the phase that they ended in.",
+			"operation", "phase"),
 		retries: counter("pergola_job_retries_total",
 			"How often a job that has met an error is tried again. Waiting for something is no error."),
-		takeovers: counter("pergola_job_takeovers_total", "How many jobs under way this replica has taken over from another one, or another host."),
+		takeovers: counter("pergola_job_takeovers_total",
+			"How many jobs under way this replica has taken over from another one, or another host."),
 		requests: counter("pergola_job_requests_total",
-			"How many requests to the API server this replica has made for jobs, by method, resource and HTTP status, or error without an answer.",
+			"How many requests to the API server this replica has made for jobs, by method, resource and HTTP status, "+
+				"or error without an answer.",
 			"method", "resource", "code"),
 		// Up to half an hour.
-		duration: histogram("pergola_job_duration_seconds", "How long jobs took from their pick-up, or their turn if they had to wait for it, to their end.",
+		duration: histogram("pergola_job_duration_seconds",
+			"How long jobs took from their pick-up, or their turn if they had to wait for it, to their end.",
 			0.1, "operation", "phase"),
 		pickupLatency: histogram("pergola_job_pickup_latency_seconds",
-			"How long after jobs were set they were picked up. The time at which they are set is in whole seconds, so that up to a second of it may not be real.", 0.1),
-		queueWait: histogram("pergola_job_queue_wait_seconds", "How long new jobs waited for a free worker after their pick-up.", 0.1),
-		callTime: histogram("pergola_call_duration_seconds", "How long calls of plugins took, by operation and by what came of them.",
+			"How long after jobs were set they were picked up. The time at which they are set is in whole seconds, "+
+				"so that up to a second of it may not be real.", 0.1),
+		queueWait: histogram("pergola_job_queue_wait_seconds",
+			"How long new jobs waited for a free worker after their pick-up.", 0.1),
+		callTime: histogram("pergola_call_duration_seconds",
+			"How long calls of plugins took, by operation and by what came of them.",
 			0.01, "operation", "result"),
 		// Up to the longest timeout, and longer.
-		hookTime: histogram("pergola_hook_duration_seconds", "How long calls of plugins' hook functions took, by the type of the hooks and by what came of them.",
+		hookTime: histogram("pergola_hook_duration_seconds",
+			"How long calls of plugins' hook functions took, by the type of the hooks and by what came of them.",
 			0.005, "type", "result"),
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -30,7 +29,8 @@ func TestJobMetrics(t *testing.T) {
 			reason: "a job that does not wait for its turn has waited for no time", jobID: "j",
 			events: []Event{PickedUp{Triggered: ago(1500 * time.Millisecond)}},
 			want: append([]string{
-				`pergola_job_pickup_latency_seconds_count{plugin="helm"} 1`, `pergola_job_pickup_latency_seconds_sum{plugin="helm"} 1.5`,
+				`pergola_job_pickup_latency_seconds_count{plugin="helm"} 1`,
+				`pergola_job_pickup_latency_seconds_sum{plugin="helm"} 1.5`,
 				`pergola_job_queue_wait_seconds_count{plugin="helm"} 1`, `pergola_job_queue_wait_seconds_sum{plugin="helm"} 0`,
 			}, none...),
 		},
@@ -38,7 +38,8 @@ func TestJobMetrics(t *testing.T) {
 			reason: "it counts once, and a clock that is ahead makes no negative times", jobID: "j",
 			events: []Event{PickedUp{Triggered: now.Add(time.Minute), Queued: true}, Turn{Waited: 3 * time.Second}},
 			want: append([]string{
-				`pergola_job_pickup_latency_seconds_count{plugin="helm"} 1`, `pergola_job_pickup_latency_seconds_sum{plugin="helm"} 0`,
+				`pergola_job_pickup_latency_seconds_count{plugin="helm"} 1`,
+				`pergola_job_pickup_latency_seconds_sum{plugin="helm"} 0`,
 				`pergola_job_queue_wait_seconds_count{plugin="helm"} 1`, `pergola_job_queue_wait_seconds_sum{plugin="helm"} 3`,
 			}, none...),
 		},
@@ -76,7 +77,7 @@ func TestJobMetrics(t *testing.T) {
 			},
 		},
 		"no job": {
-			reason: "a look that comes to no job is none, but its hooks count",
+			reason: "a reconcile that comes to no job is none, but its hooks count",
 			events: []Event{work(KindRequest, "GET deployitems", "", "200"), work(KindHook, "Start", "policy", "done")},
 			want: []string{
 				`pergola_hook_duration_seconds_count{plugin="policy",result="done",type="Start"} 1`,
@@ -91,9 +92,7 @@ func TestJobMetrics(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, e := range tc.events {
-				m.Observe(Job{
-					Plugin: "helm", Item: types.NamespacedName{Namespace: "ns", Name: "item"}, UID: "uid", ID: tc.jobID, Operation: "Delete",
-				}, now, e)
+				m.Observe(Job{Plugin: "helm", UID: "uid", ID: tc.jobID, Operation: "Delete"}, now, e)
 			}
 			got := slices.DeleteFunc(samplesOf(t, registry), func(s string) bool { return strings.Contains(s, "_bucket{") })
 			slices.Sort(got) // those of a histogram come with the sum first

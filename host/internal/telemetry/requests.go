@@ -34,8 +34,8 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go find the transport below, such as to close its connections.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// resourceOf is the resource in a path of the API, with its subresource if there is one, such as "deployitems/status". It is "other" for a path
-// without one.
+// resourceOf is the resource in a path of the API, with its subresource if there is one, such as
+// "deployitems/status". It is "other" for a path without one.
 func resourceOf(path string) string {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	root := slices.IndexFunc(segments, func(s string) bool { return s == "api" || s == "apis" })

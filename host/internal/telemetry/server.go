@@ -34,11 +34,12 @@ func Serve(ctx context.Context, what, address string, server *http.Server) (*man
 	return &manager.Server{Name: what, Server: server, Listener: listener, ShutdownTimeout: new(shutdownTimeout)}, nil
 }
 
-// Listen opens the address, such as ":8080", and returns a server of /healthz, /readyz and /metrics for the manager. ready returns why the host cannot
-// work, nil if it can. It is asked before the manager has started anything else.
+// Listen opens the address, such as ":8080", and returns a server of /healthz, /readyz and /metrics for the manager.
+// ready returns why the host cannot work, nil if it can. It is asked before the manager has started anything else.
 //
 //   - /healthz answers 200 as long as the process answers at all.
-//   - /readyz answers 200 once the host can work, else 503 with a line for each reason. /readyz?verbose adds a line for each plugin.
+//   - /readyz answers 200 once the host can work, else 503 with a line for each reason. /readyz?verbose adds a line for
+//     each plugin.
 //   - /metrics has the metrics in Prometheus' format.
 func Listen(
 	ctx context.Context, address string, ready func() error, plugins func() []plugin.Status, metrics prometheus.Gatherer,
@@ -60,7 +61,8 @@ func Listen(
 		answer(w, status, text)
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	return Serve(ctx, "health and metrics", address, &http.Server{Handler: mux, ReadTimeout: RequestTimeout, WriteTimeout: RequestTimeout})
+	server := &http.Server{Handler: mux, ReadTimeout: RequestTimeout, WriteTimeout: RequestTimeout}
+	return Serve(ctx, "health and metrics", address, server)
 }
 
 // verbose is a line about a plugin, as the API server has one for each of its checks.
@@ -82,8 +84,9 @@ func answer(w http.ResponseWriter, status int, text string) {
 	_, _ = fmt.Fprintln(w, text) // who asked may be gone
 }
 
-// ListenForProfiles opens an address and returns a server of what is below /debug/pprof/, as package net/http/pprof does, for the manager. Whoever
-// reaches the address sees what is in the memory of the host: it is for this machine alone, and so are the names under which it may be asked.
+// ListenForProfiles opens an address and returns a server of what is below /debug/pprof/, as package net/http/pprof
+// does, for the manager. Whoever reaches the address sees what is in the memory of the host: it is for this machine
+// alone, and so are the names under which it may be asked.
 func ListenForProfiles(ctx context.Context, address string) (*manager.Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

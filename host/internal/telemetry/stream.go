@@ -10,8 +10,8 @@ import (
 
 // Observer makes something of events.
 type Observer interface {
-	// Observe receives an event, which must not be changed. It must not block, and may be called concurrently. The events of one job come one
-	// after the other, as far as they happen so.
+	// Observe receives an event, which must not be changed. It must not block, and may be called concurrently. The
+	// events of one job come one after the other, as far as they happen so.
 	Observe(job Job, at time.Time, event Event)
 }
 
@@ -67,8 +67,8 @@ func reconcileOf(ctx context.Context) *reconcile {
 	return r
 }
 
-// StartReconcile begins a reconcile of an item, of which job says what is known, and returns its context. end must be called when it is over:
-// what waits for a job then belongs to none.
+// StartReconcile begins a reconcile of an item, of which job says what is known, and returns its context. end must be
+// called when it is over: what waits for a job then belongs to none.
 func (s *Stream) StartReconcile(ctx context.Context, job Job) (_ context.Context, end func()) {
 	if s == nil {
 		return ctx, func() {}
@@ -91,7 +91,8 @@ func Report(ctx context.Context, event Event) {
 	}
 }
 
-// Begin reports that work begins, which is to be done with the context that it returns. end must be called at its end, once, with the result.
+// Begin reports that work begins, which is to be done with the context that it returns. end must be called at its
+// end, once, with the result.
 func Begin(ctx context.Context, work Work) (_ context.Context, end func(result string)) {
 	r := reconcileOf(ctx)
 	if r == nil {

@@ -25,7 +25,8 @@ const (
 	// exportTimeout bounds a try to send them, and endTimeout the last one when the host stops.
 	exportTimeout = 10 * time.Second
 	endTimeout    = 3 * time.Second
-	// exportErrorPause is how long no more errors are logged of a collector that does not take spans: they are the same again and again.
+	// exportErrorPause is how long no more errors are logged of a collector that does not take spans: they are the
+	// same again and again.
 	exportErrorPause = time.Minute
 )
 
@@ -33,8 +34,9 @@ const (
 type TracerOptions struct {
 	// Endpoint of the collector, "<host>:<port>". Required.
 	Endpoint string
-	// Insecure sends spans without TLS. Otherwise the collector needs a certificate that the system trusts, or the environment names another
-	// one: what OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_EXPORTER_OTLP_HEADERS and their like say holds, too.
+	// Insecure sends spans without TLS. Otherwise the collector needs a certificate that the system trusts, or the
+	// environment names another one: what OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_EXPORTER_OTLP_HEADERS and their like
+	// say holds, too.
 	Insecure bool
 	// SampleRatio is the part of the jobs that is traced, above 0 and up to 1. Required.
 	SampleRatio float64
@@ -105,7 +107,9 @@ func (t *Tracer) sampled(job Job) (trace.SpanContextConfig, bool) {
 }
 
 // begin starts the span of some work, in the context that it returns. Work of no known job has no part in a trace.
-func (t *Tracer) begin(ctx context.Context, job Job, at time.Time, work Work) (_ context.Context, end func(time.Time, Done)) {
+func (t *Tracer) begin(
+	ctx context.Context, job Job, at time.Time, work Work,
+) (_ context.Context, end func(time.Time, Done)) {
 	root, sampled := t.sampled(job)
 	if !sampled {
 		return ctx, func(time.Time, Done) {}
@@ -168,7 +172,8 @@ func (t *Tracer) ended(job Job, at time.Time, ended Ended) {
 		for _, code := range e.Codes {
 			codesOf = append(codesOf, string(code))
 		}
-		span.SetAttributes(attribute.String("pergola.error.reason", e.Reason), attribute.StringSlice("pergola.error.codes", codesOf))
+		span.SetAttributes(
+			attribute.String("pergola.error.reason", e.Reason), attribute.StringSlice("pergola.error.codes", codesOf))
 		span.SetStatus(codes.Error, e.Text)
 	}
 	span.End(trace.WithTimestamp(at))
@@ -177,8 +182,10 @@ func (t *Tracer) ended(job Job, at time.Time, ended Ended) {
 // attributesOf are those of each span of a job.
 func attributesOf(job Job) []attribute.KeyValue {
 	return []attribute.KeyValue{
-		attribute.String("k8s.namespace.name", job.Item.Namespace), attribute.String("pergola.deployitem.name", job.Item.Name),
-		attribute.String("pergola.deployitem.uid", string(job.UID)), attribute.String("pergola.job.id", job.ID),
+		attribute.String("k8s.namespace.name", job.Item.Namespace),
+		attribute.String("pergola.deployitem.name", job.Item.Name),
+		attribute.String("pergola.deployitem.uid", string(job.UID)),
+		attribute.String("pergola.job.id", job.ID),
 		attribute.String("pergola.job.operation", job.Operation), attribute.String("pergola.plugin", job.Plugin),
 	}
 }

@@ -25,24 +25,11 @@ func jobWith(id string) Job {
 	}
 }
 
-func startCollector(t *testing.T) *testenv.Collector {
-	t.Helper()
-	c, err := testenv.StartCollector(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
 func newTracer(t *testing.T, endpoint string, ratio float64) *Tracer {
 	t.Helper()
 	tracer, err := NewTracer(t.Context(), TracerOptions{
-		Endpoint: endpoint, Insecure: true, SampleRatio: ratio, Version: "v1", Instance: "here", Log: slog.New(slog.DiscardHandler),
+		Endpoint: endpoint, Insecure: true, SampleRatio: ratio, Version: "v1", Instance: "here",
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +37,8 @@ func newTracer(t *testing.T, endpoint string, ratio float64) *Tracer {
 	return tracer
 }
 
-// brief is what is compared of a span: its name, its parent's, how long after the start it began and how long it took, and its error.
+// brief is what is compared of a span: its name, its parent's, how long after the start it began and how long it
+// took, and its error.
 func brief(spans []testenv.Span) []string {
 	names := map[string]string{}
 	for _, s := range spans {
@@ -73,7 +61,7 @@ func brief(spans []testenv.Span) []string {
 
 // TestOneTrace: two replicas work on a job, and there is one trace of it.
 func TestOneTrace(t *testing.T) {
-	collector := startCollector(t)
+	collector := testenv.StartCollector(t)
 	clock := clocktesting.NewFakeClock(traceStart)
 	reconcile := func(tracer *Tracer, do func(ctx context.Context)) {
 		ctx, end := NewStream(clock, tracer).StartReconcile(t.Context(), Job{Plugin: "helm"})
@@ -123,10 +111,12 @@ func TestOneTrace(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if !propagated.IsSampled() || propagated.SpanID().String() != spans[2].ID || propagated.TraceID().String() != spans[0].TraceID {
+	if !propagated.IsSampled() || propagated.SpanID().String() != spans[2].ID ||
+		propagated.TraceID().String() != spans[0].TraceID {
 		t.Errorf("the plugin continues %+v", propagated)
 	}
-	if root := spans[4].Attributes; root["pergola.phase"] != "Failed" || root["pergola.error.reason"] != "Late" || !strings.Contains(root["pergola.error.codes"], "ERR_TIMEOUT") {
+	if root := spans[4].Attributes; root["pergola.phase"] != "Failed" || root["pergola.error.reason"] != "Late" ||
+		!strings.Contains(root["pergola.error.codes"], "ERR_TIMEOUT") {
 		t.Errorf("%v", root)
 	}
 }
@@ -134,7 +124,7 @@ func TestOneTrace(t *testing.T) {
 // TestSampling: a job is traced as a whole or not at all.
 func TestSampling(t *testing.T) {
 	const jobs = 400
-	collector := startCollector(t)
+	collector := testenv.StartCollector(t)
 	for range 2 { // replicas
 		tracer := newTracer(t, collector.Address, 0.25)
 		for i := range jobs {

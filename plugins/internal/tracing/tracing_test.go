@@ -53,15 +53,7 @@ func get(ctx context.Context, t *testing.T, path string) {
 
 func TestSpans(t *testing.T) { //nolint:paralleltest // the environment is that of the process
 	get(parent(t.Context(), true), t, "/before") // nobody has said where to
-	collector, err := testenv.StartCollector(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := collector.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	collector := testenv.StartCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+collector.Address)
 	end := tracing.Start(t.Context(), "manifest", "v1")
 	get(t.Context(), t, "/alone")

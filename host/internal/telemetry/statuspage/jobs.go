@@ -56,7 +56,8 @@ type JobError struct {
 	Message string `json:"message"`
 }
 
-// Jobs remembers the running jobs of a replica and those that have failed last, in memory. It is safe for concurrent use.
+// Jobs remembers the running jobs of a replica and those that have failed last, in memory. It is safe for concurrent
+// use.
 type Jobs struct {
 	mu      sync.Mutex
 	running map[types.UID]Job // no more than one of each DeployItem
@@ -82,7 +83,8 @@ func (j *Jobs) Observe(job telemetry.Job, at time.Time, event telemetry.Event) {
 	running := j.running[job.UID]
 	if running.JobID != job.ID {
 		running = Job{
-			Plugin: job.Plugin, Namespace: job.Item.Namespace, Name: job.Item.Name, UID: string(job.UID), JobID: job.ID, Began: at.UTC(),
+			Plugin: job.Plugin, Namespace: job.Item.Namespace, Name: job.Item.Name, UID: string(job.UID), JobID: job.ID,
+			Began: at.UTC(),
 		}
 	}
 	running.Operation = job.Operation // a job is aborted in the middle

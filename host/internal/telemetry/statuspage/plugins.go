@@ -15,7 +15,8 @@ type PluginList struct {
 type Plugin struct {
 	// File in the plugin directory, or the address of a plugin that is attached.
 	File string `json:"file"`
-	// Name, Version, SDKVersion, Types and all up to HookedTypes are what the plugin says about itself; empty if it has never run.
+	// Name, Version, SDKVersion, Types and all up to HookedTypes are what the plugin says about itself; empty if it
+	// has never run.
 	Name       string   `json:"name,omitempty"`
 	Version    string   `json:"version,omitempty"`
 	SDKVersion string   `json:"sdkVersion,omitempty"`
@@ -33,8 +34,8 @@ type Plugin struct {
 	State string `json:"state"`
 	// Problem says what is wrong; empty if nothing is.
 	Problem string `json:"problem,omitempty"`
-	// Restarts is how often the process was started after the first time, by the reason why the one before had ended: start, exit,
-	// wedged or memory. Reasons without a restart are left out.
+	// Restarts is how often the process was started after the first time, by the reason why the one before had ended:
+	// start, exit, wedged or memory. Reasons without a restart are left out.
 	Restarts map[string]int `json:"restarts,omitempty"`
 	// StartSeconds is how long the last start took until the plugin took calls.
 	StartSeconds float64 `json:"startSeconds,omitempty"`

@@ -20,14 +20,16 @@ func fullPlugin() plugin.Detail {
 		Status: plugin.Status{
 			File: "helm-deployer", State: plugin.Running,
 			Info: &plugin.Info{
-				Name: "helm", Version: "v1.2.3", SDKVersion: "v0.4.0", Types: []v1alpha1.DeployItemType{"example.org/chart", "example.org/helm"},
+				Name: "helm", Version: "v1.2.3", SDKVersion: "v0.4.0",
+				Types:       []v1alpha1.DeployItemType{"example.org/chart", "example.org/helm"},
 				HookedTypes: []v1alpha1.DeployItemType{"example.org/helm", "example.org/other"},
 				Capabilities: plugin.Capabilities{
-					Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true, ContextCredentials: true,
-					HostCluster: true, Collect: true, HookTypes: []string{"a", "b"},
+					Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true,
+					ContextCredentials: true, HostCluster: true, Collect: true, HookTypes: []string{"a", "b"},
 				},
 			},
-			Restarts: map[plugin.Reason]int{plugin.ReasonExit: 2}, StartTook: 250 * time.Millisecond, Pid: 4711, Calls: 3, DroppedLines: 9,
+			Restarts: map[plugin.Reason]int{plugin.ReasonExit: 2}, StartTook: 250 * time.Millisecond, Pid: 4711, Calls: 3,
+			DroppedLines: 9,
 		},
 		SHA256: strings.Repeat("ab", 32), Memory: 64 << 20, Confinement: "landlock (ABI 7): files",
 	}
@@ -36,7 +38,8 @@ func fullPlugin() plugin.Detail {
 // Scripts of operators read the names of these fields.
 func TestPluginsAsJSON(t *testing.T) {
 	t.Parallel()
-	text, err := json.MarshalIndent(ListOf([]plugin.Detail{fullPlugin(), {Status: plugin.Status{File: "new", State: plugin.Starting}}}), "", "  ")
+	starting := plugin.Detail{Status: plugin.Status{File: "new", State: plugin.Starting}}
+	text, err := json.MarshalIndent(ListOf([]plugin.Detail{fullPlugin(), starting}), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,8 @@ import (
 // maxInProgress is how many of the running jobs are shown.
 const maxInProgress = 500
 
-// Sources are where the page has its content from. All functions may be called at any time, by several at once, and do not block for long.
+// Sources are where the page has its content from. All functions may be called at any time, by several at once, and
+// do not block for long.
 type Sources struct {
 	// Host is what does not change: all fields of a Host but NotReady. Required.
 	Host Host
@@ -47,8 +48,8 @@ type Status struct {
 	Workers []telemetry.Workers `json:"workers"`
 	// Locks that this replica holds, the oldest first; left out if it works without.
 	Locks []Lock `json:"locks,omitempty"`
-	// InProgress are the running jobs of this replica, those first that began first, and MoreInProgress is how many there are besides.
-	// Errors are the last jobs that have failed, newest first.
+	// InProgress are the running jobs of this replica, those first that began first, and MoreInProgress is how many
+	// there are besides. Errors are the last jobs that have failed, newest first.
 	InProgress     []Job `json:"inProgress"`
 	MoreInProgress int   `json:"moreInProgress,omitempty"`
 	Errors         []Job `json:"errors"`
@@ -100,7 +101,8 @@ func (s Sources) status() *Status {
 	}
 	if s.Replicas != nil {
 		for _, m := range s.Replicas() {
-			status.Replicas = append(status.Replicas, Replica{Pod: m.PodName, Self: m.Self, Leaving: m.Leaving, Plugins: m.Plugins})
+			replica := Replica{Pod: m.PodName, Self: m.Self, Leaving: m.Leaving, Plugins: m.Plugins}
+			status.Replicas = append(status.Replicas, replica)
 		}
 	}
 	held := s.locks(status)
@@ -123,7 +125,8 @@ func (s Sources) locks(status *Status) map[string]bool {
 	for _, l := range s.Locks() {
 		held[string(l.Key.UID)] = true
 		status.Locks = append(status.Locks, Lock{
-			Plugin: l.Key.Plugin, Namespace: l.Key.Item.Namespace, Name: l.Key.Item.Name, UID: string(l.Key.UID), Since: l.Since.UTC(),
+			Plugin: l.Key.Plugin, Namespace: l.Key.Item.Namespace, Name: l.Key.Item.Name, UID: string(l.Key.UID),
+			Since: l.Since.UTC(),
 		})
 	}
 	slices.SortFunc(status.Locks, func(a, b Lock) int {

@@ -1,5 +1,5 @@
-// Package trace is the file in which test plugins record what they are called for, in the order in which it happens. Several processes
-// may write to one file.
+// Package trace is the file in which test plugins record what they are called for, in the order in which it happens.
+// Several processes may write to one file.
 package trace
 
 import (
@@ -62,7 +62,8 @@ func (f File) AddLine(line string) error {
 	return errors.Join(err, file.Close())
 }
 
-// Read returns all records so far, in their order; none if nobody has written yet. A record that is being written is left out.
+// Read returns all records so far, in their order; none if nobody has written yet. A record that is being written is
+// left out.
 func (f File) Read() (records []Record, err error) {
 	content, err := os.ReadFile(string(f))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
