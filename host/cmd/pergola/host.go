@@ -207,7 +207,6 @@ func (h *host) setJobs() error {
 	if err != nil {
 		return err
 	}
-	options.Surveyed = true
 	options.Elected = func(t v1alpha1.DeployItemType) bool {
 		if p := h.plugins.For(t); p != nil {
 			return h.replicas.electedFor(p.Name())

@@ -8,8 +8,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// grain is what the times in a status may be early by.
-const grain = time.Second
+// resolution is that of the times in a status, which are cut off to it.
+const resolution = time.Second
 
 // need is what an item needs of the side that sets jobs.
 type need string
@@ -19,16 +19,16 @@ const (
 	needNothing need = "nothing"
 	// needJob: the item needs a job and can have one.
 	needJob need = "job"
-	// needPatience: the item needs a job when the one under way has ended.
-	needPatience need = "patience"
+	// needJobLater: the item needs a job when the one under way has ended.
+	needJobLater need = "job later"
 	// needPickupTimeout: the job is to be ended because nobody has picked it up.
 	needPickupTimeout need = "pickup timeout"
 	// needProgressingTimeout: the job is to be ended because its deployer is dead.
 	needProgressingTimeout need = "progressing timeout"
 )
 
-// verdict is what an item needs now, and when it may need something else.
-type verdict struct {
+// decision is what an item needs now, and when it may need something else.
+type decision struct {
 	need need
 	// again is when the item is to be reconciled again, if nothing happens to it until then; zero for never.
 	again time.Duration
@@ -44,17 +44,17 @@ type known struct {
 
 // decide tells what an item needs. The deployer notes the generation that it has picked a job up for; a deletion raises
 // the generation as a change of the spec does.
-func decide(item *v1alpha1.DeployItem, k known, o Options, now time.Time) verdict {
+func decide(item *v1alpha1.DeployItem, k known, o Options, now time.Time) decision {
 	needsJob := item.Generation != item.Status.ObservedGeneration || item.Status.JobID == ""
 	if contract.Finished(item) {
 		if needsJob {
-			return verdict{need: needJob, again: o.pickup()}
+			return decision{need: needJob, again: o.pickup()}
 		}
-		return verdict{need: needNothing}
+		return decision{need: needNothing}
 	}
-	v := verdict{need: needNothing}
+	v := decision{need: needNothing}
 	if needsJob {
-		v.need = needPatience
+		v.need = needJobLater
 	}
 	switch at, timeout := due(item, k, o); {
 	case at.IsZero():
@@ -63,13 +63,13 @@ func decide(item *v1alpha1.DeployItem, k known, o Options, now time.Time) verdic
 		v.again = at.Sub(now)
 		return v
 	default:
-		return verdict{need: timeout}
+		return decision{need: timeout}
 	}
 }
 
 // due is when the job of an item is to be ended, and why; zero for never.
 func due(item *v1alpha1.DeployItem, k known, o Options) (time.Time, need) {
-	set, pickedUp := jobSet(&item.Status), contract.PickedUp(item)
+	set, pickedUp := item.Status.JobIDGenerationTime, contract.PickedUp(item)
 	switch {
 	case set.IsZero():
 	case !pickedUp && o.PickupTimeout > 0:
@@ -83,14 +83,6 @@ func due(item *v1alpha1.DeployItem, k known, o Options) (time.Time, need) {
 	return time.Time{}, needNothing
 }
 
-// jobSet is when the job was set; nil or zero if that is not known.
-func jobSet(status *v1alpha1.DeployItemStatus) *v1alpha1.Time {
-	if status.JobIDGenerationTime.IsZero() && status.TransitionTimes != nil {
-		return status.TransitionTimes.TriggerTime
-	}
-	return status.JobIDGenerationTime
-}
-
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // pickup is how long after it was set a job has to be picked up; zero for no such limit.
@@ -98,14 +90,14 @@ func (o Options) pickup() time.Duration {
 	if o.PickupTimeout <= 0 {
 		return 0
 	}
-	return o.PickupTimeout + grain
+	return o.PickupTimeout + resolution
 }
 
-// settle is how long after a write to its status an item is to be reconciled, if that write has set a job or picked one
-// up; zero for never. All writes of this time have the one read.
-func (o Options) settle() time.Duration {
+// statusDelay is how long after a write to its status an item is to be reconciled, if that write has set a job or
+// picked one up; zero for never. All writes of this time have the one read.
+func (o Options) statusDelay() time.Duration {
 	if o.PickupTimeout <= 0 && o.ProgressingTimeout > 0 {
-		return o.ProgressingTimeout + grain
+		return o.ProgressingTimeout + resolution
 	}
 	return o.pickup()
 }

@@ -24,7 +24,9 @@ func finishedItem() *v1alpha1.DeployItem {
 	item.Status = v1alpha1.DeployItemStatus{
 		Phase: v1alpha1.DeployItemPhaseSucceeded, JobID: "a", JobIDFinished: "a", ObservedGeneration: 1,
 		JobIDGenerationTime: at(-time.Hour), LastReconcileTime: at(-time.Hour),
-		TransitionTimes: &v1alpha1.TransitionTimes{TriggerTime: at(-time.Hour), InitTime: at(-time.Hour), FinishedTime: at(-time.Hour)},
+		TransitionTimes: &v1alpha1.TransitionTimes{
+			TriggerTime: at(-time.Hour), InitTime: at(-time.Hour), FinishedTime: at(-time.Hour),
+		},
 	}
 	return item
 }
@@ -53,120 +55,105 @@ func TestDecide(t *testing.T) {
 		known  known
 		// none switches the timeouts off.
 		none bool
-		// after is how long after the job was set the look is taken.
+		// after is how long after the job was set this is decided.
 		after time.Duration
-		want  verdict
+		want  decision
 	}{
 		"new": {
-			reason: "a new item needs its first job, which has to be picked up in time", item: &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Generation: 1}},
-			want: verdict{need: needJob, again: 5*time.Minute + grain},
+			reason: "a new item needs its first job, which has to be picked up in time",
+			item:   &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Generation: 1}},
+			want:   decision{need: needJob, again: 5*time.Minute + resolution},
 		},
 		"done": {
 			reason: "the last job was for this item as it is", item: finishedItem(),
-			want: verdict{need: needNothing},
+			want: decision{need: needNothing},
 		},
 		"changed": {
 			reason: "a changed spec, or a deletion, needs a job", item: finishedItem(),
 			change: func(i *v1alpha1.DeployItem) { i.Generation++ },
-			want:   verdict{need: needJob, again: 5*time.Minute + grain},
+			want:   decision{need: needJob, again: 5*time.Minute + resolution},
 		},
 		"asked for": {
 			reason: "what somebody asks for is the deployer's matter", item: finishedItem(),
 			change: func(i *v1alpha1.DeployItem) {
 				i.Annotations = map[string]string{v1alpha1.OperationAnnotation: v1alpha1.OperationReconcile}
 			},
-			want: verdict{need: needNothing},
+			want: decision{need: needNothing},
 		},
 		"changed while under way": {
 			reason: "never two jobs at a time", item: runningItem(),
 			change: func(i *v1alpha1.DeployItem) { i.Generation++ },
-			want:   verdict{need: needPatience, again: 11 * time.Minute},
+			want:   decision{need: needJobLater, again: 11 * time.Minute},
 		},
 
 		"waiting": {
 			reason: "there is time left", item: waitingItem(), after: time.Minute,
-			want: verdict{need: needNothing, again: 4*time.Minute + grain},
+			want: decision{need: needNothing, again: 4*time.Minute + resolution},
 		},
 		"waiting, within the last second": {
-			reason: "the time was cut off to seconds", item: waitingItem(), after: 5*time.Minute + grain - 1,
-			want: verdict{need: needNothing, again: 1},
+			reason: "the time was cut off to seconds", item: waitingItem(), after: 5*time.Minute + resolution - 1,
+			want: decision{need: needNothing, again: 1},
 		},
 		"waiting too long": {
-			reason: "nobody has picked it up", item: waitingItem(), after: 5*time.Minute + grain,
-			want: verdict{need: needPickupTimeout},
+			reason: "nobody has picked it up", item: waitingItem(), after: 5*time.Minute + resolution,
+			want: decision{need: needPickupTimeout},
 		},
 		"waiting too long, pickup none": {
 			reason: "it may wait for ever", item: waitingItem(), after: 24 * time.Hour, none: true,
-			want: verdict{need: needNothing},
+			want: decision{need: needNothing},
 		},
 		"waiting, changed meanwhile": {
 			reason: "a changed spec has all of the time to be picked up", item: waitingItem(), after: 6 * time.Minute,
 			change: func(i *v1alpha1.DeployItem) { i.Generation++ }, known: known{changed: now.Add(2 * time.Minute)},
-			want: verdict{need: needPatience, again: time.Minute + grain},
+			want: decision{need: needJobLater, again: time.Minute + resolution},
 		},
 		"waiting, type served late": {
-			reason: "nobody could pick it up before", item: waitingItem(), after: time.Hour, known: known{served: now.Add(time.Hour)},
-			want: verdict{need: needNothing, again: 5*time.Minute + grain},
-		},
-		"waiting, finished in the same second": {
-			reason: "the times tell nothing, but a final phase does", item: waitingItem(), after: time.Hour,
-			change: func(i *v1alpha1.DeployItem) { i.Status.LastReconcileTime = at(0) },
-			want:   verdict{need: needPickupTimeout},
-		},
-		"waiting, replaced half-way": {
-			reason: "the job that replaces another is not picked up by that", item: runningItem(), after: time.Hour,
-			change: func(i *v1alpha1.DeployItem) { i.Status.LastReconcileTime = at(-time.Second) },
-			want:   verdict{need: needPickupTimeout},
+			reason: "nobody could pick it up before", item: waitingItem(), after: time.Hour,
+			known: known{served: now.Add(time.Hour)},
+			want:  decision{need: needNothing, again: 5*time.Minute + resolution},
 		},
 		"waiting since nobody knows when": {
 			reason: "it may have been set just now", item: waitingItem(), after: 24 * time.Hour,
-			change: func(i *v1alpha1.DeployItem) { i.Status.JobIDGenerationTime, i.Status.TransitionTimes = nil, nil },
-			want:   verdict{need: needNothing},
-		},
-		"waiting, only triggered": {
-			reason: "that tells when it was set, too", item: waitingItem(), after: 5*time.Minute + grain,
 			change: func(i *v1alpha1.DeployItem) { i.Status.JobIDGenerationTime = nil },
-			want:   verdict{need: needPickupTimeout},
+			want:   decision{need: needNothing},
 		},
 		"clock set back": {
 			reason: "nobody gets less time than there is", item: waitingItem(), after: -time.Hour,
-			want: verdict{need: needNothing, again: time.Hour + 5*time.Minute + grain},
+			want: decision{need: needNothing, again: time.Hour + 5*time.Minute + resolution},
+		},
+
+		"deleted while under way": {
+			reason: "its deployer cancels the call and picks it up anew, or is dead", item: runningItem(), after: 2 * time.Hour,
+			change: func(i *v1alpha1.DeployItem) { i.Generation++; i.DeletionTimestamp = &metav1.Time{Time: now} },
+			known:  known{changed: now.Add(2*time.Hour - time.Minute)},
+			want:   decision{need: needJobLater, again: 4*time.Minute + resolution},
 		},
 
 		"under way": {
 			reason: "there is time left", item: runningItem(), after: time.Minute,
-			want: verdict{need: needNothing, again: 10 * time.Minute},
+			want: decision{need: needNothing, again: 10 * time.Minute},
 		},
 		"past its deadline": {
 			reason: "its deployer ends it now, or nobody does", item: runningItem(), after: 10 * time.Minute,
-			want: verdict{need: needNothing, again: time.Minute},
+			want: decision{need: needNothing, again: time.Minute},
 		},
 		"deployer dead": {
 			reason: "a living one would have ended it", item: runningItem(), after: 11 * time.Minute,
-			want: verdict{need: needProgressingTimeout},
+			want: decision{need: needProgressingTimeout},
 		},
 		"deployer dead, progressing none": {
 			reason: "it may be dead for ever", item: runningItem(), after: 24 * time.Hour, none: true,
-			want: verdict{need: needNothing},
+			want: decision{need: needNothing},
 		},
 		"deployer back": {
-			reason: "it gets the time to end the job itself", item: runningItem(), after: time.Hour, known: known{served: now.Add(time.Hour)},
-			want: verdict{need: needNothing, again: time.Minute},
-		},
-		"own timeout": {
-			reason: "spec.timeout sets the deadline", item: runningItem(), after: time.Minute,
-			change: func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "30m" },
-			want:   verdict{need: needNothing, again: 30 * time.Minute},
-		},
-		"timeout none": {
-			reason: "there is no deadline", item: runningItem(), after: 24 * time.Hour,
-			change: func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.NoDuration },
-			want:   verdict{need: needNothing},
+			reason: "it gets the time to end the job itself", item: runningItem(), after: time.Hour,
+			known: known{served: now.Add(time.Hour)},
+			want:  decision{need: needNothing, again: time.Minute},
 		},
 		"picked up, not begun": {
 			reason: "there is no deadline before a worker is free", item: waitingItem(), after: 24 * time.Hour,
 			change: func(i *v1alpha1.DeployItem) { contract.Enqueue(i, false, v1alpha1.DeployerInformation{}, now) },
-			want:   verdict{need: needNothing},
+			want:   decision{need: needNothing},
 		},
 	}
 	for name, tc := range cases {
@@ -180,7 +167,7 @@ func TestDecide(t *testing.T) {
 				options = Options{}
 			}
 			got := decide(item, tc.known, options, now.Add(tc.after))
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(verdict{})); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(decision{})); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})

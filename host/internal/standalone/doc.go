@@ -14,7 +14,7 @@
 // An item is read when it may need something. One that was seen to need nothing, or to say that no plugin serves its
 // type, is not read again until it has changed: what its content says is remembered by its resourceVersion, and is true
 // whoever is elected and whatever is served meanwhile. Somebody else lists all items once at the start (see
-// Options.Surveyed), so that most of them are never read one by one. What changes until then is not kept waiting.
+// Setter.Surveyed), so that most of them are never read one by one. What changes until then is not kept waiting.
 //
 // # Timeouts
 //
@@ -27,5 +27,5 @@
 // the progressing timeout has passed since then has a deployer that is dead.
 //
 // The status has the times of a job in whole seconds, cut off. A job of which it does not say when it was set is left
-// alone: its times may be those of the job before.
+// alone.
 package standalone

@@ -24,9 +24,9 @@ type memory struct {
 // remembered is what is remembered of an item.
 type remembered struct {
 	judgement judgement
-	// patient: it needs a job when the one under way has ended. A write to its status, which is not urgent otherwise,
+	// jobLater: it needs a job when the one under way has ended. A write to its status, which is not urgent otherwise,
 	// may be that end.
-	patient bool
+	jobLater bool
 	// waiting is what was last seen of its job, if that is not picked up yet.
 	waiting sighting
 	// unserved is since when it is seen to need something and to be of a type that nobody serves, as long as it does
@@ -40,8 +40,8 @@ type judgement struct {
 	uid      types.UID
 	version  string // the resourceVersion
 	itemType v1alpha1.DeployItemType
-	// atRest: it needs nothing, and will not as long as it stays as it is.
-	atRest bool
+	// idle: it needs nothing as long as it stays as it is.
+	idle bool
 	// unserved is what it says of its type, which nobody serves; empty if it says nothing.
 	unserved string
 }
@@ -72,7 +72,7 @@ func (m *memory) change(key types.NamespacedName, change func(*remembered)) reme
 	return r
 }
 
-// see notes an item that was read, and tells what is known of it.
+// see notes an item that was read, and returns what is known of it.
 func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) known {
 	r := m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
 		r.unserved = time.Time{}
@@ -117,14 +117,12 @@ func (m *memory) serve(served []v1alpha1.DeployItemType, now time.Time) {
 	}
 }
 
-// judge remembers what was seen of an item, unless what is remembered is newer.
-func (m *memory) judge(item *v1alpha1.DeployItem, atRest bool) {
+// judge remembers what was seen of an item. What is older than the item in the cache has it read again.
+func (m *memory) judge(item *v1alpha1.DeployItem, idle bool) {
 	m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
-		if r.judgement.uid == item.UID && r.judgement.version != "" && !newer(item.ResourceVersion, r.judgement.version) {
-			return
-		}
 		r.judgement = judgement{
-			uid: item.UID, version: item.ResourceVersion, itemType: item.Spec.Type, atRest: atRest, unserved: contract.Unserved(item),
+			uid: item.UID, version: item.ResourceVersion, itemType: item.Spec.Type, idle: idle,
+			unserved: contract.Unserved(item),
 		}
 	})
 }
@@ -157,14 +155,14 @@ func (m *memory) seenUnserved(key types.NamespacedName, now time.Time) time.Time
 	}).unserved
 }
 
-func (m *memory) setPatient(key types.NamespacedName, patient bool) {
-	m.change(key, func(r *remembered) { r.patient = patient })
+func (m *memory) setJobLater(key types.NamespacedName, jobLater bool) {
+	m.change(key, func(r *remembered) { r.jobLater = jobLater })
 }
 
-func (m *memory) isPatient(key types.NamespacedName) bool {
+func (m *memory) needsJobLater(key types.NamespacedName) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.items[key].patient
+	return m.items[key].jobLater
 }
 
 // newer tells whether version a is newer than b. Versions that cannot be compared count as newer, which costs a read.

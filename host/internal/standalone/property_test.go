@@ -88,7 +88,7 @@ func TestEachChangeGetsItsJobAndNoMore(t *testing.T) {
 		w.hear()
 		times := []time.Duration{time.Millisecond, time.Minute, 4 * time.Minute, 6 * time.Minute}
 		rt.Repeat(map[string]func(*rapid.T){
-			"look":    func(*rapid.T) { w.look() },
+			"look":    func(*rapid.T) { w.reconcile() },
 			"hear":    func(*rapid.T) { w.hear() },
 			"change":  func(*rapid.T) { w.change() },
 			"pick up": func(*rapid.T) { w.deployer(false) },
@@ -98,7 +98,7 @@ func TestEachChangeGetsItsJobAndNoMore(t *testing.T) {
 		})
 		for range 4 {
 			w.hear()
-			w.look()
+			w.reconcile()
 			w.deployer(true)
 			w.deployer(true)
 		}

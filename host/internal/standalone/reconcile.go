@@ -25,11 +25,11 @@ func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	if spared, err := s.spares(ctx, req.NamespacedName); err != nil || spared {
 		return reconcile.Result{}, err
 	}
-	// Patience comes before the read: the job under way may end right after it.
-	s.memory.setPatient(req.NamespacedName, true)
+	// This comes before the read: the job under way may end right after it.
+	s.memory.setJobLater(req.NamespacedName, true)
 	item := &v1alpha1.DeployItem{}
 	if err := s.live.Get(ctx, req.NamespacedName, item); err != nil {
-		s.memory.setPatient(req.NamespacedName, false)
+		s.memory.setJobLater(req.NamespacedName, false)
 		if apierrors.IsNotFound(err) {
 			s.memory.forget(req.NamespacedName)
 			return reconcile.Result{}, nil
@@ -39,7 +39,7 @@ func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	var after time.Duration
 	var err error
 	switch {
-	case !s.elected(item.Spec.Type):
+	case !s.options.Elected(item.Spec.Type):
 		s.memory.drop(req.NamespacedName)
 	case !s.serves(item.Spec.Type):
 		after, err = s.reportUnserved(ctx, item)
@@ -57,29 +57,29 @@ func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return reconcile.Result{RequeueAfter: after}, s.judge(ctx, item)
 }
 
-// spares tells whether an item need not be read: it has not changed since it was seen to be at rest, or to be of a type
-// that no plugin serves and to say so; or it is a matter of another replica, in which case it is reconciled when that
+// spares tells whether an item need not be read: it has not changed since it was seen to be idle, or to be of a type
+// that no plugin serves and to say so; or another replica is elected for it, in which case it is reconciled when that
 // is not so any more. The cache may lag behind, but what it does not show yet it is going to tell; see reconcileAfter.
 func (s *Setter) spares(ctx context.Context, key types.NamespacedName) (bool, error) {
 	meta, found, err := s.cached(ctx, key)
 	if err != nil || !found {
 		return false, err
 	}
-	if itemType, typed := contract.TypeOf(meta); typed && !s.elected(itemType) {
+	if itemType, typed := contract.TypeOf(meta); typed && !s.options.Elected(itemType) {
 		s.memory.drop(key)
 		return true, nil
 	}
 	j, ok := s.memory.recall(meta)
-	if !ok || j.atRest || s.serves(j.itemType) {
-		return ok && j.atRest, nil
+	if !ok || j.idle || s.serves(j.itemType) {
+		return ok && j.idle, nil
 	}
-	return j.unserved != "" || s.unserved(j.itemType) == "", nil
+	return j.unserved != "" || s.options.Unserved(j.itemType) == "", nil
 }
 
 // judge remembers what was seen of an item, unless it is gone by now: its deletion may have been heard of before.
 func (s *Setter) judge(ctx context.Context, item *v1alpha1.DeployItem) error {
 	key := client.ObjectKeyFromObject(item)
-	s.memory.judge(item, atRest(item, s.options, s.clock.Now()))
+	s.memory.judge(item, idle(item, s.options, s.clock.Now()))
 	_, found, err := s.cached(ctx, key)
 	if err == nil && !found {
 		s.memory.forget(key)
@@ -88,19 +88,19 @@ func (s *Setter) judge(ctx context.Context, item *v1alpha1.DeployItem) error {
 }
 
 // cached returns the metadata of an item as the cache has it, not to be changed, and whether it has any.
-func (s *Setter) cached(ctx context.Context, key types.NamespacedName) (meta *metav1.PartialObjectMetadata, found bool, err error) {
-	meta = s.newMetadata()
-	err = s.cache.Get(ctx, key, meta, client.UnsafeDisableDeepCopy)
+func (s *Setter) cached(ctx context.Context, key types.NamespacedName) (*metav1.PartialObjectMetadata, bool, error) {
+	meta := s.newMetadata()
+	err := s.cache.Get(ctx, key, meta, client.UnsafeDisableDeepCopy)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, false, fmt.Errorf("read deploy item from the cache: %w", err)
 	}
 	return meta, err == nil, nil
 }
 
-// atRest tells whether an item needs nothing at any time as long as it stays as it is, were its type served or not.
-func atRest(item *v1alpha1.DeployItem, o Options, now time.Time) bool {
+// idle tells whether an item needs nothing at any time as long as it stays as it is, were its type served or not.
+func idle(item *v1alpha1.DeployItem, o Options, now time.Time) bool {
 	return annotated(item) && item.Annotations[v1alpha1.OperationAnnotation] == "" && contract.Unserved(item) == "" &&
-		decide(item, known{}, o, now) == verdict{need: needNothing}
+		decide(item, known{}, o, now) == decision{need: needNothing}
 }
 
 // annotated tells whether the annotations are up to date in which an item repeats what a deployer must know of it.
@@ -113,25 +113,12 @@ func annotated(item *v1alpha1.DeployItem) bool {
 	return true
 }
 
-// elected is Options.Elected.
-func (s *Setter) elected(itemType v1alpha1.DeployItemType) bool {
-	return s.options.Elected == nil || s.options.Elected(itemType)
-}
-
-// unserved is Options.Unserved.
-func (s *Setter) unserved(itemType v1alpha1.DeployItemType) string {
-	if s.options.Unserved == nil {
-		return ""
-	}
-	return s.options.Unserved(itemType)
-}
-
 // provide gives an item what it needs that was just read, and tells when it is to be reconciled again; zero for never.
 func (s *Setter) provide(ctx context.Context, item *v1alpha1.DeployItem) (time.Duration, error) {
 	now := s.clock.Now()
 	v := decide(item, s.memory.see(item, now), s.options, now)
-	if v.need != needPatience {
-		s.memory.setPatient(client.ObjectKeyFromObject(item), false)
+	if v.need != needJobLater {
+		s.memory.setJobLater(client.ObjectKeyFromObject(item), false)
 	}
 	if err := s.annotate(ctx, item); err != nil {
 		return 0, err
@@ -148,7 +135,7 @@ func (s *Setter) provide(ctx context.Context, item *v1alpha1.DeployItem) (time.D
 		return pause, s.endPickup(ctx, item) // the item may need the next job
 	case needProgressingTimeout:
 		return pause, s.end(ctx, item, contract.DeadDeployerError(item), func(*v1alpha1.DeployItemStatus) {})
-	case needNothing, needPatience:
+	case needNothing, needJobLater:
 	}
 	return v.again, nil
 }
@@ -162,7 +149,8 @@ func (s *Setter) annotate(ctx context.Context, item *v1alpha1.DeployItem) error 
 	for key, value := range contract.DeployerAnnotations(item) {
 		metav1.SetMetaDataAnnotation(&item.ObjectMeta, key, value)
 	}
-	if err := s.client.Patch(ctx, item, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := s.client.Patch(ctx, item, patch); err != nil {
 		return fmt.Errorf("annotate deploy item with its type and target: %w", err)
 	}
 	return nil
@@ -179,7 +167,8 @@ func (s *Setter) setJob(ctx context.Context, item *v1alpha1.DeployItem) error {
 		return fmt.Errorf("set job: %w", err)
 	}
 	s.memory.setFor(item)
-	s.log.Info("set job", "deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID, "deletion", item.DeletionTimestamp != nil)
+	s.log.Info("set job", "deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID,
+		"deletion", item.DeletionTimestamp != nil)
 	return nil
 }
 
@@ -189,7 +178,8 @@ func (s *Setter) endPickup(ctx context.Context, item *v1alpha1.DeployItem) error
 	if err != nil {
 		return err
 	}
-	return s.end(ctx, item, contract.PickupTimeoutError(s.options.PickupTimeout, missing), func(status *v1alpha1.DeployItemStatus) {
+	e := contract.PickupTimeoutError(s.options.PickupTimeout, missing)
+	return s.end(ctx, item, e, func(status *v1alpha1.DeployItemStatus) {
 		// Otherwise the item would need the next job at once, for what has just failed.
 		status.ObservedGeneration = item.Generation
 		// They are of the job before, which is not picked up anew.
@@ -198,7 +188,9 @@ func (s *Setter) endPickup(ctx context.Context, item *v1alpha1.DeployItem) error
 }
 
 // end writes down that the job has failed. A job that was picked up or ended meanwhile is kept by the resourceVersion.
-func (s *Setter) end(ctx context.Context, item *v1alpha1.DeployItem, e contract.Error, change func(*v1alpha1.DeployItemStatus)) error {
+func (s *Setter) end(
+	ctx context.Context, item *v1alpha1.DeployItem, e contract.Error, change func(*v1alpha1.DeployItemStatus),
+) error {
 	err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) {
 		change(&item.Status)
 		contract.Fail(item, item.DeletionTimestamp != nil, e, s.clock.Now())
@@ -206,8 +198,8 @@ func (s *Setter) end(ctx context.Context, item *v1alpha1.DeployItem, e contract.
 	if err != nil {
 		return fmt.Errorf("end job: %w", err)
 	}
-	s.log.Warn("ended job that no deployer has ended", "deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID,
-		"reason", e.Reason, "message", e.Message)
+	s.log.Warn("ended job that no deployer has ended", "deployitem", item.Namespace+"/"+item.Name,
+		"jobID", item.Status.JobID, "reason", e.Reason, "message", e.Message)
 	return nil
 }
 
@@ -216,7 +208,8 @@ func (s *Setter) targetMissing(ctx context.Context, item *v1alpha1.DeployItem) (
 	if item.Spec.Target == nil || item.Spec.Target.Name == "" {
 		return false, nil
 	}
-	err := s.client.Get(ctx, types.NamespacedName{Namespace: item.Namespace, Name: item.Spec.Target.Name}, &v1alpha1.Target{})
+	key := types.NamespacedName{Namespace: item.Namespace, Name: item.Spec.Target.Name}
+	err := s.client.Get(ctx, key, &v1alpha1.Target{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("look for the Target of a job that nobody has picked up: %w", err)
 	}
@@ -227,12 +220,12 @@ func (s *Setter) targetMissing(ctx context.Context, item *v1alpha1.DeployItem) (
 // reconciled again; zero for never.
 func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) (time.Duration, error) {
 	key, now := client.ObjectKeyFromObject(item), s.clock.Now()
-	s.memory.setPatient(key, false)
-	message, v := s.unserved(item.Spec.Type), decide(item, known{}, s.options, now)
+	s.memory.setJobLater(key, false)
+	message, v := s.options.Unserved(item.Spec.Type), decide(item, known{}, s.options, now)
 	asked := contract.Finished(item) && // else whoever has the job hears it when that ends
 		item.Annotations[v1alpha1.OperationAnnotation] != "" && contract.UnknownOperation(item) == ""
 	switch {
-	case !asked && (v.need == needNothing || v.need == needPatience):
+	case !asked && (v.need == needNothing || v.need == needJobLater):
 		s.memory.drop(key)
 		return v.again, nil
 	case message == "" || contract.Unserved(item) != "": // others may serve other types, and say so
@@ -242,7 +235,8 @@ func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) 
 	if wait := s.memory.seenUnserved(key, now).Add(s.options.UnservedGrace).Sub(now); wait > 0 {
 		return wait, nil
 	}
-	if err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) { contract.SetUnserved(item, message, now) }); err != nil {
+	err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) { contract.SetUnserved(item, message, now) })
+	if err != nil {
 		return 0, fmt.Errorf("note that nobody serves the type of the deploy item: %w", err)
 	}
 	s.memory.drop(key)
@@ -255,8 +249,10 @@ func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) 
 func (s *Setter) writeStatus(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
 	before, after := item.DeepCopy(), item.DeepCopy()
 	change(after)
-	before.Status.ObservedGeneration = after.Status.ObservedGeneration - 1 // the schema requires it, so that it is always written
-	if err := s.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	// The schema requires this field, so that it is always written.
+	before.Status.ObservedGeneration = after.Status.ObservedGeneration - 1
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := s.client.Status().Patch(ctx, after, patch); err != nil {
 		return err
 	}
 	*item = *after

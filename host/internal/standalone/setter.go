@@ -27,7 +27,7 @@ import (
 const (
 	// workers is how many items get jobs at the same time.
 	workers = 8
-	// pause comes before an item is reconciled again: it lets the write settle that ours met.
+	// pause comes before an item is reconciled again: it lets the write end that ours met.
 	pause = 20 * time.Millisecond
 )
 
@@ -38,22 +38,21 @@ type Options struct {
 	// ProgressingTimeout is how long after its deadline a job that was picked up is left to its deployer, which counts
 	// as dead then. Zero switches the timeout off.
 	ProgressingTimeout time.Duration
-	// Elected tells whether this replica is the one to set jobs for the items of a type, and to end them; nil for a
-	// host without replicas. Two of them for a moment do no harm, as every write is conditional. Setter.ReplicasChanged
-	// tells that the answer may be another one now.
+	// Elected tells whether this replica is the one to set jobs for the items of a type, and to end them. Two of them for
+	// a moment do no harm, as every write is conditional. Setter.ReplicasChanged tells that the answer may be another one
+	// now. Required.
 	Elected func(itemType v1alpha1.DeployItemType) bool
 	// Unserved says of a type that nobody serves, and what is served instead; empty for a type that is served, and as
-	// long as that is not known. Setter.Served tells that the answer may be another one now. Nil if it is never known.
+	// long as that is not known. Setter.Served tells that the answer may be another one now. Required.
 	Unserved func(itemType v1alpha1.DeployItemType) string
 	// UnservedGrace is how long an item of a type that nobody here serves is left to others before it says so: another
 	// installation may serve it, or a replica that starts. Zero for no time.
 	UnservedGrace time.Duration
-	// Surveyed: somebody lists all items at the start and has Setter.Surveyed and Setter.SurveyEnded told of it. What
-	// was there at the start waits for the end, so that only the items that need something are read one by one.
-	Surveyed bool
 }
 
-// Setter sets jobs in place of a Landscaper, and ends those that no deployer ends.
+// Setter sets jobs in place of a Landscaper, and ends those that no deployer ends. Somebody lists all items at the
+// start and calls Surveyed and SurveyEnded. What was there at the start waits for the end, so that only the items
+// that need something are read one by one.
 type Setter struct {
 	live   client.Reader
 	cache  client.Reader // metadata of deploy items
@@ -68,7 +67,7 @@ type Setter struct {
 	memory      *memory
 	// held: what was there at the start waits for the end of the survey.
 	held atomic.Bool
-	// wake takes one signal to look at all items.
+	// wake takes one signal to reconcile all items.
 	wake chan event.TypedGenericEvent[struct{}]
 }
 
@@ -93,7 +92,7 @@ func Setup(
 		memory:      newMemory(),
 		wake:        make(chan event.TypedGenericEvent[struct{}], 1),
 	}
-	s.held.Store(options.Surveyed)
+	s.held.Store(true)
 	everyReplica := false
 	ctrl, err := controller.New("jobs", mgr, controller.Options{
 		Reconciler:              s,
@@ -121,8 +120,7 @@ func (s *Setter) Served(served []v1alpha1.DeployItemType) {
 // ReplicasChanged tells that this replica may have been elected, or not be any more. It does not block.
 func (s *Setter) ReplicasChanged() { s.reconcileAll() }
 
-// Surveyed tells of an item that was listed in full; see Options.Surveyed. The item is not kept. An error is that of
-// the cache.
+// Surveyed tells of an item that was listed in full at the start. The item is not kept. An error is that of the cache.
 func (s *Setter) Surveyed(ctx context.Context, item *v1alpha1.DeployItem) error {
 	return s.judge(ctx, item)
 }
@@ -199,7 +197,7 @@ func (s *Setter) changes() handler.TypedEventHandler[*metav1.PartialObjectMetada
 func (s *Setter) reconcileAfter(before, after *metav1.PartialObjectMetadata) (time.Duration, bool) {
 	itemType, typed := contract.TypeOf(after)
 	switch {
-	case after.Generation != before.Generation || !typed || s.memory.isPatient(client.ObjectKeyFromObject(after)):
+	case after.Generation != before.Generation || !typed || s.memory.needsJobLater(client.ObjectKeyFromObject(after)):
 		return 0, true
 	case after.ResourceVersion == before.ResourceVersion:
 		return 0, false
@@ -207,6 +205,6 @@ func (s *Setter) reconcileAfter(before, after *metav1.PartialObjectMetadata) (ti
 		asked := after.Annotations[v1alpha1.OperationAnnotation]
 		return 0, asked != "" && asked != before.Annotations[v1alpha1.OperationAnnotation]
 	default:
-		return s.options.settle(), s.options.settle() > 0
+		return s.options.statusDelay(), s.options.statusDelay() > 0
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -27,7 +26,7 @@ const testType v1alpha1.DeployItemType = "test.pergola.dev/one"
 
 var now = time.Date(2024, time.March, 14, 12, 0, 0, 0, time.UTC)
 
-// bench is a setter at a fake API server. A test takes each look itself.
+// bench is a setter at a fake API server. A test has it reconcile.
 type bench struct {
 	*Setter
 	*api
@@ -39,14 +38,20 @@ type bench struct {
 
 func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
 	t.Helper()
-	b := &bench{api: newFakeAPI(t), time: clocktesting.NewFakePassiveClock(now), write: func(_ string, do func() error) error { return do() }}
+	b := &bench{api: newFakeAPI(t), time: clocktesting.NewFakePassiveClock(now)}
+	b.write = func(_ string, do func() error) error { return do() }
 	b.Setter = &Setter{
 		live: b.admin,
 		client: interceptor.NewClient(b.admin, interceptor.Funcs{
-			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			Patch: func(
+				ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption,
+			) error {
 				return b.write(string(patch.Type()), func() error { return c.Patch(ctx, obj, patch, opts...) })
 			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			SubResourcePatch: func(
+				ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch,
+				opts ...client.SubResourcePatchOption,
+			) error {
 				return b.write(sub, func() error {
 					err := c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 					if item, ok := obj.(*v1alpha1.DeployItem); ok && err == nil {
@@ -65,6 +70,8 @@ func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
 		memory:      newMemory(),
 		wake:        make(chan event.TypedGenericEvent[struct{}], 1),
 	}
+	b.options.Elected = func(v1alpha1.DeployItemType) bool { return true }
+	b.options.Unserved = func(v1alpha1.DeployItemType) string { return "" }
 	b.item = b.newDeployItem(modify...)
 	return b
 }
@@ -98,16 +105,16 @@ func (a *api) newDeployItem(modify ...func(*v1alpha1.DeployItem)) *v1alpha1.Depl
 	return item
 }
 
-// look takes one look, and returns the item as it is then.
-func (b *bench) look() *v1alpha1.DeployItem {
+// reconcile reconciles the item once, and returns it as it is then.
+func (b *bench) reconcile() *v1alpha1.DeployItem {
 	b.t.Helper()
-	if _, err := b.try(); err != nil {
+	if _, err := b.tryReconcile(); err != nil {
 		b.t.Fatal(err)
 	}
 	return b.read()
 }
 
-func (b *bench) try() (reconcile.Result, error) {
+func (b *bench) tryReconcile() (reconcile.Result, error) {
 	return b.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b.item)})
 }
 
@@ -122,7 +129,8 @@ func (b *bench) read() *v1alpha1.DeployItem {
 
 func (b *bench) patch(patch string) {
 	b.t.Helper()
-	if err := b.admin.Patch(b.t.Context(), b.item.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	raw := client.RawPatch(types.MergePatchType, []byte(patch))
+	if err := b.admin.Patch(b.t.Context(), b.item.DeepCopy(), raw); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -132,7 +140,8 @@ func (b *bench) pickUp() {
 	b.t.Helper()
 	item := b.read()
 	before := item.DeepCopy()
-	contract.Begin(item, item.DeletionTimestamp != nil, v1alpha1.DeployerInformation{Name: "one", Identity: "first", Version: "v1"}, b.time.Now())
+	deployer := v1alpha1.DeployerInformation{Name: "one", Identity: "first", Version: "v1"}
+	contract.Begin(item, item.DeletionTimestamp != nil, deployer, b.time.Now())
 	contract.Progress(item)
 	if err := b.admin.Status().Patch(b.t.Context(), item, client.MergeFrom(before)); err != nil {
 		b.t.Fatal(err)
@@ -142,8 +151,8 @@ func (b *bench) pickUp() {
 func (b *bench) finish() {
 	b.t.Helper()
 	item := b.read()
-	b.patchStatus(fmt.Sprintf(`{"phase":"Succeeded","observedGeneration":%d,"jobIDFinished":%q,"transitionTimes":{"finishedTime":"2024-03-14T12:00:02Z"}}`,
-		item.Status.ObservedGeneration, item.Status.JobID))
+	b.patchStatus(fmt.Sprintf(`{"phase":"Succeeded","observedGeneration":%d,"jobIDFinished":%q,`+
+		`"transitionTimes":{"finishedTime":"2024-03-14T12:00:02Z"}}`, item.Status.ObservedGeneration, item.Status.JobID))
 }
 
 func (b *bench) patchStatus(status string) {
@@ -161,7 +170,7 @@ func (a *api) patchStatus(item *v1alpha1.DeployItem, status string) {
 
 func TestSetsAJobOnce(t *testing.T) {
 	b := newBench(t)
-	item := b.look()
+	item := b.reconcile()
 	if item.Status.JobID == "" || item.Status.JobIDFinished != "" {
 		t.Fatalf("expected a job, but found %+v", item.Status)
 	}
@@ -181,7 +190,7 @@ func TestSetsAJobOnce(t *testing.T) {
 	expectKept := func(state string) {
 		t.Helper()
 		before := b.read()
-		if after := b.look(); after.ResourceVersion != before.ResourceVersion {
+		if after := b.reconcile(); after.ResourceVersion != before.ResourceVersion {
 			t.Errorf("%s: the item was written", state)
 		}
 	}
@@ -192,59 +201,41 @@ func TestSetsAJobOnce(t *testing.T) {
 	expectKept("finished")
 
 	b.patch(`{"spec":{"timeout":"1m"}}`)
-	if second := b.look(); second.Status.JobID == item.Status.JobID || second.Status.TransitionTimes.InitTime != nil || second.Status.TransitionTimes.FinishedTime != nil {
-		t.Errorf("expected a second job that nobody has picked up, but found %+v", second.Status)
+	second := b.reconcile().Status
+	if times := second.TransitionTimes; second.JobID == item.Status.JobID || times.InitTime != nil ||
+		times.FinishedTime != nil {
+		t.Errorf("expected a second job that nobody has picked up, but found %+v", second)
 	}
 }
 
 // TestEndOfAJobIsNotMissed: the job under way ends right after it was seen to be under way.
 func TestEndOfAJobIsNotMissed(t *testing.T) {
 	b := newBench(t)
-	first := b.look().Status.JobID
+	first := b.reconcile().Status.JobID
 	b.pickUp()
 	b.patch(`{"spec":{"timeout":"1m"}}`)
 	before := &metav1.PartialObjectMetadata{ObjectMeta: b.read().ObjectMeta}
 	before.Annotations = map[string]string{v1alpha1.DeployerTypeAnnotation: string(testType)}
 	passed := false
 	b.live = interceptor.NewClient(b.admin, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
+		) error {
 			if err := c.Get(ctx, key, obj, opts...); err != nil || passed {
 				return err
 			}
 			b.finish()
-			delay, look := b.reconcileAfter(before, before.DeepCopy())
-			passed = look && delay == 0
+			delay, needed := b.reconcileAfter(before, before.DeepCopy())
+			passed = needed && delay == 0
 			return nil
 		},
 	})
-	b.look()
+	b.reconcile()
 	if !passed {
 		t.Fatal("the event of the end of the job was dropped, and the item waits for ever")
 	}
-	if item := b.look(); item.Status.JobID == first {
+	if item := b.reconcile(); item.Status.JobID == first {
 		t.Errorf("expected a second job, but found %+v", item.Status)
-	}
-}
-
-// TestOperationIsTheDeployers: an annotation is carried out by the deployer, which may set a job for it.
-func TestOperationIsTheDeployers(t *testing.T) {
-	b := newBench(t)
-	b.look()
-	b.pickUp()
-	b.finish()
-	b.patch(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile))
-	before := b.read()
-	if after := b.look(); after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("an operation is not the setter's, but found %+v, %v", after.Status, after.Annotations)
-	}
-	b.patchStatus(`{"jobID":"own"}`)
-	b.patch(`{"spec":{"timeout":"1m"}}`)
-	if item := b.look(); item.Status.JobID != "own" {
-		t.Errorf("a job that the deployer has set is under way, but found %+v", item.Status)
-	}
-	b.finish()
-	if item := b.look(); item.Status.JobID == "own" {
-		t.Errorf("expected a job for the changed spec, but found %+v", item.Status)
 	}
 }
 
@@ -261,43 +252,12 @@ func TestDeployerWritesMeanwhile(t *testing.T) {
 				}
 				return do()
 			}
-			if result, err := b.try(); err != nil || result.RequeueAfter != pause || b.read().Status.JobID != "" {
-				t.Errorf("expected another look after a conflict, but found %+v, %v", result, err)
+			if result, err := b.tryReconcile(); err != nil || result.RequeueAfter != pause || b.read().Status.JobID != "" {
+				t.Errorf("expected another try after a conflict, but found %+v, %v", result, err)
 			}
-			if item := b.look(); item.Status.JobID == "" {
+			if item := b.reconcile(); item.Status.JobID == "" {
 				t.Errorf("expected a job, but found %+v", item.Status)
 			}
 		})
-	}
-}
-
-func TestForeignTypesAreNotTouched(t *testing.T) {
-	b := newBench(t, func(i *v1alpha1.DeployItem) { i.Spec.Type = "test.pergola.dev/other" })
-	before := b.read()
-	if after := b.look(); after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("an item of a type that nobody serves was written: %+v", after)
-	}
-	b.serves = func(v1alpha1.DeployItemType) bool { return true }
-	if after := b.look(); after.Status.JobID == "" {
-		t.Error("expected a job once the type is served")
-	}
-}
-
-func TestGone(t *testing.T) {
-	b := newBench(t)
-	b.write = func(_ string, do func() error) error {
-		if err := b.admin.Delete(t.Context(), b.item.DeepCopy()); client.IgnoreNotFound(err) != nil {
-			return err
-		}
-		return do()
-	}
-	if _, err := b.try(); err != nil {
-		t.Errorf("an item that is gone is no error, but found %v", err)
-	}
-	if result, err := b.try(); err != nil || result.RequeueAfter != 0 || len(b.memory.items) != 0 {
-		t.Errorf("an item that is gone is forgotten, but found %+v, %v, %+v", result, err, b.memory)
-	}
-	if err := b.admin.Get(t.Context(), client.ObjectKeyFromObject(b.item), &v1alpha1.DeployItem{}); !apierrors.IsNotFound(err) {
-		t.Fatal(err)
 	}
 }

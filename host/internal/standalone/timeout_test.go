@@ -1,14 +1,11 @@
 package standalone
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -20,13 +17,11 @@ const earlierError = `{"operation":"Apply","reason":"Down","message":"the cluste
 // wait lets time pass.
 func (b *bench) wait(d time.Duration) { b.time.SetTime(b.time.Now().Add(d)) }
 
-// countStatusWrites counts the writes to statuses from now on.
-func (b *bench) countStatusWrites() *int {
+// countWrites counts the writes from now on.
+func (b *bench) countWrites() *int {
 	writes := 0
-	b.write = func(kind string, do func() error) error {
-		if kind == "status" {
-			writes++
-		}
+	b.write = func(_ string, do func() error) error {
+		writes++
 		return do()
 	}
 	return &writes
@@ -57,7 +52,7 @@ func TestPickupTimeout(t *testing.T) {
 		prepare  func(b *bench)
 		deletion bool
 		message  string
-		lacks    bool
+		missing  bool
 	}{
 		"no target": {reason: "there is nothing more to say", message: nobody},
 		"target": {
@@ -66,7 +61,7 @@ func TestPickupTimeout(t *testing.T) {
 		},
 		"missing target": {
 			reason: "deployers wait for it", modify: withTarget("gone"),
-			message: nobody + ", probably because the referenced Target does not exist", lacks: true,
+			message: nobody + ", probably because the referenced Target does not exist", missing: true,
 		},
 		"deletion": {
 			reason: "a deletion has its own phase", message: nobody, deletion: true,
@@ -80,31 +75,31 @@ func TestPickupTimeout(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, func(i *v1alpha1.DeployItem) {
-				if tc.modify != nil {
-					tc.modify(i)
-				}
-			})
+			if tc.modify == nil {
+				tc.modify = func(*v1alpha1.DeployItem) {}
+			}
+			b := newBench(t, tc.modify)
 			if tc.prepare != nil {
 				tc.prepare(b)
 			}
-			jobID := b.look().Status.JobID
-			b.patchStatus(`{"lastErrors":[` + earlierError + `],"providerStatus":{"apiVersion":"v1","kind":"Status","number":9007199254740993}}`)
+			jobID := b.reconcile().Status.JobID
+			b.patchStatus(`{"lastErrors":[` + earlierError + `],` +
+				`"providerStatus":{"apiVersion":"v1","kind":"Status","number":9007199254740993}}`)
 			before := b.read()
 			b.wait(allTimeouts.pickup())
-			writes := b.countStatusWrites()
+			writes := b.countWrites()
 
-			item := b.look()
+			item := b.reconcile()
 
 			if *writes != 1 {
 				t.Errorf("%s: expected one write, but found %d", tc.reason, *writes)
 			}
 			at := v1alpha1.NewTime(b.time.Now().Local())
 			e := &v1alpha1.Error{
-				Operation: "WaitingForPickup", Reason: "PickupTimeout", Message: tc.message, Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
-				LastTransitionTime: at, LastUpdateTime: at,
+				Operation: "WaitingForPickup", Reason: "PickupTimeout", Message: tc.message,
+				Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout}, LastTransitionTime: at, LastUpdateTime: at,
 			}
-			if tc.lacks {
+			if tc.missing {
 				e.Operation = contract.OperationResolve // so that it gets a new job when the Target is there
 			}
 			want := before.DeepCopy().Status
@@ -119,7 +114,7 @@ func TestPickupTimeout(t *testing.T) {
 				t.Errorf("%s: status (-want +got):\n%s", tc.reason, diff)
 			}
 
-			if again := b.look(); again.ResourceVersion != item.ResourceVersion {
+			if again := b.reconcile(); again.ResourceVersion != item.ResourceVersion {
 				t.Errorf("%s: the same spec needs no other job, but found %+v", tc.reason, again.Status)
 			}
 		})
@@ -128,71 +123,56 @@ func TestPickupTimeout(t *testing.T) {
 
 // TestChangeWhileWaiting: whenever a spec is changed, a deployer has all of the time to pick that up.
 func TestChangeWhileWaiting(t *testing.T) {
-	change := func(b *bench) int64 {
+	b := newBench(t)
+	change := func() {
 		b.patch(`{"spec":{"timeout":"` + time.Duration(b.read().Generation).String() + `"}}`)
-		return b.read().Generation
 	}
-	t.Run("seen when the time is over", func(t *testing.T) {
-		b := newBench(t)
-		b.look()
-		b.wait(time.Hour)
-		change(b)
-		if item := b.look(); item.Status.JobIDFinished != "" {
-			t.Errorf("the changed spec did not get its time: %+v", item.Status)
-		}
-		b.wait(allTimeouts.pickup())
-		item := b.look()
-		if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.ObservedGeneration != item.Generation {
-			t.Errorf("expected the job to have failed for the changed spec, but found %+v", item.Status)
-		}
-		change(b)
-		if again := b.look(); again.Status.JobID == item.Status.JobID {
-			t.Errorf("expected a new job for the next change, but found %+v", again.Status)
-		}
-	})
-	t.Run("between decision and write", func(t *testing.T) {
-		b := newBench(t)
-		b.look()
-		b.wait(time.Hour)
-		b.write = func(_ string, do func() error) error {
-			change(b)
-			return do()
-		}
-		if result, err := b.try(); err != nil || result.RequeueAfter != pause || b.read().Status.JobIDFinished != "" {
-			t.Errorf("expected the conflict to be decided anew, but found %+v, %v, %+v", result, err, b.read().Status)
-		}
-	})
+	b.reconcile()
+	b.wait(time.Hour)
+	change()
+	if item := b.reconcile(); item.Status.JobIDFinished != "" {
+		t.Errorf("the changed spec did not get its time: %+v", item.Status)
+	}
+	b.wait(allTimeouts.pickup())
+	item := b.reconcile()
+	if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.ObservedGeneration != item.Generation {
+		t.Errorf("expected the job to have failed for the changed spec, but found %+v", item.Status)
+	}
+	change()
+	if again := b.reconcile(); again.Status.JobID == item.Status.JobID {
+		t.Errorf("expected a new job for the next change, but found %+v", again.Status)
+	}
 }
 
 func TestProgressingTimeout(t *testing.T) {
 	b := newBench(t)
-	jobID := b.look().Status.JobID
+	jobID := b.reconcile().Status.JobID
 	b.pickUp()
 	b.patchStatus(`{"firstError":` + earlierError + `,"lastErrors":[` + earlierError + `]}`)
 	b.patch(`{"spec":{"timeout":"20m"}}`)
-	if item := b.look(); item.Status.JobID != jobID {
-		t.Fatalf("expected patience, but found %+v", item.Status)
+	if item := b.reconcile(); item.Status.JobID != jobID {
+		t.Fatalf("expected no other job, but found %+v", item.Status)
 	}
 	b.wait(21*time.Minute - 1)
-	if item := b.look(); item.Status.JobIDFinished != "" {
+	if item := b.reconcile(); item.Status.JobIDFinished != "" {
 		t.Fatalf("the deployer did not get its time: %+v", item.Status)
 	}
 	b.wait(1)
-	writes := b.countStatusWrites()
-	result, err := b.try()
+	writes := b.countWrites()
+	result, err := b.tryReconcile()
 	if err != nil || result.RequeueAfter != pause || *writes != 1 {
-		t.Errorf("expected one write and a look for the change, but found %+v, %v, %d writes", result, err, *writes)
+		t.Errorf("expected one write and a reconcile for the change, but found %+v, %v, %d writes", result, err, *writes)
 	}
 	item := b.read()
 	const message = "the deployer one (first) has not ended the job in time and counts as dead"
-	if e := item.Status.LastError; e == nil || e.Operation != "Timeout" || e.Reason != "ProgressingTimeout" || e.Message != message {
+	if e := item.Status.LastError; e == nil || e.Reason != "ProgressingTimeout" || e.Message != message {
 		t.Errorf("expected %q, but found %+v", message, e)
 	}
-	if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobIDFinished != jobID || item.Status.ObservedGeneration != 1 ||
-		item.Status.FirstError.Reason != "Down" || len(item.Status.LastErrors) != 2 {
+	if s := item.Status; s.Phase != v1alpha1.DeployItemPhaseFailed || s.JobIDFinished != jobID ||
+		s.ObservedGeneration != 1 || s.FirstError.Reason != "Down" || len(s.LastErrors) != 2 {
 		t.Errorf("expected a failed job with all of its errors, but found %+v", item.Status)
 	}
-	if item := b.look(); item.Status.JobID == jobID {
+	if item := b.reconcile(); item.Status.JobID == jobID {
 		t.Errorf("expected a job for the change, but found %+v", item.Status)
 	}
 }
@@ -200,39 +180,14 @@ func TestProgressingTimeout(t *testing.T) {
 // TestServedSince: while no plugin served the type, nobody could pick the job up.
 func TestServedSince(t *testing.T) {
 	b := newBench(t)
-	b.look()
+	b.reconcile()
 	b.wait(time.Hour)
 	b.Served([]v1alpha1.DeployItemType{testType})
-	if item := b.look(); item.Status.JobIDFinished != "" {
+	if item := b.reconcile(); item.Status.JobIDFinished != "" {
 		t.Errorf("the deployer did not get its time: %+v", item.Status)
 	}
 	b.wait(allTimeouts.pickup())
-	if item := b.look(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed {
+	if item := b.reconcile(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed {
 		t.Errorf("expected the job to be ended, but found %+v", item.Status)
 	}
-}
-
-// TestTargetUnknown: whether the Target exists is not known. The job is not ended with half of an explanation.
-func TestTargetUnknown(t *testing.T) {
-	b := newBench(t, withTarget("one"))
-	b.look()
-	b.wait(time.Hour)
-	down := errors.New("the cache is down")
-	b.client = failingReads{b.client, down}
-	if _, err := b.try(); !errors.Is(err, down) {
-		t.Errorf("expected the error of the cache, but found %v", err)
-	}
-	if status := b.read().Status; status.JobIDFinished != "" {
-		t.Errorf("expected the job to be kept, but found %+v", status)
-	}
-}
-
-// failingReads is a client that reads nothing.
-type failingReads struct {
-	client.Client
-	err error
-}
-
-func (f failingReads) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	return f.err
 }

@@ -25,13 +25,16 @@ func TestUnserved(t *testing.T) {
 	nothing := func(*bench) {}
 	for name, tc := range map[string]struct {
 		reason         string
-		before, within func(b *bench) // the first look, and the time of the others
+		before, within func(b *bench) // the first reconcile, and the time of the others
 		want           string
 		told           bool // before
 	}{
-		"new":     {reason: "it needs a job", before: nothing, within: nothing, want: nobody},
-		"asked":   {reason: "somebody wants a job", before: func(b *bench) { finished(b); ask(b) }, within: nothing, want: nobody},
-		"at rest": {reason: "it needs nothing", before: finished, within: nothing},
+		"new": {reason: "it needs a job", before: nothing, within: nothing, want: nobody},
+		"asked": {
+			reason: "somebody wants a job", within: nothing, want: nobody,
+			before: func(b *bench) { finished(b); ask(b) },
+		},
+		"idle": {reason: "it needs nothing", before: finished, within: nothing},
 		"asked during a job": {
 			reason: "somebody else has taken the job", within: nothing,
 			before: func(b *bench) {
@@ -70,8 +73,8 @@ func TestUnserved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newUnserved(t, nobody)
 			tc.before(b.bench)
-			writes := b.countStatusWrites()
-			b.look()
+			writes := b.countWrites()
+			b.reconcile()
 			if *writes != 0 {
 				t.Errorf("others had no chance: %+v", b.read().Status)
 			}
@@ -79,7 +82,7 @@ func TestUnserved(t *testing.T) {
 			var item *v1alpha1.DeployItem
 			for range 3 {
 				b.wait(unservedGrace)
-				item = b.look()
+				item = b.reconcile()
 			}
 			told := len(b.events.Events)
 			if got := contract.Unserved(item); got != tc.want || told != *writes || (told == 1) != (tc.want != "" && !tc.told) {
@@ -94,17 +97,17 @@ func TestServedAfterAll(t *testing.T) {
 	for name, jobIDFinished := range map[string]string{"needs a job": "", "needs none": `,"jobIDFinished":"a"`} {
 		t.Run(name, func(t *testing.T) {
 			b := newUnserved(t, "no plugin here serves it")
-			b.look()
+			b.reconcile()
 			b.wait(unservedGrace)
-			if contract.Unserved(b.look()) == "" {
+			if contract.Unserved(b.reconcile()) == "" {
 				t.Fatal("the item does not say that nobody serves its type")
 			}
 			if jobIDFinished != "" {
 				b.patchStatus(`{"phase":"Succeeded","observedGeneration":1,"jobID":"a"` + jobIDFinished + `}`)
-				b.look()
+				b.reconcile()
 			}
 			b.serves = func(v1alpha1.DeployItemType) bool { return true }
-			item := b.look()
+			item := b.reconcile()
 			if contract.Unserved(item) != "" || item.Status.JobID == "" {
 				t.Errorf("expected a job, and nothing said of the type, but found %+v", item.Status)
 			}
