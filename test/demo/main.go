@@ -19,6 +19,8 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/pergola-deploy/pergola/test/charts"
+	"github.com/pergola-deploy/pergola/test/chartserver"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -29,6 +31,8 @@ const (
 	timeout = 5 * time.Minute
 	// The images of the container example, which nobody can pull.
 	helperImage, stepImage = "localhost/pergola-container-helper:1", "localhost/step:1"
+	// Who may pull the chart of the helm example from the demo's registry.
+	registryUser, registryPassword = "demo", "not-for-everybody"
 )
 
 func main() {
@@ -61,11 +65,16 @@ func run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, stop(context.WithoutCancel(ctx))) }()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	registry, err := startRegistry() //nolint:contextcheck // it serves until it is closed
+	registry, err := chartserver.NewRegistry(chartserver.Options{ //nolint:contextcheck // it serves until it is closed
+		PlainHTTP: true, Auth: chartserver.Basic, User: registryUser, Password: registryPassword,
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, registry.Close()) }()
+	if _, err := registry.Push("charts/plain", "1.0.0", charts.Pack("plain")); err != nil {
+		return fmt.Errorf("put the chart into the demo's registry: %w", err)
+	}
 	d.env = append(d.env, "REGISTRY="+registry.Host(), "LOGIN="+registryUser, "PASSWORD="+registryPassword)
 	if err := d.shell(ctx, ". $DEMO/prepare.sh"); err != nil {
 		return err

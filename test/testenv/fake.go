@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,24 +171,25 @@ func (s *store) Create(
 func (s *store) Update(
 	gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.UpdateOptions,
 ) error {
-	var manager string
-	if len(opts) > 0 {
-		manager = opts[0].FieldManager
+	manager := "somebody"
+	for _, o := range opts {
+		manager = cmp.Or(o.FieldManager, manager)
 	}
 	if err := s.change(gvr, obj, ns, manager); err != nil {
 		return err
 	}
-	return s.ObjectTracker.Update(gvr, obj, ns, opts...)
+	return s.ObjectTracker.Update(gvr, obj, ns)
 }
 
+// Patch takes an object that is patched already.
 func (s *store) Patch(
 	gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.PatchOptions,
 ) error {
-	var update metav1.UpdateOptions // the tracker takes both for the same
-	if len(opts) > 0 {
-		update.FieldManager = opts[0].FieldManager
+	var update []metav1.UpdateOptions
+	for _, o := range opts {
+		update = append(update, metav1.UpdateOptions{FieldManager: o.FieldManager})
 	}
-	return s.Update(gvr, obj, ns, update)
+	return s.Update(gvr, obj, ns, update...)
 }
 
 // change sets what an API server sets when an object is changed.
@@ -223,9 +225,6 @@ func differ(a, b any) bool {
 
 // setStatusManager notes who has written the status last, and when.
 func setStatusManager(item *v1alpha1.DeployItem, manager string) {
-	if manager == "" {
-		manager = "somebody"
-	}
 	now := metav1.Now().Rfc3339Copy()
 	for i := range item.ManagedFields {
 		if item.ManagedFields[i].Manager == manager {

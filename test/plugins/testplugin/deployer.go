@@ -119,7 +119,7 @@ func (d *deployer) begin(req *sdk.Request, method, operation string) (*config, e
 	if c.Trace != "" {
 		return c, c.Trace.AddLine(fmt.Sprintf("%s %s %d", operation, req.JobID, os.Getpid()))
 	}
-	return c, d.trace.Add(trace.New("tracer", method, req.DeployItem))
+	return c, d.trace.Add("tracer", method, req.DeployItem, nil)
 }
 
 func (d *deployer) operate(ctx context.Context, req *sdk.Request, method, operation string) (*sdk.Response, error) {

@@ -7,7 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 )
+
+// lockTimeout is longer than any work that needs the lock takes.
+const lockTimeout = 24 * time.Hour
 
 // lock takes the lock on a directory, which the kernel drops when its holder ends, however it ends. It waits for it
 // until the context ends, and says so first. The error is fs.ErrNotExist if the directory is not there, or no longer
@@ -17,17 +21,10 @@ func lock(ctx context.Context, dir string, waiting func()) (unlock func(), err e
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	locked := make(chan error, 1)
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
-		locked <- nil
-	} else {
+	tryLock := func() error { return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+	if err = tryLock(); err != nil {
 		waiting()
-		go func() { locked <- flock(file) }()
-	}
-	select {
-	case err = <-locked:
-	case <-ctx.Done():
-		err = ctx.Err() // a lock that comes later goes with the file
+		err = poll(ctx, lockTimeout, tryLock)
 	}
 	// If the last holder has removed the directory, a lock on it excludes nobody.
 	if err == nil {
@@ -37,14 +34,6 @@ func lock(ctx context.Context, dir string, waiting func()) (unlock func(), err e
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), file.Close())
 	}
 	return func() { _ = file.Close() }, nil
-}
-
-func flock(file *os.File) error {
-	for {
-		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
 }
 
 func sameAs(file *os.File, path string) error {

@@ -15,6 +15,20 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1" //nolint:depguard // it does without the sdk
 )
 
+const (
+	heartbeat = `heartbeat {}`
+	succeeds  = `result { succeeded { exports: '{}' } }`
+)
+
+// sayings are the messages that a call consists of. The empty one is as it should be.
+var sayings = map[string][]string{
+	"":             {succeeds},
+	"no-result":    {},
+	"two-results":  {succeeds, `result { failed { errors { message: "no, it failed" } } }`},
+	"json-exports": {`result { succeeded { exports: '{"apiVersion":' } }`},
+	"json-status":  {`provider_status { sequence: 1 document: '{"apiVersion":' }`, succeeds},
+}
+
 // leaked is memory that is never given back.
 var leaked [][]byte
 

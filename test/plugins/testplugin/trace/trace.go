@@ -28,20 +28,15 @@ type Record struct {
 	Target *v1alpha1.Target `json:"target,omitempty"`
 }
 
-// New returns the Record of a step for an item, which may be nil.
-func New(by, step string, item *v1alpha1.DeployItem) Record {
-	r := Record{By: by, Step: step}
-	if item != nil {
-		r.Item = item.Namespace + "/" + item.Name
-	}
-	return r
-}
-
 // File is the path of a trace. The empty one keeps nothing.
 type File string
 
-// Add appends a record.
-func (f File) Add(r Record) error {
+// Add appends the record of a step for an item and with a Target, each of which may be nil.
+func (f File) Add(by, step string, item *v1alpha1.DeployItem, target *v1alpha1.Target) error {
+	r := Record{By: by, Step: step, Target: target}
+	if item != nil {
+		r.Item = item.Namespace + "/" + item.Name
+	}
 	line, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("trace: %w", err)
@@ -85,8 +80,6 @@ func (f File) Read() (records []Record, err error) {
 // Hook returns a hook function that records its calls in the name of a plugin and has no opinion.
 func (f File) Hook(by string) hook.Func {
 	return func(_ context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, hookType hook.Type) (*hook.Result, error) {
-		r := New(by, string(hookType), item)
-		r.Target = target
-		return nil, f.Add(r)
+		return nil, f.Add(by, string(hookType), item, target)
 	}
 }
