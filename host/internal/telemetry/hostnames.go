@@ -11,7 +11,7 @@ import (
 // HostNames are those under which a server may be asked besides IP addresses and localhost. The zero value is for one
 // on loopback.
 //
-// A page of somebody else's in the browser of a person who may look can make a name of its own lead to the server's
+// A page of somebody else's in the browser of a person who may read it can make a name of its own lead to the server's
 // port, and so read what is served there without a login (DNS rebinding). It cannot do so under an address, or under a
 // name that somebody else resolves.
 type HostNames struct {
