@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
 )
@@ -26,7 +24,6 @@ func (h *host) serveStatusPage(ctx context.Context) error {
 		Plugins: func() *statuspage.PluginList { return statuspage.ListOf(h.plugins.Details()) },
 		Workers: h.deployItems.Workers,
 		Jobs:    h.lastJobs,
-		Clock:   clock.RealClock{},
 	}
 	if !h.replicas.alone() {
 		sources.Locks, sources.Replicas = h.replicas.locker.Held, h.replicas.Members

@@ -93,12 +93,7 @@ func Setup(
 		wake:        make(chan event.TypedGenericEvent[struct{}], 1),
 	}
 	s.held.Store(true)
-	everyReplica := false
-	ctrl, err := controller.New("jobs", mgr, controller.Options{
-		Reconciler:              s,
-		MaxConcurrentReconciles: workers,
-		NeedLeaderElection:      &everyReplica,
-	})
+	ctrl, err := controller.New("jobs", mgr, controller.Options{Reconciler: s, MaxConcurrentReconciles: workers})
 	if err != nil {
 		return nil, fmt.Errorf("create job controller: %w", err)
 	}

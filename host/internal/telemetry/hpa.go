@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
@@ -54,10 +55,7 @@ type HPAStatistics struct {
 	last []autoscalingv2.HorizontalPodAutoscaler
 }
 
-var (
-	_ manager.Runnable               = (*HPAStatistics)(nil)
-	_ manager.LeaderElectionRunnable = (*HPAStatistics)(nil)
-)
+var _ manager.Runnable = (*HPAStatistics)(nil)
 
 // NewHPAStatistics returns HPAStatistics that Start lets work.
 func NewHPAStatistics(o HPAOptions) *HPAStatistics {
@@ -79,20 +77,9 @@ func NewHPAStatistics(o HPAOptions) *HPAStatistics {
 // Start lists at once and then in each interval until ctx ends, as long as this replica is elected. It blocks. A
 // listing that fails is logged, and is no error.
 func (s *HPAStatistics) Start(ctx context.Context) error {
-	ticker := time.NewTicker(hpaInterval)
-	defer ticker.Stop()
-	for {
-		s.update(ctx)
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	wait.UntilWithContext(ctx, s.update, hpaInterval)
+	return nil
 }
-
-// NeedLeaderElection lets Start run on every replica: it asks itself which one is elected.
-func (s *HPAStatistics) NeedLeaderElection() bool { return false }
 
 // update lists and logs once, if it is on this replica to do so.
 func (s *HPAStatistics) update(ctx context.Context) {

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
@@ -31,8 +29,6 @@ type Sources struct {
 	Locks func() []lock.Held
 	// Replicas of the host; nil if it is the only one.
 	Replicas func() []lock.Member
-	// Clock is required.
-	Clock clock.PassiveClock
 }
 
 // Status is what a replica shows of itself.
@@ -93,7 +89,7 @@ type Lock struct {
 // status gathers everything.
 func (s Sources) status() *Status {
 	status := &Status{
-		Time: s.Clock.Now().UTC(), Host: s.Host, Plugins: s.Plugins(), Workers: append([]telemetry.Workers{}, s.Workers()...),
+		Time: time.Now().UTC(), Host: s.Host, Plugins: s.Plugins(), Workers: append([]telemetry.Workers{}, s.Workers()...),
 		InProgress: []Job{}, Errors: append([]Job{}, s.Jobs.Failed()...),
 	}
 	if err := s.Ready(); err != nil {
