@@ -148,7 +148,9 @@ func (f *fleet) counterConfig(takes time.Duration) func(string) fields {
 	}
 }
 
-func forEach(ctx context.Context, items []*v1alpha1.DeployItem, do func(context.Context, *v1alpha1.DeployItem) error) error {
+func forEach(
+	ctx context.Context, items []*v1alpha1.DeployItem, do func(context.Context, *v1alpha1.DeployItem) error,
+) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for _, item := range items {

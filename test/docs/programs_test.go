@@ -78,7 +78,9 @@ func TestHookPlugin(t *testing.T) {
 	}
 }
 
-func expectOutcome(t *testing.T, plugin *sdktest.Plugin, hookType hook.Type, item *v1alpha1.DeployItem, want *hook.Result) {
+func expectOutcome(
+	t *testing.T, plugin *sdktest.Plugin, hookType hook.Type, item *v1alpha1.DeployItem, want *hook.Result,
+) {
 	t.Helper()
 	outcomes, err := plugin.RunHooks(patient(t), hookType, item, nil)
 	if diff := cmp.Diff([]sdktest.HookOutcome{{Result: want}}, outcomes); diff != "" || err != nil {

@@ -67,7 +67,9 @@ func (c *Collector) Spans() []Span {
 }
 
 // Export implements the protocol.
-func (c *Collector) Export(_ context.Context, in *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
+func (c *Collector) Export(
+	_ context.Context, in *collectorv1.ExportTraceServiceRequest,
+) (*collectorv1.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, resource := range in.GetResourceSpans() {

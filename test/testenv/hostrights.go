@@ -136,7 +136,9 @@ func (c *ControlPlane) bind(ctx context.Context, role string, last authorization
 }
 
 // grant creates what is not there yet, and waits until hosts have the right.
-func (c *ControlPlane) grant(ctx context.Context, right authorizationv1.ResourceAttributes, objects ...client.Object) error {
+func (c *ControlPlane) grant(
+	ctx context.Context, right authorizationv1.ResourceAttributes, objects ...client.Object,
+) error {
 	admin, err := c.Client()
 	if err != nil {
 		return err
@@ -150,7 +152,9 @@ func (c *ControlPlane) grant(ctx context.Context, right authorizationv1.Resource
 }
 
 // awaitRight waits until a user has a right that was granted: the API server takes its time to notice.
-func awaitRight(ctx context.Context, admin client.Client, right authorizationv1.ResourceAttributes, user string, groups ...string) error {
+func awaitRight(
+	ctx context.Context, admin client.Client, right authorizationv1.ResourceAttributes, user string, groups ...string,
+) error {
 	const often, enough = 5 * time.Millisecond, time.Minute
 	err := wait.PollUntilContextTimeout(ctx, often, enough, true, func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{

@@ -23,7 +23,9 @@ const (
 // GrantContainerRights creates a ServiceAccount that may do in a namespace, which is there, what the documentation
 // allows the container deployer in its own, and nothing else. It returns a kubeconfig for the ServiceAccount. admin
 // and config are the administrator's.
-func GrantContainerRights(ctx context.Context, admin client.Client, config *rest.Config, namespace string) (kubeconfig []byte, err error) {
+func GrantContainerRights(
+	ctx context.Context, admin client.Client, config *rest.Config, namespace string,
+) (kubeconfig []byte, err error) {
 	objects, err := Objects(ContainerRights)
 	if err != nil {
 		return nil, err
@@ -54,7 +56,9 @@ func GrantContainerRights(ctx context.Context, admin client.Client, config *rest
 const tokenSeconds = int64(24 * 60 * 60)
 
 // KubeconfigOf returns a kubeconfig with a token of a ServiceAccount. admin and config are the administrator's.
-func KubeconfigOf(ctx context.Context, admin client.Client, config *rest.Config, namespace, serviceAccount string) ([]byte, error) {
+func KubeconfigOf(
+	ctx context.Context, admin client.Client, config *rest.Config, namespace, serviceAccount string,
+) ([]byte, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceAccount}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(tokenSeconds)}}
 	if err := admin.SubResource("token").Create(ctx, account, request); err != nil {

@@ -93,7 +93,9 @@ func sharedControlPlane(dir string) (*ControlPlane, error) {
 	return &ControlPlane{Config: config, Kubeconfig: kubeconfig}, nil
 }
 
-func runOn(tests interface{ Run() int }, use func(*ControlPlane) error, start func(dir string) (*ControlPlane, error)) (code int, err error) {
+func runOn(
+	tests interface{ Run() int }, use func(*ControlPlane) error, start func(dir string) (*ControlPlane, error),
+) (code int, err error) {
 	dir, err := os.MkdirTemp("", "pergola-test-")
 	if err != nil {
 		return 1, fmt.Errorf("create directory of the control plane: %w", err)

@@ -106,7 +106,10 @@ func TestPluginCollector(t *testing.T) {
 
 func TestCollectors(t *testing.T) {
 	t.Parallel()
-	got := samples(t,
+	locks := NewLockMetrics()
+	locks.Add("helm")
+	locks.Acquired.WithLabelValues("helm").Inc()
+	got := samples(t, locks.Held, locks.Acquired, locks.TakenOver, locks.Conflicts, locks.Lost,
 		NewWorkerCollector(func() []Workers {
 			return []Workers{{Plugin: "helm", Used: 3, Max: 20, Queued: 7}, {Plugin: "mock", Max: 5}}
 		}),
@@ -117,6 +120,11 @@ func TestCollectors(t *testing.T) {
 	want := []string{
 		`pergola_cached_objects{resource="deployitems"} 3`,
 		`pergola_cached_objects{resource="targets"} 1`,
+		`pergola_lock_acquisitions_total{plugin="helm"} 1`,
+		`pergola_lock_conflicts_total{plugin="helm"} 0`,
+		`pergola_lock_takeovers_total{plugin="helm"} 0`,
+		`pergola_locks_held{plugin="helm"} 0`,
+		`pergola_locks_lost_total{plugin="helm"} 0`,
 		`pergola_queue_depth{plugin="helm"} 7`,
 		`pergola_queue_depth{plugin="mock"} 0`,
 		`pergola_remembered_items 2`,
@@ -127,26 +135,6 @@ func TestCollectors(t *testing.T) {
 		`pergola_worker_threads_used{plugin="mock"} 0`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
-	}
-}
-
-func TestLockMetrics(t *testing.T) {
-	t.Parallel()
-	m, registry := NewLockMetrics(), prometheus.NewPedanticRegistry()
-	if err := m.Register(registry); err != nil {
-		t.Fatal(err)
-	}
-	m.Add("helm")
-	m.Acquired.WithLabelValues("helm").Inc()
-	want := []string{
-		`pergola_lock_acquisitions_total{plugin="helm"} 1`,
-		`pergola_lock_conflicts_total{plugin="helm"} 0`,
-		`pergola_lock_takeovers_total{plugin="helm"} 0`,
-		`pergola_locks_held{plugin="helm"} 0`,
-		`pergola_locks_lost_total{plugin="helm"} 0`,
-	}
-	if diff := cmp.Diff(want, samplesOf(t, registry)); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 }

@@ -193,7 +193,9 @@ func (d *deployer) Watch(ctx context.Context, wake func(namespace, name string))
 // Hooks are one function of all types, which records and behaves as it is told.
 func (t tracer) Hooks() hook.Hooks { return hook.Hooks{}.RegisterHook(t.hook, hook.Types()...) }
 
-func (t tracer) hook(ctx context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, hookType hook.Type) (*hook.Result, error) {
+func (t tracer) hook(
+	ctx context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, hookType hook.Type,
+) (*hook.Result, error) {
 	c := config{}
 	if item != nil && item.Spec.Config != nil {
 		if err := json.Unmarshal(item.Spec.Config.Raw, &c); err != nil {

@@ -18,7 +18,7 @@
 // shown as they say it. It is of all namespaces. So the address is empty by default, and the chart's NetworkPolicy
 // lets nobody in; "kubectl port-forward" does.
 //
-// A page of somebody else's in the browser of a person who may read it can make a name of its own lead to this port, and
-// so read what is served (DNS rebinding). Therefore requests are answered only under names that nobody else can make
-// lead here: see telemetry.HostNames.
+// A page of somebody else's in the browser of a person who may read it can make a name of its own lead to this port,
+// and so read what is served (DNS rebinding). Therefore requests are answered only under names that nobody else can
+// make lead here: see telemetry.HostNames.
 package statuspage

@@ -2,7 +2,6 @@ package statuspage
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -127,21 +126,6 @@ func checkInert(t *testing.T, path, body string) {
 				t.Errorf("%s refers to %s", path, attribute.Val)
 			}
 		}
-	}
-}
-
-func TestJSON(t *testing.T) {
-	t.Parallel()
-	page := get(t, http.MethodGet, serve(t, newSources("web"))+"/status.json", "")
-	decoder := json.NewDecoder(strings.NewReader(page.body))
-	decoder.DisallowUnknownFields()
-	status := &Status{}
-	if err := decoder.Decode(status); err != nil || page.header.Get("Content-Type") != "application/json" {
-		t.Fatal(err, page.header)
-	}
-	if status.Host.Identity != "pergola-test" || len(status.InProgress) != 1 || status.InProgress[0].WaitingFor == "" ||
-		status.Errors == nil {
-		t.Errorf("unexpected status %s", page.body)
 	}
 }
 

@@ -1,6 +1,7 @@
 package statuspage
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
@@ -42,63 +44,52 @@ func newSources(running ...string) Sources {
 	}
 }
 
+// TestStatus: the replica says everything about itself, as JSON. What is locked by another replica goes on there.
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	lockedBy := func(names ...string) func() []lock.Held {
-		return func() (all []lock.Held) {
-			for i, name := range names {
-				all = append(all, lock.Held{
-					Key:   lock.Key{Item: types.NamespacedName{Name: name}, UID: types.UID("uid-" + name)},
-					Since: noon.Add(-time.Duration(i) * time.Minute),
-				})
-			}
-			return all
-		}
-	}
-	for _, tc := range []struct {
-		reason           string
-		running          []string
-		locks            func() []lock.Held
-		inProgress, held []string
-	}{
-		{reason: "what began first comes first", running: []string{"old", "new"}, inProgress: []string{"old", "new"}},
-		{
-			reason:  "what is locked by another replica goes on there",
-			running: []string{"taken", "mine"}, locks: lockedBy("mine"),
-			inProgress: []string{"mine"}, held: []string{"mine"},
-		},
-		{reason: "the oldest lock comes first", locks: lockedBy("new", "old"), held: []string{"old", "new"}},
-	} {
-		sources := newSources(tc.running...)
-		sources.Locks = tc.locks
-		status := sources.status()
-		var running, locks []string
-		for _, job := range status.InProgress {
-			running = append(running, job.Name)
-		}
-		for _, l := range status.Locks {
-			locks = append(locks, l.Name)
-		}
-		if diff := cmp.Diff([][]string{tc.inProgress, tc.held}, [][]string{running, locks}); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-		}
-	}
-}
-
-func TestStatusOfTheHost(t *testing.T) {
-	t.Parallel()
-	sources := newSources()
+	sources := newSources("old", "taken", "new")
+	sources.Jobs.Observe(jobOf("bad"), noon, failed)
 	sources.Ready = func() error { return errors.New("plugin helm is not running") }
-	sources.Replicas = func() []lock.Member {
-		return []lock.Member{{PodName: "pergola-0", Self: true, Plugins: []string{"a"}}, {PodName: "pergola-1", Leaving: true}}
+	members := []lock.Member{
+		{PodName: "pergola-0", Self: true, Plugins: []string{"a"}}, {PodName: "pergola-1", Leaving: true},
 	}
-	status := sources.status()
-	if status.Host.NotReady != "plugin helm is not running" {
-		t.Errorf("unexpected host: %+v", status.Host)
+	sources.Replicas = func() []lock.Member { return members }
+	sources.Locks = func() []lock.Held {
+		item := types.NamespacedName{Namespace: "shop", Name: "any"}
+		return []lock.Held{
+			{Key: lock.Key{Plugin: "manifest", Item: item, UID: "uid-new"}, Since: noon},
+			{Key: lock.Key{Plugin: "manifest", Item: item, UID: "uid-old"}, Since: noon.Add(-time.Minute)},
+		}
 	}
-	want := []Replica{{Pod: "pergola-0", Self: true, Plugins: []string{"a"}}, {Pod: "pergola-1", Leaving: true}}
-	if diff := cmp.Diff(want, status.Replicas); diff != "" {
-		t.Errorf("replicas (-want +got):\n%s", diff)
+	page := get(t, http.MethodGet, serve(t, sources)+"/status.json", "")
+	got := &Status{}
+	decoder := json.NewDecoder(strings.NewReader(page.body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(got); err != nil || page.header.Get("Content-Type") != "application/json" {
+		t.Fatal(err, page.header)
+	}
+	job := func(name string, began time.Time) Job {
+		return Job{
+			Plugin: "manifest", Namespace: "shop", Name: name, UID: "uid-" + name, JobID: "job-" + name,
+			Operation: "Reconcile", Began: began, WaitingFor: waits.For,
+		}
+	}
+	held := Lock{Plugin: "manifest", Namespace: "shop", Name: "any", UID: "uid-old", Since: noon.Add(-time.Minute)}
+	later := held
+	later.UID, later.Since = "uid-new", noon
+	bad := job("bad", noon)
+	bad.Ended, bad.WaitingFor = &bad.Began, ""
+	bad.LastError = &JobError{Codes: failed.Error.Codes, Reason: failed.Error.Reason, Message: failed.Error.Text}
+	want := &Status{
+		Time: got.Time, Host: sources.Host, Plugins: sources.Plugins(), Workers: sources.Workers(),
+		Replicas:   []Replica{{Pod: "pergola-0", Self: true, Plugins: []string{"a"}}, {Pod: "pergola-1", Leaving: true}},
+		Locks:      []Lock{held, later},
+		InProgress: []Job{job("old", noon.Add(-time.Hour)), job("new", noon.Add(2*time.Second-time.Hour))},
+		Errors:     []Job{bad},
+	}
+	want.Host.NotReady = "plugin helm is not running"
+	if diff := cmp.Diff(want, got, cmpopts.EquateApproxTime(0)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
