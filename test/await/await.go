@@ -14,7 +14,8 @@ const pause = 20 * time.Millisecond
 // For waits until a condition returns "", which otherwise says what is there instead. The test fails at an error, and
 // after the given time with what was said last, or when the context ends, which is mostly the test's.
 func For(
-	ctx context.Context, t testing.TB, patience time.Duration, what string, condition func(ctx context.Context) (instead string, err error),
+	ctx context.Context, t testing.TB, patience time.Duration, what string,
+	condition func(ctx context.Context) (instead string, err error),
 ) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -60,7 +60,9 @@ func (b *bench) newFleet(ctx context.Context) (*fleet, error) {
 	}
 	return f, errors.Join(os.Mkdir(f.dir, 0o700),
 		f.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}),
-		f.admin.Create(ctx, &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultContextName, Namespace: name}}),
+		f.admin.Create(ctx, &v1alpha1.Context{
+			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultContextName, Namespace: name},
+		}),
 		f.admin.Create(ctx, target))
 }
 
@@ -138,7 +140,9 @@ func (f *fleet) createItems(
 		}
 		items = append(items, item)
 	}
-	return items, forEach(ctx, items, func(ctx context.Context, item *v1alpha1.DeployItem) error { return f.admin.Create(ctx, item) })
+	return items, forEach(ctx, items, func(ctx context.Context, item *v1alpha1.DeployItem) error {
+		return f.admin.Create(ctx, item)
+	})
 }
 
 // counterConfig is that of items whose calls take that long.

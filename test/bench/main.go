@@ -25,7 +25,8 @@ func main() {
 	b := &bench{}
 	flag.StringVar(&b.binary, "binary", filepath.Join(testenv.Root(), "bin", "pergola"), "the pergola program")
 	flag.StringVar(&b.plugins, "plugins", "", "a directory with the plugin counter and nothing else; required")
-	flag.StringVar(&b.deployers, "deployers", filepath.Join(testenv.Root(), "bin", "plugins"), "a directory with the plugins manifest and helm; empty to leave out what it measures")
+	flag.StringVar(&b.deployers, "deployers", filepath.Join(testenv.Root(), "bin", "plugins"),
+		"a directory with the plugins manifest and helm; empty to leave out what it measures")
 	flag.IntVar(&b.releases, "releases", 100, "items of the plugin helm in deployers; 0 to leave them out")
 	flag.IntVar(&b.replicas, "replicas", 3, "up to how many replicas are measured; 0 to leave that out")
 	flag.IntVar(&b.jobs, "jobs", 300, "jobs that the replicas share")

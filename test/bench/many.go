@@ -22,7 +22,8 @@ func manyConfig(namespace string, strategy managedresource.UpdateStrategy) field
 		entries = append(entries, fields{"policy": managedresource.PolicyManage, "manifest": o})
 	}
 	return fields{
-		"apiVersion": v1alpha2.GroupVersion.String(), "kind": v1alpha2.ProviderConfigurationKind, "updateStrategy": strategy, "manifests": entries,
+		"apiVersion": v1alpha2.GroupVersion.String(), "kind": v1alpha2.ProviderConfigurationKind,
+		"updateStrategy": strategy, "manifests": entries,
 	}
 }
 
@@ -63,7 +64,9 @@ func objects(namespace string) []fields {
 			"subjects": []any{fields{"kind": "ServiceAccount", "name": "serviceaccount-000", "namespace": namespace}},
 		}
 	})
-	add(15, "rbac.authorization.k8s.io/v1", "ClusterRole", func(name string) fields { return named(name, fields{"rules": rules}) })
+	add(15, "rbac.authorization.k8s.io/v1", "ClusterRole", func(name string) fields {
+		return named(name, fields{"rules": rules})
+	})
 	add(10, "scheduling.k8s.io/v1", "PriorityClass", func(name string) fields { return named(name, fields{"value": 7}) })
 	for i := range definitions {
 		all = append(all, definition(group, kindName(i)))
@@ -76,7 +79,8 @@ func kindName(i int) string { return fmt.Sprintf("Thing%c", 'a'+i) }
 func definition(group, kind string) fields {
 	singular := strings.ToLower(kind)
 	return fields{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": fields{"name": singular + "s." + group},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": fields{"name": singular + "s." + group},
 		"spec": fields{
 			"group": group, "scope": "Namespaced",
 			"names": fields{"kind": kind, "listKind": kind + "List", "plural": singular + "s", "singular": singular},

@@ -27,7 +27,9 @@ func (b *bench) measureObjects(ctx context.Context) (err error) {
 	if err := hosts.waitReady(ctx); err != nil {
 		return err
 	}
-	for _, strategy := range []managedresource.UpdateStrategy{managedresource.UpdateStrategyUpdate, managedresource.UpdateStrategyApply} {
+	for _, strategy := range []managedresource.UpdateStrategy{
+		managedresource.UpdateStrategyUpdate, managedresource.UpdateStrategyApply,
+	} {
 		if err := b.measureStrategy(ctx, strategy); err != nil {
 			return fmt.Errorf("measure strategy %s: %w", strategy, err)
 		}

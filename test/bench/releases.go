@@ -30,8 +30,9 @@ func (b *bench) measureReleases(ctx context.Context) (err error) {
 	}
 	items, err := f.createItems(ctx, b.releases, helmv1alpha1.Type, func(name string) fields {
 		return fields{
-			"apiVersion": helmv1alpha1.GroupVersion.String(), "kind": "ProviderConfiguration", "name": name, "namespace": f.namespace,
-			"chart": fields{"archive": fields{"raw": charts.Pack("plain")}}, // JSON has bytes in base64
+			"apiVersion": helmv1alpha1.GroupVersion.String(), "kind": "ProviderConfiguration", "name": name,
+			"namespace": f.namespace,
+			"chart":     fields{"archive": fields{"raw": charts.Pack("plain")}}, // JSON has bytes in base64
 		}
 	})
 	if err != nil {
@@ -75,7 +76,8 @@ func (f *fleet) measureJobs(ctx context.Context, what string, host int, items []
 		return err
 	}
 	jobs := float64(len(items))
-	say("%-10s %5.1f jobs/s  per job: %4.1f requests to the target, %4.1f with those of the host, %5.1f ms CPU of host and plugin",
+	say("%-10s %5.1f jobs/s  per job: %4.1f requests to the target, %4.1f with those of the host, "+
+		"%5.1f ms CPU of host and plugin",
 		what, jobs/took.Seconds(), float64(sum(ofPlugin))/jobs, float64(sum(all))/jobs, (after-before)*1000/jobs)
 	return nil
 }

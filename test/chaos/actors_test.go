@@ -96,7 +96,9 @@ func (e *engine) timeout() v1alpha1.Duration {
 }
 
 // foreignItems are items that are no business of the host's, with what they say of their deployer; "" for nothing.
-var foreignItems = map[string]string{"foreign-annotated": foreignType, "foreign-plain": "", "foreign-lying": counterType}
+var foreignItems = map[string]string{
+	"foreign-annotated": foreignType, "foreign-plain": "", "foreign-lying": counterType,
+}
 
 // createForeignItems creates them, with jobs.
 func (e *engine) createForeignItems() {
@@ -213,13 +215,13 @@ func fickle() *v1alpha1.Context {
 func (e *engine) unrest(ctx context.Context, name string) (string, error) {
 	item := &v1alpha1.DeployItem{}
 	err := e.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, item)
-	status := &item.Status
+	status, asked := &item.Status, item.Annotations[v1alpha1.OperationAnnotation]
 	switch {
 	case err != nil:
 		return "", client.IgnoreNotFound(err)
 	case status.JobID != status.JobIDFinished:
 		return "under way: " + state(item), nil
-	case slices.Contains([]string{"reconcile", "force-reconcile", "abort"}, item.Annotations[v1alpha1.OperationAnnotation]):
+	case slices.Contains([]string{"reconcile", "force-reconcile", "abort"}, asked):
 		return "waiting for an operation: " + state(item), nil
 	case e.startPending(item):
 		return "waiting for a job of the host's own: " + state(item), nil

@@ -129,7 +129,8 @@ func (h *history) checkCondition(w *write) {
 // was killed.
 func (h *history) checkRefused(w *write) {
 	at, code := w.RequestReceivedTimestamp.Time, w.ResponseStatus.Code
-	expected := code == http.StatusConflict || code == http.StatusNotFound || w.abandoned() || h.restarted(at.Add(-startTakes), at)
+	expected := code == http.StatusConflict || code == http.StatusNotFound || w.abandoned() ||
+		h.restarted(at.Add(-startTakes), at)
 	if w.body.ResourceVersion == "" || !expected {
 		h.wrongBy(w, "the write was refused with code %d: %s: %s", code, w.ResponseStatus.Message, w.RequestObject)
 	}

@@ -103,7 +103,8 @@ func onCluster(name, short string, do func(*cluster.Cluster, context.Context) er
 
 func up() *cobra.Command {
 	var node bool
-	cmd := onCluster("up", "start a cluster and write DIR/kubeconfig", func(c *cluster.Cluster, ctx context.Context) error {
+	const short = "start a cluster and write DIR/kubeconfig"
+	cmd := onCluster("up", short, func(c *cluster.Cluster, ctx context.Context) error {
 		if node {
 			if err := cluster.CheckNodeRequirements(); err != nil {
 				return err

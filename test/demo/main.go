@@ -107,7 +107,8 @@ func (d *demo) openCluster(ctx context.Context, binaries string) (stop func(cont
 		}
 		path = assets + ":" + path
 	}
-	d.env = append(d.env, "PATH="+path, "DEMO="+filepath.Join(testenv.Root(), "test", "demo"), "CLUSTER="+os.Getenv("KUBECONFIG"))
+	story := filepath.Join(testenv.Root(), "test", "demo")
+	d.env = append(d.env, "PATH="+path, "DEMO="+story, "CLUSTER="+os.Getenv("KUBECONFIG"))
 	if current {
 		say("Using the cluster of $KUBECONFIG. CustomResourceDefinitions that the demo creates stay there afterwards.")
 		say("There will be no container item: the demo's images are not on that cluster.")

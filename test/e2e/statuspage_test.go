@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/test/screenshot"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -85,15 +84,7 @@ func TestStatusPage(t *testing.T) {
 		t.Errorf("expected the replica to say which it is, and what the items say, but found %+v", status)
 	}
 
-	browser, err := screenshot.Find()
-	if errors.Is(err, screenshot.ErrNoBrowser) {
-		t.Skip(err)
-	}
-	picture, err := browser.Picture(t.Context(), url+"/?still", 1200, 1250)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keepPicture(t, "status-page.png", picture)
+	keepPicture(t, "status-page.png", pictureOf(t, url+"/?still", 1200, 1250))
 }
 
 // waitsFor is what an item says that it waits for.
@@ -133,7 +124,7 @@ func problemOf(picture []byte) string {
 		text  = 50 // the edges of letters alone have more colours than that
 		below = 48 // pixels at the lower edge, which are more than there are between two things
 	)
-	colours, margin, err := screenshot.Measure(picture)
+	colours, margin, err := measure(picture)
 	if err != nil || colours < text || margin < below {
 		return fmt.Sprintf("expected text and %d empty pixels below it, but found %d colours and %d pixels, %v; make the window higher",
 			below, colours, margin, err)

@@ -47,7 +47,8 @@ func Binaries() (string, error) {
 	}
 	for _, name := range []string{"pergola", "plugins", "test"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			return "", fmt.Errorf("find the programs under test: run `make build test-plugins`, or `make test` for everything: %w", err)
+			const advice = "run `make build test-plugins`, or `make test` for everything"
+			return "", fmt.Errorf("find the programs under test: %s: %w", advice, err)
 		}
 	}
 	return dir, nil

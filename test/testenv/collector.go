@@ -86,8 +86,9 @@ func (c *Collector) Export(
 func spanOf(service string, s *tracev1.Span) Span {
 	return Span{
 		Service: service, Name: s.GetName(),
-		TraceID: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), Parent: hex.EncodeToString(s.GetParentSpanId()),
-		Began: time.Unix(0, int64(s.GetStartTimeUnixNano())), Ended: time.Unix(0, int64(s.GetEndTimeUnixNano())),
+		TraceID: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()),
+		Parent: hex.EncodeToString(s.GetParentSpanId()),
+		Began:  time.Unix(0, int64(s.GetStartTimeUnixNano())), Ended: time.Unix(0, int64(s.GetEndTimeUnixNano())),
 		Attributes: textsOf(s.GetAttributes()),
 		Failed:     s.GetStatus().GetCode() == tracev1.Status_STATUS_CODE_ERROR, Message: s.GetStatus().GetMessage(),
 	}

@@ -63,7 +63,8 @@ type ControlPlaneOption func(*envtest.Environment)
 // WithoutAuditLog keeps no audit log, which grows with each request.
 func WithoutAuditLog() ControlPlaneOption {
 	return func(env *envtest.Environment) {
-		env.ControlPlane.GetAPIServer().Configure().Disable("audit-policy-file").Disable("audit-log-path").Disable("audit-log-mode")
+		env.ControlPlane.GetAPIServer().Configure().
+			Disable("audit-policy-file").Disable("audit-log-path").Disable("audit-log-mode")
 	}
 }
 
@@ -168,8 +169,8 @@ func newClient(config *rest.Config) (client.WithWatch, error) {
 // Scheme has Kubernetes' own types and Landscaper's.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
-	if err != nil {
+	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme)
+	if err := builder.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("register API types: %w", err)
 	}
 	return scheme, nil
@@ -196,7 +197,9 @@ func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 // certificate or a token.
 func InlineKubeconfig(config *rest.Config) ([]byte, error) {
 	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["cluster"] = &clientcmdapi.Cluster{Server: config.Host, TLSServerName: config.ServerName, CertificateAuthorityData: config.CAData}
+	kubeconfig.Clusters["cluster"] = &clientcmdapi.Cluster{
+		Server: config.Host, TLSServerName: config.ServerName, CertificateAuthorityData: config.CAData,
+	}
 	kubeconfig.AuthInfos["user"] = &clientcmdapi.AuthInfo{
 		ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken,
 	}

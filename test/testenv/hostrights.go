@@ -90,7 +90,8 @@ func (c *ControlPlane) allowHosts(ctx context.Context) error {
 	for _, role := range roles {
 		objects = append(objects, role)
 	}
-	return c.grant(ctx, authorizationv1.ResourceAttributes{Verb: "list", Group: v1alpha1.GroupName, Resource: "deployitems"}, objects...)
+	right := authorizationv1.ResourceAttributes{Verb: "list", Group: v1alpha1.GroupName, Resource: "deployitems"}
+	return c.grant(ctx, right, objects...)
 }
 
 func allHosts() []rbacv1.Subject {
@@ -107,13 +108,17 @@ func (c *ControlPlane) AllowReplicas(ctx context.Context, namespace string) erro
 	if err := c.allowHosts(ctx); err != nil {
 		return err
 	}
-	return c.bind(ctx, replicaRole, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list", Group: "coordination.k8s.io", Resource: "leases"})
+	return c.bind(ctx, replicaRole, authorizationv1.ResourceAttributes{
+		Namespace: namespace, Verb: "list", Group: "coordination.k8s.io", Resource: "leases",
+	})
 }
 
 // AllowTokens lets hosts get tokens for the ServiceAccounts of a namespace, and waits until they may. HostKubeconfig
 // was called before.
 func (c *ControlPlane) AllowTokens(ctx context.Context, namespace string) error {
-	return c.bind(ctx, tokenRole, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "serviceaccounts", Subresource: "token"})
+	return c.bind(ctx, tokenRole, authorizationv1.ResourceAttributes{
+		Namespace: namespace, Verb: "create", Resource: "serviceaccounts", Subresource: "token",
+	})
 }
 
 // AllowTokenOf lets hosts get tokens for one ServiceAccount, as for a plugin with access to the host cluster, and
@@ -121,9 +126,12 @@ func (c *ControlPlane) AllowTokens(ctx context.Context, namespace string) error 
 func (c *ControlPlane) AllowTokenOf(ctx context.Context, namespace, account string) error {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: account + "-token"}
 	return c.grant(ctx,
-		authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "serviceaccounts", Subresource: "token", Name: account},
+		authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: "create", Resource: "serviceaccounts", Subresource: "token", Name: account,
+		},
 		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{account}, Verbs: []string{"create"},
+			APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{account},
+			Verbs: []string{"create"},
 		}}},
 		&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: allHosts(), RoleRef: roleRef("Role", meta.Name)})
 }
@@ -131,7 +139,8 @@ func (c *ControlPlane) AllowTokenOf(ctx context.Context, namespace, account stri
 // bind gives hosts the rights of a ClusterRole in a namespace, of which the last one is known.
 func (c *ControlPlane) bind(ctx context.Context, role string, last authorizationv1.ResourceAttributes) error {
 	return c.grant(ctx, last, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: last.Namespace, Name: role}, Subjects: allHosts(), RoleRef: roleRef("ClusterRole", role),
+		ObjectMeta: metav1.ObjectMeta{Namespace: last.Namespace, Name: role}, Subjects: allHosts(),
+		RoleRef: roleRef("ClusterRole", role),
 	})
 }
 

@@ -47,7 +47,8 @@ func StartNode(ctx context.Context, dir string) (*Node, error) {
 		return nil, err
 	}
 	if n.Config, err = clientcmd.BuildConfigFromFlags("", n.Kubeconfig()); err != nil {
-		return nil, errors.Join(fmt.Errorf("read kubeconfig of the node's cluster: %w", err), n.Stop(context.WithoutCancel(ctx)))
+		err = fmt.Errorf("read kubeconfig of the node's cluster: %w", err)
+		return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 	}
 	n.Config.QPS = -1
 	return n, nil

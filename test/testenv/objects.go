@@ -46,7 +46,9 @@ func NewTarget(namespace, name string, kubeconfig []byte) (*v1alpha1.Target, err
 	}
 	return &v1alpha1.Target{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType, Configuration: &runtime.RawExtension{Raw: content}},
+		Spec: v1alpha1.TargetSpec{
+			Type: v1alpha1.KubernetesClusterTargetType, Configuration: &runtime.RawExtension{Raw: content},
+		},
 	}, nil
 }
 

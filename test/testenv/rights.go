@@ -60,7 +60,8 @@ func KubeconfigOf(
 	ctx context.Context, admin client.Client, config *rest.Config, namespace, serviceAccount string,
 ) ([]byte, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceAccount}}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(tokenSeconds)}}
+	request := &authenticationv1.TokenRequest{}
+	request.Spec.ExpirationSeconds = new(tokenSeconds)
 	if err := admin.SubResource("token").Create(ctx, account, request); err != nil {
 		return nil, fmt.Errorf("get a token of ServiceAccount %s/%s: %w", namespace, serviceAccount, err)
 	}

@@ -45,7 +45,7 @@ func RunTestsAlone(tests interface{ Run() int }, use func(*ControlPlane) error) 
 
 // ForTest returns the control plane that many packages share, with a client of its administrator. Where there is none,
 // it starts one for the test, which is stopped at its end. With -short the test is skipped.
-func ForTest(t testing.TB) (*ControlPlane, client.Client) {
+func ForTest(t testing.TB) (*ControlPlane, client.WithWatch) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it needs a control plane")
@@ -55,12 +55,12 @@ func ForTest(t testing.TB) (*ControlPlane, client.Client) {
 
 // StartForTest starts a control plane for one test, at whose end it is stopped, and returns it with a client of its
 // administrator.
-func StartForTest(t testing.TB, options ...ControlPlaneOption) (*ControlPlane, client.Client) {
+func StartForTest(t testing.TB, options ...ControlPlaneOption) (*ControlPlane, client.WithWatch) {
 	t.Helper()
 	return forTest(t, func(dir string) (*ControlPlane, error) { return StartControlPlane(t.Context(), dir, options...) })
 }
 
-func forTest(t testing.TB, start func(dir string) (*ControlPlane, error)) (*ControlPlane, client.Client) {
+func forTest(t testing.TB, start func(dir string) (*ControlPlane, error)) (*ControlPlane, client.WithWatch) {
 	t.Helper()
 	c, err := start(t.TempDir())
 	if err != nil {

@@ -24,7 +24,8 @@ func LogIn(ctx context.Context, kubeconfig []byte) (clients kubernetes.Interface
 	if clients, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, "", fmt.Errorf("log in: %w", err)
 	}
-	review, err := clients.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	reviews := clients.AuthenticationV1().SelfSubjectReviews()
+	review, err := reviews.Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, "", fmt.Errorf("ask for the own name: %w", err)
 	}

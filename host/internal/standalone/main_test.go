@@ -12,12 +12,9 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// controlPlane is for the tests that need a real API server; see newServerAPI.
-var controlPlane testenv.OnDemand
-
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard()) // what the controllers log is of no interest
-	os.Exit(controlPlane.RunTests(m))
+	os.Exit(m.Run())
 }
 
 // api is an API server and what the tests do with it in somebody else's name.
@@ -41,6 +38,6 @@ func newFakeAPI(t *testing.T) *api {
 // skipped.
 func newServerAPI(t *testing.T) *api {
 	t.Helper()
-	plane, admin := controlPlane.ForTest(t)
+	plane, admin := testenv.ForTest(t)
 	return &api{t: t, admin: admin, config: plane.Config}
 }

@@ -78,7 +78,7 @@ func search(found func(token, place string)) {
 			found(token, path)
 		}
 	}
-	roots := []string{"/"}
+	roots, kernels := []string{"/"}, []string{"proc", "sys", "dev"}
 	processes, _ := filepath.Glob("/proc/[0-9]*") // the pattern is well-formed
 	for _, process := range processes {
 		if filepath.Base(process) != strconv.Itoa(os.Getpid()) {
@@ -92,7 +92,7 @@ func search(found func(token, place string)) {
 			switch {
 			case err != nil:
 				return nil //nolint:nilerr // as above
-			case entry.IsDir() && slices.Contains([]string{"proc", "sys", "dev"}, strings.TrimPrefix(path, root)): // the kernel's
+			case entry.IsDir() && slices.Contains(kernels, strings.TrimPrefix(path, root)):
 				return fs.SkipDir
 			case entry.Type().IsRegular():
 				add(path)

@@ -15,8 +15,8 @@
 //
 // Others:
 //
-//	show-credentials PATH... look for credentials, try to read with them and without, also these paths of the API server, in which
-//	                         $NAME is a variable, and print what that has come to
+//	show-credentials PATH... look for credentials, try to read with them and without, also these paths of the API server,
+//	                         in which $NAME is a variable, and print what that has come to
 //	fill-state BYTES         put a file of random bytes into the state
 //	mark                     append a line to the file marks in the directory $MARK_DIR; nothing without the variable
 //	say WORD...              print a line
@@ -27,8 +27,8 @@
 //	oom                      use more and more memory, up to a limit that spares machines without one
 //	serve                    serve GET /ready on port 8080, which answers with 503 before it was asked for POST /release
 //	serve-image NAME USER PASSWORD
-//	                         be a private registry at a free port of 127.0.0.1, for which container runtimes use plain HTTP, with an
-//	                         image of this program, and print its reference
+//	                         be a private registry at a free port of 127.0.0.1, for which container runtimes use plain
+//	                         HTTP, with an image of this program, and print its reference
 //
 // SIGTERM ends it with code 143, whatever else it does, and has it print "terminated".
 package main
@@ -150,8 +150,9 @@ func echoImports(names []string) {
 		}
 	}
 	export(toJSON(map[string]any{
-		"imports": document("IMPORTS_PATH"), "target": document("TARGET_PATH"), "descriptor": document("COMPONENT_DESCRIPTOR_PATH"),
-		"content": content(os.Getenv("CONTENT_PATH")), "operation": os.Getenv("OPERATION"), "env": env,
+		"imports": document("IMPORTS_PATH"), "target": document("TARGET_PATH"),
+		"descriptor": document("COMPONENT_DESCRIPTOR_PATH"),
+		"content":    content(os.Getenv("CONTENT_PATH")), "operation": os.Getenv("OPERATION"), "env": env,
 	}))
 }
 

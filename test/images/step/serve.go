@@ -64,7 +64,9 @@ func image() v1.Image {
 	check(writer.WriteHeader(&tar.Header{Name: "step", Mode: 0o755, Size: int64(len(program))}))
 	_, err = writer.Write(program)
 	check(errors.Join(err, writer.Close()))
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files.Bytes())), nil })
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(files.Bytes())), nil
+	})
 	check(err)
 	image, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
 		OS: "linux", Architecture: runtime.GOARCH, Config: v1.Config{Entrypoint: []string{"/step"}, User: "65534"},

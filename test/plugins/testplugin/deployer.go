@@ -203,7 +203,8 @@ func (t tracer) hook(
 		}
 	}
 	b, ok := c.Hooks[hookType]
-	if _, err := t.trace.Hook("tracer")(ctx, item, target, hookType); err != nil || !ok || b.Unless != "" && exists(b.Unless) {
+	err := t.trace.Add("tracer", string(hookType), item, target)
+	if err != nil || !ok || b.Unless != "" && exists(b.Unless) {
 		return nil, err
 	}
 	if b.Hang {

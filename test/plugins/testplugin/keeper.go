@@ -96,7 +96,8 @@ func (keeper) Holdings(ctx context.Context, req *sdk.HoldingsRequest) (*sdk.Hold
 	if err != nil {
 		return nil, err
 	}
-	kept, err := s.configMaps().List(ctx, metav1.ListOptions{LabelSelector: keys + "installation=" + s.cluster.Installation})
+	ours := metav1.ListOptions{LabelSelector: keys + "installation=" + s.cluster.Installation}
+	kept, err := s.configMaps().List(ctx, ours)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,8 @@ func storeOf(cluster *sdk.HostCluster) (*store, error) {
 }
 
 func (s *store) configMaps() dynamic.ResourceInterface {
-	return s.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(s.cluster.Namespace)
+	resource := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	return s.client.Resource(resource).Namespace(s.cluster.Namespace)
 }
 
 // nameOf is the name of what is kept for a holding.
@@ -172,8 +174,10 @@ func (s *store) remove(ctx context.Context, h sdk.Holding) error {
 
 // user is the name that the host cluster knows the plugin by.
 func (s *store) user(ctx context.Context) (string, error) {
-	reviews := s.client.Resource(schema.GroupVersionResource{Group: "authentication.k8s.io", Version: "v1", Resource: "selfsubjectreviews"})
-	review := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}}
+	version := schema.GroupVersion{Group: "authentication.k8s.io", Version: "v1"}
+	review := &unstructured.Unstructured{}
+	review.SetGroupVersionKind(version.WithKind("SelfSubjectReview"))
+	reviews := s.client.Resource(version.WithResource("selfsubjectreviews"))
 	review, err := reviews.Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return "", err

@@ -1,7 +1,7 @@
 // Command testplugin is the plugins that the host's tests are made with. The name of its file says which of them it is:
 //
-//   - probe is a deployer whose provider configuration says how it is to behave. It leaves traces in files, so that a test can see
-//     what it was called for and decide when it goes on.
+//   - probe is a deployer whose provider configuration says how it is to behave. It leaves traces in files, so that a
+//     test can see what it was called for and decide when it goes on.
 //   - tracer is a deployer with hooks of all types, which behave as the provider configuration says.
 //   - hooksonly has hooks of all types for the deploy items of mock and tracer, without an opinion, and no deployer.
 //   - keeper keeps objects in the host cluster.

@@ -49,7 +49,8 @@ func TestKillEndsTheClustersProcessesAndNoOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := poll(t.Context(), startTimeout, func() error { return c.check(kubelet, "containerd", "shim") }); err != nil {
+		err := poll(t.Context(), startTimeout, func() error { return c.check(kubelet, "containerd", "shim") })
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

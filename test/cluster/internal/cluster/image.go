@@ -36,7 +36,9 @@ func Image(name, user, command string, binary []byte) ([]byte, error) {
 		},
 	})
 	configName, layerName := digest(config)+".json", digest(layer)+".tar"
-	manifest, manifestErr := json.Marshal([]object{{"Config": configName, "RepoTags": []string{name}, "Layers": []string{layerName}}})
+	manifest, manifestErr := json.Marshal([]object{
+		{"Config": configName, "RepoTags": []string{name}, "Layers": []string{layerName}},
+	})
 	image, imageErr := archive([]file{
 		{name: configName, kind: tar.TypeReg, mode: 0o644, content: config},
 		{name: layerName, kind: tar.TypeReg, mode: 0o644, content: layer},
@@ -59,7 +61,9 @@ func archive(files []file) ([]byte, error) {
 	var buffer bytes.Buffer
 	writer := tar.NewWriter(&buffer)
 	for _, f := range files {
-		header := &tar.Header{Typeflag: f.kind, Name: f.name, Mode: f.mode, Size: int64(len(f.content)), ModTime: time.Unix(0, 0)}
+		header := &tar.Header{
+			Typeflag: f.kind, Name: f.name, Mode: f.mode, Size: int64(len(f.content)), ModTime: time.Unix(0, 0),
+		}
 		if err := writer.WriteHeader(header); err != nil {
 			return nil, err
 		}

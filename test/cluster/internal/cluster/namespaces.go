@@ -83,7 +83,8 @@ func (c *Cluster) createNamespaces() (addresses, error) {
 	}
 	defer func() { _ = listener.Close() }()
 	at := addresses{
-		server: net.JoinHostPort(nodeIP, "6443"), api: listener.Addr().String(), etcd: "127.0.0.1:2379", etcdPeer: "127.0.0.1:2380",
+		server: net.JoinHostPort(nodeIP, "6443"), api: listener.Addr().String(), etcd: "127.0.0.1:2379",
+		etcdPeer: "127.0.0.1:2380",
 	}
 	// A socket stays in the network namespace it was made in. This one is the way in from the machine.
 	socket, err := listener.(*net.TCPListener).File()

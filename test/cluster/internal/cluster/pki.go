@@ -111,7 +111,8 @@ func encodeCertificate(der []byte) []byte {
 // kubeconfig returns a kubeconfig file by which the holder of a pair reaches the server at an address.
 func (a *authority) kubeconfig(address string, client pair) []byte {
 	encode := base64.StdEncoding.EncodeToString
-	return fmt.Appendf(nil, kubeconfigFormat, "https://"+address, encode(a.certificate), encode(client.certificate), encode(client.key))
+	return fmt.Appendf(nil, kubeconfigFormat,
+		"https://"+address, encode(a.certificate), encode(client.certificate), encode(client.key))
 }
 
 // issueCredentials writes keys, certificates and kubeconfig files to the directory pki, and the administrator's to the
@@ -145,7 +146,10 @@ func (c *Cluster) issueCredentials(at addresses) error {
 		{file: "pki/kube-controller-manager.kubeconfig", user: "system:kube-controller-manager", address: at.server},
 		{file: "pki/kube-scheduler.kubeconfig", user: "system:kube-scheduler", address: at.server},
 		{file: "pki/kube-proxy.kubeconfig", user: "system:kube-proxy", address: at.server},
-		{file: "pki/kubelet.kubeconfig", user: "system:node:" + nodeName, groups: []string{"system:nodes"}, address: at.server},
+		{
+			file: "pki/kubelet.kubeconfig", user: "system:node:" + nodeName, groups: []string{"system:nodes"},
+			address: at.server,
+		},
 		{file: "kubelet", user: nodeName, hosts: []string{nodeName, nodeIP}},
 		{file: kubeconfigFile, user: "admin", groups: []string{"system:masters"}, address: at.api},
 	} {

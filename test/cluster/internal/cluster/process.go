@@ -86,7 +86,8 @@ func (c *Cluster) programOf(pid int) string {
 	environment, _ := os.ReadFile(dir + "environ")
 	groups, _ := os.ReadFile(dir + "cgroup")
 	command, _ := os.ReadFile(dir + "cmdline")
-	if !bytes.Contains(environment, []byte(mark+c.Name+"\x00")) && !bytes.Contains(groups, []byte("/"+c.Name+"/")) || ended(pid) {
+	marked := bytes.Contains(environment, []byte(mark+c.Name+"\x00"))
+	if !marked && !bytes.Contains(groups, []byte("/"+c.Name+"/")) || ended(pid) {
 		return ""
 	}
 	program, _, _ := strings.Cut(string(command), "\x00")
@@ -133,7 +134,7 @@ func ended(pid int) bool {
 	// and the number of threads are the third and the twentieth field.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const state, threads = 3 - 3, 20 - 3
-	return len(fields) > threads && strings.Contains("ZX", fields[state]) && (fields[threads] == "0" || fields[threads] == "1")
+	return len(fields) > threads && strings.Contains("ZX", fields[state]) && strings.Contains("01", fields[threads])
 }
 
 // poll calls try until it returns nil, and returns what it has returned last when time is up or the context ends.
@@ -189,5 +190,6 @@ func (c *Cluster) explain(name string, err error) error {
 		return errors.Join(err, readErr)
 	}
 	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
-	return fmt.Errorf("%w\n%s ends with:\n  %s", err, c.logFile(name), strings.Join(lines[max(0, len(lines)-tailLines):], "\n  "))
+	tail := strings.Join(lines[max(0, len(lines)-tailLines):], "\n  ")
+	return fmt.Errorf("%w\n%s ends with:\n  %s", err, c.logFile(name), tail)
 }

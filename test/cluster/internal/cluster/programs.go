@@ -134,8 +134,8 @@ func (p *Programs) buildIn(ctx context.Context, home string, out io.Writer) erro
 // compile builds the two commands in the module at src into the directory bin.
 func (p *Programs) compile(ctx context.Context, src, bin string, out io.Writer) error {
 	_, _ = fmt.Fprintln(out, "building Kubernetes for the test cluster: once per version, several minutes on two cores")
-	build := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-v", "-trimpath", "-ldflags", p.linkerFlags(), "-o", bin+"/",
-		"./"+multicall, "./pause")
+	build := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-v", "-trimpath", "-ldflags", p.linkerFlags(),
+		"-o", bin+"/", "./"+multicall, "./pause")
 	build.Dir = src
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	// It removes its temporary files when it is interrupted, but not when it is killed.

@@ -67,7 +67,8 @@ func (r *rogue) introduce(name string) {
 		itemType = "test.pergola.dev/probe"
 	}
 	r.info = &deployerv1.GetInfoResponse{
-		Name: name, Version: "v0", DeployItemTypes: []string{itemType}, Capabilities: &deployerv1.Capabilities{Watch: r.mode == "alarms"},
+		Name: name, Version: "v0", DeployItemTypes: []string{itemType},
+		Capabilities: &deployerv1.Capabilities{Watch: r.mode == "alarms"},
 	}
 }
 

@@ -79,7 +79,9 @@ func (f File) Read() (records []Record, err error) {
 
 // Hook returns a hook function that records its calls in the name of a plugin and has no opinion.
 func (f File) Hook(by string) hook.Func {
-	return func(_ context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, hookType hook.Type) (*hook.Result, error) {
+	return func(
+		_ context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, hookType hook.Type,
+	) (*hook.Result, error) {
 		return nil, f.Add(by, string(hookType), item, target)
 	}
 }
