@@ -23,21 +23,20 @@ type memory struct {
 
 // remembered is what is remembered of an item.
 type remembered struct {
-	judgement judgement
+	seen observation
 	// jobLater: it needs a job when the one under way has ended. A write to its status, which is not urgent otherwise,
 	// may be that end.
 	jobLater bool
 	// waiting is what was last seen of its job, if that is not picked up yet.
-	waiting sighting
+	waiting waitingJob
 	// unserved is since when it is seen to need something and to be of a type that nobody serves, as long as it does
 	// not say so.
 	unserved time.Time
 }
 
-// judgement is what the content of an item at one version says. It stays true for ever, whoever is elected and whatever
-// is served.
-type judgement struct {
-	uid      types.UID
+// observation is what the content of an item at one version says. It stays true for ever, whoever is elected and
+// whatever is served.
+type observation struct {
 	version  string // the resourceVersion
 	itemType v1alpha1.DeployItemType
 	// idle: it needs nothing as long as it stays as it is.
@@ -46,8 +45,8 @@ type judgement struct {
 	unserved string
 }
 
-// sighting is what was last seen of a job that waits for a deployer.
-type sighting struct {
+// waitingJob is what was last seen of a job that waits for a deployer.
+type waitingJob struct {
 	jobID      string
 	generation int64
 	// changed is when it was seen that the item has changed while its job was waiting; zero for never.
@@ -77,7 +76,7 @@ func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) known {
 	r := m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
 		r.unserved = time.Time{}
 		if contract.Finished(item) || contract.PickedUp(item) {
-			r.waiting = sighting{}
+			r.waiting = waitingJob{}
 		} else {
 			r.waiting = r.waiting.next(item, now)
 		}
@@ -87,12 +86,12 @@ func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) known {
 	return known{served: m.served[item.Spec.Type], changed: r.waiting.changed}
 }
 
-// next is the sighting that follows another one. Without one before it, a generation that no deployer has seen may be a
+// next is what is seen of the job next. Without anything before it, a generation that no deployer has seen may be a
 // change that came after the job, and is taken for it.
-func (s sighting) next(item *v1alpha1.DeployItem, now time.Time) sighting {
+func (s waitingJob) next(item *v1alpha1.DeployItem, now time.Time) waitingJob {
 	before := s.generation
 	if s.jobID != item.Status.JobID {
-		s, before = sighting{jobID: item.Status.JobID}, item.Status.ObservedGeneration
+		s, before = waitingJob{jobID: item.Status.JobID}, item.Status.ObservedGeneration
 	}
 	if item.Generation != before {
 		s.changed = now
@@ -104,7 +103,7 @@ func (s sighting) next(item *v1alpha1.DeployItem, now time.Time) sighting {
 // setFor remembers a job that was set for an item as it is.
 func (m *memory) setFor(item *v1alpha1.DeployItem) {
 	m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
-		r.waiting = sighting{jobID: item.Status.JobID, generation: item.Generation}
+		r.waiting = waitingJob{jobID: item.Status.JobID, generation: item.Generation}
 	})
 }
 
@@ -117,27 +116,26 @@ func (m *memory) serve(served []v1alpha1.DeployItemType, now time.Time) {
 	}
 }
 
-// judge remembers what was seen of an item. What is older than the item in the cache has it read again.
-func (m *memory) judge(item *v1alpha1.DeployItem, idle bool) {
+// remember remembers what was seen of an item. What is older than the item in the cache has it read again.
+func (m *memory) remember(item *v1alpha1.DeployItem, idle bool) {
 	m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
-		r.judgement = judgement{
-			uid: item.UID, version: item.ResourceVersion, itemType: item.Spec.Type, idle: idle,
-			unserved: contract.Unserved(item),
+		r.seen = observation{
+			version: item.ResourceVersion, itemType: item.Spec.Type, idle: idle, unserved: contract.Unserved(item),
 		}
 	})
 }
 
 // recall returns what is remembered of an item, if it has not changed since.
-func (m *memory) recall(meta *metav1.PartialObjectMetadata) (judgement, bool) {
+func (m *memory) recall(meta *metav1.PartialObjectMetadata) (observation, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	j := m.items[client.ObjectKeyFromObject(meta)].judgement
-	return j, j.version != "" && j.uid == meta.UID && !newer(meta.ResourceVersion, j.version)
+	seen := m.items[client.ObjectKeyFromObject(meta)].seen
+	return seen, seen.version != "" && !newer(meta.ResourceVersion, seen.version)
 }
 
 // drop forgets what was seen of an item's job, because this setter leaves the item alone.
 func (m *memory) drop(key types.NamespacedName) {
-	m.change(key, func(r *remembered) { *r = remembered{judgement: r.judgement} })
+	m.change(key, func(r *remembered) { *r = remembered{seen: r.seen} })
 }
 
 // forget forgets an item that is gone.

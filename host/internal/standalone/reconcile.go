@@ -51,10 +51,10 @@ func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{RequeueAfter: pause}, nil
 	case err != nil:
 		return reconcile.Result{}, err
-	case after == pause: // what was written is to be read before it is judged
+	case after == pause: // what was written is to be read before it is remembered
 		return reconcile.Result{RequeueAfter: pause}, nil
 	}
-	return reconcile.Result{RequeueAfter: after}, s.judge(ctx, item)
+	return reconcile.Result{RequeueAfter: after}, s.remember(ctx, item)
 }
 
 // spares tells whether an item need not be read: it has not changed since it was seen to be idle, or to be of a type
@@ -69,17 +69,17 @@ func (s *Setter) spares(ctx context.Context, key types.NamespacedName) (bool, er
 		s.memory.drop(key)
 		return true, nil
 	}
-	j, ok := s.memory.recall(meta)
-	if !ok || j.idle || s.serves(j.itemType) {
-		return ok && j.idle, nil
+	seen, ok := s.memory.recall(meta)
+	if !ok || seen.idle || s.serves(seen.itemType) {
+		return ok && seen.idle, nil
 	}
-	return j.unserved != "" || s.options.Unserved(j.itemType) == "", nil
+	return seen.unserved != "" || s.options.Unserved(seen.itemType) == "", nil
 }
 
-// judge remembers what was seen of an item, unless it is gone by now: its deletion may have been heard of before.
-func (s *Setter) judge(ctx context.Context, item *v1alpha1.DeployItem) error {
+// remember remembers what was seen of an item, unless it is gone by now: its deletion may have been heard of before.
+func (s *Setter) remember(ctx context.Context, item *v1alpha1.DeployItem) error {
 	key := client.ObjectKeyFromObject(item)
-	s.memory.judge(item, idle(item, s.options, s.clock.Now()))
+	s.memory.remember(item, idle(item, s.options, s.clock.Now()))
 	_, found, err := s.cached(ctx, key)
 	if err == nil && !found {
 		s.memory.forget(key)

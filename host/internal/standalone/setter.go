@@ -117,7 +117,7 @@ func (s *Setter) ReplicasChanged() { s.reconcileAll() }
 
 // Surveyed tells of an item that was listed in full at the start. The item is not kept. An error is that of the cache.
 func (s *Setter) Surveyed(ctx context.Context, item *v1alpha1.DeployItem) error {
-	return s.judge(ctx, item)
+	return s.remember(ctx, item)
 }
 
 // SurveyEnded has the items reconciled that were there at the start. Those that need nothing as they were listed are
