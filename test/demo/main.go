@@ -72,7 +72,8 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, registry.Close()) }()
-	if _, err := registry.Push("charts/plain", "1.0.0", charts.Pack("plain")); err != nil {
+	_, err = registry.Push("charts/plain", "1.0.0", charts.Pack("plain")) //nolint:contextcheck // no connection
+	if err != nil {
 		return fmt.Errorf("put the chart into the demo's registry: %w", err)
 	}
 	d.env = append(d.env, "REGISTRY="+registry.Host(), "LOGIN="+registryUser, "PASSWORD="+registryPassword)
