@@ -69,16 +69,3 @@ func TestContainerPageHasTheFields(t *testing.T) {
 		}
 	}
 }
-
-// TestContainerPageHasTheReasons: what can be the reason of an error is in the table.
-func TestContainerPageHasTheReasons(t *testing.T) {
-	t.Parallel()
-	text := page(t, containerPage)
-	for _, folder := range []string{"plugins/container/internal/verdict", "plugins/container/internal/deployer"} {
-		for _, reason := range reasonsOf(t, folder) {
-			if !strings.Contains(text, "`"+reason+"`") {
-				t.Errorf("the page does not say what the reason %s of %s means", reason, folder)
-			}
-		}
-	}
-}

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
-	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 const (
@@ -48,7 +45,8 @@ func TestHelmPage(t *testing.T) {
 	}
 	checkResolver(t, plugin)
 	want := []string{
-		"DeployItem", "HelmConfiguration", "chart", "deletionGroups, helmDeployment, updateStrategy", "exports", "helmDeploymentConfig",
+		"DeployItem", "HelmConfiguration", "chart", "deletionGroups, helmDeployment, updateStrategy", "exports",
+		"helmDeploymentConfig",
 	}
 	if got := slices.Sorted(maps.Keys(shown)); !slices.Equal(got, want) {
 		t.Errorf("expected the page to show %v, but found %v", want, got)
@@ -67,8 +65,9 @@ func checkHelmBlock(t *testing.T, plugin *sdktest.Plugin, content map[string]any
 	case "":
 		kind := strings.Join(slices.Sorted(maps.Keys(content)), ", ")
 		whole := map[string]any{
-			"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.ProviderConfigurationKind, "name": "shop", "namespace": "shop",
-			"chart": map[string]any{"ref": "registry.example.org/shop:1"},
+			"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.ProviderConfigurationKind, "name": "shop",
+			"namespace": "shop",
+			"chart":     map[string]any{"ref": "registry.example.org/shop:1"},
 		}
 		maps.Copy(whole, content)
 		checkHelmConfiguration(t, plugin, whole)
@@ -107,10 +106,14 @@ func checkResolver(t *testing.T, plugin *sdktest.Plugin) {
 	kubeconfig := fmt.Sprintf(nobody, server.URL)
 	result := plugin.Reconcile(patient(t), sdktest.Call{
 		DeployItem: sdktest.DeployItem(v1alpha1.Type, map[string]any{
-			"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.ProviderConfigurationKind, "name": "shop", "namespace": "shop",
-			"chart": map[string]any{"resourceRef": "cm9zZXM="},
+			"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.ProviderConfigurationKind, "name": "shop",
+			"namespace": "shop",
+			"chart":     map[string]any{"resourceRef": "cm9zZXM="},
 		}),
-		Target: &sdk.Target{Name: "nobody", Type: landscaper.KubernetesClusterTargetType, Content: []byte(`{"kubeconfig": ` + strconv.Quote(kubeconfig) + `}`)},
+		Target: &sdk.Target{
+			Name: "nobody", Type: landscaper.KubernetesClusterTargetType,
+			Content: []byte(`{"kubeconfig": ` + strconv.Quote(kubeconfig) + `}`),
+		},
 	})
 	if result.Failed == nil || !strings.Contains(result.Failed.Error(), `there is no chart "cm9zZXM="`) {
 		t.Errorf("expected the error of the resolver, but found: %s", result)
@@ -140,54 +143,6 @@ func TestHelmPageHasTheFields(t *testing.T) {
 	}
 }
 
-// TestHelmPageHasTheReasons: what can be the reason of an error is in the table.
-func TestHelmPageHasTheReasons(t *testing.T) {
-	t.Parallel()
-	_, table, _ := strings.Cut(page(t, helmPage), "## Troubleshooting")
-	table, _, _ = strings.Cut(table, "\n## ")
-	elsewhere := []string{
-		// Those of events and conditions.
-		"IgnoredField", "IgnoredTemplate", "Installed", "LeftOnTarget", "Recovered", "Repaired", "TakenOver", "Unchanged", "Uninstalled", "UnknownField", "Upgraded",
-		"Unauthorized",             // becomes TargetUnauthorized
-		"PatchBeforeDeleteInvalid", // of a field that only the manifest deployer has
-	}
-	for _, folder := range []string{
-		"plugins/helm/internal/chartsource", "plugins/helm/internal/config", "plugins/helm/internal/deployer", "plugins/helm/internal/helm",
-		"plugins/helm/internal/release", "plugins/internal/apply", "plugins/internal/export", "plugins/internal/remove",
-		"plugins/internal/rollout", "plugins/internal/targeterror",
-	} {
-		for _, reason := range reasonsOf(t, folder) {
-			if !slices.Contains(elsewhere, reason) && !strings.Contains(table, "`"+reason+"`") {
-				t.Errorf("the page does not say what to do about the reason %s of %s", reason, folder)
-			}
-		}
-	}
-}
-
-// reasonsOf returns the values of the constants in a folder that are reasons by their name, or by being a Kind of
-// error.
-func reasonsOf(t *testing.T, folder string) []string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(testenv.Root(), folder, "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files in %s: %v", folder, err)
-	}
-	constant := regexp.MustCompile(`(?m)^(?:const |\t)(?:[rR]eason\w*|\w+ Kind)\s*= "([A-Z]\w+)"`)
-	var reasons []string
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		for _, m := range constant.FindAllStringSubmatch(page(t, filepath.Join(folder, filepath.Base(file))), -1) {
-			reasons = append(reasons, m[1])
-		}
-	}
-	if len(reasons) == 0 {
-		t.Errorf("expected constants in %s", folder)
-	}
-	return reasons
-}
-
 // fieldsOf returns the names of the fields in a schema that are not those of the parts which all deployers have in
 // common.
 func fieldsOf(t *testing.T, file string) []string {
@@ -199,7 +154,8 @@ func fieldsOf(t *testing.T, file string) []string {
 	definitions, _ := schema["$defs"].(map[string]any)
 	var names []string
 	for name, definition := range definitions {
-		if strings.HasPrefix(name, "Helm") || strings.HasPrefix(name, "ProviderConfiguration") || slices.Contains([]string{"Chart", "Archive", "RemoteArchive"}, name) {
+		ofCharts := slices.Contains([]string{"Chart", "Archive", "RemoteArchive"}, name)
+		if ofCharts || strings.HasPrefix(name, "Helm") || strings.HasPrefix(name, "ProviderConfiguration") {
 			names = append(names, propertiesOf(definition)...)
 		}
 	}

@@ -111,7 +111,8 @@ func keysOf(call *ast.CallExpr) []ast.Expr {
 		return nil
 	}
 	receiver := lastNameOf(method.X)
-	if receiver == "slog" && slices.Contains([]string{"String", "Int", "Int64", "Bool", "Duration", "Time", "Any", "Group"}, method.Sel.Name) {
+	attributes := []string{"String", "Int", "Int64", "Bool", "Duration", "Time", "Any", "Group"}
+	if receiver == "slog" && slices.Contains(attributes, method.Sel.Name) {
 		return call.Args[:1]
 	}
 	first, logs := firstKey[method.Sel.Name]

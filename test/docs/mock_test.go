@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/mock/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
-	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 const mockPage = "docs/mock.md"
@@ -30,11 +28,7 @@ func TestMockPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(t.TempDir(), "mock")
-	compiler := exec.CommandContext(t.Context(), "go", append(append([]string{"build", "-o", binary}, raceFlag()...), "./plugins/mock")...)
-	compiler.Dir = testenv.Root()
-	if output, err := compiler.CombinedOutput(); err != nil {
-		t.Fatalf("the mock deployer cannot be built: %v\n%s", err, output)
-	}
+	compile(t, binary, "./plugins/mock")
 	plugin := sdktest.Start(t, binary)
 
 	result := plugin.Reconcile(patient(t), sdktest.Call{DeployItem: item})

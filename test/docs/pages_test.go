@@ -90,7 +90,8 @@ func TestObjects(t *testing.T) {
 func readObject(kind string, document []byte) error {
 	item := &v1alpha1.DeployItem{}
 	into, ok := map[string]any{
-		"DeployItem": item, "DeployerRegistration": &v1alpha1.DeployerRegistration{}, "Target": &v1alpha1.Target{}, "Context": &v1alpha1.Context{},
+		"DeployItem": item, "DeployerRegistration": &v1alpha1.DeployerRegistration{}, "Target": &v1alpha1.Target{},
+		"Context": &v1alpha1.Context{},
 	}[kind]
 	if !ok {
 		return fmt.Errorf("expected a kind that this test knows")

@@ -47,29 +47,31 @@ func build(t *testing.T, path, command string) (binary string) {
 		t.Fatal(err)
 	}
 	binary = filepath.Join(dir, command)
-	arguments := append([]string{"build", "-o", binary}, raceFlag()...)
-	compiler := exec.CommandContext(t.Context(), "go", append(arguments, file)...)
-	compiler.Dir = testenv.Root()
-	if output, err := compiler.CombinedOutput(); err != nil {
-		t.Fatalf("%s: the command %s cannot be built: %v\n%s", path, command, err, output)
-	}
+	compile(t, binary, file)
 	return binary
 }
 
-// raceFlag has a program built as this test was, so that both need the same packages in the build cache.
-func raceFlag() []string {
+// compile builds a program as this test was built, so that both need the same packages in the build cache.
+func compile(t *testing.T, binary, source string) {
+	t.Helper()
+	arguments := []string{"build", "-o", binary}
 	info, ok := debug.ReadBuildInfo()
 	if ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		return []string{"-race"}
+		arguments = append(arguments, "-race")
 	}
-	return nil
+	compiler := exec.CommandContext(t.Context(), "go", append(arguments, source)...)
+	compiler.Dir = testenv.Root()
+	if output, err := compiler.CombinedOutput(); err != nil {
+		t.Fatalf("%s cannot be built: %v\n%s", source, err, output)
+	}
 }
 
 // TestHookPlugin: the plugin of the page about hooks holds back what is frozen and nothing else.
 func TestHookPlugin(t *testing.T) {
 	t.Parallel()
 	plugin := sdktest.Start(t, build(t, hooksPage, "freeze"))
-	item := sdktest.DeployItem("landscaper.gardener.cloud/kubernetes-manifest", map[string]string{"apiVersion": "v1", "kind": "Any"})
+	anything := map[string]string{"apiVersion": "v1", "kind": "Any"}
+	item := sdktest.DeployItem("landscaper.gardener.cloud/kubernetes-manifest", anything)
 	for _, hookType := range []hook.Type{hook.BeforeReconcile, hook.BeforeForceReconcile} {
 		item.Annotations = nil
 		expectOutcome(t, plugin, hookType, item, nil)
@@ -100,7 +102,8 @@ func patient(t *testing.T) context.Context {
 func scheduled(t *testing.T, every string, began time.Time) *v1alpha1.DeployItem {
 	t.Helper()
 	item := sdktest.DeployItem("example.org/backup", map[string]any{
-		"apiVersion": "example.org/v1", "kind": "BackupConfiguration", "continuousReconcile": map[string]string{"every": every},
+		"apiVersion": "example.org/v1", "kind": "BackupConfiguration",
+		"continuousReconcile": map[string]string{"every": every},
 	})
 	last := v1alpha1.NewTime(began)
 	item.Status.LastReconcileTime, item.Status.JobIDFinished = &last, item.Status.JobID
@@ -119,16 +122,17 @@ func TestScheduledDeployer(t *testing.T) {
 	if err != nil || len(outcomes) != 1 || outcomes[0].Result == nil {
 		t.Fatalf("expected a result, but found %v, error %v", outcomes, err)
 	}
-	if result := outcomes[0].Result; !result.AbortReconcile || result.RequeueAfter <= 0 || result.RequeueAfter > 24*time.Hour {
-		t.Errorf("expected another look within a day, but found %+v", result)
+	result := outcomes[0].Result
+	if !result.AbortReconcile || result.RequeueAfter <= 0 || result.RequeueAfter > 24*time.Hour {
+		t.Errorf("expected another reconcile within a day, but found %+v", result)
 	}
 
 	wrong := scheduled(t, "1 hour", now.Add(-time.Hour))
 	expectOutcome(t, plugin, hook.ShouldReconcile, wrong, nil)
-	result := plugin.Reconcile(patient(t), sdktest.Call{DeployItem: wrong})
-	if result.Failed == nil || !slices.Contains(result.Failed.Errors[0].Codes, v1alpha1.ErrorConfigurationProblem) ||
-		!strings.Contains(result.Failed.Errors[0].Message, `every: found "1 hour"`) {
-		t.Errorf("expected an error that names the field, but found %s", result)
+	called := plugin.Reconcile(patient(t), sdktest.Call{DeployItem: wrong})
+	if called.Failed == nil || !slices.Contains(called.Failed.Errors[0].Codes, v1alpha1.ErrorConfigurationProblem) ||
+		!strings.Contains(called.Failed.Errors[0].Message, `every: found "1 hour"`) {
+		t.Errorf("expected an error that names the field, but found %s", called)
 	}
 }
 

@@ -108,7 +108,8 @@ func checkServer(t *testing.T, url string) {
 		if !ok {
 			t.Fatalf("the child %s has no metadata", key)
 		}
-		if diff := cmp.Diff(map[string]any{"example.org/team": sent.Object.Metadata.Namespace}, metadata["labels"]); diff != "" {
+		want := map[string]any{"example.org/team": sent.Object.Metadata.Namespace}
+		if diff := cmp.Diff(want, metadata["labels"]); diff != "" {
 			t.Errorf("labels of %s (-want +got):\n%s", key, diff)
 		}
 		delete(metadata, "labels")
@@ -118,7 +119,8 @@ func checkServer(t *testing.T, url string) {
 	}
 	checkConditions(t, answer.Object.Status.Conditions)
 
-	if code, body := post(t, url, golden(t, "finalize")); code != http.StatusOK || strings.TrimSpace(strings.Trim(string(body), "{}")) != "" {
+	code, body = post(t, url, golden(t, "finalize"))
+	if code != http.StatusOK || strings.TrimSpace(strings.Trim(string(body), "{}")) != "" {
 		t.Errorf("expected the server to agree to finalize, but found %d: %s", code, body)
 	}
 	for _, unreadable := range []string{"no JSON", `{"phase":"pre-reconcile","children":[]}`} {
@@ -132,7 +134,8 @@ func checkServer(t *testing.T, url string) {
 // declares.
 func checkConditions(t *testing.T, reported []v1alpha1.Condition) {
 	t.Helper()
-	if len(reported) != 1 || reported[0].Status != v1alpha1.ConditionTrue || reported[0].Reason == "" || reported[0].Message == "" {
+	if len(reported) != 1 || reported[0].Status != v1alpha1.ConditionTrue ||
+		reported[0].Reason == "" || reported[0].Message == "" {
 		t.Fatalf("expected one condition that says something, but found %+v", reported)
 	}
 	for _, document := range blocks(t, httpHooksPage, "yaml") {

@@ -102,7 +102,8 @@ func reasonsIn(path string, node ast.Node) []string {
 	}
 	var reasons []string
 	for _, candidate := range candidates {
-		if text, known := textOf(candidate, nil); known && camelCase.MatchString(text) && !slices.Contains(noReasons[path], text) {
+		text, known := textOf(candidate, nil)
+		if known && camelCase.MatchString(text) && !slices.Contains(noReasons[path], text) {
 			reasons = append(reasons, text)
 		}
 	}
