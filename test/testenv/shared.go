@@ -33,15 +33,15 @@ func RunTests(tests interface{ Run() int }, use func(*ControlPlane) error) (code
 	if f := flag.Lookup("test.fuzz"); f != nil && f.Value.String() != "" {
 		return tests.Run()
 	}
-	return exitCode(runOn(tests, use, sharedControlPlane))
+	return runOn(tests, use, sharedControlPlane)
 }
 
 // RunTestsAlone runs the tests of a package on a control plane of their own, which they may restart, whose audit log
 // they may read, and on which they may let hosts work on the items of all namespaces. Else it is like RunTests.
 func RunTestsAlone(tests interface{ Run() int }, use func(*ControlPlane) error) (code int) {
-	return exitCode(runOn(tests, use, func(dir string) (*ControlPlane, error) {
+	return runOn(tests, use, func(dir string) (*ControlPlane, error) {
 		return StartControlPlane(context.Background(), dir)
-	}))
+	})
 }
 
 // ForTest returns the control plane that many packages share, with a client of its administrator. Where there is none,
@@ -96,21 +96,16 @@ func sharedControlPlane(dir string) (*ControlPlane, error) {
 
 func runOn(
 	tests interface{ Run() int }, use func(*ControlPlane) error, start func(dir string) (*ControlPlane, error),
-) (code int, err error) {
-	dir, err := os.MkdirTemp("", "pergola-test-")
-	if err != nil {
-		return 1, fmt.Errorf("create directory of the control plane: %w", err)
+) (code int) {
+	o := &OnDemand{}
+	o.start(start)
+	if o.err == nil {
+		o.err = use(o.plane)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	c, err := start(dir)
-	if err != nil {
-		return 1, err
+	if o.err == nil {
+		code = tests.Run()
 	}
-	defer func() { err = errors.Join(err, c.Stop()) }()
-	if err := use(c); err != nil {
-		return 1, err
-	}
-	return tests.Run(), nil
+	return exitCode(code, errors.Join(o.err, o.stop()))
 }
 
 // exitCode is the code that a test program exits with after an error, which it prints.
@@ -132,16 +127,8 @@ type OnDemand struct {
 
 // RunTests runs the tests of the package, stops the control plane if one has started, and returns the code to exit
 // with. It is called from TestMain with its *testing.M.
-func (o *OnDemand) RunTests(tests interface{ Run() int }) (code int) {
-	code = tests.Run()
-	if o.dir == "" {
-		return code
-	}
-	var err error
-	if o.plane != nil {
-		err = o.plane.Stop()
-	}
-	return exitCode(code, errors.Join(err, os.RemoveAll(o.dir)))
+func (o *OnDemand) RunTests(tests interface{ Run() int }) int {
+	return exitCode(tests.Run(), o.stop())
 }
 
 // ForTest returns the control plane that many packages share, with a client of its administrator. Where there is none,
@@ -151,7 +138,7 @@ func (o *OnDemand) ForTest(t testing.TB) (*ControlPlane, client.WithWatch) {
 	if testing.Short() {
 		t.Skip("it needs a control plane")
 	}
-	o.once.Do(o.start)
+	o.once.Do(func() { o.start(sharedControlPlane) })
 	if o.err != nil {
 		t.Fatal(fmt.Errorf("start the control plane of the package: %w", o.err))
 	}
@@ -162,9 +149,16 @@ func (o *OnDemand) ForTest(t testing.TB) (*ControlPlane, client.WithWatch) {
 	return o.plane, admin
 }
 
-// start starts the control plane in a directory that outlives the test which asks for it first.
-func (o *OnDemand) start() {
+// start starts a control plane in a directory that outlives the test which asks for it first.
+func (o *OnDemand) start(start func(dir string) (*ControlPlane, error)) {
 	if o.dir, o.err = os.MkdirTemp("", "pergola-test-"); o.err == nil {
-		o.plane, o.err = sharedControlPlane(o.dir)
+		o.plane, o.err = start(o.dir)
 	}
+}
+
+func (o *OnDemand) stop() (err error) {
+	if o.plane != nil {
+		err = o.plane.Stop()
+	}
+	return errors.Join(err, os.RemoveAll(o.dir)) // nothing without a directory
 }
