@@ -20,6 +20,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 const testType v1alpha1.DeployItemType = "test.pergola.dev/one"
@@ -29,16 +30,21 @@ var now = time.Date(2024, time.March, 14, 12, 0, 0, 0, time.UTC)
 // bench is a setter at a fake API server. A test has it reconcile.
 type bench struct {
 	*Setter
-	*api
-	item *v1alpha1.DeployItem
-	time *clocktesting.FakePassiveClock
+	t     *testing.T
+	admin client.WithWatch
+	item  *v1alpha1.DeployItem
+	time  *clocktesting.FakePassiveClock
 	// write is called instead of each write, with its kind and a function that does it.
 	write func(kind string, do func() error) error
 }
 
 func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
 	t.Helper()
-	b := &bench{api: newFakeAPI(t), time: clocktesting.NewFakePassiveClock(now)}
+	admin, err := testenv.FakeClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, admin: admin, time: clocktesting.NewFakePassiveClock(now)}
 	b.write = func(_ string, do func() error) error { return do() }
 	b.Setter = &Setter{
 		live: b.admin,
@@ -87,8 +93,8 @@ func expectWhole(t *testing.T, item *v1alpha1.DeployItem) {
 	}
 }
 
-func (a *api) newDeployItem(modify ...func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {
-	a.t.Helper()
+func (b *bench) newDeployItem(modify ...func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {
+	b.t.Helper()
 	namespace := "job-" + uuid.NewString()[:8]
 	item := &v1alpha1.DeployItem{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "item"},
@@ -98,8 +104,8 @@ func (a *api) newDeployItem(modify ...func(*v1alpha1.DeployItem)) *v1alpha1.Depl
 		m(item)
 	}
 	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, item} {
-		if err := a.admin.Create(a.t.Context(), object); err != nil {
-			a.t.Fatal(err)
+		if err := b.admin.Create(b.t.Context(), object); err != nil {
+			b.t.Fatal(err)
 		}
 	}
 	return item
@@ -157,14 +163,9 @@ func (b *bench) finish() {
 
 func (b *bench) patchStatus(status string) {
 	b.t.Helper()
-	b.api.patchStatus(b.item, status)
-}
-
-func (a *api) patchStatus(item *v1alpha1.DeployItem, status string) {
-	a.t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":`+status+`}`))
-	if err := a.admin.Status().Patch(a.t.Context(), item.DeepCopy(), patch); err != nil {
-		a.t.Fatal(err)
+	if err := b.admin.Status().Patch(b.t.Context(), b.item.DeepCopy(), patch); err != nil {
+		b.t.Fatal(err)
 	}
 }
 

@@ -33,14 +33,14 @@ func withTarget(name string) func(*v1alpha1.DeployItem) {
 	}
 }
 
-func (a *api) createTarget(namespace, name string) {
-	a.t.Helper()
+func (b *bench) createTarget(namespace, name string) {
+	b.t.Helper()
 	target := &v1alpha1.Target{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType},
 	}
-	if err := a.admin.Create(a.t.Context(), target); err != nil {
-		a.t.Fatal(err)
+	if err := b.admin.Create(b.t.Context(), target); err != nil {
+		b.t.Fatal(err)
 	}
 }
 

@@ -24,12 +24,13 @@ func newMetadata() *metav1.PartialObjectMetadata {
 // TestOneReadPerJob: all that happens to an item within its pickup timeout costs one read, and an idle item none. The
 // timeouts come by themselves, without any event.
 func TestOneReadPerJob(t *testing.T) {
-	a := newServerAPI(t)
+	plane, admin := testenv.ForTest(t)
+	b := &bench{t: t, admin: admin}
 	const busyType v1alpha1.DeployItemType = "test.pergola.dev/busy"
 	ofType := func(i *v1alpha1.DeployItem) { i.Spec.Type = busyType }
-	item := a.newDeployItem(ofType)
-	watched, reads := client.ObjectKeyFromObject(item), make(chan struct{}, 100)
-	testenv.StartManager(t, a.config, manager.Options{}, func(m manager.Manager) error {
+	b.item = b.newDeployItem(ofType)
+	watched, reads := client.ObjectKeyFromObject(b.item), make(chan struct{}, 100)
+	testenv.StartManager(t, plane.Config, manager.Options{}, func(m manager.Manager) error {
 		serves := func(itemType v1alpha1.DeployItemType) bool { return itemType == busyType }
 		options := Options{
 			PickupTimeout: time.Second, ProgressingTimeout: time.Second,
@@ -40,7 +41,7 @@ func TestOneReadPerJob(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		s.live = onGet(a.admin, func(key client.ObjectKey) {
+		s.live = onGet(admin, func(key client.ObjectKey) {
 			if key == watched {
 				reads <- struct{}{}
 			}
@@ -49,21 +50,21 @@ func TestOneReadPerJob(t *testing.T) {
 	})
 	waitFor := func(item *v1alpha1.DeployItem, what string, so func(v1alpha1.DeployItemStatus) bool) {
 		await.That(t, 30*time.Second, "an item that "+what, func() bool {
-			return a.admin.Get(t.Context(), client.ObjectKeyFromObject(item), item) == nil && so(item.Status)
+			return admin.Get(t.Context(), client.ObjectKeyFromObject(item), item) == nil && so(item.Status)
 		})
 	}
-	waitFor(item, "has a job", func(s v1alpha1.DeployItemStatus) bool { return s.JobID != "" })
+	waitFor(b.item, "has a job", func(s v1alpha1.DeployItemStatus) bool { return s.JobID != "" })
 	<-reads
 
 	at := time.Now().UTC().Format(time.RFC3339)
-	a.patchStatus(item, fmt.Sprintf(
+	b.patchStatus(fmt.Sprintf(
 		`{"phase":"Init","observedGeneration":1,"lastReconcileTime":%q,"transitionTimes":{"initTime":%[1]q}}`, at))
-	a.patchStatus(item, `{"phase":"Progressing"}`)
-	a.patchStatus(item, fmt.Sprintf(`{"phase":"Succeeded","jobIDFinished":%q}`, item.Status.JobID))
+	b.patchStatus(`{"phase":"Progressing"}`)
+	b.patchStatus(fmt.Sprintf(`{"phase":"Succeeded","jobIDFinished":%q}`, b.item.Status.JobID))
 
 	// What must not happen has no event to wait for: twice another item comes to the end of the same time.
 	for range 2 {
-		waitFor(a.newDeployItem(ofType), "has ended", func(s v1alpha1.DeployItemStatus) bool {
+		waitFor(b.newDeployItem(ofType), "has ended", func(s v1alpha1.DeployItemStatus) bool {
 			return s.LastError != nil && s.LastError.Reason == "PickupTimeout"
 		})
 	}
