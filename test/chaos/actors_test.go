@@ -26,7 +26,7 @@ const (
 	fickleContext = "fickle"
 )
 
-// ok tells whether a request did not meet another one, which happens. It fails the test if it met anything else.
+// ok reports whether a request did not meet another one, which happens. It fails the test if it met anything else.
 func (e *engine) ok(err error) bool {
 	e.t.Helper()
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) {
@@ -235,7 +235,7 @@ func (e *engine) unrest(ctx context.Context, name string) (string, error) {
 	return "", nil
 }
 
-// startPending tells whether the host has accepted an operation for which it is going to set a job.
+// startPending reports whether the host has accepted an operation for which it is going to set a job.
 func (e *engine) startPending(item *v1alpha1.DeployItem) bool {
 	var note struct {
 		Operation, JobID, After string

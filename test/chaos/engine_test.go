@@ -60,7 +60,7 @@ type action struct {
 	// weight is how often it is done, compared with others. What has must set is done at least once.
 	weight int
 	must   bool
-	// do tells whether something was done: there may be nothing to do it to.
+	// do reports whether something was done: there may be nothing to do it to.
 	do func(e *engine, item string) bool
 }
 
@@ -221,7 +221,7 @@ func (e *engine) run() {
 	}
 }
 
-// lacks tells whether something that must happen has not happened yet.
+// lacks reports whether something that must happen has not happened yet.
 func (e *engine) lacks() bool {
 	return slices.ContainsFunc(e.actions, func(a action) bool { return a.must && e.done[a.name] == 0 })
 }

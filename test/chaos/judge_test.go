@@ -52,7 +52,7 @@ func (j *judge) look(auditLog string, calls []call, partial bool) {
 	}
 }
 
-// restarted tells whether the API server was killed between two times.
+// restarted reports whether the API server was killed between two times.
 func (j *judge) restarted(from, to time.Time) bool {
 	return slices.ContainsFunc(j.restarts, func(at time.Time) bool { return at.After(from) && at.Before(to) })
 }
@@ -327,7 +327,7 @@ func (h *history) lastBefore(at time.Time) *pickUp {
 	return nil
 }
 
-// covers tells whether a call may be made after the pick-up, as far as anybody knows.
+// covers reports whether a call may be made after the pick-up, as far as anybody knows.
 func (h *history) covers(p *pickUp, made call) bool {
 	if p == nil && h.partial || h.restarted(made.Time.Add(-writeTakes), made.Time.Add(writeTakes)) {
 		return true

@@ -45,26 +45,26 @@ type write struct {
 	found json.RawMessage
 }
 
-// ours tells whether the host has made the request.
+// ours reports whether the host has made the request.
 func (w *write) ours() bool { return strings.HasPrefix(w.UserAgent, "pergola-host") }
 
 func (w *write) succeeded() bool { return w.ResponseStatus.Code >= 200 && w.ResponseStatus.Code < 300 }
 
-// toStatus tells whether the request is for the status, and not for the item itself.
+// toStatus reports whether the request is for the status, and not for the item itself.
 func (w *write) toStatus() bool { return w.ObjectRef.Subresource == "status" }
 
-// last tells whether a write has taken the last finalizer away, and the item with it. The API server answers with the
+// last reports whether a write has taken the last finalizer away, and the item with it. The API server answers with the
 // version that the write has found, and deletes the item even if somebody has written since.
 func (w *write) last() bool { return w.after.DeletionTimestamp != nil && len(w.after.Finalizers) == 0 }
 
-// made tells whether a write is known to have made the version that it was answered with. One that changes nothing,
+// made reports whether a write is known to have made the version that it was answered with. One that changes nothing,
 // such as a second deletion, is answered with the version that another one has made, and may be in the log before
 // that.
 func (w *write) made() bool {
 	return w.Verb == "create" || w.body.ResourceVersion != "" && w.body.ResourceVersion != w.after.ResourceVersion
 }
 
-// abandoned tells whether nobody has waited for the answer: the host was killed. Whether the write was carried out is
+// abandoned reports whether nobody has waited for the answer: the host was killed. Whether the write was carried out is
 // not known. It is an internal error if the storage notices that the client has gone before the server does.
 func (w *write) abandoned() bool {
 	s := &w.ResponseStatus

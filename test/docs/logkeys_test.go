@@ -133,7 +133,7 @@ func keysOf(call *ast.CallExpr) []ast.Expr {
 	return keys
 }
 
-// isWith tells whether an expression is a logger with more attributes.
+// isWith reports whether an expression is a logger with more attributes.
 func isWith(x ast.Expr) bool {
 	call, ok := x.(*ast.CallExpr)
 	if !ok {

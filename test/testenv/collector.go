@@ -24,7 +24,7 @@ type Span struct {
 	Began, Ended        time.Time
 	// Attributes with their values as texts.
 	Attributes map[string]string
-	// Failed tells whether its status is an error, and Message what that says.
+	// Failed reports whether its status is an error, and Message what that says.
 	Failed  bool
 	Message string
 }

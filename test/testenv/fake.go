@@ -216,7 +216,7 @@ func (s *store) change(gvr schema.GroupVersionResource, obj runtime.Object, ns, 
 	return s.validate(obj)
 }
 
-// differ tells whether two values differ as JSON, as which an API server has them.
+// differ reports whether two values differ as JSON, as which an API server has them.
 func differ(a, b any) bool {
 	before, err := json.Marshal(a)
 	after, err2 := json.Marshal(b)

@@ -219,7 +219,7 @@ func Children(of int) (map[string][]int, error) {
 	return children, nil
 }
 
-// Running tells whether a process runs. One that has ended and was not waited for does not.
+// Running reports whether a process runs. One that has ended and was not waited for does not.
 func Running(pid int) bool {
 	p, err := procfs.NewProc(pid)
 	if err != nil {

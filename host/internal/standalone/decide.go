@@ -42,8 +42,8 @@ type known struct {
 	changed time.Time
 }
 
-// decide tells what an item needs. The deployer notes the generation that it has picked a job up for; a deletion raises
-// the generation as a change of the spec does.
+// decide returns what an item needs. The deployer notes the generation that it has picked a job up for; a deletion
+// raises the generation as a change of the spec does.
 func decide(item *v1alpha1.DeployItem, k known, o Options, now time.Time) decision {
 	needsJob := item.Generation != item.Status.ObservedGeneration || item.Status.JobID == ""
 	if contract.Finished(item) {

@@ -6,7 +6,7 @@
 //
 // A deploy item gets a new jobID when it is new, when its spec has changed and when it is to be deleted; always only
 // while no other job is under way. What somebody asks for by annotation is the deployer's matter, which sets a job for
-// it itself where it takes one. Items also get the annotations with which Landscaper lets deployers tell from the
+// it itself where it takes one. Items also get the annotations with which Landscaper lets deployers see from the
 // metadata alone whether an item concerns them.
 //
 // # Reading little

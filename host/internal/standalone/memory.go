@@ -163,7 +163,7 @@ func (m *memory) needsJobLater(key types.NamespacedName) bool {
 	return m.items[key].jobLater
 }
 
-// newer tells whether version a is newer than b. Versions that cannot be compared count as newer, which costs a read.
+// newer reports whether version a is newer than b. Versions that cannot be compared count as newer, which costs a read.
 func newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0

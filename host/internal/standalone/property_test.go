@@ -34,7 +34,7 @@ func (w *world) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ 
 // List is the cache.
 func (w *world) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// hear brings the cache up to date.
+// hear updates the cache.
 func (w *world) hear() { w.heard.ObjectMeta = w.read().ObjectMeta }
 
 // written checks a write of the setter to the status.
@@ -80,7 +80,7 @@ func (w *world) change() {
 }
 
 // TestEachChangeGetsItsJobAndNoMore: whatever happens in whichever order, a job is set only while no other is under
-// way, none is ended before its time, and once everything has come to rest, the last job was for the item as it is.
+// way, none is ended before its time, and once everything is idle, the last job was for the item as it is.
 func TestEachChangeGetsItsJobAndNoMore(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{bench: newBench(t), t: rt, heard: newMetadata(), changes: 1}
@@ -88,13 +88,13 @@ func TestEachChangeGetsItsJobAndNoMore(t *testing.T) {
 		w.hear()
 		times := []time.Duration{time.Millisecond, time.Minute, 4 * time.Minute, 6 * time.Minute}
 		rt.Repeat(map[string]func(*rapid.T){
-			"look":    func(*rapid.T) { w.reconcile() },
-			"hear":    func(*rapid.T) { w.hear() },
-			"change":  func(*rapid.T) { w.change() },
-			"pick up": func(*rapid.T) { w.deployer(false) },
-			"finish":  func(*rapid.T) { w.deployer(true) },
-			"wait":    func(t *rapid.T) { w.wait(rapid.SampledFrom(times).Draw(t, "time")) },
-			"restart": func(*rapid.T) { w.memory = newMemory() },
+			"reconcile": func(*rapid.T) { w.reconcile() },
+			"hear":      func(*rapid.T) { w.hear() },
+			"change":    func(*rapid.T) { w.change() },
+			"pick up":   func(*rapid.T) { w.deployer(false) },
+			"finish":    func(*rapid.T) { w.deployer(true) },
+			"wait":      func(t *rapid.T) { w.wait(rapid.SampledFrom(times).Draw(t, "time")) },
+			"restart":   func(*rapid.T) { w.memory = newMemory() },
 		})
 		for range 4 {
 			w.hear()
@@ -104,7 +104,7 @@ func TestEachChangeGetsItsJobAndNoMore(t *testing.T) {
 		}
 		item := w.read()
 		if item.Status.ObservedGeneration != item.Generation || item.Status.JobID != item.Status.JobIDFinished {
-			rt.Fatalf("at rest, but generation %d, status %+v", item.Generation, item.Status)
+			rt.Fatalf("idle, but generation %d, status %+v", item.Generation, item.Status)
 		}
 	})
 }

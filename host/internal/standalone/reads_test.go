@@ -62,7 +62,7 @@ func TestReads(t *testing.T) {
 		"new job": {"its timeout is to be watched", nothing, nothing, true},
 		"running": {"its timeout is to be watched", func(b *bench) { b.reconcile(); b.pickUp() }, nothing, true},
 		"label": {
-			"the cache does not tell what has changed", finish,
+			"the cache does not say what has changed", finish,
 			func(b *bench) { b.patch(`{"metadata":{"labels":{"a":"b"}}}`) }, true,
 		},
 		"another's job": {

@@ -57,9 +57,9 @@ func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return reconcile.Result{RequeueAfter: after}, s.remember(ctx, item)
 }
 
-// spares tells whether an item need not be read: it has not changed since it was seen to be idle, or to be of a type
+// spares reports whether an item need not be read: it has not changed since it was seen to be idle, or to be of a type
 // that no plugin serves and to say so; or another replica is elected for it, in which case it is reconciled when that
-// is not so any more. The cache may lag behind, but what it does not show yet it is going to tell; see reconcileAfter.
+// is not so any more. The cache may lag behind, but what it does not show yet comes as an event; see reconcileAfter.
 func (s *Setter) spares(ctx context.Context, key types.NamespacedName) (bool, error) {
 	meta, found, err := s.cached(ctx, key)
 	if err != nil || !found {
@@ -97,13 +97,13 @@ func (s *Setter) cached(ctx context.Context, key types.NamespacedName) (*metav1.
 	return meta, err == nil, nil
 }
 
-// idle tells whether an item needs nothing at any time as long as it stays as it is, were its type served or not.
+// idle reports whether an item needs nothing at any time as long as it stays as it is, were its type served or not.
 func idle(item *v1alpha1.DeployItem, o Options, now time.Time) bool {
 	return annotated(item) && item.Annotations[v1alpha1.OperationAnnotation] == "" && contract.Unserved(item) == "" &&
 		decide(item, known{}, o, now) == decision{need: needNothing}
 }
 
-// annotated tells whether the annotations are up to date in which an item repeats what a deployer must know of it.
+// annotated reports whether the annotations are up to date in which an item repeats what a deployer must know of it.
 func annotated(item *v1alpha1.DeployItem) bool {
 	for key, value := range contract.DeployerAnnotations(item) {
 		if item.Annotations[key] != value {
@@ -113,7 +113,8 @@ func annotated(item *v1alpha1.DeployItem) bool {
 	return true
 }
 
-// provide gives an item what it needs that was just read, and tells when it is to be reconciled again; zero for never.
+// provide gives an item what it needs that was just read, and returns when it is to be reconciled again; zero for
+// never.
 func (s *Setter) provide(ctx context.Context, item *v1alpha1.DeployItem) (time.Duration, error) {
 	now := s.clock.Now()
 	v := decide(item, s.memory.see(item, now), s.options, now)
@@ -140,7 +141,7 @@ func (s *Setter) provide(ctx context.Context, item *v1alpha1.DeployItem) (time.D
 	return v.again, nil
 }
 
-// annotate brings the annotations up to date in which an item repeats what a deployer must know of it.
+// annotate updates the annotations in which an item repeats what a deployer must know of it.
 func (s *Setter) annotate(ctx context.Context, item *v1alpha1.DeployItem) error {
 	if annotated(item) {
 		return nil
@@ -203,7 +204,7 @@ func (s *Setter) end(
 	return nil
 }
 
-// targetMissing tells whether the item names a Target that does not exist.
+// targetMissing reports whether the item names a Target that does not exist.
 func (s *Setter) targetMissing(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
 	if item.Spec.Target == nil || item.Spec.Target.Name == "" {
 		return false, nil
@@ -211,12 +212,12 @@ func (s *Setter) targetMissing(ctx context.Context, item *v1alpha1.DeployItem) (
 	key := types.NamespacedName{Namespace: item.Namespace, Name: item.Spec.Target.Name}
 	err := s.client.Get(ctx, key, &v1alpha1.Target{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("look for the Target of a job that nobody has picked up: %w", err)
+		return false, fmt.Errorf("read the Target of a job that nobody has picked up: %w", err)
 	}
 	return err != nil, nil
 }
 
-// reportUnserved writes on an item that needs something that nobody serves its type, and tells when it is to be
+// reportUnserved writes on an item that needs something that nobody serves its type, and returns when it is to be
 // reconciled again; zero for never.
 func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) (time.Duration, error) {
 	key, now := client.ObjectKeyFromObject(item), s.clock.Now()

@@ -38,9 +38,9 @@ type Options struct {
 	// ProgressingTimeout is how long after its deadline a job that was picked up is left to its deployer, which counts
 	// as dead then. Zero switches the timeout off.
 	ProgressingTimeout time.Duration
-	// Elected tells whether this replica is the one to set jobs for the items of a type, and to end them. Two of them for
-	// a moment do no harm, as every write is conditional. Setter.ReplicasChanged tells that the answer may be another one
-	// now. Required.
+	// Elected reports whether this replica is the one to set jobs for the items of a type, and to end them. Two of
+	// them for a moment do no harm, as every write is conditional. Setter.ReplicasChanged tells that the answer may
+	// be another one now. Required.
 	Elected func(itemType v1alpha1.DeployItemType) bool
 	// Unserved says of a type that nobody serves, and what is served instead; empty for a type that is served, and as
 	// long as that is not known. Setter.Served tells that the answer may be another one now. Required.
@@ -73,7 +73,7 @@ type Setter struct {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Setup adds a Setter to the manager. serves tells whether some plugin serves a type. newMetadata returns an empty
+// Setup adds a Setter to the manager. serves reports whether some plugin serves a type. newMetadata returns an empty
 // object for metadata-only access to deploy items; its watch is shared with everybody else who uses it.
 func Setup(
 	mgr manager.Manager, serves func(v1alpha1.DeployItemType) bool, newMetadata func() *metav1.PartialObjectMetadata,
@@ -185,7 +185,7 @@ func (s *Setter) changes() handler.TypedEventHandler[*metav1.PartialObjectMetada
 	}
 }
 
-// reconcileAfter tells whether, and how long after a change, an item is to be reconciled. A status is not in the
+// reconcileAfter reports whether, and how long after a change, an item is to be reconciled. A status is not in the
 // metadata: a change without any other effect may be a job that somebody else has set. It can need something when its
 // time is over, no earlier. The queue keeps the earliest time of an item only, so that all that happens to an item
 // until then costs one read.

@@ -50,11 +50,11 @@ type Event any
 type PickedUp struct {
 	// Triggered is when it was set, in whole seconds; zero if nobody has said.
 	Triggered time.Time
-	// Queued: it was picked up to wait for its turn.
+	// Queued: it was picked up to wait for a worker.
 	Queued bool
 }
 
-// Turn says that the turn of a job has come that was picked up to wait for it.
+// Turn says that a worker is free for a job that was picked up to wait for one.
 type Turn struct {
 	// Waited is how long it has.
 	Waited time.Duration
@@ -86,7 +86,7 @@ type Ended struct {
 	Phase v1alpha1.DeployItemPhase
 	// Error that it has failed with; nil if it has succeeded.
 	Error *Error
-	// Triggered is when it was set, and PickedUp when it was picked up or its turn had come; both are in whole
+	// Triggered is when it was set, and PickedUp when it was picked up or a worker was free; both are in whole
 	// seconds, and zero if nobody has said.
 	Triggered, PickedUp time.Time
 }
@@ -106,7 +106,7 @@ type Error struct {
 type Work struct {
 	// Of is the kind of the work.
 	Of Kind
-	// Name says more, as the kind tells.
+	// Name says more, as the kind says.
 	Name string
 	// By is whose work it is: the plugin's of a Call or a Hook, the DeployerRegistration's of an HTTPHook; otherwise
 	// empty.

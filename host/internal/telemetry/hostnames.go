@@ -38,7 +38,7 @@ func (n HostNames) Guard(advice string, next http.Handler) http.Handler {
 	})
 }
 
-// allow tells whether a request may be for a host of this name, with or without a port.
+// allow reports whether a request may be for a host of this name, with or without a port.
 func (n HostNames) allow(host string) bool {
 	name := host
 	if split, _, err := net.SplitHostPort(host); err == nil {
@@ -57,7 +57,7 @@ func (n HostNames) allow(host string) bool {
 	}
 }
 
-// isService tells whether a name without the cluster's domain is that of a Service.
+// isService reports whether a name without the cluster's domain is that of a Service.
 func isService(name string) bool {
 	labels := strings.Split(name, ".")
 	return len(labels) == 3 && labels[0] != "" && labels[1] != "" && labels[2] == "svc"

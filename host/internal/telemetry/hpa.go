@@ -21,7 +21,7 @@ const (
 	hpaInterval = time.Minute
 	// hpaTimeout bounds a listing.
 	hpaTimeout = 30 * time.Second
-	// hpaLogger is the name under which Landscaper logs the statistics. What looks for them looks for it.
+	// hpaLogger is the name under which Landscaper logs the statistics. Tools find them by it.
 	hpaLogger = "controllers.landscaper-monitoring"
 )
 
@@ -34,7 +34,8 @@ type HPAOptions struct {
 	Reader client.Reader
 	// Namespace of the HorizontalPodAutoscalers: that of the host's pods. Required.
 	Namespace string
-	// Elected tells whether this replica is the one that lists. It must not block and may be called at any time. Required.
+	// Elected reports whether this replica is the one that lists. It must not block and may be called at any time.
+	// Required.
 	Elected func() bool
 	// Log is required.
 	Log *slog.Logger
@@ -44,7 +45,7 @@ type HPAOptions struct {
 // what their status says of replicas, memory and cpu. Start does so; to see the figures of the last listing as
 // metrics, register its Collector.
 //
-// What a status does not say is left out, of the record and of the metrics: a zero would pass for pods that are idle.
+// What a status does not say is left out, of the record and of the metrics: a zero would be taken for idle pods.
 type HPAStatistics struct {
 	options HPAOptions
 	problem string // why the last listing failed; empty if it did not
@@ -88,7 +89,7 @@ func (s *HPAStatistics) update(ctx context.Context) {
 		return
 	}
 	autoscalers, err := s.list(ctx)
-	s.keep(autoscalers) // none if the listing failed: what is old would pass for new
+	s.keep(autoscalers) // none if the listing failed: what is old would be taken for new
 	if ctx.Err() != nil {
 		return
 	}

@@ -27,7 +27,7 @@ func NewStream(now clock.PassiveClock, tracer *Tracer, observers ...Observer) *S
 	return &Stream{clock: now, tracer: tracer, observers: observers}
 }
 
-func (s *Stream) pass(job Job, o observed) {
+func (s *Stream) send(job Job, o observed) {
 	for _, observer := range s.observers {
 		observer.Observe(job, o.at, o.event)
 	}
@@ -39,7 +39,7 @@ func (s *Stream) pass(job Job, o observed) {
 // Report passes on an event of now that is no part of a reconcile.
 func (s *Stream) Report(job Job, event Event) {
 	if s != nil {
-		s.pass(job, observed{at: s.clock.Now(), event: event})
+		s.send(job, observed{at: s.clock.Now(), event: event})
 	}
 }
 
@@ -119,7 +119,7 @@ func (r *reconcile) setJob(job Job) {
 	defer r.mu.Unlock()
 	r.job, r.known = job, true
 	for _, o := range r.early {
-		r.stream.pass(job, o)
+		r.stream.send(job, o)
 	}
 	r.early = nil
 }
@@ -128,7 +128,7 @@ func (r *reconcile) report(o observed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.known {
-		r.stream.pass(r.job, o)
+		r.stream.send(r.job, o)
 	} else {
 		r.early = append(r.early, o)
 	}

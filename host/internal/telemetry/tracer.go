@@ -40,7 +40,7 @@ type TracerOptions struct {
 	Insecure bool
 	// SampleRatio is the part of the jobs that is traced, above 0 and up to 1. Required.
 	SampleRatio float64
-	// Version of the host, and Instance what tells this replica from others.
+	// Version of the host, and Instance the name of this replica.
 	Version, Instance string
 	// Log is required.
 	Log *slog.Logger
@@ -135,7 +135,7 @@ func (t *Tracer) begin(
 	}
 }
 
-// failed tells whether work has come to nothing.
+// failed reports whether work has come to nothing.
 func failed(done Done) bool {
 	switch done.Of {
 	case KindRequest:

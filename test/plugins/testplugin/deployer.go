@@ -214,5 +214,5 @@ func (t tracer) hook(
 	return &hook.Result{AbortReconcile: b.Abort, RequeueAfter: b.RequeueAfter.Duration}, nil
 }
 
-// missing tells whether the configuration names a file that does not exist.
+// missing reports whether the configuration names a file that does not exist.
 func missing(file string) bool { return file != "" && !exists(file) }

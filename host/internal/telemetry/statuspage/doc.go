@@ -1,4 +1,4 @@
-// Package statuspage lets people look into one replica of a host with a browser: its plugins, what waits for their
+// Package statuspage shows people one replica of a host in a browser: its plugins, what waits for their
 // workers, the locks that it holds, the DeployItems under way with what they wait for, and the last errors. It is
 // read-only and off by default.
 //

@@ -93,7 +93,7 @@ func TestPages(t *testing.T) {
 			}
 		}
 		if strings.Contains(page.body, `http-equiv="refresh"`) == strings.Contains(tc.path, "still") {
-			t.Errorf("%s: whether the browser looks again is wrong", tc.reason)
+			t.Errorf("%s: whether the browser reloads is wrong", tc.reason)
 		}
 		checkInert(t, tc.path, page.body)
 		policy := page.header.Get("Content-Security-Policy")

@@ -59,7 +59,7 @@ type Host struct {
 	// Pod that it runs in, with its namespace; empty outside of pods.
 	Pod       string `json:"pod,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
-	// Standalone tells whether it sets jobs itself.
+	// Standalone reports whether it sets jobs itself.
 	Standalone bool `json:"standalone"`
 	// Started is when the process was.
 	Started time.Time `json:"started"`
@@ -70,7 +70,7 @@ type Host struct {
 // Replica of the host.
 type Replica struct {
 	Pod string `json:"pod"`
-	// Self tells whether it is the one that answers, and Leaving whether it is about to stop.
+	// Self reports whether it is the one that answers, and Leaving whether it is about to stop.
 	Self    bool `json:"self,omitempty"`
 	Leaving bool `json:"leaving,omitempty"`
 	// Plugins that it serves.

@@ -123,7 +123,7 @@ func (c *Cluster) kill(ctx context.Context) error {
 	})
 }
 
-// ended tells whether a process has ended with all of its threads, so that its files and ports are free. One that is
+// ended reports whether a process has ended with all of its threads, so that its files and ports are free. One that is
 // about to end cannot be recognized as the cluster's any more.
 func ended(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
