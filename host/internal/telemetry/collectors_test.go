@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -29,13 +28,11 @@ func samples(t *testing.T, collectors ...prometheus.Collector) (lines []string) 
 
 func samplesOf(t *testing.T, registry prometheus.Gatherer) (lines []string) {
 	t.Helper()
-	answer := httptest.NewRecorder()
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, request)
-	if answer.Code != http.StatusOK {
-		t.Fatal(answer.Body)
+	code, body := ask(t, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), http.MethodGet, "/metrics", "")
+	if code != http.StatusOK {
+		t.Fatal(body)
 	}
-	for line := range strings.Lines(answer.Body.String()) {
+	for line := range strings.Lines(body) {
 		if !strings.HasPrefix(line, "#") {
 			lines = append(lines, strings.TrimSpace(line))
 		}

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -41,17 +40,14 @@ func TestGuard(t *testing.T) {
 		{"on loopback, the own machine", HostNames{}, "localhost:6060", true},
 		{"on loopback, a Service", HostNames{}, "pergola.pergola-system.svc", false},
 	} {
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
-		request.Host = tc.name
-		answer := httptest.NewRecorder()
 		next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-		tc.names.Guard("ask properly", next).ServeHTTP(answer, request)
+		code, body := ask(t, tc.names.Guard("ask properly", next), http.MethodGet, "/", tc.name)
 		want := http.StatusOK
 		if !tc.allowed {
 			want = http.StatusMisdirectedRequest
 		}
-		if answer.Code != want || !tc.allowed && !strings.HasSuffix(answer.Body.String(), "; ask properly\n") {
-			t.Errorf("%s: found %d %s", tc.reason, answer.Code, answer.Body)
+		if code != want || !tc.allowed && !strings.HasSuffix(body, "; ask properly\n") {
+			t.Errorf("%s: found %d %s", tc.reason, code, body)
 		}
 	}
 }

@@ -1,10 +1,9 @@
 package telemetry
 
 import (
-	"context"
 	"errors"
-	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -25,42 +24,24 @@ func plugins() []plugin.Status {
 	}
 }
 
-// start starts a server that was opened, until the test ends, and returns its URL.
-func start(t *testing.T, server *manager.Server, err error) (url string) {
+// handler is that of a server that was opened, which is closed when the test ends.
+func handler(t *testing.T, server *manager.Server, err error) http.Handler {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	ctx, stop := context.WithCancel(t.Context())
-	go func() { ended <- server.Start(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("expected the server to stop in order, but found %v", err)
-		}
-	})
-	return "http://" + server.Server.Addr
+	t.Cleanup(func() { _ = server.Listener.Close() })
+	return server.Server.Handler
 }
 
-// request asks for a URL under the name of a host, that of the URL if it is empty.
-func request(t *testing.T, method, url, host string) (int, string) {
+// ask asks for a path under the name of a host.
+func ask(t *testing.T, of http.Handler, method, path, host string) (code int, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Host = host
-	response, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(body)
+	request := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
+	request.Host = host
+	answer := httptest.NewRecorder()
+	of.ServeHTTP(answer, request)
+	return answer.Code, answer.Body.String()
 }
 
 func TestEndpoints(t *testing.T) {
@@ -72,7 +53,7 @@ func TestEndpoints(t *testing.T) {
 	var problem error
 	ready := func() error { return problem }
 	server, err := Listen(t.Context(), "127.0.0.1:0", ready, plugins, registry)
-	url := start(t, server, err)
+	served := handler(t, server, err)
 	type answer struct {
 		Code int
 		Body string
@@ -105,7 +86,7 @@ func TestEndpoints(t *testing.T) {
 		},
 	} {
 		problem = tc.problem
-		code, body := request(t, tc.method, url+tc.path, "")
+		code, body := ask(t, served, tc.method, tc.path, "localhost")
 		if diff := cmp.Diff(tc.want, answer{code, body}); diff != "" {
 			t.Errorf("%s: %s (-want +got):\n%s", name, tc.reason, diff)
 		}
@@ -119,18 +100,18 @@ func TestEndpoints(t *testing.T) {
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	server, err := ListenForProfiles(t.Context(), "127.0.0.1:0")
-	url := start(t, server, err)
+	served := handler(t, server, err)
 	for _, tc := range []struct {
 		reason, path, host string
 		code               int
 		body               string
 	}{
-		{"the list of profiles", "/debug/pprof/", "", http.StatusOK, "goroutine"},
-		{"what takes its time", "/debug/pprof/trace?seconds=0.01", "", http.StatusOK, "go 1."},
-		{"nothing else", "/metrics", "", http.StatusNotFound, "404"},
+		{"the list of profiles", "/debug/pprof/", "localhost:6060", http.StatusOK, "goroutine"},
+		{"what takes its time", "/debug/pprof/trace?seconds=0.01", "localhost:6060", http.StatusOK, "go 1."},
+		{"nothing else", "/metrics", "127.0.0.1", http.StatusNotFound, "404"},
 		{"another name", "/debug/pprof/heap", "attacker.example.com", http.StatusMisdirectedRequest, "localhost alone"},
 	} {
-		code, body := request(t, http.MethodGet, url+tc.path, tc.host)
+		code, body := ask(t, served, http.MethodGet, tc.path, tc.host)
 		if code != tc.code || !strings.Contains(body, tc.body) {
 			t.Errorf("%s: %d %.200q", tc.reason, code, body)
 		}

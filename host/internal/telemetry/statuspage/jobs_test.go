@@ -114,7 +114,7 @@ func TestErrorsThatArePast(t *testing.T) {
 	}
 	sources := newSources()
 	sources.Jobs = jobs
-	page := get(t, http.MethodGet, serve(t, sources)+"/", "").body
+	page := ask(t, open(t, sources), http.MethodGet, "/", "localhost").Body.String()
 	if n := strings.Count(page, "succeeded since"); n != 1 {
 		t.Errorf("expected one error to be marked, but found %d", n)
 	}

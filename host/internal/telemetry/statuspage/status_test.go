@@ -61,12 +61,12 @@ func TestStatus(t *testing.T) {
 			{Key: lock.Key{Plugin: "manifest", Item: item, UID: "uid-old"}, Since: noon.Add(-time.Minute)},
 		}
 	}
-	page := get(t, http.MethodGet, serve(t, sources)+"/status.json", "")
+	page := ask(t, open(t, sources), http.MethodGet, "/status.json", "localhost")
 	got := &Status{}
-	decoder := json.NewDecoder(strings.NewReader(page.body))
+	decoder := json.NewDecoder(page.Body)
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(got); err != nil || page.header.Get("Content-Type") != "application/json" {
-		t.Fatal(err, page.header)
+	if err := decoder.Decode(got); err != nil || page.Header().Get("Content-Type") != "application/json" {
+		t.Fatal(err, page.Header())
 	}
 	job := func(name string, began time.Time) Job {
 		return Job{
@@ -104,7 +104,7 @@ func TestJobsInProgressAreBounded(t *testing.T) {
 	if len(status.InProgress) != maxInProgress || status.InProgress[0].Name != "0" || status.MoreInProgress != 7 {
 		t.Errorf("expected those that wait longest, but found %d, and %d more", len(status.InProgress), status.MoreInProgress)
 	}
-	page := get(t, http.MethodGet, serve(t, sources)+"/", "").body
+	page := ask(t, open(t, sources), http.MethodGet, "/", "localhost").Body.String()
 	for _, want := range []string{`<span class="count">507</span>`, "7 more, which have begun later"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("expected %q on the page", want)
