@@ -165,10 +165,6 @@ func TestGone(t *testing.T) {
 			_, again := b.tryReconcile()
 			return errors.Join(err, again)
 		},
-		"listed, and the deletion heard of before": func(b *bench) error {
-			listed := b.read()
-			return errors.Join(remove(b), b.Surveyed(t.Context(), listed))
-		},
 		"deletion heard of": func(b *bench) error {
 			there := newMetadata()
 			there.ObjectMeta = b.reconcile().ObjectMeta

@@ -54,16 +54,17 @@ func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	case after == pause: // what was written is to be read before it is remembered
 		return reconcile.Result{RequeueAfter: pause}, nil
 	}
-	return reconcile.Result{RequeueAfter: after}, s.remember(ctx, item)
+	s.memory.remember(item, idle(item, s.options, s.clock.Now()))
+	return reconcile.Result{RequeueAfter: after}, nil
 }
 
 // spares reports whether an item need not be read: it has not changed since it was seen to be idle, or to be of a type
 // that no plugin serves and to say so; or another replica is elected for it, in which case it is reconciled when that
 // is not so any more. The cache may lag behind, but what it does not show yet comes as an event; see reconcileAfter.
 func (s *Setter) spares(ctx context.Context, key types.NamespacedName) (bool, error) {
-	meta, found, err := s.cached(ctx, key)
-	if err != nil || !found {
-		return false, err
+	meta := s.newMetadata() // not to be changed
+	if err := s.cache.Get(ctx, key, meta, client.UnsafeDisableDeepCopy); err != nil {
+		return false, client.IgnoreNotFound(err)
 	}
 	if itemType, typed := contract.TypeOf(meta); typed && !s.options.Elected(itemType) {
 		s.memory.drop(key)
@@ -74,27 +75,6 @@ func (s *Setter) spares(ctx context.Context, key types.NamespacedName) (bool, er
 		return ok && seen.idle, nil
 	}
 	return seen.unserved != "" || s.options.Unserved(seen.itemType) == "", nil
-}
-
-// remember remembers what was seen of an item, unless it is gone by now: its deletion may have been heard of before.
-func (s *Setter) remember(ctx context.Context, item *v1alpha1.DeployItem) error {
-	key := client.ObjectKeyFromObject(item)
-	s.memory.remember(item, idle(item, s.options, s.clock.Now()))
-	_, found, err := s.cached(ctx, key)
-	if err == nil && !found {
-		s.memory.forget(key)
-	}
-	return err
-}
-
-// cached returns the metadata of an item as the cache has it, not to be changed, and whether it has any.
-func (s *Setter) cached(ctx context.Context, key types.NamespacedName) (*metav1.PartialObjectMetadata, bool, error) {
-	meta := s.newMetadata()
-	err := s.cache.Get(ctx, key, meta, client.UnsafeDisableDeepCopy)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, false, fmt.Errorf("read deploy item from the cache: %w", err)
-	}
-	return meta, err == nil, nil
 }
 
 // idle reports whether an item needs nothing at any time as long as it stays as it is, were its type served or not.

@@ -115,9 +115,10 @@ func (s *Setter) Served(served []v1alpha1.DeployItemType) {
 // ReplicasChanged tells that this replica may have been elected, or not be any more. It does not block.
 func (s *Setter) ReplicasChanged() { s.reconcileAll() }
 
-// Surveyed tells of an item that was listed in full at the start. The item is not kept. An error is that of the cache.
-func (s *Setter) Surveyed(ctx context.Context, item *v1alpha1.DeployItem) error {
-	return s.remember(ctx, item)
+// Surveyed is told of an item that was listed in full at the start. The item is not kept. The error is always nil.
+func (s *Setter) Surveyed(_ context.Context, item *v1alpha1.DeployItem) error {
+	s.memory.remember(item, idle(item, s.options, s.clock.Now()))
+	return nil
 }
 
 // SurveyEnded has the items reconciled that were there at the start. Those that need nothing as they were listed are
