@@ -35,6 +35,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/standalone"
@@ -146,7 +147,31 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	if err := h.trace(ctx); err != nil {
 		return err
 	}
-	h.deployItems = controller.New(h.manager, controller.Options{
+	if err := h.openPlugins(podCluster); err != nil {
+		return err
+	}
+	if err := h.replicas.lock(h.manager, listener{h}, h.settings.LockPrefix); err != nil {
+		return err
+	}
+	if h.flags.standalone {
+		if err := h.setJobs(); err != nil {
+			return err
+		}
+	}
+	h.deployItems = controller.New(h.manager, h.controllerOptions(selectors))
+	if err := h.collectLeftovers(); err != nil {
+		return err
+	}
+	if err := h.manager.Add(h.deployItems); err != nil {
+		return fmt.Errorf("set up the host: %w", err)
+	}
+	return h.measure(ctx, podCluster)
+}
+
+func (h *host) controllerOptions(selectors contract.Selectors) controller.Options {
+	options := controller.Options{
+		Plugins:              h.plugins,
+		Locks:                h.replicas.locker,
 		Identity:             h.settings.Identity,
 		Workers:              h.settings.Workers,
 		PluginWorkers:        pluginWorkers(h.settings),
@@ -160,30 +185,37 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 		Standalone:           h.flags.standalone,
 		TargetServiceAccount: h.settings.TargetServiceAccount,
 		JobEnded:             func(plugin string) { h.leftovers.JobEnded(plugin) },
+		Served:               h.served,
 		Observed:             h.observers(),
 		Log:                  h.log,
-	})
-	h.deployItems.OnServe(h.served)
-	if err := h.openPlugins(podCluster); err != nil {
-		return err
 	}
-	h.deployItems.SetPlugins(h.plugins)
-	if err := h.replicas.lock(h.manager, h.deployItems, h.settings.LockPrefix); err != nil {
-		return err
+	if h.jobs != nil {
+		options.Witness = h.jobs
 	}
-	if h.flags.standalone {
-		if err := h.setJobs(); err != nil {
-			return err
-		}
-	}
-	if err := h.collectLeftovers(); err != nil {
-		return err
-	}
-	if err := h.manager.Add(h.deployItems); err != nil {
-		return fmt.Errorf("set up the host: %w", err)
-	}
-	return h.measure(ctx, podCluster)
+	return options
 }
+
+// listener passes on to the controller, which is made after them, what plugins and locks report.
+type listener struct{ host *host }
+
+var (
+	_ plugin.Listener = listener{}
+	_ lock.Listener   = listener{}
+)
+
+// Changed implements plugin.Listener.
+func (l listener) Changed() { l.host.deployItems.Changed() }
+
+// WakeUp implements plugin.Listener.
+func (l listener) WakeUp(p *plugin.Plugin, namespace, name string) {
+	l.host.deployItems.WakeUp(p, namespace, name)
+}
+
+// Freed implements lock.Listener.
+func (l listener) Freed(key lock.Key) { l.host.deployItems.Freed(key) }
+
+// Lost implements lock.Listener.
+func (l listener) Lost(key lock.Key) { l.host.deployItems.Lost(key) }
 
 // discard gives back what a host has that is not run.
 func (h *host) discard(ctx context.Context) error {
@@ -223,7 +255,6 @@ func (h *host) setJobs() error {
 		return err
 	}
 	h.jobs = setter
-	h.deployItems.OnSurvey(setter)
 	h.replicas.onElection(setter.ReplicasChanged)
 	return nil
 }

@@ -25,7 +25,7 @@ func (h *host) openPlugins(podCluster *rest.Config) error {
 	}
 	options.Dir, options.Files, options.Attach = h.flags.pluginDir, h.settings.PluginFiles, h.flags.attach
 	options.TempDir = filepath.Join(os.TempDir(), "pergola-"+strconv.Itoa(os.Getpid()))
-	h.plugins, err = plugin.Open(options, h.deployItems)
+	h.plugins, err = plugin.Open(options, listener{h})
 	return err
 }
 

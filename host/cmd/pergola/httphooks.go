@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -43,11 +42,9 @@ func (h *host) deployer(t v1alpha1.DeployItemType) (plugin, version string, repl
 }
 
 // served hears of the types of a plugin that begins to be served.
-func (h *host) served(ctx context.Context, types []v1alpha1.DeployItemType) error {
+func (h *host) served(types []v1alpha1.DeployItemType) {
 	h.leftovers.LookAgain()
-	if h.jobs == nil {
-		return nil
+	if h.jobs != nil {
+		h.jobs.Served(types)
 	}
-	h.jobs.Served(types)
-	return nil
 }

@@ -148,18 +148,17 @@ func (r *replicas) ready() error {
 	return nil
 }
 
-// lock has the controller work under locks.
-func (r *replicas) lock(mgr manager.Manager, deployItems *controller.Controller, prefix string) error {
+// lock makes the locks under which the controller works, unless this replica is alone.
+func (r *replicas) lock(mgr manager.Manager, listener lock.Listener, prefix string) error {
 	if r.alone() {
 		return nil
 	}
 	lockMetrics := telemetry.NewLockMetrics()
 	r.locker = lock.New(lock.Options{
 		API: uncached{mgr.GetClient(), mgr.GetAPIReader()}, Prefix: prefix, Replicas: r.Replicas,
-		Listener: deployItems, Metrics: lockMetrics, Log: r.log,
+		Listener: listener, Metrics: lockMetrics, Log: r.log,
 	})
 	r.Subscribe(r.locker.ReplicasChanged)
-	deployItems.SetLocks(r.locker)
 	if err := lockMetrics.Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register lock metrics: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -29,6 +29,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // pickUpWorkers is how many items of one plugin are picked up, read or written down at the same time when all its
@@ -38,8 +39,12 @@ const pickUpWorkers = 4
 // classifyWorkers is how many items of unknown type are read at the same time.
 const classifyWorkers = 4
 
-// Options are the settings of a Controller.
+// Options are what a Controller works with and its settings.
 type Options struct {
+	// Plugins to call. The Controller is their listener. Required.
+	Plugins *plugin.Set
+	// Locks under which it works, and whose listener it is; nil for a host without other replicas.
+	Locks *lock.Locker
 	// Identity of this installation, for the status of the items. Required.
 	Identity string
 	// Workers is how many calls of a plugin may be under way. Calls do not wait, so that few suffice. Required.
@@ -68,17 +73,22 @@ type Options struct {
 	// TargetServiceAccount is the ServiceAccount of its namespace as which each Target of the cluster itself acts;
 	// empty if each names its own.
 	TargetServiceAccount string
-	// JobEnded is told the plugin of each job that has ended without a word of it, such as one whose time was up. It
-	// must not block. Nil for nobody.
+	// JobEnded is called with the plugin of each job that has ended without a result of it, such as one whose time was
+	// up. It must not block. Nil for nobody.
 	JobEnded func(plugin string)
+	// Served is called with the types of each plugin that begins to be served, and with none when all plugins have come
+	// through their first attempt to start. It must not block. Nil for nobody.
+	Served func(types []v1alpha1.DeployItemType)
+	// Witness hears of the items that are there at the start; nil for nobody.
+	Witness SurveyWitness
 	// Observed passes on what happens to jobs; nil for nobody to hear of it.
 	Observed *telemetry.Stream
 	// Log is required.
 	Log *slog.Logger
 }
 
-// Controller carries out deploy items. It is the listener of the plugin set: it adds a queue and workers for each
-// plugin when that is known to serve something.
+// Controller carries out deploy items. It adds a queue and workers for each plugin when that is known to serve
+// something.
 type Controller struct {
 	options Options
 	manager manager.Manager
@@ -86,11 +96,8 @@ type Controller struct {
 	memory  *memory
 	router  *router
 	targets *target.Resolver
-	locker  *lock.Locker // nil without locks
 	clock   clock.WithTicker
 	changes chan struct{}
-	onServe func(ctx context.Context, types []v1alpha1.DeployItemType) error
-	witness SurveyWitness // nil for none
 
 	ready atomic.Bool
 
@@ -105,19 +112,26 @@ var (
 	_ manager.LeaderElectionRunnable = (*Controller)(nil)
 )
 
-// New returns a Controller. Before it is added to its manager, SetPlugins gives it the plugins, which in turn need it
-// as their listener.
+// New returns a Controller, which is to be added to its manager.
 func New(mgr manager.Manager, options Options) *Controller {
+	return newController(mgr, pluginSet{options.Plugins}, options)
+}
+
+func newController(mgr manager.Manager, plugins plugins, options Options) *Controller {
+	options.MaxCrashes = cmp.Or(options.MaxCrashes, defaultMaxCrashes)
 	c := &Controller{
 		options: options,
 		manager: mgr,
+		plugins: plugins,
 		memory:  newMemory(),
 		clock:   clock.RealClock{},
 		changes: make(chan struct{}, 1),
 		slots:   map[string]*slots{},
 	}
-	c.router = newRouter(c.memory, c.clock.Now)
-	c.router.log = options.Log
+	c.router = newRouter(plugins, lock.Off{}, c.memory, c.clock.Now, options.Log)
+	if options.Locks != nil {
+		c.router.locks = options.Locks
+	}
 	targetOptions := []target.Option{
 		target.WithTokens(&target.ClientTokenRequester{Client: mgr.GetClient()}, mgr.GetConfig()),
 		target.WithServiceAccount(options.TargetServiceAccount),
@@ -127,33 +141,6 @@ func New(mgr manager.Manager, options Options) *Controller {
 	}
 	c.targets = target.NewResolver(mgr.GetCache(), mgr.GetAPIReader(), targetOptions...)
 	return c
-}
-
-// SetPlugins gives the Controller the plugins to call. It is called once, before Start.
-func (c *Controller) SetPlugins(set *plugin.Set) {
-	c.setPlugins(pluginSet{set})
-}
-
-func (c *Controller) setPlugins(p plugins) {
-	c.plugins = p
-	c.router.plugins = p
-}
-
-// SetLocks has the Controller work under locks, which in turn need it as their listener. Without it works as if it
-// were the only one. It is called before Start.
-func (c *Controller) SetLocks(locker *lock.Locker) {
-	c.locker, c.router.locks = locker, locker
-}
-
-// OnServe sets a function that is told the types of each plugin that begins to be served, or is again, and none when
-// all plugins have come through their first attempt to start. An error ends the Controller. It is called before Start.
-func (c *Controller) OnServe(f func(ctx context.Context, types []v1alpha1.DeployItemType) error) {
-	c.onServe = f
-}
-
-// OnSurvey sets who is told of the items that are there at the start. It is called before Start.
-func (c *Controller) OnSurvey(witness SurveyWitness) {
-	c.witness = witness
 }
 
 // Changed implements plugin.Listener.
@@ -171,7 +158,7 @@ func (c *Controller) WakeUp(p *plugin.Plugin, namespace, name string) {
 
 // HTTPHooksChanged tells that other HTTP hooks are called for deploy items of some types: jobs that have met an error
 // are tried again. It does not block.
-func (c *Controller) HTTPHooksChanged(types []v1alpha1.DeployItemType) { c.router.hooksMended(types) }
+func (c *Controller) HTTPHooksChanged(types []v1alpha1.DeployItemType) { c.router.hooksRun(types) }
 
 // Freed implements lock.Listener.
 func (c *Controller) Freed(key lock.Key) { c.router.Freed(key) }
@@ -224,12 +211,6 @@ func (c *Controller) NeedLeaderElection() bool { return false }
 // Start watches deploy items and gives each plugin a queue and workers as soon as it is known to serve something. It
 // blocks until ctx ends.
 func (c *Controller) Start(ctx context.Context) error {
-	// What a job needs is watched from the start, so that the first one does not wait for it.
-	for _, object := range watchedBesides() {
-		if _, err := c.manager.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
-			return fmt.Errorf("watch %T: %w", object, err)
-		}
-	}
 	if err := c.watchReferences(ctx); err != nil {
 		return err
 	}
@@ -259,7 +240,7 @@ func (c *Controller) Start(ctx context.Context) error {
 // survey returns the survey of the items that are there when the host starts.
 func (c *Controller) survey() *survey {
 	return &survey{
-		live: c.manager.GetAPIReader(), cache: c.manager.GetCache(), router: c.router, witness: c.witness,
+		live: c.manager.GetAPIReader(), cache: c.manager.GetCache(), router: c.router, witness: c.options.Witness,
 		standalone: c.options.Standalone, clock: c.clock, log: c.options.Log,
 	}
 }
@@ -273,31 +254,11 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 		case <-c.options.HTTPHooks.Synced():
 		}
 	}
-	served, started := map[string]deployer{}, false
-	hooks := hookWatch{asked: map[v1alpha1.DeployItemType]string{}}
+	known := servedPlugins{asked: map[string]string{}, running: map[string]bool{}}
 	for {
-		c.knowHooks(&hooks)
-		if err := c.follow(ctx, served); err != nil {
+		if err := c.followPlugins(ctx, &known); err != nil {
 			return err
 		}
-		before := started
-		if started = c.plugins.Started(); started && !before {
-			if err := c.allStarted(ctx); err != nil {
-				return err
-			}
-		}
-		running := c.plugins.Running()
-		if err := c.followHooks(ctx, &hooks, running); err != nil {
-			return err
-		}
-		var atWork []string
-		for name, p := range served {
-			if p != nil && running[name] {
-				atWork = append(atWork, name)
-			}
-		}
-		c.router.locks.Serve(atWork)
-		c.router.pluginsRun(running)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -306,52 +267,74 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 	}
 }
 
-// follow begins and ends to serve plugins. served are those that have ever been served, by their names; nil for one
-// that is not any more. A plugin that is another one than the last time may have been away between two rounds.
-func (c *Controller) follow(ctx context.Context, served map[string]deployer) error {
-	serving := map[string]bool{}
+// servedPlugins are the plugins that are served, as they were when they were last looked up. None ceases to be served.
+type servedPlugins struct {
+	// asked are, by plugin, the hooks that say whether items of its types are to be reconciled.
+	asked map[string]string
+	// running are the names of all plugins that ran.
+	running map[string]bool
+	// started: all plugins have come through their first attempt to start.
+	started bool
+}
+
+// followPlugins begins to serve the plugins that have come, and has items reconciled for which it matters which
+// plugins there are and run: those about which other hooks are asked now, and those that wait for a plugin.
+func (c *Controller) followPlugins(ctx context.Context, known *servedPlugins) error {
+	running := c.plugins.Running()
+	var atWork []string
+	var retried []v1alpha1.DeployItemType // jobs of them may have failed because a plugin with hooks was not running
 	for _, p := range c.plugins.Serving() {
-		name := p.Name()
-		serving[name] = true
-		before, ever := served[name]
-		if before == p {
-			continue
+		name, types := p.Name(), p.Info().Types
+		if running[name] {
+			atWork = append(atWork, name)
 		}
-		if err := c.serve(ctx, p, ever); err != nil {
+		var asked []string
+		for _, t := range types {
+			hooking := c.plugins.Hooking(t)
+			asked = append(asked, hookSet{plugins: hooking}.build(sdkhook.ShouldReconcile))
+			if slices.ContainsFunc(hooking, func(h deployer) bool { return running[h.Name()] && !known.running[h.Name()] }) {
+				retried = append(retried, t)
+			}
+		}
+		before, served := known.asked[name]
+		known.asked[name] = strings.Join(asked, ";")
+		if err := c.serve(ctx, name, types, served, known.asked[name] != before); err != nil {
 			return err
 		}
-		served[name] = p
 	}
-	for name, p := range served {
-		if p != nil && !serving[name] { // other replicas may have the plugin
-			c.router.locks.ReleaseAll(ctx, name)
-			served[name] = nil
+	known.running = running
+	if !known.started && c.plugins.Started() {
+		known.started = true
+		if _, err := c.router.countUnserved(ctx, c.manager.GetCache()); err != nil {
+			return err
 		}
+		c.served(nil)
 	}
+	c.router.hooksRun(retried)
+	c.router.locks.Serve(atWork)
+	c.router.pluginsRun(running)
 	return nil
 }
 
-// allStarted tells of the items that nobody serves, now that it is known what is served.
-func (c *Controller) allStarted(ctx context.Context) error {
-	if _, err := c.router.countUnserved(ctx, c.manager.GetCache()); err != nil || c.onServe == nil {
-		return err
+// serve begins to serve a plugin, or reconciles the items of one that is served, because other hooks are asked now.
+func (c *Controller) serve(
+	ctx context.Context, name string, types []v1alpha1.DeployItemType, served, otherHooks bool,
+) error {
+	switch {
+	case !served:
+		defer c.served(types)
+		return c.addPlugin(name)
+	case otherHooks:
+		return c.router.refill(ctx, c.manager.GetCache(), name)
+	default:
+		return nil
 	}
-	return c.onServe(ctx, nil)
 }
 
-// serve begins to serve a plugin, for the first time or again: all items of its types are looked at, whatever has
-// happened to them since.
-func (c *Controller) serve(ctx context.Context, p deployer, again bool) error {
-	var err error
-	if again {
-		err = c.router.refill(ctx, c.manager.GetCache(), p.Name())
-	} else {
-		err = c.addPlugin(p.Name())
+func (c *Controller) served(types []v1alpha1.DeployItemType) {
+	if c.options.Served != nil {
+		c.options.Served(types)
 	}
-	if err != nil || c.onServe == nil {
-		return err
-	}
-	return c.onServe(ctx, p.Info().Types)
 }
 
 // addPlugin starts the queue and the workers of a plugin.
@@ -365,32 +348,12 @@ func (c *Controller) addPlugin(name string) error {
 	c.slots[name] = slots
 	c.mu.Unlock()
 	r := &reconciler{
-		name:         name,
-		identity:     c.options.Identity,
-		selectors:    c.options.Selectors,
-		standalone:   c.options.Standalone,
-		abortTimeout: c.options.AbortTimeout,
-		maxCrashes:   cmp.Or(c.options.MaxCrashes, defaultMaxCrashes),
-		hookTimeout:  c.options.HookTimeout,
-		schedule:     schedule{minimum: c.options.MinimumInterval, jitter: c.options.Jitter},
-		cache:        c.manager.GetCache(),
-		live:         c.manager.GetAPIReader(),
-		writer:       &writer{client: c.manager.GetClient()},
-		exports:      &exporter{live: c.manager.GetClient()},
-		targets:      c.targets,
-		plugins:      c.plugins,
-		httpHooks:    c.options.HTTPHooks,
-		router:       c.router,
-		memory:       c.memory,
-		slots:        slots,
-		locks:        c.router.locks,
-		recorder:     c.manager.GetEventRecorder("pergola"),
-		clock:        c.clock,
-		random:       defaultRandom,
-		newJobID:     uuid.NewString,
-		jobEnded:     c.options.JobEnded,
-		observed:     c.options.Observed,
-		log:          c.options.Log.With("plugin", name),
+		name: name, options: c.options,
+		cache: c.manager.GetCache(), live: c.manager.GetAPIReader(),
+		writer: &writer{client: c.manager.GetClient()}, exports: &exporter{live: c.manager.GetClient()},
+		targets: c.targets, plugins: c.plugins, router: c.router, memory: c.memory, slots: slots, locks: c.router.locks,
+		recorder: c.manager.GetEventRecorder("pergola"), clock: c.clock, random: defaultRandom, newJobID: uuid.NewString,
+		log: c.options.Log.With("plugin", name),
 	}
 	return c.add("plugin-"+name, calls+pickUpWorkers, r, func(ctx context.Context, q queue) error {
 		return c.router.attach(ctx, c.manager.GetCache(), name, q)

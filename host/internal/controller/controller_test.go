@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,8 +41,7 @@ func (a *api) startController(plugins *fakePlugins, set ...func(*Options)) *Cont
 		Cache:  cache.Options{ByObject: map[client.Object]cache.ByObject{NewMetadata(): {Transform: Slim}}},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&v1alpha1.DeployItem{}}}},
 	}, func(m manager.Manager) error {
-		c = New(m, options)
-		c.setPlugins(plugins)
+		c = newController(m, plugins, options)
 		return m.Add(c)
 	})
 	return c
@@ -62,49 +62,6 @@ func (a *api) waitFor(item *v1alpha1.DeployItem, what string, so func(*v1alpha1.
 		}
 		return "", nil
 	})
-}
-
-// TestServedAgain: whoever looks at the items of a type that comes to be served is told of it each time, also when
-// nobody has seen that the plugin was away.
-func TestServedAgain(t *testing.T) {
-	a, itemType := newServerAPI(t), newType()
-	plugins := &fakePlugins{}
-	running := a.startController(&fakePlugins{})
-	c := New(running.manager, running.options) // whose rounds are those of the test
-	c.setPlugins(plugins)
-	var told int
-	c.onServe = func(_ context.Context, types []v1alpha1.DeployItemType) error {
-		if len(types) == 1 && types[0] == itemType {
-			told++
-		}
-		return nil
-	}
-	if !c.manager.GetCache().WaitForCacheSync(t.Context()) {
-		t.Fatal("the cache does not start")
-	}
-	one := func() *fakeDeployer { return &fakeDeployer{name: "one", itemType: itemType} }
-	served := map[string]deployer{}
-	for i, step := range []struct {
-		what    string
-		serving []*fakeDeployer
-		want    int
-	}{
-		{"nobody", nil, 0},
-		{"a plugin", []*fakeDeployer{one()}, 1},
-		{"nobody any more", nil, 1},
-		{"a plugin again", []*fakeDeployer{one()}, 2},
-		{"another process of it", []*fakeDeployer{one()}, 3},
-	} {
-		plugins.change(func(p *fakePlugins) { p.serving = step.serving })
-		for range 2 { // a round in which nothing changes tells nobody
-			if err := c.follow(t.Context(), served); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if told != step.want {
-			t.Errorf("step %d, %s: told %d times, expected %d", i, step.what, told, step.want)
-		}
-	}
 }
 
 func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
@@ -130,24 +87,32 @@ func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
 	}
 }
 
-// TestAllStartedIsTold: when all plugins have come through their first attempt to start it is known of each type
-// whether somebody serves it.
-func TestAllStartedIsTold(t *testing.T) {
-	a, plugins := newServerAPI(t), &fakePlugins{}
-	c := a.startController(plugins)
-	told := make(chan []v1alpha1.DeployItemType, 10)
-	c.onServe = func(_ context.Context, types []v1alpha1.DeployItemType) error {
-		told <- types
-		return nil
-	}
-	plugins.change(func(p *fakePlugins) { p.started = true })
-	c.Changed()
-	select {
-	case types := <-told:
-		if len(types) != 0 {
-			t.Errorf("nothing is served, but %v is told", types)
+// TestServed: whoever sets jobs hears of the types of each plugin that comes to be served, once, and when all plugins
+// have come through their first attempt to start, since it is known then of each type whether somebody serves it.
+func TestServed(t *testing.T) {
+	a, early, late, plugins := newServerAPI(t), newType(), newType(), &fakePlugins{}
+	served := make(chan []v1alpha1.DeployItemType, 10)
+	c := a.startController(plugins, func(o *Options) {
+		o.Served = func(types []v1alpha1.DeployItemType) { served <- types }
+	})
+	for _, step := range []struct {
+		what   string
+		change func(p *fakePlugins)
+		want   []v1alpha1.DeployItemType
+	}{
+		{"a plugin", func(p *fakePlugins) { p.serving = []*fakeDeployer{{name: "early", itemType: early}} }, []v1alpha1.DeployItemType{early}},
+		{"all have started", func(p *fakePlugins) { p.started = true }, nil},
+		{"another plugin", func(p *fakePlugins) { p.serving = append(p.serving, &fakeDeployer{name: "late", itemType: late}) }, []v1alpha1.DeployItemType{late}},
+	} {
+		plugins.change(step.change)
+		c.Changed()
+		select {
+		case types := <-served:
+			if !slices.Equal(types, step.want) {
+				t.Errorf("%s: expected %v, but heard of %v", step.what, step.want, types)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s: nothing is heard of it", step.what)
 		}
-	case <-time.After(patience):
-		t.Error("nobody is told")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -27,19 +26,19 @@ func (j *job) handleCrash(ctx context.Context) error {
 }
 
 // handleHookCrash counts that a plugin has died in the middle of a hook for the job, in the same way.
-func (j *job) handleHookCrash(ctx context.Context, e *hook.Error) error {
-	j.known.waitsForPlugin = e.Plugin == j.r.name
+func (j *job) handleHookCrash(ctx context.Context, e *hookError) error {
+	j.known.waitsForPlugin = e.plugin == j.r.name
 	j.known.retries = max(j.known.retries, 1) // so that it is tried again when the plugin runs, whichever it is
 	return j.countCrash(ctx, contract.Error{
-		Operation: string(e.Type),
-		Message:   fmt.Sprintf("the plugin %q ended in the middle of its %s hook", e.Plugin, e.Type),
+		Operation: string(e.hookType),
+		Message:   fmt.Sprintf("the plugin %q ended in the middle of its %s hook", e.plugin, e.hookType),
 	})
 }
 
 // countCrash writes down that a plugin has died. what says where.
 func (j *job) countCrash(ctx context.Context, what contract.Error) error {
 	crashes := contract.Crashes(j.item) + 1
-	e := crashError(what, j.decision.Deletion, crashes, j.r.maxCrashes)
+	e := crashError(what, j.decision.Deletion, crashes, j.r.options.MaxCrashes)
 	note := func(item *v1alpha1.DeployItem) { contract.NoteCrashes(item, crashes, j.r.clock.Now()) }
 	if e.Final() {
 		return j.handleError(ctx, e)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -69,10 +68,10 @@ func (p *fakePlugins) Serving() []deployer {
 	return serving
 }
 
-func (p *fakePlugins) Hooking(itemType v1alpha1.DeployItemType) []hook.Plugin {
+func (p *fakePlugins) Hooking(itemType v1alpha1.DeployItemType) []deployer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var hooking []hook.Plugin
+	var hooking []deployer
 	for _, d := range slices.Concat(p.serving, p.hooking) {
 		if d.itemType == itemType && d.hooks != nil {
 			hooking = append(hooking, d)

@@ -76,12 +76,11 @@ func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.De
 		b.calls = append(b.calls, string(op)+" "+c.DeployItem.Status.JobID)
 		return b.answer(ctx, op, observer)
 	}
-	m := newMemory()
-	r := newRouter(m, b.clock.Now)
-	r.plugins = &fakePlugins{serving: []*fakeDeployer{b.plugin}}
+	plugins, m := &fakePlugins{serving: []*fakeDeployer{b.plugin}}, newMemory()
+	r := newRouter(plugins, lock.Off{}, m, b.clock.Now, slog.New(slog.DiscardHandler))
 	written := interceptor.NewClient(a.admin, b.interceptors())
 	b.reconciler = &reconciler{
-		name: "one", identity: "here", abortTimeout: time.Minute, maxCrashes: defaultMaxCrashes, slots: newSlots(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
+		name: "one", options: Options{Identity: "here", AbortTimeout: time.Minute, MaxCrashes: defaultMaxCrashes}, slots: newSlots(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
 		cache: a.admin, live: a.admin, writer: &writer{client: client.WithFieldOwner(written, UserAgent)}, exports: &exporter{live: written},
 		targets: target.NewResolver(a.admin, a.admin), plugins: r.plugins, router: r, memory: m,
 		recorder: b.events, clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),

@@ -1,10 +1,11 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,11 +15,141 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
+
+// hookSet are the hooks that run for one type of deploy items. They do not change. The zero value has none.
+type hookSet struct {
+	plugins []deployer // in the order in which they are called
+	timeout time.Duration
+}
+
+// has tells whether there is a hook of any of the types.
+func (h hookSet) has(types ...sdkhook.Type) bool {
+	return slices.ContainsFunc(h.plugins, func(p deployer) bool {
+		return slices.ContainsFunc(types, func(t sdkhook.Type) bool { return hasHook(p, t) })
+	})
+}
+
+// build names the plugins with hooks of a type and their builds, so that two of which these are the same give the same results; empty
+// if there are none. Versions would not do: they are free text, which an author may forget to change.
+func (h hookSet) build(t sdkhook.Type) string {
+	var names []string
+	for _, p := range h.plugins {
+		if hasHook(p, t) {
+			names = append(names, p.Name()+"="+p.Build())
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// run runs all hooks of a type and aggregates their results; nil if none has one. item and target are nil where the type says so. aborting
+// are the names of the plugins that have a function which aborts. It stops at the first error, which is an *Error.
+func (h hookSet) run(
+	ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+) (result *sdkhook.Result, aborting []string, err error) {
+	var results []*sdkhook.Result
+	for _, p := range h.plugins {
+		if !hasHook(p, t) {
+			continue
+		}
+		outcomes, err := h.call(ctx, p, t, item, target)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, outcome := range outcomes {
+			results = append(results, outcome.Result)
+		}
+		if slices.ContainsFunc(outcomes, outcomeAborts) {
+			aborting = append(aborting, p.Name())
+		}
+	}
+	return sdkhook.Aggregate(t, results...), aborting, nil
+}
+
+func (h hookSet) call(ctx context.Context, p deployer, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+	bounded := ctx
+	if h.timeout > 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, h.timeout)
+		defer cancel()
+	}
+	bounded, end := telemetry.Begin(bounded, telemetry.Work{Of: telemetry.KindHook, Name: string(t), By: p.Name()})
+	outcomes, err := p.RunHooks(bounded, t, item, target)
+	end(resultOf(ctx, outcomes, err))
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, &hookError{plugin: p.Name(), hookType: t, reason: reasonHookTimeout, message: fmt.Sprintf("no answer within %s", h.timeout), err: err}
+	case err != nil:
+		return nil, &hookError{plugin: p.Name(), hookType: t, reason: reasonHookNotRun, message: err.Error(), err: err}
+	}
+	for _, outcome := range outcomes {
+		if e := outcome.Error; e != nil {
+			return nil, &hookError{plugin: p.Name(), hookType: t, reason: cmp.Or(e.Reason, reasonHookFailed), message: e.Message, codes: e.Codes}
+		}
+	}
+	return outcomes, nil
+}
+
+// resultOf is what has come of a call, in a word.
+func resultOf(ctx context.Context, outcomes []plugin.HookOutcome, err error) string {
+	switch {
+	case err == nil && slices.ContainsFunc(outcomes, func(o plugin.HookOutcome) bool { return o.Error != nil }):
+		return telemetry.ResultFailed
+	case err == nil && slices.ContainsFunc(outcomes, outcomeAborts):
+		return telemetry.ResultAbort
+	case err == nil:
+		return telemetry.ResultDone
+	default:
+		return telemetry.ResultOf(ctx, err)
+	}
+}
+
+func outcomeAborts(o plugin.HookOutcome) bool { return aborts(o.Result) }
+
+func hasHook(p deployer, t sdkhook.Type) bool {
+	return slices.Contains(p.Info().Capabilities.HookTypes, string(t))
+}
+
+// The reasons of errors for which a hook function gives none.
+const (
+	// reasonHookFailed: a hook function has returned an error.
+	reasonHookFailed = "HookFailed"
+	// reasonHookTimeout: the hooks of a plugin have not answered in time.
+	reasonHookTimeout = "HookTimeout"
+	// reasonHookNotRun: the plugin is not running, or has ended in the middle of the call; Error.Err tells which.
+	reasonHookNotRun = "HookNotRun"
+)
+
+// hookError is why the hooks of a type have no result.
+type hookError struct {
+	plugin   string // whose hook it was
+	hookType sdkhook.Type
+	reason   string
+	message  string
+	codes    []v1alpha1.ErrorCode // of what a hook function has returned
+	err      error                // of the call; nil for an error of a hook function
+}
+
+// Error says which hook it was and what it has said.
+func (e *hookError) Error() string {
+	return fmt.Sprintf("%s hook of the plugin %q: %s", e.hookType, e.plugin, e.message)
+}
+
+// Unwrap returns the error of the call.
+func (e *hookError) Unwrap() error { return e.err }
+
+// problem is the error as that of the job that it holds up.
+func (e *hookError) problem() contract.Error {
+	return contract.Error{
+		Codes: e.codes, Operation: string(e.hookType), Reason: e.reason, Message: contract.Cut(e.Error(), maxMessage),
+	}
+}
 
 // crashPause is how long an item is left alone in whose hooks a plugin has died again and again: others need it, too.
 const crashPause = 10 * time.Minute
@@ -33,27 +164,10 @@ const (
 // hookRequeue is how soon an item is looked at again that hooks want to see again at once.
 const hookRequeue = time.Second
 
-// schedule bounds the jobs that hooks ask for.
-type schedule struct {
-	// minimum is the time between the beginnings of two jobs of an item. A job that hooks ask for begins up to jitter
-	// later than it is due, each item by a time of its own.
-	minimum, jitter time.Duration
-}
-
-// offset is how much later than it is due a job of an item begins. It is the same in all replicas.
-func (s schedule) offset(item *v1alpha1.DeployItem) time.Duration {
-	if s.jitter <= 0 {
-		return 0
-	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(item.UID))                   // it never fails
-	return time.Duration(h.Sum64() % uint64(s.jitter)) //nolint:gosec // it is less than jitter
-}
-
 // hookRun runs the hooks of one reconcile of an item.
 type hookRun struct {
 	r      *reconciler
-	hooks  hook.Hooks
+	hooks  hookSet
 	item   *v1alpha1.DeployItem
 	target *v1alpha1.Target // nil if there is none
 	// decision is what is to be done with the item, as it was decided before the first hook.
@@ -67,17 +181,17 @@ type hookRun struct {
 }
 
 // hooksFor returns the hooks that run for a type of deploy items.
-func (r *reconciler) hooksFor(itemType v1alpha1.DeployItemType) hook.Hooks {
-	return hook.New(r.plugins.Hooking(itemType), r.hookTimeout)
+func (r *reconciler) hooksFor(itemType v1alpha1.DeployItemType) hookSet {
+	return hookSet{plugins: r.plugins.Hooking(itemType), timeout: r.options.HookTimeout}
 }
 
 // newHookRun prepares the hooks of a reconcile. What only notes that a job has ended has none: no hook can hold it up.
 func (r *reconciler) newHookRun(
-	ctx context.Context, hooks hook.Hooks, item *v1alpha1.DeployItem, decision contract.Decision,
+	ctx context.Context, hooks hookSet, item *v1alpha1.DeployItem, decision contract.Decision,
 ) (*hookRun, error) {
-	p := &hookRun{r: r, item: item, decision: decision, overruled: hooks.Has(sdkhook.DuringResponsibilityCheck)}
-	ours := !p.overruled || item.Status.Deployer.Identity == r.identity
-	if ours && endsWithoutDeployer(decision) || !hooks.Has(sdkhook.Types()...) {
+	p := &hookRun{r: r, item: item, decision: decision, overruled: hooks.has(sdkhook.DuringResponsibilityCheck)}
+	ours := !p.overruled || item.Status.Deployer.Identity == r.options.Identity
+	if ours && endsWithoutDeployer(decision) || !hooks.has(sdkhook.Types()...) {
 		return p, nil
 	}
 	p.hooks = hooks
@@ -92,20 +206,20 @@ func (r *reconciler) newHookRun(
 	if err != nil {
 		return nil, fmt.Errorf("read Target: %w", err)
 	}
-	p.target = hook.WithoutContent(target)
+	p.target = withoutContent(target)
 	return p, nil
 }
 
 // run runs the hooks of a type. It returns their result, and adds it to that of the reconcile.
 func (p *hookRun) run(ctx context.Context, t sdkhook.Type) (*sdkhook.Result, error) {
-	if !p.hooks.Has(t) {
+	if !p.hooks.has(t) {
 		return nil, nil //nolint:nilnil // no opinion, see sdkhook.Func
 	}
 	item, target := p.item, p.target
 	if t == sdkhook.Start {
 		item, target = nil, nil
 	}
-	result, aborting, err := p.hooks.Run(ctx, t, item, target)
+	result, aborting, err := p.hooks.run(ctx, t, item, target)
 	p.aborting = aborting
 	p.add(t, result)
 	return result, err
@@ -200,103 +314,6 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// shouldReconcile asks the hooks whether an item is to be reconciled. They can have a job set for one that has
-// nothing to do, and cannot stop one that has. It changes what is known of the item to when it is to be looked at
-// again.
-func (p *hookRun) shouldReconcile(
-	ctx context.Context, known *entry, decision contract.Decision,
-) (contract.Decision, error) {
-	now := p.r.clock.Now()
-	if !now.Before(known.again) {
-		known.again = time.Time{}
-	}
-	if !p.hooks.Has(sdkhook.ShouldReconcile) {
-		return decision, nil
-	}
-	result, _, err := p.hooks.Run(ctx, sdkhook.ShouldReconcile, p.item, p.target)
-	var failed *hook.Error
-	switch {
-	case errors.As(err, &failed) && asJobError(failed).Final() && decision.Action == contract.Nothing:
-		p.r.reportHook(p.item, err) // to ask again makes no sense before the item is changed
-	case errors.Is(err, plugin.ErrCrashed): // it counts, whatever there is to do
-		return decision, err
-	case err != nil && ctx.Err() == nil && decision.Action != contract.Nothing:
-		// What they have to say could not stop the job either. It is said once, and not with each poll.
-		if decision.Action != contract.Continue {
-			p.r.reportHook(p.item, err)
-		}
-		return decision, nil
-	case err != nil:
-		return decision, err
-	}
-	known.asked = p.hooks.Build(sdkhook.ShouldReconcile)
-	switch {
-	case decision.Action != contract.Nothing:
-		p.add(sdkhook.ShouldReconcile, result)
-	case result != nil && !result.AbortReconcile:
-		decision.Action, known.again = p.enforce(known)
-		decision.ByHook = decision.Action == contract.Start
-	default:
-		p.plan(known, result)
-	}
-	return decision, nil
-}
-
-// enforce tells whether the job that hooks ask for is set now, or when they are to be asked again.
-func (p *hookRun) enforce(known *entry) (contract.Action, time.Time) {
-	now := p.r.clock.Now()
-	if earliest := p.earliest(); now.Before(earliest) {
-		p.reportRaised(known, earliest)
-		known.begins = earliest
-		return contract.Nothing, earliest
-	}
-	offset := p.r.schedule.offset(p.item)
-	if offset > 0 && (known.begins.IsZero() || now.Before(known.begins)) {
-		known.begins = earlier(known.begins, now.Add(offset))
-		return contract.Nothing, known.begins
-	}
-	known.begins = time.Time{}
-	return contract.Start, time.Time{}
-}
-
-// plan notes when hooks want to be asked again that ask for no job now.
-func (p *hookRun) plan(known *entry, result *sdkhook.Result) {
-	if result == nil || result.RequeueAfter <= 0 || result.Requeue {
-		p.add(sdkhook.ShouldReconcile, result)
-		return
-	}
-	due := p.r.clock.Now().Add(result.RequeueAfter)
-	if earliest := p.earliest(); due.Before(earliest) {
-		p.reportRaised(known, earliest)
-		due = earliest
-	}
-	known.begins = due.Add(p.r.schedule.offset(p.item))
-	known.again = known.begins
-}
-
-// earliest is when the next job may begin that hooks ask for.
-func (p *hookRun) earliest() time.Time {
-	if last := p.item.Status.LastReconcileTime; last != nil {
-		return last.Add(p.r.schedule.minimum)
-	}
-	return time.Time{}
-}
-
-// reportRaised tells the user, once for each generation of an item, that hooks ask for jobs too often.
-func (p *hookRun) reportRaised(known *entry, earliest time.Time) {
-	if known.raised == p.item.Generation {
-		return
-	}
-	known.raised = p.item.Generation
-	if p.r.locks.Rank(p.r.lockKey(p.item)) > 0 { // one replica is enough
-		return
-	}
-	p.r.event(p.item, corev1.EventTypeWarning, "ReconcileIntervalRaised", fmt.Sprintf(
-		"the schedule asks for the next job earlier than %s after the last, which is the least that the host configuration "+
-			"allows (continuousReconcile.minimumInterval); it begins at %s",
-		p.r.schedule.minimum, earliest.UTC().Format(time.RFC3339)))
-}
-
 // again is when the hooks of this reconcile want the next one, given when those of earlier ones want it; zero for no
 // such time.
 func (p *hookRun) again(before time.Time) time.Time {
@@ -321,7 +338,7 @@ func (r *reconciler) afterHookError(
 	if errors.Is(err, plugin.ErrCrashed) || errors.Is(err, plugin.ErrNotRunning) {
 		r.memory.hookMissed(item, r.name)
 	}
-	if errors.Is(err, plugin.ErrCrashed) && r.memory.hookCrashed(item, r.maxCrashes, r.clock.Now().Add(crashPause)) {
+	if errors.Is(err, plugin.ErrCrashed) && r.memory.hookCrashed(item, r.options.MaxCrashes, r.clock.Now().Add(crashPause)) {
 		r.event(item, corev1.EventTypeWarning, contract.ReasonPluginCrashed, fmt.Sprintf(
 			"a plugin has ended in the middle of a hook for this deploy item again and again; it is left alone for %s: %s",
 			crashPause, err))
@@ -336,18 +353,19 @@ func (r *reconciler) afterHookError(
 
 // reportHook tells the user and the operator of a hook that has failed.
 func (r *reconciler) reportHook(item *v1alpha1.DeployItem, err error) {
-	var e *hook.Error
+	var e *hookError
 	if !errors.As(err, &e) {
 		return
 	}
 	r.log.Warn("hook failed; the deploy item is looked at again later", "deployitem", item.Namespace+"/"+item.Name,
-		"hookPlugin", e.Plugin, "hookType", string(e.Type), "reason", e.Reason, "error", e.Message)
-	r.event(item, corev1.EventTypeWarning, e.Reason, e.Error())
+		"hookPlugin", e.plugin, "hookType", string(e.hookType), "reason", e.reason, "error", e.message)
+	r.event(item, corev1.EventTypeWarning, e.reason, e.Error())
 }
 
-// asJobError is a hook's error as that of the job that it holds up.
-func asJobError(e *hook.Error) contract.Error {
-	return contract.Error{
-		Codes: e.Codes, Operation: string(e.Type), Reason: e.Reason, Message: cut(e.Error(), maxMessage),
-	}
+// withoutContent returns a Target as hooks get it: without the content that it may have, which are credentials.
+func withoutContent(target *v1alpha1.Target) *v1alpha1.Target {
+	bare := target.DeepCopy()
+	bare.Spec.Configuration = nil
+	delete(bare.Annotations, corev1.LastAppliedConfigAnnotation) // repeats it
+	return bare
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -55,16 +54,16 @@ func (j *job) holdUp(ctx context.Context, t sdkhook.Type, result *sdkhook.Result
 // handleHookError deals with an error of a hook before the job's operation as with one of the deployer: it depends on
 // its codes whether the job is tried again.
 func (j *job) handleHookError(ctx context.Context, err error) error {
-	var e *hook.Error
+	var e *hookError
 	switch {
 	case !errors.As(err, &e):
 		return err
 	case errors.Is(err, plugin.ErrCrashed):
 		return j.handleHookCrash(ctx, e)
-	case e.Plugin == j.r.name && errors.Is(err, plugin.ErrNotRunning):
+	case e.plugin == j.r.name && errors.Is(err, plugin.ErrNotRunning):
 		return j.handleCallError(ctx, err)
 	default:
-		return j.handleError(ctx, asJobError(e))
+		return j.handleError(ctx, e.problem())
 	}
 }
 
@@ -73,7 +72,7 @@ func (j *job) handleHookError(ctx context.Context, err error) error {
 func (j *job) runEnd(ctx context.Context) error {
 	_, err := j.hooks.run(ctx, sdkhook.End)
 	j.r.reportHook(j.item, err)
-	var e *hook.Error
+	var e *hookError
 	if errors.As(err, &e) && errors.Is(err, plugin.ErrCrashed) && !j.gone && !j.finished() {
 		return j.handleHookCrash(ctx, e)
 	}

@@ -358,7 +358,7 @@ func TestItemsWhoseHooksWereMissedAreWoken(t *testing.T) {
 				b.failing[hookType] = err
 				b.setJob()
 				b.look(t.Context())
-				if woken := b.memory.hooksMended([]v1alpha1.DeployItemType{testType}, b.clock.Now()); woken[keyOf(b.item)] != "one" {
+				if woken := b.memory.hooksRun([]v1alpha1.DeployItemType{testType}, b.clock.Now()); woken[keyOf(b.item)] != "one" {
 					t.Errorf("the item is not woken, but %v", woken)
 				}
 				b.failing[hookType] = nil
@@ -376,10 +376,10 @@ func TestNotOursIsNotEndedHere(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return waits("it") },
 		[]sdkhook.Type{sdkhook.DuringResponsibilityCheck}, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1m" })
-	b.identity = "other"
+	b.options.Identity = "other"
 	b.setJob()
 	b.look(t.Context())
-	b.identity = "here"
+	b.options.Identity = "here"
 	b.memory.forget(keyOf(b.item))
 	b.results[sdkhook.DuringResponsibilityCheck] = &sdkhook.Result{AbortReconcile: true}
 	before := b.read()

@@ -42,10 +42,10 @@ const reasonHookNotReady = "HookNotReady"
 // httpHook returns the HTTP hook of the item; nil if it has none. What is registered and cannot be called is an error
 // of the job: it must not be carried out as if there were no hook.
 func (j *job) httpHook(operation string) (*httphook.Hook, error) {
-	if j.r.httpHooks == nil {
+	if j.r.options.HTTPHooks == nil {
 		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error
 	}
-	found, err := j.r.httpHooks.For(j.itemType())
+	found, err := j.r.options.HTTPHooks.For(j.itemType())
 	var notReady interface {
 		Concerns(phase v1alpha1.HookCapability) bool
 	}
@@ -54,7 +54,7 @@ func (j *job) httpHook(operation string) (*httphook.Hook, error) {
 	}
 	if err != nil {
 		return nil, contract.Error{
-			Operation: operation, Reason: reasonHookNotReady, Message: cut(err.Error(), maxMessage),
+			Operation: operation, Reason: reasonHookNotReady, Message: contract.Cut(err.Error(), maxMessage),
 		}
 	}
 	return found, nil
@@ -175,7 +175,7 @@ func (j *job) unanswered(ctx context.Context, operation string, err error) error
 	if !errors.As(err, &e) {
 		return notCalled(ctx, err)
 	}
-	problem := contract.Error{Operation: operation, Reason: string(e.Reason), Message: cut(e.Error(), maxMessage)}
+	problem := contract.Error{Operation: operation, Reason: string(e.Reason), Message: contract.Cut(e.Error(), maxMessage)}
 	if e.Permanent {
 		problem.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}
 		problem.Message += ". When that is mended, or the registration is gone, a new job tries it again"

@@ -100,10 +100,10 @@ func TestHTTPHookThatCannotBeCalled(t *testing.T) {
 		t.Errorf("%s, next look after %s", describe(item), wait)
 	}
 	b.registered = nil
-	b.router.hooksMended([]v1alpha1.DeployItemType{"another"})
+	b.router.hooksRun([]v1alpha1.DeployItemType{"another"})
 	b.look(t.Context())
 	b.expectPassed("another type's hook is no reason to look")
-	b.router.hooksMended([]v1alpha1.DeployItemType{testType})
+	b.router.hooksRun([]v1alpha1.DeployItemType{testType})
 	b.look(t.Context())
 	b.expectPassed("the hook has come", "pre-reconcile", "call Reconcile")
 	b.registered = notReadyError{v1alpha1.HookPreReconcile}

@@ -71,7 +71,7 @@ func newHookedByHTTP(t *testing.T, answer answer, capabilities ...v1alpha1.HookC
 		t.Fatal(err)
 	}
 	t.Cleanup(b.hook.Close)
-	b.httpHooks = b
+	b.options.HTTPHooks = b
 	b.plugin.call = func(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error) {
 		b.pass("call " + string(op))
 		b.children = c.Children
@@ -194,7 +194,7 @@ func TestHTTPHookBeforeADeletionThatLeavesEverythingBehind(t *testing.T) {
 	b.look(t.Context())
 	b.expectPassed("others have all of the slots")
 	b.slots.giveBack()
-	b.router.turn(b.name, b.slots.settle(slotKey(1), false))
+	b.router.turn(b.name, b.slots.reconciled(slotKey(1), false))
 	b.fails("")
 	b.clock.Step(b.look(t.Context()))
 	if b.expectPassed("the hook does not agree", "finalize"); b.read() == nil {

@@ -59,7 +59,7 @@ func (j *job) finished() bool { return contract.Finished(j.item) }
 func (j *job) run(ctx context.Context) error {
 	// 7. The job gets a slot, or stands in line for one; then it takes the item's lock.
 	if j.needsCall() || j.finalizesOnly() {
-		if !j.takeSlot() {
+		if !j.r.slots.take(keyOf(j.item), j.place()) {
 			return j.waitForTurn(ctx)
 		}
 		defer j.r.slots.giveBack()
@@ -150,20 +150,16 @@ func (j *job) addFinalizer(ctx context.Context) error {
 	return j.write(ctx, func() error { return j.r.writer.addFinalizer(ctx, j.item) })
 }
 
-// takeSlot takes a slot for the job's call, or puts the item in line.
-func (j *job) takeSlot() bool {
-	if contract.Crashes(j.item) > 0 {
-		return j.r.slots.takeAlone(keyOf(j.item), j.place())
-	}
-	return j.r.slots.take(keyOf(j.item), j.place())
-}
-
 // place is where the job stands in line for a slot.
 func (j *job) place() place {
-	if j.begun() {
+	switch {
+	case contract.Crashes(j.item) > 0:
+		return poison
+	case j.begun():
 		return underWay
+	default:
+		return placeOf(j.r.locks.Rank(j.r.lockKey(j.item)))
 	}
-	return placeOf(j.r.locks.Rank(j.r.lockKey(j.item)))
 }
 
 // begun tells whether the job was picked up, and has not to wait for its turn any more.
@@ -273,7 +269,7 @@ func (j *job) pickUp(ctx context.Context, begin begin) error {
 // replica, which had the lock before, or another host, which was meant for the item when the job was picked up. That
 // one is fenced off by the write, and cancels its call.
 func (j *job) takeOver(ctx context.Context) error {
-	otherHost := !j.r.selectors.Empty() && j.item.Status.Deployer.Identity != j.r.identity
+	otherHost := !j.r.options.Selectors.Empty() && j.item.Status.Deployer.Identity != j.r.options.Identity
 	if j.lock.Fenced() && !otherHost {
 		return nil
 	}
@@ -299,7 +295,7 @@ func (j *job) startedJob() string {
 
 func (j *job) deployer() v1alpha1.DeployerInformation {
 	info := j.plugin.Info()
-	return v1alpha1.DeployerInformation{Identity: j.r.identity, Name: info.Name, Version: info.Version}
+	return v1alpha1.DeployerInformation{Identity: j.r.options.Identity, Name: info.Name, Version: info.Version}
 }
 
 // waitForTurn leaves a job until there is a slot for its call. Landscaper fails a job that nobody picks up, so that

@@ -2,14 +2,12 @@ package controller
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -37,7 +35,6 @@ type locks interface {
 	Keep(ctx context.Context, plugin string, item types.NamespacedName)
 	Release(ctx context.Context, key lock.Key, settled string) error
 	Forget(plugin string, item types.NamespacedName)
-	ReleaseAll(ctx context.Context, plugin string)
 }
 
 // forget drops what is remembered of an item that is not to be worked on here, or not now; what is held of it is
@@ -52,7 +49,7 @@ func (r *reconciler) forget(key types.NamespacedName, gone bool) {
 // unlock holds the lock of a job on that goes on later, and gives any other one back. It reports whether that is done.
 func (r *reconciler) unlock(ctx context.Context, item types.NamespacedName) bool {
 	uid, version, goesOn := r.memory.state(item)
-	if goesOn && ctx.Err() == nil && r.serves() {
+	if goesOn && ctx.Err() == nil {
 		r.locks.Keep(ctx, r.name, item)
 		return true
 	}
@@ -104,7 +101,7 @@ func (r *router) Lost(key lock.Key) {
 // when to look at it again then. known is what is remembered of the item, with its content if that is current;
 // slotKept tells whether a slot is kept for it; hooks are those of its type.
 func (r *reconciler) skip(
-	meta *metav1.PartialObjectMetadata, known entry, slotKept bool, hooks hook.Hooks,
+	meta *metav1.PartialObjectMetadata, known entry, slotKept bool, hooks hookSet,
 ) (wait reconcile.Result, skip bool) {
 	key := r.lockKey(meta)
 	if r.leftToOthers(key) {
@@ -117,7 +114,7 @@ func (r *reconciler) skip(
 		r.forget(key.Item, false)
 		return pollAfter(elsewherePoll), true
 	case lock.Settled:
-		asked := hooks.Build(sdkhook.ShouldReconcile)
+		asked := hooks.build(sdkhook.ShouldReconcile)
 		if again, noted := readNote(r.locks.Left(key), asked); noted {
 			noted := entry{asked: asked, again: again}
 			if wait, idle := r.idles(meta, noted, hooks); idle {
@@ -139,20 +136,15 @@ func (r *reconciler) skip(
 // idles tells whether an item that has nothing to do is to be left alone, and until when. When its time has come,
 // those replicas come first that the item prefers.
 func (r *reconciler) idles(
-	meta *metav1.PartialObjectMetadata, known entry, hooks hook.Hooks,
+	meta *metav1.PartialObjectMetadata, known entry, hooks hookSet,
 ) (until reconcile.Result, idles bool) {
 	if !known.again.IsZero() {
 		known.again = known.again.Add(r.router.patienceFor(r.lockKey(meta)))
 	}
-	return r.until(known.again), known.idles(hooks.Build(sdkhook.ShouldReconcile), r.clock.Now())
+	return r.until(known.again), known.idles(hooks.build(sdkhook.ShouldReconcile), r.clock.Now())
 }
 
 // leftToOthers tells whether an item is left to replicas whose plugin runs, because the one here does not.
 func (r *reconciler) leftToOthers(key lock.Key) bool {
 	return r.locks.Rank(key) > 0 && !r.plugins.Running()[r.name]
-}
-
-// serves tells whether the plugin serves anything here.
-func (r *reconciler) serves() bool {
-	return slices.ContainsFunc(r.plugins.Serving(), func(d deployer) bool { return d.Name() == r.name })
 }

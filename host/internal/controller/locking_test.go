@@ -81,9 +81,8 @@ func newProcess(b *bench, others *fakeReplicas) *peer {
 	p := &peer{b: b, others: others}
 	podName := others.podName
 	r := *b.reconciler
-	r.identity, r.memory, r.slots = podName, newMemory(), newSlots(1, b.clock.Now)
-	r.router = newRouter(r.memory, b.clock.Now)
-	r.router.plugins = b.plugins
+	r.options.Identity, r.memory, r.slots = podName, newMemory(), newSlots(1, b.clock.Now)
+	r.router = newRouter(b.plugins, lock.Off{}, r.memory, b.clock.Now, r.log)
 	api := interceptor.NewClient(b.admin, p.interceptors(b.interceptors()))
 	r.live, r.writer, r.exports = api, &writer{client: client.WithFieldOwner(api, UserAgent)}, &exporter{live: api}
 	p.reconciler = &r
@@ -403,7 +402,7 @@ func TestLockIsLookedAtAfterTheItem(t *testing.T) {
 func TestDownPluginTakesNoJob(t *testing.T) {
 	b := newBench(t, succeeds)
 	runs, down := newTold(newPeer(b, "runs"), b.plugin), newTold(newPeer(b, "down"), b.plugin)
-	down.plugin(func(p *fakePlugins) { p.down = map[string]bool{down.name: true} })
+	down.setPlugin(false)
 	down.others.rank = 1
 	jobID := b.setJob()
 	down.hear()

@@ -33,7 +33,7 @@ type entry struct {
 	item *v1alpha1.DeployItem
 	// ended: the item's job has just ended, and hooks are to say whether it is to be reconciled again.
 	ended bool
-	// asked is the hook.Hooks.Build of the hooks that have said of an item that has nothing to do whether it is to be
+	// asked is the hooks.Build of the hooks that have said of an item that has nothing to do whether it is to be
 	// reconciled; empty if there are none.
 	asked string
 	// again is when hooks want the item to be looked at again; zero for no such time.
@@ -253,8 +253,8 @@ func (m *memory) retry(now time.Time, which func(types.NamespacedName, *entry) b
 	return woken
 }
 
-// hooksMended makes all jobs of some types due that have met an error, and returns their plugins by their keys.
-func (m *memory) hooksMended(itemTypes []v1alpha1.DeployItemType, now time.Time) map[types.NamespacedName]string {
+// hooksRun makes all jobs of some types due that have met an error, and returns their plugins by their keys.
+func (m *memory) hooksRun(itemTypes []v1alpha1.DeployItemType, now time.Time) map[types.NamespacedName]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	woken := m.retry(now, func(_ types.NamespacedName, e *entry) bool { return slices.Contains(itemTypes, e.itemType) })

@@ -48,7 +48,7 @@ func (o *heard) Observe(job telemetry.Job, _ time.Time, event telemetry.Event) {
 // told has a bench tell what happens to jobs.
 func (b *bench) told() *heard {
 	o := &heard{}
-	b.observed = telemetry.NewStream(b.clock, nil, o)
+	b.options.Observed = telemetry.NewStream(b.clock, nil, o)
 	return o
 }
 
@@ -167,7 +167,7 @@ func TestLostLocksAreTold(t *testing.T) {
 	o := &heard{}
 	stream := telemetry.NewStream(clock.RealClock{}, nil, o)
 	key := lock.Key{Plugin: "one", Item: types.NamespacedName{Namespace: "ns", Name: "item"}, UID: "uid"}
-	c := &Controller{options: Options{Observed: stream}, router: newRouter(newMemory(), time.Now)}
+	c := &Controller{options: Options{Observed: stream}, router: newRouter(nil, nil, newMemory(), time.Now, nil)}
 	c.Lost(key)
 	want := telemetry.Job{Plugin: key.Plugin, Item: key.Item, UID: key.UID}
 	if len(o.jobs) != 1 || o.jobs[0].Job != want || o.jobs[0].events[0] != telemetry.Event(telemetry.Left{}) {

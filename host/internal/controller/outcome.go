@@ -88,7 +88,7 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 // begins anew when that is there, see contract.FailedForLack.
 func (j *job) timeoutError(item *v1alpha1.DeployItem, underWay string) contract.Error {
 	e := contract.TimeoutError(item, underWay)
-	if j.r.standalone && underWay == "" && contract.AwaitsWhatItLacks(item) {
+	if j.r.options.Standalone && underWay == "" && contract.AwaitsWhatItLacks(item) {
 		e.Operation = contract.OperationResolve
 	}
 	return e
@@ -222,8 +222,8 @@ func (j *job) settle(ctx context.Context) error {
 
 // endedUnreported tells that a job has ended without a word of the plugin, which may have left something behind.
 func (j *job) endedUnreported() {
-	if j.r.jobEnded != nil && !j.reported {
-		j.r.jobEnded(j.r.name)
+	if j.r.options.JobEnded != nil && !j.reported {
+		j.r.options.JobEnded(j.r.name)
 	}
 }
 
@@ -377,6 +377,6 @@ func joinErrors(errs []plugin.Error) contract.Error {
 			}
 		}
 	}
-	joined.Message = cut(strings.Join(messages, "\n"), maxMessage)
+	joined.Message = contract.Cut(strings.Join(messages, "\n"), maxMessage)
 	return joined
 }

@@ -3,9 +3,9 @@ package controller
 import (
 	"context"
 
-	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // deployer is a plugin as this package uses it; see plugin.Plugin.
@@ -14,6 +14,10 @@ type deployer interface {
 	Info() plugin.Info
 	Call(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
 	Render(ctx context.Context, c plugin.Call) (*plugin.Rendered, error)
+	Build() string
+	RunHooks(
+		ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+	) ([]plugin.HookOutcome, error)
 }
 
 // plugins are all plugins as this package uses them; see plugin.Set.
@@ -25,7 +29,7 @@ type plugins interface {
 	Started() bool
 	Unserved(itemType v1alpha1.DeployItemType) string
 	// Hooking are the plugins whose hooks run for deploy items of a type, in the order in which they do.
-	Hooking(itemType v1alpha1.DeployItemType) []hook.Plugin
+	Hooking(itemType v1alpha1.DeployItemType) []deployer
 	// Running are the names of the plugins that take calls at the moment.
 	Running() map[string]bool
 }
@@ -37,13 +41,7 @@ type pluginSet struct {
 
 var _ plugins = pluginSet{}
 
-func (s pluginSet) Serving() []deployer {
-	var serving []deployer
-	for _, p := range s.set.Serving() {
-		serving = append(serving, p)
-	}
-	return serving
-}
+func (s pluginSet) Serving() []deployer { return deployers(s.set.Serving()) }
 
 func (s pluginSet) For(itemType v1alpha1.DeployItemType) deployer {
 	if p := s.set.For(itemType); p != nil {
@@ -56,12 +54,16 @@ func (s pluginSet) Started() bool { return s.set.Started() }
 
 func (s pluginSet) Unserved(itemType v1alpha1.DeployItemType) string { return s.set.Unserved(itemType) }
 
-func (s pluginSet) Hooking(itemType v1alpha1.DeployItemType) []hook.Plugin {
-	var hooking []hook.Plugin
-	for _, p := range s.set.Hooking(itemType) {
-		hooking = append(hooking, p)
+func (s pluginSet) Hooking(itemType v1alpha1.DeployItemType) []deployer {
+	return deployers(s.set.Hooking(itemType))
+}
+
+func deployers(plugins []*plugin.Plugin) []deployer {
+	all := make([]deployer, 0, len(plugins))
+	for _, p := range plugins {
+		all = append(all, p)
 	}
-	return hooking
+	return all
 }
 
 func (s pluginSet) Running() map[string]bool {

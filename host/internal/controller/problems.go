@@ -2,7 +2,6 @@ package controller
 
 import (
 	"errors"
-	"unicode/utf8"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -59,19 +58,6 @@ func ignoreMissing(err error) error {
 
 // event records an event of an item. The API server takes none with longer texts.
 func (r *reconciler) event(item *v1alpha1.DeployItem, eventType, reason, message string) {
-	r.recorder.Eventf(item, nil, eventType, cut(reason, maxEventReason), "ReconcileDeployItem",
-		"%s", cut(message, maxEventNote))
-}
-
-// cut cuts a text that has more bytes than limit, between two characters, and shows that it did.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const mark = "…"
-	end := limit - len(mark)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + mark
+	r.recorder.Eventf(item, nil, eventType, contract.Cut(reason, maxEventReason), "ReconcileDeployItem",
+		"%s", contract.Cut(message, maxEventNote))
 }

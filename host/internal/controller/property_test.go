@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -245,9 +246,7 @@ func (c *chaos) check(before, after *v1alpha1.DeployItem) {
 func (c *chaos) restart() {
 	c.note("host restarts")
 	c.memory, c.slots = newMemory(), newSlots(1, time.Now)
-	router := newRouter(c.memory, c.clock.Now)
-	router.plugins = c.plugins
-	c.router = router
+	c.router = newRouter(c.plugins, lock.Off{}, c.memory, c.clock.Now, c.log)
 }
 
 // checkForeign has the host look at the items that are none of its own.

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/hook"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
@@ -34,33 +33,24 @@ const (
 
 // reconciler carries out the deploy items of one plugin.
 type reconciler struct {
-	name         string // of the plugin
-	identity     string
-	selectors    contract.Selectors
-	standalone   bool // see Options.Standalone
-	abortTimeout time.Duration
-	maxCrashes   int
-	hookTimeout  time.Duration
-	schedule     schedule
+	name    string // of the plugin
+	options Options
 
-	cache     client.Reader // metadata of deploy items, Targets, Contexts
-	live      client.Reader
-	writer    *writer
-	exports   *exporter
-	targets   *target.Resolver
-	plugins   plugins
-	httpHooks HTTPHooks // nil for none
-	router    *router
-	memory    *memory
-	slots     *slots
-	locks     locks
-	recorder  events.EventRecorder
-	clock     clock.WithTicker
-	random    func() float64
-	newJobID  func() string
-	jobEnded  func(plugin string) // nil for nobody
-	observed  *telemetry.Stream
-	log       *slog.Logger
+	cache    client.Reader // metadata of deploy items, Targets, Contexts
+	live     client.Reader
+	writer   *writer
+	exports  *exporter
+	targets  *target.Resolver
+	plugins  plugins
+	router   *router
+	memory   *memory
+	slots    *slots
+	locks    locks
+	recorder events.EventRecorder
+	clock    clock.WithTicker
+	random   func() float64
+	newJobID func() string
+	log      *slog.Logger
 }
 
 var _ reconcile.Reconciler = (*reconciler)(nil)
@@ -68,10 +58,10 @@ var _ reconcile.Reconciler = (*reconciler)(nil)
 // Reconcile does what is to be done with a DeployItem now. Its slot and its lock outlast no reconcile but that of a
 // job which goes on. The numbers here and in job.run are those of "The way of a DeployItem" in docs/architecture.md.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	ctx, over := r.observed.StartReconcile(ctx, telemetry.Job{Plugin: r.name, Item: req.NamespacedName})
+	ctx, over := r.options.Observed.StartReconcile(ctx, telemetry.Job{Plugin: r.name, Item: req.NamespacedName})
 	defer over()
 	slotKept := r.slots.hasTurn(req.NamespacedName)
-	defer func() { r.router.turn(r.name, r.slots.settle(req.NamespacedName, slotKept)) }()
+	defer func() { r.router.turn(r.name, r.slots.reconciled(req.NamespacedName, slotKept)) }()
 	result, err := r.reconcile(ctx, req, slotKept)
 	if errors.Is(err, errAbandoned) {
 		return reconcile.Result{}, nil // the lock stays until the plugin has ended
@@ -110,7 +100,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 		r.forget(req.NamespacedName, false)
 		return reconcile.Result{}, nil
 	}
-	decision := decide(known.item, r.standalone, r.clock.Now())
+	decision := decide(known.item, r.options.Standalone, r.clock.Now())
 	if r.clock.Now().Before(known.leftAlone) && !endsWithoutDeployer(decision) {
 		return r.until(r.orDeadline(known.item, known.leftAlone)), nil
 	}
@@ -154,21 +144,21 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 // other item.
 func (r *reconciler) metadata(
 	ctx context.Context, req reconcile.Request,
-) (*metav1.PartialObjectMetadata, hook.Hooks, error) {
+) (*metav1.PartialObjectMetadata, hookSet, error) {
 	meta := NewMetadata()
 	if err := r.cache.Get(ctx, req.NamespacedName, meta); err != nil {
 		r.forget(req.NamespacedName, apierrors.IsNotFound(err))
-		return nil, hook.Hooks{}, client.IgnoreNotFound(err)
+		return nil, hookSet{}, client.IgnoreNotFound(err)
 	}
 	itemType, typed := r.router.typeOf(meta)
 	if !typed || r.servedHere(itemType) == nil {
 		r.forget(req.NamespacedName, false)
-		return nil, hook.Hooks{}, nil
+		return nil, hookSet{}, nil
 	}
 	hooks := r.hooksFor(itemType)
-	if ours, err := r.mayBeOurs(ctx, meta); err != nil || !ours && !hooks.Has(sdkhook.DuringResponsibilityCheck) {
+	if ours, err := r.mayBeOurs(ctx, meta); err != nil || !ours && !hooks.has(sdkhook.DuringResponsibilityCheck) {
 		r.forget(req.NamespacedName, false)
-		return nil, hook.Hooks{}, err
+		return nil, hookSet{}, err
 	}
 	return meta, hooks, nil
 }
@@ -176,7 +166,7 @@ func (r *reconciler) metadata(
 // recall returns what is remembered of an item, without its content if that has to be read. skip tells that nothing
 // is to be done about the item here and now, and wait when to look again then.
 func (r *reconciler) recall(
-	meta *metav1.PartialObjectMetadata, hooks hook.Hooks, slotKept bool,
+	meta *metav1.PartialObjectMetadata, hooks hookSet, slotKept bool,
 ) (known entry, wait reconcile.Result, skip bool) {
 	known, current := r.memory.recall(client.ObjectKeyFromObject(meta), meta.UID, meta.ResourceVersion)
 	if wait, idle := r.idles(meta, known, hooks); current && idle {
@@ -242,7 +232,7 @@ func (r *reconciler) accept(ctx context.Context, known *entry, decision contract
 		if err := r.acceptOperation(ctx, item); err != nil {
 			return decision, err
 		}
-		decision = decide(item, r.standalone, r.clock.Now())
+		decision = decide(item, r.options.Standalone, r.clock.Now())
 	}
 	if decision.Action != contract.Restart {
 		return decision, nil
@@ -278,7 +268,7 @@ func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployI
 	var operation string
 	var effective bool
 	err := r.writer.metadata(ctx, item, func(item *v1alpha1.DeployItem) {
-		operation, effective = contract.AcceptOperation(item, r.newJobID(), r.abortTimeout, r.clock.Now())
+		operation, effective = contract.AcceptOperation(item, r.newJobID(), r.options.AbortTimeout, r.clock.Now())
 	})
 	if err != nil {
 		return fmt.Errorf("accept operation: %w", err)
@@ -313,7 +303,7 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	case j.gone:
 		r.forget(req.NamespacedName, true)
 		return reconcile.Result{}, nil
-	case j.finished() && decide(j.item, r.standalone, r.clock.Now()).Action == contract.Nothing:
+	case j.finished() && decide(j.item, r.options.Standalone, r.clock.Now()).Action == contract.Nothing:
 		return r.idle(j), nil
 	case j.finished(): // somebody asks for more
 		r.forget(req.NamespacedName, false)
@@ -330,7 +320,7 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 // is to be reconciled are asked at once, in a reconcile of their own.
 func (r *reconciler) idle(j *job) reconcile.Result {
 	j.known.again = j.hooks.again(j.known.again)
-	if r.hooksFor(j.item.Spec.Type).Has(sdkhook.ShouldReconcile) {
+	if r.hooksFor(j.item.Spec.Type).has(sdkhook.ShouldReconcile) {
 		r.memory.ended(j.known)
 		return pollAfter(time.Millisecond)
 	}

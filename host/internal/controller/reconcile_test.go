@@ -327,7 +327,7 @@ func TestJobEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, tc.answer)
 			var told []string
-			b.jobEnded = func(plugin string) { told = append(told, plugin) }
+			b.options.JobEnded = func(plugin string) { told = append(told, plugin) }
 			jobID := b.setJob()
 			b.look(t.Context())
 			if tc.interrupted {

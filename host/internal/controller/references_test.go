@@ -81,7 +81,7 @@ func TestJobThatLacksSomething(t *testing.T) {
 	for name, standalone := range map[string]bool{"standalone": true, "beside a Landscaper": false} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, succeeds, withTargetNamed("target"))
-			b.standalone = standalone
+			b.options.Standalone = standalone
 			jobID := b.setJob()
 			b.drive()
 			writes := b.n

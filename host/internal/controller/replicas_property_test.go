@@ -184,7 +184,7 @@ func (c *crew) freeSlot(r *told) {
 	if c.full[r] {
 		delete(c.full, r)
 		r.slots.giveBack()
-		r.router.turn(r.name, r.slots.settle(slotKey(1), false))
+		r.router.turn(r.name, r.slots.reconciled(slotKey(1), false))
 	}
 }
 
@@ -244,13 +244,13 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
-// calmDown ends all trouble. One of the replicas may be left without the plugin, or with one that does not run.
+// calmDown ends all trouble. One of the replicas may be left with a plugin that does not run.
 func (c *crew) calmDown() {
 	c.calm = true
 	c.note("all is calm")
 	one := rapid.SampledFrom(pods).Draw(c.t, "replica whose plugin runs")
-	left := rapid.SampledFrom([]string{"runs", "does not run", "does not serve"}).Draw(c.t, "plugin of the other one")
-	c.note("the plugin of %s runs, and that of the other one %s", one, left)
+	bothRun := rapid.Bool().Draw(c.t, "that of the other one runs, too")
+	c.note("the plugin of %s runs, and that of the other one: %t", one, bothRun)
 	for _, pod := range pods {
 		r := c.replicas[pod]
 		r.trouble = noTrouble
@@ -258,12 +258,8 @@ func (c *crew) calmDown() {
 		c.renew(r)
 		r.others.change(func(o *fakeReplicas) { clear(o.dead) })
 		c.freeSlot(r)
-		if pod == one || left == "runs" {
-			c.setPlugin(r, "serves")
-			c.setPlugin(r, "runs")
-		} else {
-			c.setPlugin(r, left)
-		}
+		c.down = c.down || pod != one && !bothRun
+		r.setPlugin(pod == one || bothRun)
 	}
 	for _, pod := range pods {
 		c.hearOfOthers(pod)
@@ -339,16 +335,17 @@ func (c *crew) step() {
 				c.replicas[other].locker.ReplicasChanged()
 			}
 		},
-		"refused":        func() { r.trouble = refused },
-		"unanswered":     func() { r.trouble = unanswered },
-		"no trouble":     func() { r.trouble = noTrouble },
-		"slot taken":     func() { c.fillSlot(r) },
-		"slot free":      func() { c.freeSlot(r) },
-		"does not serve": func() { c.setPlugin(r, "does not serve") },
-		"serves":         func() { c.setPlugin(r, "serves") },
-		"does not run":   func() { c.setPlugin(r, "does not run") },
-		"runs":           func() { c.setPlugin(r, "runs") },
-		"woken":          func() { r.router.WakeUp(r.name, c.item.Namespace, c.item.Name) },
+		"refused":    func() { r.trouble = refused },
+		"unanswered": func() { r.trouble = unanswered },
+		"no trouble": func() { r.trouble = noTrouble },
+		"slot taken": func() { c.fillSlot(r) },
+		"slot free":  func() { c.freeSlot(r) },
+		"does not run": func() {
+			c.down = true
+			r.setPlugin(false)
+		},
+		"runs":  func() { r.setPlugin(true) },
+		"woken": func() { r.router.WakeUp(r.name, c.item.Namespace, c.item.Name) },
 		"job": func() {
 			if item := c.read(); item.Status.JobID == item.Status.JobIDFinished {
 				c.setJob()
@@ -370,19 +367,4 @@ func (c *crew) step() {
 	what := rapid.SampledFrom(append(often, slices.Sorted(maps.Keys(steps))...)).Draw(c.t, "step")
 	c.note("%s: %s", pod, what)
 	steps[what]()
-}
-
-// setPlugin has the plugin of a replica serve its type or not, and run or not.
-func (c *crew) setPlugin(r *told, what string) {
-	switch what {
-	case "does not serve":
-		r.plugin(func(p *fakePlugins) { p.serving = nil })
-	case "serves":
-		r.plugin(func(p *fakePlugins) { p.serving = []*fakeDeployer{r.deployer} })
-	case "does not run":
-		c.down = true
-		r.plugin(func(p *fakePlugins) { p.down = map[string]bool{r.name: true} })
-	case "runs":
-		r.plugin(func(p *fakePlugins) { p.down = nil })
-	}
 }

@@ -61,9 +61,9 @@ type itemType struct {
 
 var _ cache.ResourceEventHandler = (*router)(nil)
 
-func newRouter(m *memory, now func() time.Time) *router {
+func newRouter(plugins plugins, locks locks, m *memory, now func() time.Time, log *slog.Logger) *router {
 	return &router{
-		locks: lock.Off{}, memory: m, now: now, log: slog.New(slog.DiscardHandler),
+		plugins: plugins, locks: locks, memory: m, now: now, log: log,
 		queues:   map[string]queue{},
 		types:    map[types.NamespacedName]itemType{},
 		unserved: map[v1alpha1.DeployItemType]bool{},
@@ -320,9 +320,9 @@ func (r *router) surveyed(item *v1alpha1.DeployItem) {
 // mended makes the jobs due that have met an error and use an object that has come or changed.
 func (r *router) mended(ref reference) { r.wake(r.memory.mended(ref, r.now())) }
 
-// hooksMended makes the jobs due of types whose HTTP hook has changed.
-func (r *router) hooksMended(itemTypes []v1alpha1.DeployItemType) {
-	r.wake(r.memory.hooksMended(itemTypes, r.now()))
+// hooksRun makes the jobs due of types whose hooks can be called now that could not, or whose HTTP hook has changed.
+func (r *router) hooksRun(itemTypes []v1alpha1.DeployItemType) {
+	r.wake(r.memory.hooksRun(itemTypes, r.now()))
 }
 
 // wake puts items into the queues of their plugins.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -56,8 +57,9 @@ func newRouted(t *testing.T, attach bool) *routed {
 		t.Cleanup(q.ShutDown)
 		return q
 	}
-	r := &routed{router: newRouter(newMemory(), func() time.Time { return noon }), one: newQueue("one"), two: newQueue("two"), untyped: newQueue("untyped")}
-	r.plugins = &fakePlugins{serving: []*fakeDeployer{{name: "one", itemType: "one"}, {name: "two", itemType: "two"}}}
+	plugins := &fakePlugins{serving: []*fakeDeployer{{name: "one", itemType: "one"}, {name: "two", itemType: "two"}}}
+	r := &routed{one: newQueue("one"), two: newQueue("two"), untyped: newQueue("untyped")}
+	r.router = newRouter(plugins, lock.Off{}, newMemory(), func() time.Time { return noon }, slog.New(slog.DiscardHandler))
 	if attach {
 		r.queues["one"], r.queues["two"], r.router.untyped = r.one, r.two, r.untyped
 	}

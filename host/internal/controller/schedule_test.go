@@ -43,7 +43,7 @@ func TestScheduledJobs(t *testing.T) {
 			const jobs = 50
 			b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
 			b.due(tc.every)
-			b.schedule.minimum = tc.minimum
+			b.options.MinimumInterval = tc.minimum
 			landscapers := b.setJob()
 			seen, last := map[string]bool{}, b.clock.Now()
 			for len(seen) < jobs {
@@ -166,11 +166,11 @@ func TestOffset(t *testing.T) {
 	var counts [parts]int
 	for range items {
 		one := itemAt(types.UID(uuid.NewString()), "1")
-		offset := schedule{jitter: jitter}.offset(one)
-		if offset < 0 || offset >= jitter || offset != (schedule{jitter: jitter}).offset(one) || (schedule{}).offset(one) != 0 {
-			t.Fatalf("unexpected offset: %s", offset)
+		own := offset(one, jitter)
+		if own < 0 || own >= jitter || own != offset(one, jitter) || offset(one, 0) != 0 {
+			t.Fatalf("unexpected offset: %s", own)
 		}
-		counts[offset*parts/jitter]++
+		counts[own*parts/jitter]++
 	}
 	if slices.Min(counts[:]) < items/parts/2 || slices.Max(counts[:]) > items/parts*2 {
 		t.Errorf("the items are not spread: %v", counts)
@@ -182,11 +182,11 @@ func TestJitter(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
 	b.due(time.Minute)
-	b.schedule.jitter = time.Hour
+	b.options.Jitter = time.Hour
 	b.setJob()
 	b.look(t.Context())
 	item := b.read()
-	offset := b.schedule.offset(item)
+	offset := offset(item, b.options.Jitter)
 	wait := b.look(t.Context())
 	if want := time.Minute + offset; wait < want-2*time.Second || wait > want+time.Second {
 		t.Errorf("expected the next look after %s, but found %s", want, wait)

@@ -34,7 +34,7 @@ func (r *reconciler) isOurs(ctx context.Context, item *v1alpha1.DeployItem) (boo
 
 // claimed tells whether this host has picked the item's job up, or has deployed what is now to be deleted.
 func (r *reconciler) claimed(item *v1alpha1.DeployItem) bool {
-	if item.Status.Deployer.Identity != r.identity {
+	if item.Status.Deployer.Identity != r.options.Identity {
 		return false
 	}
 	return contract.IsUnderWay(item) ||
@@ -46,8 +46,8 @@ func (r *reconciler) claimed(item *v1alpha1.DeployItem) bool {
 func (r *reconciler) selection(
 	ctx context.Context, item metav1.Object, name string, has bool,
 ) (contract.Selection, error) {
-	if r.selectors.Empty() || !has {
-		return r.selectors.Select(has, nil), nil
+	if r.options.Selectors.Empty() || !has {
+		return r.options.Selectors.Select(has, nil), nil
 	}
 	found := &v1alpha1.Target{}
 	err := r.cache.Get(ctx, client.ObjectKey{Namespace: item.GetNamespace(), Name: name}, found)
@@ -58,7 +58,7 @@ func (r *reconciler) selection(
 	if err == nil {
 		object = found
 	}
-	decision := r.selectors.Select(true, object)
+	decision := r.options.Selectors.Select(true, object)
 	if !decision.Responsible {
 		r.log.Debug("deploy item is not for this host", "deployitem", item.GetNamespace()+"/"+item.GetName(),
 			"reason", decision.Reason, "message", decision.Message)

@@ -15,7 +15,7 @@ func (b *bench) selects(target string) {
 	if errs != nil {
 		b.t.Fatal(errs)
 	}
-	b.selectors = selectors
+	b.options.Selectors = selectors
 }
 
 // TestClaimedItemsStayClaimed: selectors tell which items a host claims. What it has claimed comes to its end,
@@ -82,7 +82,7 @@ func TestDeletionThatNobodyClaimed(t *testing.T) {
 	if b.drive(); b.read().ResourceVersion != item.ResourceVersion {
 		t.Fatalf("the item of another host was written: %s", describe(b.read()))
 	}
-	item.Status.Deployer = v1alpha1.DeployerInformation{Identity: b.identity, Name: "one"} // this host has deployed it
+	item.Status.Deployer = v1alpha1.DeployerInformation{Identity: b.options.Identity, Name: "one"} // this host has deployed it
 	item.Status.Conditions = nil
 	if err := b.admin.Status().Update(t.Context(), item); err != nil {
 		t.Fatal(err)

@@ -90,18 +90,10 @@ func (r *told) hearAll() {
 	r.hearItem()
 }
 
-// plugin changes the plugins of the replica, and does what the controller does about it.
-func (r *told) plugin(change func(*fakePlugins)) {
+// setPlugin has the plugin of the replica run or not, and does what the controller does about it.
+func (r *told) setPlugin(runs bool) {
 	plugins, _ := r.plugins.(*fakePlugins)
-	served := r.serves()
-	plugins.change(change)
-	switch serves := r.serves(); {
-	case served && !serves:
-		r.locker.ReleaseAll(r.b.t.Context(), r.name)
-	case serves && !served:
-		request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(r.b.item)}
-		r.queue.AddAfter(request, 0)
-	}
+	plugins.change(func(p *fakePlugins) { p.down = map[string]bool{r.name: !runs} })
 	r.router.pluginsRun(plugins.Running())
 }
 

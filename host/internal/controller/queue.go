@@ -20,11 +20,18 @@ const (
 // place is where an item stands in the lines for a slot.
 type place int
 
-// The places, in the order in which slots go to them. Jobs under way come before new ones: their time is running, and
-// that of the others is not (see package contract). Then come the jobs that prefer this replica, then those that it
-// is the next best for, and so on: replicas that have nothing of their own left to do begin with different ones.
+// The places, in the order in which slots go to them. Poison items, in whose jobs' calls the plugin has died, come
+// first, but have one slot in all. Jobs under way come before new ones: their time is running, and that of the others
+// is not (see package contract). Then come the jobs that prefer this replica, then those that it is the next best for,
+// and so on: replicas that have nothing of their own left to do begin with different ones.
+//
+// When the plugin dies once more, one poison item alone can be to blame. With one job that kills the plugin, any other
+// one is hit by it at most once: after that both count as poison. A job that is innocent therefore comes to the limit
+// of crashes only if at least as many others kill the plugin while it is under way, or if the plugin dies of something
+// else. Nor does it wait for ever: each crash before its turn brings another one closer to the limit.
 const (
-	underWay place = iota
+	poison place = iota
+	underWay
 	own
 	firstOther
 	lastOther = firstOther + 3
@@ -50,8 +57,8 @@ type slots struct {
 	inLine map[types.NamespacedName]standing
 	// called are the items whose turn it is. For each of them a slot is kept.
 	called map[types.NamespacedName]bool
-	// suspects are the items that are called one at a time, however many slots there are.
-	suspects suspects
+	// poison is the poison item that is in its call, or for which a slot is kept; zero for none.
+	poison types.NamespacedName
 }
 
 // standing is where an item stands in line, and since when.
@@ -71,26 +78,25 @@ func newSlots(n int, now func() time.Time) *slots {
 func (s *slots) take(key types.NamespacedName, at place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.standNext(s.suspects.acquit(key))
-	return s.takeOne(key, at)
-}
-
-// takeAlone is take for a suspect: it waits for those before it, too. Its turn lasts until the look at it is settled.
-func (s *slots) takeAlone(key types.NamespacedName, at place) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.suspects.admit(key) && s.takeOne(key, at)
-}
-
-func (s *slots) takeOne(key types.NamespacedName, at place) bool {
-	if s.called[key] || s.free > len(s.called) {
-		delete(s.called, key)
-		s.leave(key)
-		s.free--
-		return true
+	if s.poison == key && at != poison { // the crashes were those of an earlier job
+		s.poison = types.NamespacedName{}
 	}
-	s.stand(key, at)
-	return false
+	if !s.called[key] && s.free <= len(s.called) || at == poison && !s.onePoison(key) {
+		s.stand(key, at)
+		return false
+	}
+	delete(s.called, key)
+	s.leave(key)
+	s.free--
+	if at == poison {
+		s.poison = key
+	}
+	return true
+}
+
+// onePoison tells whether no other poison item is in its call.
+func (s *slots) onePoison(key types.NamespacedName) bool {
+	return s.poison == key || s.poison == types.NamespacedName{}
 }
 
 // standBy tells whether to look at an item that another replica comes first for: there is a slot that it could have,
@@ -140,13 +146,6 @@ func (s *slots) leave(key types.NamespacedName) {
 	s.lines[before.at] = slices.Delete(line, i, i+1)
 }
 
-// standNext puts the suspect in line whose turn it is now; zero for none.
-func (s *slots) standNext(key types.NamespacedName) {
-	if key != (types.NamespacedName{}) && !s.called[key] {
-		s.stand(key, underWay)
-	}
-}
-
 // giveBack gives a slot back.
 func (s *slots) giveBack() {
 	s.mu.Lock()
@@ -175,19 +174,24 @@ func (s *slots) waiting() int {
 	return len(s.inLine)
 }
 
-// settle ends the look at an item, and returns the items whose turn it is now. If it was the item's own turn when the
-// look began, and it has made no use of it, the turn is over; one that has come meanwhile is for the next look.
-func (s *slots) settle(key types.NamespacedName, turn bool) []types.NamespacedName {
+// reconciled ends the reconcile of an item, and returns the items whose turn it is now. If it was the item's own turn
+// when the reconcile began, and it has made no use of it, the turn is over; one that has come meanwhile is for the next
+// reconcile.
+func (s *slots) reconciled(key types.NamespacedName, turn bool) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if turn {
 		delete(s.called, key)
 	}
-	_, inLine := s.inLine[key]
-	s.standNext(s.suspects.settle(key, inLine || s.called[key]))
+	if s.poison == key && !s.called[key] {
+		s.poison = types.NamespacedName{}
+	}
 	var next []types.NamespacedName
-	for s.free > len(s.called) && len(s.inLine) > 0 {
-		first := s.pop()
+	for s.free > len(s.called) {
+		first, ok := s.pop()
+		if !ok {
+			break
+		}
 		s.called[first] = true
 		next = append(next, first)
 	}
@@ -196,11 +200,16 @@ func (s *slots) settle(key types.NamespacedName, turn bool) []types.NamespacedNa
 
 // pop takes the item out of line whose turn comes next. Of the items that another replica comes first for it is the
 // last that came: that one begins with the first. But should it never come to them, none of them waits for ever.
-func (s *slots) pop() types.NamespacedName {
+func (s *slots) pop() (next types.NamespacedName, ok bool) {
+	at := slices.IndexFunc(s.lines[:], func(line []types.NamespacedName) bool {
+		return len(line) > 0 && (s.inLine[line[0]].at != poison || s.onePoison(line[0]))
+	})
+	if at < 0 {
+		return next, false
+	}
 	s.turns++
-	at := slices.IndexFunc(s.lines[:], func(line []types.NamespacedName) bool { return len(line) > 0 })
 	line := s.lines[at]
-	next := line[0]
+	next = line[0]
 	if place(at) >= firstOther {
 		next = line[len(line)-1]
 	}
@@ -212,6 +221,9 @@ func (s *slots) pop() types.NamespacedName {
 			}
 		}
 	}
+	if s.inLine[next].at == poison {
+		s.poison = next
+	}
 	s.leave(next)
-	return next
+	return next, true
 }

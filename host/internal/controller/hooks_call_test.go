@@ -1,0 +1,156 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// hooking is a plugin with Start hooks that answer so; without an answer they hang.
+func hooking(name string, calls *[]string, err error, outcomes ...plugin.HookOutcome) deployer {
+	return &fakeDeployer{
+		name: name, capabilities: plugin.Capabilities{HookTypes: []string{string(sdkhook.Start)}},
+		hooks: func(ctx context.Context, t sdkhook.Type, _ *v1alpha1.DeployItem, _ *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+			*calls = append(*calls, name+" "+string(t))
+			if err == nil && outcomes == nil {
+				<-ctx.Done()
+				return nil, fmt.Errorf("call: %w", ctx.Err())
+			}
+			return outcomes, err
+		},
+	}
+}
+
+func TestCallsOfHooks(t *testing.T) {
+	var calls []string
+	none := plugin.HookOutcome{}
+	result := func(r sdkhook.Result) plugin.HookOutcome { return plugin.HookOutcome{Result: &r} }
+	failed := func(e plugin.Error) plugin.HookOutcome { return plugin.HookOutcome{Error: &e} }
+	configuration := []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}
+	for name, tc := range map[string]struct {
+		reason  string
+		plugins []deployer
+		want    *sdkhook.Result
+		// aborting are the plugins of which a function aborts.
+		aborting []string
+		calls    []string
+		err      *hookError
+	}{
+		"none": {
+			reason:  "a plugin without a hook of the type is not called",
+			plugins: []deployer{&fakeDeployer{name: "a", capabilities: plugin.Capabilities{HookTypes: []string{string(sdkhook.End)}}}},
+		},
+		"no opinion": {
+			reason: "nil of nil", plugins: []deployer{hooking("a", &calls, nil, none, none)}, calls: []string{"a Start"},
+		},
+		"several": {
+			reason: "all functions of all plugins count, in the order of the plugins",
+			plugins: []deployer{
+				hooking("b", &calls, nil, result(sdkhook.Result{RequeueAfter: 5}), none),
+				hooking("a", &calls, nil, result(sdkhook.Result{AbortReconcile: true, RequeueAfter: 3})),
+			},
+			want: &sdkhook.Result{AbortReconcile: true, RequeueAfter: 3}, aborting: []string{"a"},
+			calls: []string{"b Start", "a Start"},
+		},
+		"a function fails": {
+			reason: "the results do not count, and nobody is called any more",
+			plugins: []deployer{
+				hooking("a", &calls, nil, result(sdkhook.Result{AbortReconcile: true}), failed(plugin.Error{Message: "broken", Codes: configuration})),
+				hooking("b", &calls, nil, none),
+			},
+			calls: []string{"a Start"},
+			err:   &hookError{plugin: "a", hookType: sdkhook.Start, reason: reasonHookFailed, message: "broken", codes: configuration},
+		},
+		"a function fails for a reason": {
+			reason:  "the function names it",
+			plugins: []deployer{hooking("a", &calls, nil, failed(plugin.Error{Reason: "Friday", Message: "no"}))},
+			calls:   []string{"a Start"},
+			err:     &hookError{plugin: "a", hookType: sdkhook.Start, reason: "Friday", message: "no"},
+		},
+		"not running": {
+			reason:  "nothing goes on without it",
+			plugins: []deployer{hooking("a", &calls, plugin.ErrNotRunning)},
+			calls:   []string{"a Start"},
+			err: &hookError{
+				plugin: "a", hookType: sdkhook.Start, reason: reasonHookNotRun,
+				message: plugin.ErrNotRunning.Error(), err: plugin.ErrNotRunning,
+			},
+		},
+		"hangs": {
+			reason: "its time is over", plugins: []deployer{hooking("a", &calls, nil)}, calls: []string{"a Start"},
+			err: &hookError{
+				plugin: "a", hookType: sdkhook.Start, reason: reasonHookTimeout, message: "no answer within 1ms", err: context.DeadlineExceeded,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls = nil
+			hooks := hookSet{plugins: tc.plugins}
+			if name == "hangs" {
+				hooks.timeout = time.Millisecond
+			}
+			got, aborting, err := hooks.run(t.Context(), sdkhook.Start, nil, nil)
+			if diff := cmp.Diff(tc.aborting, aborting); diff != "" {
+				t.Errorf("%s: aborting (-want +got):\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(tc.calls, calls); diff != "" {
+				t.Errorf("%s: calls (-want +got):\n%s", tc.reason, diff)
+			}
+			var found *hookError
+			if errors.As(err, &found); tc.err != nil && tc.err.err != nil && !errors.Is(err, tc.err.err) {
+				t.Errorf("%s: unexpected cause: %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.err, found, cmp.AllowUnexported(hookError{}), cmpopts.IgnoreFields(hookError{}, "err")); diff != "" {
+				t.Errorf("%s: error (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestHostStopsDuringAHook: that the host stops is no failure of a hook.
+func TestHostStopsDuringAHook(t *testing.T) {
+	stop := errors.New("the host stops")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stop)
+	var calls []string
+	hooks := hookSet{plugins: []deployer{hooking("a", &calls, nil)}, timeout: time.Hour}
+	_, _, err := hooks.run(ctx, sdkhook.Start, nil, nil)
+	if failed := (*hookError)(nil); !errors.Is(err, stop) || errors.As(err, &failed) {
+		t.Errorf("unexpected error: %v", err)
+	}
+}
+
+// TestTargetsOfHooksHaveNoContent: the credentials in a Target are not for hooks.
+func TestTargetsOfHooksHaveNoContent(t *testing.T) {
+	target := &v1alpha1.Target{
+		ObjectMeta: metav1.ObjectMeta{Name: "t", Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "secret", "a": "b"}},
+		Spec: v1alpha1.TargetSpec{
+			Type: "x", Configuration: &runtime.RawExtension{Raw: []byte(`{"kubeconfig":"secret"}`)}, SecretRef: &v1alpha1.LocalSecretReference{Name: "s"},
+		},
+	}
+	before := target.DeepCopy()
+	want := &v1alpha1.Target{
+		ObjectMeta: metav1.ObjectMeta{Name: "t", Annotations: map[string]string{"a": "b"}},
+		Spec:       v1alpha1.TargetSpec{Type: "x", SecretRef: &v1alpha1.LocalSecretReference{Name: "s"}},
+	}
+	if diff := cmp.Diff(want, withoutContent(target)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, target); diff != "" {
+		t.Errorf("the target itself was changed:\n%s", diff)
+	}
+}

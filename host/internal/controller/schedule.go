@@ -1,0 +1,124 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// shouldReconcile asks the hooks whether an item is to be reconciled. They can have a job set for one that has
+// nothing to do, and cannot stop one that has. It changes what is known of the item to when it is to be looked at
+// again.
+func (p *hookRun) shouldReconcile(
+	ctx context.Context, known *entry, decision contract.Decision,
+) (contract.Decision, error) {
+	now := p.r.clock.Now()
+	if !now.Before(known.again) {
+		known.again = time.Time{}
+	}
+	if !p.hooks.has(sdkhook.ShouldReconcile) {
+		return decision, nil
+	}
+	result, _, err := p.hooks.run(ctx, sdkhook.ShouldReconcile, p.item, p.target)
+	var failed *hookError
+	switch {
+	case errors.As(err, &failed) && failed.problem().Final() && decision.Action == contract.Nothing:
+		p.r.reportHook(p.item, err) // to ask again makes no sense before the item is changed
+	case errors.Is(err, plugin.ErrCrashed): // it counts, whatever there is to do
+		return decision, err
+	case err != nil && ctx.Err() == nil && decision.Action != contract.Nothing:
+		// What they have to say could not stop the job either. It is said once, and not with each poll.
+		if decision.Action != contract.Continue {
+			p.r.reportHook(p.item, err)
+		}
+		return decision, nil
+	case err != nil:
+		return decision, err
+	}
+	known.asked = p.hooks.build(sdkhook.ShouldReconcile)
+	switch {
+	case decision.Action != contract.Nothing:
+		p.add(sdkhook.ShouldReconcile, result)
+	case result != nil && !result.AbortReconcile:
+		decision.Action, known.again = p.enforce(known)
+		decision.ByHook = decision.Action == contract.Start
+	default:
+		p.plan(known, result)
+	}
+	return decision, nil
+}
+
+// enforce tells whether the job that hooks ask for is set now, or when they are to be asked again.
+func (p *hookRun) enforce(known *entry) (contract.Action, time.Time) {
+	now := p.r.clock.Now()
+	if earliest := p.earliest(); now.Before(earliest) {
+		p.reportRaised(known, earliest)
+		known.begins = earliest
+		return contract.Nothing, earliest
+	}
+	offset := offset(p.item, p.r.options.Jitter)
+	if offset > 0 && (known.begins.IsZero() || now.Before(known.begins)) {
+		known.begins = earlier(known.begins, now.Add(offset))
+		return contract.Nothing, known.begins
+	}
+	known.begins = time.Time{}
+	return contract.Start, time.Time{}
+}
+
+// plan notes when hooks want to be asked again that ask for no job now.
+func (p *hookRun) plan(known *entry, result *sdkhook.Result) {
+	if result == nil || result.RequeueAfter <= 0 || result.Requeue {
+		p.add(sdkhook.ShouldReconcile, result)
+		return
+	}
+	due := p.r.clock.Now().Add(result.RequeueAfter)
+	if earliest := p.earliest(); due.Before(earliest) {
+		p.reportRaised(known, earliest)
+		due = earliest
+	}
+	known.begins = due.Add(offset(p.item, p.r.options.Jitter))
+	known.again = known.begins
+}
+
+// earliest is when the next job may begin that hooks ask for.
+func (p *hookRun) earliest() time.Time {
+	if last := p.item.Status.LastReconcileTime; last != nil {
+		return last.Add(p.r.options.MinimumInterval)
+	}
+	return time.Time{}
+}
+
+// reportRaised tells the user, once for each generation of an item, that hooks ask for jobs too often.
+func (p *hookRun) reportRaised(known *entry, earliest time.Time) {
+	if known.raised == p.item.Generation {
+		return
+	}
+	known.raised = p.item.Generation
+	if p.r.locks.Rank(p.r.lockKey(p.item)) > 0 { // one replica is enough
+		return
+	}
+	p.r.event(p.item, corev1.EventTypeWarning, "ReconcileIntervalRaised", fmt.Sprintf(
+		"the schedule asks for the next job earlier than %s after the last, which is the least that the host configuration "+
+			"allows (continuousReconcile.minimumInterval); it begins at %s",
+		p.r.options.MinimumInterval, earliest.UTC().Format(time.RFC3339)))
+}
+
+// offset is how much later than it is due a job begins that hooks ask for, up to jitter. It is the same in all
+// replicas, and each item has its own.
+func offset(item *v1alpha1.DeployItem, jitter time.Duration) time.Duration {
+	if jitter <= 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(item.UID))                 // it never fails
+	return time.Duration(h.Sum64() % uint64(jitter)) //nolint:gosec // it is less than jitter
+}
