@@ -116,9 +116,9 @@ func (r *reconciler) skip(
 	case lock.Settled:
 		asked := hooks.build(sdkhook.ShouldReconcile)
 		if again, noted := readNote(r.locks.Left(key), asked); noted {
-			noted := entry{asked: asked, again: again}
-			if wait, idle := r.idles(meta, noted, hooks); idle {
-				r.memory.settled(key.Item, meta.UID, meta.ResourceVersion, asked, again)
+			noted := hookMemory{asked: asked, again: again, begins: again}
+			if wait, idle := r.idles(meta, entry{hooks: noted}, hooks); idle {
+				r.memory.noted(key.Item, meta.UID, meta.ResourceVersion, noted)
 				return wait, true
 			}
 		}
@@ -138,10 +138,10 @@ func (r *reconciler) skip(
 func (r *reconciler) idles(
 	meta *metav1.PartialObjectMetadata, known entry, hooks hookSet,
 ) (until reconcile.Result, idles bool) {
-	if !known.again.IsZero() {
-		known.again = known.again.Add(r.router.patienceFor(r.lockKey(meta)))
+	if !known.hooks.again.IsZero() {
+		known.hooks.again = known.hooks.again.Add(r.router.patienceFor(r.lockKey(meta)))
 	}
-	return r.until(known.again), known.idles(hooks.build(sdkhook.ShouldReconcile), r.clock.Now())
+	return r.until(known.hooks.again), known.idles(hooks.build(sdkhook.ShouldReconcile), r.clock.Now())
 }
 
 // leftToOthers tells whether an item is left to replicas whose plugin runs, because the one here does not.

@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"cmp"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,52 +27,56 @@ type entry struct {
 	uid     types.UID
 	version string // the newest resourceVersion that this replica has seen the content of
 	// item is the content of a job under way, or of one that has just ended; nil for an item that has nothing to do,
-	// whose content nobody needs.
-	item *v1alpha1.DeployItem
-	// ended: the item's job has just ended, and hooks are to say whether it is to be reconciled again.
-	ended bool
-	// asked is the hooks.Build of the hooks that have said of an item that has nothing to do whether it is to be
-	// reconciled; empty if there are none.
-	asked string
-	// again is when hooks want the item to be looked at again; zero for no such time.
-	again time.Time
-	// begins is when a job begins that hooks ask for; zero if that is not known.
-	begins time.Time
-	// hookCrashes counts how often a plugin has died in the middle of a hook before there was a job to note it with.
-	hookCrashes int
-	// missed: hooks could not be asked because a plugin was not running.
-	missed bool
-	// leftAlone is until when the item is left alone because of that.
-	leftAlone time.Time
-	// raised is the generation of the item for which it was reported that hooks want a job too soon.
-	raised int64
-	// targetName and contextName are those of what the item uses, and itemType is its type: the item itself belongs
-	// to the worker that is busy with it.
-	targetName, contextName string
-	itemType                v1alpha1.DeployItemType
+	// whose content nobody needs. It belongs to the worker that is busy with it, which is why its type is here, too.
+	item     *v1alpha1.DeployItem
+	itemType v1alpha1.DeployItemType
 	// pluginName is the plugin that the job under way is a matter of.
 	pluginName string
-	// worked is when the job under way was worked on last.
-	worked time.Time
-	// queued is when this replica has picked the job up to wait for its turn, and began when it has begun to work on
-	// it; zero if it was another one.
-	queued, began time.Time
-	// due is when the job under way is to be looked at again; ignored for an item that has nothing to do.
+	// ended: the item's job has just ended, and hooks are to say whether it is to be reconciled again.
+	ended bool
+
+	// due is when the job under way is to be reconciled again; ignored for an item that has nothing to do.
 	due time.Time
-	// retries counts the failures in a row of the job under way, conflicts those of looks that came to nothing
+	// retries counts the failures in a row of the job under way, conflicts those of reconciles that came to nothing
 	// because the item had changed.
 	retries, conflicts int
-	// reported is the unknown operation that was reported last.
-	reported string
 	// waitsForPlugin: the job goes on when its plugin runs again.
 	waitsForPlugin bool
-	// woken: the plugin said that the item may have moved on while it was being worked on.
-	woken bool
-	// turn: a slot came free for the item while it was being worked on.
-	turn bool
-	// pluginRan: the plugin came to run while the item was being worked on.
-	pluginRan bool
+	// woken is what has happened to the item while it was being worked on.
+	woken wake
+	// worked is when the job under way was worked on last, and since when this replica has had it in line for a slot,
+	// or has been at work on it after that; zero if another one picked it up.
+	worked, since time.Time
+	// reported is the unknown operation that was reported last.
+	reported string
+	hooks    hookMemory
 }
+
+// hookMemory is what is remembered of an item's hooks.
+type hookMemory struct {
+	// asked is the hookSet.build of the hooks that have said of an item that has nothing to do whether it is to be
+	// reconciled; empty if there are none.
+	asked string
+	// again is when hooks want the item to be reconciled again, and begins when a job begins that they ask for; zero
+	// for no such time.
+	again, begins time.Time
+	// raised is the generation of the item for which it was reported that hooks want a job too soon.
+	raised int64
+	// crashes counts how often a plugin has died in the middle of a hook before there was a job to note it with, and
+	// paused is until when the item is left alone because of that.
+	crashes int
+	paused  time.Time
+}
+
+// wake is why an item that is being worked on is to be reconciled again soon; a later one counts more.
+type wake int
+
+const (
+	notWoken   wake = iota
+	pluginRuns      // which counts for a job that waits for that
+	mayGoOn         // the plugin says so, or what the job has lacked has come
+	hasSlot         // one is kept for it
+)
 
 func newMemory() *memory {
 	return &memory{entries: map[types.NamespacedName]*entry{}, subscribed: map[types.NamespacedName]chan struct{}{}}
@@ -110,10 +112,8 @@ func (m *memory) idle(e entry) {
 	if ok && before.ended && before.uid == e.item.UID && before.version != "" && newer(before.version, version) {
 		version = before.version // advance has seen what has happened since
 	}
-	m.entries[key] = &entry{
-		uid: e.item.UID, version: version, reported: e.reported,
-		asked: e.asked, again: e.again, begins: e.begins, raised: e.raised,
-	}
+	e.hooks.crashes, e.hooks.paused = 0, time.Time{}
+	m.entries[key] = &entry{uid: e.item.UID, version: version, reported: e.reported, hooks: e.hooks}
 }
 
 // ended remembers an item whose job has just ended, and of which hooks are to say whether it is to be reconciled again.
@@ -121,22 +121,22 @@ func (m *memory) ended(e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entries[keyOf(e.item)] = &entry{
-		uid: e.item.UID, version: e.item.ResourceVersion, item: e.item, ended: true,
-		reported: e.reported, again: e.again, raised: e.raised,
+		uid: e.item.UID, version: e.item.ResourceVersion, item: e.item, ended: true, reported: e.reported,
+		hooks: hookMemory{again: e.hooks.again, raised: e.hooks.raised},
 	}
 }
 
-// settled remembers that an item has nothing to do at a version, as another replica has noted.
-func (m *memory) settled(key types.NamespacedName, uid types.UID, version, asked string, again time.Time) {
+// noted remembers that an item has nothing to do at a version, as another replica has noted with its lock.
+func (m *memory) noted(key types.NamespacedName, uid types.UID, version string, hooks hookMemory) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entries[key] = &entry{uid: uid, version: version, asked: asked, again: again, begins: again}
+	m.entries[key] = &entry{uid: uid, version: version, hooks: hooks}
 }
 
 // idles tells whether an item that has nothing to do is to be left alone: asked are the hooks that are to have been
 // asked.
 func (e entry) idles(asked string, now time.Time) bool {
-	return e.item == nil && e.asked == asked && (e.again.IsZero() || now.Before(e.again))
+	return e.item == nil && e.hooks.asked == asked && (e.hooks.again.IsZero() || now.Before(e.hooks.again))
 }
 
 // state tells what is remembered of an item: its UID, empty if nothing is, and what is noted of one that has nothing
@@ -155,7 +155,7 @@ func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, go
 		return e.uid, "", false
 	}
 	if e.item == nil {
-		return e.uid, restingNote(e.version, e.asked, e.again), false
+		return e.uid, idleNote(e.version, e.hooks), false
 	}
 	return e.uid, "", !contract.IsQueued(e.item)
 }
@@ -175,76 +175,67 @@ func (m *memory) surveyed(item *v1alpha1.DeployItem) {
 func (m *memory) begin(e entry, pluginName string) entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e.uid, e.version, e.pluginName = e.item.UID, e.item.ResourceVersion, pluginName
-	e.waitsForPlugin, e.woken, e.pluginRan = false, false, false
-	e.turn, e.missed, e.ended, e.itemType = false, false, false, e.item.Spec.Type
-	e.targetName, e.contextName = "", cmp.Or(e.item.Spec.Context, v1alpha1.DefaultContextName)
-	if e.item.Spec.Target != nil {
-		e.targetName = e.item.Spec.Target.Name
-	}
+	e.uid, e.version, e.itemType, e.pluginName = e.item.UID, e.item.ResourceVersion, e.item.Spec.Type, pluginName
+	e.waitsForPlugin, e.woken, e.ended = false, notWoken, false
 	begun := e
 	m.entries[keyOf(e.item)] = &begun
 	return e
 }
 
-// underWay remembers a job that is to be looked at again, and returns when: earlier than it says itself if it was woken
-// meanwhile.
+// underWay remembers a job that is to be reconciled again, and returns when: earlier than it says itself if it was
+// woken meanwhile.
 func (m *memory) underWay(e entry, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := keyOf(e.item)
-	if begun, ok := m.entries[key]; ok && (begun.woken || begun.pluginRan && e.waitsForPlugin) {
-		e.due, e.waitsForPlugin = now.Add(minPoll), false
-	}
-	if begun, ok := m.entries[key]; ok && begun.turn {
-		e.due = now
+	if begun, ok := m.entries[key]; ok {
+		switch {
+		case begun.woken == hasSlot:
+			e.due = now
+		case begun.woken == mayGoOn, begun.woken == pluginRuns && e.waitsForPlugin:
+			e.due, e.waitsForPlugin = now.Add(minPoll), false
+		}
 	}
 	e.uid, e.version, e.worked, e.conflicts, e.ended = e.item.UID, e.item.ResourceVersion, now, 0, false
 	m.entries[key] = &e
 	return e.due
 }
 
+func (e *entry) wake(why wake) { e.woken = max(e.woken, why) }
+
 // wake makes a plugin's job under way due, but not so soon that a plugin could keep a worker busy with one item.
 func (m *memory) wake(key types.NamespacedName, pluginName string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e, ok := m.entries[key]; ok && e.item != nil && e.pluginName == pluginName {
-		e.due, e.woken = now, true
+		e.wake(mayGoOn)
+		e.due = now
 		if earliest := e.worked.Add(minPoll); earliest.After(now) {
 			e.due = earliest
 		}
 	}
 }
 
-// turn makes a plugin's job due that waited for a slot.
-func (m *memory) turn(key types.NamespacedName, now time.Time) {
+// slotKept makes a plugin's job due for which a slot is kept.
+func (m *memory) slotKept(key types.NamespacedName, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e, ok := m.entries[key]; ok {
-		e.due, e.turn = now, true
+		e.wake(hasSlot)
+		e.due = now
 	}
-}
-
-// mended makes all jobs due that have met an error and use an object that has just come or changed, and returns their
-// plugins by their keys.
-func (m *memory) mended(ref reference, now time.Time) map[types.NamespacedName]string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.retry(now, func(key types.NamespacedName, e *entry) bool {
-		uses := ref.kind == kindTarget && e.targetName == ref.name ||
-			ref.kind == kindContext && e.contextName == ref.name
-		return uses && key.Namespace == ref.namespace
-	})
 }
 
 // retry makes those jobs due that have met an error, and returns their plugins by their keys.
 func (m *memory) retry(now time.Time, which func(types.NamespacedName, *entry) bool) map[types.NamespacedName]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	woken := map[types.NamespacedName]string{}
 	for key, e := range m.entries {
-		if e.item == nil || !which(key, e) {
+		if !which(key, e) {
 			continue
 		}
-		e.woken = true // should it be worked on right now
+		e.wake(mayGoOn) // should it be worked on right now
 		if e.retries > 0 {
 			e.due = now
 			woken[key] = e.pluginName
@@ -253,26 +244,12 @@ func (m *memory) retry(now time.Time, which func(types.NamespacedName, *entry) b
 	return woken
 }
 
-// hooksRun makes all jobs of some types due that have met an error, and returns their plugins by their keys.
-func (m *memory) hooksRun(itemTypes []v1alpha1.DeployItemType, now time.Time) map[types.NamespacedName]string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	woken := m.retry(now, func(_ types.NamespacedName, e *entry) bool { return slices.Contains(itemTypes, e.itemType) })
-	for key, e := range m.entries {
-		if e.missed && slices.Contains(itemTypes, e.itemType) {
-			e.missed, e.due = false, now
-			woken[key] = e.pluginName
-		}
-	}
-	return woken
-}
-
-// hookMissed remembers that a look at an item came to nothing because a plugin with hooks was not running.
+// hookMissed remembers that a reconcile of an item came to nothing because a plugin with hooks was not running.
 func (m *memory) hookMissed(item *v1alpha1.DeployItem, pluginName string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entryOf(item)
-	e.missed, e.pluginName, e.itemType = true, pluginName, item.Spec.Type
+	e.retries, e.pluginName, e.itemType = max(e.retries, 1), pluginName, item.Spec.Type
 }
 
 // entryOf returns what is remembered of an item, if only that it is there. memory.mu must be held.
@@ -317,7 +294,7 @@ func (m *memory) wakeAll(running map[string]bool, now time.Time) map[types.Names
 		if !running[e.pluginName] {
 			continue
 		}
-		e.pluginRan = true
+		e.wake(pluginRuns)
 		if e.waitsForPlugin {
 			e.due, e.waitsForPlugin = now, false
 			woken[key] = e.pluginName
@@ -346,10 +323,10 @@ func (m *memory) hookCrashed(item *v1alpha1.DeployItem, limit int, until time.Ti
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entryOf(item)
-	if e.hookCrashes++; e.hookCrashes < limit {
+	if e.hooks.crashes++; e.hooks.crashes < limit {
 		return false
 	}
-	e.leftAlone = until
+	e.hooks.paused = until
 	return true
 }
 
@@ -380,7 +357,7 @@ func (m *memory) advance(before, after *metav1.PartialObjectMetadata) bool {
 	if !newer(after.ResourceVersion, e.version) {
 		return true
 	}
-	if (e.asked != "" || e.ended) && extensionsChanged(before, after) {
+	if (e.hooks.asked != "" || e.ended) && extensionsChanged(before, after) {
 		return false
 	}
 	if e.version != before.ResourceVersion || !onlyMetadataChanged(before, after) {

@@ -80,7 +80,7 @@ func TestWakeUpsAreNotLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMemory()
 			begun := m.begin(entry{item: itemAt("a", "5"), waitsForPlugin: true}, "p")
-			if begun.waitsForPlugin || begun.woken || begun.pluginRan {
+			if begun.waitsForPlugin || begun.woken != notWoken {
 				t.Errorf("a step begins without what the last one has left, but found %+v", begun)
 			}
 			tc.during(m)
@@ -100,30 +100,24 @@ func TestWakeUpsAreNotLost(t *testing.T) {
 	}
 }
 
-// TestMended: what comes or changes makes the jobs due that use it and have met an error, and no others.
-func TestMended(t *testing.T) {
+// TestRetry: what comes or changes makes the jobs due that wait for it and have met an error, and no others.
+func TestRetry(t *testing.T) {
 	hour := noon.Add(time.Hour)
-	failing := entry{item: itemAt("a", "5"), due: hour, retries: 4}
-	failing.item.Spec.Target, failing.item.Spec.Context = &v1alpha1.ObjectReference{Name: "here"}, "default"
-	waiting := failing
-	waiting.retries = 0
 	for name, tc := range map[string]struct {
-		entry entry
-		ref   reference
-		want  time.Time
+		retries int
+		which   bool
+		want    time.Time
 	}{
-		"its Target":              {failing, reference{kindTarget, itemKey.Namespace, "here"}, noon},
-		"its Context":             {failing, reference{kindContext, itemKey.Namespace, "default"}, noon},
-		"a Target of that name":   {failing, reference{kindTarget, itemKey.Namespace, "default"}, hour},
-		"of another namespace":    {failing, reference{kindTarget, "elsewhere", "here"}, hour},
-		"a job without any error": {waiting, reference{kindTarget, itemKey.Namespace, "here"}, hour},
+		"a job with an error":    {4, true, noon},
+		"a job without an error": {0, true, hour},
+		"another job":            {4, false, hour},
 	} {
 		m := newMemory()
-		m.underWay(m.begin(tc.entry, "p"), noon)
-		woken := m.mended(tc.ref, noon)
+		m.underWay(m.begin(entry{item: itemAt("a", "5"), due: hour, retries: tc.retries}, "p"), noon)
+		woken := m.retry(noon, func(types.NamespacedName, *entry) bool { return tc.which })
 		known, _ := m.recall(itemKey, "a", "5")
-		if _, told := woken[itemKey]; !known.due.Equal(tc.want) || told != tc.want.Equal(noon) {
-			t.Errorf("%s: expected the job to be due at %s, but found %s, told %v", name, tc.want, known.due, woken)
+		if _, retried := woken[itemKey]; !known.due.Equal(tc.want) || retried != tc.want.Equal(noon) {
+			t.Errorf("%s: expected it to be due at %s, but found %s, retried %v", name, tc.want, known.due, woken)
 		}
 	}
 }

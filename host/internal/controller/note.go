@@ -10,22 +10,22 @@ import (
 // never stands in a note for no time.
 const never = "never"
 
-// restingNote is what a replica leaves with the lock of an item that has nothing to do at a version: the version, and
-// if hooks were asked about the item, which ones and when they want it to be looked at again. Whoever has the same
+// idleNote is what a replica leaves with the lock of an item that has nothing to do at a version: the version, and
+// if hooks were asked about the item, which ones and when they want it to be reconciled again. Whoever has the same
 // hooks need not ask them.
-func restingNote(version, asked string, again time.Time) string {
-	if asked == "" && again.IsZero() {
+func idleNote(version string, hooks hookMemory) string {
+	if hooks.asked == "" && hooks.again.IsZero() {
 		return version
 	}
 	until := never
-	if !again.IsZero() {
-		until = again.UTC().Format(time.RFC3339Nano)
+	if !hooks.again.IsZero() {
+		until = hooks.again.UTC().Format(time.RFC3339Nano)
 	}
-	return strings.Join([]string{version, digestOf(asked), until}, " ")
+	return strings.Join([]string{version, digestOf(hooks.asked), until}, " ")
 }
 
-// readNote reads what restingNote has added to the version. It reports whether these hooks were asked, and when they
-// want the item to be looked at again; zero for never.
+// readNote reads what idleNote has added to the version. It reports whether these hooks were asked, and when they
+// want the item to be reconciled again; zero for never.
 func readNote(note, asked string) (again time.Time, ok bool) {
 	if note == "" {
 		return time.Time{}, asked == ""

@@ -46,10 +46,10 @@ func (j *job) inLineSince() time.Time {
 	switch {
 	case !j.inLine():
 		return time.Time{}
-	case j.known.queued.IsZero() && times != nil && times.InitTime != nil:
+	case j.known.since.IsZero() && times != nil && times.InitTime != nil:
 		return times.InitTime.Time
 	default:
-		return j.known.queued
+		return j.known.since
 	}
 }
 
@@ -62,15 +62,12 @@ func (j *job) tellPickedUp(ctx context.Context, inLineSince time.Time) {
 	} else {
 		telemetry.Report(ctx, telemetry.Turn{Waited: max(0, now.Sub(inLineSince))})
 	}
-	j.known.queued, j.known.began = time.Time{}, now
-	if queued {
-		j.known.queued, j.known.began = now, time.Time{}
-	}
+	j.known.since = now
 }
 
 // tellEnded tells that the job has ended in a phase.
 func (j *job) tellEnded(ctx context.Context, phase v1alpha1.DeployItemPhase) {
-	e := telemetry.Ended{Phase: phase, Triggered: triggered(j.item), PickedUp: j.known.began}
+	e := telemetry.Ended{Phase: phase, Triggered: triggered(j.item), PickedUp: j.known.since}
 	if times := j.item.Status.TransitionTimes; e.PickedUp.IsZero() && times != nil && times.InitTime != nil {
 		e.PickedUp = times.InitTime.Time
 	}

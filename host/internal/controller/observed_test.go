@@ -129,7 +129,7 @@ func TestWhatIsTold(t *testing.T) {
 				b.look(b.t.Context())
 				b.clock.Step(1300 * time.Millisecond)
 				b.slots.giveBack()
-				b.memory.turn(keyOf(b.item), b.clock.Now())
+				b.memory.slotKept(keyOf(b.item), b.clock.Now())
 				b.drive()
 			},
 			want: []string{

@@ -101,8 +101,8 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 		return reconcile.Result{}, nil
 	}
 	decision := decide(known.item, r.options.Standalone, r.clock.Now())
-	if r.clock.Now().Before(known.leftAlone) && !endsWithoutDeployer(decision) {
-		return r.until(r.orDeadline(known.item, known.leftAlone)), nil
+	if r.clock.Now().Before(known.hooks.paused) && !endsWithoutDeployer(decision) {
+		return r.until(r.orDeadline(known.item, known.hooks.paused)), nil
 	}
 
 	// 2, 4. Hooks run before and around the check of responsibility.
@@ -130,9 +130,9 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 		return r.afterHookError(ctx, req, known.item, err)
 	}
 	if decision.Action == contract.Nothing {
-		known.again = run.again(known.again)
+		known.hooks.again = run.again(known.hooks.again)
 		r.memory.idle(known)
-		return r.until(known.again), nil
+		return r.until(known.hooks.again), nil
 	}
 
 	// 7 to 14. The job.
@@ -309,7 +309,7 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		r.forget(req.NamespacedName, false)
 		return reconcile.Result{RequeueAfter: outdatedPause}, nil
 	}
-	if again := j.hooks.again(j.known.again); !again.IsZero() {
+	if again := j.hooks.again(j.known.hooks.again); !again.IsZero() {
 		j.known.due = earlier(j.known.due, again)
 	}
 	due := r.memory.underWay(j.known, r.clock.Now())
@@ -319,13 +319,13 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 // idle remembers an item whose job has just ended, and says when to look at it again. Hooks that say whether an item
 // is to be reconciled are asked at once, in a reconcile of their own.
 func (r *reconciler) idle(j *job) reconcile.Result {
-	j.known.again = j.hooks.again(j.known.again)
+	j.known.hooks.again = j.hooks.again(j.known.hooks.again)
 	if r.hooksFor(j.item.Spec.Type).has(sdkhook.ShouldReconcile) {
 		r.memory.ended(j.known)
 		return pollAfter(time.Millisecond)
 	}
 	r.memory.idle(j.known)
-	return r.until(j.known.again)
+	return r.until(j.known.hooks.again)
 }
 
 func pollAfter(wait time.Duration) reconcile.Result {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -87,19 +88,22 @@ func (r *references) secretCame(ctx context.Context, secret reference) error {
 // lookAgain makes the jobs due that have met an error, and puts the items into their queues whose decision may have
 // changed although they have not.
 func (r *references) lookAgain(ctx context.Context, ref reference) error {
-	r.router.mended(ref)
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
 	err := r.reader.List(ctx, list, client.InNamespace(ref.namespace), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return fmt.Errorf("list deploy items in the cache: %w", err)
 	}
+	using := map[types.NamespacedName]bool{}
 	for i := range list.Items {
 		item := &list.Items[i]
-		name, _, known := contract.TargetOf(item)
-		if (ref.kind == kindContext || !known || name == ref.name) && (r.all || item.DeletionTimestamp != nil) {
+		if name, _, known := contract.TargetOf(item); ref.kind == kindTarget && known && name != ref.name {
+			continue
+		}
+		if using[client.ObjectKeyFromObject(item)] = true; r.all || item.DeletionTimestamp != nil {
 			r.router.route(item, priorityChange)
 		}
 	}
+	r.router.retry(func(key types.NamespacedName, _ *entry) bool { return using[key] })
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,7 +124,7 @@ func (r *router) WakeUp(plugin, namespace, name string) {
 // turn puts the items into the plugin's queue whose turn for a call has come.
 func (r *router) turn(plugin string, keys []types.NamespacedName) {
 	for _, key := range keys {
-		r.memory.turn(key, r.now())
+		r.memory.slotKept(key, r.now())
 		r.mu.Lock()
 		add(r.queues[plugin], key, priorityTurn)
 		r.mu.Unlock()
@@ -317,12 +318,14 @@ func (r *router) surveyed(item *v1alpha1.DeployItem) {
 	}
 }
 
-// mended makes the jobs due that have met an error and use an object that has come or changed.
-func (r *router) mended(ref reference) { r.wake(r.memory.mended(ref, r.now())) }
-
 // hooksRun makes the jobs due of types whose hooks can be called now that could not, or whose HTTP hook has changed.
 func (r *router) hooksRun(itemTypes []v1alpha1.DeployItemType) {
-	r.wake(r.memory.hooksRun(itemTypes, r.now()))
+	r.retry(func(_ types.NamespacedName, e *entry) bool { return slices.Contains(itemTypes, e.itemType) })
+}
+
+// retry makes those jobs due that have met an error.
+func (r *router) retry(which func(types.NamespacedName, *entry) bool) {
+	r.wake(r.memory.retry(r.now(), which))
 }
 
 // wake puts items into the queues of their plugins.

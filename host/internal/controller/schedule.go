@@ -22,8 +22,8 @@ func (p *hookRun) shouldReconcile(
 	ctx context.Context, known *entry, decision contract.Decision,
 ) (contract.Decision, error) {
 	now := p.r.clock.Now()
-	if !now.Before(known.again) {
-		known.again = time.Time{}
+	if !now.Before(known.hooks.again) {
+		known.hooks.again = time.Time{}
 	}
 	if !p.hooks.has(sdkhook.ShouldReconcile) {
 		return decision, nil
@@ -44,12 +44,12 @@ func (p *hookRun) shouldReconcile(
 	case err != nil:
 		return decision, err
 	}
-	known.asked = p.hooks.build(sdkhook.ShouldReconcile)
+	known.hooks.asked = p.hooks.build(sdkhook.ShouldReconcile)
 	switch {
 	case decision.Action != contract.Nothing:
 		p.add(sdkhook.ShouldReconcile, result)
 	case result != nil && !result.AbortReconcile:
-		decision.Action, known.again = p.enforce(known)
+		decision.Action, known.hooks.again = p.enforce(known)
 		decision.ByHook = decision.Action == contract.Start
 	default:
 		p.plan(known, result)
@@ -62,15 +62,15 @@ func (p *hookRun) enforce(known *entry) (contract.Action, time.Time) {
 	now := p.r.clock.Now()
 	if earliest := p.earliest(); now.Before(earliest) {
 		p.reportRaised(known, earliest)
-		known.begins = earliest
+		known.hooks.begins = earliest
 		return contract.Nothing, earliest
 	}
 	offset := offset(p.item, p.r.options.Jitter)
-	if offset > 0 && (known.begins.IsZero() || now.Before(known.begins)) {
-		known.begins = earlier(known.begins, now.Add(offset))
-		return contract.Nothing, known.begins
+	if offset > 0 && (known.hooks.begins.IsZero() || now.Before(known.hooks.begins)) {
+		known.hooks.begins = earlier(known.hooks.begins, now.Add(offset))
+		return contract.Nothing, known.hooks.begins
 	}
-	known.begins = time.Time{}
+	known.hooks.begins = time.Time{}
 	return contract.Start, time.Time{}
 }
 
@@ -85,8 +85,8 @@ func (p *hookRun) plan(known *entry, result *sdkhook.Result) {
 		p.reportRaised(known, earliest)
 		due = earliest
 	}
-	known.begins = due.Add(offset(p.item, p.r.options.Jitter))
-	known.again = known.begins
+	known.hooks.begins = due.Add(offset(p.item, p.r.options.Jitter))
+	known.hooks.again = known.hooks.begins
 }
 
 // earliest is when the next job may begin that hooks ask for.
@@ -99,10 +99,10 @@ func (p *hookRun) earliest() time.Time {
 
 // reportRaised tells the user, once for each generation of an item, that hooks ask for jobs too often.
 func (p *hookRun) reportRaised(known *entry, earliest time.Time) {
-	if known.raised == p.item.Generation {
+	if known.hooks.raised == p.item.Generation {
 		return
 	}
-	known.raised = p.item.Generation
+	known.hooks.raised = p.item.Generation
 	if p.r.locks.Rank(p.r.lockKey(p.item)) > 0 { // one replica is enough
 		return
 	}

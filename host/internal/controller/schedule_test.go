@@ -202,18 +202,20 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestHooksAreAskedAboutWhatIsKnownToRest: that an item was seen to have nothing to do does not mean that its hooks
+// TestHooksAreAskedAboutIdleItems: that an item was seen to have nothing to do does not mean that its hooks
 // want nothing.
-func TestHooksAreAskedAboutWhatIsKnownToRest(t *testing.T) {
+func TestHooksAreAskedAboutIdleItems(t *testing.T) {
 	t.Parallel()
 	for name, remember := range map[string]func(b *hooked, item *v1alpha1.DeployItem){
 		"listed at the start": func(b *hooked, item *v1alpha1.DeployItem) { b.memory.surveyed(item) },
 		"noted by others": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.settled(keyOf(item), item.UID, item.ResourceVersion, "", time.Time{})
+			b.memory.noted(keyOf(item), item.UID, item.ResourceVersion, hookMemory{})
 		},
-		"asked about before": func(b *hooked, item *v1alpha1.DeployItem) { b.memory.idle(entry{item: item, asked: "one=b0"}) },
+		"asked about before": func(b *hooked, item *v1alpha1.DeployItem) {
+			b.memory.idle(entry{item: item, hooks: hookMemory{asked: "one=b0"}})
+		},
 		"due while nobody looked": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.idle(entry{item: item, asked: "one=b", again: b.clock.Now()})
+			b.memory.idle(entry{item: item, hooks: hookMemory{asked: "one=b", again: b.clock.Now()}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +230,7 @@ func TestHooksAreAskedAboutWhatIsKnownToRest(t *testing.T) {
 	}
 }
 
-func TestRestingNote(t *testing.T) {
+func TestIdleNote(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, time.March, 1, 12, 0, 0, 123456789, time.UTC)
 	for name, tc := range map[string]struct {
@@ -247,7 +249,7 @@ func TestRestingNote(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			version, note, _ := strings.Cut(restingNote("7", tc.asked, tc.again), " ")
+			version, note, _ := strings.Cut(idleNote("7", hookMemory{asked: tc.asked, again: tc.again}), " ")
 			again, ok := readNote(note, tc.mine)
 			if version != "7" || ok != tc.ok || ok && !again.Equal(tc.again) {
 				t.Errorf("%s: found %q %q, read as %s, %t", tc.reason, version, note, again, ok)

@@ -105,11 +105,7 @@ func TestSlotsNeverLeak(t *testing.T) {
 			if len(poisons) > 1 {
 				t.Fatalf("poison items are in calls at the same time: %v", poisons)
 			}
-			waiting := len(s.inLine)
-			if s.poison != (types.NamespacedName{}) {
-				waiting -= len(s.lines[poison])
-			}
-			if waiting > 0 && len(busy)+len(called) < size {
+			if waiting := len(s.inLine) - len(s.lines[poison]); waiting > 0 && len(busy)+len(called) < size {
 				t.Fatalf("%d wait although a slot is free", waiting)
 			}
 		}
