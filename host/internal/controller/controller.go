@@ -284,12 +284,12 @@ func (c *Controller) followPlugins(ctx context.Context, known *servedPlugins) er
 	var atWork []string
 	var retried []v1alpha1.DeployItemType // jobs of them may have failed because a plugin with hooks was not running
 	for _, p := range c.plugins.Serving() {
-		name, types := p.Name(), p.Info().Types
+		name := p.Name()
 		if running[name] {
 			atWork = append(atWork, name)
 		}
 		var asked []string
-		for _, t := range types {
+		for _, t := range p.Info().Types {
 			hooking := c.plugins.Hooking(t)
 			asked = append(asked, hookSet{plugins: hooking}.build(sdkhook.ShouldReconcile))
 			if slices.ContainsFunc(hooking, func(h deployer) bool { return running[h.Name()] && !known.running[h.Name()] }) {
@@ -298,7 +298,7 @@ func (c *Controller) followPlugins(ctx context.Context, known *servedPlugins) er
 		}
 		before, served := known.asked[name]
 		known.asked[name] = strings.Join(asked, ";")
-		if err := c.serve(ctx, name, types, served, known.asked[name] != before); err != nil {
+		if err := c.serve(ctx, p, served, known.asked[name] != before); err != nil {
 			return err
 		}
 	}
@@ -317,18 +317,18 @@ func (c *Controller) followPlugins(ctx context.Context, known *servedPlugins) er
 }
 
 // serve begins to serve a plugin, or reconciles the items of one that is served, because other hooks are asked now.
-func (c *Controller) serve(
-	ctx context.Context, name string, types []v1alpha1.DeployItemType, served, otherHooks bool,
-) error {
-	switch {
-	case !served:
-		defer c.served(types)
-		return c.addPlugin(name)
-	case otherHooks:
-		return c.router.refill(ctx, c.manager.GetCache(), name)
-	default:
+func (c *Controller) serve(ctx context.Context, p deployer, served, otherHooks bool) error {
+	if served && otherHooks {
+		return c.router.refill(ctx, c.manager.GetCache(), p.Name())
+	}
+	if served {
 		return nil
 	}
+	if err := c.addPlugin(p); err != nil {
+		return err
+	}
+	c.served(p.Info().Types)
+	return nil
 }
 
 func (c *Controller) served(types []v1alpha1.DeployItemType) {
@@ -338,7 +338,8 @@ func (c *Controller) served(types []v1alpha1.DeployItemType) {
 }
 
 // addPlugin starts the queue and the workers of a plugin.
-func (c *Controller) addPlugin(name string) error {
+func (c *Controller) addPlugin(p deployer) error {
+	name := p.Name()
 	calls := c.options.Workers
 	if n := c.options.PluginWorkers[name]; n > 0 {
 		calls = n
@@ -348,7 +349,7 @@ func (c *Controller) addPlugin(name string) error {
 	c.slots[name] = slots
 	c.mu.Unlock()
 	r := &reconciler{
-		name: name, options: c.options,
+		name: name, plugin: p, options: c.options,
 		cache: c.manager.GetCache(), live: c.manager.GetAPIReader(),
 		writer: &writer{client: c.manager.GetClient()}, exports: &exporter{live: c.manager.GetClient()},
 		targets: c.targets, plugins: c.plugins, router: c.router, memory: c.memory, slots: slots, locks: c.router.locks,

@@ -1,11 +1,9 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,140 +14,9 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
-
-// hookSet are the hooks that run for one type of deploy items. They do not change. The zero value has none.
-type hookSet struct {
-	plugins []deployer // in the order in which they are called
-	timeout time.Duration
-}
-
-// has tells whether there is a hook of any of the types.
-func (h hookSet) has(types ...sdkhook.Type) bool {
-	return slices.ContainsFunc(h.plugins, func(p deployer) bool {
-		return slices.ContainsFunc(types, func(t sdkhook.Type) bool { return hasHook(p, t) })
-	})
-}
-
-// build names the plugins with hooks of a type and their builds, so that two of which these are the same give the same results; empty
-// if there are none. Versions would not do: they are free text, which an author may forget to change.
-func (h hookSet) build(t sdkhook.Type) string {
-	var names []string
-	for _, p := range h.plugins {
-		if hasHook(p, t) {
-			names = append(names, p.Name()+"="+p.Build())
-		}
-	}
-	return strings.Join(names, ",")
-}
-
-// run runs all hooks of a type and aggregates their results; nil if none has one. item and target are nil where the type says so. aborting
-// are the names of the plugins that have a function which aborts. It stops at the first error, which is an *Error.
-func (h hookSet) run(
-	ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
-) (result *sdkhook.Result, aborting []string, err error) {
-	var results []*sdkhook.Result
-	for _, p := range h.plugins {
-		if !hasHook(p, t) {
-			continue
-		}
-		outcomes, err := h.call(ctx, p, t, item, target)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, outcome := range outcomes {
-			results = append(results, outcome.Result)
-		}
-		if slices.ContainsFunc(outcomes, outcomeAborts) {
-			aborting = append(aborting, p.Name())
-		}
-	}
-	return sdkhook.Aggregate(t, results...), aborting, nil
-}
-
-func (h hookSet) call(ctx context.Context, p deployer, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]plugin.HookOutcome, error) {
-	bounded := ctx
-	if h.timeout > 0 {
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, h.timeout)
-		defer cancel()
-	}
-	bounded, end := telemetry.Begin(bounded, telemetry.Work{Of: telemetry.KindHook, Name: string(t), By: p.Name()})
-	outcomes, err := p.RunHooks(bounded, t, item, target)
-	end(resultOf(ctx, outcomes, err))
-	switch {
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil, &hookError{plugin: p.Name(), hookType: t, reason: reasonHookTimeout, message: fmt.Sprintf("no answer within %s", h.timeout), err: err}
-	case err != nil:
-		return nil, &hookError{plugin: p.Name(), hookType: t, reason: reasonHookNotRun, message: err.Error(), err: err}
-	}
-	for _, outcome := range outcomes {
-		if e := outcome.Error; e != nil {
-			return nil, &hookError{plugin: p.Name(), hookType: t, reason: cmp.Or(e.Reason, reasonHookFailed), message: e.Message, codes: e.Codes}
-		}
-	}
-	return outcomes, nil
-}
-
-// resultOf is what has come of a call, in a word.
-func resultOf(ctx context.Context, outcomes []plugin.HookOutcome, err error) string {
-	switch {
-	case err == nil && slices.ContainsFunc(outcomes, func(o plugin.HookOutcome) bool { return o.Error != nil }):
-		return telemetry.ResultFailed
-	case err == nil && slices.ContainsFunc(outcomes, outcomeAborts):
-		return telemetry.ResultAbort
-	case err == nil:
-		return telemetry.ResultDone
-	default:
-		return telemetry.ResultOf(ctx, err)
-	}
-}
-
-func outcomeAborts(o plugin.HookOutcome) bool { return aborts(o.Result) }
-
-func hasHook(p deployer, t sdkhook.Type) bool {
-	return slices.Contains(p.Info().Capabilities.HookTypes, string(t))
-}
-
-// The reasons of errors for which a hook function gives none.
-const (
-	// reasonHookFailed: a hook function has returned an error.
-	reasonHookFailed = "HookFailed"
-	// reasonHookTimeout: the hooks of a plugin have not answered in time.
-	reasonHookTimeout = "HookTimeout"
-	// reasonHookNotRun: the plugin is not running, or has ended in the middle of the call; Error.Err tells which.
-	reasonHookNotRun = "HookNotRun"
-)
-
-// hookError is why the hooks of a type have no result.
-type hookError struct {
-	plugin   string // whose hook it was
-	hookType sdkhook.Type
-	reason   string
-	message  string
-	codes    []v1alpha1.ErrorCode // of what a hook function has returned
-	err      error                // of the call; nil for an error of a hook function
-}
-
-// Error says which hook it was and what it has said.
-func (e *hookError) Error() string {
-	return fmt.Sprintf("%s hook of the plugin %q: %s", e.hookType, e.plugin, e.message)
-}
-
-// Unwrap returns the error of the call.
-func (e *hookError) Unwrap() error { return e.err }
-
-// problem is the error as that of the job that it holds up.
-func (e *hookError) problem() contract.Error {
-	return contract.Error{
-		Codes: e.codes, Operation: string(e.hookType), Reason: e.reason, Message: contract.Cut(e.Error(), maxMessage),
-	}
-}
 
 // crashPause is how long an item is left alone in whose hooks a plugin has died again and again: others need it, too.
 const crashPause = 10 * time.Minute
@@ -233,12 +100,10 @@ func (p *hookRun) add(t sdkhook.Type, result *sdkhook.Result) {
 // item is one that is worked on here, and no hook ends the reconcile. The hooks during the check overrule it both
 // ways.
 func (p *hookRun) goesOn(ctx context.Context) (bool, error) {
-	// 2
 	if result, err := p.run(ctx, sdkhook.Start); err != nil || aborts(result) {
 		p.reportEnd(sdkhook.Start, result)
 		return false, err
 	}
-	// 4
 	ours, err := p.r.isOurs(ctx, p.item)
 	if err != nil {
 		return false, err
@@ -362,10 +227,71 @@ func (r *reconciler) reportHook(item *v1alpha1.DeployItem, err error) {
 	r.event(item, corev1.EventTypeWarning, e.reason, e.Error())
 }
 
-// withoutContent returns a Target as hooks get it: without the content that it may have, which are credentials.
-func withoutContent(target *v1alpha1.Target) *v1alpha1.Target {
-	bare := target.DeepCopy()
-	bare.Spec.Configuration = nil
-	delete(bare.Annotations, corev1.LastAppliedConfigAnnotation) // repeats it
-	return bare
+// heldUp is how long a job without a timeout is left alone that hooks hold up without a word on when to go on.
+const heldUp = 24 * time.Hour
+
+// runBefore runs the hooks before the job's operation, and tells whether the job goes on now. One that does not is
+// tried again when its hooks want that, or when something changes; otherwise its time runs out.
+func (j *job) runBefore(ctx context.Context) (goesOn bool, err error) {
+	for _, t := range []sdkhook.Type{sdkhook.BeforeAnyReconcile, j.beforeType()} {
+		result, err := j.hooks.run(ctx, t)
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case err != nil:
+			return false, j.handleHookError(ctx, err)
+		case aborts(result):
+			return false, j.holdUp(ctx, t, result)
+		}
+	}
+	return true, nil
+}
+
+// beforeType is the type of the hooks before the job's operation.
+func (j *job) beforeType() sdkhook.Type {
+	switch {
+	case j.decision.Action == contract.Abort:
+		return sdkhook.BeforeAbort
+	case j.decision.Deletion:
+		return sdkhook.BeforeDelete
+	case j.decision.Force:
+		return sdkhook.BeforeForceReconcile
+	default:
+		return sdkhook.BeforeReconcile
+	}
+}
+
+// holdUp notes that a hook holds the job up.
+func (j *job) holdUp(ctx context.Context, t sdkhook.Type, result *sdkhook.Result) error {
+	j.known.due = j.r.clock.Now().Add(j.pollInterval(heldUp))
+	j.log.Info("hook holds the job up", "hookType", string(t), "hookPlugins", j.hooks.aborting)
+	return j.wait(ctx, heldBy(t, j.hooks.aborting, result))
+}
+
+// handleHookError deals with an error of a hook before the job's operation as with one of the deployer: it depends on
+// its codes whether the job is tried again.
+func (j *job) handleHookError(ctx context.Context, err error) error {
+	var e *hookError
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case errors.Is(err, plugin.ErrCrashed):
+		return j.handleHookCrash(ctx, e)
+	case e.plugin == j.r.name && errors.Is(err, plugin.ErrNotRunning):
+		return j.handleCallError(ctx, err)
+	default:
+		return j.handleError(ctx, e.problem())
+	}
+}
+
+// runEnd runs the hooks after the plugin has returned. What they have to say cannot change what has come of the job;
+// an error has the item looked at again.
+func (j *job) runEnd(ctx context.Context) error {
+	_, err := j.hooks.run(ctx, sdkhook.End)
+	j.r.reportHook(j.item, err)
+	var e *hookError
+	if errors.As(err, &e) && errors.Is(err, plugin.ErrCrashed) && !j.gone && !j.finished() {
+		return j.handleHookCrash(ctx, e)
+	}
+	return err
 }

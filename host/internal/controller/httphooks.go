@@ -99,7 +99,7 @@ func (j *job) preReconcile(
 	defer cancel()
 	c.DeployItem = j.snapshot()
 	rendered := &plugin.Rendered{}
-	if j.plugin.Info().Capabilities.Render {
+	if j.r.plugin.Info().Capabilities.Render {
 		if rendered, err = j.render(ctx, c); err != nil {
 			return nil, nil, notCalled(ctx, err)
 		}

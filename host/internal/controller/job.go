@@ -4,18 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -34,7 +32,6 @@ const (
 // job is one step of an item's job: from the decision to what is remembered until the next step.
 type job struct {
 	r        *reconciler
-	plugin   deployer
 	decision contract.Decision
 	hooks    *hookRun // whose hooks this step of the job runs
 	// known is what is remembered until the next step. Its item is this one.
@@ -57,7 +54,7 @@ func (j *job) finished() bool { return contract.Finished(j.item) }
 // run takes the job one step on. What goes wrong with the job is written into the item's status; the error is that of
 // a write or a read, errOutdated, or lock.ErrHeld.
 func (j *job) run(ctx context.Context) error {
-	// 7. The job gets a slot, or stands in line for one; then it takes the item's lock.
+	// 8. The job gets a slot, or stands in line for one; then it takes the item's lock.
 	if j.needsCall() || j.finalizesOnly() {
 		if !j.r.slots.take(keyOf(j.item), j.place()) {
 			return j.waitForTurn(ctx)
@@ -72,7 +69,7 @@ func (j *job) run(ctx context.Context) error {
 		return err
 	}
 
-	// 8. The job is picked up by one write, before any call of a plugin. What only ends a job needs no more than that.
+	// 9. The job is picked up by one write, before any call of a plugin.
 	if endsWithoutDeployer(j.decision) || j.decision.Action == contract.Skip {
 		return j.endWithoutDeployer(ctx)
 	}
@@ -83,7 +80,7 @@ func (j *job) run(ctx context.Context) error {
 		return j.finishWithoutCall(ctx)
 	}
 
-	// 9. Context, Target and its content are resolved. Then the item gets its finalizer.
+	// 10. Context, Target and its content are resolved; then the item gets its finalizer.
 	call, err := j.prepare(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -95,18 +92,18 @@ func (j *job) run(ctx context.Context) error {
 		return err
 	}
 
-	// 10. The hooks before the operation run.
+	// 11. The hooks before the operation run.
 	if goesOn, err := j.runBefore(ctx); err != nil || !goesOn {
 		return err
 	}
 
-	// 11. The plugin is called.
+	// 12. The plugin is called.
 	outcome, err := j.call(ctx, j.operation(), call)
 	if err != nil {
 		return j.handleCallError(ctx, err)
 	}
 
-	// 12, 13. Exports are written, and then the final status; or what the job waits for.
+	// 13. Exports are written, and then the final status; or what the job waits for.
 	if err := j.handleOutcome(ctx, outcome); err != nil {
 		return err
 	}
@@ -174,7 +171,7 @@ func (j *job) operation() plugin.Operation {
 		return plugin.Abort
 	case j.decision.Deletion:
 		return plugin.Delete
-	case j.decision.Force && j.plugin.Info().Capabilities.ForceReconcile:
+	case j.decision.Force && j.r.plugin.Info().Capabilities.ForceReconcile:
 		return plugin.ForceReconcile
 	default:
 		return plugin.Reconcile
@@ -190,7 +187,7 @@ func (j *job) needsCall() bool {
 	}
 	switch j.operation() {
 	case plugin.Abort:
-		return j.plugin.Info().Capabilities.Abort
+		return j.r.plugin.Info().Capabilities.Abort
 	case plugin.Delete:
 		return slices.Contains(j.item.Finalizers, v1alpha1.Finalizer) &&
 			!j.decision.LeaveBehind
@@ -258,7 +255,7 @@ func (j *job) pickUp(ctx context.Context, begin begin) error {
 	j.log.Info("picked up job", "deletion", j.decision.Deletion, "force", j.decision.Force, "queued", queued)
 	j.tellPickedUp(ctx, since)
 	if !queued {
-		info := j.plugin.Info()
+		info := j.r.plugin.Info()
 		j.r.event(j.item, corev1.EventTypeNormal, "PickedUp",
 			"the deployer "+info.Name+" "+info.Version+" has picked up the job "+j.item.Status.JobID)
 	}
@@ -294,7 +291,7 @@ func (j *job) startedJob() string {
 }
 
 func (j *job) deployer() v1alpha1.DeployerInformation {
-	info := j.plugin.Info()
+	info := j.r.plugin.Info()
 	return v1alpha1.DeployerInformation{Identity: j.r.options.Identity, Name: info.Name, Version: info.Version}
 }
 
@@ -330,114 +327,24 @@ func (j *job) pollInterval(wish time.Duration) time.Duration {
 	return wish
 }
 
-// writeStatus writes a change of the status. The pick-up, which is the fence, does not go this way.
-func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
-	return j.write(ctx, func() error { return j.r.writer.status(ctx, j.item, change) })
-}
-
-// save writes a change of the status that has the provider status, on which the plugin relies. Where nothing changes
-// the API server is asked, and not told: the item was read from a cache, which may be behind.
-func (j *job) save(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	read := j.item.ResourceVersion
-	err := j.retryOutdated(ctx, func() error { return j.r.writer.status(ctx, j.item, change) }, j.stillWanted)
-	if err != nil || j.item.ResourceVersion != read {
-		return err
-	}
-	return j.readAgain(ctx, j.stillWanted)
-}
-
-// sameProviderStatus tells whether an item has the provider status that is known.
-func (j *job) sameProviderStatus(fresh *v1alpha1.DeployItem) bool {
-	return reflect.DeepEqual(fresh.Status.ProviderStatus, j.item.Status.ProviderStatus)
-}
-
-// write does a write of a job that was picked up, as long as the lock is held. When it meets the write of somebody
-// else, the item is read again and everything is decided again; if that comes to the same, the write is done to what
-// is there now.
-func (j *job) write(ctx context.Context, write func() error) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.retryOutdated(ctx, write, j.stillWanted)
-}
-
-// stillWanted tells whether the job goes on as it is, after somebody else has changed the item: it is the same job,
-// nobody else has picked it up or has written another provider status than the one that the plugin goes on with, and
-// the decision is the same.
-func (j *job) stillWanted(fresh *v1alpha1.DeployItem) bool {
-	before, after := &j.item.Status, &fresh.Status
-	return fresh.UID == j.item.UID && j.sameProviderStatus(fresh) &&
-		after.JobID == before.JobID && after.Deployer == before.Deployer &&
-		after.LastReconcileTime.Equal(before.LastReconcileTime) &&
-		j.decision.Same(contract.Decide(fresh, j.r.clock.Now()))
-}
-
-func (j *job) retryOutdated(
-	ctx context.Context, write func() error, wanted func(fresh *v1alpha1.DeployItem) bool,
-) error {
-	for range maxConflicts {
-		if j.lockLost() {
-			return errOutdated
-		}
-		err := write()
-		if !errors.Is(err, errOutdated) {
-			return err
-		}
-		if err := j.readAgain(ctx, wanted); err != nil {
-			return err
-		}
-	}
-	return errOutdated
-}
-
-func (j *job) lockLost() bool {
-	select {
-	case <-j.lock.Lost():
-		return true
-	default:
-		return false
-	}
-}
-
-// readAgain reads the item again while the job is under way. The error is errOutdated if it is not wanted any more or
-// the lock was lost, or that of the read. The lock is looked at after the item: see lock.Lock.Verify.
-func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployItem) bool) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-	defer cancel()
-	fresh := &v1alpha1.DeployItem{}
-	err := j.r.live.Get(ctx, keyOf(j.item), fresh)
-	if apierrors.IsNotFound(err) {
-		return errOutdated
-	}
+// prepare resolves what the plugin needs to know. Errors are those of package target, contract.Error, or of the API
+// server. Credentials are read only for a plugin that takes them, once for a call; what is wrong with them is for the
+// plugin to judge and no error.
+func (j *job) prepare(ctx context.Context) (plugin.Call, error) {
+	deadline, err := contract.Deadline(j.item)
 	if err != nil {
-		return err
+		return plugin.Call{}, err
 	}
-	if !wanted(fresh) {
-		return errOutdated
+	lsContext, contextErr := j.r.targets.Context(ctx, j.item)
+	resolved, targetErr := j.r.targets.Target(ctx, j.item)
+	if err := errors.Join(targetErr, contextErr); err != nil {
+		return plugin.Call{}, err
 	}
-	if err := j.lock.Verify(ctx); errors.Is(err, lock.ErrLost) {
-		return errOutdated
-	} else if err != nil {
-		return err
+	c := plugin.Call{Target: resolved, Context: lsContext, Deadline: deadline}
+	if j.r.plugin.Info().Capabilities.ContextCredentials {
+		if c.Credentials, err = target.Credentials(ctx, j.r.targets, lsContext); err != nil {
+			return plugin.Call{}, err
+		}
 	}
-	*j.item = *fresh
-	return nil
-}
-
-// referencesThere tells whether the Context and the Target of an item are there, and the Secret of the Target.
-func (r *reconciler) referencesThere(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
-	if _, err := r.targets.Context(ctx, item); err != nil {
-		return false, ignoreMissing(err)
-	}
-	if item.Spec.Target == nil {
-		return true, nil
-	}
-	target := &v1alpha1.Target{}
-	err := r.cache.Get(ctx, client.ObjectKey{Namespace: item.Namespace, Name: item.Spec.Target.Name}, target)
-	if err == nil && target.Spec.SecretRef != nil {
-		secret := client.ObjectKey{Namespace: item.Namespace, Name: target.Spec.SecretRef.Name}
-		err = r.cache.Get(ctx, secret, newSecretMetadata())
-	}
-	return err == nil, client.IgnoreNotFound(err)
+	return c, nil
 }

@@ -88,7 +88,7 @@ func triggered(item *v1alpha1.DeployItem) time.Time {
 // callPlugin calls the plugin for an operation.
 func (j *job) callPlugin(ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
 	ctx, end := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindCall, Name: string(operation), By: j.r.name})
-	outcome, err := j.plugin.Call(ctx, operation, c, o)
+	outcome, err := j.r.plugin.Call(ctx, operation, c, o)
 	switch {
 	case err != nil:
 		end(telemetry.ResultOf(ctx, err))
@@ -105,7 +105,7 @@ func (j *job) callPlugin(ctx context.Context, operation plugin.Operation, c plug
 // render asks the plugin for the desired objects.
 func (j *job) render(ctx context.Context, c plugin.Call) (*plugin.Rendered, error) {
 	ctx, end := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindCall, Name: "Render", By: j.r.name})
-	rendered, err := j.plugin.Render(ctx, c)
+	rendered, err := j.r.plugin.Render(ctx, c)
 	switch {
 	case err != nil:
 		end(telemetry.ResultOf(ctx, err))

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,20 +79,6 @@ func (j *job) handleCallError(ctx context.Context, err error) error {
 	default:
 		return fmt.Errorf("call plugin: %w", err)
 	}
-}
-
-// timeoutError is contract.TimeoutError. Without a Landscaper, a job that has waited for something that the item uses
-// begins anew when that is there, see contract.FailedForLack.
-func (j *job) timeoutError(item *v1alpha1.DeployItem, underWay string) contract.Error {
-	e := contract.TimeoutError(item, underWay)
-	if j.r.options.Standalone && underWay == "" && contract.AwaitsWhatItLacks(item) {
-		e.Operation = contract.OperationResolve
-	}
-	return e
-}
-
-func protocolError(err error) contract.Error {
-	return contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()}
 }
 
 // handleOutcome writes down what the plugin has reached. What cannot be written is the plugin's error: without it the
@@ -340,43 +323,4 @@ func (j *job) end(ctx context.Context, e contract.Error, change change) error {
 	j.log.Log(ctx, level(e), "job failed", "reason", e.Reason, "error", j.item.Status.LastError.Message)
 	j.r.event(j.item, eventType(e), e.Reason, j.item.Status.LastError.Message)
 	return nil
-}
-
-// level is how loud an error is logged.
-func level(e contract.Error) slog.Level {
-	if e.ForInfoOnly() {
-		return slog.LevelInfo
-	}
-	return slog.LevelWarn
-}
-
-func eventType(e contract.Error) string {
-	if e.ForInfoOnly() {
-		return corev1.EventTypeNormal
-	}
-	return corev1.EventTypeWarning
-}
-
-// joinErrors makes one error of those of a plugin: the status has room for one at a time, and for seven copies of it.
-// contract.OperationResolve is the host's own: after such an error a job begins anew when the item's Target and Context
-// are there. A plugin that names it means a Target that it has asked for.
-func joinErrors(errs []plugin.Error) contract.Error {
-	joined := contract.Error{Operation: errs[0].Operation, Reason: errs[0].Reason}
-	if joined.Operation == contract.OperationResolve {
-		joined.Operation = operationResolveOther
-	}
-	if joined.Reason == "" {
-		joined.Reason = "DeployerError"
-	}
-	messages := make([]string, 0, len(errs))
-	for _, e := range errs {
-		messages = append(messages, e.Message)
-		for _, code := range e.Codes {
-			if !slices.Contains(joined.Codes, code) {
-				joined.Codes = append(joined.Codes, code)
-			}
-		}
-	}
-	joined.Message = contract.Cut(strings.Join(messages, "\n"), maxMessage)
-	return joined
 }

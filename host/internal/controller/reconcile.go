@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +33,7 @@ const (
 // reconciler carries out the deploy items of one plugin.
 type reconciler struct {
 	name    string // of the plugin
+	plugin  deployer
 	options Options
 
 	cache    client.Reader // metadata of deploy items, Targets, Contexts
@@ -56,17 +56,19 @@ type reconciler struct {
 var _ reconcile.Reconciler = (*reconciler)(nil)
 
 // Reconcile does what is to be done with a DeployItem now. Its slot and its lock outlast no reconcile but that of a
-// job which goes on. The numbers here and in job.run are those of "The way of a DeployItem" in docs/architecture.md.
+// job which goes on. The steps here, in reconcile and in job.run are those of "The way of a DeployItem" in
+// docs/architecture.md.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ctx, over := r.options.Observed.StartReconcile(ctx, telemetry.Job{Plugin: r.name, Item: req.NamespacedName})
 	defer over()
+	// 1. An event comes to the queue of the plugin that serves the item.
 	slotKept := r.slots.hasTurn(req.NamespacedName)
 	defer func() { r.router.turn(r.name, r.slots.reconciled(req.NamespacedName, slotKept)) }()
 	result, err := r.reconcile(ctx, req, slotKept)
 	if errors.Is(err, errAbandoned) {
 		return reconcile.Result{}, nil // the lock stays until the plugin has ended
 	}
-	// 14. The lock is given back.
+	// 15. The lock is given back, unless the job goes on.
 	if !r.unlock(ctx, req.NamespacedName) && err == nil {
 		result.RequeueAfter = unlockRetry
 	}
@@ -74,19 +76,19 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotKept bool) (reconcile.Result, error) {
-	// 1, 3, 4. Metadata tells the type and the Target of the item, and so whether it may be one for this host.
+	// 2. The metadata tells the type and the Target, and so whether the item may be one for this host.
 	meta, hooks, err := r.metadata(ctx, req)
 	if meta == nil || err != nil {
 		return reconcile.Result{}, err
 	}
 
-	// 5, 7. An item that has nothing to do, is not due, or is left to another replica, is not read.
+	// 3. An item that has nothing to do, is not due, or is left to another replica, is not read.
 	known, wait, skip := r.recall(meta, hooks, slotKept)
 	if skip {
 		return wait, nil
 	}
 
-	// 5. The item is read in full, and contract.Decide tells what is to be done with it.
+	// 4. The item is read in full, unless it is known, and contract.Decide tells what is to be done with it.
 	if known.item == nil {
 		if known, err = r.read(ctx, req); err != nil {
 			return r.conclude(ctx, req, nil, err)
@@ -95,17 +97,12 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 			return reconcile.Result{}, nil
 		}
 	}
-	p := r.servedHere(known.item.Spec.Type)
-	if p == nil { // a plugin has gone
-		r.forget(req.NamespacedName, false)
-		return reconcile.Result{}, nil
-	}
 	decision := decide(known.item, r.options.Standalone, r.clock.Now())
 	if r.clock.Now().Before(known.hooks.paused) && !endsWithoutDeployer(decision) {
 		return r.until(r.orDeadline(known.item, known.hooks.paused)), nil
 	}
 
-	// 2, 4. Hooks run before and around the check of responsibility.
+	// 5. Hooks run before and around the check of responsibility.
 	run, err := r.newHookRun(ctx, hooks, known.item, decision)
 	if err != nil {
 		return r.conclude(ctx, req, nil, err)
@@ -116,7 +113,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 		return run.end(), nil
 	}
 
-	// 5. What a user asks for by annotation is accepted.
+	// 6. What a user asks for by annotation is accepted.
 	if decision, err = r.accept(ctx, &known, decision); err != nil {
 		return r.conclude(ctx, req, nil, err)
 	}
@@ -125,7 +122,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 		return reconcile.Result{}, nil
 	}
 
-	// 6. ShouldReconcile hooks may want a job for an item that has nothing to do.
+	// 7. ShouldReconcile hooks may want a job for an item that has nothing to do.
 	if decision, err = run.shouldReconcile(ctx, &known, decision); err != nil {
 		return r.afterHookError(ctx, req, known.item, err)
 	}
@@ -135,8 +132,8 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 		return r.until(known.hooks.again), nil
 	}
 
-	// 7 to 14. The job.
-	j := r.newJob(p, r.memory.begin(known, r.name), decision, run)
+	// 8 to 15. The job goes one step on.
+	j := r.newJob(r.memory.begin(known, r.name), decision, run)
 	return r.conclude(ctx, req, j, j.run(ctx))
 }
 
@@ -151,7 +148,7 @@ func (r *reconciler) metadata(
 		return nil, hookSet{}, client.IgnoreNotFound(err)
 	}
 	itemType, typed := r.router.typeOf(meta)
-	if !typed || r.servedHere(itemType) == nil {
+	if !typed || !r.serves(itemType) {
 		r.forget(req.NamespacedName, false)
 		return nil, hookSet{}, nil
 	}
@@ -190,7 +187,7 @@ func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, er
 		}
 		return entry{}, fmt.Errorf("read deploy item: %w", err)
 	}
-	if r.servedHere(item.Spec.Type) == nil { // its metadata does not tell the truth
+	if !r.serves(item.Spec.Type) { // its metadata does not tell the truth
 		r.forget(req.NamespacedName, false)
 		r.router.classify(item)
 		return entry{}, nil
@@ -333,18 +330,15 @@ func pollAfter(wait time.Duration) reconcile.Result {
 	return reconcile.Result{RequeueAfter: wait, Priority: &priority}
 }
 
-// servedHere returns this reconciler's plugin if it serves a type, and nil if not.
-func (r *reconciler) servedHere(itemType v1alpha1.DeployItemType) deployer {
-	if p := r.plugins.For(itemType); p != nil && p.Name() == r.name {
-		return p
-	}
-	return nil
+// serves tells whether this reconciler's plugin serves a type.
+func (r *reconciler) serves(itemType v1alpha1.DeployItemType) bool {
+	p := r.plugins.For(itemType)
+	return p != nil && p.Name() == r.name
 }
 
-func (r *reconciler) newJob(p deployer, known entry, decision contract.Decision, hooks *hookRun) *job {
+func (r *reconciler) newJob(known entry, decision contract.Decision, hooks *hookRun) *job {
 	return &job{
 		r:        r,
-		plugin:   p,
 		known:    known,
 		item:     known.item,
 		decision: decision,
@@ -355,24 +349,6 @@ func (r *reconciler) newJob(p deployer, known entry, decision contract.Decision,
 		),
 	}
 }
-
-const (
-	firstRetry = time.Second
-	maxRetry   = time.Minute
-)
-
-// retryPause is the pause after so many failures in a row: it doubles from a second to a minute. random, from [0, 1),
-// takes up to a fifth off, so that what fails together does not come back together.
-func retryPause(failures int, random float64) time.Duration {
-	pause := maxRetry
-	if failures < 6 {
-		pause = min(firstRetry<<failures, maxRetry)
-	}
-	return pause - time.Duration(random*float64(pause)/5)
-}
-
-// defaultRandom is used unless a test brings its own.
-func defaultRandom() float64 { return rand.Float64() } //nolint:gosec // jitter is no secret
 
 // verifyHeld checks the lock of an item that was read while the lock was held here: who has taken it since may have
 // written what was read. The error is lock.ErrHeld or errOutdated if it was lost.

@@ -24,7 +24,7 @@ type told struct {
 // newTold gives a peer plugins and a queue of its own.
 func newTold(p *peer, deployer *fakeDeployer) *told {
 	r := &told{peer: p, queue: &oneItemQueue{now: p.b.clock.Now}, deployer: deployer}
-	p.plugins = &fakePlugins{serving: []*fakeDeployer{deployer}}
+	p.reconciler.plugin, p.plugins = deployer, &fakePlugins{serving: []*fakeDeployer{deployer}}
 	p.router.plugins = p.plugins
 	p.router.queues[p.name] = r.queue
 	return r

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -106,4 +108,63 @@ func (r *references) lookAgain(ctx context.Context, ref reference) error {
 	}
 	r.router.retry(func(key types.NamespacedName, _ *entry) bool { return using[key] })
 	return nil
+}
+
+func newSecretMetadata() *metav1.PartialObjectMetadata {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return secret
+}
+
+// watchLocks has the locks of others known before anything is done.
+func (c *Controller) watchLocks(ctx context.Context) error {
+	if c.options.Locks == nil {
+		return nil
+	}
+	informer, err := c.manager.GetCache().GetInformer(ctx, &v1alpha1.SyncObject{})
+	if err != nil {
+		return fmt.Errorf("watch locks: %w", err)
+	}
+	return c.options.Locks.Watch(ctx, informer)
+}
+
+// watchReferences has items looked at again when what they use changes.
+func (c *Controller) watchReferences(ctx context.Context) error {
+	r := &references{
+		router: c.router, reader: c.manager.GetCache(), log: c.options.Log,
+		all: c.options.Standalone || !c.options.Selectors.Empty(),
+	}
+	for kind, object := range map[string]client.Object{
+		kindTarget: &v1alpha1.Target{}, kindContext: &v1alpha1.Context{}, kindSecret: newSecretMetadata(),
+	} {
+		informer, err := c.manager.GetCache().GetInformer(ctx, object)
+		if err != nil {
+			return fmt.Errorf("watch %ss: %w", kind, err)
+		}
+		if _, err := informer.AddEventHandler(r.handler(ctx, kind)); err != nil {
+			return fmt.Errorf("watch %ss: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+// classifier reads the items whose metadata does not repeat their type, each once.
+type classifier struct {
+	live   client.Reader
+	router *router
+}
+
+var _ reconcile.Reconciler = (*classifier)(nil)
+
+func (c *classifier) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	item := &v1alpha1.DeployItem{}
+	if err := c.live.Get(ctx, req.NamespacedName, item); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			c.router.forgetType(req.NamespacedName)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
+	}
+	c.router.classify(item)
+	return reconcile.Result{}, nil
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -162,4 +164,99 @@ func mergePatch(from, to map[string]any) map[string]any {
 		}
 	}
 	return patch
+}
+
+// writeStatus writes a change of the status. The pick-up, which is the fence, does not go this way.
+func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
+	return j.write(ctx, func() error { return j.r.writer.status(ctx, j.item, change) })
+}
+
+// save writes a change of the status that has the provider status, on which the plugin relies. Where nothing changes
+// the API server is asked, and not told: the item was read from a cache, which may be behind.
+func (j *job) save(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	read := j.item.ResourceVersion
+	err := j.retryOutdated(ctx, func() error { return j.r.writer.status(ctx, j.item, change) }, j.stillWanted)
+	if err != nil || j.item.ResourceVersion != read {
+		return err
+	}
+	return j.readAgain(ctx, j.stillWanted)
+}
+
+// sameProviderStatus tells whether an item has the provider status that is known.
+func (j *job) sameProviderStatus(fresh *v1alpha1.DeployItem) bool {
+	return reflect.DeepEqual(fresh.Status.ProviderStatus, j.item.Status.ProviderStatus)
+}
+
+// write does a write of a job that was picked up, as long as the lock is held. When it meets the write of somebody
+// else, the item is read again and everything is decided again; if that comes to the same, the write is done to what
+// is there now.
+func (j *job) write(ctx context.Context, write func() error) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.retryOutdated(ctx, write, j.stillWanted)
+}
+
+// stillWanted tells whether the job goes on as it is, after somebody else has changed the item: it is the same job,
+// nobody else has picked it up or has written another provider status than the one that the plugin goes on with, and
+// the decision is the same.
+func (j *job) stillWanted(fresh *v1alpha1.DeployItem) bool {
+	before, after := &j.item.Status, &fresh.Status
+	return fresh.UID == j.item.UID && j.sameProviderStatus(fresh) &&
+		after.JobID == before.JobID && after.Deployer == before.Deployer &&
+		after.LastReconcileTime.Equal(before.LastReconcileTime) &&
+		j.decision.Same(contract.Decide(fresh, j.r.clock.Now()))
+}
+
+func (j *job) retryOutdated(
+	ctx context.Context, write func() error, wanted func(fresh *v1alpha1.DeployItem) bool,
+) error {
+	for range maxConflicts {
+		if j.lockLost() {
+			return errOutdated
+		}
+		err := write()
+		if !errors.Is(err, errOutdated) {
+			return err
+		}
+		if err := j.readAgain(ctx, wanted); err != nil {
+			return err
+		}
+	}
+	return errOutdated
+}
+
+func (j *job) lockLost() bool {
+	select {
+	case <-j.lock.Lost():
+		return true
+	default:
+		return false
+	}
+}
+
+// readAgain reads the item again while the job is under way. The error is errOutdated if it is not wanted any more or
+// the lock was lost, or that of the read. The lock is looked at after the item: see lock.Lock.Verify.
+func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployItem) bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	fresh := &v1alpha1.DeployItem{}
+	err := j.r.live.Get(ctx, keyOf(j.item), fresh)
+	if apierrors.IsNotFound(err) {
+		return errOutdated
+	}
+	if err != nil {
+		return err
+	}
+	if !wanted(fresh) {
+		return errOutdated
+	}
+	if err := j.lock.Verify(ctx); errors.Is(err, lock.ErrLost) {
+		return errOutdated
+	} else if err != nil {
+		return err
+	}
+	*j.item = *fresh
+	return nil
 }
