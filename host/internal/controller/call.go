@@ -57,7 +57,7 @@ func (j *job) attended(ctx context.Context, work func(context.Context, *observer
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	attending, endAttendance := context.WithCancel(ctx)
-	o := &observer{job: j, steps: steps{tell: func(e telemetry.Event) { telemetry.Report(ctx, e) }, now: j.r.clock.Now}}
+	o := &observer{job: j, steps: steps{report: func(e telemetry.Event) { telemetry.Report(ctx, e) }, now: j.r.clock.Now}}
 	signals, unsubscribe := j.r.memory.subscribe(keyOf(j.item))
 	defer unsubscribe()
 	var attendance sync.WaitGroup
@@ -115,15 +115,15 @@ var _ plugin.Observer = (*observer)(nil)
 func (o *observer) attend(ctx context.Context, signals <-chan struct{}, cancel context.CancelCauseFunc) {
 	ticker := o.job.r.clock.NewTicker(stepInterval)
 	defer ticker.Stop()
-	look := true // something may have happened before there were signals
+	check := true // something may have happened before there were signals
 	for {
-		if look {
-			err := o.look(ctx)
+		if check {
+			err := o.check(ctx)
 			if errors.Is(err, errOutdated) {
 				cancel(plugin.ErrInterrupted)
 				return
 			}
-			look = err != nil // an API error: again with the next tick
+			check = err != nil // an API error: again with the next tick
 		}
 		select {
 		case <-ctx.Done():
@@ -132,16 +132,16 @@ func (o *observer) attend(ctx context.Context, signals <-chan struct{}, cancel c
 			cancel(fmt.Errorf("%w: %w", plugin.ErrInterrupted, lock.ErrLost))
 			return
 		case <-signals:
-			look = true
+			check = true
 		case <-ticker.C():
 			o.writeStep(ctx)
 		}
 	}
 }
 
-// look finds out whether somebody else has changed the item, and if so, whether the call still makes sense. Metadata
-// in the cache tells whether the item has changed at all.
-func (o *observer) look(ctx context.Context) error {
+// check finds out whether somebody else has changed the item, and if so, whether the call still makes sense. Metadata
+// in the cache reports whether the item has changed at all.
+func (o *observer) check(ctx context.Context) error {
 	j := o.job
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -205,7 +205,7 @@ func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) erro
 	})
 }
 
-// checkProviderStatus tells what is wrong with a provider status. The API server takes it only as an object with a
+// checkProviderStatus returns what is wrong with a provider status. The API server takes it only as an object with a
 // type.
 func checkProviderStatus(document []byte) error {
 	var meta metav1.TypeMeta
@@ -215,7 +215,7 @@ func checkProviderStatus(document []byte) error {
 	return nil
 }
 
-// checkExports tells what is wrong with exports that others could not read.
+// checkExports returns what is wrong with exports that others could not read.
 func checkExports(s *plugin.Succeeded) error {
 	if s == nil || s.Exports == nil {
 		return nil
@@ -277,7 +277,7 @@ func (o *observer) Event(warning bool, reason, message string) {
 	}
 }
 
-// logDroppedEvents tells, after the call, how many events the plugin had too many.
+// logDroppedEvents logs, after the call, how many events the plugin had too many.
 func (o *observer) logDroppedEvents() {
 	o.job.mu.Lock()
 	defer o.job.mu.Unlock()

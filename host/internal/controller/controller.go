@@ -62,7 +62,7 @@ type Options struct {
 	// because hooks, such as a schedule, ask for it. Jitter is how much later than it is due such a job may begin;
 	// each item has its own part of it.
 	MinimumInterval, Jitter time.Duration
-	// HTTPHooks tell which HTTP hooks there are; nil for none.
+	// HTTPHooks say which HTTP hooks there are; nil for none.
 	HTTPHooks HTTPHooks
 	// Selectors choose the items of certain Targets; the zero value takes all.
 	Selectors contract.Selectors
@@ -81,7 +81,7 @@ type Options struct {
 	Served func(types []v1alpha1.DeployItemType)
 	// Witness hears of the items that are there at the start; nil for nobody.
 	Witness SurveyWitness
-	// Observed passes on what happens to jobs; nil for nobody to hear of it.
+	// Observed forwards what happens to jobs; nil for nobody to hear of it.
 	Observed *telemetry.Stream
 	// Log is required.
 	Log *slog.Logger
@@ -156,7 +156,7 @@ func (c *Controller) WakeUp(p *plugin.Plugin, namespace, name string) {
 	c.router.WakeUp(p.Name(), namespace, name)
 }
 
-// HTTPHooksChanged tells that other HTTP hooks are called for deploy items of some types: jobs that have met an error
+// HTTPHooksChanged hears that other HTTP hooks are called for deploy items of some types: jobs that have met an error
 // are tried again. It does not block.
 func (c *Controller) HTTPHooksChanged(types []v1alpha1.DeployItemType) { c.router.hooksRun(types) }
 
@@ -169,7 +169,7 @@ func (c *Controller) Lost(key lock.Key) {
 	c.router.Lost(key)
 }
 
-// Workers tells for each plugin how many calls are under way, how many there may be, and how many items are in line
+// Workers returns for each plugin how many calls are under way, how many there may be, and how many items are in line
 // for one.
 func (c *Controller) Workers() []telemetry.Workers {
 	c.mu.Lock()

@@ -114,7 +114,7 @@ func TestOnlyPoisonIsConvicted(t *testing.T) {
 			w.items = append(w.items, item)
 			w.queues[keyOf(item)] = &oneItemQueue{now: w.clock.Now, due: w.clock.Now()}
 		}
-		for start := w.clock.Now(); w.clock.Since(start) < turnPoll/2; w.clock.Step(minPoll) {
+		for start := w.clock.Now(); w.clock.Since(start) < slotPoll/2; w.clock.Step(minPoll) {
 			for w.work() {
 				continue
 			}

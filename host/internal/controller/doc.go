@@ -1,41 +1,39 @@
 // Package controller carries out deploy items: it hears of them, finds the plugin that serves them, follows the
-// deployer contract and calls the plugin. Its Reconciler reads from top to bottom like the way of a DeployItem in
+// deployer contract and calls the plugin. Reconcile and job.run read like "The way of a DeployItem" in
 // docs/architecture.md.
 //
-// # Hearing of items
+// # Events
 //
 // There is one watch for all plugins, of metadata only: deploy items can be large, and most events concern idle ones.
-// The Router passes each event on to the queue of the plugin that serves the item; each plugin has a queue and
-// workers of its own, so that none waits for another's.
+// The router forwards each event to the queue of the plugin that serves the item; each plugin has a queue and workers
+// of its own, so that none waits for another's.
 //
-// # Reading little
+// # Memory
 //
-// What a replica has read and written itself it remembers (see memory): an item that has nothing to do is not read
-// again until something has changed that could give it something to do, and one whose job is under way is not read
-// again for each poll. When the host starts it lists all items once, page by page, so that those that have nothing to
-// do are not read one by one. None of this is needed for correctness. Every write is conditional on the
-// resourceVersion that its decision was made from; a write that meets a conflict is given up, and everything is
-// decided again from what is there now.
+// A replica remembers what it has read and written itself: an item that has nothing to do is not read again until
+// something has changed that could give it something to do, and one whose job is under way is not read again for each
+// poll. When the host starts it lists all items once, page by page, so that those that have nothing to do are not read
+// one by one. None of this is needed for correctness. Every write is conditional on the resourceVersion that its
+// decision was made from; a write that meets a conflict is given up, and everything is decided again from what is
+// there now.
 //
-// # Calls and turns
+// # Slots
 //
-// How many calls of a plugin are under way is bounded by slots, not by workers: there are a few workers more, so that
-// jobs are picked up however slow the deployer is. A job that gets no slot is written down as queued and stands in
-// line.
+// Slots, not workers, bound how many calls of a plugin are under way: there are a few workers more, so that jobs are
+// picked up however slow the deployer is. A job that gets no slot is written down as queued and stands in line.
 //
-// While a call is under way the item is attended to. A change that leaves the call its purpose, such as a label,
-// disturbs nothing; another job, a deletion, an abort or an interruption cancels the call. What the plugin says of
-// its progress is shown.
+// During a call the item is watched. A change that leaves the call its purpose, such as a label, disturbs nothing;
+// another job, a deletion, an abort or an interruption cancels the call. The plugin's progress is shown.
 //
-// # Poison
+// # Poison items
 //
 // An item may kill its plugin, and with it the calls of others. How often the plugin has died in the middle of a
 // job's call is counted in the item's status, so that all replicas count together and none begins anew; the last of
 // Options.MaxCrashes crashes fails the job. A crash that could not be written is not counted, nor is one that comes
-// of the host's own end. When a plugin dies every call under way is suspected, the guilty and the innocent alike.
-// From then on the suspects of a plugin are called one at a time, beside those that are none, so that of them only
-// the guilty one is hit by what it does; see suspects for what that guarantees. A suspect remains one until its job
-// ends. It waits as any job under way does: its time goes on, and an abort, a deletion or a new job finds it in line.
+// of the host's own end. When a plugin dies, each item in a call counts as poison, the guilty and the innocent alike.
+// From then on these items are called one at a time, beside those that are not poison, so that of them only the guilty
+// one is hit by what it does; see place for what that guarantees. They count as poison until their jobs end. They wait
+// as any job under way does: their time goes on, and an abort, a deletion or a new job finds them in line.
 //
 // # Replicas
 //
@@ -43,17 +41,16 @@
 // try to take it, too. A job is carried out under the item's lock (package lock), which is taken when there is
 // something to do and a slot to do it with, and held until the job ends. An item whose lock another replica holds is
 // not read; when that one gives it back it notes the version at which there was nothing to do, so that the item need
-// not be read for that either. A job that waits for its turn is not locked: that its pick-up was written down without
-// a lock does no harm, as it starts nothing, and whoever has a slot first carries it out.
+// not be read for that either. A job that waits for a slot is not locked: that its pick-up was written down without a
+// lock does no harm, as it starts nothing, and whoever has a slot first carries it out.
 //
 // A lock that was taken over, or may have been, fences off: see job.takeOver, job.readAgain and exporter.write.
 //
 // # Hooks
 //
-// A look that is not over before it has begun, because nothing has changed and nothing is due, is a reconcile as
-// hooks see it (see pass): its hooks run in the order that is there. An item with hooks of its type is read in full
-// before the first of them; nothing of it is written before they agree. What only notes that a job has ended goes
-// past them, so that no hook keeps a job from its end.
+// Hooks run in a reconcile unless the item has nothing to do, is not due or is left to others. An item with hooks of
+// its type is read in full before the first of them; nothing of it is written before they agree. What only notes that
+// a job has ended goes past them, so that no hook keeps a job from its end.
 //
 // Hooks of type ShouldReconcile are asked about each item that has nothing to do, once: memory, and the note on its
 // lock, say which ones were asked and when they want to be asked again. When a job ends they are asked at once, under
@@ -61,17 +58,11 @@
 // as it does for an annotation, by the write that picks it up; whoever has set another one meanwhile wins, because
 // that write is conditional.
 //
-// HTTP hooks belong to the call of the plugin: they are called under the same attendance, and what ends the call ends
-// them.
-//
-// # Being seen
-//
-// What happens to a job is told in few places, most of them in observed.go, and goes with the context (package
-// observe): metrics, traces and the status page are made of it elsewhere.
+// HTTP hooks belong to the call of the plugin: what cancels the call cancels them.
 //
 // # Waiting
 //
 // No worker waits. A job that waits for something goes back to the queue with the plugin's hint, and comes earlier
-// when the plugin says that the item may have moved on, when the item is changed, or when what it lacks has come: a
+// when the plugin says that the item may have moved on, when the item is changed, or when what is missing has come: a
 // Target or its Secret, a Context, a plugin, a slot.
 package controller

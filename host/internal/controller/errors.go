@@ -25,7 +25,7 @@ const (
 )
 
 // asError describes an error that the host itself met. Package target knows what its errors mean; any other is the API
-// server's and is retried. Of several the first says what comes of them, and all are told.
+// server's and is retried. Of several the first says what comes of them, and all are in the message.
 func asError(operation string, err error) contract.Error {
 	var contractErr contract.Error
 	if errors.As(err, &contractErr) {

@@ -16,13 +16,13 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// references has items looked at again when a Target, its Secret or a Context that they use has come or was mended:
+// references has items reconciled again when a Target, its Secret or a Context that they use has come or has changed:
 // jobs that have met an error, those that have failed for lack of it, and items that the host's selectors may now let
 // it have.
 type references struct {
 	router *router
 	reader client.Reader // metadata of deploy items, and Targets
-	// all items that use it are looked at, and not only those that are to be deleted.
+	// all items that use it are reconciled, and not only those that are to be deleted.
 	all bool
 	log *slog.Logger
 }
@@ -39,7 +39,7 @@ const (
 )
 
 // handler hears of the objects of a kind. What was there when the host started needs no attention: all items are
-// looked at then.
+// reconciled then.
 func (r *references) handler(ctx context.Context, kind string) cache.ResourceEventHandler {
 	of := func(obj any) reference {
 		object, ok := obj.(metav1.Object)
@@ -63,12 +63,12 @@ func (r *references) handler(ctx context.Context, kind string) cache.ResourceEve
 }
 
 func (r *references) changed(ctx context.Context, ref reference) {
-	lookAgain := r.lookAgain
+	reconcileUsers := r.reconcileUsers
 	if ref.kind == kindSecret {
-		lookAgain = r.secretCame
+		reconcileUsers = r.secretCame
 	}
-	if err := lookAgain(ctx, ref); err != nil {
-		r.log.Error("items were not looked at again after a change of what they use", "kind", ref.kind,
+	if err := reconcileUsers(ctx, ref); err != nil {
+		r.log.Error("items were not reconciled again after a change of what they use", "kind", ref.kind,
 			"object", ref.namespace+"/"+ref.name, "error", err.Error())
 	}
 }
@@ -87,9 +87,9 @@ func (r *references) secretCame(ctx context.Context, secret reference) error {
 	return nil
 }
 
-// lookAgain makes the jobs due that have met an error, and puts the items into their queues whose decision may have
+// reconcileUsers makes the jobs due that have met an error, and puts the items into their queues whose decision may have
 // changed although they have not.
-func (r *references) lookAgain(ctx context.Context, ref reference) error {
+func (r *references) reconcileUsers(ctx context.Context, ref reference) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
 	err := r.reader.List(ctx, list, client.InNamespace(ref.namespace), client.UnsafeDisableDeepCopy)
@@ -128,7 +128,7 @@ func (c *Controller) watchLocks(ctx context.Context) error {
 	return c.options.Locks.Watch(ctx, informer)
 }
 
-// watchReferences has items looked at again when what they use changes.
+// watchReferences has items reconciled again when what they use changes.
 func (c *Controller) watchReferences(ctx context.Context) error {
 	r := &references{
 		router: c.router, reader: c.manager.GetCache(), log: c.options.Log,

@@ -24,7 +24,7 @@ type exporter struct {
 
 // write creates the secret or brings it up to date, and returns a reference to it; nil if there is nothing to export.
 // A secret of that name that does not belong to the item is not touched: the error is a contract.Error that ends the
-// job, as it is for what the API server would refuse again. verify tells whether the item is still ours to write for;
+// job, as it is for what the API server would refuse again. verify reports whether the item is still ours to write for;
 // it is asked between the secret's read and its conditional write, so that one who does not know that another goes on
 // with the job cannot put old values in the place of newer ones.
 func (e *exporter) write(
@@ -90,7 +90,7 @@ func (e *exporter) update(
 	return e.live.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// belongsTo tells whether a secret is the item's: it is its owner, or its status names it, or an item of its name
+// belongsTo reports whether a secret is the item's: it is its owner, or its status names it, or an item of its name
 // that is gone has left it.
 func belongsTo(secret *corev1.Secret, item *v1alpha1.DeployItem) bool {
 	for _, owner := range secret.OwnerReferences {

@@ -22,13 +22,13 @@ import (
 const crashPause = 10 * time.Minute
 
 // missedPause and maxMissedPause bound the growing pause after which a plugin that was not running is asked for its
-// hooks again, should nobody tell that it runs earlier.
+// hooks again, should it not be announced earlier that it runs.
 const (
 	missedPause    = time.Second
 	maxMissedPause = time.Minute
 )
 
-// hookRequeue is how soon an item is looked at again that hooks want to see again at once.
+// hookRequeue is how soon an item is reconciled again that hooks want to see again at once.
 const hookRequeue = time.Second
 
 // hookRun runs the hooks of one reconcile of an item.
@@ -96,7 +96,7 @@ func (p *hookRun) add(t sdkhook.Type, result *sdkhook.Result) {
 	p.result = sdkhook.Aggregate(t, p.result, result)
 }
 
-// goesOn runs the hooks up to the one after the check of responsibility, and tells whether the reconcile goes on: the
+// goesOn runs the hooks up to the one after the check of responsibility, and reports whether the reconcile goes on: the
 // item is one that is worked on here, and no hook ends the reconcile. The hooks during the check overrule it both
 // ways.
 func (p *hookRun) goesOn(ctx context.Context) (bool, error) {
@@ -125,7 +125,7 @@ func (p *hookRun) goesOn(ctx context.Context) (bool, error) {
 	return err == nil && !aborts(result), err
 }
 
-// reportEnd tells the user that a hook has ended the reconcile of an item with something to do.
+// reportEnd says to the user that a hook has ended the reconcile of an item with something to do.
 func (p *hookRun) reportEnd(t sdkhook.Type, result *sdkhook.Result) {
 	if !aborts(result) || p.decision.Action == contract.Nothing {
 		return
@@ -163,7 +163,7 @@ func (r *reconciler) orDeadline(item *v1alpha1.DeployItem, again time.Time) time
 	return again
 }
 
-// until returns when to look at an item again; never for the zero time.
+// until returns when to reconcile an item again; never for the zero time.
 func (r *reconciler) until(again time.Time) reconcile.Result {
 	if again.IsZero() {
 		return reconcile.Result{}
@@ -195,7 +195,7 @@ func (p *hookRun) again(before time.Time) time.Time {
 
 func aborts(result *sdkhook.Result) bool { return result != nil && result.AbortReconcile }
 
-// afterHookError ends a look in which a hook has failed before there was a job to note it with.
+// afterHookError ends a reconcile in which a hook has failed before there was a job to note it with.
 func (r *reconciler) afterHookError(
 	ctx context.Context, req reconcile.Request, item *v1alpha1.DeployItem, err error,
 ) (reconcile.Result, error) {
@@ -209,28 +209,28 @@ func (r *reconciler) afterHookError(
 			crashPause, err))
 		return r.until(r.orDeadline(item, r.clock.Now().Add(crashPause))), nil
 	}
-	if errors.Is(err, plugin.ErrNotRunning) { // we are told when it runs, unless it does already
+	if errors.Is(err, plugin.ErrNotRunning) { // it is announced when it runs, unless it does already
 		pause := min(missedPause<<min(r.memory.outdated(req.NamespacedName), 10), maxMissedPause)
 		return r.until(r.orDeadline(item, r.clock.Now().Add(pause))), nil
 	}
 	return r.conclude(ctx, req, nil, err)
 }
 
-// reportHook tells the user and the operator of a hook that has failed.
+// reportHook says to the user and the operator of a hook that has failed.
 func (r *reconciler) reportHook(item *v1alpha1.DeployItem, err error) {
 	var e *hookError
 	if !errors.As(err, &e) {
 		return
 	}
-	r.log.Warn("hook failed; the deploy item is looked at again later", "deployitem", item.Namespace+"/"+item.Name,
+	r.log.Warn("hook failed; the deploy item is reconciled again later", "deployitem", item.Namespace+"/"+item.Name,
 		"hookPlugin", e.plugin, "hookType", string(e.hookType), "reason", e.reason, "error", e.message)
 	r.event(item, corev1.EventTypeWarning, e.reason, e.Error())
 }
 
-// heldUp is how long a job without a timeout is left alone that hooks hold up without a word on when to go on.
+// heldUp is how long a job without a timeout is left alone that hooks hold up without saying until when.
 const heldUp = 24 * time.Hour
 
-// runBefore runs the hooks before the job's operation, and tells whether the job goes on now. One that does not is
+// runBefore runs the hooks before the job's operation, and reports whether the job goes on now. One that does not is
 // tried again when its hooks want that, or when something changes; otherwise its time runs out.
 func (j *job) runBefore(ctx context.Context) (goesOn bool, err error) {
 	for _, t := range []sdkhook.Type{sdkhook.BeforeAnyReconcile, j.beforeType()} {
@@ -285,7 +285,7 @@ func (j *job) handleHookError(ctx context.Context, err error) error {
 }
 
 // runEnd runs the hooks after the plugin has returned. What they have to say cannot change what has come of the job;
-// an error has the item looked at again.
+// an error has the item reconciled again.
 func (j *job) runEnd(ctx context.Context) error {
 	_, err := j.hooks.run(ctx, sdkhook.End)
 	j.r.reportHook(j.item, err)

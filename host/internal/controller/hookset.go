@@ -24,7 +24,7 @@ type hookSet struct {
 	timeout time.Duration
 }
 
-// has tells whether there is a hook of any of the types.
+// has reports whether there is a hook of any of the types.
 func (h hookSet) has(types ...sdkhook.Type) bool {
 	return slices.ContainsFunc(h.plugins, func(p deployer) bool {
 		return slices.ContainsFunc(types, func(t sdkhook.Type) bool { return hasHook(p, t) })
@@ -119,7 +119,7 @@ const (
 	reasonHookFailed = "HookFailed"
 	// reasonHookTimeout: the hooks of a plugin have not answered in time.
 	reasonHookTimeout = "HookTimeout"
-	// reasonHookNotRun: the plugin is not running, or has ended in the middle of the call; Error.Err tells which.
+	// reasonHookNotRun: the plugin is not running, or has ended in the middle of the call; hookError.err says which.
 	reasonHookNotRun = "HookNotRun"
 )
 

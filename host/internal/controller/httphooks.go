@@ -16,7 +16,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// HTTPHooks tells which HTTP hook is called for deploy items; see httphook.Registrations.
+// HTTPHooks says which HTTP hook is called for deploy items; see httphook.Registrations.
 type HTTPHooks interface {
 	// For returns the hook of a type; nil if it has none. The error says why there is one that cannot be called.
 	For(itemType v1alpha1.DeployItemType) (*httphook.Hook, error)
@@ -178,7 +178,7 @@ func (j *job) unanswered(ctx context.Context, operation string, err error) error
 	problem := contract.Error{Operation: operation, Reason: string(e.Reason), Message: contract.Cut(e.Error(), maxMessage)}
 	if e.Permanent {
 		problem.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}
-		problem.Message += ". When that is mended, or the registration is gone, a new job tries it again"
+		problem.Message += ". When that is fixed, or the registration is gone, a new job tries it again"
 	}
 	note := func(item *v1alpha1.DeployItem) {
 		contract.HookFailed(item, problem, j.r.clock.Now())

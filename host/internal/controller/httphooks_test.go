@@ -194,7 +194,7 @@ func TestHTTPHookBeforeADeletionThatLeavesEverythingBehind(t *testing.T) {
 	b.look(t.Context())
 	b.expectPassed("others have all of the slots")
 	b.slots.giveBack()
-	b.router.turn(b.name, b.slots.reconciled(slotKey(1), false))
+	b.router.slotsKept(b.name, b.slots.reconciled(slotKey(1), false))
 	b.fails("")
 	b.clock.Step(b.look(t.Context()))
 	if b.expectPassed("the hook does not agree", "finalize"); b.read() == nil {

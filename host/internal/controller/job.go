@@ -23,8 +23,8 @@ const (
 	defaultPoll = 5 * time.Second
 	// minPoll keeps a plugin from being called in a loop.
 	minPoll = 100 * time.Millisecond
-	// turnPoll is how long a job waits for its turn, should nobody tell it earlier.
-	turnPoll = time.Minute
+	// slotPoll is how long a job waits for a slot, should it not be woken earlier.
+	slotPoll = time.Minute
 	// maxConflicts is how often a write is tried that meets writes of others which do not concern the job.
 	maxConflicts = 20
 )
@@ -57,7 +57,7 @@ func (j *job) run(ctx context.Context) error {
 	// 8. The job gets a slot, or stands in line for one; then it takes the item's lock.
 	if j.needsCall() || j.finalizesOnly() {
 		if !j.r.slots.take(keyOf(j.item), j.place()) {
-			return j.waitForTurn(ctx)
+			return j.waitForSlot(ctx)
 		}
 		defer j.r.slots.giveBack()
 		telemetry.LogWorkers(j.r.log, j.r.name, j.r.slots.used(), j.r.slots.size)
@@ -124,7 +124,7 @@ func (j *job) endWithoutDeployer(ctx context.Context) error {
 	case contract.Repair:
 		return j.repair(ctx)
 	default:
-		return j.settle(ctx)
+		return j.updateConditions(ctx)
 	}
 }
 
@@ -159,7 +159,7 @@ func (j *job) place() place {
 	}
 }
 
-// begun tells whether the job was picked up, and has not to wait for its turn any more.
+// begun reports whether the job was picked up, and has not to wait for a slot any more.
 func (j *job) begun() bool {
 	return j.decision.Action == contract.Continue || j.decision.Action == contract.Abort
 }
@@ -178,7 +178,7 @@ func (j *job) operation() plugin.Operation {
 	}
 }
 
-// needsCall tells whether the plugin has to be called. It has not for what only ends a job, nor for an abort that it
+// needsCall reports whether the plugin has to be called. It has not for what only ends a job, nor for an abort that it
 // knows nothing of: the call that was under way is cancelled already. Nor has it for the deletion of an item that
 // never got a finalizer, and so never reached a deployer, or whose user wants to leave behind what was deployed.
 func (j *job) needsCall() bool {
@@ -196,7 +196,7 @@ func (j *job) needsCall() bool {
 	}
 }
 
-// finalizesOnly tells whether nobody but an HTTP hook may have to be asked, which takes its time as a call of the
+// finalizesOnly reports whether nobody but an HTTP hook may have to be asked, which takes its time as a call of the
 // plugin does.
 func (j *job) finalizesOnly() bool {
 	job := j.begun() || j.decision.Action == contract.Start || j.decision.Action == contract.PickUp
@@ -224,7 +224,7 @@ func (j *job) finishWithoutCall(ctx context.Context) error {
 	return j.runEnd(ctx)
 }
 
-// begin changes an item to one whose job was picked up, or waits for its turn: contract.Begin or contract.Enqueue.
+// begin changes an item to one whose job was picked up, or waits for a slot: contract.Begin or contract.Enqueue.
 type begin func(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time)
 
 // pickUp claims the job with one conditional write, which for a job of our own also sets it. It is also the fence:
@@ -253,7 +253,7 @@ func (j *job) pickUp(ctx context.Context, begin begin) error {
 	j.log = j.r.log.With("deployitem", j.item.Namespace+"/"+j.item.Name, "jobID", j.item.Status.JobID)
 	queued := contract.IsQueued(j.item)
 	j.log.Info("picked up job", "deletion", j.decision.Deletion, "force", j.decision.Force, "queued", queued)
-	j.tellPickedUp(ctx, since)
+	j.reportPickedUp(ctx, since)
 	if !queued {
 		info := j.r.plugin.Info()
 		j.r.event(j.item, corev1.EventTypeNormal, "PickedUp",
@@ -295,12 +295,12 @@ func (j *job) deployer() v1alpha1.DeployerInformation {
 	return v1alpha1.DeployerInformation{Identity: j.r.options.Identity, Name: info.Name, Version: info.Version}
 }
 
-// waitForTurn leaves a job until there is a slot for its call. Landscaper fails a job that nobody picks up, so that
-// one is picked up; its time begins with its turn.
-func (j *job) waitForTurn(ctx context.Context) error {
-	j.known.due = j.r.clock.Now().Add(turnPoll)
+// waitForSlot leaves a job until there is a slot for its call. Landscaper fails a job that nobody picks up, so that
+// one is picked up; its time begins with its slot.
+func (j *job) waitForSlot(ctx context.Context) error {
+	j.known.due = j.r.clock.Now().Add(slotPoll)
 	if j.begun() {
-		j.known.due = j.r.clock.Now().Add(j.pollInterval(turnPoll))
+		j.known.due = j.r.clock.Now().Add(j.pollInterval(slotPoll))
 		return nil
 	}
 	if j.inLine() {
@@ -309,7 +309,7 @@ func (j *job) waitForTurn(ctx context.Context) error {
 	return j.pickUp(ctx, contract.Enqueue)
 }
 
-// inLine tells whether the job was picked up to wait for its turn, and its turn has not come.
+// inLine reports whether the job was picked up to wait for a slot, and has got none.
 func (j *job) inLine() bool {
 	return contract.IsQueued(j.item) && j.decision.Action == contract.PickUp
 }

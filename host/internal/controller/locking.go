@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// elsewherePoll is how long an item is left alone that another replica works on, should nobody tell that it is
-	// free earlier.
+	// elsewherePoll is how long an item is left alone that another replica works on, should it not be
+	// announced earlier that it is free.
 	elsewherePoll = time.Minute
 	// unlockRetry is the pause before another try to give a lock back.
 	unlockRetry = time.Second
@@ -101,8 +101,8 @@ func (r *router) Lost(key lock.Key) {
 }
 
 // skip tells from what is known without a request whether there is nothing to be done about an item here and now, and
-// when to look at it again then. known is what is remembered of the item, with its content if that is current;
-// slotKept tells whether a slot is kept for it; hooks are those of its type.
+// when to reconcile it again then. known is what is remembered of the item, with its content if that is current;
+// slotKept reports whether a slot is kept for it; hooks are those of its type.
 func (r *reconciler) skip(
 	meta *metav1.PartialObjectMetadata, known entry, slotKept bool, hooks hookSet,
 ) (wait reconcile.Result, skip bool) {
@@ -130,13 +130,13 @@ func (r *reconciler) skip(
 	if wait := known.due.Sub(r.clock.Now()); known.item != nil && wait > 0 && !slotKept {
 		return pollAfter(wait), true
 	}
-	if rank := r.locks.Rank(key); rank > 0 && view != lock.Ours && !r.slots.standBy(key.Item, placeOf(rank)) {
-		return pollAfter(maxStandBy), true
+	if rank := r.locks.Rank(key); rank > 0 && view != lock.Ours && !r.slots.standby(key.Item, placeOf(rank)) {
+		return pollAfter(maxStandby), true
 	}
 	return reconcile.Result{}, false
 }
 
-// idles tells whether an item that has nothing to do is to be left alone, and until when. When its time has come,
+// idles reports whether an item that has nothing to do is to be left alone, and until when. When its time has come,
 // those replicas come first that the item prefers.
 func (r *reconciler) idles(
 	meta *metav1.PartialObjectMetadata, known entry, hooks hookSet,
@@ -147,7 +147,7 @@ func (r *reconciler) idles(
 	return r.until(known.hooks.again), known.idles(hooks.build(sdkhook.ShouldReconcile), r.clock.Now())
 }
 
-// leftToOthers tells whether an item is left to replicas whose plugin runs, because the one here does not.
+// leftToOthers reports whether an item is left to replicas whose plugin runs, because the one here does not.
 func (r *reconciler) leftToOthers(key lock.Key) bool {
 	return r.locks.Rank(key) > 0 && !r.plugins.Running()[r.name]
 }

@@ -133,14 +133,14 @@ func (m *memory) noted(key types.NamespacedName, uid types.UID, version string, 
 	m.entries[key] = &entry{uid: uid, version: version, hooks: hooks}
 }
 
-// idles tells whether an item that has nothing to do is to be left alone: asked are the hooks that are to have been
+// idles reports whether an item that has nothing to do is to be left alone: asked are the hooks that are to have been
 // asked.
 func (e entry) idles(asked string, now time.Time) bool {
 	return e.item == nil && e.hooks.asked == asked && (e.hooks.again.IsZero() || now.Before(e.hooks.again))
 }
 
 // state tells what is remembered of an item: its UID, empty if nothing is, and what is noted of one that has nothing
-// to do for those who come next, or whether its job goes on. One that waits in line for its turn has not begun.
+// to do for those who come next, or whether its job goes on. One that waits in line for a slot has not begun.
 func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, goesOn bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +160,7 @@ func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, go
 	return e.uid, "", !contract.IsQueued(e.item)
 }
 
-// surveyed remembers that an item had nothing to do when it was listed, unless it has been looked at in the meantime:
+// surveyed remembers that an item had nothing to do when it was listed, unless it has been reconciled in the meantime:
 // what is remembered of that may be newer, or a job under way.
 func (m *memory) surveyed(item *v1alpha1.DeployItem) {
 	m.mu.Lock()
@@ -371,7 +371,7 @@ func keyOf(item *v1alpha1.DeployItem) types.NamespacedName {
 	return types.NamespacedName{Namespace: item.Namespace, Name: item.Name}
 }
 
-// newer tells whether version a is newer than b. Versions that cannot be compared count as newer, which costs a read.
+// newer reports whether version a is newer than b. Versions that cannot be compared count as newer, which costs a read.
 func newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0

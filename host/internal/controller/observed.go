@@ -13,7 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// observe says which job what is told from now on belongs to.
+// observe says to which job the events from now on belong.
 func (j *job) observe(ctx context.Context) {
 	telemetry.SetJob(ctx, telemetry.Job{
 		Plugin: j.r.name, Item: keyOf(j.item), UID: j.item.UID, ID: j.item.Status.JobID, Operation: string(j.operation()),
@@ -40,7 +40,7 @@ func (j *job) takeLock(ctx context.Context) (err error) {
 	return err
 }
 
-// inLineSince is since when the job, which was picked up for that, waits for its turn; zero if it does not.
+// inLineSince is since when the job, which was picked up for that, waits for a slot; zero if it does not.
 func (j *job) inLineSince() time.Time {
 	times := j.item.Status.TransitionTimes
 	switch {
@@ -53,8 +53,8 @@ func (j *job) inLineSince() time.Time {
 	}
 }
 
-// tellPickedUp tells that the job was picked up, or that its turn has come if it was in line since a time.
-func (j *job) tellPickedUp(ctx context.Context, inLineSince time.Time) {
+// reportPickedUp reports that the job was picked up, or that it has got its slot if it was in line since a time.
+func (j *job) reportPickedUp(ctx context.Context, inLineSince time.Time) {
 	now, queued := j.r.clock.Now(), contract.IsQueued(j.item)
 	j.observe(ctx)
 	if inLineSince.IsZero() {
@@ -65,8 +65,8 @@ func (j *job) tellPickedUp(ctx context.Context, inLineSince time.Time) {
 	j.known.since = now
 }
 
-// tellEnded tells that the job has ended in a phase.
-func (j *job) tellEnded(ctx context.Context, phase v1alpha1.DeployItemPhase) {
+// reportEnded reports that the job has ended in a phase.
+func (j *job) reportEnded(ctx context.Context, phase v1alpha1.DeployItemPhase) {
 	e := telemetry.Ended{Phase: phase, Triggered: triggered(j.item), PickedUp: j.known.since}
 	if times := j.item.Status.TransitionTimes; e.PickedUp.IsZero() && times != nil && times.InitTime != nil {
 		e.PickedUp = times.InitTime.Time
@@ -132,11 +132,11 @@ func beginHTTPHook(ctx context.Context, h *httphook.Hook, phase v1alpha1.HookCap
 	}
 }
 
-// steps tells what a plugin says of its progress: each step, and what changes within one at most once in a
+// steps reports what a plugin says of its progress: each step, and what changes within one at most once in a
 // stepInterval.
 type steps struct {
-	tell func(telemetry.Event)
-	now  func() time.Time
+	report func(telemetry.Event)
+	now    func() time.Time
 
 	last telemetry.Progress
 	at   time.Time
@@ -148,5 +148,5 @@ func (s *steps) add(step, message string) {
 		return
 	}
 	s.last, s.at = progress, now
-	s.tell(progress)
+	s.report(progress)
 }

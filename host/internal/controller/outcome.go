@@ -170,8 +170,8 @@ func (j *job) skip(ctx context.Context) error {
 	})
 	if err == nil {
 		j.log.Info("job skipped: nothing has changed since the last success")
-		j.tellPickedUp(ctx, time.Time{})
-		j.tellEnded(ctx, j.item.Status.Phase)
+		j.reportPickedUp(ctx, time.Time{})
+		j.reportEnded(ctx, j.item.Status.Phase)
 	}
 	return err
 }
@@ -185,25 +185,25 @@ func (j *job) repair(ctx context.Context) error {
 		return err
 	}
 	j.endedUnreported()
-	j.tellEnded(ctx, j.item.Status.Phase)
+	j.reportEnded(ctx, j.item.Status.Phase)
 	j.log.Warn("job was replaced by one that is finished", "error", j.item.Status.LastError.Message)
 	j.r.event(j.item, corev1.EventTypeWarning, j.item.Status.LastError.Reason, j.item.Status.LastError.Message)
 	return nil
 }
 
-// settle brings the conditions up to date after somebody else has ended a job that was picked up here.
-func (j *job) settle(ctx context.Context) error {
+// updateConditions brings the conditions up to date after somebody else has ended a job that was picked up here.
+func (j *job) updateConditions(ctx context.Context) error {
 	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
 		contract.SettleConditions(item, j.r.clock.Now())
 	})
 	if err == nil {
 		j.endedUnreported()
-		j.tellEnded(ctx, j.item.Status.Phase)
+		j.reportEnded(ctx, j.item.Status.Phase)
 	}
 	return err
 }
 
-// endedUnreported tells that a job has ended without a word of the plugin, which may have left something behind.
+// endedUnreported tells that a job has ended without a result of the plugin, which may have left something behind.
 func (j *job) endedUnreported() {
 	if j.r.options.JobEnded != nil && !j.reported {
 		j.r.options.JobEnded(j.r.name)
@@ -232,7 +232,7 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 	if err != nil {
 		return err
 	}
-	j.tellEnded(ctx, j.item.Status.Phase)
+	j.reportEnded(ctx, j.item.Status.Phase)
 	j.log.Info("job succeeded")
 	j.r.event(j.item, corev1.EventTypeNormal, "Succeeded", "the job "+j.item.Status.JobID+" succeeded")
 	return nil
@@ -255,7 +255,7 @@ func (j *job) finishDeletion(ctx context.Context, changes ...change) error {
 			return err
 		}
 	}
-	j.tellEnded(ctx, v1alpha1.DeployItemPhaseSucceeded)
+	j.reportEnded(ctx, v1alpha1.DeployItemPhaseSucceeded)
 	j.log.Info("deletion succeeded")
 	j.r.event(j.item, corev1.EventTypeNormal, "Deleted", "the deletion succeeded")
 	return nil
@@ -319,7 +319,7 @@ func (j *job) end(ctx context.Context, e contract.Error, change change) error {
 		return err
 	}
 	j.endedUnreported()
-	j.tellEnded(ctx, j.item.Status.Phase)
+	j.reportEnded(ctx, j.item.Status.Phase)
 	j.log.Log(ctx, level(e), "job failed", "reason", e.Reason, "error", j.item.Status.LastError.Message)
 	j.r.event(j.item, eventType(e), e.Reason, j.item.Status.LastError.Message)
 	return nil

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// maxStandBy is how long an item that another replica comes first for is left unread for want of a slot.
-	maxStandBy = 10 * time.Second
-	// longWait is how long such an item stands in line until it gets one of fairTurns turns, although this replica
+	// maxStandby is how long an item that another replica comes first for is left unread for want of a slot.
+	maxStandby = 10 * time.Second
+	// longWait is how long such an item stands in line until it gets one of fairShare slots, although this replica
 	// has items of its own.
 	longWait  = time.Minute
-	fairTurns = 8
+	fairShare = 8
 )
 
 // place is where an item stands in the lines for a slot.
@@ -28,7 +28,7 @@ type place int
 // When the plugin dies once more, one poison item alone can be to blame. With one job that kills the plugin, any other
 // one is hit by it at most once: after that both count as poison. A job that is innocent therefore comes to the limit
 // of crashes only if at least as many others kill the plugin while it is under way, or if the plugin dies of something
-// else. Nor does it wait for ever: each crash before its turn brings another one closer to the limit.
+// else. Nor does it wait for ever: each crash before its call brings another one closer to the limit.
 const (
 	poison place = iota
 	underWay
@@ -42,7 +42,7 @@ const (
 func placeOf(rank int) place { return min(own+place(rank), lastOther) }
 
 // slots bound how many calls of one plugin are under way. Nobody blocks for one: an item that gets none is put into a
-// line and is told when its turn has come. So the workers that are not in a call are free to pick up jobs, however
+// line and is woken when a slot is kept for it. So the workers that are not in a call are free to pick up jobs, however
 // slow the deployer is.
 type slots struct {
 	size int
@@ -50,13 +50,13 @@ type slots struct {
 
 	mu    sync.Mutex
 	free  int
-	turns int // how many there have been
+	given int // how many slots have been given in all
 	// lines are the items in line at each place, in the order in which they came.
 	lines [places][]types.NamespacedName
-	// inLine tells of each item in line where it stands.
+	// inLine says of each item in line where it stands.
 	inLine map[types.NamespacedName]standing
-	// called are the items whose turn it is. For each of them a slot is kept.
-	called map[types.NamespacedName]bool
+	// kept are the items for which a slot is kept.
+	kept map[types.NamespacedName]bool
 	// poison is the poison item that is in its call, or for which a slot is kept; zero for none.
 	poison types.NamespacedName
 }
@@ -70,7 +70,7 @@ type standing struct {
 func newSlots(n int, now func() time.Time) *slots {
 	return &slots{
 		size: n, free: n, now: now,
-		inLine: map[types.NamespacedName]standing{}, called: map[types.NamespacedName]bool{},
+		inLine: map[types.NamespacedName]standing{}, kept: map[types.NamespacedName]bool{},
 	}
 }
 
@@ -81,11 +81,11 @@ func (s *slots) take(key types.NamespacedName, at place) bool {
 	if s.poison == key && at != poison { // the crashes were those of an earlier job
 		s.poison = types.NamespacedName{}
 	}
-	if !s.called[key] && s.free <= len(s.called) || at == poison && !s.onePoison(key) {
+	if !s.kept[key] && s.free <= len(s.kept) || at == poison && !s.onePoison(key) {
 		s.stand(key, at)
 		return false
 	}
-	delete(s.called, key)
+	delete(s.kept, key)
 	s.leave(key)
 	s.free--
 	if at == poison {
@@ -94,24 +94,24 @@ func (s *slots) take(key types.NamespacedName, at place) bool {
 	return true
 }
 
-// onePoison tells whether no other poison item is in its call.
+// onePoison reports whether no other poison item is in its call.
 func (s *slots) onePoison(key types.NamespacedName) bool {
 	return s.poison == key || s.poison == types.NamespacedName{}
 }
 
-// standBy tells whether to look at an item that another replica comes first for: there is a slot that it could have,
+// standby reports whether to reconcile an item that another replica comes first for: there is a slot that it could have,
 // or it has been in line for long. Otherwise it is put in line.
-func (s *slots) standBy(key types.NamespacedName, at place) bool {
+func (s *slots) standby(key types.NamespacedName, at place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.called[key] || s.free > len(s.called) {
+	if s.kept[key] || s.free > len(s.kept) {
 		return true
 	}
 	before, standing := s.inLine[key]
 	if !standing {
 		s.stand(key, at)
 	}
-	return standing && s.now().Sub(before.since) >= maxStandBy
+	return standing && s.now().Sub(before.since) >= maxStandby
 }
 
 func (s *slots) stand(key types.NamespacedName, at place) {
@@ -153,11 +153,11 @@ func (s *slots) giveBack() {
 	s.free++
 }
 
-// hasTurn tells whether it is the turn of an item.
-func (s *slots) hasTurn(key types.NamespacedName) bool {
+// hasSlot reports whether a slot is kept for an item.
+func (s *slots) hasSlot(key types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.called[key]
+	return s.kept[key]
 }
 
 // used is how many slots are taken.
@@ -174,31 +174,31 @@ func (s *slots) waiting() int {
 	return len(s.inLine)
 }
 
-// reconciled ends the reconcile of an item, and returns the items whose turn it is now. If it was the item's own turn
-// when the reconcile began, and it has made no use of it, the turn is over; one that has come meanwhile is for the next
-// reconcile.
-func (s *slots) reconciled(key types.NamespacedName, turn bool) []types.NamespacedName {
+// reconciled ends the reconcile of an item, and returns the items for which a slot is kept now. One that was kept for the
+// item itself when the reconcile began, and that it has made no use of, is given on; one that was kept meanwhile is for
+// the next reconcile.
+func (s *slots) reconciled(key types.NamespacedName, slotKept bool) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if turn {
-		delete(s.called, key)
+	if slotKept {
+		delete(s.kept, key)
 	}
-	if s.poison == key && !s.called[key] {
+	if s.poison == key && !s.kept[key] {
 		s.poison = types.NamespacedName{}
 	}
 	var next []types.NamespacedName
-	for s.free > len(s.called) {
+	for s.free > len(s.kept) {
 		first, ok := s.pop()
 		if !ok {
 			break
 		}
-		s.called[first] = true
+		s.kept[first] = true
 		next = append(next, first)
 	}
 	return next
 }
 
-// pop takes the item out of line whose turn comes next. Of the items that another replica comes first for it is the
+// pop takes the item out of line that gets a slot next. Of the items that another replica comes first for it is the
 // last that came: that one begins with the first. But should it never come to them, none of them waits for ever.
 func (s *slots) pop() (next types.NamespacedName, ok bool) {
 	at := slices.IndexFunc(s.lines[:], func(line []types.NamespacedName) bool {
@@ -207,13 +207,13 @@ func (s *slots) pop() (next types.NamespacedName, ok bool) {
 	if at < 0 {
 		return next, false
 	}
-	s.turns++
+	s.given++
 	line := s.lines[at]
 	next = line[0]
 	if place(at) >= firstOther {
 		next = line[len(line)-1]
 	}
-	if s.turns%fairTurns == 0 {
+	if s.given%fairShare == 0 {
 		for _, others := range s.lines[firstOther:] {
 			if len(others) > 0 && s.now().Sub(s.inLine[others[0]].since) >= longWait {
 				next = others[0]

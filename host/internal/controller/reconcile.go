@@ -62,8 +62,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	ctx, over := r.options.Observed.StartReconcile(ctx, telemetry.Job{Plugin: r.name, Item: req.NamespacedName})
 	defer over()
 	// 1. An event comes to the queue of the plugin that serves the item.
-	slotKept := r.slots.hasTurn(req.NamespacedName)
-	defer func() { r.router.turn(r.name, r.slots.reconciled(req.NamespacedName, slotKept)) }()
+	slotKept := r.slots.hasSlot(req.NamespacedName)
+	defer func() { r.router.slotsKept(r.name, r.slots.reconciled(req.NamespacedName, slotKept)) }()
 	result, err := r.reconcile(ctx, req, slotKept)
 	if errors.Is(err, errAbandoned) {
 		return reconcile.Result{}, nil // the lock stays until the plugin has ended
@@ -161,7 +161,7 @@ func (r *reconciler) metadata(
 }
 
 // recall returns what is remembered of an item, without its content if that has to be read. skip tells that nothing
-// is to be done about the item here and now, and wait when to look again then.
+// is to be done about the item here and now, and wait when to do so then.
 func (r *reconciler) recall(
 	meta *metav1.PartialObjectMetadata, hooks hookSet, slotKept bool,
 ) (known entry, wait reconcile.Result, skip bool) {
@@ -210,7 +210,7 @@ func decide(item *v1alpha1.DeployItem, standalone bool, now time.Time) contract.
 	return decision
 }
 
-// endsWithoutDeployer tells whether all that is to be done is to note that a job has ended.
+// endsWithoutDeployer reports whether all that is to be done is to note that a job has ended.
 func endsWithoutDeployer(decision contract.Decision) bool {
 	switch decision.Action {
 	case contract.TimedOut, contract.GiveUp, contract.Repair, contract.Settle:
@@ -241,7 +241,7 @@ func (r *reconciler) accept(ctx context.Context, known *entry, decision contract
 	return decision, err
 }
 
-// reportUnknownOperation tells the user, once, that an item asks for an operation that there is not.
+// reportUnknownOperation says to the user, once, that an item asks for an operation that there is not.
 func (r *reconciler) reportUnknownOperation(known *entry) {
 	unknown := contract.UnknownOperation(known.item)
 	if unknown == known.reported {
@@ -280,10 +280,10 @@ func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployI
 	return nil
 }
 
-// conclude remembers what has come of a job's step and says when to look at the item again.
+// conclude remembers what has come of a job's step and says when to reconcile the item again.
 func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job, err error) (reconcile.Result, error) {
 	switch {
-	case errors.Is(err, lock.ErrHeld): // we are told when it is free
+	case errors.Is(err, lock.ErrHeld): // it is announced when it is free
 		r.forget(req.NamespacedName, false)
 		return pollAfter(elsewherePoll), nil
 	case errors.Is(err, errOutdated):
@@ -313,7 +313,7 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil
 }
 
-// idle remembers an item whose job has just ended, and says when to look at it again. Hooks that say whether an item
+// idle remembers an item whose job has just ended, and says when to reconcile it again. Hooks that say whether an item
 // is to be reconciled are asked at once, in a reconcile of their own.
 func (r *reconciler) idle(j *job) reconcile.Result {
 	j.known.hooks.again = j.hooks.again(j.known.hooks.again)
@@ -330,7 +330,7 @@ func pollAfter(wait time.Duration) reconcile.Result {
 	return reconcile.Result{RequeueAfter: wait, Priority: &priority}
 }
 
-// serves tells whether this reconciler's plugin serves a type.
+// serves reports whether this reconciler's plugin serves a type.
 func (r *reconciler) serves(itemType v1alpha1.DeployItemType) bool {
 	p := r.plugins.For(itemType)
 	return p != nil && p.Name() == r.name

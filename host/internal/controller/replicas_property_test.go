@@ -184,7 +184,7 @@ func (c *crew) freeSlot(r *told) {
 	if c.full[r] {
 		delete(c.full, r)
 		r.slots.giveBack()
-		r.router.turn(r.name, r.slots.reconciled(slotKey(1), false))
+		r.router.slotsKept(r.name, r.slots.reconciled(slotKey(1), false))
 	}
 }
 
@@ -269,7 +269,7 @@ func (c *crew) calmDown() {
 // comesToRest lets the replicas hear of everything and do what they want to.
 func (c *crew) comesToRest() {
 	began, looks := c.clock.Now(), 0
-	// Soon is well before anybody looks who was not told to: see elsewherePoll and turnPoll.
+	// Soon is well before anybody looks who was not told to: see elsewherePoll and slotPoll.
 	soon := 25 * time.Second
 	if c.down { // who leaves an item because of that looks again after a while
 		soon += pluginPoll

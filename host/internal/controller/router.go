@@ -21,11 +21,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Priorities in the queues of plugins: a job whose turn for a call has come is not to be kept waiting; what has
-// changed comes before what was there when the host started, and both come before another look at a job that waits.
+// Priorities in the queues of plugins: a job that has got its slot is not to be kept waiting; what has
+// changed comes before what was there when the host started, and both come before another reconcile of a job that waits.
 // Upstream's pick-up timeout runs for new jobs, not for polls.
 const (
-	priorityTurn    = 150
+	prioritySlot    = 150
 	priorityChange  = 100
 	priorityInitial = 50
 	priorityPoll    = 0
@@ -34,7 +34,7 @@ const (
 // queue is the queue of one plugin.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// router passes events of deploy items on to the queue of the plugin that serves them.
+// router forwards events of deploy items on to the queue of the plugin that serves them.
 type router struct {
 	plugins plugins
 	locks   locks
@@ -98,7 +98,7 @@ func (r *router) OnUpdate(oldObj, newObj any) {
 }
 
 // OnDelete forgets an item that is gone. A worker that is busy with it may remember it again afterwards: it has
-// another look, and then forgets it, too.
+// another reconcile, and then forgets it, too.
 func (r *router) OnDelete(obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
@@ -121,12 +121,12 @@ func (r *router) WakeUp(plugin, namespace, name string) {
 	add(r.queues[plugin], key, priorityChange)
 }
 
-// turn puts the items into the plugin's queue whose turn for a call has come.
-func (r *router) turn(plugin string, keys []types.NamespacedName) {
+// slotsKept puts the items into the plugin's queue for which slots are kept.
+func (r *router) slotsKept(plugin string, keys []types.NamespacedName) {
 	for _, key := range keys {
 		r.memory.slotKept(key, r.now())
 		r.mu.Lock()
-		add(r.queues[plugin], key, priorityTurn)
+		add(r.queues[plugin], key, prioritySlot)
 		r.mu.Unlock()
 	}
 }
@@ -301,7 +301,7 @@ func existing(ctx context.Context, reader client.Reader, each func(*metav1.Parti
 	return nil
 }
 
-// classify remembers the type of an item whose metadata does not tell it, and passes the item on.
+// classify remembers the type of an item whose metadata does not tell it, and forwards the item.
 func (r *router) classify(item *v1alpha1.DeployItem) {
 	r.mu.Lock()
 	r.types[keyOf(item)] = itemType{uid: item.UID, name: item.Spec.Type}

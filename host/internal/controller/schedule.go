@@ -57,7 +57,7 @@ func (p *hookRun) shouldReconcile(
 	return decision, nil
 }
 
-// enforce tells whether the job that hooks ask for is set now, or when they are to be asked again.
+// enforce reports whether the job that hooks ask for is set now, or when they are to be asked again.
 func (p *hookRun) enforce(known *entry) (contract.Action, time.Time) {
 	now := p.r.clock.Now()
 	if earliest := p.earliest(); now.Before(earliest) {
@@ -97,7 +97,7 @@ func (p *hookRun) earliest() time.Time {
 	return time.Time{}
 }
 
-// reportRaised tells the user, once for each generation of an item, that hooks ask for jobs too often.
+// reportRaised says to the user, once for each generation of an item, that hooks ask for jobs too often.
 func (p *hookRun) reportRaised(known *entry, earliest time.Time) {
 	if known.hooks.raised == p.item.Generation {
 		return

@@ -38,7 +38,7 @@ func (r *reconciler) isOurs(ctx context.Context, item *v1alpha1.DeployItem) (boo
 	return selection.Responsible || selection.Reason == contract.TargetNotFound && r.claimed(item), err
 }
 
-// claimed tells whether this host has picked the item's job up, or has deployed what is now to be deleted.
+// claimed reports whether this host has picked the item's job up, or has deployed what is now to be deleted.
 func (r *reconciler) claimed(item *v1alpha1.DeployItem) bool {
 	if item.Status.Deployer.Identity != r.options.Identity {
 		return false
@@ -47,8 +47,8 @@ func (r *reconciler) claimed(item *v1alpha1.DeployItem) bool {
 		item.DeletionTimestamp != nil && slices.Contains(item.Finalizers, v1alpha1.Finalizer)
 }
 
-// selection tells whether this host is meant for items of a Target. Without selectors it is, and the Target is not
-// looked at.
+// selection reports whether this host is meant for items of a Target. Without selectors it is, and the Target is not
+// read.
 func (r *reconciler) selection(
 	ctx context.Context, item metav1.Object, name string, has bool,
 ) (contract.Selection, error) {
@@ -72,7 +72,7 @@ func (r *reconciler) selection(
 	return decision, nil
 }
 
-// referencesThere tells whether the Context and the Target of an item are there, and the Secret of the Target.
+// referencesThere reports whether the Context and the Target of an item are there, and the Secret of the Target.
 func (r *reconciler) referencesThere(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
 	if _, err := r.targets.Context(ctx, item); err != nil {
 		return false, ignoreMissing(err)
@@ -132,7 +132,7 @@ func Slim(object any) (any, error) {
 // it after a slash.
 const UserAgent = "pergola-host"
 
-// wroteStatus tells whether a host, this one or another, has ever written the status of an item.
+// wroteStatus reports whether a host, this one or another, has ever written the status of an item.
 func wroteStatus(meta *metav1.PartialObjectMetadata) bool {
 	return slices.ContainsFunc(meta.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
 		return f.Subresource == "status" && f.Manager == UserAgent
@@ -143,7 +143,7 @@ func wroteStatus(meta *metav1.PartialObjectMetadata) bool {
 // theirs in it.
 const extensionDomain = ".extensions.landscaper.gardener.cloud/"
 
-// extensionsChanged tells whether an annotation has changed that is for hooks.
+// extensionsChanged reports whether an annotation has changed that is for hooks.
 func extensionsChanged(before, after *metav1.PartialObjectMetadata) bool {
 	extensions := func(annotations map[string]string) map[string]string {
 		annotations = maps.Clone(annotations)
@@ -153,7 +153,7 @@ func extensionsChanged(before, after *metav1.PartialObjectMetadata) bool {
 	return !maps.Equal(extensions(before.Annotations), extensions(after.Annotations))
 }
 
-// onlyMetadataChanged tells whether the difference between two versions of an item is explained by a write to its
+// onlyMetadataChanged reports whether the difference between two versions of an item is explained by a write to its
 // metadata that asks for nothing: labels, annotations or owners have changed, and neither the spec nor the status
 // has.
 //

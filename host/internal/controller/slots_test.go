@@ -18,13 +18,13 @@ func slotKey(n int) types.NamespacedName { return types.NamespacedName{Name: fmt
 func TestOrderOfTurns(t *testing.T) {
 	s := newSlots(1, time.Now)
 	s.take(slotKey(0), own)
-	s.standBy(slotKey(1), placeOf(2))
-	s.standBy(slotKey(2), placeOf(1))
+	s.standby(slotKey(1), placeOf(2))
+	s.standby(slotKey(2), placeOf(1))
 	s.take(slotKey(3), own)
-	s.standBy(slotKey(4), placeOf(1))
+	s.standby(slotKey(4), placeOf(1))
 	s.take(slotKey(5), underWay)
 	s.take(slotKey(6), own)
-	s.standBy(slotKey(7), placeOf(99))
+	s.standby(slotKey(7), placeOf(99))
 	var order []types.NamespacedName
 	s.giveBack()
 	for next := s.reconciled(slotKey(0), false); len(next) > 0; next = s.reconciled(next[0], true) {
@@ -36,25 +36,25 @@ func TestOrderOfTurns(t *testing.T) {
 	}
 }
 
-// TestStandBy: an item that another replica comes first for is looked at when there is a slot that it could have, and
+// TestStandby: an item that another replica comes first for is looked at when there is a slot that it could have, and
 // else after a while, so that it does not depend on the other one.
-func TestStandBy(t *testing.T) {
+func TestStandby(t *testing.T) {
 	now := time.Now()
 	s := newSlots(1, func() time.Time { return now })
-	if !s.standBy(slotKey(1), firstOther) {
+	if !s.standby(slotKey(1), firstOther) {
 		t.Error("there is a free slot, but the item is not looked at")
 	}
 	s.take(slotKey(2), own)
-	if s.standBy(slotKey(1), firstOther) {
+	if s.standby(slotKey(1), firstOther) {
 		t.Error("there is no free slot, but the item is looked at")
 	}
-	if now = now.Add(maxStandBy - 1); s.standBy(slotKey(1), firstOther) {
+	if now = now.Add(maxStandby - 1); s.standby(slotKey(1), firstOther) {
 		t.Error("the item is looked at before its time")
 	}
-	if now = now.Add(1); !s.standBy(slotKey(1), firstOther) {
+	if now = now.Add(1); !s.standby(slotKey(1), firstOther) {
 		t.Error("the item has waited for long, but is not looked at")
 	}
-	if s.take(slotKey(1), firstOther) || s.standBy(slotKey(3), firstOther) {
+	if s.take(slotKey(1), firstOther) || s.standby(slotKey(3), firstOther) {
 		t.Error("a slot was given that is taken")
 	}
 }
@@ -85,13 +85,13 @@ func TestSlotsNeverLeak(t *testing.T) {
 			if busy[key] {
 				return // an item is looked at by one worker at a time
 			}
-			turn := s.hasTurn(key)
+			turn := s.hasSlot(key)
 			if turn != called[key] {
 				t.Fatalf("it is the turn of %v: %t", key, turn)
 			}
 			delete(called, key)
 			at := place(rapid.IntRange(int(poison), int(lastOther)).Draw(t, "place"))
-			if takes && (at < firstOther || s.standBy(key, at)) && s.take(key, at) {
+			if takes && (at < firstOther || s.standby(key, at)) && s.take(key, at) {
 				busy[key] = true
 				if at == poison {
 					poisons[key] = true
@@ -134,7 +134,7 @@ func TestSlotsNeverLeak(t *testing.T) {
 }
 
 // TestNobodyStarvesInLine: items that another replica comes first for, and which that one never comes to, wait in
-// line for longWait, and then each gets one of fairTurns turns, although something else always comes before it.
+// line for longWait, and then each gets one of fairShare turns, although something else always comes before it.
 func TestNobodyStarvesInLine(t *testing.T) {
 	for _, tc := range []struct {
 		name, reason string
@@ -150,11 +150,11 @@ func TestNobodyStarvesInLine(t *testing.T) {
 			s := newSlots(1, func() time.Time { return now })
 			s.take(slotKey(0), own)
 			for n := range starving {
-				s.standBy(starvingKey(n), firstOther)
+				s.standby(starvingKey(n), firstOther)
 			}
 			var order []types.NamespacedName
 			for turn := 1; len(order) < starving; turn++ {
-				if limit := int(longWait/lasts) + starving*fairTurns; turn > limit {
+				if limit := int(longWait/lasts) + starving*fairShare; turn > limit {
 					t.Fatalf("%s: after %d turns only %v had one of them", tc.reason, limit, order)
 				}
 				s.take(slotKey(turn), tc.comes)

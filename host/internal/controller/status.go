@@ -172,7 +172,7 @@ func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)
 }
 
 // save writes a change of the status that has the provider status, on which the plugin relies. Where nothing changes
-// the API server is asked, and not told: the item was read from a cache, which may be behind.
+// the API server is only asked: the item was read from a cache, which may be behind.
 func (j *job) save(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -184,7 +184,7 @@ func (j *job) save(ctx context.Context, change func(*v1alpha1.DeployItem)) error
 	return j.readAgain(ctx, j.stillWanted)
 }
 
-// sameProviderStatus tells whether an item has the provider status that is known.
+// sameProviderStatus reports whether an item has the provider status that is known.
 func (j *job) sameProviderStatus(fresh *v1alpha1.DeployItem) bool {
 	return reflect.DeepEqual(fresh.Status.ProviderStatus, j.item.Status.ProviderStatus)
 }
@@ -198,7 +198,7 @@ func (j *job) write(ctx context.Context, write func() error) error {
 	return j.retryOutdated(ctx, write, j.stillWanted)
 }
 
-// stillWanted tells whether the job goes on as it is, after somebody else has changed the item: it is the same job,
+// stillWanted reports whether the job goes on as it is, after somebody else has changed the item: it is the same job,
 // nobody else has picked it up or has written another provider status than the one that the plugin goes on with, and
 // the decision is the same.
 func (j *job) stillWanted(fresh *v1alpha1.DeployItem) bool {
@@ -237,7 +237,7 @@ func (j *job) lockLost() bool {
 }
 
 // readAgain reads the item again while the job is under way. The error is errOutdated if it is not wanted any more or
-// the lock was lost, or that of the read. The lock is looked at after the item: see lock.Lock.Verify.
+// the lock was lost, or that of the read. The lock is read after the item: see lock.Lock.Verify.
 func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployItem) bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()

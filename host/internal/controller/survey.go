@@ -35,12 +35,12 @@ type survey struct {
 	log        *slog.Logger
 }
 
-// SurveyWitness is told of the survey, so that it need not list the items itself.
+// SurveyWitness hears of the survey, so that it need not list the items itself.
 type SurveyWitness interface {
-	// Surveyed tells of an item in full, which is not to be kept or changed. Some items may be told of twice. An
+	// Surveyed hears of an item in full, which is not to be kept or changed. Of some items it may hear twice. An
 	// error ends the survey.
 	Surveyed(ctx context.Context, item *v1alpha1.DeployItem) error
-	// SurveyEnded tells that there is nothing more to come, be it that the survey has failed. An error ends the
+	// SurveyEnded hears that there is nothing more to come, be it that the survey has failed. An error ends the
 	// Controller.
 	SurveyEnded(ctx context.Context) error
 }
@@ -102,8 +102,8 @@ func (s *survey) note(ctx context.Context, item *v1alpha1.DeployItem) error {
 			return err
 		}
 	}
-	told, ok := contract.TypeOf(item)
-	typed := ok && told == item.Spec.Type
+	said, ok := contract.TypeOf(item)
+	typed := ok && said == item.Spec.Type
 	idle := decide(item, s.standalone, s.clock.Now()).Action == contract.Nothing &&
 		contract.UnknownOperation(item) == ""
 	if !typed {
