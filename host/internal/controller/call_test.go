@@ -269,7 +269,7 @@ func TestAbort(t *testing.T) {
 				phase = v1alpha1.DeployItemPhaseDeleteFailed
 			}
 			jobID := b.setJob()
-			b.look(t.Context())
+			b.reconcile(t.Context())
 			b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
 			item := b.drive()
 			if item.Status.Phase != phase || item.Status.JobIDFinished != jobID || item.Status.LastError.Reason != "Aborted" || !strings.Contains(describe(item), tc.says) {

@@ -16,14 +16,14 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// ward is a host with some items of one plugin. Some of them are poison: the plugin dies of their calls.
-type ward struct {
+// poisonTest is a host with some items of one plugin. Some of them are poison: the plugin dies of their calls.
+type poisonTest struct {
 	*bench
-	story
+	history
 	t      *rapid.T
 	items  []*v1alpha1.DeployItem
 	poison map[string]bool // by name
-	// inCall are the items in a call, and whether each is a suspect.
+	// inCall are the items in a call, and whether each counts as poison.
 	inCall map[string]bool
 	queues map[types.NamespacedName]*oneItemQueue
 	// process is that of the plugin, which has been started that often.
@@ -31,15 +31,15 @@ type ward struct {
 }
 
 // call is the plugin. In the middle of a call others begin and end; with its process all calls end.
-func (w *ward) call(_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
-	name, suspect, process := c.DeployItem.Name, contract.Crashes(c.DeployItem) > 0, w.process
-	w.note("%s is in its call, a suspect: %t", name, suspect)
+func (w *poisonTest) call(_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
+	name, counted, process := c.DeployItem.Name, contract.Crashes(c.DeployItem) > 0, w.process
+	w.note("%s is in its call, poison: %t", name, counted)
 	for other, also := range w.inCall {
-		if suspect && also {
-			w.fail("%s and %s are suspects and both in a call", other, name)
+		if counted && also {
+			w.fail("%s and %s are poison and both in a call", other, name)
 		}
 	}
-	w.inCall[name] = suspect
+	w.inCall[name] = counted
 	for rapid.IntRange(0, 2).Draw(w.t, "more in the middle") > 0 && w.work() {
 		continue
 	}
@@ -56,18 +56,18 @@ func (w *ward) call(_ context.Context, _ plugin.Operation, c plugin.Call, _ plug
 	return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
 }
 
-// wardQueue is the queue of the plugin.
-type wardQueue struct {
+// testQueue is the queue of the plugin.
+type testQueue struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
-	*ward
+	*poisonTest
 }
 
-func (q wardQueue) AddAfter(request reconcile.Request, after time.Duration) {
+func (q testQueue) AddAfter(request reconcile.Request, after time.Duration) {
 	q.queues[request.NamespacedName].AddAfter(request, after)
 }
 
-// work takes a look at one of the items whose time has come, if there is one that no worker is at.
-func (w *ward) work() bool {
+// work reconciles one of the items whose time has come, if there is one that no worker is at.
+func (w *poisonTest) work() bool {
 	var due []*v1alpha1.DeployItem
 	for _, item := range w.items {
 		if _, inCall := w.inCall[item.Name]; !inCall && w.queues[keyOf(item)].isDue() {
@@ -77,7 +77,7 @@ func (w *ward) work() bool {
 	if len(due) == 0 {
 		return false
 	}
-	if rapid.IntRange(0, 9).Draw(w.t, "a new job") == 0 { // which is no suspect
+	if rapid.IntRange(0, 9).Draw(w.t, "a new job") == 0 { // which is not counted
 		innocent := w.items[len(w.items)-1]
 		w.note("%s gets a new job", innocent.Name)
 		w.api.setJob(innocent, w.clock.Now())
@@ -98,12 +98,12 @@ func (w *ward) work() bool {
 
 // TestOnlyPoisonIsConvicted: items that kill the plugin fail, and the others succeed, as long as there are fewer of
 // the former than crashes that a job may have: each of them hits an innocent item at most once. They come to their ends
-// soon, although they are looked at only when they are told to.
+// soon, although they are reconciled only when they are in the queue.
 func TestOnlyPoisonIsConvicted(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &ward{bench: newBench(t, nil, withoutTimeout), story: story{t: rt}, t: rt, poison: map[string]bool{}, inCall: map[string]bool{}}
+		w := &poisonTest{bench: newBench(t, nil, withoutTimeout), history: history{t: rt}, t: rt, poison: map[string]bool{}, inCall: map[string]bool{}}
 		w.queues = map[types.NamespacedName]*oneItemQueue{}
-		w.router.queues[w.name] = wardQueue{ward: w}
+		w.router.queues[w.name] = testQueue{poisonTest: w}
 		w.slots = newSlots(rapid.IntRange(1, 4).Draw(rt, "slots"), w.clock.Now)
 		w.plugin.call = w.call
 		poisons := rapid.IntRange(1, defaultMaxCrashes-1).Draw(rt, "poisons")

@@ -65,7 +65,7 @@ func TestPoisonItem(t *testing.T) {
 				b.remove(b.item)
 			}
 			jobID := b.setJob()
-			b.clock.Step(b.look(t.Context()))
+			b.clock.Step(b.reconcile(t.Context()))
 			if tc.aborted {
 				b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
 			}
@@ -93,7 +93,7 @@ func TestPoisonItem(t *testing.T) {
 func TestStatusBetweenCrashes(t *testing.T) {
 	b := newBench(t, crashes, withoutTimeout)
 	b.setJob()
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	const says = `the plugin "one" ended in the middle of the call (1 of 3); it is tried again when the plugin runs`
 	expect := func(reason string) {
 		t.Helper()
@@ -114,26 +114,26 @@ func TestStatusBetweenCrashes(t *testing.T) {
 	b.answer = answers(func() (*plugin.Outcome, error) { return nil, plugin.ErrNotRunning })
 	b.router.pluginsRun(map[string]bool{"one": true})
 	writes := b.n
-	if wait := b.look(t.Context()); b.n != writes || wait != pluginPoll || len(b.calls) != 2 {
-		t.Errorf("expected a call and no write, and another look after %s, but found the calls %v, %d writes and %s", pluginPoll, b.calls, b.n-writes, wait)
+	if wait := b.reconcile(t.Context()); b.n != writes || wait != pluginPoll || len(b.calls) != 2 {
+		t.Errorf("expected a call and no write, and another reconcile after %s, but found the calls %v, %d writes and %s", pluginPoll, b.calls, b.n-writes, wait)
 	}
 	expect("the plugin does not run yet")
 
 	b.answer = succeeds
 	b.router.pluginsRun(map[string]bool{"one": true}) // the job does not wait for the next poll
-	if b.look(t.Context()); b.read().Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+	if b.reconcile(t.Context()); b.read().Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
 		t.Errorf("expected success, but found %s", describe(b.read()))
 	}
 }
 
-// A plugin that is killed because of the call of another item is told of, without what that item is, and counts as no
+// A plugin that is killed because of the call of another item is reported, without what that item is, and counts as no
 // crash.
 func TestUnhealthyPlugin(t *testing.T) {
 	b := newBench(t, answers(func() (*plugin.Outcome, error) {
 		return nil, fmt.Errorf("%w: %w: Reconcile of the deploy item other/item goes on", plugin.ErrNotRunning, plugin.ErrUnhealthy)
 	}))
 	b.setJob()
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	item := b.read()
 	if contract.Crashes(item) != 0 || item.Status.LastError != nil || item.Status.JobIDFinished == item.Status.JobID {
 		t.Errorf("expected a job that goes on without an error, but found %s", describe(item))
@@ -166,12 +166,12 @@ func TestCrashThatDoesNotCount(t *testing.T) {
 				return nil, plugin.ErrCrashed
 			}, withoutTimeout)
 			b.setJob()
-			b.look(ctx)
+			b.reconcile(ctx)
 			if item := b.read(); contract.Crashes(item) != 0 || item.Status.LastError != nil {
 				t.Errorf("%s: found %d crashes, %s", tc.reason, contract.Crashes(item), describe(item))
 			}
 			if !b.slots.take(slotKey(1), poison) {
-				t.Error("the call has ended, but its slot or its turn is not free")
+				t.Error("the call has ended, but its slot is not free")
 			}
 		})
 	}

@@ -96,7 +96,7 @@ func TestCredentialsGoToThePlugin(t *testing.T) {
 				said += <-b.events.Events
 			}
 			if strings.Contains(said, secret) {
-				t.Errorf("there are credentials where people look: %s", said)
+				t.Errorf("there are credentials where people can read them: %s", said)
 			}
 		})
 	}

@@ -20,9 +20,9 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 	refused := answers(func() (*plugin.Outcome, error) { return fails("Refused") })
 	waiting := answers(func() (*plugin.Outcome, error) { return waits("pod a/b") })
 	deletion := func(b *bench) { b.remove(b.item); b.setJob() }
-	looks := func(b *bench, n int) {
+	reconcile := func(b *bench, n int) {
 		for range n {
-			b.clock.Step(b.look(b.t.Context()))
+			b.clock.Step(b.reconcile(b.t.Context()))
 		}
 	}
 	for name, defect := range map[string]struct {
@@ -35,7 +35,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 			reason: "an error that comes again is counted", answer: refused, item: withoutTimeout,
 			check: func(t *testing.T, b *bench) {
 				b.setJob()
-				looks(b, 7)
+				reconcile(b, 7)
 				if errs := b.read().Status.LastErrors; len(errs) != 1 || errs[0].Message != "Refused (7 times)" {
 					t.Errorf("found %+v", errs)
 				}
@@ -45,7 +45,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 			reason: "a new job begins anew, and ends", answer: waiting, item: withoutTimeout,
 			check: func(t *testing.T, b *bench) {
 				b.setJob()
-				looks(b, 1)
+				reconcile(b, 1)
 				b.patchStatus(b.item, `{"jobID":"j2","transitionTimes":null}`)
 				b.answer = succeeds
 				if item := b.drive(); item.Status.JobIDFinished != "j2" || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
@@ -57,7 +57,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 			reason: "a deletion shows its error while it is tried again", answer: refused, item: withoutTimeout,
 			check: func(t *testing.T, b *bench) {
 				deletion(b)
-				looks(b, 1)
+				reconcile(b, 1)
 				item := expectPhase(t, b, v1alpha1.DeployItemPhaseDeleting)
 				if e := item.Status.LastError; e == nil || e.Message != "Refused" {
 					t.Errorf("expected the error to be there to see, but found %s", describe(item))
@@ -68,7 +68,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 			reason: "a deletion may take many polls", answer: waiting, item: withoutTimeout,
 			check: func(t *testing.T, b *bench) {
 				deletion(b)
-				looks(b, 3)
+				reconcile(b, 3)
 				expectPhase(t, b, v1alpha1.DeployItemPhaseDeleting)
 				b.answer = succeeds
 				if item := b.drive(); item != nil {
@@ -109,7 +109,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 				b.slots.take(slotKey(1), underWay)
 				jobID := b.setJob()
 				for range 3 {
-					b.look(t.Context())
+					b.reconcile(t.Context())
 					b.clock.Step(time.Hour)
 				}
 				item := expectPhase(t, b, v1alpha1.DeployItemPhaseInit)
@@ -121,10 +121,10 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 			},
 		},
 		"endless reconcile events (#797)": {
-			reason: "a job that waits has one event, however often it is looked at", answer: waiting, item: withoutTimeout,
+			reason: "a job that waits has one event, however often it is reconciled", answer: waiting, item: withoutTimeout,
 			check: func(t *testing.T, b *bench) {
 				b.setJob()
-				looks(b, 20)
+				reconcile(b, 20)
 				if got := len(b.events.Events); got != 1 {
 					t.Errorf("expected the event of the pick-up alone, but found %d", got)
 				}

@@ -27,7 +27,7 @@ import (
 const testType v1alpha1.DeployItemType = "test.pergola.dev/one"
 
 // bench is a reconciler between an API server and a plugin that is a function. Nothing runs by itself: a test takes
-// each look itself, and the time that passes is that of the fake clock.
+// does each reconcile itself, and the time that passes is that of the fake clock.
 type bench struct {
 	*reconciler
 	*api
@@ -62,7 +62,7 @@ func newBench(t *testing.T, answer answer, modify ...func(*v1alpha1.DeployItem))
 	return newBenchOn(t, newFakeAPI(t), answer, modify...)
 }
 
-// newBenchOn creates a namespace with a Context and an item in it, whose plugin answers as it is told.
+// newBenchOn creates a namespace with a Context and an item in it, whose plugin answers as it should.
 func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.DeployItem)) *bench {
 	t.Helper()
 	b := &bench{
@@ -128,8 +128,8 @@ func setsFinished(t *testing.T, obj client.Object, patch client.Patch) bool {
 	return fields.Status.JobIDFinished != ""
 }
 
-// look takes one look at the item, and returns when the next is due; zero for none.
-func (b *bench) look(ctx context.Context) time.Duration {
+// reconcile reconciles the item once, and returns when the next time is due; zero for none.
+func (b *bench) reconcile(ctx context.Context) time.Duration {
 	b.t.Helper()
 	result, err := b.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b.item)})
 	if err != nil {
@@ -139,17 +139,17 @@ func (b *bench) look(ctx context.Context) time.Duration {
 	return result.RequeueAfter
 }
 
-// drive takes looks until there is nothing to do any more, and returns what has become of the item.
+// drive reconciles until there is nothing to do any more, and returns what has become of the item.
 func (b *bench) drive() *v1alpha1.DeployItem {
 	b.t.Helper()
 	for range 100 {
-		wait := b.look(b.t.Context())
+		wait := b.reconcile(b.t.Context())
 		if wait == 0 {
 			return b.read()
 		}
 		b.clock.Step(wait)
 	}
-	b.t.Fatalf("the item does not come to rest: %s", describe(b.read()))
+	b.t.Fatalf("the item does not come to an end: %s", describe(b.read()))
 	return nil
 }
 

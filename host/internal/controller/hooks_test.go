@@ -66,7 +66,7 @@ func TestHooksOfAnOperation(t *testing.T) {
 		return func(b *hooked) { b.annotate(b.item, v1alpha1.OperationAnnotation, operation) }
 	}
 	deletion := func(b *hooked) { b.drive(); b.remove(b.item); b.setJob() }
-	abort := func(b *hooked) { b.setJob(); b.look(b.t.Context()); ask(v1alpha1.OperationAbort)(b) }
+	abort := func(b *hooked) { b.setJob(); b.reconcile(b.t.Context()); ask(v1alpha1.OperationAbort)(b) }
 	able := plugin.Capabilities{Abort: true, ForceReconcile: true}
 	for name, tc := range map[string]struct {
 		reason       string
@@ -172,7 +172,7 @@ func TestHooksOverruleResponsibility(t *testing.T) {
 }
 
 // TestHooksEndAReconcile: what comes before the job is picked up leaves it as it is. Afterwards the job stays unfinished
-// until its hooks let it go on. The user is told who holds the job up: by an event as long as nobody has picked it up,
+// until its hooks let it go on. The user learns who holds the job up: by an event as long as nobody has picked it up,
 // and by the condition then.
 func TestHooksEndAReconcile(t *testing.T) {
 	t.Parallel()
@@ -185,20 +185,20 @@ func TestHooksEndAReconcile(t *testing.T) {
 			b.results[hookType] = &sdkhook.Result{AbortReconcile: true, RequeueAfter: 7 * time.Second}
 			jobID := b.setJob()
 			before := b.read().ResourceVersion
-			if wait := b.look(t.Context()); wait != 7*time.Second {
-				t.Errorf("expected the next look after 7s, but found %s", wait)
+			if wait := b.reconcile(t.Context()); wait != 7*time.Second {
+				t.Errorf("expected the next reconcile after 7s, but found %s", wait)
 			}
 			item := b.read()
 			if len(b.calls) != 0 || (item.ResourceVersion == before) == pickedUp || item.Status.JobIDFinished == jobID {
 				t.Errorf("expected a job that is held up, but found %s, calls %v", describe(item), b.calls)
 			}
 			want := fmt.Sprintf("a hook of type %s of the plugin one holds the job up; it is asked again after 7s", hookType)
-			told := contract.WaitingFor(item) == want
+			heard := contract.WaitingFor(item) == want
 			for len(b.events.Events) > 0 {
-				told = strings.Contains(<-b.events.Events, want) || told
+				heard = strings.Contains(<-b.events.Events, want) || heard
 			}
-			if !told {
-				t.Errorf("the user is not told; the item waits for %q", contract.WaitingFor(item))
+			if !heard {
+				t.Errorf("the user does not hear of it; the item waits for %q", contract.WaitingFor(item))
 			}
 			b.results[hookType] = nil
 			b.clock.Step(7 * time.Second)
@@ -217,8 +217,8 @@ func TestHooksHoldAJobUp(t *testing.T) {
 		b := newHooked(t, done, []sdkhook.Type{sdkhook.BeforeReconcile}, func(item *v1alpha1.DeployItem) { item.Spec.Timeout = "1m" })
 		b.results[sdkhook.BeforeReconcile] = &sdkhook.Result{AbortReconcile: true, Requeue: requeue}
 		b.setJob()
-		if wait := b.look(t.Context()); wait > next+time.Second || wait < next-time.Second {
-			t.Errorf("requeue %t: expected the next look after %s, but found %s", requeue, next, wait)
+		if wait := b.reconcile(t.Context()); wait > next+time.Second || wait < next-time.Second {
+			t.Errorf("requeue %t: expected the next reconcile after %s, but found %s", requeue, next, wait)
 		}
 		if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || len(b.calls) != 0 {
 			t.Errorf("requeue %t: %s, calls %v", requeue, describe(item), b.calls)
@@ -240,7 +240,7 @@ func TestErrorsOfHooks(t *testing.T) {
 			b.failing[hookType] = broken
 			jobID := b.setJob()
 			for range 3 {
-				b.clock.Step(b.look(t.Context()))
+				b.clock.Step(b.reconcile(t.Context()))
 			}
 			item := b.read()
 			if len(b.calls) != 0 || item.Status.JobIDFinished == jobID {
@@ -281,14 +281,14 @@ func TestNoHookHoldsUpTheEnd(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return waits("it") }, sdkhook.Types())
 	jobID := b.setJob()
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	for _, hookType := range sdkhook.Types() {
 		b.failing[hookType] = errors.New("broken")
 	}
 	b.clock.Step(time.Hour)
 	b.passed = nil
 	for range 3 {
-		b.clock.Step(b.look(t.Context()))
+		b.clock.Step(b.reconcile(t.Context()))
 	}
 	if item := b.read(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobIDFinished != jobID {
 		t.Errorf("%s (errors %v)", describe(item), b.errs)
@@ -310,7 +310,7 @@ func TestPoisonInHooks(t *testing.T) {
 				b.setJob()
 			}
 			for start := b.clock.Now(); b.clock.Since(start) < time.Hour; {
-				b.clock.Step(max(b.look(t.Context()), time.Second))
+				b.clock.Step(max(b.reconcile(t.Context()), time.Second))
 			}
 			crashes := len(slices.DeleteFunc(b.passed, func(s string) bool { return s != string(hookType) }))
 			item := b.read()
@@ -336,16 +336,16 @@ func TestHookOfAnotherPlugin(t *testing.T) {
 	b.plugins.(*fakePlugins).hooking = []*fakeDeployer{other}
 	held = true
 	b.setJob()
-	b.clock.Step(b.look(t.Context()))
+	b.clock.Step(b.reconcile(t.Context()))
 	b.expectPassed("one of both holds the job up", "BeforeReconcile", "policy")
 	held = false
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	b.expectPassed("none does any more", "BeforeReconcile", "policy", "call Reconcile")
 }
 
-// TestItemsWhoseHooksWereMissedAreWoken: when the plugin runs again, whether there was a job to note the error with
+// TestItemsWhoseHooksWereMissedAreReconciled: when the plugin runs again, whether there was a job to note the error with
 // or not.
-func TestItemsWhoseHooksWereMissedAreWoken(t *testing.T) {
+func TestItemsWhoseHooksWereMissedAreReconciled(t *testing.T) {
 	t.Parallel()
 	for _, hookType := range []sdkhook.Type{sdkhook.AfterResponsibilityCheck, sdkhook.BeforeReconcile} {
 		for _, err := range []error{plugin.ErrNotRunning, plugin.ErrCrashed} {
@@ -357,14 +357,14 @@ func TestItemsWhoseHooksWereMissedAreWoken(t *testing.T) {
 				b.plugins.(*fakePlugins).hooking = []*fakeDeployer{policy}
 				b.failing[hookType] = err
 				b.setJob()
-				b.look(t.Context())
+				b.reconcile(t.Context())
 				queue := &oneItemQueue{now: b.clock.Now}
 				b.router.queues["one"] = queue
 				if b.router.hooksRun([]v1alpha1.DeployItemType{testType}); !queue.isDue() {
 					t.Error("the item is not woken")
 				}
 				b.failing[hookType] = nil
-				if b.look(t.Context()); len(b.calls) != 1 {
+				if b.reconcile(t.Context()); len(b.calls) != 1 {
 					t.Errorf("calls %v, %s", b.calls, describe(b.read()))
 				}
 			})
@@ -380,13 +380,13 @@ func TestNotOursIsNotEndedHere(t *testing.T) {
 		[]sdkhook.Type{sdkhook.DuringResponsibilityCheck}, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1m" })
 	b.options.Identity = "other"
 	b.setJob()
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	b.options.Identity = "here"
 	b.memory.forget(keyOf(b.item))
 	b.results[sdkhook.DuringResponsibilityCheck] = &sdkhook.Result{AbortReconcile: true}
 	before := b.read()
 	b.clock.Step(2 * time.Minute)
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	if after := b.read(); after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("it was written: %s", describe(after))
 	}

@@ -49,7 +49,7 @@ func TestHTTPHookErrors(t *testing.T) {
 				}
 				b.fails(fields)
 				jobID := b.setJob()
-				b.clock.Step(b.look(t.Context()))
+				b.clock.Step(b.reconcile(t.Context()))
 				item := b.read()
 				if want == "goes on" {
 					b.expectPassed("the job goes on", string(phase), tc.call)
@@ -94,17 +94,17 @@ func TestHTTPHookThatCannotBeCalled(t *testing.T) {
 	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
 	b.registered = notReadyError{v1alpha1.HookPreReconcile}
 	b.setJob()
-	wait := b.look(t.Context())
+	wait := b.reconcile(t.Context())
 	item := b.read()
 	if b.expectPassed("nothing is done"); item.Status.LastError == nil || item.Status.LastError.Reason != "HookNotReady" || wait == 0 {
-		t.Errorf("%s, next look after %s", describe(item), wait)
+		t.Errorf("%s, next reconcile after %s", describe(item), wait)
 	}
 	b.registered = nil
 	b.router.hooksRun([]v1alpha1.DeployItemType{"another"})
-	b.look(t.Context())
-	b.expectPassed("another type's hook is no reason to look")
+	b.reconcile(t.Context())
+	b.expectPassed("another type's hook is no reason to reconcile")
 	b.router.hooksRun([]v1alpha1.DeployItemType{testType})
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	b.expectPassed("the hook has come", "pre-reconcile", "call Reconcile")
 	b.registered = notReadyError{v1alpha1.HookPreReconcile}
 	b.remove(b.item)
@@ -142,7 +142,7 @@ func TestErrorsBeforeAnHTTPHook(t *testing.T) {
 			b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
 			b.plugin.render = func(context.Context, plugin.Call) (*plugin.Rendered, error) { return tc.rendered, tc.err }
 			b.setJob()
-			b.look(t.Context())
+			b.reconcile(t.Context())
 			item, got := b.read(), ""
 			if item.Status.LastError != nil {
 				got = item.Status.LastError.Reason

@@ -173,7 +173,7 @@ func TestHTTPHookIsFinalizedOnce(t *testing.T) {
 	b.remove(b.item)
 	b.setJob()
 	for range 3 {
-		b.look(t.Context())
+		b.reconcile(t.Context())
 		b.clock.Step(time.Minute)
 		b.memory.forget(client.ObjectKeyFromObject(b.item)) // as another replica
 	}
@@ -191,12 +191,12 @@ func TestHTTPHookBeforeADeletionThatLeavesEverythingBehind(t *testing.T) {
 	b.remove(b.item)
 	b.setJob()
 	b.slots.take(slotKey(1), own)
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	b.expectPassed("others have all of the slots")
 	b.slots.giveBack()
 	b.router.slotsKept(b.name, b.slots.reconciled(slotKey(1), false))
 	b.fails("")
-	b.clock.Step(b.look(t.Context()))
+	b.clock.Step(b.reconcile(t.Context()))
 	if b.expectPassed("the hook does not agree", "finalize"); b.read() == nil {
 		t.Error("the item is gone although its hook has not agreed")
 	}
@@ -229,7 +229,7 @@ func TestHTTPHookIsInterrupted(t *testing.T) {
 				close(left)
 			}
 			b.setJob()
-			b.look(ctx)
+			b.reconcile(ctx)
 			<-left
 			if b.expectPassed("the plugin is not called", "pre-reconcile"); b.read().Status.LastError != nil {
 				t.Errorf("unexpected error: %v", b.read().Status.LastError)

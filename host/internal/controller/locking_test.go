@@ -137,8 +137,8 @@ func (p *peer) interceptors(writes interceptor.Funcs) interceptor.Funcs {
 	}
 }
 
-// look takes one look at the item, and returns when the next is due.
-func (p *peer) look(ctx context.Context) time.Duration {
+// reconcile reconciles the item once, and returns when the next time is due.
+func (p *peer) reconcile(ctx context.Context) time.Duration {
 	p.b.t.Helper()
 	result, err := p.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p.b.item)})
 	if err != nil {
@@ -177,13 +177,13 @@ func (b *bench) holder() (podName string, exists bool) {
 func TestLockOfAJob(t *testing.T) {
 	b := newBench(t, nil)
 	here, there := newPeer(b, "here"), newPeer(b, "there")
-	if here.look(t.Context()); here.locks != 0 {
+	if here.reconcile(t.Context()); here.locks != 0 {
 		t.Errorf("an item without a job costs %d requests for its lock", here.locks)
 	}
 	polls := 0
 	b.answer = func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
 		there.hear()
-		if there.look(t.Context()); there.reads+there.writes+there.locks != 0 {
+		if there.reconcile(t.Context()); there.reads+there.writes+there.locks != 0 {
 			t.Errorf("a replica reads %d times, writes %d times and asks for the lock %d times while another one is in a call",
 				there.reads, there.writes, there.locks)
 		}
@@ -193,7 +193,7 @@ func TestLockOfAJob(t *testing.T) {
 		return succeeds(ctx, op, o)
 	}
 	jobID := b.setJob()
-	for wait := here.look(t.Context()); wait > 0; wait = here.look(t.Context()) {
+	for wait := here.reconcile(t.Context()); wait > 0; wait = here.reconcile(t.Context()) {
 		if holder, _ := b.holder(); holder != "here" {
 			t.Errorf("expected the lock to be held over the polls of the job, but its holder is %q", holder)
 		}
@@ -212,12 +212,12 @@ func TestLockOfAJob(t *testing.T) {
 		t.Errorf("expected two requests for the lock, but there were %d", here.locks)
 	}
 	there.hear()
-	if wait := there.look(t.Context()); wait != 0 || there.reads+there.writes+there.locks != 0 {
+	if wait := there.reconcile(t.Context()); wait != 0 || there.reads+there.writes+there.locks != 0 {
 		t.Errorf("an item that another replica has finished costs requests: %+v", there)
 	}
 	b.setJob()
 	b.answer = succeeds
-	if there.look(t.Context()); b.read().Status.Deployer.Identity != "there" {
+	if there.reconcile(t.Context()); b.read().Status.Deployer.Identity != "there" {
 		t.Error("a new job was not carried out by the other replica")
 	}
 	if again, _ := b.holder(); again != "" || there.locks != 2 {
@@ -242,7 +242,7 @@ func TestTakeover(t *testing.T) {
 				b.answer = succeeds
 				there.others.dead["here"] = true
 				there.hear()
-				there.look(t.Context())
+				there.reconcile(t.Context())
 				here.writes = 0
 				if tc.hears {
 					here.hear()
@@ -253,8 +253,8 @@ func TestTakeover(t *testing.T) {
 				}, nil
 			}
 			jobID := b.setJob()
-			if here.look(t.Context()) == 0 {
-				t.Error("the item is not looked at again")
+			if here.reconcile(t.Context()) == 0 {
+				t.Error("the item is not reconciled again")
 			}
 			item := b.read()
 			if item.Status.JobIDFinished != jobID || item.Status.Deployer.Identity != "there" || rawStatus(item) != providerStatus {
@@ -262,7 +262,7 @@ func TestTakeover(t *testing.T) {
 					tc.reason, describe(item), item.Status.Deployer.Identity, rawStatus(item))
 			}
 			here.hear()
-			if here.look(t.Context()); b.read().ResourceVersion != item.ResourceVersion {
+			if here.reconcile(t.Context()); b.read().ResourceVersion != item.ResourceVersion {
 				t.Errorf("%s: the item was changed afterwards", tc.reason)
 			}
 			if want := []string{"Reconcile " + jobID, "Reconcile " + jobID}; !slices.Equal(b.calls, want) {
@@ -277,7 +277,7 @@ func TestTakeoverKeepsTheJob(t *testing.T) {
 	b := newBench(t, answers(func() (*plugin.Outcome, error) { return fails("NotYet") }), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1h" })
 	here, there := newPeer(b, "here"), newPeer(b, "there")
 	b.setJob()
-	here.look(t.Context())
+	here.reconcile(t.Context())
 	before := b.read()
 	there.others.dead["here"] = true
 	there.hear()
@@ -293,7 +293,7 @@ func TestTakeoverKeepsTheJob(t *testing.T) {
 		}
 		return waits("something")
 	}
-	if there.look(t.Context()); len(b.calls) != 2 {
+	if there.reconcile(t.Context()); len(b.calls) != 2 {
 		t.Errorf("expected the job to go on at once, but found %v", b.calls)
 	}
 }
@@ -302,7 +302,7 @@ func TestShutdownReleasesTheLock(t *testing.T) {
 	b := newBench(t, answers(func() (*plugin.Outcome, error) { return waits("something") }))
 	here := newPeer(b, "here")
 	b.setJob()
-	here.look(t.Context())
+	here.reconcile(t.Context())
 	stopping, stop := context.WithCancel(t.Context())
 	stop()
 	if err := here.locker.Start(stopping); err != nil {
@@ -338,7 +338,7 @@ func TestShutdownReleasesTheLock(t *testing.T) {
 			return tc.ends(ctx)
 		}
 		b.setJob()
-		here.look(inCall)
+		here.reconcile(inCall)
 		if holder, _ := b.holder(); holder != tc.holder {
 			t.Errorf("%s: expected the lock to be held by %q after the call, but found %q", tc.reason, tc.holder, holder)
 		}
@@ -356,13 +356,13 @@ func TestUnknownOperationIsReported(t *testing.T) {
 		return &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Second, WaitingFor: "something"}}, nil
 	}
 	b.setJob()
-	works.look(t.Context())
+	works.reconcile(t.Context())
 	b.annotate(b.item, v1alpha1.OperationAnnotation, "dance")
 	for range 3 {
 		reports.hear()
-		reports.look(t.Context())
+		reports.reconcile(t.Context())
 		b.clock.Step(time.Second)
-		works.look(t.Context())
+		works.reconcile(t.Context())
 	}
 	reported := 0
 	for len(b.events.Events) > 0 {
@@ -375,20 +375,20 @@ func TestUnknownOperationIsReported(t *testing.T) {
 	}
 }
 
-// TestLockIsLookedAtAfterTheItem: the watch of items is ahead of that of locks. Who still thinks that the lock is
+// TestLockIsReadAfterTheItem: the watch of items is ahead of that of locks. Who still thinks that the lock is
 // held reads the item as the next holder has written it, and must not go on from there.
-func TestLockIsLookedAtAfterTheItem(t *testing.T) {
+func TestLockIsReadAfterTheItem(t *testing.T) {
 	b := newBench(t, answers(func() (*plugin.Outcome, error) { return waits("something") }),
 		func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.NoDuration })
 	here, there := newPeer(b, "here"), newPeer(b, "there")
 	b.setJob()
-	here.look(t.Context()) // and holds the lock on
+	here.reconcile(t.Context()) // and holds the lock on
 	there.others.dead["here"] = true
 	there.hear()
-	there.look(t.Context()) // takes the job over
+	there.reconcile(t.Context()) // takes the job over
 	b.answer = succeeds
 	calls, version := len(b.calls), b.read().ResourceVersion
-	here.look(t.Context()) // has heard that the item has changed, and not that the lock was taken
+	here.reconcile(t.Context()) // has heard that the item has changed, and not that the lock was taken
 	if len(b.calls) != calls || b.read().ResourceVersion != version {
 		t.Errorf("who has lost the lock calls the plugin and writes: calls %v, %s", b.calls, describe(b.read()))
 	}
@@ -401,18 +401,18 @@ func TestLockIsLookedAtAfterTheItem(t *testing.T) {
 // because of that.
 func TestDownPluginTakesNoJob(t *testing.T) {
 	b := newBench(t, succeeds)
-	runs, down := newTold(newPeer(b, "runs"), b.plugin), newTold(newPeer(b, "down"), b.plugin)
+	runs, down := newQueuedPeer(newPeer(b, "runs"), b.plugin), newQueuedPeer(newPeer(b, "down"), b.plugin)
 	down.setPlugin(false)
 	down.others.rank = 1
 	jobID := b.setJob()
 	down.hear()
-	wait := down.look(t.Context())
+	wait := down.reconcile(t.Context())
 	if got := down.reads + down.locks + down.writes; got != 0 || wait != pluginPoll {
-		t.Errorf("expected another look after %s without a request, but found %d requests, and the next look after %s",
+		t.Errorf("expected another reconcile after %s without a request, but found %d requests, and the next reconcile after %s",
 			pluginPoll, got, wait)
 	}
 	runs.hear()
-	runs.look(t.Context())
+	runs.reconcile(t.Context())
 	if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Deployer.Identity != "runs" {
 		t.Errorf("expected the job to be carried out where the plugin runs, but found %s of %q", describe(item), item.Status.Deployer.Identity)
 	}

@@ -18,25 +18,25 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// heard is what is told of jobs, newest first.
-type heard struct {
+// heard is what is reported of jobs, newest first.
+type recorder struct {
 	mu   sync.Mutex
-	jobs []*toldJob
+	jobs []*reportedJob
 }
 
-type toldJob struct {
+type reportedJob struct {
 	telemetry.Job
 
 	events []telemetry.Event
 	ended  telemetry.Ended
 }
 
-func (o *heard) Observe(job telemetry.Job, _ time.Time, event telemetry.Event) {
+func (o *recorder) Observe(job telemetry.Job, _ time.Time, event telemetry.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	i := slices.IndexFunc(o.jobs, func(known *toldJob) bool { return known.ID == job.ID })
+	i := slices.IndexFunc(o.jobs, func(known *reportedJob) bool { return known.ID == job.ID })
 	if i < 0 {
-		o.jobs, i = slices.Insert(o.jobs, 0, &toldJob{}), 0
+		o.jobs, i = slices.Insert(o.jobs, 0, &reportedJob{}), 0
 	}
 	found := o.jobs[i]
 	found.Job, found.events = job, append(found.events, event)
@@ -45,15 +45,15 @@ func (o *heard) Observe(job telemetry.Job, _ time.Time, event telemetry.Event) {
 	}
 }
 
-// told has a bench tell what happens to jobs.
-func (b *bench) told() *heard {
-	o := &heard{}
+// record has a bench report what happens to jobs.
+func (b *bench) record() *recorder {
+	o := &recorder{}
 	b.options.Observed = telemetry.NewStream(b.clock, nil, o)
 	return o
 }
 
 // timeline is a line for each event.
-func (j *toldJob) timeline() []string {
+func (j *reportedJob) timeline() []string {
 	var lines []string
 	for _, event := range j.events {
 		line := ""
@@ -81,7 +81,7 @@ func (j *toldJob) timeline() []string {
 	return lines
 }
 
-func TestWhatIsTold(t *testing.T) {
+func TestReportsOfAJob(t *testing.T) {
 	t.Parallel()
 	picky := func(results ...func() (*plugin.Outcome, error)) answer {
 		return func(_ context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
@@ -121,12 +121,12 @@ func TestWhatIsTold(t *testing.T) {
 			},
 		},
 		"in line": {
-			reason: "a job that waits for its turn",
+			reason: "a job that waits for a slot",
 			answer: picky(succeeded),
 			drive: func(b *bench) {
 				b.slots.take(keyOf(newDeployItem("other", "item")), own)
 				b.setJob()
-				b.look(b.t.Context())
+				b.reconcile(b.t.Context())
 				b.clock.Step(1300 * time.Millisecond)
 				b.slots.giveBack()
 				b.memory.slotKept(keyOf(b.item), b.clock.Now())
@@ -145,7 +145,7 @@ func TestWhatIsTold(t *testing.T) {
 					tc.modify(item)
 				}
 			})
-			remembered := b.told()
+			remembered := b.record()
 			tc.drive(b)
 			jobs := remembered.jobs
 			if len(jobs) != 1 || jobs[0].ID != b.read().Status.JobID || jobs[0].Operation != "Reconcile" || jobs[0].Plugin != "one" {
@@ -161,10 +161,10 @@ func TestWhatIsTold(t *testing.T) {
 	}
 }
 
-// TestLostLocksAreTold: the job goes on elsewhere, and is not under way here any more.
-func TestLostLocksAreTold(t *testing.T) {
+// TestLostLocksAreReported: the job goes on elsewhere, and is not under way here any more.
+func TestLostLocksAreReported(t *testing.T) {
 	t.Parallel()
-	o := &heard{}
+	o := &recorder{}
 	stream := telemetry.NewStream(clock.RealClock{}, nil, o)
 	key := lock.Key{Plugin: "one", Item: types.NamespacedName{Namespace: "ns", Name: "item"}, UID: "uid"}
 	c := &Controller{options: Options{Observed: stream}, router: newRouter(nil, nil, newMemory(), time.Now, nil)}

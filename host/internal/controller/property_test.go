@@ -20,10 +20,10 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// chaos is a host with one item between a Landscaper, users, a deployer and an API server that all do as they like.
-type chaos struct {
+// interferenceTest is a host with one item between a Landscaper, users, a deployer and an API server that all do as they like.
+type interferenceTest struct {
 	*bench
-	story
+	history
 	t *rapid.T
 	// calm: from now on everybody does what leads to an end.
 	calm bool
@@ -39,22 +39,22 @@ type chaos struct {
 	foreign map[string]*v1alpha1.DeployItem
 }
 
-// story is what has happened in a case of a property, to be told when it fails.
-type story struct {
+// history is what has happened in a case of a property, to be printed when it fails.
+type history struct {
 	t     *rapid.T
 	lines []string
 }
 
-func (s *story) note(format string, args ...any) {
+func (s *history) note(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
-func (s *story) fail(format string, args ...any) {
+func (s *history) fail(format string, args ...any) {
 	s.t.Fatalf(format+"\nhistory:\n%s", append(args, strings.Join(s.lines, "\n"))...)
 }
 
 // interfere is what Landscaper or a user does.
-func (c *chaos) interfere() {
+func (c *interferenceTest) interfere() {
 	item := c.read()
 	if item == nil || c.calm {
 		return
@@ -92,7 +92,7 @@ func (c *chaos) interfere() {
 }
 
 // deploy is what the deployer does. In the middle of its call anything may happen.
-func (c *chaos) deploy(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+func (c *interferenceTest) deploy(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
 	c.note("%s", c.calls[len(c.calls)-1])
 	if c.picked != c.calls[len(c.calls)-1][len(op)+1:] {
 		c.fail("%s, but %q was picked up last", c.calls[len(c.calls)-1], c.picked)
@@ -133,7 +133,7 @@ func (c *chaos) deploy(ctx context.Context, op plugin.Operation, o plugin.Observ
 }
 
 // hooks are those of all types. Before each of them anything may happen.
-func (c *chaos) hooks(_ context.Context, hookType sdkhook.Type, item *v1alpha1.DeployItem, _ *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+func (c *interferenceTest) hooks(_ context.Context, hookType sdkhook.Type, item *v1alpha1.DeployItem, _ *v1alpha1.Target) ([]plugin.HookOutcome, error) {
 	if hookType == sdkhook.Start {
 		c.refused = false
 	} else if item.UID != c.item.UID { // nothing that is none of the host's becomes so by a hook without an opinion
@@ -174,7 +174,7 @@ func (c *chaos) hooks(_ context.Context, hookType sdkhook.Type, item *v1alpha1.D
 
 // written stands between the host and the API server: each write may fail, or succeed with its answer lost; each that
 // succeeds is checked.
-func (c *chaos) written(_ int, do func() error) error {
+func (c *interferenceTest) written(_ int, do func() error) error {
 	trouble := "none"
 	if !c.calm {
 		trouble = rapid.SampledFrom([]string{"none", "none", "none", "API error", "lost answer", "conflict"}).Draw(c.t, "trouble")
@@ -203,7 +203,7 @@ func (c *chaos) written(_ int, do func() error) error {
 }
 
 // check holds the invariants against a write of the host.
-func (c *chaos) check(before, after *v1alpha1.DeployItem) {
+func (c *interferenceTest) check(before, after *v1alpha1.DeployItem) {
 	if hadFinalizer := slices.Contains(before.Finalizers, v1alpha1.Finalizer); hadFinalizer && (after == nil || !slices.Contains(after.Finalizers, v1alpha1.Finalizer)) {
 		c.note("finalizer removed")
 		if !c.deleted && before.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] != "true" {
@@ -243,18 +243,18 @@ func (c *chaos) check(before, after *v1alpha1.DeployItem) {
 }
 
 // restart is a host that was killed, and another one that knows nothing.
-func (c *chaos) restart() {
+func (c *interferenceTest) restart() {
 	c.note("host restarts")
 	c.memory, c.slots = newMemory(), newSlots(1, time.Now)
 	c.router = newRouter(c.plugins, lock.Off{}, c.memory, c.clock.Now, c.log)
 }
 
-// checkForeign has the host look at the items that are none of its own.
-func (c *chaos) checkForeign() {
+// checkForeign has the host reconcile the items that are none of its own.
+func (c *interferenceTest) checkForeign() {
 	for name, item := range c.foreign {
 		own := c.item
 		c.item = item
-		c.look(c.bench.t.Context())
+		c.reconcile(c.bench.t.Context())
 		c.item = own
 		if fresh := c.api.read(item); fresh.ResourceVersion != item.ResourceVersion {
 			c.fail("the host wrote to an item %s", name)
@@ -263,7 +263,7 @@ func (c *chaos) checkForeign() {
 }
 
 // addForeign adds items that the host must not touch, each with a job.
-func (c *chaos) addForeign() {
+func (c *interferenceTest) addForeign() {
 	for _, name := range []string{"here", "elsewhere"} {
 		c.newTarget(c.item.Namespace, name)
 	}
@@ -294,13 +294,13 @@ func TestInvariantsHoldInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		// Most of what happens with a deletion happens to an item that was deployed before.
 		deployed := rapid.Bool().Draw(rt, "deployed")
-		c := &chaos{bench: newBench(t, nil, func(i *v1alpha1.DeployItem) {
+		c := &interferenceTest{bench: newBench(t, nil, func(i *v1alpha1.DeployItem) {
 			i.Spec.UpdateOnChangeOnly = rapid.Bool().Draw(rt, "updateOnChangeOnly")
 			i.Spec.Timeout = rapid.SampledFrom([]v1alpha1.Duration{"", "none", "1s", "1h"}).Draw(rt, "timeout")
 			if deployed {
 				i.Finalizers = []string{v1alpha1.Finalizer}
 			}
-		}), story: story{t: rt}, t: rt, foreign: map[string]*v1alpha1.DeployItem{}}
+		}), history: history{t: rt}, t: rt, foreign: map[string]*v1alpha1.DeployItem{}}
 		c.plugin.capabilities = plugin.Capabilities{Abort: rapid.Bool().Draw(rt, "Abort"), ForceReconcile: true}
 		c.answer, c.write = c.deploy, c.written
 		if rapid.Bool().Draw(rt, "hooks") {
@@ -317,9 +317,9 @@ func TestInvariantsHoldInAnyOrder(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"interfere":       func(*rapid.T) { c.interfere() },
 			"interfere again": func(*rapid.T) { c.interfere() },
-			"look":            func(*rapid.T) { c.look(t.Context()) },
-			"look again":      func(*rapid.T) { c.look(t.Context()) },
-			"time for a look": func(*rapid.T) { c.clock.Step(c.look(t.Context())) },
+			"reconcile":       func(*rapid.T) { c.reconcile(t.Context()) },
+			"reconcile again": func(*rapid.T) { c.reconcile(t.Context()) },
+			"when it is due":  func(*rapid.T) { c.clock.Step(c.reconcile(t.Context())) },
 			"time": func(rt *rapid.T) {
 				c.clock.Step(time.Duration(rapid.IntRange(0, 120).Draw(rt, "seconds")) * time.Second)
 			},

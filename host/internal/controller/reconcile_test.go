@@ -145,8 +145,8 @@ func TestShutdownInTheMiddle(t *testing.T) {
 		return succeeds(ctx, op, observer)
 	})
 	jobID := b.setJob()
-	if wait := b.look(ctx); wait != 0 {
-		t.Errorf("a host that stops takes no further looks, but wants one in %s", wait)
+	if wait := b.reconcile(ctx); wait != 0 {
+		t.Errorf("a host that stops wants no further reconcile, but has one in %s", wait)
 	}
 	if item := b.read(); item.Status.Phase != v1alpha1.DeployItemPhaseInit || item.Status.LastError != nil || item.Status.JobIDFinished != "" {
 		t.Errorf("a job that the host could not finish stays as it is, but found %s", describe(item))
@@ -158,13 +158,13 @@ func TestTimeout(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
 		timeout v1alpha1.Duration
-		looks   int
+		times   int
 		phase   v1alpha1.DeployItemPhase
 		says    []string
 	}{
-		"waiting":   {reason: "the message names what was waited for", timeout: "90s", looks: 3, phase: v1alpha1.DeployItemPhaseFailed, says: []string{"ERR_TIMEOUT", "ProgressingTimeout", "pod a/b"}},
-		"none":      {reason: "none really is none", timeout: "none", looks: 100, phase: v1alpha1.DeployItemPhaseProgressing},
-		"malformed": {reason: "the error names the field", timeout: "99999999999999h", looks: 1, phase: v1alpha1.DeployItemPhaseFailed, says: []string{"ERR_CONFIGURATION_PROBLEM", "spec.timeout", "99999999999999h"}},
+		"waiting":   {reason: "the message names what was waited for", timeout: "90s", times: 3, phase: v1alpha1.DeployItemPhaseFailed, says: []string{"ERR_TIMEOUT", "ProgressingTimeout", "pod a/b"}},
+		"none":      {reason: "none really is none", timeout: "none", times: 100, phase: v1alpha1.DeployItemPhaseProgressing},
+		"malformed": {reason: "the error names the field", timeout: "99999999999999h", times: 1, phase: v1alpha1.DeployItemPhaseFailed, says: []string{"ERR_CONFIGURATION_PROBLEM", "spec.timeout", "99999999999999h"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -173,8 +173,8 @@ func TestTimeout(t *testing.T) {
 			},
 				func(i *v1alpha1.DeployItem) { i.Spec.Timeout = tc.timeout })
 			jobID := b.setJob()
-			for range tc.looks {
-				b.clock.Step(b.look(t.Context()))
+			for range tc.times {
+				b.clock.Step(b.reconcile(t.Context()))
 			}
 			item := b.read()
 			if item.Status.Phase != tc.phase || item.Status.Phase.IsFinal() != (item.Status.JobIDFinished == jobID) {
@@ -228,7 +228,7 @@ func TestErrorsAreRetriedLessAndLessOften(t *testing.T) {
 	jobID := b.setJob()
 	var pauses []time.Duration
 	for range 4 {
-		pauses = append(pauses, b.look(t.Context()))
+		pauses = append(pauses, b.reconcile(t.Context()))
 		b.clock.Step(pauses[len(pauses)-1])
 	}
 	if diff := cmp.Diff([]time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}, pauses); diff != "" {
@@ -267,7 +267,7 @@ func TestGarbage(t *testing.T) {
 			b := newBenchOn(t, on(t), func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return outcome, nil },
 				func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "10s" })
 			jobID := b.setJob()
-			b.look(t.Context())
+			b.reconcile(t.Context())
 			if item := b.read(); item.Status.LastError == nil || item.Status.LastError.Reason != reason || item.Status.JobIDFinished != "" {
 				t.Fatalf("expected a job that goes on with reason %s, but found %s (errors %.200s)", reason, describe(item), fmt.Sprint(b.errs))
 			}
@@ -285,7 +285,7 @@ func TestLongTextsBecomeEvents(t *testing.T) {
 		return waits("something")
 	})
 	b.setJob()
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	<-b.events.Events // of the pick-up
 	event := <-b.events.Events
 	if len(event) > len(corev1.EventTypeNormal)+maxEventReason+maxEventNote+2 || !strings.HasSuffix(event, "ü…") {
@@ -300,13 +300,13 @@ func TestLyingMetadata(t *testing.T) {
 	if after := b.drive(); after.ResourceVersion != before.ResourceVersion || len(b.calls) != 0 {
 		t.Errorf("an item of another type was written or carried out: calls %v", b.calls)
 	}
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	if _, current := b.memory.recall(client.ObjectKeyFromObject(b.item), b.item.UID, before.ResourceVersion); current {
 		t.Error("an item of another type is remembered")
 	}
 }
 
-// TestJobEnded: somebody is told of a job that has ended without a word of the plugin, and of no other.
+// TestJobEnded: a job that has ended without a result of the plugin is reported, and of no other.
 func TestJobEnded(t *testing.T) {
 	waiting := answers(func() (*plugin.Outcome, error) { return waits("something") })
 	refusing := answers(func() (*plugin.Outcome, error) {
@@ -316,7 +316,7 @@ func TestJobEnded(t *testing.T) {
 		reason      string
 		answer      answer
 		interrupted bool
-		told        bool
+		heard       bool
 	}{
 		"succeeded":   {"the plugin has cleared up itself", succeeds, false, false},
 		"failed":      {"the plugin has had the last word", refusing, false, false},
@@ -326,22 +326,22 @@ func TestJobEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, tc.answer)
-			var told []string
-			b.options.JobEnded = func(plugin string) { told = append(told, plugin) }
+			var heard []string
+			b.options.JobEnded = func(plugin string) { heard = append(heard, plugin) }
 			jobID := b.setJob()
-			b.look(t.Context())
+			b.reconcile(t.Context())
 			if tc.interrupted {
 				b.patchStatus(b.item, `{"phase":"Failed","jobIDFinished":"`+jobID+`"}`)
 			}
-			if item := b.drive(); item.Status.JobIDFinished != jobID || slices.Equal(told, []string{"one"}) != tc.told || len(told) > 1 {
-				t.Errorf("%s: found that %v were told, and %s", tc.reason, told, describe(item))
+			if item := b.drive(); item.Status.JobIDFinished != jobID || slices.Equal(heard, []string{"one"}) != tc.heard || len(heard) > 1 {
+				t.Errorf("%s: found that %v were reported, and %s", tc.reason, heard, describe(item))
 			}
 		})
 	}
 }
 
 // TestWithheld: a plugin that is not called, because the host cannot give it what was promised, is called again
-// later; the user is told why.
+// later; the user learns why.
 func TestWithheld(t *testing.T) {
 	withheld := true
 	b := newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
@@ -351,7 +351,7 @@ func TestWithheld(t *testing.T) {
 		return succeeds(ctx, op, o)
 	})
 	b.setJob()
-	wait := b.look(t.Context())
+	wait := b.reconcile(t.Context())
 	item := b.read()
 	if wait == 0 || item.Status.Phase.IsFinal() || item.Status.LastError == nil || item.Status.LastError.Reason != "HostClusterUnavailable" ||
 		item.Status.LastError.Message != "there is no ServiceAccount" {

@@ -18,21 +18,21 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// crew are two replicas that share an item, look at it only when they are told to, and may each think what they like of
-// the other.
-type crew struct {
+// replicaTest has two replicas that share an item, reconcile it only when it is in their queues, and may each think what
+// they like of the other.
+type replicaTest struct {
 	*bench
-	story
+	history
 	t        *rapid.T
-	replicas map[string]*told
+	replicas map[string]*queuedPeer
 	// first is the pod that the item prefers.
 	first string
 	// processes is which one is in each pod.
 	processes map[string]string
 	// full are the replicas whose slot another item has.
-	full map[*told]bool
+	full map[*queuedPeer]bool
 	// inCall are the replicas in a call, the innermost last.
-	inCall []*told
+	inCall []*queuedPeer
 	// down: the plugin of a replica has not run for some time, so that it may have left the item to the other one.
 	down bool
 	// wrong: a replica has been taken for dead that was not.
@@ -44,12 +44,12 @@ var pods = []string{"here", "there"}
 
 func otherPod(podName string) string { return pods[1-slices.Index(pods, podName)] }
 
-func (c *crew) note(format string, args ...any) {
-	c.story.note(c.clock.Now().Format("05.000 ")+format, args...)
+func (c *replicaTest) note(format string, args ...any) {
+	c.history.note(c.clock.Now().Format("05.000 ")+format, args...)
 }
 
 // start starts a process in a pod; what was there before is gone.
-func (c *crew) start(podName string) {
+func (c *replicaTest) start(podName string) {
 	others := &fakeReplicas{podName: podName, dead: map[string]bool{}}
 	if before := c.replicas[podName]; before != nil {
 		others.process = before.others.process + 1
@@ -61,8 +61,8 @@ func (c *crew) start(podName string) {
 	for _, r := range c.replicas {
 		r.others.change(func(o *fakeReplicas) { o.processes = c.processes })
 	}
-	var r *told
-	r = newTold(newProcess(c.bench, others), &fakeDeployer{
+	var r *queuedPeer
+	r = newQueuedPeer(newProcess(c.bench, others), &fakeDeployer{
 		name: "one", itemType: testType, capabilities: plugin.Capabilities{Abort: true},
 		call: func(ctx context.Context, op plugin.Operation, _ plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
 			return c.call(ctx, r, op)
@@ -82,7 +82,7 @@ func (c withoutTicks) NewTicker(time.Duration) clock.Ticker {
 }
 
 // wrote holds a write of the item against the lock: but for the pick-up of a job that waits, only its holder writes.
-func (c *crew) wrote(r *told) {
+func (c *replicaTest) wrote(r *queuedPeer) {
 	item := c.read()
 	holder := c.lockedBy(item)
 	c.note("%s wrote %s; the lock is held by %q", r.others.Process(), describe(item), holder)
@@ -92,7 +92,7 @@ func (c *crew) wrote(r *told) {
 }
 
 // lockedBy is the process that holds the lock of the item; empty for none.
-func (c *crew) lockedBy(item *v1alpha1.DeployItem) (process string) {
+func (c *replicaTest) lockedBy(item *v1alpha1.DeployItem) (process string) {
 	object := &v1alpha1.SyncObject{}
 	key := client.ObjectKey{Namespace: item.Namespace, Name: "one-" + string(item.UID)}
 	if c.admin.Get(c.bench.t.Context(), key, object) != nil || object.Spec.PodName == "" {
@@ -102,13 +102,13 @@ func (c *crew) lockedBy(item *v1alpha1.DeployItem) (process string) {
 }
 
 // begin starts a process that hears of what is there.
-func (c *crew) begin(podName string) {
+func (c *replicaTest) begin(podName string) {
 	c.start(podName)
 	c.replicas[podName].hearAll()
 }
 
 // call is the plugin of a replica. In the middle of it anything may happen to the others.
-func (c *crew) call(ctx context.Context, r *told, op plugin.Operation) (*plugin.Outcome, error) {
+func (c *replicaTest) call(ctx context.Context, r *queuedPeer, op plugin.Operation) (*plugin.Outcome, error) {
 	if !r.runs() {
 		return nil, plugin.ErrNotRunning
 	}
@@ -144,21 +144,21 @@ func (c *crew) call(ctx context.Context, r *told, op plugin.Operation) (*plugin.
 	}
 }
 
-func (c *crew) isInCall(r *told) bool { return slices.Contains(c.inCall, r) }
+func (c *replicaTest) isInCall(r *queuedPeer) bool { return slices.Contains(c.inCall, r) }
 
-// work has a replica look if it is time, unless it is at it.
-func (c *crew) work(r *told) bool {
+// work has a replica reconcile if it is time, unless it is at it.
+func (c *replicaTest) work(r *queuedPeer) bool {
 	if c.isInCall(r) || !r.queue.isDue() {
 		return false
 	}
 	worked := r.work()
-	c.note("%s has looked; again at %s", r.others.Process(), r.queue.due.Format("05.000"))
+	c.note("%s has reconciled; again at %s", r.others.Process(), r.queue.due.Format("05.000"))
 	return worked
 }
 
 // hearOfOthers lets a replica hear how many come before it for the item: those whose plugin runs, in the order of
 // preference.
-func (c *crew) hearOfOthers(podName string) {
+func (c *replicaTest) hearOfOthers(podName string) {
 	r, other := c.replicas[podName], c.replicas[otherPod(podName)]
 	rank := 0
 	if other.runs() && (!r.runs() || c.first != podName) {
@@ -171,8 +171,8 @@ func (c *crew) hearOfOthers(podName string) {
 	r.locker.ReplicasChanged()
 }
 
-// renew ends a lapse of a replica. One that has not lapsed is told nothing, for that would wake it up.
-func (c *crew) renew(r *told) {
+// renew ends a lapse of a replica. One that has not lapsed hears nothing, for that would wake it up.
+func (c *replicaTest) renew(r *queuedPeer) {
 	if r.others.Valid() {
 		return
 	}
@@ -180,7 +180,7 @@ func (c *crew) renew(r *told) {
 	r.locker.ReplicasChanged()
 }
 
-func (c *crew) freeSlot(r *told) {
+func (c *replicaTest) freeSlot(r *queuedPeer) {
 	if c.full[r] {
 		delete(c.full, r)
 		r.slots.giveBack()
@@ -189,7 +189,7 @@ func (c *crew) freeSlot(r *told) {
 }
 
 // fillSlot gives the slot of a replica to another item; one that gets none goes again.
-func (c *crew) fillSlot(r *told) {
+func (c *replicaTest) fillSlot(r *queuedPeer) {
 	if c.full[r] {
 		return
 	}
@@ -203,7 +203,7 @@ func (c *crew) fillSlot(r *told) {
 }
 
 // sweep deletes the lock of the item if nobody holds it, as the cleaner does with one whose item it takes for gone.
-func (c *crew) sweep() {
+func (c *replicaTest) sweep() {
 	object := &v1alpha1.SyncObject{}
 	key := client.ObjectKey{Namespace: c.item.Namespace, Name: "one-" + string(c.read().UID)}
 	if c.admin.Get(c.bench.t.Context(), key, object) != nil || object.Spec.PodName != "" {
@@ -220,13 +220,13 @@ func (c *crew) sweep() {
 
 // TestReplicas: whatever two replicas think of each other, nobody writes to an item whose lock another one holds,
 // nobody is called for without the lock, and as long as nobody is wrong, one at a time. Whatever has happened to them,
-// they bring every job to its end soon once all is calm, although they look only when they are told to, and hold no
+// they bring every job to its end soon once all is calm, although they reconcile only what is in their queues, and hold no
 // lock then.
 func TestReplicas(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		c := &crew{
-			bench: newBench(t, nil), story: story{t: rt}, t: rt, first: "here",
-			replicas: map[string]*told{}, processes: map[string]string{}, full: map[*told]bool{},
+		c := &replicaTest{
+			bench: newBench(t, nil), history: history{t: rt}, t: rt, first: "here",
+			replicas: map[string]*queuedPeer{}, processes: map[string]string{}, full: map[*queuedPeer]bool{},
 		}
 		for _, pod := range pods {
 			c.start(pod)
@@ -240,12 +240,12 @@ func TestReplicas(t *testing.T) {
 			c.step()
 		}
 		c.calmDown()
-		c.comesToRest()
+		c.finishes()
 	})
 }
 
 // calmDown ends all trouble. One of the replicas may be left with a plugin that does not run.
-func (c *crew) calmDown() {
+func (c *replicaTest) calmDown() {
 	c.calm = true
 	c.note("all is calm")
 	one := rapid.SampledFrom(pods).Draw(c.t, "replica whose plugin runs")
@@ -266,12 +266,12 @@ func (c *crew) calmDown() {
 	}
 }
 
-// comesToRest lets the replicas hear of everything and do what they want to.
-func (c *crew) comesToRest() {
-	began, looks := c.clock.Now(), 0
-	// Soon is well before anybody looks who was not told to: see elsewherePoll and slotPoll.
+// finishes lets the replicas hear of everything and do what they want to.
+func (c *replicaTest) finishes() {
+	began, reconciles := c.clock.Now(), 0
+	// Soon is well before anybody reconciles what nothing has put into the queue: see elsewherePoll and slotPoll.
 	soon := 25 * time.Second
-	if c.down { // who leaves an item because of that looks again after a while
+	if c.down { // who leaves an item because of that reconciles it again after a while
 		soon += pluginPoll
 	}
 	here, there := c.replicas["here"], c.replicas["there"]
@@ -281,26 +281,26 @@ func (c *crew) comesToRest() {
 			there.hearAll()
 		}
 		if news = c.work(here) || c.work(there); news {
-			if looks++; looks > 300 {
-				c.fail("it does not come to rest")
+			if reconciles++; reconciles > 300 {
+				c.fail("it does not come to an end")
 			}
 			continue
 		}
-		if c.atRest() {
+		if c.atEnd() {
 			return
 		}
 		next := nextDue(here, there)
 		if next.IsZero() || next.Sub(began) > soon {
 			holder, _ := c.holder()
-			c.fail("after %s: %s, annotations %v, lock of %q; who looks next does so at %s",
+			c.fail("after %s: %s, annotations %v, lock of %q; the next reconcile is at %s",
 				c.clock.Since(began), describe(c.read()), c.read().Annotations, holder, next.Format("05.000"))
 		}
 		c.clock.SetTime(next)
 	}
 }
 
-// atRest tells whether there is nothing to do any more and the lock is free.
-func (c *crew) atRest() bool {
+// atEnd tells whether there is nothing to do any more and the lock is free.
+func (c *replicaTest) atEnd() bool {
 	item := c.read()
 	if item.Status.JobID != item.Status.JobIDFinished || item.Annotations[v1alpha1.OperationAnnotation] != "" {
 		return false
@@ -310,7 +310,7 @@ func (c *crew) atRest() bool {
 }
 
 // step is something that happens to a replica or to the item.
-func (c *crew) step() {
+func (c *replicaTest) step() {
 	pod := rapid.SampledFrom(pods).Draw(c.t, "replica")
 	r, other := c.replicas[pod], otherPod(pod)
 	believe := func(change func(*fakeReplicas)) {
@@ -351,7 +351,16 @@ func (c *crew) step() {
 				c.setJob()
 			}
 		},
-		"label": func() { c.touch(c.item) },
+		"label": func() {
+			hear := func() {
+				for _, pod := range pods {
+					c.replicas[pod].hearItem()
+				}
+			}
+			hear() // metadata tell a label from a job in the same event only if a second lies between the writes
+			c.touch(c.item)
+			hear()
+		},
 		"operation": func() {
 			c.annotate(c.item, v1alpha1.OperationAnnotation,
 				rapid.SampledFrom([]string{v1alpha1.OperationReconcile, v1alpha1.OperationAbort}).Draw(c.t, "operation"))

@@ -42,7 +42,7 @@ func TestConditionsWithEachOutcome(t *testing.T) {
 				return &outcome, nil
 			})
 			b.setJob()
-			b.look(t.Context())
+			b.reconcile(t.Context())
 			item := b.read()
 			c := conditionOf(item, "Drifted")
 			if c == nil || c.Status != v1alpha1.ConditionTrue || c.Reason != "Repaired" || c.Message != "spec.replicas" || c.LastTransitionTime.IsZero() {

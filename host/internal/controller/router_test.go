@@ -151,7 +151,7 @@ func TestRouteForgets(t *testing.T) {
 	if len(r.types) != 0 || len(r.memory.entries) != 0 {
 		t.Errorf("an item that is gone is remembered: types %v, entries %v", r.types, r.memory.entries)
 	}
-	expect(t, "a worker that is busy with it may remember it again, and so has another look", r.two, "c")
+	expect(t, "a worker that is busy with it may remember it again, and so reconciles it once more", r.two, "c")
 }
 
 func TestPriorities(t *testing.T) {

@@ -31,7 +31,7 @@ func (b *hooked) due(every time.Duration) {
 }
 
 // TestScheduledJobs: a hook has jobs begin in time, each with an ID of its own, and nothing else happens between them. A
-// hook that wants them more often than the host allows is told so once.
+// hook that wants them more often than the host allows is reported once.
 func TestScheduledJobs(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ every, minimum, interval time.Duration }{
@@ -48,7 +48,7 @@ func TestScheduledJobs(t *testing.T) {
 			seen, last := map[string]bool{}, b.clock.Now()
 			for len(seen) < jobs {
 				calls := len(b.calls)
-				b.clock.Step(b.look(t.Context()))
+				b.clock.Step(b.reconcile(t.Context()))
 				if len(b.calls) == calls {
 					continue
 				}
@@ -65,14 +65,14 @@ func TestScheduledJobs(t *testing.T) {
 			if asked := len(b.passed) - len(b.calls); asked > 3*jobs {
 				t.Errorf("the hooks were asked %d times for %d jobs", asked, jobs)
 			}
-			told := 0
+			heard := 0
 			for len(b.events.Events) > 0 {
 				if strings.Contains(<-b.events.Events, "ReconcileIntervalRaised") {
-					told++
+					heard++
 				}
 			}
-			if told != 0 && tc.minimum == 0 || told != 1 && tc.minimum > 0 {
-				t.Errorf("found %d events about the interval", told)
+			if heard != 0 && tc.minimum == 0 || heard != 1 && tc.minimum > 0 {
+				t.Errorf("found %d events about the interval", heard)
 			}
 		})
 	}
@@ -88,11 +88,11 @@ func TestHooksStopNoNeededJob(t *testing.T) {
 			b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
 			b.results[sdkhook.ShouldReconcile], b.failing[sdkhook.ShouldReconcile] = &sdkhook.Result{AbortReconcile: true}, err
 			jobID := b.setJob()
-			b.look(t.Context())
+			b.reconcile(t.Context())
 			if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
 				t.Error(describe(item))
 			}
-			if b.look(t.Context()); (len(b.errs) == 1) != (err != nil) {
+			if b.reconcile(t.Context()); (len(b.errs) == 1) != (err != nil) {
 				t.Errorf("found the errors %v", b.errs)
 			}
 		})
@@ -106,8 +106,8 @@ func TestHooksAreAskedWhenTheItemChanges(t *testing.T) {
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
 	b.drive()
 	b.expectPassed("it is new", "ShouldReconcile")
-	if wait := b.look(t.Context()); wait != 0 {
-		t.Errorf("look again after %s", wait)
+	if wait := b.reconcile(t.Context()); wait != 0 {
+		t.Errorf("reconciled again after %s", wait)
 	}
 	b.expectPassed("it was asked, and nothing has changed")
 	before := b.metadata(t)
@@ -121,7 +121,7 @@ func TestHooksAreAskedWhenTheItemChanges(t *testing.T) {
 		t.Error("an annotation for hooks was taken for a change that is of no interest")
 	}
 	b.results[sdkhook.ShouldReconcile] = &sdkhook.Result{}
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	b.expectPassed("it has changed", "ShouldReconcile", "call Reconcile")
 }
 
@@ -147,15 +147,15 @@ func TestHopelessHooksAreNotAskedAgain(t *testing.T) {
 		return []plugin.HookOutcome{{Error: &plugin.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Message: "no such schedule"}}}, nil
 	}
 	for range 3 {
-		if wait := b.look(t.Context()); wait != 0 || asked != 1 {
-			t.Errorf("asked %d times, next look after %s", asked, wait)
+		if wait := b.reconcile(t.Context()); wait != 0 || asked != 1 {
+			t.Errorf("asked %d times, next reconcile after %s", asked, wait)
 		}
 	}
 	if len(b.events.Events) != 1 {
 		t.Errorf("expected one event, but found %d", len(b.events.Events))
 	}
 	b.touch(b.item)
-	if b.look(t.Context()); asked != 2 {
+	if b.reconcile(t.Context()); asked != 2 {
 		t.Errorf("asked %d times after a change", asked)
 	}
 }
@@ -177,27 +177,27 @@ func TestOffset(t *testing.T) {
 	}
 }
 
-// TestJitter: a job that is due begins later, by the item's own time, also if it became due while nobody looked.
+// TestJitter: a job that is due begins later, by the item's own time, also if it became due while nobody was there.
 func TestJitter(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
 	b.due(time.Minute)
 	b.options.Jitter = time.Hour
 	b.setJob()
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	item := b.read()
 	offset := offset(item, b.options.Jitter)
-	wait := b.look(t.Context())
+	wait := b.reconcile(t.Context())
 	if want := time.Minute + offset; wait < want-2*time.Second || wait > want+time.Second {
-		t.Errorf("expected the next look after %s, but found %s", want, wait)
+		t.Errorf("expected the next reconcile after %s, but found %s", want, wait)
 	}
 	b.memory.forget(keyOf(item)) // another host
 	b.clock.Step(2 * time.Hour)
-	if wait = b.look(t.Context()); wait != offset || len(b.calls) != 1 {
+	if wait = b.reconcile(t.Context()); wait != offset || len(b.calls) != 1 {
 		t.Errorf("expected a job after %s, but found %s, calls %v", offset, wait, b.calls)
 	}
 	b.clock.Step(wait)
-	if b.look(t.Context()); len(b.calls) != 2 {
+	if b.reconcile(t.Context()); len(b.calls) != 2 {
 		t.Errorf("expected a job, but found %v", b.calls)
 	}
 }
@@ -214,7 +214,7 @@ func TestHooksAreAskedAboutIdleItems(t *testing.T) {
 		"asked about before": func(b *hooked, item *v1alpha1.DeployItem) {
 			b.memory.idle(entry{item: item, hooks: hookMemory{asked: "one=b0"}})
 		},
-		"due while nobody looked": func(b *hooked, item *v1alpha1.DeployItem) {
+		"due while nobody was there": func(b *hooked, item *v1alpha1.DeployItem) {
 			b.memory.idle(entry{item: item, hooks: hookMemory{asked: "one=b", again: b.clock.Now()}})
 		},
 	} {
@@ -222,10 +222,10 @@ func TestHooksAreAskedAboutIdleItems(t *testing.T) {
 			t.Parallel()
 			b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
 			remember(b, b.read())
-			b.look(t.Context())
-			b.expectPassed("first look", "ShouldReconcile")
-			b.look(t.Context())
-			b.expectPassed("second look")
+			b.reconcile(t.Context())
+			b.expectPassed("first reconcile", "ShouldReconcile")
+			b.reconcile(t.Context())
+			b.expectPassed("second reconcile")
 		})
 	}
 }
@@ -239,13 +239,13 @@ func TestIdleNote(t *testing.T) {
 		again       time.Time
 		ok          bool
 	}{
-		"no hooks":           {reason: "nobody was to be asked", ok: true},
-		"the same hooks":     {reason: "they say never", asked: "a=1", mine: "a=1", ok: true},
-		"when to look again": {reason: "to the nanosecond", asked: "a=1", mine: "a=1", again: noon, ok: true},
-		"another version":    {reason: "it may say something else", asked: "a=1", mine: "a=2"},
-		"hooks only here":    {reason: "nobody has asked them", mine: "a=1"},
-		"hooks only there":   {reason: "they say nothing here", asked: "a=1"},
-		"another wish":       {reason: "a hook of another type wants it", again: noon, ok: true},
+		"no hooks":         {reason: "nobody was to be asked", ok: true},
+		"the same hooks":   {reason: "they say never", asked: "a=1", mine: "a=1", ok: true},
+		"when to do so":    {reason: "to the nanosecond", asked: "a=1", mine: "a=1", again: noon, ok: true},
+		"another version":  {reason: "it may say something else", asked: "a=1", mine: "a=2"},
+		"hooks only here":  {reason: "nobody has asked them", mine: "a=1"},
+		"hooks only there": {reason: "they say nothing here", asked: "a=1"},
+		"another wish":     {reason: "a hook of another type wants it", again: noon, ok: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -62,7 +62,7 @@ func TestClaimedItemsStayClaimed(t *testing.T) {
 			target := b.newTarget(b.item.Namespace, "here")
 			b.selects("here")
 			b.setJob()
-			b.clock.Step(b.look(t.Context()))
+			b.clock.Step(b.reconcile(t.Context()))
 			b.remove(target)
 			if tc.before != nil {
 				tc.before(b)

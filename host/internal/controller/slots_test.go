@@ -13,9 +13,9 @@ import (
 
 func slotKey(n int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprint(n)} }
 
-// TestOrderOfTurns: own jobs before those that other replicas come first for, and of the latter those first that this
+// TestOrderOfSlots: own jobs before those that other replicas come first for, and of the latter those first that this
 // one is the next best for, the last one first.
-func TestOrderOfTurns(t *testing.T) {
+func TestOrderOfSlots(t *testing.T) {
 	s := newSlots(1, time.Now)
 	s.take(slotKey(0), own)
 	s.standby(slotKey(1), placeOf(2))
@@ -32,27 +32,27 @@ func TestOrderOfTurns(t *testing.T) {
 	}
 	want := []types.NamespacedName{slotKey(5), slotKey(3), slotKey(6), slotKey(4), slotKey(2), slotKey(1), slotKey(7)}
 	if diff := cmp.Diff(want, order); diff != "" {
-		t.Errorf("order of turns (-want +got):\n%s", diff)
+		t.Errorf("order of slots (-want +got):\n%s", diff)
 	}
 }
 
-// TestStandby: an item that another replica comes first for is looked at when there is a slot that it could have, and
+// TestStandby: an item that another replica comes first for is reconciled when there is a slot that it could have, and
 // else after a while, so that it does not depend on the other one.
 func TestStandby(t *testing.T) {
 	now := time.Now()
 	s := newSlots(1, func() time.Time { return now })
 	if !s.standby(slotKey(1), firstOther) {
-		t.Error("there is a free slot, but the item is not looked at")
+		t.Error("there is a free slot, but the item is not reconciled")
 	}
 	s.take(slotKey(2), own)
 	if s.standby(slotKey(1), firstOther) {
-		t.Error("there is no free slot, but the item is looked at")
+		t.Error("there is no free slot, but the item is reconciled")
 	}
 	if now = now.Add(maxStandby - 1); s.standby(slotKey(1), firstOther) {
-		t.Error("the item is looked at before its time")
+		t.Error("the item is reconciled before its time")
 	}
 	if now = now.Add(1); !s.standby(slotKey(1), firstOther) {
-		t.Error("the item has waited for long, but is not looked at")
+		t.Error("the item has waited for long, but is not reconciled")
 	}
 	if s.take(slotKey(1), firstOther) || s.standby(slotKey(3), firstOther) {
 		t.Error("a slot was given that is taken")
@@ -60,7 +60,7 @@ func TestStandby(t *testing.T) {
 }
 
 // TestSlotsNeverLeak: never more calls than slots, and of poison items one at a time; nobody else waits while a slot is
-// free, and all get their turn.
+// free, and all get theirs.
 func TestSlotsNeverLeak(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 3).Draw(t, "slots")
@@ -81,13 +81,13 @@ func TestSlotsNeverLeak(t *testing.T) {
 			s.giveBack()
 			call(s.reconciled(key, false))
 		}
-		look := func(key types.NamespacedName, takes bool) {
+		reconcile := func(key types.NamespacedName, takes bool) {
 			if busy[key] {
-				return // an item is looked at by one worker at a time
+				return // an item is reconciled by one worker at a time
 			}
-			turn := s.hasSlot(key)
-			if turn != called[key] {
-				t.Fatalf("it is the turn of %v: %t", key, turn)
+			kept := s.hasSlot(key)
+			if kept != called[key] {
+				t.Fatalf("a slot is kept for %v: %t", key, kept)
 			}
 			delete(called, key)
 			at := place(rapid.IntRange(int(poison), int(lastOther)).Draw(t, "place"))
@@ -97,7 +97,7 @@ func TestSlotsNeverLeak(t *testing.T) {
 					poisons[key] = true
 				}
 			} else {
-				call(s.reconciled(key, turn))
+				call(s.reconciled(key, kept))
 			}
 			if len(busy) > size {
 				t.Fatalf("%d calls with %d slots", len(busy), size)
@@ -110,8 +110,8 @@ func TestSlotsNeverLeak(t *testing.T) {
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"look": func(t *rapid.T) {
-				look(slotKey(rapid.IntRange(0, 6).Draw(t, "item")), rapid.Bool().Draw(t, "needs a call"))
+			"reconcile": func(t *rapid.T) {
+				reconcile(slotKey(rapid.IntRange(0, 6).Draw(t, "item")), rapid.Bool().Draw(t, "needs a call"))
 			},
 			"end": func(t *rapid.T) {
 				if key := slotKey(rapid.IntRange(0, 6).Draw(t, "item")); busy[key] {
@@ -124,7 +124,7 @@ func TestSlotsNeverLeak(t *testing.T) {
 				end(key)
 			}
 			for key := range called {
-				look(key, true)
+				reconcile(key, true)
 			}
 		}
 		if len(s.inLine)+len(slices.Concat(s.lines[:]...)) > 0 || s.free != size || s.poison != (types.NamespacedName{}) {
@@ -134,7 +134,7 @@ func TestSlotsNeverLeak(t *testing.T) {
 }
 
 // TestNobodyStarvesInLine: items that another replica comes first for, and which that one never comes to, wait in
-// line for longWait, and then each gets one of fairShare turns, although something else always comes before it.
+// line for longWait, and then each gets one of fairShare slots, although something else always comes before it.
 func TestNobodyStarvesInLine(t *testing.T) {
 	for _, tc := range []struct {
 		name, reason string
@@ -145,7 +145,7 @@ func TestNobodyStarvesInLine(t *testing.T) {
 		{"others of the same rank", "the last one that came is taken first, and there is always a later one", firstOther},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			const starving, lasts = 3, time.Second // a turn lasts
+			const starving, lasts = 3, time.Second // a call lasts
 			now := time.Now()
 			s := newSlots(1, func() time.Time { return now })
 			s.take(slotKey(0), own)

@@ -32,7 +32,7 @@ type surveyed struct {
 	listed []client.ListOptions
 	read   []string // the names of the items that were read one by one
 	logged bytes.Buffer
-	told   map[string]int // by the name of the item, as the witness
+	heard  map[string]int // by the name of the item, as the witness
 	ended  int
 	err    error // of the witness
 }
@@ -40,7 +40,7 @@ type surveyed struct {
 // newSurvey returns a survey for a router. before is called before each list, of which n is the number; after each one
 // after is called.
 func (a *api) newSurvey(r *router, before func(n int) error, after func(*v1alpha1.DeployItemList)) *surveyed {
-	s := &surveyed{told: map[string]int{}}
+	s := &surveyed{heard: map[string]int{}}
 	live := interceptor.NewClient(a.admin, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			asked := (&client.ListOptions{}).ApplyOptions(opts)
@@ -70,7 +70,7 @@ func (a *api) newSurvey(r *router, before func(n int) error, after func(*v1alpha
 }
 
 func (s *surveyed) Surveyed(_ context.Context, item *v1alpha1.DeployItem) error {
-	s.told[item.Name]++
+	s.heard[item.Name]++
 	return s.err
 }
 
@@ -104,7 +104,7 @@ func TestSurvey(t *testing.T) {
 		"new-job":   {reason: "there is a job", status: newJob, read: true},
 		"asks":      {reason: "an operation is to begin", status: finished, modify: asks(v1alpha1.OperationReconcile), read: true},
 		"asks-for-something-unknown": {
-			reason: "somebody is to be told that there is no such operation", status: finished, modify: asks("dance"), read: true,
+			reason: "somebody is to learn that there is no such operation", status: finished, modify: asks("dance"), read: true,
 		},
 		"silent": {reason: "its metadata does not tell its type", status: finished, modify: silent, idle: true, typed: true},
 		"silent-with-a-job": {
@@ -168,23 +168,23 @@ func TestSurveyThatFails(t *testing.T) {
 		witness    error
 		stop       bool // the host, during the first list
 		lists      int
-		told       []int // how often the witness is told of the items of the first page, and of the second
+		heard      []int // how often the witness hears of the items of the first page, and of the second
 		remembered bool  // the items of the second page
 		ends       bool
 	}{
-		"not at all": {reason: "all items are told of once", lists: 2, told: []int{1, 1}, remembered: true, ends: true},
-		"down":       {reason: "the items are read one by one then", errs: map[int]error{1: down}, lists: 1, told: []int{0, 0}, ends: true},
+		"not at all": {reason: "the witness hears of all items once", lists: 2, heard: []int{1, 1}, remembered: true, ends: true},
+		"down":       {reason: "the items are read one by one then", errs: map[int]error{1: down}, lists: 1, heard: []int{0, 0}, ends: true},
 		"down in between": {
-			reason: "what was remembered of the first page may be there", errs: map[int]error{2: down}, lists: 2, told: []int{1, 0}, ends: true,
+			reason: "what was remembered of the first page may be there", errs: map[int]error{2: down}, lists: 2, heard: []int{1, 0}, ends: true,
 		},
 		"expired once": {
-			reason: "the list begins again", errs: map[int]error{2: expired}, lists: 4, told: []int{2, 1}, remembered: true, ends: true,
+			reason: "the list begins again", errs: map[int]error{2: expired}, lists: 4, heard: []int{2, 1}, remembered: true, ends: true,
 		},
 		"expired twice": {
-			reason: "it does not begin again for ever", errs: map[int]error{2: expired, 4: expired}, lists: 4, told: []int{2, 0}, ends: true,
+			reason: "it does not begin again for ever", errs: map[int]error{2: expired, 4: expired}, lists: 4, heard: []int{2, 0}, ends: true,
 		},
-		"witness fails": {reason: "there is no use in going on", witness: down, lists: 1, told: []int{1, 0}, ends: true},
-		"stopped":       {reason: "the host ends", stop: true, lists: 1, told: []int{0, 0}},
+		"witness fails": {reason: "there is no use in going on", witness: down, lists: 1, heard: []int{1, 0}, ends: true},
+		"stopped":       {reason: "the host ends", stop: true, lists: 1, heard: []int{0, 0}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -210,14 +210,14 @@ func TestSurveyThatFails(t *testing.T) {
 			}
 			last := fmt.Sprint("item-", 2*smallPage-1)
 			_, remembered := r.memory.entries[client.ObjectKey{Namespace: namespace, Name: last}]
-			if len(s.listed) != c.lists || remembered != c.remembered || s.told["item-0"] != c.told[0] || s.told[last] != c.told[1] {
-				t.Errorf("%s: found %d lists, the last item remembered: %t, told %v", c.reason, len(s.listed), remembered, s.told)
+			if len(s.listed) != c.lists || remembered != c.remembered || s.heard["item-0"] != c.heard[0] || s.heard[last] != c.heard[1] {
+				t.Errorf("%s: found %d lists, the last item remembered: %t, heard %v", c.reason, len(s.listed), remembered, s.heard)
 			}
 			if warned := strings.Contains(s.logged.String(), "level=WARN"); warned != (c.ends && !c.remembered) {
 				t.Errorf("%s: found %s", c.reason, &s.logged)
 			}
 			if released := !r.isHeld() && r.one.Len() == 2*smallPage; released != c.ends || (s.ended == 1) != c.ends {
-				t.Errorf("%s, but %d items are in the queue, held: %t, the witness was told %d times", c.reason, r.one.Len(), r.isHeld(), s.ended)
+				t.Errorf("%s, but %d items are in the queue, held: %t, the witness heard of the end %d times", c.reason, r.one.Len(), r.isHeld(), s.ended)
 			}
 		})
 	}

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// told is a replica that looks at the item only when somebody has told it to, as one does whose workers take from a
+// queuedPeer is a replica that reconciles the item only when it is in its queue, as one does whose workers take from a
 // queue.
-type told struct {
+type queuedPeer struct {
 	*peer
 	queue    *oneItemQueue
 	deployer *fakeDeployer
@@ -21,9 +21,9 @@ type told struct {
 	seen *metav1.PartialObjectMetadata
 }
 
-// newTold gives a peer plugins and a queue of its own.
-func newTold(p *peer, deployer *fakeDeployer) *told {
-	r := &told{peer: p, queue: &oneItemQueue{now: p.b.clock.Now}, deployer: deployer}
+// newQueuedPeer gives a peer plugins and a queue of its own.
+func newQueuedPeer(p *peer, deployer *fakeDeployer) *queuedPeer {
+	r := &queuedPeer{peer: p, queue: &oneItemQueue{now: p.b.clock.Now}, deployer: deployer}
 	p.reconciler.plugin, p.plugins = deployer, &fakePlugins{serving: []*fakeDeployer{deployer}}
 	p.router.plugins = p.plugins
 	p.router.queues[p.name] = r.queue
@@ -45,8 +45,8 @@ func (q *oneItemQueue) AddAfter(_ reconcile.Request, after time.Duration) {
 
 func (q *oneItemQueue) isDue() bool { return !q.due.IsZero() && !q.due.After(q.now()) }
 
-// work takes a look at the item if it is time. What goes wrong is tried again a second later.
-func (r *told) work() (worked bool) {
+// work reconciles the item if it is time. What goes wrong is tried again a second later.
+func (r *queuedPeer) work() (worked bool) {
 	r.b.t.Helper()
 	if !r.queue.isDue() {
 		return false
@@ -64,7 +64,7 @@ func (r *told) work() (worked bool) {
 }
 
 // hearItem lets the replica hear of the item as it is.
-func (r *told) hearItem() {
+func (r *queuedPeer) hearItem() {
 	r.b.t.Helper()
 	meta := NewMetadata()
 	if err := r.b.admin.Get(r.b.t.Context(), client.ObjectKeyFromObject(r.b.item), meta); err != nil {
@@ -84,21 +84,21 @@ func (r *told) hearItem() {
 }
 
 // hearAll lets the replica hear of everything that has happened.
-func (r *told) hearAll() {
+func (r *queuedPeer) hearAll() {
 	r.b.t.Helper()
 	r.hear()
 	r.hearItem()
 }
 
 // setPlugin has the plugin of the replica run or not, and does what the controller does about it.
-func (r *told) setPlugin(runs bool) {
+func (r *queuedPeer) setPlugin(runs bool) {
 	plugins, _ := r.plugins.(*fakePlugins)
 	plugins.change(func(p *fakePlugins) { p.down = map[string]bool{r.name: !runs} })
 	r.router.pluginsRun(plugins.Running())
 }
 
 // runs tells whether the replica has a plugin that takes calls.
-func (r *told) runs() bool { return r.plugins.Running()[r.name] }
+func (r *queuedPeer) runs() bool { return r.plugins.Running()[r.name] }
 
 // trouble is what comes of a request that changes something.
 type trouble string
@@ -131,8 +131,8 @@ func (r *fakeReplicas) change(change func(*fakeReplicas)) {
 	change(r)
 }
 
-// nextDue is when the first of some replicas looks again; zero if nobody does.
-func nextDue(replicas ...*told) time.Time {
+// nextDue is when the first of some replicas reconciles again; zero if nobody does.
+func nextDue(replicas ...*queuedPeer) time.Time {
 	var dues []time.Time
 	for _, r := range replicas {
 		if !r.queue.due.IsZero() {
