@@ -364,7 +364,7 @@ func (c *Controller) addPlugin(p deployer) error {
 func (c *Controller) addClassifier() error {
 	return c.add("classifier", classifyWorkers, &classifier{live: c.manager.GetAPIReader(), router: c.router},
 		func(ctx context.Context, q queue) error {
-			return c.router.attachUntyped(ctx, c.manager.GetCache(), q)
+			return c.router.attach(ctx, c.manager.GetCache(), untyped, q)
 		})
 }
 

@@ -156,11 +156,11 @@ func (j *job) handleHookCrash(ctx context.Context, e *hookError) error {
 func (j *job) countCrash(ctx context.Context, what contract.Error) error {
 	crashes := contract.Crashes(j.item) + 1
 	e := crashError(what, j.decision.Deletion, crashes, j.r.options.MaxCrashes)
-	note := func(item *v1alpha1.DeployItem) { contract.NoteCrashes(item, crashes, j.r.clock.Now()) }
 	if e.Final() {
 		return j.handleError(ctx, e)
 	}
-	return j.retry(ctx, e, j.pollInterval(pluginPoll), note)
+	j.noteWith(func(item *v1alpha1.DeployItem) { contract.NoteCrashes(item, crashes, j.r.clock.Now()) })
+	return j.retry(ctx, e, j.pollInterval(pluginPoll))
 }
 
 // crashError says that a plugin has died in the middle of the calls for a job. It is final when that has happened

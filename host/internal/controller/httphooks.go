@@ -149,14 +149,6 @@ func (j *job) finalize(ctx context.Context, deadline time.Time) error {
 	})
 }
 
-// unansweredError says that a hook has not answered as it should, and so ends this step of the job.
-type unansweredError struct {
-	problem contract.Error
-	note    change
-}
-
-func (e *unansweredError) Error() string { return e.problem.Message }
-
 // errNotCalled says that the host stops, and that the plugin has not been called.
 var errNotCalled = errors.New("the plugin was not called")
 
@@ -169,7 +161,7 @@ func notCalled(ctx context.Context, err error) error {
 }
 
 // unanswered deals with a hook that has not answered as it should. It returns nil if the job goes on all the same,
-// because the hook says so, and else an *unansweredError.
+// because the hook says so, and else a contract.Error.
 func (j *job) unanswered(ctx context.Context, operation string, err error) error {
 	var e *httphook.Error
 	if !errors.As(err, &e) {
@@ -185,7 +177,8 @@ func (j *job) unanswered(ctx context.Context, operation string, err error) error
 		contract.Report(item, j.conditions, nil, j.r.clock.Now())
 	}
 	if !e.Continue {
-		return &unansweredError{problem: problem, note: note}
+		j.noteWith(note)
+		return problem
 	}
 	j.log.Warn("HTTP hook failed and wants the job to go on", "registration", e.Registration, "error", problem.Message)
 	j.r.event(j.snapshot(), corev1.EventTypeWarning, problem.Reason,

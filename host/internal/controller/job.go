@@ -46,7 +46,9 @@ type job struct {
 	// step and message are what the plugin said last about its progress, as far as that is not in the status.
 	step, message string
 
-	mu sync.Mutex // guards the item during a call, when two goroutines write
+	mu sync.Mutex // guards what follows and the item during a call, when two goroutines write
+	// note is what is written together with what comes of the call; nil for nothing.
+	note func(*v1alpha1.DeployItem)
 }
 
 func (j *job) finished() bool { return contract.Finished(j.item) }

@@ -31,11 +31,8 @@ var errAbandoned = errors.New("the plugin's call was abandoned")
 // handleCallError deals with a call that has no outcome.
 func (j *job) handleCallError(ctx context.Context, err error) error {
 	var problem contract.Error
-	var unanswered *unansweredError
 	var withheld plugin.Error
 	switch {
-	case errors.As(err, &unanswered):
-		return j.handleError(ctx, unanswered.problem, unanswered.note)
 	case errors.As(err, &problem):
 		return j.handleError(ctx, problem)
 	case errors.As(err, &withheld):
@@ -95,6 +92,7 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
 		j.log.Warn("the API server refuses what the plugin has reached", "error", err.Error())
+		j.noteWith(nil)
 		return j.handleError(ctx, contract.Error{
 			Operation: "WriteStatus", Reason: "StatusRefused",
 			Message: fmt.Sprintf("the API server refuses the status that the plugin %q gives: %s",
@@ -106,34 +104,34 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 
 func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 	if err := errors.Join(checkExports(outcome.Succeeded), contract.CheckReported(outcome.Conditions)); err != nil {
-		// The provider status is good, and names what is deployed.
-		return j.handleError(ctx, protocolError(err), withProviderStatus(outcome.ProviderStatus))
+		j.noteWith(withProviderStatus(outcome.ProviderStatus)) // it is good, and names what is deployed
+		return j.handleError(ctx, protocolError(err))
 	}
-	status := j.withReported(outcome)
+	j.noteWith(func(item *v1alpha1.DeployItem) {
+		withProviderStatus(outcome.ProviderStatus)(item)
+		contract.SetReported(item, outcome.Conditions, j.r.clock.Now())
+	})
 	switch {
 	case outcome.Succeeded != nil && j.decision.Action == contract.Abort:
-		return j.fail(ctx, contract.AbortedError(""), status)
+		return j.fail(ctx, contract.AbortedError(""))
 	case outcome.Succeeded != nil && j.decision.Deletion:
-		return j.finishDeletion(ctx, status)
+		return j.finishDeletion(ctx)
 	case outcome.Succeeded != nil:
 		return j.succeed(ctx, outcome)
 	case outcome.InProgress != nil:
 		j.known.retries = 0
 		j.known.due = j.r.clock.Now().Add(j.pollInterval(outcome.InProgress.PollAfter))
 		j.log.Debug("job waits", "for", outcome.InProgress.WaitingFor)
-		return j.wait(ctx, outcome.InProgress.WaitingFor, status)
+		return j.wait(ctx, outcome.InProgress.WaitingFor)
 	default:
 		if ctx.Err() != nil { // the plugin failed because it was asked to stop
-			return errors.Join(ctx.Err(), j.writeStatus(ctx, status))
+			return errors.Join(ctx.Err(), j.writeStatus(ctx, func(*v1alpha1.DeployItem) {}))
 		}
-		return j.handleError(ctx, joinErrors(outcome.Errors), status)
+		return j.handleError(ctx, joinErrors(outcome.Errors))
 	}
 }
 
-// change is a change of an item's status that goes into the same write as another.
-type change func(*v1alpha1.DeployItem)
-
-func withProviderStatus(document []byte) change {
+func withProviderStatus(document []byte) func(*v1alpha1.DeployItem) {
 	return func(item *v1alpha1.DeployItem) {
 		if document != nil {
 			item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
@@ -141,22 +139,9 @@ func withProviderStatus(document []byte) change {
 	}
 }
 
-// withReported is what a plugin reports with an outcome, whatever that is.
-func (j *job) withReported(outcome *plugin.Outcome) change {
-	return func(item *v1alpha1.DeployItem) {
-		withProviderStatus(outcome.ProviderStatus)(item)
-		contract.SetReported(item, outcome.Conditions, j.r.clock.Now())
-	}
-}
-
 // wait writes that the job is under way and what it waits for, if that is not yet there to see.
-func (j *job) wait(ctx context.Context, waitingFor string, changes ...change) error {
-	err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
-		contract.Wait(item, waitingFor, j.r.clock.Now())
-		for _, c := range changes {
-			c(item)
-		}
-	})
+func (j *job) wait(ctx context.Context, waitingFor string) error {
+	err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) { contract.Wait(item, waitingFor, j.r.clock.Now()) })
 	if err == nil {
 		telemetry.Report(ctx, telemetry.Waits{For: waitingFor})
 	}
@@ -220,10 +205,9 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 		return errOutdated
 	}
 	if err != nil {
-		return j.handleError(ctx, asError("WriteExports", err), j.withReported(outcome))
+		return j.handleError(ctx, asError("WriteExports", err))
 	}
 	err = j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
-		j.withReported(outcome)(item)
 		if ref != nil {
 			item.Status.ExportReference = ref
 		}
@@ -240,17 +224,12 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 
 // finishDeletion ends a job that deletes. Removing the finalizer ends it in one write, because the item is gone then.
 // Only an item that somebody else still holds on to gets a final status.
-func (j *job) finishDeletion(ctx context.Context, changes ...change) error {
+func (j *job) finishDeletion(ctx context.Context) error {
 	if err := j.write(ctx, func() error { return j.r.writer.removeFinalizer(ctx, j.item) }); err != nil {
 		return err
 	}
 	if j.gone = len(j.item.Finalizers) == 0; !j.gone {
-		err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
-			for _, c := range changes {
-				c(item)
-			}
-			contract.Succeed(item, j.r.clock.Now())
-		})
+		err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) { contract.Succeed(item, j.r.clock.Now()) })
 		if err != nil {
 			return err
 		}
@@ -262,30 +241,25 @@ func (j *job) finishDeletion(ctx context.Context, changes ...change) error {
 }
 
 // handleError ends the job if the error says so, and else notes it and tries again later.
-func (j *job) handleError(ctx context.Context, e contract.Error, changes ...change) error {
+func (j *job) handleError(ctx context.Context, e contract.Error) error {
 	if e.Final() {
 		if j.decision.Action == contract.Abort {
 			e = contract.AbortedError("its deployer could not do it in its own way: " + e.Message)
 		}
-		return j.fail(ctx, e, changes...)
+		return j.fail(ctx, e)
 	}
 	pause := retryPause(j.known.retries, j.r.random())
 	j.known.retries++
-	return j.retry(ctx, e, j.pollInterval(pause), changes...)
+	return j.retry(ctx, e, j.pollInterval(pause))
 }
 
 // retry notes an error, and tries again after a pause.
-func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration, changes ...change) error {
+func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration) error {
 	j.known.due = j.r.clock.Now().Add(pause)
 	j.log.Log(ctx, level(e), "job met an error; it is tried again",
 		"reason", e.Reason, "error", e.Message, "at", j.known.due)
 	changed := false
-	err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
-		for _, c := range changes {
-			c(item)
-		}
-		changed = contract.Retry(item, e, j.r.clock.Now())
-	})
+	err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) { changed = contract.Retry(item, e, j.r.clock.Now()) })
 	if err != nil {
 		return err
 	}
@@ -297,11 +271,8 @@ func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration, 
 }
 
 // fail gives the job up.
-func (j *job) fail(ctx context.Context, e contract.Error, changes ...change) error {
+func (j *job) fail(ctx context.Context, e contract.Error) error {
 	return j.end(ctx, e, func(item *v1alpha1.DeployItem) {
-		for _, c := range changes {
-			c(item)
-		}
 		contract.Fail(item, j.decision.Deletion, e, j.r.clock.Now())
 	})
 }
@@ -314,7 +285,7 @@ func (j *job) giveUp(ctx context.Context) error {
 }
 
 // end writes the final status of a job that has failed.
-func (j *job) end(ctx context.Context, e contract.Error, change change) error {
+func (j *job) end(ctx context.Context, e contract.Error, change func(*v1alpha1.DeployItem)) error {
 	if err := j.writeStatus(ctx, change); err != nil {
 		return err
 	}

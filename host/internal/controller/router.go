@@ -43,11 +43,9 @@ type router struct {
 	log     *slog.Logger
 
 	mu     sync.Mutex
-	queues map[string]queue // by name of the plugin
+	queues map[string]queue // by name of the plugin, and untyped
 	// types of the items whose metadata does not repeat it, or lies.
 	types map[types.NamespacedName]itemType
-	// untyped takes items whose type is not known yet.
-	untyped queue
 	// unserved are the types that nobody serves and that were logged, at most maxUnserved.
 	unserved map[v1alpha1.DeployItemType]bool
 	// held: what was there when the host started waits for the end of the survey.
@@ -131,25 +129,35 @@ func (r *router) slotsKept(plugin string, keys []types.NamespacedName) {
 	}
 }
 
-// route puts an item into the queue of the plugin that serves its type, if there is one.
+// untyped names the queue of the items whose type is not known yet.
+const untyped = ""
+
+// queueFor names the queue of an item, which is that of its plugin; none if nobody serves its type.
+func (r *router) queueFor(meta *metav1.PartialObjectMetadata) (name string, ok bool) {
+	itemType, typed := r.typeOf(meta)
+	if !typed {
+		return untyped, true
+	}
+	if p := r.plugins.For(itemType); p != nil {
+		return p.Name(), true
+	}
+	r.logUnserved(itemType)
+	return "", false
+}
+
+// route puts an item into its queue, if there is one.
 func (r *router) route(meta *metav1.PartialObjectMetadata, priority int) {
-	key := client.ObjectKeyFromObject(meta)
-	itemType, ok := r.typeOf(meta)
+	name, ok := r.queueFor(meta)
 	if !ok {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		add(r.untyped, key, priority)
 		return
 	}
-	p := r.plugins.For(itemType)
-	if p == nil {
-		r.logUnserved(itemType)
-		return
+	key, after := client.ObjectKeyFromObject(meta), time.Duration(0)
+	if name != untyped {
+		after = r.patienceFor(lock.Key{Plugin: name, Item: key, UID: meta.UID})
 	}
-	after := r.patienceFor(lock.Key{Plugin: p.Name(), Item: key, UID: meta.UID})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	addAfter(r.queues[p.Name()], key, priority, after)
+	addAfter(r.queues[name], key, priority, after)
 }
 
 // maxUnserved bounds the types that are logged: users may make up any.
@@ -245,7 +253,7 @@ func (r *router) release(ctx context.Context, reader client.Reader) error {
 	return existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) { r.route(meta, priorityInitial) })
 }
 
-// attach makes a queue that of a plugin and fills it with the items that are there already.
+// attach makes a queue that of a plugin, or of the items of unknown type, and fills it with the items that are there.
 func (r *router) attach(ctx context.Context, reader client.Reader, name string, q queue) error {
 	r.mu.Lock()
 	r.queues[name] = q
@@ -253,37 +261,14 @@ func (r *router) attach(ctx context.Context, reader client.Reader, name string, 
 	return r.refill(ctx, reader, name)
 }
 
-// refill fills the queue of a plugin with the items that are there already.
+// refill fills a queue with the items that are there already, unless release is going to.
 func (r *router) refill(ctx context.Context, reader client.Reader, name string) error {
-	r.mu.Lock()
-	q := r.queues[name]
-	r.mu.Unlock()
-	return r.replay(ctx, reader, name, func(itemType v1alpha1.DeployItemType, known bool) bool {
-		p := r.plugins.For(itemType)
-		return known && p != nil && p.Name() == name
-	}, q)
-}
-
-// attachUntyped makes a queue that of the items of unknown type.
-func (r *router) attachUntyped(ctx context.Context, reader client.Reader, q queue) error {
-	r.mu.Lock()
-	r.untyped = q
-	r.mu.Unlock()
-	return r.replay(ctx, reader, "", func(_ v1alpha1.DeployItemType, known bool) bool { return !known }, q)
-}
-
-// replay fills a queue, that of a plugin or without a name, with the items that are there already, unless release is
-// going to.
-func (r *router) replay(
-	ctx context.Context, reader client.Reader, name string, wanted func(v1alpha1.DeployItemType, bool) bool, q queue,
-) error {
 	if r.isHeld() {
 		return nil
 	}
 	return existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) {
-		if itemType, known := r.typeOf(meta); wanted(itemType, known) {
-			key := client.ObjectKeyFromObject(meta)
-			addAfter(q, key, priorityInitial, r.patienceFor(lock.Key{Plugin: name, Item: key, UID: meta.UID}))
+		if queue, ok := r.queueFor(meta); ok && queue == name {
+			r.route(meta, priorityInitial)
 		}
 	})
 }

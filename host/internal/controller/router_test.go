@@ -61,7 +61,7 @@ func newRouted(t *testing.T, attach bool) *routed {
 	r := &routed{one: newQueue("one"), two: newQueue("two"), untyped: newQueue("untyped")}
 	r.router = newRouter(plugins, lock.Off{}, newMemory(), func() time.Time { return noon }, slog.New(slog.DiscardHandler))
 	if attach {
-		r.queues["one"], r.queues["two"], r.router.untyped = r.one, r.two, r.untyped
+		r.queues["one"], r.queues["two"], r.queues[untyped] = r.one, r.two, r.untyped
 	}
 	return r
 }
@@ -172,7 +172,7 @@ func TestAttachReplays(t *testing.T) {
 	if err := r.attach(t.Context(), items, "one", r.one); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.attachUntyped(t.Context(), items, r.untyped); err != nil {
+	if err := r.attach(t.Context(), items, untyped, r.untyped); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, "the items that were there before the queue", r.one, "a", "b")
@@ -188,7 +188,7 @@ func TestHold(t *testing.T) {
 	if err := r.attach(t.Context(), items, "one", r.one); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.attachUntyped(t.Context(), items, r.untyped); err != nil {
+	if err := r.attach(t.Context(), items, untyped, r.untyped); err != nil {
 		t.Fatal(err)
 	}
 	for _, item := range items {

@@ -166,9 +166,23 @@ func mergePatch(from, to map[string]any) map[string]any {
 	return patch
 }
 
-// writeStatus writes a change of the status. The pick-up, which is the fence, does not go this way.
+// writeStatus writes a change of the status, and the note with it. The pick-up, which is the fence, does not go this way.
 func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
-	return j.write(ctx, func() error { return j.r.writer.status(ctx, j.item, change) })
+	return j.write(ctx, func() error {
+		return j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
+			if j.note != nil {
+				j.note(item)
+			}
+			change(item)
+		})
+	})
+}
+
+// noteWith has a change of the status written together with what comes of the call; nil for none.
+func (j *job) noteWith(change func(*v1alpha1.DeployItem)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.note = change
 }
 
 // save writes a change of the status that has the provider status, on which the plugin relies. Where nothing changes
