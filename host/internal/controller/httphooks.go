@@ -24,24 +24,20 @@ type HTTPHooks interface {
 	Synced() <-chan struct{}
 }
 
-// The operations of errors that concern an HTTP hook.
-const (
-	operationPreReconcile = "HookPreReconcile"
-	operationFinalize     = "HookFinalize"
-)
-
-// phaseOf are the phases in which a hook is called.
-var phaseOf = map[string]v1alpha1.HookCapability{
-	operationPreReconcile: v1alpha1.HookPreReconcile,
-	operationFinalize:     v1alpha1.HookFinalize,
+// operationOf is the operation of errors that concern an HTTP hook.
+func operationOf(phase v1alpha1.HookCapability) string {
+	if phase == v1alpha1.HookFinalize {
+		return "HookFinalize"
+	}
+	return "HookPreReconcile"
 }
 
 // reasonHookNotReady is given to the error about a hook that cannot be called.
 const reasonHookNotReady = "HookNotReady"
 
-// httpHook returns the HTTP hook of the item; nil if it has none. What is registered and cannot be called is an error
-// of the job: it must not be carried out as if there were no hook.
-func (j *job) httpHook(operation string) (*httphook.Hook, error) {
+// httpHook returns the HTTP hook of the item that is called in a phase; nil if it has none. What is registered and
+// cannot be called is an error of the job: it must not be carried out as if there were no hook.
+func (j *job) httpHook(phase v1alpha1.HookCapability) (*httphook.Hook, error) {
 	if j.r.options.HTTPHooks == nil {
 		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error
 	}
@@ -49,15 +45,18 @@ func (j *job) httpHook(operation string) (*httphook.Hook, error) {
 	var notReady interface {
 		Concerns(phase v1alpha1.HookCapability) bool
 	}
-	if errors.As(err, &notReady) && !notReady.Concerns(phaseOf[operation]) {
+	switch {
+	case errors.As(err, &notReady) && !notReady.Concerns(phase):
 		return nil, nil //nolint:nilnil // it would not be called
-	}
-	if err != nil {
+	case err != nil:
 		return nil, contract.Error{
-			Operation: operation, Reason: reasonHookNotReady, Message: contract.Cut(err.Error(), maxMessage),
+			Operation: operationOf(phase), Reason: reasonHookNotReady, Message: contract.Cut(err.Error(), maxMessage),
 		}
+	case found == nil || !found.Has(phase):
+		return nil, nil //nolint:nilnil // it is not called
+	default:
+		return found, nil
 	}
-	return found, nil
 }
 
 // withHTTPHook carries out an operation of the plugin, with what the item's HTTP hook has to do with it. An error
@@ -91,8 +90,8 @@ func (j *job) withHTTPHook(
 func (j *job) preReconcile(
 	ctx context.Context, c plugin.Call,
 ) (children []sdk.Child, failed *plugin.Outcome, err error) {
-	found, err := j.httpHook(operationPreReconcile)
-	if err != nil || found == nil || !found.Has(v1alpha1.HookPreReconcile) {
+	found, err := j.httpHook(v1alpha1.HookPreReconcile)
+	if err != nil || found == nil {
 		return nil, nil, err
 	}
 	ctx, cancel := untilDeadline(ctx, c.Deadline)
@@ -115,7 +114,7 @@ func (j *job) preReconcile(
 	}
 	j.conditions = found.Conditions()
 	if err != nil {
-		return nil, nil, j.unanswered(ctx, operationPreReconcile, err)
+		return nil, nil, j.unanswered(ctx, v1alpha1.HookPreReconcile, err)
 	}
 	err = j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
 		contract.HookAnswered(item, j.r.clock.Now())
@@ -126,8 +125,8 @@ func (j *job) preReconcile(
 
 // finalize asks the HTTP hook before what the item has deployed is deleted. One that has agreed is not asked again.
 func (j *job) finalize(ctx context.Context, deadline time.Time) error {
-	found, err := j.httpHook(operationFinalize)
-	if err != nil || found == nil || !found.Has(v1alpha1.HookFinalize) {
+	found, err := j.httpHook(v1alpha1.HookFinalize)
+	if err != nil || found == nil {
 		return err
 	}
 	item := j.snapshot()
@@ -140,7 +139,7 @@ func (j *job) finalize(ctx context.Context, deadline time.Time) error {
 	err = found.Finalize(hookCtx, j.r.name, item)
 	end(err)
 	if err != nil {
-		if err := j.unanswered(ctx, operationFinalize, err); err != nil {
+		if err := j.unanswered(ctx, v1alpha1.HookFinalize, err); err != nil {
 			return err
 		}
 	}
@@ -162,12 +161,14 @@ func notCalled(ctx context.Context, err error) error {
 
 // unanswered deals with a hook that has not answered as it should. It returns nil if the job goes on all the same,
 // because the hook says so, and else a contract.Error.
-func (j *job) unanswered(ctx context.Context, operation string, err error) error {
+func (j *job) unanswered(ctx context.Context, phase v1alpha1.HookCapability, err error) error {
 	var e *httphook.Error
 	if !errors.As(err, &e) {
 		return notCalled(ctx, err)
 	}
-	problem := contract.Error{Operation: operation, Reason: string(e.Reason), Message: contract.Cut(e.Error(), maxMessage)}
+	problem := contract.Error{
+		Operation: operationOf(phase), Reason: string(e.Reason), Message: contract.Cut(e.Error(), maxMessage),
+	}
 	if e.Permanent {
 		problem.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}
 		problem.Message += ". When that is fixed, or the registration is gone, a new job tries it again"

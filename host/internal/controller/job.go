@@ -205,8 +205,8 @@ func (j *job) finalizesOnly() bool {
 	if !job || j.operation() != plugin.Delete || !slices.Contains(j.item.Finalizers, v1alpha1.Finalizer) {
 		return false
 	}
-	found, err := j.httpHook(operationFinalize)
-	return err != nil || found != nil && found.Has(v1alpha1.HookFinalize)
+	found, err := j.httpHook(v1alpha1.HookFinalize)
+	return err != nil || found != nil
 }
 
 // finishWithoutCall ends a job whose plugin has nothing to do with that.
