@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -49,6 +52,49 @@ const (
 	localUID       = types.UID("00000000-0000-4000-8000-000000000001")
 	localTarget    = "target"
 )
+
+// localCall is what a plugin is called with for the item of a file.
+type localCall struct {
+	item        *v1alpha1.DeployItem
+	target      *v1alpha1.ResolvedTarget // nil for none
+	context     *v1alpha1.Context
+	credentials *sdk.Credentials
+	// others are the Targets that the item can name beside its own, by their names.
+	others map[string]*v1alpha1.ResolvedTarget
+	// secrets are those that the plugin may ask for.
+	secrets fileSecrets
+}
+
+// read reads the item of a file, and what the flags say it is called with.
+func (f *callFlags) read(ctx context.Context, path string) (*localCall, error) {
+	item, err := readItem(path)
+	if err != nil {
+		return nil, err
+	}
+	own, err := f.targetOf(item)
+	if err != nil {
+		return nil, err
+	}
+	others, err := f.otherTargets(item.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	itemContext, err := f.readContext(item.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := f.readSecrets()
+	if err != nil {
+		return nil, err
+	}
+	credentials, err := target.Credentials(ctx, secrets, itemContext)
+	if err != nil {
+		return nil, err
+	}
+	return &localCall{
+		item: item, target: own, context: itemContext, credentials: credentials, others: others, secrets: secrets,
+	}, nil
+}
 
 // readItem reads a DeployItem strictly and gives it what it would have in a cluster.
 func readItem(path string) (*v1alpha1.DeployItem, error) {

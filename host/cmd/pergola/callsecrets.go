@@ -12,7 +12,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // fileSecrets are the Secrets of files, which count as those of the Context's namespace.
@@ -44,26 +43,15 @@ func (f *callFlags) readSecrets() (fileSecrets, error) {
 	return secrets, nil
 }
 
-// credentialsOf resolves what the Context names from the Secrets of files.
-func (f *callFlags) credentialsOf(ctx context.Context, lsContext *v1alpha1.Context) (*sdk.Credentials, error) {
-	secrets, err := f.readSecrets()
-	if err != nil {
-		return nil, err
-	}
-	return target.Credentials(ctx, secrets, lsContext)
-}
-
-// registries are the credentials for registries in the Secrets of files, by their names, as an item of the namespace can name them.
-func (f *callFlags) registries(ctx context.Context, namespace string) (map[string]*sdk.RegistryCredentials, error) {
-	secrets, err := f.readSecrets()
-	if err != nil {
-		return nil, err
-	}
-	found := make(map[string]*sdk.RegistryCredentials, len(secrets))
-	for name := range secrets {
-		if found[name], err = target.NamedCredentials(ctx, secrets, namespace, types.NamespacedName{Name: name}); err != nil {
+// registries are the credentials for registries in the Secrets, by their names, as an item of the namespace can name them.
+func (s fileSecrets) registries(ctx context.Context, namespace string) (map[string]*sdk.RegistryCredentials, error) {
+	found := make(map[string]*sdk.RegistryCredentials, len(s))
+	for name := range s {
+		credentials, err := target.NamedCredentials(ctx, s, namespace, types.NamespacedName{Name: name})
+		if err != nil {
 			return nil, err
 		}
+		found[name] = credentials
 	}
 	return found, nil
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
-	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -31,17 +31,16 @@ func addCompletion(cmd *cobra.Command) {
 		"type":      completeTypes,
 		"phase":     cobra.FixedCompletions(append(texts(phases), "none"), cobra.ShellCompDirectiveNoFileComp),
 		"for":       cobra.FixedCompletions(goals, cobra.ShellCompDirectiveNoFileComp),
-		"color":     cobra.FixedCompletions(texts([]terminal.When{terminal.Auto, terminal.Always, terminal.Never}), cobra.ShellCompDirectiveNoFileComp),
 	} {
 		if cmd.Flags().Lookup(name) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(name, complete) // it fails for a flag that is not there
 		}
 	}
-	if flag := cmd.Flags().Lookup("output"); flag != nil {
-		if output, ok := flag.Value.(*outputFlag); ok {
-			_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(texts(output.allowed), cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if c, ok := flag.Value.(*choice); ok {
+			_ = cmd.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp))
 		}
-	}
+	})
 	if _, arguments, _ := strings.Cut(cmd.Use, " "); strings.Contains(arguments, "ITEM") {
 		cmd.ValidArgsFunction = completeItems
 	}

@@ -14,20 +14,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/pergola-deploy/pergola/host/internal/config"
+	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
-	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // itemDiff compares what a job of an item would deploy with what is there.
 type itemDiff struct {
-	cluster           clusterFlags
-	local             localFlags
-	file              string
-	pluginDir, attach string
-	timeout           time.Duration
+	cluster         clusterFlags
+	local           localFlags
+	file, pluginDir string
+	timeout         time.Duration
 }
 
 func newItemsDiffCommand() *cobra.Command {
@@ -63,7 +61,7 @@ The exit code is 0 if nothing would change, 1 if something would, and 2 after an
 	d.local.addTo(flags)
 	flags.StringVarP(&d.file, "filename", "f", "", "file with the DeployItem, in YAML or JSON; - for standard input")
 	flags.StringVar(&d.pluginDir, "plugin-dir", defaultPluginDir, "directory with the plugins of the host, which are started for this")
-	addAttach(flags, &d.attach)
+	d.local.addAttachTo(flags)
 	flags.DurationVar(&d.timeout, "timeout", 5*time.Minute, "how long it may take")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -74,9 +72,9 @@ The exit code is 0 if nothing would change, 1 if something would, and 2 after an
 			return asItems(err)
 		}
 		out := cmd.OutOrStdout()
-		text, err := report.text(colour.Palette(out))
+		text, err := report.text(paletteOf(colour.value, out))
 		if err == nil {
-			err = printAs(out, output.format, report, func(bool) string { return text })
+			err = printAs(out, output.value, report, func(bool) string { return text })
 		}
 		if err != nil {
 			return failing(err)
@@ -118,9 +116,8 @@ func (d *itemDiff) run(cmd *cobra.Command, name string) (_ *diffReport, err erro
 		return nil, err
 	}
 	cluster.targetAccount = cmp.Or(cluster.targetAccount, settings.TargetServiceAccount)
-	options, err := d.options(settings, cmd.ErrOrStderr())
-	if err != nil {
-		return nil, err
+	if _, missing := os.Stat(d.pluginDir); missing != nil && d.local.attach == "" {
+		return nil, fmt.Errorf("find the plugins: %w; say with --plugin-dir where those of the host are", missing)
 	}
 	item, err := d.item(ctx, cluster, name, cmd.InOrStdin())
 	if err != nil {
@@ -131,15 +128,12 @@ func (d *itemDiff) run(cmd *cobra.Command, name string) (_ *diffReport, err erro
 	if err != nil {
 		return nil, err
 	}
-	plugins, err := startPlugins(ctx, options)
+	plugins, err := startPlugins(ctx, d.local.options(settings, d.local.log(cmd.ErrOrStderr()), d.pluginDir))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, plugins.close()) }()
-	if err := plugins.settled(ctx); err != nil {
-		return nil, err
-	}
-	p, err := theOneFor(plugins.Set, item.Spec.Type)
+	p, err := theOneFor(plugins.set, item.Spec.Type)
 	if err != nil {
 		return nil, err
 	}
@@ -170,23 +164,9 @@ func withRights(err error) error {
 func refusal(name string, reasons []plugin.Error) error {
 	errs := make([]error, 0, len(reasons))
 	for _, reason := range reasons {
-		errs = append(errs, fmt.Errorf("plugin %q: %s", name, terminal.Printable(failureText(reason))))
+		errs = append(errs, fmt.Errorf("plugin %q: %s", name, inspect.Printable(failureText(reason))))
 	}
 	return errors.Join(errs...)
-}
-
-// options are those for the plugins.
-func (d *itemDiff) options(settings *config.HostConfiguration, stderr io.Writer) (plugin.Options, error) {
-	options := pluginOptions(settings, d.local.log(stderr), 0)
-	if d.attach != "" {
-		options.Attach = []string{d.attach}
-		return options, nil
-	}
-	if _, missing := os.Stat(d.pluginDir); missing != nil {
-		return plugin.Options{}, fmt.Errorf("find the plugins: %w; say with --plugin-dir where those of the host are", missing)
-	}
-	options.Dir = d.pluginDir
-	return options, nil
 }
 
 // item returns the item to compare, as it is or would be in the cluster.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/pmezard/go-difflib/difflib"
 
-	"github.com/pergola-deploy/pergola/host/internal/terminal"
+	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -61,21 +61,21 @@ func (r *diffReport) verdict() error {
 }
 
 // text is a report for people. What plugins say reaches the terminal as nothing but text.
-func (r *diffReport) text(palette terminal.Palette) (string, error) {
+func (r *diffReport) text(palette inspect.Palette) (string, error) {
 	var out strings.Builder
 	for _, c := range r.Changes {
 		mark, note := markOf[c.Action], strings.TrimSpace(c.Note)
-		header := mark + " " + string(c.Action) + " " + terminal.Printable(c.Object)
+		header := mark + " " + string(c.Action) + " " + inspect.Printable(c.Object)
 		if note != "" && !strings.Contains(note, "\n") {
-			header, note = header+": "+terminal.Printable(note), ""
+			header, note = header+": "+inspect.Printable(note), ""
 		}
-		out.WriteString(palette.Paint(colourOf[mark], header) + "\n" + terminal.Indented(note))
+		out.WriteString(palette.Paint(colourOf[mark], header) + "\n" + inspect.Indented(note))
 		lines, err := c.lines()
 		if err != nil {
 			return "", err
 		}
 		for _, line := range lines {
-			out.WriteString("    " + palette.Paint(colourOf[line[:1]], line[:1]+terminal.Printable(line[1:])) + "\n")
+			out.WriteString("    " + palette.Paint(colourOf[line[:1]], line[:1]+inspect.Printable(line[1:])) + "\n")
 		}
 	}
 	out.WriteString(r.summary() + "\n")
@@ -103,8 +103,8 @@ var markOf = map[sdk.Action]string{
 }
 
 // colourOf are the colours of the marks, and of the line that says where a difference is.
-var colourOf = map[string]terminal.Colour{
-	"+": terminal.Green, "-": terminal.Red, "~": terminal.Yellow, "±": terminal.Yellow, "!": terminal.Red, "@": terminal.Cyan,
+var colourOf = map[string]inspect.Colour{
+	"+": inspect.Green, "-": inspect.Red, "~": inspect.Yellow, "±": inspect.Yellow, "!": inspect.Red, "@": inspect.Cyan,
 }
 
 // lines are what differs, as a unified diff.

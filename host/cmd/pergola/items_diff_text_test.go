@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -40,8 +39,8 @@ func everyAction() *diffReport {
 
 func TestDiffText(t *testing.T) {
 	t.Parallel()
-	for name, colour := range map[string]terminal.When{"diff.golden.txt": terminal.Never, "diff-colour.golden.txt": terminal.Always} {
-		text, err := everyAction().text(colour.Palette(nil))
+	for name, colour := range map[string]string{"diff.golden.txt": colourNever, "diff-colour.golden.txt": colourAlways} {
+		text, err := everyAction().text(paletteOf(colour, nil))
 		if err != nil {
 			t.Fatal(err)
 		}

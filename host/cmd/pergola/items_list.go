@@ -51,7 +51,7 @@ The last column is what a job waits for, or the last error of one that failed; "
 	flags.StringSliceVar(&l.phases, "phase", nil, "list those in these phases, such as Failed; none for those without one")
 	flags.BoolVarP(&l.watch, "watch", "w", false, "go on and print each change")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return asItems(l.run(cmd.Context(), newItemPrinter(cmd.OutOrStdout(), output.format, l.allNamespaces)))
+		return asItems(l.run(cmd.Context(), newItemPrinter(cmd.OutOrStdout(), output.value, l.allNamespaces)))
 	}
 	return cmd
 }
@@ -112,9 +112,9 @@ type itemPrinter struct {
 	tables  printers.ResourcePrinter
 }
 
-func newItemPrinter(out io.Writer, as format, withNamespace bool) *itemPrinter {
-	p := &itemPrinter{out: out, wide: as == formatWide}
-	switch as {
+func newItemPrinter(out io.Writer, format string, withNamespace bool) *itemPrinter {
+	p := &itemPrinter{out: out, wide: format == formatWide}
+	switch format {
 	case formatJSON:
 		p.objects = &printers.JSONPrinter{}
 	case formatYAML:

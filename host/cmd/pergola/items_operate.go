@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
-	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -107,7 +106,7 @@ func (c *userCluster) askAll(ctx context.Context, w *waiter, names []string, ope
 		case err != nil:
 			return refusals, fmt.Errorf("ask DeployItem %q for %q: %w", c.namespace+"/"+name, operation, err)
 		case refusal != "":
-			refusals = append(refusals, fmt.Errorf("DeployItem %q is not asked for %q: %s", c.namespace+"/"+name, operation, terminal.Printable(refusal)))
+			refusals = append(refusals, fmt.Errorf("DeployItem %q is not asked for %q: %s", c.namespace+"/"+name, operation, inspect.Printable(refusal)))
 			continue
 		}
 		goal := inspect.Succeeded
@@ -118,7 +117,7 @@ func (c *userCluster) askAll(ctx context.Context, w *waiter, names []string, ope
 			goal = inspect.Deleted
 		}
 		w.items = append(w.items, &awaited{name: name, goal: goal})
-		if err := printText(w.stdout, terminal.Printable(name)+": asked for "+operation+"\n"); err != nil {
+		if err := printText(w.stdout, inspect.Printable(name)+": asked for "+operation+"\n"); err != nil {
 			return refusals, err
 		}
 	}
@@ -133,7 +132,7 @@ func (c *userCluster) ask(ctx context.Context, w *waiter, name, operation string
 		}
 		execution, err := c.busyExecution(ctx, item)
 		if err != nil {
-			if err := printText(w.stderr, "warning: "+terminal.Printable(err.Error())+"\n"); err != nil {
+			if err := printText(w.stderr, "warning: "+inspect.Printable(err.Error())+"\n"); err != nil {
 				return err
 			}
 		}

@@ -38,8 +38,8 @@ secret, and "create" for serviceaccounts/token where it names a ServiceAccount.`
 			return asItems(err)
 		}
 		out := cmd.OutOrStdout()
-		if output.format != formatText {
-			return asItems(newItemPrinter(out, output.format, false).print(item))
+		if output.value != formatText {
+			return asItems(newItemPrinter(out, output.value, false).print(item))
 		}
 		return asItems(printText(out, inspect.Describe(cluster.evidenceOf(cmd.Context(), item))))
 	}

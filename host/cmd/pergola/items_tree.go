@@ -52,7 +52,7 @@ what it was for. What cannot be read is Unknown, with the reason. Of Secrets not
 			return asItems(err)
 		}
 		root, out := c.tree(cmd.Context(), item), cmd.OutOrStdout()
-		return asItems(printAs(out, output.format, root, func(bool) string { return root.Text(colour.Palette(out)) }))
+		return asItems(printAs(out, output.value, root, func(bool) string { return root.Text(paletteOf(colour.value, out)) }))
 	}
 	return cmd
 }

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
-	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -137,7 +136,7 @@ func (w *waiter) see(item *v1alpha1.DeployItem, gone bool) (bool, error) {
 		}
 		a.verdict = a.goal.Judge(current, time.Now())
 		if waiting := a.verdict.Waiting; waiting != "" && waiting != before {
-			if err := printText(w.stderr, terminal.Printable(a.name+": "+waiting)+"\n"); err != nil {
+			if err := printText(w.stderr, inspect.Printable(a.name+": "+waiting)+"\n"); err != nil {
 				return false, err
 			}
 		}
@@ -162,18 +161,18 @@ func (w *waiter) conclude(namespace string) error {
 		name := fmt.Sprintf("DeployItem %q", namespace+"/"+a.name)
 		switch {
 		case a.verdict.Reached:
-			if err := printText(w.stdout, terminal.Printable(a.name)+": "+string(a.goal)+"\n"); err != nil {
+			if err := printText(w.stdout, inspect.Printable(a.name)+": "+string(a.goal)+"\n"); err != nil {
 				return failing(err)
 			}
 		case a.verdict.Failed != "":
 			code = exitNo
-			errs = append(errs, fmt.Errorf("%s: %s", name, terminal.Printable(a.verdict.Failed)))
+			errs = append(errs, fmt.Errorf("%s: %s", name, inspect.Printable(a.verdict.Failed)))
 		default:
 			if code == 0 {
 				code = exitTimeout
 			}
 			errs = append(errs, fmt.Errorf("%s is not %s: it has taken longer than --timeout allows; last: %s",
-				name, a.goal, terminal.Printable(a.verdict.Waiting)))
+				name, a.goal, inspect.Printable(a.verdict.Waiting)))
 		}
 	}
 	if len(errs) == 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,14 +15,32 @@ import (
 
 // localFlags are those of commands that start plugins themselves.
 type localFlags struct {
-	config  string
-	verbose bool
+	config, attach string
+	verbose        bool
 }
 
 func (f *localFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.config, "config", "",
 		"file with the HostConfiguration, whose verification, plugins and timeouts are applied; without it everything has its default")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print to standard error what the plugins log")
+}
+
+// addAttachTo adds what a command needs that can call a plugin which runs already.
+func (f *localFlags) addAttachTo(flags *pflag.FlagSet) {
+	flags.StringVar(&f.attach, "attach", "",
+		"address of a plugin that was started by hand, such as unix:///tmp/hello/plugin.sock")
+}
+
+// oneOfFileAndAttach wants one argument, or --attach.
+func (f *localFlags) oneOfFileAndAttach(args []string) error {
+	switch {
+	case f.attach == "" && len(args) != 1:
+		return fmt.Errorf("expected one plugin, or --attach, but found %d arguments", len(args))
+	case f.attach != "" && len(args) > 0:
+		return fmt.Errorf("expected an argument or --attach, but found both %q and --attach", args[0])
+	default:
+		return nil
+	}
 }
 
 // settings are those of the configuration.
@@ -51,49 +70,57 @@ func textLog(out io.Writer) *slog.Logger {
 	}}))
 }
 
+// options are those for the plugin that is attached, or else for those of a directory.
+func (f *localFlags) options(settings *config.HostConfiguration, log *slog.Logger, dir string) plugin.Options {
+	options := pluginOptions(settings, log, 0)
+	if f.attach != "" {
+		options.Attach = []string{f.attach}
+	} else {
+		options.Dir = dir
+	}
+	return options
+}
+
 // localPlugins are plugins that a command has started itself.
 type localPlugins struct {
-	*plugin.Set
-	*localListener
-
+	set *plugin.Set
+	// changed and woken keep one piece of news each: more would say no more to those who look afterwards.
+	changed chan struct{}
+	// woken holds what plugins say about one item: its namespace and name.
+	woken chan [2]string
 	end   context.CancelFunc
 	ended chan error
 }
 
-// startPlugins starts plugins. The caller closes them. ctx bounds the start alone.
+// startPlugins starts plugins, and waits until each of them runs or it is known why it does not. The caller closes them.
+// ctx bounds the start alone.
 func startPlugins(ctx context.Context, options plugin.Options) (*localPlugins, error) {
-	l := &localPlugins{localListener: newLocalListener(), ended: make(chan error, 1)}
+	l := &localPlugins{changed: make(chan struct{}, 1), woken: make(chan [2]string, 1), ended: make(chan error, 1)}
 	var err error
-	if l.Set, err = plugin.Open(options, l.localListener); err != nil {
+	if l.set, err = plugin.Open(options, l); err != nil {
 		return nil, err
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	l.end = end
-	go func() { l.ended <- l.Run(running) }()
-	return l, nil
-}
-
-// settled waits until each plugin runs or it is known why it does not.
-func (l *localPlugins) settled(ctx context.Context) error {
-	for {
-		if l.areSettled() {
-			return nil
-		}
+	go func() { l.ended <- l.set.Run(running) }()
+	for !l.settled() {
 		select {
 		case <-l.changed:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the plugins: %w", context.Cause(ctx))
+			return nil, errors.Join(fmt.Errorf("wait for the plugins: %w", context.Cause(ctx)), l.close())
 		}
 	}
+	return l, nil
 }
 
-// areSettled tells that. A plugin that runs may still be refused until it is known that nobody else claims what it claims.
-func (l *localPlugins) areSettled() bool {
+// settled tells whether each plugin runs or it is known why it does not. One that runs may still be refused until it is
+// known that nobody else claims what it claims.
+func (l *localPlugins) settled() bool {
 	admitted := map[string]bool{}
-	for _, p := range l.Admitted() {
+	for _, p := range l.set.Admitted() {
 		admitted[p.Name()] = true
 	}
-	for _, s := range l.Status() {
+	for _, s := range l.set.Status() {
 		if s.Problem == nil && (s.State != plugin.Running || !admitted[s.Info.Name]) {
 			return false
 		}
@@ -107,22 +134,10 @@ func (l *localPlugins) close() error {
 	return <-l.ended
 }
 
-// localListener tells those who wait that something has happened.
-type localListener struct {
-	changed chan struct{}
-	// woken holds what plugins say about one item: its namespace and name.
-	woken chan [2]string
-}
-
-var _ plugin.Listener = (*localListener)(nil)
-
-// newLocalListener returns a listener that keeps one piece of news of each kind: more would say no more to those who look afterwards.
-func newLocalListener() *localListener {
-	return &localListener{changed: make(chan struct{}, 1), woken: make(chan [2]string, 1)}
-}
+var _ plugin.Listener = (*localPlugins)(nil)
 
 // Changed implements plugin.Listener.
-func (l *localListener) Changed() {
+func (l *localPlugins) Changed() {
 	select {
 	case l.changed <- struct{}{}:
 	default:
@@ -130,25 +145,9 @@ func (l *localListener) Changed() {
 }
 
 // WakeUp implements plugin.Listener. A command works on one item.
-func (l *localListener) WakeUp(_ *plugin.Plugin, namespace, name string) {
+func (l *localPlugins) WakeUp(_ *plugin.Plugin, namespace, name string) {
 	select {
 	case l.woken <- [2]string{namespace, name}:
 	default:
-	}
-}
-
-func addAttach(flags *pflag.FlagSet, address *string) {
-	flags.StringVar(address, "attach", "", "address of a plugin that was started by hand, such as unix:///tmp/hello/plugin.sock")
-}
-
-// oneOfFileAndAttach wants one argument, or --attach.
-func oneOfFileAndAttach(args []string, attach string) error {
-	switch {
-	case attach == "" && len(args) != 1:
-		return fmt.Errorf("expected one plugin, or --attach, but found %d arguments", len(args))
-	case attach != "" && len(args) > 0:
-		return fmt.Errorf("expected an argument or --attach, but found both %q and --attach", args[0])
-	default:
-		return nil
 	}
 }

@@ -232,6 +232,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		{reason: "no such flag", args: []string{"plugins", "list", "--nonsense"}, want: []string{"--nonsense"}},
 		{reason: "no such flag before a command", args: []string{"--nonsense"}, want: []string{"--nonsense"}},
 		{reason: "no such format", args: []string{"plugins", "list", "-o", "nonsense"}, want: []string{"-o, --output", "text, json, wide or yaml"}},
+		{reason: "no such colour", args: []string{"items", "tree", "a", "--color", "x"}, want: []string{"auto, always or never"}},
 		{reason: "an argument too many", args: []string{"crds", "nonsense"}, want: []string{"nonsense"}},
 		{reason: "no such definition", args: []string{"crds", "--only", "targets,roses"}, want: []string{"--only", "contexts, deployerregistrations, ", `"roses"`}},
 		{reason: "no item", args: []string{"items", "show"}, want: []string{"expected ITEM, but found nothing", "pergola items show --help"}},

@@ -3,15 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
-	"github.com/pergola-deploy/pergola/host/internal/terminal"
 )
 
 func newPluginsListCommand() *cobra.Command {
@@ -38,10 +37,10 @@ its metrics and on its status page.`,
 		if err != nil {
 			return err
 		}
-		if output.format == formatYAML {
+		if output.value == formatYAML {
 			err = printYAML(cmd.OutOrStdout(), verificationOf(list))
 		} else {
-			err = printAs(cmd.OutOrStdout(), output.format, list, func(wide bool) string { return listText(list, wide) })
+			err = printAs(cmd.OutOrStdout(), output.value, list, func(wide bool) string { return listText(list, wide) })
 		}
 		if err != nil {
 			return err
@@ -49,18 +48,6 @@ its metrics and on its status page.`,
 		return notRunning(list)
 	}
 	return cmd
-}
-
-// printAs prints a list in a format: as a document, or as a text that may be wide.
-func printAs(out io.Writer, as format, list any, text func(wide bool) string) error {
-	switch as {
-	case formatJSON:
-		return printJSON(out, list)
-	case formatYAML:
-		return printYAML(out, list)
-	default:
-		return printText(out, text(as == formatWide))
-	}
 }
 
 // notRunning names the plugins that were started and do not run; nil if all do.
@@ -82,17 +69,12 @@ func listPlugins(cmd *cobra.Command, local *localFlags, pluginDir string) (list 
 	if err != nil {
 		return nil, err
 	}
-	options := pluginOptions(settings, local.log(cmd.ErrOrStderr()), 0)
-	options.Dir = pluginDir
-	plugins, err := startPlugins(cmd.Context(), options)
+	plugins, err := startPlugins(cmd.Context(), local.options(settings, local.log(cmd.ErrOrStderr()), pluginDir))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, plugins.close()) }()
-	if err := plugins.settled(cmd.Context()); err != nil {
-		return nil, err
-	}
-	return statuspage.ListOf(plugins.Details()), nil
+	return statuspage.ListOf(plugins.set.Details()), nil
 }
 
 // shortSum is how many digits of a checksum are shown.
@@ -100,11 +82,11 @@ const shortSum = 12
 
 // listText is a list as a table.
 func listText(list *statuspage.PluginList, wide bool) string {
-	rows := make([]terminal.Row, 0, len(list.Plugins))
+	rows := make([]inspect.Row, 0, len(list.Plugins))
 	for _, p := range list.Plugins {
 		rows = append(rows, rowOf(p, wide))
 	}
-	return terminal.Table(pluginColumns(wide), rows)
+	return inspect.TextTable(pluginColumns(wide), rows)
 }
 
 // pluginColumns are those of rowOf.
@@ -117,13 +99,13 @@ func pluginColumns(wide bool) []string {
 }
 
 // rowOf is the row of a plugin in a table.
-func rowOf(p statuspage.Plugin, wide bool) terminal.Row {
+func rowOf(p statuspage.Plugin, wide bool) inspect.Row {
 	sum, confinement := p.SHA256, p.Confinement
 	if !wide {
 		sum = sum[:min(len(sum), shortSum)]
 		confinement, _, _ = strings.Cut(confinement, ":")
 	}
-	r := terminal.Row{Cells: []string{
+	r := inspect.Row{Cells: []string{
 		p.File, p.Name, p.Version, typesAndHooks(p), strings.Join(p.Capabilities, ","),
 		sum, p.State, confinement,
 	}}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -20,11 +19,11 @@ import (
 
 // trial is a job that a plugin is tried with, without a cluster.
 type trial struct {
-	item, operation, state, attach string
-	timeout                        time.Duration
-	untilDone                      bool
-	local                          localFlags
-	call                           callFlags
+	item, operation, state string
+	timeout                time.Duration
+	untilDone              bool
+	local                  localFlags
+	call                   callFlags
 }
 
 // operations are those of a deployer by their names on the command line.
@@ -55,7 +54,7 @@ The exit code is 1 if the job has failed.`,
   pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --other-target backend=other-kubeconfig
   pergola plugins run bin/plugins/helm --item item.yaml --target kubeconfig --context context.yaml --secret pull-secret.yaml
   pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --state state.json --operation delete --until-done`,
-		Args: func(cmd *cobra.Command, args []string) error { return oneOfFileAndAttach(args, t.attach) },
+		Args: func(cmd *cobra.Command, args []string) error { return t.local.oneOfFileAndAttach(args) },
 	}
 	flags := cmd.Flags()
 	output := addOutput(flags)
@@ -67,9 +66,9 @@ The exit code is 1 if the job has failed.`,
 	flags.DurationVar(&t.timeout, "timeout", 10*time.Minute, "how long the job may take")
 	flags.BoolVar(&t.untilDone, "until-done", false, "call the plugin again while the job is in progress")
 	flags.StringVar(&t.state, "state", "", "file that keeps the provider status and the job for later runs; it is made if it is not there")
-	addAttach(flags, &t.attach)
+	t.local.addAttachTo(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return t.run(cmd.Context(), args, &narrator{out: cmd.OutOrStdout(), json: output.format == formatJSON}, cmd.ErrOrStderr())
+		return t.run(cmd.Context(), args, &narrator{out: cmd.OutOrStdout(), json: output.value == formatJSON}, cmd.ErrOrStderr())
 	}
 	return cmd
 }
@@ -83,91 +82,42 @@ func (t *trial) run(ctx context.Context, files []string, say *narrator, stderr i
 	if t.item == "" {
 		return errors.New("--item is missing; it names a file with a DeployItem")
 	}
-	options, err := t.options(files, stderr)
+	settings, err := t.local.settings()
 	if err != nil {
 		return err
 	}
-	call, state, err := t.prepare(ctx, op)
+	options := t.local.options(settings, textLog(stderr), "")
+	for _, file := range files {
+		options.Dir, options.Files = filepath.Dir(file), []string{filepath.Base(file)}
+	}
+	local, err := t.call.read(ctx, t.item)
 	if err != nil {
 		return err
 	}
-	others, err := t.call.otherTargets(call.DeployItem.Namespace)
+	state, err := readState(t.state)
 	if err != nil {
 		return err
 	}
-	secrets, err := t.call.readSecrets()
-	if err != nil {
-		return err
-	}
+	state.JobID = cmp.Or(state.JobID, uuid.NewString())
+	state.applyTo(local.item, op)
 	plugins, err := startPlugins(ctx, options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, plugins.close()) }()
-	if err := plugins.settled(ctx); err != nil {
-		return err
-	}
-	p, err := theOne(plugins.Set, call.DeployItem)
+	p, err := theOne(plugins.set, local.item)
 	if err != nil {
 		return err
 	}
-	e := &enactment{
-		plugin: p, op: op, call: *call, others: others, secrets: secrets, state: state, say: say, woken: plugins.woken, again: t.untilDone,
+	job := &localJob{
+		plugin: p, op: op, others: local.others, secrets: local.secrets, state: state, say: say,
+		call: plugin.Call{
+			DeployItem: local.item, Target: local.target, Context: local.context, Credentials: local.credentials,
+			Deadline: time.Now().Add(t.timeout),
+		},
+		woken: plugins.woken, again: t.untilDone,
 	}
-	return e.carryOut(ctx)
-}
-
-// options are those for the one plugin.
-func (t *trial) options(files []string, stderr io.Writer) (plugin.Options, error) {
-	settings, err := t.local.settings()
-	if err != nil {
-		return plugin.Options{}, err
-	}
-	options := pluginOptions(settings, textLog(stderr), 0)
-	if t.attach != "" {
-		options.Attach = []string{t.attach}
-		return options, nil
-	}
-	options.Dir, options.Files = filepath.Dir(files[0]), []string{filepath.Base(files[0])}
-	return options, nil
-}
-
-// prepare reads what the plugin is to be called with.
-func (t *trial) prepare(ctx context.Context, op plugin.Operation) (*plugin.Call, *stateFile, error) {
-	item, err := readItem(t.item)
-	if err != nil {
-		return nil, nil, err
-	}
-	target, err := t.call.targetOf(item)
-	if err != nil {
-		return nil, nil, err
-	}
-	itemContext, err := t.call.readContext(item.Namespace)
-	if err != nil {
-		return nil, nil, err
-	}
-	given, err := t.call.credentialsOf(ctx, itemContext)
-	if err != nil {
-		return nil, nil, err
-	}
-	state, err := readState(t.state)
-	if err != nil {
-		return nil, nil, err
-	}
-	if state.JobID == "" {
-		state.JobID = uuid.NewString()
-	}
-	item.Status.JobID = state.JobID
-	if len(state.ProviderStatus) > 0 {
-		item.Status.ProviderStatus = &runtime.RawExtension{Raw: state.ProviderStatus}
-	}
-	if op == plugin.Delete && item.DeletionTimestamp == nil {
-		now := metav1.Now()
-		item.DeletionTimestamp = &now
-	}
-	return &plugin.Call{
-		DeployItem: item, Target: target, Context: itemContext, Credentials: given, Deadline: time.Now().Add(t.timeout),
-	}, state, nil
+	return job.carryOut(ctx)
 }
 
 // theOne returns the one plugin, if it serves the item.

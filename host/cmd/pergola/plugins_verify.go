@@ -13,19 +13,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
-	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
 
 // verifier checks plugins.
 type verifier struct {
-	attach string
-	items  []string
-	local  localFlags
-	call   callFlags
+	items []string
+	local localFlags
+	call  callFlags
 }
 
 func newPluginsVerifyCommand() *cobra.Command {
@@ -49,20 +48,20 @@ the argument "attachable", and it prints its address.
 The exit code is 1 if anything is wrong.`,
 		Example: `  pergola plugins verify bin/plugins --item test/examples/mock.yaml
   pergola plugins verify /plugins --config host.yaml -o json`,
-		Args: func(_ *cobra.Command, args []string) error { return oneOfFileAndAttach(args, v.attach) },
+		Args: func(_ *cobra.Command, args []string) error { return v.local.oneOfFileAndAttach(args) },
 	}
 	flags := cmd.Flags()
 	output := addOutput(flags)
 	v.local.addTo(flags)
 	v.call.addTo(flags)
-	addAttach(flags, &v.attach)
+	v.local.addAttachTo(flags)
 	flags.StringArrayVar(&v.items, "item", nil, "file with a DeployItem to deploy and delete; may be given several times")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		verdicts, err := v.verify(cmd.Context(), args, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
-		if output.format == formatJSON {
+		if output.value == formatJSON {
 			err = printJSON(cmd.OutOrStdout(), verdicts)
 		} else {
 			err = printText(cmd.OutOrStdout(), verdictsText(verdicts))
@@ -114,12 +113,11 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 	if err != nil {
 		return nil, err
 	}
-	options := pluginOptions(settings, v.local.log(stderr), 0)
-	if v.attach != "" {
-		options.Attach = []string{v.attach}
-	} else if options.Dir, err = filepath.Abs(args[0]); err != nil {
+	dir, err := filepath.Abs(strings.Join(args, "")) // there is none with --attach
+	if err != nil {
 		return nil, fmt.Errorf("find the plugin directory: %w", err)
 	}
+	options := v.local.options(settings, v.local.log(stderr), dir)
 	cases, err := v.cases(ctx)
 	if err != nil {
 		return nil, err
@@ -155,10 +153,7 @@ func (v *verifier) examine(ctx context.Context, options plugin.Options) (found [
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, plugins.close()) }()
-	if err := plugins.settled(ctx); err != nil {
-		return nil, err
-	}
-	if found = plugins.Status(); len(found) == 0 {
+	if found = plugins.set.Status(); len(found) == 0 {
 		return nil, fmt.Errorf("there are no plugins in %s", options.Dir)
 	}
 	return found, nil
@@ -168,8 +163,8 @@ func (v *verifier) examine(ctx context.Context, options plugin.Options) (found [
 func (v *verifier) checkRules(ctx context.Context, dir, file string, o conformance.Options) ([]finding, error) {
 	var report *conformance.Report
 	var err error
-	if v.attach != "" {
-		report, err = conformance.Attached(ctx, v.attach, o)
+	if v.local.attach != "" {
+		report, err = conformance.Attached(ctx, v.local.attach, o)
 	} else {
 		report, err = conformance.Binary(ctx, filepath.Join(dir, file), o)
 	}
@@ -187,31 +182,22 @@ func (v *verifier) checkRules(ctx context.Context, dir, file string, o conforman
 func (v *verifier) cases(ctx context.Context) ([]conformance.Case, error) {
 	var cases []conformance.Case
 	for _, path := range v.items {
-		item, err := readItem(path)
+		local, err := v.call.read(ctx, path)
 		if err != nil {
 			return nil, err
 		}
-		resolved, err := v.call.targetOf(item)
-		if err != nil {
-			return nil, err
-		}
-		itemContext, err := v.call.readContext(item.Namespace)
-		if err != nil {
-			return nil, err
-		}
-		given, err := v.call.credentialsOf(ctx, itemContext)
-		if err != nil {
-			return nil, err
-		}
-		named, err := v.call.registries(ctx, item.Namespace)
+		item := local.item
+		named, err := local.secrets.registries(ctx, item.Namespace)
 		if err != nil {
 			return nil, err
 		}
 		if item.Status.JobID == "" {
 			item.Status.JobID = "verify"
 		}
-		call := conformance.Call{DeployItem: item, Context: target.WithoutCredentials(itemContext), Credentials: given, Secrets: named}
-		if resolved != nil {
+		call := conformance.Call{
+			DeployItem: item, Context: target.WithoutCredentials(local.context), Credentials: local.credentials, Secrets: named,
+		}
+		if resolved := local.target; resolved != nil {
 			call.Target = &sdk.Target{Name: resolved.Target.Name, Type: resolved.Target.Spec.Type, Content: []byte(resolved.Content)}
 		}
 		cases = append(cases, conformance.Case{Name: path, Call: call})
@@ -298,13 +284,13 @@ func verdictsText(verdicts []verdict) string {
 		if v.broken() {
 			word = "BAD"
 		}
-		out.WriteString(terminal.Printable(v.File) + ": " + word + ". " + summary + "\n")
-		out.WriteString(terminal.Indented(v.Problem))
+		out.WriteString(inspect.Printable(v.File) + ": " + word + ". " + summary + "\n")
+		out.WriteString(inspect.Indented(v.Problem))
 		for _, f := range v.Rules {
 			if f.Verdict == string(conformance.Broken) {
 				out.WriteString("    " + f.Rule + ": " + f.Text + "\n")
 				for _, message := range f.Messages {
-					out.WriteString(deeper(terminal.Indented(message)))
+					out.WriteString(deeper(inspect.Indented(message)))
 				}
 			}
 		}

@@ -7,6 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // stateFile is what is kept of an item between two runs, in place of its status.
@@ -36,6 +42,18 @@ func readState(path string) (*stateFile, error) {
 		return nil, fmt.Errorf("read the state in %s: %w", path, err)
 	}
 	return s, nil
+}
+
+// applyTo gives an item what it would have in a cluster where the job is under way.
+func (s *stateFile) applyTo(item *v1alpha1.DeployItem, op plugin.Operation) {
+	item.Status.JobID = s.JobID
+	if len(s.ProviderStatus) > 0 {
+		item.Status.ProviderStatus = &runtime.RawExtension{Raw: s.ProviderStatus}
+	}
+	if op == plugin.Delete && item.DeletionTimestamp == nil {
+		now := metav1.Now()
+		item.DeletionTimestamp = &now
+	}
 }
 
 // write writes the state, all or nothing: the plugin relies on what it has saved.

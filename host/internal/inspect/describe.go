@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -34,7 +33,7 @@ type Evidence struct {
 // Describe is everything that is known about an item, for people. Of its configuration, its credentials and its exports nothing is in it.
 func Describe(e Evidence) string {
 	d := &description{Evidence: e}
-	fmt.Fprintf(&d.out, "DeployItem %s\n", terminal.Printable(e.Item.Namespace+"/"+e.Item.Name))
+	fmt.Fprintf(&d.out, "DeployItem %s\n", Printable(e.Item.Namespace+"/"+e.Item.Name))
 	d.what()
 	d.job()
 	d.lastError()
@@ -151,7 +150,7 @@ func (d *description) tables() {
 	d.table("Events", []string{"LAST", "TYPE", "REASON", "COUNT", "MESSAGE"}, events)
 	if err := errors.Join(d.LocksErr, d.EventsErr); err != nil {
 		d.section("Could not be read")
-		d.out.WriteString(terminal.Indented(err.Error()))
+		d.out.WriteString(Indented(err.Error()))
 	}
 }
 
@@ -187,7 +186,7 @@ func (d *description) field(name, text string) {
 		name += ":"
 	}
 	for line := range strings.Lines(text) {
-		fmt.Fprintf(&d.out, "  %-13s %s\n", name, terminal.Printable(strings.TrimRight(line, "\r\n")))
+		fmt.Fprintf(&d.out, "  %-13s %s\n", name, Printable(strings.TrimRight(line, "\r\n")))
 		name = ""
 	}
 }
@@ -198,11 +197,11 @@ func (d *description) table(title string, header []string, cells [][]string) {
 		return
 	}
 	d.section(title)
-	rows := make([]terminal.Row, 0, len(cells))
+	rows := make([]Row, 0, len(cells))
 	for _, c := range cells {
-		rows = append(rows, terminal.Row{Cells: c})
+		rows = append(rows, Row{Cells: c})
 	}
-	for line := range strings.Lines(terminal.Table(header, rows)) {
+	for line := range strings.Lines(TextTable(header, rows)) {
 		d.out.WriteString("  " + line)
 	}
 }

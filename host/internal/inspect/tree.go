@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -146,27 +145,27 @@ func Belongs(object, to *unstructured.Unstructured) bool {
 }
 
 // Text is a tree for people. No message is cut.
-func (n *Node) Text(palette terminal.Palette) string {
+func (n *Node) Text(palette Palette) string {
 	var out strings.Builder
 	n.write(&out, palette, "", "")
 	return out.String()
 }
 
 // write writes a node and those below it. first is what stands before its first line, and rest before the others.
-func (n *Node) write(out *strings.Builder, palette terminal.Palette, first, rest string) {
+func (n *Node) write(out *strings.Builder, palette Palette, first, rest string) {
 	title := strings.TrimSpace(n.Kind + " " + strings.Trim(n.Namespace+"/"+n.Name, "/"))
 	if n.Policy != "" {
 		title += " (" + string(n.Policy) + ")"
 	}
 	lines := strings.Split(strings.TrimSpace(n.Message), "\n")
-	state := palette.Paint(colourOf(n.Status), terminal.Printable(n.Status))
-	fmt.Fprintln(out, strings.TrimSpace(first+terminal.Printable(title)+"  "+state+"  "+terminal.Printable(lines[0])))
+	state := palette.Paint(colourOf(n.Status), Printable(n.Status))
+	fmt.Fprintln(out, strings.TrimSpace(first+Printable(title)+"  "+state+"  "+Printable(lines[0])))
 	below := rest + "  "
 	if len(n.Children) > 0 {
 		below = rest + "│ "
 	}
 	for _, line := range lines[1:] {
-		out.WriteString(below + "    " + terminal.Printable(strings.TrimRight(line, "\r")) + "\n")
+		out.WriteString(below + "    " + Printable(strings.TrimRight(line, "\r")) + "\n")
 	}
 	for i, child := range n.Children {
 		if i == len(n.Children)-1 {
@@ -178,15 +177,15 @@ func (n *Node) write(out *strings.Builder, palette terminal.Palette, first, rest
 }
 
 // colourOf is how a status or a phase is painted.
-func colourOf(status string) terminal.Colour {
+func colourOf(status string) Colour {
 	switch status {
 	case ready, string(v1alpha1.DeployItemPhaseSucceeded):
-		return terminal.Green
+		return Green
 	case failing, missing, string(v1alpha1.DeployItemPhaseDeleteFailed):
-		return terminal.Red
+		return Red
 	case Unknown, gone:
-		return terminal.Grey
+		return Grey
 	default:
-		return terminal.Yellow
+		return Yellow
 	}
 }

@@ -75,10 +75,10 @@ func jsonEqual(t *testing.T, got []byte, want string) bool {
 	return compact.String() == want
 }
 
-// newEnactment returns one that keeps its state in a file.
-func newEnactment(t *testing.T, op plugin.Operation) *enactment {
+// newLocalJob returns one that keeps its state in a file.
+func newLocalJob(t *testing.T, op plugin.Operation) *localJob {
 	t.Helper()
-	return &enactment{
+	return &localJob{
 		op: op, state: &stateFile{path: filepath.Join(t.TempDir(), "state.json"), JobID: "job"},
 		call: plugin.Call{DeployItem: &v1alpha1.DeployItem{}}, say: &narrator{out: &bytes.Buffer{}},
 	}
@@ -100,7 +100,7 @@ func TestKeep(t *testing.T) {
 		{reason: "a job that has failed is at its end", op: plugin.Delete, outcome: plugin.Outcome{Errors: []plugin.Error{{}}}},
 		{reason: "nothing is left of an item that is deleted", op: plugin.Delete, outcome: plugin.Outcome{Succeeded: success}, gone: true},
 	} {
-		e := newEnactment(t, tc.op)
+		e := newLocalJob(t, tc.op)
 		tc.outcome.ProviderStatus = []byte(`{"b":2}`)
 		if err := e.keep(&tc.outcome); err != nil {
 			t.Fatal(err)
@@ -119,7 +119,7 @@ func TestKeep(t *testing.T) {
 // What is saved is what the next call gets, and not what the call under way works with.
 func TestSaveIsForTheNextCall(t *testing.T) {
 	t.Parallel()
-	e := newEnactment(t, plugin.Reconcile)
+	e := newLocalJob(t, plugin.Reconcile)
 	under := e.call.DeployItem
 	under.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"old":1}`)}
 	if err := e.SaveProviderStatus(t.Context(), []byte(`{"new":1}`)); err != nil {
@@ -133,7 +133,7 @@ func TestSaveIsForTheNextCall(t *testing.T) {
 // A plugin gets what --other-target names, and the item's own Target by its name, too.
 func TestResolveOtherTarget(t *testing.T) {
 	t.Parallel()
-	e := newEnactment(t, plugin.Reconcile)
+	e := newLocalJob(t, plugin.Reconcile)
 	target := func(name string) *v1alpha1.ResolvedTarget {
 		return &v1alpha1.ResolvedTarget{Target: &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Name: name}}}
 	}
@@ -155,22 +155,17 @@ func TestResolveOtherTarget(t *testing.T) {
 // A plugin gets the credentials of what --secret names, as from a host.
 func TestResolveRegistryCredentials(t *testing.T) {
 	t.Parallel()
-	const config = `{"auths":{"r.example.org":{"auth":"bWU6c2VjcmV0"}}}`
-	flags := &callFlags{secrets: []string{writeFile(t, "secret.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: pull}, stringData: {.dockerconfigjson: '"+config+"'}}")}}
-	secrets, err := flags.readSecrets()
+	secret := "{apiVersion: v1, kind: Secret, metadata: {name: pull}, stringData: {.dockerconfigjson: '" + pullConfig + "'}}"
+	secrets, err := (&callFlags{secrets: []string{writeFile(t, "secret.yaml", secret)}}).readSecrets()
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newEnactment(t, plugin.Reconcile)
+	e := newLocalJob(t, plugin.Reconcile)
 	e.call.DeployItem.Namespace, e.secrets = "shop", secrets
-	want := &sdk.RegistryCredentials{Secret: "pull", DockerConfig: []byte(config)}
+	want := &sdk.RegistryCredentials{Secret: "pull", DockerConfig: []byte(pullConfig)}
 	got, err := e.ResolveRegistryCredentials(t.Context(), types.NamespacedName{Namespace: "shop", Name: "pull"})
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("credentials: %v (-want +got):\n%s", err, diff)
-	}
-	all, err := flags.registries(t.Context(), "shop")
-	if diff := cmp.Diff(map[string]*sdk.RegistryCredentials{"pull": want}, all); diff != "" || err != nil {
-		t.Errorf("all credentials: %v (-want +got):\n%s", err, diff)
 	}
 	gone, err := e.ResolveRegistryCredentials(t.Context(), types.NamespacedName{Name: "gone"})
 	if err != nil || !strings.Contains(gone.Problem, `there is no Secret "shop/gone"`) {
@@ -181,7 +176,7 @@ func TestResolveRegistryCredentials(t *testing.T) {
 func TestWait(t *testing.T) {
 	t.Parallel()
 	woken := make(chan [2]string)
-	e := newEnactment(t, plugin.Reconcile)
+	e := newLocalJob(t, plugin.Reconcile)
 	e.call.DeployItem.Name, e.call.DeployItem.Namespace, e.woken = "a", "ns", woken
 	ended := make(chan error, 1)
 	go func() { ended <- e.wait(t.Context(), time.Hour) }()

@@ -1,4 +1,4 @@
-package terminal
+package inspect
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ type Row struct {
 	Notes []string
 }
 
-// Table returns rows in columns below a header. No cell can break it.
-func Table(header []string, rows []Row) string {
+// TextTable returns rows in columns below a header. No cell can break it.
+func TextTable(header []string, rows []Row) string {
 	var aligned strings.Builder
 	w := tabwriter.NewWriter(&aligned, 0, 0, 2, ' ', 0)
 	line := func(cells []string) {

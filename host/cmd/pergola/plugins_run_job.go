@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
-	"github.com/pergola-deploy/pergola/host/internal/terminal"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -24,8 +24,8 @@ import (
 // defaultPoll is when a plugin is called again that names no time, as in a host.
 const defaultPoll = 5 * time.Second
 
-// enactment is a job that is carried out.
-type enactment struct {
+// localJob is a job that a command carries out without a cluster.
+type localJob struct {
 	plugin *plugin.Plugin
 	op     plugin.Operation
 	call   plugin.Call
@@ -42,28 +42,28 @@ type enactment struct {
 }
 
 // carryOut calls the plugin, and says how each call ends. The error says why the job has failed.
-func (e *enactment) carryOut(ctx context.Context) error {
-	waiting, cancel := context.WithDeadline(ctx, e.call.Deadline)
+func (j *localJob) carryOut(ctx context.Context) error {
+	waiting, cancel := context.WithDeadline(ctx, j.call.Deadline)
 	defer cancel()
 	for {
-		outcome, err := e.plugin.Call(ctx, e.op, e.call, e)
+		outcome, err := j.plugin.Call(ctx, j.op, j.call, j)
 		if err == nil {
-			err = errors.Join(check(outcome), e.keep(outcome))
+			err = errors.Join(check(outcome), j.keep(outcome))
 		}
 		if err == nil {
-			err = e.say.outcome(outcome)
+			err = j.say.outcome(outcome)
 		}
 		if err != nil {
-			return fmt.Errorf("%s of item %s: %w", e.op, e.call.DeployItem.Name, err)
+			return fmt.Errorf("%s of item %s: %w", j.op, j.call.DeployItem.Name, err)
 		}
 		if len(outcome.Errors) > 0 {
-			return fmt.Errorf("%s of item %s has failed", e.op, e.call.DeployItem.Name)
+			return fmt.Errorf("%s of item %s has failed", j.op, j.call.DeployItem.Name)
 		}
-		if outcome.InProgress == nil || !e.again {
+		if outcome.InProgress == nil || !j.again {
 			return nil
 		}
-		if err := e.wait(waiting, cmp.Or(outcome.InProgress.PollAfter, defaultPoll)); err != nil {
-			return fmt.Errorf("%s of item %s is not done: %w", e.op, e.call.DeployItem.Name, err)
+		if err := j.wait(waiting, cmp.Or(outcome.InProgress.PollAfter, defaultPoll)); err != nil {
+			return fmt.Errorf("%s of item %s is not done: %w", j.op, j.call.DeployItem.Name, err)
 		}
 	}
 }
@@ -84,15 +84,15 @@ func check(outcome *plugin.Outcome) error {
 }
 
 // wait waits until it is time to call again.
-func (e *enactment) wait(ctx context.Context, pause time.Duration) error {
+func (j *localJob) wait(ctx context.Context, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
-	item := [2]string{e.call.DeployItem.Namespace, e.call.DeployItem.Name}
+	item := [2]string{j.call.DeployItem.Namespace, j.call.DeployItem.Name}
 	for {
 		select {
 		case <-timer.C:
 			return nil
-		case woken := <-e.woken:
+		case woken := <-j.woken:
 			if woken == item {
 				return nil
 			}
@@ -103,54 +103,54 @@ func (e *enactment) wait(ctx context.Context, pause time.Duration) error {
 }
 
 // keep keeps what the next call needs. A job that has come to its end is not gone on with; nor is an item that is deleted.
-func (e *enactment) keep(outcome *plugin.Outcome) error {
+func (j *localJob) keep(outcome *plugin.Outcome) error {
 	if outcome.ProviderStatus != nil {
-		if err := e.save(outcome.ProviderStatus); err != nil {
+		if err := j.save(outcome.ProviderStatus); err != nil {
 			return err
 		}
 	}
 	if outcome.InProgress != nil {
-		return e.state.write()
+		return j.state.write()
 	}
-	if outcome.Succeeded != nil && e.op == plugin.Delete {
-		return e.state.remove()
+	if outcome.Succeeded != nil && j.op == plugin.Delete {
+		return j.state.remove()
 	}
-	e.state.JobID = ""
-	return e.state.write()
+	j.state.JobID = ""
+	return j.state.write()
 }
 
-func (e *enactment) save(document []byte) error {
-	if err := e.state.save(document); err != nil {
+func (j *localJob) save(document []byte) error {
+	if err := j.state.save(document); err != nil {
 		return err
 	}
-	item := e.call.DeployItem.DeepCopy() // the plugin is called with the one before
+	item := j.call.DeployItem.DeepCopy() // the plugin is called with the one before
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
-	e.call.DeployItem = item
+	j.call.DeployItem = item
 	return nil
 }
 
-var _ plugin.Observer = (*enactment)(nil)
+var _ plugin.Observer = (*localJob)(nil)
 
 // Progress implements plugin.Observer.
-func (e *enactment) Progress(step, message string) {
-	e.say.progress(step, message)
+func (j *localJob) Progress(step, message string) {
+	j.say.progress(step, message)
 }
 
 // SaveProviderStatus implements plugin.Observer.
-func (e *enactment) SaveProviderStatus(_ context.Context, document []byte) error {
-	if err := e.save(document); err != nil {
+func (j *localJob) SaveProviderStatus(_ context.Context, document []byte) error {
+	if err := j.save(document); err != nil {
 		return err
 	}
-	e.say.saved(document)
+	j.say.saved(document)
 	return nil
 }
 
 // ResolveTarget implements plugin.Observer.
-func (e *enactment) ResolveTarget(_ context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
-	if target := e.others[name]; target != nil {
+func (j *localJob) ResolveTarget(_ context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
+	if target := j.others[name]; target != nil {
 		return target, nil
 	}
-	if own := e.call.Target; own != nil && own.Target.Name == name {
+	if own := j.call.Target; own != nil && own.Target.Name == name {
 		return own, nil
 	}
 	return nil, plugin.Error{
@@ -160,13 +160,13 @@ func (e *enactment) ResolveTarget(_ context.Context, name string) (*v1alpha1.Res
 }
 
 // ResolveRegistryCredentials implements plugin.Observer.
-func (e *enactment) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
-	return target.NamedCredentials(ctx, e.secrets, e.call.DeployItem.Namespace, secret)
+func (j *localJob) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
+	return target.NamedCredentials(ctx, j.secrets, j.call.DeployItem.Namespace, secret)
 }
 
 // Event implements plugin.Observer.
-func (e *enactment) Event(warning bool, reason, message string) {
-	e.say.event(warning, reason, message)
+func (j *localJob) Event(warning bool, reason, message string) {
+	j.say.event(warning, reason, message)
 }
 
 // narrator tells what a plugin says, in a line of text for each thing, or of JSON. It tells nobody that it cannot print until the end.
@@ -183,7 +183,7 @@ func (n *narrator) tell(kind, text string, value any) {
 	if n.json {
 		line, err = json.Marshal(map[string]any{kind: value})
 	} else {
-		line = fmt.Appendf(nil, "%-15s %s", kind, terminal.Printable(text))
+		line = fmt.Appendf(nil, "%-15s %s", kind, inspect.Printable(text))
 	}
 	if err == nil {
 		_, err = n.out.Write(append(line, '\n'))

@@ -1,0 +1,36 @@
+package inspect_test
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"pgregory.net/rapid"
+
+	"github.com/pergola-deploy/pergola/host/internal/inspect"
+)
+
+// Whatever plugins say of themselves, the terminal gets nothing but text, and each of them has its line.
+func TestTableIsOnlyText(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		cells := rapid.SliceOfN(rapid.String(), 1, 5).Draw(t, "cells")
+		raw := rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) })
+		notes := rapid.SliceOfN(raw, 0, 3).Draw(t, "notes")
+		text := inspect.TextTable([]string{"HEADER"}, []inspect.Row{{Cells: cells, Notes: notes}, {Cells: []string{"last"}}})
+		for _, r := range text {
+			if r != '\n' && !unicode.IsPrint(r) {
+				t.Fatalf("%q is in %q", r, text)
+			}
+		}
+		rows := 0
+		for line := range strings.Lines(text) {
+			if !strings.HasPrefix(line, "    ") {
+				rows++
+			}
+		}
+		if rows != 3 && !strings.HasPrefix(cells[0], "    ") {
+			t.Fatalf("expected a line for the header and each row, but found %q", text)
+		}
+	})
+}
