@@ -29,7 +29,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // pickUpWorkers is how many items of one plugin are picked up, read or written down at the same time when all its
@@ -291,7 +290,7 @@ func (c *Controller) followPlugins(ctx context.Context, known *servedPlugins) er
 		var asked []string
 		for _, t := range p.Info().Types {
 			hooking := c.plugins.Hooking(t)
-			asked = append(asked, hookSet{plugins: hooking}.build(sdkhook.ShouldReconcile))
+			asked = append(asked, hookSet{plugins: hooking}.asking())
 			if slices.ContainsFunc(hooking, func(h deployer) bool { return running[h.Name()] && !known.running[h.Name()] }) {
 				retried = append(retried, t)
 			}

@@ -31,20 +31,22 @@ func (h hookSet) has(types ...sdkhook.Type) bool {
 	})
 }
 
-// build names the plugins with hooks of a type and their builds, so that two of which these are the same give the same results; empty
-// if there are none. Versions would not do: they are free text, which an author may forget to change.
-func (h hookSet) build(t sdkhook.Type) string {
+// asking names the plugins with ShouldReconcile hooks and their builds, so that two of which these are the same give
+// the same results; empty if there are none. Versions would not do: they are free text, which an author may forget to
+// change.
+func (h hookSet) asking() string {
 	var names []string
 	for _, p := range h.plugins {
-		if hasHook(p, t) {
+		if hasHook(p, sdkhook.ShouldReconcile) {
 			names = append(names, p.Name()+"="+p.Build())
 		}
 	}
 	return strings.Join(names, ",")
 }
 
-// run runs all hooks of a type and aggregates their results; nil if none has one. item and target are nil where the type says so. aborting
-// are the names of the plugins that have a function which aborts. It stops at the first error, which is an *Error.
+// run runs all hooks of a type and aggregates their results; nil if none has one. item and target are nil where the
+// type says so. aborting are the names of the plugins that have a function which aborts. It stops at the first error,
+// which is a *hookError.
 func (h hookSet) run(
 	ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
 ) (result *sdkhook.Result, aborting []string, err error) {
@@ -67,7 +69,9 @@ func (h hookSet) run(
 	return sdkhook.Aggregate(t, results...), aborting, nil
 }
 
-func (h hookSet) call(ctx context.Context, p deployer, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+func (h hookSet) call(
+	ctx context.Context, p deployer, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+) ([]plugin.HookOutcome, error) {
 	bounded := ctx
 	if h.timeout > 0 {
 		var cancel context.CancelFunc
@@ -81,13 +85,15 @@ func (h hookSet) call(ctx context.Context, p deployer, t sdkhook.Type, item *v1a
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, &hookError{plugin: p.Name(), hookType: t, reason: reasonHookTimeout, message: fmt.Sprintf("no answer within %s", h.timeout), err: err}
+		message := fmt.Sprintf("no answer within %s", h.timeout)
+		return nil, &hookError{plugin: p.Name(), hookType: t, reason: reasonHookTimeout, message: message, err: err}
 	case err != nil:
 		return nil, &hookError{plugin: p.Name(), hookType: t, reason: reasonHookNotRun, message: err.Error(), err: err}
 	}
 	for _, outcome := range outcomes {
 		if e := outcome.Error; e != nil {
-			return nil, &hookError{plugin: p.Name(), hookType: t, reason: cmp.Or(e.Reason, reasonHookFailed), message: e.Message, codes: e.Codes}
+			reason := cmp.Or(e.Reason, reasonHookFailed)
+			return nil, &hookError{plugin: p.Name(), hookType: t, reason: reason, message: e.Message, codes: e.Codes}
 		}
 	}
 	return outcomes, nil

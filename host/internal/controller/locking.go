@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 const (
@@ -117,7 +116,7 @@ func (r *reconciler) skip(
 		r.forget(key.Item, false)
 		return pollAfter(elsewherePoll), true
 	case lock.Settled:
-		asked := hooks.build(sdkhook.ShouldReconcile)
+		asked := hooks.asking()
 		if again, noted := readNote(r.locks.Left(key), asked); noted {
 			noted := hookMemory{asked: asked, again: again, begins: again}
 			if wait, idle := r.idles(meta, entry{hooks: noted}, hooks); idle {
@@ -144,7 +143,7 @@ func (r *reconciler) idles(
 	if !known.hooks.again.IsZero() {
 		known.hooks.again = known.hooks.again.Add(r.router.patienceFor(r.lockKey(meta)))
 	}
-	return r.until(known.hooks.again), known.idles(hooks.build(sdkhook.ShouldReconcile), r.clock.Now())
+	return r.until(known.hooks.again), known.idles(hooks.asking(), r.clock.Now())
 }
 
 // leftToOthers reports whether an item is left to replicas whose plugin runs, because the one here does not.

@@ -24,7 +24,7 @@ type queuedPeer struct {
 // newQueuedPeer gives a peer plugins and a queue of its own.
 func newQueuedPeer(p *peer, deployer *fakeDeployer) *queuedPeer {
 	r := &queuedPeer{peer: p, queue: &oneItemQueue{now: p.b.clock.Now}, deployer: deployer}
-	p.reconciler.plugin, p.plugins = deployer, &fakePlugins{serving: []*fakeDeployer{deployer}}
+	p.plugin, p.plugins = deployer, &fakePlugins{serving: []*fakeDeployer{deployer}}
 	p.router.plugins = p.plugins
 	p.router.queues[p.name] = r.queue
 	return r

@@ -44,7 +44,7 @@ func (p *hookRun) shouldReconcile(
 	case err != nil:
 		return decision, err
 	}
-	known.hooks.asked = p.hooks.build(sdkhook.ShouldReconcile)
+	known.hooks.asked = p.hooks.asking()
 	switch {
 	case decision.Action != contract.Nothing:
 		p.add(sdkhook.ShouldReconcile, result)
