@@ -169,8 +169,8 @@ func TestHPAStatisticsOverTime(t *testing.T) {
 			{reason: "elected, with figures", elected: true, lines: figures, series: 2},
 			{reason: "not elected any more"},
 		} {
-			elected.Store(step.elected)
 			problem = step.problem
+			elected.Store(step.elected) // who lists has seen the problem, too
 			if got := samples(t, statistics.Collector()); !step.elected && len(got) != 0 {
 				t.Errorf("%s: expected no series at once, but found %v", step.reason, got)
 			}
