@@ -94,19 +94,6 @@ func TestStopAndCancelInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestUntilDoneEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	deployer := &variant{greeter: newGreeter(), reconcile: func(context.Context, *sdk.Request) (*sdk.Response, error) {
-		return sdk.WaitFor("nothing that ever comes", time.Hour), nil
-	}}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	result := New(t, deployer, greeterOptions()...).ReconcileUntilDone(ctx, greeterCall())
-	if result.InProgress == nil && !errors.Is(result.Err, context.DeadlineExceeded) {
-		t.Errorf("expected a job in progress, or a call cut short, but found: %s", result)
-	}
-}
-
 // capable implements every optional interface.
 type capable struct{ *greeter }
 
@@ -267,12 +254,15 @@ func TestMethodsThatThePluginDoesNotHave(t *testing.T) {
 	}
 }
 
-func TestStartFailsForWhatIsNoPlugin(t *testing.T) {
+func TestWhatIsNoPlugin(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB){
 		"another program": func(tb testing.TB) { Start(tb, testBinary(t), helperEnv+"=no-plugin") },
-		"no program":      func(tb testing.TB) { Start(tb, "fake_test.go") },
 		"nothing":         func(tb testing.TB) { Start(tb, "no-such-file") },
+		"wrong options":   func(tb testing.TB) { New(tb, newGreeter()) },
+		"an empty case": func(tb testing.TB) {
+			Conform(tb, New(tb, newGreeter(), greeterOptions()...), Case{Name: "empty"})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -280,12 +270,5 @@ func TestStartFailsForWhatIsNoPlugin(t *testing.T) {
 				t.Error("it was accepted")
 			}
 		})
-	}
-}
-
-func TestNewFailsForWrongOptions(t *testing.T) {
-	t.Parallel()
-	if r := record(t, func(t testing.TB) { New(t, newGreeter()) }); !r.fatal {
-		t.Error("a plugin without a name was accepted")
 	}
 }
