@@ -117,7 +117,8 @@ var steps = []step{
 	{(*examination).checkHoldings, []Rule{RuleHoldings}, []need{collector}},
 	{(*examination).checkStartFirst, []Rule{RuleStartFirst}, []need{aDeployer}},
 	{(*examination).checkConfigRequired, []Rule{
-		RuleConfigStrict, RuleOneResult, RuleHeartbeat, RuleSequence, RuleProviderStatus, RuleResult, RuleConditions, RuleCredentials,
+		RuleConfigStrict, RuleOneResult, RuleHeartbeat, RuleSequence, RuleProviderStatus, RuleResult, RuleConditions,
+		RuleCredentials,
 	}, []need{aDeployer}},
 	{(*examination).checkUnknownIgnored, []Rule{RuleUnknownIgnored}, []need{aDeployer}},
 	{(*examination).checkStop, []Rule{RuleStop}, []need{aDeployer}},
@@ -171,7 +172,9 @@ func (e *examination) breaks(rule Rule, format string, args ...any) {
 
 // call carries out one call as the host makes it to this plugin, and notes the rules that it breaks. where says which
 // call it is.
-func (e *examination) call(ctx context.Context, where string, open opener, call Call, further ...*deployerv1.HostMessage) *Result {
+func (e *examination) call(
+	ctx context.Context, where string, open opener, call Call, further ...*deployerv1.HostMessage,
+) *Result {
 	call = e.asHost(call)
 	broken := func(rule Rule, message string) { e.breaks(rule, "%s: %s", where, message) }
 	return e.plugin.converse(ctx, open, &call, broken, further...)

@@ -37,7 +37,9 @@ func (e *examination) newProbe(itemType v1alpha1.DeployItemType, purpose string)
 }
 
 // probe makes a call for an item that cannot be deployed.
-func (e *examination) probe(ctx context.Context, where string, open opener, call Call, further ...*deployerv1.HostMessage) *Result {
+func (e *examination) probe(
+	ctx context.Context, where string, open opener, call Call, further ...*deployerv1.HostMessage,
+) *Result {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.probe)
 	defer cancel()
 	return e.call(ctx, where, open, call, further...)
@@ -116,9 +118,10 @@ func (e *examination) refuses(where, names string, result *Result) {
 		e.breaks(RuleConfigStrict, "%s: expected a failure, but it %s", where, result)
 		return
 	}
-	if text := result.Failed.Error(); !strings.Contains(text, string(v1alpha1.ErrorConfigurationProblem)) || !strings.Contains(text, names) {
+	code, text := string(v1alpha1.ErrorConfigurationProblem), result.Failed.Error()
+	if !strings.Contains(text, code) || !strings.Contains(text, names) {
 		e.breaks(RuleConfigStrict, "%s: expected the code %s and a message that names %s, but it %s",
-			where, v1alpha1.ErrorConfigurationProblem, names, result)
+			where, code, names, result)
 	}
 }
 
@@ -128,8 +131,9 @@ func (e *examination) checkUnknownIgnored(ctx context.Context) {
 		field := protowire.AppendTag(nil, futureField, protowire.BytesType)
 		m.ProtoReflect().SetUnknown(protowire.AppendString(field, "from a later version"))
 	}
-	strayTarget := &deployerv1.ResolvedTarget{Sequence: straySequence, Error: &deployerv1.Error{Message: "nobody waits for this"}}
-	strayCredentials := &deployerv1.ResolvedRegistryCredentials{Sequence: straySequence, Error: strayTarget.GetError()}
+	unasked := &deployerv1.Error{Message: "nobody waits for this"}
+	strayTarget := &deployerv1.ResolvedTarget{Sequence: straySequence, Error: unasked}
+	strayCredentials := &deployerv1.ResolvedRegistryCredentials{Sequence: straySequence, Error: unasked}
 	e.reconcile(ctx, RuleUnknownIgnored, "messages and fields of a later version, and answers to what was not asked", Call{},
 		unknownKind, unknownField,
 		&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedTarget{ResolvedTarget: strayTarget}},
@@ -194,7 +198,8 @@ func bait() *sdk.Credentials {
 	return &sdk.Credentials{
 		Registries: []sdk.RegistryCredentials{{
 			Secret: "conformance",
-			DockerConfig: fmt.Appendf(nil, `{"auths":{"registry.conformance.invalid":{"username":"conformance","password":%q,"auth":%q}}}`,
+			DockerConfig: fmt.Appendf(nil,
+				`{"auths":{"registry.conformance.invalid":{"username":"conformance","password":%q,"auth":%q}}}`,
 				baits[0], baits[1]),
 		}},
 		ChartRepositories: []sdk.ChartRepositoryCredentials{{URL: "https://charts.conformance.invalid", AuthHeader: baits[2]}},
@@ -204,8 +209,9 @@ func bait() *sdk.Credentials {
 // baitCluster is the access to a cluster that there is not.
 func baitCluster() *sdk.HostCluster {
 	return &sdk.HostCluster{
-		Kubeconfig: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","users":[{"name":"host","user":{"token":%q}}]}`, baits[3]),
-		Namespace:  "conformance", Installation: "00000000-0000-0000-0002-000000000000",
+		Kubeconfig: fmt.Appendf(nil,
+			`{"apiVersion":"v1","kind":"Config","users":[{"name":"host","user":{"token":%q}}]}`, baits[3]),
+		Namespace: "conformance", Installation: "00000000-0000-0000-0002-000000000000",
 	}
 }
 

@@ -105,8 +105,8 @@ func (e *examination) checkInfo(context.Context) {
 	}
 	served, hooked, hookTypes := info.GetDeployItemTypes(), info.GetHookedDeployItemTypes(), e.can().GetHookTypes()
 	if len(served)+len(hooked) == 0 || len(hooked) > 0 && len(hookTypes) == 0 {
-		e.breaks(RuleInfo, "expected deploy item types, or those that its hooks run for, but found %d, %d and %d types of hooks",
-			len(served), len(hooked), len(hookTypes))
+		e.breaks(RuleInfo, "expected deploy item types, or those that its hooks run for, "+
+			"but found %d, %d and %d types of hooks", len(served), len(hooked), len(hookTypes))
 	}
 	for _, names := range [][]string{served, hooked, hookTypes} {
 		sorted := slices.Sorted(slices.Values(names))
@@ -114,7 +114,8 @@ func (e *examination) checkInfo(context.Context) {
 			e.breaks(RuleInfo, "a type is empty, or named twice: %q", names)
 		}
 	}
-	for _, schema := range append(slices.Collect(maps.Values(info.GetProviderConfigurationSchemas())), info.GetConfigurationSchema()) {
+	schemas := slices.Collect(maps.Values(info.GetProviderConfigurationSchemas()))
+	for _, schema := range append(schemas, info.GetConfigurationSchema()) {
 		if _, err := withUnknownField(schema); err != nil && len(schema) > 0 {
 			e.breaks(RuleInfo, "a schema is not a JSON object: %v", err)
 		}

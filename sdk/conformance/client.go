@@ -56,7 +56,8 @@ func (e *unusableError) Error() string { return e.violation.Message }
 func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithNoProxy(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxMessageBytes), grpc.MaxCallSendMsgSize(handshake.MaxMessageBytes)),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(handshake.MaxMessageBytes), grpc.MaxCallSendMsgSize(handshake.MaxMessageBytes)),
 	}
 }
 
@@ -203,7 +204,8 @@ func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem,
 
 // Validate checks a provider configuration, given as JSON. The problems are what is wrong with it.
 func (p *Plugin) Validate(ctx context.Context, itemType v1alpha1.DeployItemType, config []byte) ([]sdk.Problem, error) {
-	out, err := p.service.Validate(ctx, &deployerv1.ValidateRequest{DeployItemType: string(itemType), ProviderConfiguration: config})
+	in := &deployerv1.ValidateRequest{DeployItemType: string(itemType), ProviderConfiguration: config}
+	out, err := p.service.Validate(ctx, in)
 	if err != nil {
 		return nil, fmt.Errorf("validate provider configuration: %w", err)
 	}
@@ -298,7 +300,9 @@ type HookOutcome struct {
 
 // RunHooks runs the hook functions of one type, in order of their registration. item and target are nil where the type
 // says so.
-func (p *Plugin) RunHooks(ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]HookOutcome, error) {
+func (p *Plugin) RunHooks(
+	ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+) ([]HookOutcome, error) {
 	in := &deployerv1.RunHooksRequest{HookType: string(hookType)}
 	var itemErr, targetErr error
 	if item != nil {

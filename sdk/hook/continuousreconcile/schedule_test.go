@@ -158,7 +158,7 @@ func TestParseRefuses(t *testing.T) {
 			"the library would make a second of it", "", "@every 0s", "cron",
 			"the interval of @every: this is shorter than one second",
 		},
-		"long":        {"a text is bounded", "", long, "cron", "longer than 256 bytes"},
+		"long": {"a text is bounded", "", long, "cron", "longer than 256 bytes"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
