@@ -23,9 +23,8 @@ func TestErrors(t *testing.T) {
 		"empty":   {reason: "it must say what it is", text: "", want: []string{noVersion, noKind}},
 		"comment": {reason: "as good as empty", text: "---\n# nothing\n", want: []string{noVersion, noKind}},
 		"no version": {
-			reason: "the rest is read nevertheless",
-			text:   "workers: 0",
-			want:   []string{noVersion, noKind, "workers: expected a number from 1 to 1000, but found 0"},
+			reason: "the rest is read nevertheless", text: "workers: 0",
+			want: []string{noVersion, noKind, "workers: expected a number from 1 to 1000, but found 0"},
 		},
 		"another version": {
 			reason: "the fields of another version say nothing about this one",
@@ -38,14 +37,12 @@ func TestErrors(t *testing.T) {
 			want:   []string{"expected an object, but found something else"},
 		},
 		"documents": {
-			reason: "which one is meant?",
-			text:   head + "---\n" + head,
-			want:   []string{"holds several YAML documents; expected one"},
+			reason: "which one is meant?", text: head + "---\n" + head,
+			want: []string{"holds several YAML documents; expected one"},
 		},
 		"syntax": {
-			reason: "the line",
-			text:   head + "workers: [",
-			want:   []string{"is no valid YAML: line 3: did not find expected node content"},
+			reason: "the line", text: head + "workers: [",
+			want: []string{"is no valid YAML: line 3: did not find expected node content"},
 		},
 		"duplicates": {
 			reason: "which one is meant?", text: head + "workers: 1\nworkers: 2\nplugins:\n  helm: {config: {a: 1, a: 2}}",
@@ -60,29 +57,24 @@ func TestErrors(t *testing.T) {
 			},
 		},
 		"a type": {
-			reason: "path, expected and found",
-			text:   head + "client: {burst: 1.5}",
-			want:   []string{"client.burst: expected a whole number, but found number 1.5"},
+			reason: "path, expected and found", text: head + "client: {burst: 1.5}",
+			want: []string{"client.burst: expected a whole number, but found number 1.5"},
 		},
 		"no text": {
-			reason: "the same",
-			text:   head + "listenAddress: 8080",
-			want:   []string{"listenAddress: expected a text, but found a number; quotes make it a text"},
+			reason: "the same", text: head + "listenAddress: 8080",
+			want: []string{"listenAddress: expected a text, but found a number; quotes make it a text"},
 		},
 		"no truth": {
-			reason: "the same",
-			text:   head + "tracing: {insecure: maybe}",
-			want:   []string{"tracing.insecure: expected true or false, but found a text"},
+			reason: "the same", text: head + "tracing: {insecure: maybe}",
+			want: []string{"tracing.insecure: expected true or false, but found a text"},
 		},
 		"no number": {
-			reason: "the same",
-			text:   head + "tracing: {sampleRatio: all}",
-			want:   []string{"tracing.sampleRatio: expected a number, but found a text"},
+			reason: "the same", text: head + "tracing: {sampleRatio: all}",
+			want: []string{"tracing.sampleRatio: expected a number, but found a text"},
 		},
 		"no duration": {
-			reason: "the same",
-			text:   head + "timeouts: {abort: 5m1}",
-			want:   []string{`timeouts.abort: expected a duration such as 30s or 5m, but found "5m1"`},
+			reason: "the same", text: head + "timeouts: {abort: 5m1}",
+			want: []string{`timeouts.abort: expected a duration such as 30s or 5m, but found "5m1"`},
 		},
 		"entries": {
 			reason: "each is read by itself, and its problems name it",
@@ -172,9 +164,8 @@ typo: 1
 			},
 		},
 		"long lock prefix": {
-			reason: "names of locks end at 253 characters",
-			text:   head + "lockPrefix: " + strings.Repeat("x", 41),
-			want:   []string{`lockPrefix: expected at most 40 of a-z, 0-9 and -, without - at the beginning, but found "` + strings.Repeat("x", 41) + `"`},
+			reason: "names of locks end at 253 characters", text: head + "lockPrefix: " + strings.Repeat("x", 41),
+			want: []string{`lockPrefix: expected at most 40 of a-z, 0-9 and -, without - at the beginning, but found "` + strings.Repeat("x", 41) + `"`},
 		},
 		"long silence": {
 			reason: "a wedged plugin must be noticed, and a job that ends it must fail", text: head + "timeouts: {pluginSilence: 1h1s}\nmaxPluginCrashes: 101\ncollectInterval: 25h",
@@ -190,24 +181,20 @@ typo: 1
 			},
 		},
 		"long lease": {
-			reason: "a node that is lost must be noticed",
-			text:   head + "timeouts: {lease: 1h0m1s}",
-			want:   []string{"timeouts.lease: expected a duration from 3s to 60m, but found 1h0m1s"},
+			reason: "a node that is lost must be noticed", text: head + "timeouts: {lease: 1h0m1s}",
+			want: []string{"timeouts.lease: expected a duration from 3s to 60m, but found 1h0m1s"},
 		},
 		"qps alone": {
-			reason: "both or none",
-			text:   head + "client: {qps: 5}",
-			want:   []string{"client.burst: is missing; set it together with qps, or neither for no limit"},
+			reason: "both or none", text: head + "client: {qps: 5}",
+			want: []string{"client.burst: is missing; set it together with qps, or neither for no limit"},
 		},
 		"long identity": {
-			reason: "it is in each status",
-			text:   head + "identity: " + strings.Repeat("x", 254),
-			want:   []string{`identity: expected 1 to 253 printable characters, but found "` + strings.Repeat("x", 254) + `"`},
+			reason: "it is in each status", text: head + "identity: " + strings.Repeat("x", 254),
+			want: []string{`identity: expected 1 to 253 printable characters, but found "` + strings.Repeat("x", 254) + `"`},
 		},
 		"unprintable": {
-			reason: "one line",
-			text:   head + `identity: "a\nb"`,
-			want:   []string{`identity: expected 1 to 253 printable characters, but found "a\nb"`},
+			reason: "one line", text: head + `identity: "a\nb"`,
+			want: []string{`identity: expected 1 to 253 printable characters, but found "a\nb"`},
 		},
 	}
 	for name, tc := range cases {
