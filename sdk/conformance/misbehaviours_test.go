@@ -94,6 +94,8 @@ var ofTheProcess = map[string]misbehaviour{
 		reason:  "signals reach the whole group, and calls under way would break",
 		want:    []Rule{RuleSignalsIgnored},
 		program: &program{takesSignals: true},
+		limits:  func(l *limits) { l.pause = 5 * time.Second },
+		noCase:  true,
 	},
 	"IgnoresShutdown": {
 		reason:  "a plugin that does not end has to be killed",
