@@ -117,18 +117,6 @@ func TestInstallArgument(t *testing.T) {
 	}
 }
 
-func TestOtherArgumentsAreTheAuthors(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{{"--attachable"}, {"attachable", "--verbose"}, {"serve"}} {
-		cmd := helper(t, "plugin")
-		cmd.Args = append(cmd.Args, args...)
-		out, err := cmd.CombinedOutput()
-		if exitCode(err) != 1 || !strings.Contains(string(out), "is not run by hand") {
-			t.Errorf("%q: expected that it is not run by hand, but found exit code %d, %q", args, exitCode(err), out)
-		}
-	}
-}
-
 // An operator may give any arguments to a plugin: one that a host starts shakes hands with it.
 func TestHostComesBeforeTheArgument(t *testing.T) {
 	t.Parallel()

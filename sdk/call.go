@@ -21,9 +21,8 @@ type stream = grpc.BidiStreamingServer[deployerv1.HostMessage, deployerv1.Plugin
 // call sends messages to the host while the deployer works, and receives the host's.
 type call struct {
 	stream stream
-	// resolvesTargets and resolvesCredentials: the host answers questions for Targets, and for the credentials of a
-	// Secret.
-	resolvesTargets, resolvesCredentials bool
+	// resolves has the questions that the host answers.
+	resolves map[string]bool
 
 	sending  sync.Mutex // a gRPC stream takes one sender at a time; guards over and sequence
 	over     bool       // the result was sent, and nothing may follow it
@@ -40,12 +39,14 @@ type call struct {
 // openCall starts to receive the host's messages, and to send heartbeats until finish is called.
 func openCall(s stream, start *deployerv1.Start) *call {
 	c := &call{
-		stream:              s,
-		resolvesTargets:     start.GetResolvesTargets(),
-		resolvesCredentials: start.GetResolvesRegistryCredentials(),
-		waiting:             map[uint64]chan *deployerv1.HostMessage{},
-		stop:                make(chan struct{}),
-		closed:              make(chan struct{}),
+		stream: s,
+		resolves: map[string]bool{
+			"ResolveTarget":              start.GetResolvesTargets(),
+			"ResolveRegistryCredentials": start.GetResolvesRegistryCredentials(),
+		},
+		waiting: map[uint64]chan *deployerv1.HostMessage{},
+		stop:    make(chan struct{}),
+		closed:  make(chan struct{}),
 	}
 	// Both end with the stream, which gRPC ends when the handler returns: they cannot be waited for here.
 	go c.receive()

@@ -230,23 +230,6 @@ func TestWaitingForAnAnswerEnds(t *testing.T) {
 	}
 }
 
-func TestStopIsReceived(t *testing.T) {
-	t.Parallel()
-	f := newFakeStream(t.Context())
-	req := f.open()
-	select {
-	case <-req.Stopping():
-		t.Fatal("stopping before anybody asked")
-	default:
-	}
-	stop := &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Stop{Stop: &deployerv1.Stop{}}}
-	f.toPlug <- &deployerv1.HostMessage{} // of a later version of the protocol
-	f.toPlug <- stop
-	<-req.Stopping()
-	f.toPlug <- stop // once more does no harm
-	finish(t, req)
-}
-
 // The protocol promises a heartbeat every ten seconds, and none after the result.
 func TestHeartbeats(t *testing.T) {
 	t.Parallel()
@@ -280,7 +263,7 @@ func TestHeartbeatsWhileWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := newServer(&plugin{}, slog.New(slog.DiscardHandler))
+		s := newServer(&plugin{deployer: deployerWith{}}, slog.New(slog.DiscardHandler))
 		endOther, err := s.running.begin(ctx, "item", "call")
 		if err != nil {
 			t.Fatal(err)
@@ -289,10 +272,10 @@ func TestHeartbeatsWhileWaiting(t *testing.T) {
 		called := false
 		ended := make(chan error, 1)
 		go func() {
-			ended <- s.operate("Reconcile", func(context.Context, *Request) (*Response, error) {
+			ended <- operate(s, "Reconcile", f, func(Deployer, context.Context, *Request) (*Response, error) {
 				called = true
 				return nil, nil
-			}, f)
+			})
 		}()
 		f.toPlug <- &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{
 			Start: &deployerv1.Start{DeployItem: []byte(`{"metadata":{"uid":"item"}}`)},
@@ -404,19 +387,4 @@ func TestAnswersAreRead(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestQuestionsNameWhatIsAskedFor(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nobody answers
-	f := newFakeStream(t.Context())
-	req := f.open()
-	_, _ = req.ResolveTarget(ctx, "other")
-	_, _ = req.ResolveRegistryCredentials(ctx, "ns", "pull")
-	target, secret := (<-f.toHost).GetResolveTarget(), (<-f.toHost).GetResolveRegistryCredentials()
-	if target.GetName() != "other" || secret.GetNamespace() != "ns" || secret.GetName() != "pull" {
-		t.Errorf("expected questions for other and ns/pull, but found %v and %v", target, secret)
-	}
-	finish(t, req)
 }

@@ -153,16 +153,15 @@ func credentialsFromWire(in *deployerv1.Credentials) *Credentials {
 	if in == nil {
 		return nil
 	}
-	out := &Credentials{}
-	for _, r := range in.GetRegistries() {
-		out.Registries = append(out.Registries, registryFromWire(r))
+	return &Credentials{
+		Registries: convert(in.GetRegistries(), registryFromWire),
+		ChartRepositories: convert(in.GetChartRepositories(),
+			func(r *deployerv1.ChartRepositoryCredentials) ChartRepositoryCredentials {
+				return ChartRepositoryCredentials{
+					URL: r.GetUrl(), CAData: r.GetCaData(), AuthHeader: r.GetAuthHeader(), Problem: r.GetError(),
+				}
+			}),
 	}
-	for _, r := range in.GetChartRepositories() {
-		out.ChartRepositories = append(out.ChartRepositories, ChartRepositoryCredentials{
-			URL: r.GetUrl(), CAData: r.GetCaData(), AuthHeader: r.GetAuthHeader(), Problem: r.GetError(),
-		})
-	}
-	return out
 }
 
 func registryFromWire(in *deployerv1.RegistryCredentials) RegistryCredentials {

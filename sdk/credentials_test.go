@@ -72,57 +72,25 @@ func TestTargetKubeconfig(t *testing.T) {
 	}
 }
 
-// recorder is a deployer with all methods that get credentials, or access to the host cluster. It records them by
-// method.
-type recorder struct {
-	credentials  map[string]*sdk.Credentials
-	hostClusters map[string]*sdk.HostCluster
-	kept         []sdk.Holding
-	collected    []sdk.Holding
-	err          error
+// keeper is a Collector that records what it is called with.
+type keeper struct {
+	fake
+
+	kept, collected []sdk.Holding
+	hostClusters    []*sdk.HostCluster
+	err             error
 }
 
-func newRecorder() *recorder {
-	return &recorder{credentials: map[string]*sdk.Credentials{}, hostClusters: map[string]*sdk.HostCluster{}}
-}
-
-func (r *recorder) record(method string, req *sdk.Request) {
-	r.credentials[method], r.hostClusters[method] = req.Credentials, req.HostCluster
-}
-
-func (r *recorder) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
-	r.record("Reconcile", req)
-	return nil, nil
-}
-
-func (r *recorder) Delete(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
-	r.record("Delete", req)
-	return nil, nil
-}
-
-func (r *recorder) Render(_ context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
-	r.record("Render", req)
-	return nil, nil
-}
-
-func (r *recorder) Diff(_ context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
-	r.record("Diff", req)
-	return nil, nil
-}
-
-func (r *recorder) Holdings(_ context.Context, req *sdk.HoldingsRequest) (*sdk.HoldingsResponse, error) {
+func (k *keeper) Holdings(_ context.Context, req *sdk.HoldingsRequest) (*sdk.HoldingsResponse, error) {
 	req.Log.Info("asked")
-	r.hostClusters["Holdings"] = req.HostCluster
-	if r.kept == nil {
-		return nil, r.err
-	}
-	return &sdk.HoldingsResponse{Holdings: r.kept}, r.err
+	k.hostClusters = append(k.hostClusters, req.HostCluster)
+	return &sdk.HoldingsResponse{Holdings: k.kept}, k.err
 }
 
-func (r *recorder) Collect(_ context.Context, req *sdk.CollectRequest) error {
+func (k *keeper) Collect(_ context.Context, req *sdk.CollectRequest) error {
 	req.Log.Info("called")
-	r.hostClusters["Collect"], r.collected = req.HostCluster, req.Holdings
-	return r.err
+	k.hostClusters, k.collected = append(k.hostClusters, req.HostCluster), req.Holdings
+	return k.err
 }
 
 func TestCredentialsComeWithEachCall(t *testing.T) {
@@ -135,27 +103,19 @@ func TestCredentialsComeWithEachCall(t *testing.T) {
 		"the Context names none":                              {&sdk.Credentials{}, nil},
 		"the host does not know them, and access was refused": {nil, nil},
 	} {
-		r := newRecorder()
-		p := sdktest.New(t, r, append(options(), sdk.ContextCredentials(), sdk.HostClusterAccess())...)
-		if c := p.Info().Capabilities; !c.ContextCredentials || !c.HostCluster || !c.Collect {
+		var got *sdk.Request
+		d := fake{reconcile: func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+			got = req
+			return nil, nil
+		}}
+		p := sdktest.New(t, d, append(options(), sdk.ContextCredentials(), sdk.HostClusterAccess())...)
+		if c := p.Info().Capabilities; !c.ContextCredentials || !c.HostCluster || c.Collect {
 			t.Errorf("expected the capabilities that ask for them, but found %+v", c)
 		}
 		call := emptyCall()
 		call.Credentials, call.HostCluster = given.credentials, given.hostCluster
 		p.Reconcile(t.Context(), call)
-		p.Delete(t.Context(), call)
-		_, renderErr := p.Render(t.Context(), call)
-		_, diffErr := p.Diff(t.Context(), call)
-		_, holdingsErr := p.Holdings(t.Context(), given.hostCluster)
-		if err := errors.Join(renderErr, diffErr, holdingsErr, p.Collect(t.Context(), given.hostCluster, nil)); err != nil {
-			t.Error(err)
-		}
-		wantCredentials, wantClusters := map[string]*sdk.Credentials{}, map[string]*sdk.HostCluster{}
-		for _, method := range []string{"Reconcile", "Delete", "Render", "Diff"} {
-			wantCredentials[method], wantClusters[method] = given.credentials, given.hostCluster
-		}
-		wantClusters["Holdings"], wantClusters["Collect"] = given.hostCluster, given.hostCluster
-		if diff := cmp.Diff(wantCredentials, r.credentials) + cmp.Diff(wantClusters, r.hostClusters); diff != "" {
+		if diff := cmp.Diff(given.credentials, got.Credentials) + cmp.Diff(given.hostCluster, got.HostCluster); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", reason, diff)
 		}
 	}
@@ -163,26 +123,26 @@ func TestCredentialsComeWithEachCall(t *testing.T) {
 
 func TestHoldings(t *testing.T) {
 	t.Parallel()
-	r := newRecorder()
-	r.kept = []sdk.Holding{
-		{
-			Namespace: "shop", Name: "web", UID: "1", JobID: "job"}, {Namespace: "shop", Name: "db",
-			UID: "2"}, {Name: "\xff"},
-	}
-	p := sdktest.New(t, r, options()...)
-	got, err := p.Holdings(t.Context(), nil)
-	want := []sdk.Holding{r.kept[0], r.kept[1], {Name: "\uFFFD"}}
+	k := &keeper{kept: []sdk.Holding{
+		{Namespace: "shop", Name: "web", UID: "1", JobID: "job"}, {Namespace: "shop", Name: "db", UID: "2"}, {Name: "\xff"},
+	}}
+	p := sdktest.New(t, k, options()...)
+	got, err := p.Holdings(t.Context(), hostCluster())
+	want := []sdk.Holding{k.kept[0], k.kept[1], {Name: "\uFFFD"}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("holdings: %v (-want +got):\n%s", err, diff)
 	}
-	if err := p.Collect(t.Context(), nil, r.kept[:2]); err != nil {
+	if err := p.Collect(t.Context(), hostCluster(), k.kept[:2]); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff(r.kept[:2], r.collected); diff != "" {
+	if diff := cmp.Diff(k.kept[:2], k.collected); diff != "" || !p.Info().Capabilities.Collect {
 		t.Errorf("what is to be collected (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff([]*sdk.HostCluster{hostCluster(), hostCluster()}, k.hostClusters); diff != "" {
+		t.Errorf("access to the host cluster (-want +got):\n%s", diff)
+	}
 
-	r.err = sdk.ConfigurationError("Broken", "it is broken")
+	k.err = sdk.ConfigurationError("Broken", "it is broken")
 	var failed *sdktest.Failed
 	_, holdingsErr := p.Holdings(t.Context(), nil)
 	for _, err := range []error{holdingsErr, p.Collect(t.Context(), nil, nil)} {
@@ -190,15 +150,8 @@ func TestHoldings(t *testing.T) {
 			t.Errorf("expected the deployer's error, but found %v", err)
 		}
 	}
-	p = sdktest.New(t, fake{}, options()...)
-	if c := p.Info().Capabilities; c.ContextCredentials || c.HostCluster || c.Collect {
-		t.Errorf("expected the capabilities of those that ask for them alone, but found %+v", c)
-	}
-	_, holdingsErr = p.Holdings(t.Context(), nil)
-	for _, err := range []error{holdingsErr, p.Collect(t.Context(), nil, nil)} {
-		if err == nil || errors.As(err, &failed) || !strings.Contains(err.Error(), "does not implement") {
-			t.Errorf("expected the error of a deployer that is no Collector, but found %v", err)
-		}
+	if err := sdktest.New(t, fake{}, options()...).Collect(t.Context(), nil, nil); err == nil || errors.As(err, &failed) {
+		t.Errorf("expected the error of a deployer that is no Collector, but found %v", err)
 	}
 }
 

@@ -73,17 +73,6 @@ func ConfigurationError(reason, format string, args ...any) *Error {
 	}
 }
 
-// hostTooOld is the error of a question that the host does not know and would never answer. It ends the job: the same
-// host would not answer the next time, either.
-func hostTooOld(operation, format string, args ...any) *Error {
-	return &Error{
-		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry},
-		Operation: operation,
-		Reason:    ReasonHostTooOld,
-		Err:       fmt.Errorf(format, args...),
-	}
-}
-
 // internalProblem is the error of what a plugin or a host has done wrong itself; nil for nil.
 func internalProblem(err error) error {
 	if err == nil {
@@ -125,15 +114,12 @@ func walk(err error, visit func(*Error)) {
 // errorFromWire reads why the host has not given what was asked for; operation and message stand for what it does not
 // say.
 func errorFromWire(operation, message string, in *deployerv1.Error) *Error {
-	out := &Error{
+	return &Error{
+		Codes:     convert(in.GetCodes(), func(code string) v1alpha1.ErrorCode { return v1alpha1.ErrorCode(code) }),
 		Operation: cmp.Or(in.GetOperation(), operation),
 		Reason:    in.GetReason(),
 		Err:       errors.New(cmp.Or(in.GetMessage(), message)),
 	}
-	for _, code := range in.GetCodes() {
-		out.Codes = append(out.Codes, v1alpha1.ErrorCode(code))
-	}
-	return out
 }
 
 func failedToWire(operation string, err error) *deployerv1.Failed {
@@ -151,15 +137,13 @@ func errorToWire(operation, reason string, err error) *deployerv1.Error {
 	outermost := &Error{}
 	errors.As(err, &outermost)
 	out := &deployerv1.Error{
+		Codes:     convert(Codes(err), func(code v1alpha1.ErrorCode) string { return string(code) }),
 		Operation: cmp.Or(outermost.Operation, operation),
 		Reason:    cmp.Or(outermost.Reason, reason),
 		Message:   err.Error(),
 	}
 	if os.Getenv(handshake.ConfinedEnv) != "" && errors.Is(err, fs.ErrPermission) {
 		out.Message += confinementHint
-	}
-	for _, code := range Codes(err) {
-		out.Codes = append(out.Codes, string(code))
 	}
 	return out
 }

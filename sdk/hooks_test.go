@@ -84,7 +84,7 @@ func TestHooksAlone(t *testing.T) {
 			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: "End", Reason: sdk.ReasonPanic,
 			Message: `plugin "audit" 1 panicked in its End hook; its log has the stack`,
 		}}, postponed}},
-		{hook.BeforeAbort, call.DeployItem, []sdktest.HookOutcome{}},
+		{hook.BeforeAbort, call.DeployItem, nil},
 	} {
 		got, err := plugin.RunHooks(t.Context(), test.hookType, test.item, nil)
 		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {

@@ -73,16 +73,8 @@ func (panicking) Render(context.Context, *sdk.Request) (*sdk.RenderResponse, err
 	panic("Render") //nolint:forbidigo // what is tested
 }
 
-func (panicking) Diff(context.Context, *sdk.Request) (*sdk.DiffResponse, error) {
-	panic("Diff") //nolint:forbidigo // what is tested
-}
-
 func (panicking) Validate(context.Context, *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
 	panic("Validate") //nolint:forbidigo // what is tested
-}
-
-func (panicking) Configure(context.Context, *sdk.ConfigureRequest) (*sdk.ConfigureResponse, error) {
-	panic("Configure") //nolint:forbidigo // what is tested
 }
 
 func (panicking) Hooks() hook.Hooks {
@@ -137,10 +129,9 @@ func TestPanicsEndTheCallAndNotThePlugin(t *testing.T) {
 	}
 	var failed *sdktest.Failed
 	_, renderErr := plugin.Render(ctx, call)
-	_, diffErr := plugin.Diff(ctx, call)
 	_, holdingsErr := plugin.Holdings(ctx, nil)
 	for name, err := range map[string]error{
-		"Render": renderErr, "Diff": diffErr, "Holdings": holdingsErr, "Collect": plugin.Collect(ctx, nil, nil),
+		"Render": renderErr, "Holdings": holdingsErr, "Collect": plugin.Collect(ctx, nil, nil),
 	} {
 		if !errors.As(err, &failed) || !isPanic(failed.Errors[0]) {
 			t.Errorf("%s: expected reason %s, but found %v", name, sdk.ReasonPanic, err)
@@ -148,9 +139,6 @@ func TestPanicsEndTheCallAndNotThePlugin(t *testing.T) {
 	}
 	if _, err := plugin.Validate(ctx, "example.org/test", nil); err == nil {
 		t.Error("Validate: expected an error")
-	}
-	if _, err := plugin.Configure(ctx, nil); err == nil {
-		t.Error("Configure: expected an error")
 	}
 	outcomes, err := plugin.RunHooks(ctx, hook.Start, nil, nil)
 	if err != nil || len(outcomes) != 1 || outcomes[0].Err == nil || !isPanic(*outcomes[0].Err) {

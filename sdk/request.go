@@ -85,11 +85,9 @@ func childrenFromWire(in *deployerv1.Children) []Child {
 	if in == nil {
 		return nil
 	}
-	children := make([]Child, 0, len(in.GetChildren()))
-	for _, child := range in.GetChildren() {
-		children = append(children, Child{Name: child.GetName(), Object: child.GetObject()})
-	}
-	return children
+	return append([]Child{}, convert(in.GetChildren(), func(c *deployerv1.Child) Child {
+		return Child{Name: c.GetName(), Object: c.GetObject()}
+	})...)
 }
 
 // DecodeProviderStatus reads the provider status that was saved last. found is false, and into untouched, if there is
@@ -138,34 +136,47 @@ func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
 // once. In Render and Diff, and in a request that a test has made, it is always an error.
 func (r *Request) ResolveTarget(ctx context.Context, name string) (*Target, error) {
 	const operation = "ResolveTarget" // the host calls it so, too
-	if r.call == nil {
-		return nil, fmt.Errorf("resolve Target %q: only Reconcile, Delete, Abort and ForceReconcile "+
-			"can ask the host for another Target", name)
-	}
-	if !r.call.resolvesTargets {
-		return nil, hostTooOld(operation, "resolve Target %q: this version of the Pergola host knows no other Target "+
-			"than that of spec.target; update the host", name)
-	}
-	answer, err := r.call.ask(ctx, func(sequence uint64) *deployerv1.PluginMessage {
+	what := fmt.Sprintf("Target %q", name)
+	answer, err := r.resolve(ctx, operation, what, func(sequence uint64) *deployerv1.PluginMessage {
 		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ResolveTarget{
 			ResolveTarget: &deployerv1.ResolveTarget{Sequence: sequence, Name: validText(name)},
 		}}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("resolve Target %q: %w", name, err)
+		return nil, err
 	}
 	if in := answer.GetResolvedTarget().GetError(); in != nil {
-		byDefault := fmt.Sprintf("Target %q cannot be used; the host does not say why", name)
-		return nil, errorFromWire(operation, byDefault, in)
+		return nil, errorFromWire(operation, what+" cannot be used; the host does not say why", in)
 	}
 	target, err := targetFromWire(answer.GetResolvedTarget().GetTarget())
 	if err == nil && target == nil {
 		err = errors.New("the host has answered with neither a Target nor an error")
 	}
 	if err != nil {
-		return nil, internalProblem(fmt.Errorf("resolve Target %q: %w", name, err))
+		return nil, internalProblem(fmt.Errorf("resolve %s: %w", what, err))
 	}
 	return target, nil
+}
+
+// resolve asks the host for something that it reads for the plugin.
+func (r *Request) resolve(
+	ctx context.Context, operation, what string, question func(sequence uint64) *deployerv1.PluginMessage,
+) (*deployerv1.HostMessage, error) {
+	if r.call == nil {
+		return nil, fmt.Errorf("resolve %s: only Reconcile, Delete, Abort and ForceReconcile can ask the host", what)
+	}
+	if !r.call.resolves[operation] {
+		// The host would never answer, and the next time, it would not either.
+		return nil, &Error{
+			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: operation, Reason: ReasonHostTooOld,
+			Err: fmt.Errorf("resolve %s: this version of the Pergola host does not know %s; update the host", what, operation),
+		}
+	}
+	answer, err := r.call.ask(ctx, question)
+	if err != nil {
+		return nil, fmt.Errorf("resolve %s: %w", what, err)
+	}
+	return answer, nil
 }
 
 // ResolveRegistryCredentials returns the credentials for registries in a Secret that a provider configuration names.
@@ -176,15 +187,8 @@ func (r *Request) ResolveRegistryCredentials(
 	ctx context.Context, namespace, name string,
 ) (*RegistryCredentials, error) {
 	const operation = "ResolveRegistryCredentials" // the host calls it so, too
-	if r.call == nil {
-		return nil, fmt.Errorf("resolve Secret %q: only Reconcile, Delete, Abort and ForceReconcile "+
-			"can ask the host for credentials", name)
-	}
-	if !r.call.resolvesCredentials {
-		return nil, hostTooOld(operation, "resolve Secret %q: this version of the Pergola host "+
-			"reads no Secret for a plugin; update the host", name)
-	}
-	answer, err := r.call.ask(ctx, func(sequence uint64) *deployerv1.PluginMessage {
+	what := fmt.Sprintf("Secret %q", name)
+	answer, err := r.resolve(ctx, operation, what, func(sequence uint64) *deployerv1.PluginMessage {
 		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ResolveRegistryCredentials{
 			ResolveRegistryCredentials: &deployerv1.ResolveRegistryCredentials{
 				Sequence: sequence, Namespace: validText(namespace), Name: validText(name),
@@ -192,19 +196,17 @@ func (r *Request) ResolveRegistryCredentials(
 		}}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("resolve Secret %q: %w", name, err)
+		return nil, err
 	}
 	resolved := answer.GetResolvedRegistryCredentials()
 	if in := resolved.GetError(); in != nil {
-		byDefault := fmt.Sprintf("Secret %q cannot be read; the host does not say why", name)
-		return nil, errorFromWire(operation, byDefault, in)
+		return nil, errorFromWire(operation, what+" cannot be read; the host does not say why", in)
 	}
 	if resolved.GetCredentials() == nil {
 		return nil, internalProblem(
-			fmt.Errorf("resolve Secret %q: the host has answered with neither credentials nor an error", name))
+			fmt.Errorf("resolve %s: the host has answered with neither credentials nor an error", what))
 	}
-	credentials := registryFromWire(resolved.GetCredentials())
-	return &credentials, nil
+	return new(registryFromWire(resolved.GetCredentials())), nil
 }
 
 // Progress reports what the deployer is doing within a call: step is a short CamelCase name, such as ReadChart,

@@ -120,13 +120,20 @@ func conditionsToWire(conditions []Condition) ([]*deployerv1.Condition, error) {
 	if err := CheckConditions(conditions); err != nil {
 		return nil, err
 	}
-	var out []*deployerv1.Condition
-	for _, c := range conditions {
-		out = append(out, &deployerv1.Condition{
+	return convert(conditions, func(c Condition) *deployerv1.Condition {
+		return &deployerv1.Condition{
 			Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: validText(c.Message),
-		})
+		}
+	}), nil
+}
+
+// convert returns what becomes of each element; nil for none.
+func convert[In, Out any](in []In, one func(In) Out) []Out {
+	var out []Out
+	for _, element := range in {
+		out = append(out, one(element))
 	}
-	return out, nil
+	return out
 }
 
 // validText returns a text that can be sent: what is no UTF-8 is replaced.
@@ -137,56 +144,42 @@ func renderedToWire(res *RenderResponse, err error) *deployerv1.RenderResponse {
 		failed := failedToWire("Render", err)
 		return &deployerv1.RenderResponse{Outcome: &deployerv1.RenderResponse_Failed{Failed: failed}}
 	}
-	out := &deployerv1.Children{}
-	if res != nil {
-		for _, child := range res.Children {
-			out.Children = append(out.Children, &deployerv1.Child{Name: child.Name, Object: child.Object})
-		}
+	if res == nil {
+		res = &RenderResponse{}
 	}
-	return &deployerv1.RenderResponse{Outcome: &deployerv1.RenderResponse_Children{Children: out}}
+	return &deployerv1.RenderResponse{Outcome: &deployerv1.RenderResponse_Children{Children: &deployerv1.Children{
+		Children: convert(res.Children, func(c Child) *deployerv1.Child {
+			return &deployerv1.Child{Name: c.Name, Object: c.Object}
+		}),
+	}}}
 }
 
-func problemsToWire(problems []Problem) []*deployerv1.Problem {
-	var out []*deployerv1.Problem
-	for _, p := range problems {
-		out = append(out, &deployerv1.Problem{Field: p.Field, Message: p.Message})
-	}
-	return out
+func problemToWire(p Problem) *deployerv1.Problem {
+	return &deployerv1.Problem{Field: p.Field, Message: p.Message}
 }
 
-func typesToWire(types []v1alpha1.DeployItemType) []string {
-	var out []string
-	for _, t := range types {
-		out = append(out, string(t))
-	}
-	return out
-}
+func typeToWire(t v1alpha1.DeployItemType) string { return string(t) }
 
 func heldToWire(res *HoldingsResponse, err error) *deployerv1.HoldingsResponse {
 	if err != nil {
 		failed := failedToWire("Holdings", err)
 		return &deployerv1.HoldingsResponse{Outcome: &deployerv1.HoldingsResponse_Failed{Failed: failed}}
 	}
-	held := &deployerv1.HoldingList{}
-	if res != nil {
-		for _, h := range res.Holdings {
-			held.Holdings = append(held.Holdings, &deployerv1.Holding{
+	if res == nil {
+		res = &HoldingsResponse{}
+	}
+	return &deployerv1.HoldingsResponse{Outcome: &deployerv1.HoldingsResponse_Held{Held: &deployerv1.HoldingList{
+		Holdings: convert(res.Holdings, func(h Holding) *deployerv1.Holding {
+			return &deployerv1.Holding{
 				Namespace: validText(h.Namespace), Name: validText(h.Name),
 				Uid: validText(string(h.UID)), JobId: validText(h.JobID),
-			})
-		}
-	}
-	return &deployerv1.HoldingsResponse{Outcome: &deployerv1.HoldingsResponse_Held{Held: held}}
+			}
+		}),
+	}}}
 }
 
-func holdingsFromWire(in []*deployerv1.Holding) []Holding {
-	out := make([]Holding, 0, len(in))
-	for _, h := range in {
-		out = append(out, Holding{
-			Namespace: h.GetNamespace(), Name: h.GetName(), UID: types.UID(h.GetUid()), JobID: h.GetJobId(),
-		})
-	}
-	return out
+func holdingFromWire(in *deployerv1.Holding) Holding {
+	return Holding{Namespace: in.GetNamespace(), Name: in.GetName(), UID: types.UID(in.GetUid()), JobID: in.GetJobId()}
 }
 
 func collectedToWire(_ struct{}, err error) *deployerv1.CollectResponse {

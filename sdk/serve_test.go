@@ -60,19 +60,22 @@ func exitCode(err error) int {
 	return 0
 }
 
+// Arguments that are not the sdk's are the author's.
 func TestServeStartedByHand(t *testing.T) {
 	t.Parallel()
-	cmd := helper(t, "plugin")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if code := exitCode(err); code != 1 {
-		t.Errorf("expected exit code 1, but found %d (%v)", code, err)
-	}
-	want := "test 1 is a plugin for Pergola. It is not run by hand: put it into the host's plugin directory, " +
+	const want = "test 1 is a plugin for Pergola. It is not run by hand: put it into the host's plugin directory, " +
 		"such as with install --to DIR. To debug it, start it with the argument attachable.\n"
-	if diff := cmp.Diff(want, stderr.String()); diff != "" || len(out) > 0 {
-		t.Errorf("stdout %q, stderr (-want +got):\n%s", out, diff)
+	for _, args := range [][]string{nil, {"--attachable"}, {"attachable", "--verbose"}, {"serve"}} {
+		cmd := helper(t, "plugin")
+		cmd.Args = append(cmd.Args, args...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if out, err := cmd.Output(); exitCode(err) != 1 || len(out) > 0 {
+			t.Errorf("%q: expected exit code 1, but found %v, stdout %q", args, err, out)
+		}
+		if diff := cmp.Diff(want, stderr.String()); diff != "" {
+			t.Errorf("%q: stderr (-want +got):\n%s", args, diff)
+		}
 	}
 }
 

@@ -46,11 +46,11 @@ func (s *server) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployer
 		Name:                         p.name,
 		Version:                      p.version,
 		SdkVersion:                   Release,
-		DeployItemTypes:              typesToWire(p.types),
+		DeployItemTypes:              convert(p.types, typeToWire),
 		Capabilities:                 p.capabilities(),
 		ConfigurationSchema:          p.configSchema,
 		ProviderConfigurationSchemas: p.providerSchemas,
-		HookedDeployItemTypes:        typesToWire(p.hookedTypes),
+		HookedDeployItemTypes:        convert(p.hookedTypes, typeToWire),
 	}, nil
 }
 
@@ -90,7 +90,7 @@ func (s *server) Configure(
 	if res == nil {
 		res = &ConfigureResponse{}
 	}
-	return &deployerv1.ConfigureResponse{Problems: problemsToWire(res.Problems)}, nil
+	return &deployerv1.ConfigureResponse{Problems: convert(res.Problems, problemToWire)}, nil
 }
 
 // Validate implements DeployerServiceServer.
@@ -113,49 +113,34 @@ func (s *server) Validate(
 	if res == nil {
 		res = &ValidateResponse{}
 	}
-	return &deployerv1.ValidateResponse{Problems: problemsToWire(res.Problems)}, nil
+	return &deployerv1.ValidateResponse{Problems: convert(res.Problems, problemToWire)}, nil
 }
 
 // Reconcile implements DeployerServiceServer.
 func (s *server) Reconcile(stream stream) error {
-	if s.plugin.deployer == nil {
-		return s.unimplemented("Reconcile")
-	}
-	return s.operate("Reconcile", s.plugin.deployer.Reconcile, stream)
+	return operate(s, "Reconcile", stream, Deployer.Reconcile)
 }
 
 // Delete implements DeployerServiceServer.
-func (s *server) Delete(stream stream) error {
-	if s.plugin.deployer == nil {
-		return s.unimplemented("Delete")
-	}
-	return s.operate("Delete", s.plugin.deployer.Delete, stream)
-}
+func (s *server) Delete(stream stream) error { return operate(s, "Delete", stream, Deployer.Delete) }
 
 // Abort implements DeployerServiceServer.
-func (s *server) Abort(stream stream) error {
-	aborter, ok := s.plugin.deployer.(Aborter)
-	if !ok {
-		return s.unimplemented("Abort")
-	}
-	return s.operate("Abort", aborter.Abort, stream)
-}
+func (s *server) Abort(stream stream) error { return operate(s, "Abort", stream, Aborter.Abort) }
 
 // ForceReconcile implements DeployerServiceServer.
 func (s *server) ForceReconcile(stream stream) error {
-	forcer, ok := s.plugin.deployer.(ForceReconciler)
-	if !ok {
-		return s.unimplemented("ForceReconcile")
-	}
-	return s.operate("ForceReconcile", forcer.ForceReconcile, stream)
+	return operate(s, "ForceReconcile", stream, ForceReconciler.ForceReconcile)
 }
 
-// operation is a method of the deployer that works on a deploy item.
-type operation func(context.Context, *Request) (*Response, error)
-
-// operate carries out one call of an operation: the start message comes first, then host and plugin exchange messages
-// while the deployer works, and its result goes last.
-func (s *server) operate(name string, op operation, stream stream) error {
+// operate carries out one call of a method of D, if the deployer is one: the start message comes first, then host and
+// plugin exchange messages while the deployer works, and its result goes last.
+func operate[D any](
+	s *server, name string, stream stream, method func(D, context.Context, *Request) (*Response, error),
+) error {
+	deployer, ok := s.plugin.deployer.(D)
+	if !ok {
+		return s.unimplemented(name)
+	}
 	first, err := stream.Recv()
 	if err != nil {
 		return fmt.Errorf("receive start message: %w", err)
@@ -177,36 +162,35 @@ func (s *server) operate(name string, op operation, stream stream) error {
 	}
 	defer end()
 	return req.call.finish(described(s, req.Log, "deployer", name,
-		func() (*Response, error) { return op(ctx, req) },
+		func() (*Response, error) { return method(deployer, ctx, req) },
 		func(res *Response, err error) *deployerv1.Result { return resultToWire(name, res, err) }))
 }
 
 // Render implements DeployerServiceServer.
 func (s *server) Render(ctx context.Context, in *deployerv1.RenderRequest) (*deployerv1.RenderResponse, error) {
-	renderer, ok := s.plugin.deployer.(Renderer)
-	if !ok {
-		return nil, s.unimplemented("Render")
-	}
-	req, err := s.newRequest("Render", in.GetStart())
-	if err != nil {
-		return nil, status.Errorf(codes.InvalidArgument, "Render: %v", err)
-	}
-	return described(s, req.Log, "deployer", "Render",
-		func() (*RenderResponse, error) { return renderer.Render(ctx, req) }, renderedToWire), nil
+	return answer(ctx, s, "Render", in.GetStart(), Renderer.Render, renderedToWire)
 }
 
 // Diff implements DeployerServiceServer.
 func (s *server) Diff(ctx context.Context, in *deployerv1.DiffRequest) (*deployerv1.DiffResponse, error) {
-	differ, ok := s.plugin.deployer.(Differ)
+	return answer(ctx, s, "Diff", in.GetStart(), Differ.Diff, diffToWire)
+}
+
+// answer carries out a call of a method of D that changes nothing, if the deployer is one.
+func answer[D, R, M any](
+	ctx context.Context, s *server, name string, start *deployerv1.Start,
+	method func(D, context.Context, *Request) (R, error), toWire func(R, error) *M,
+) (*M, error) {
+	deployer, ok := s.plugin.deployer.(D)
 	if !ok {
-		return nil, s.unimplemented("Diff")
+		return nil, s.unimplemented(name)
 	}
-	req, err := s.newRequest("Diff", in.GetStart())
+	req, err := s.newRequest(name, start)
 	if err != nil {
-		return nil, status.Errorf(codes.InvalidArgument, "Diff: %v", err)
+		return nil, status.Errorf(codes.InvalidArgument, "%s: %v", name, err)
 	}
-	return described(s, req.Log, "deployer", "Diff",
-		func() (*DiffResponse, error) { return differ.Diff(ctx, req) }, diffToWire), nil
+	return described(s, req.Log, "deployer", name,
+		func() (R, error) { return method(deployer, ctx, req) }, toWire), nil
 }
 
 // Holdings implements DeployerServiceServer.
@@ -229,7 +213,7 @@ func (s *server) Collect(ctx context.Context, in *deployerv1.CollectRequest) (*d
 		return nil, s.unimplemented("Collect")
 	}
 	req := &CollectRequest{
-		Holdings:    holdingsFromWire(in.GetHoldings()),
+		Holdings:    convert(in.GetHoldings(), holdingFromWire),
 		HostCluster: hostClusterFromWire(in.GetHostCluster()),
 		Log:         s.log.With("operation", "Collect"),
 	}

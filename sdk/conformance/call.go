@@ -3,6 +3,7 @@ package conformance
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,33 +16,34 @@ import (
 
 // Call is what a deployer is called with, and how the host behaves meanwhile. Only DeployItem is required.
 //
-// A call is cancelled by its context, as everywhere. To do that, or to close Stop, in the middle of a call, use OnMessage.
+// A call is cancelled by its context, as everywhere. To do that, or to close Stop, in the middle of a call, use
+// OnMessage.
 type Call struct {
 	// DeployItem to work on. It is not changed.
 	DeployItem *v1alpha1.DeployItem
 	// Target of the item with its content; nil for none.
 	Target *sdk.Target
-	// Targets are the other Targets of the item's namespace, by name, which the deployer may ask for. One that is not there is an error
-	// with the reason NoTargetFound, as the host gives it. Target can be asked for, too.
+	// Targets are the other Targets of the item's namespace, by name, which the deployer may ask for. One that is not
+	// there is an error with the reason NoTargetFound, as the host gives it. Target can be asked for, too.
 	Targets map[string]*sdk.Target
 	// Context of the item; nil for an empty one. The credentials that it names are not looked for.
 	Context *v1alpha1.Context
-	// Credentials of the Context, for a plugin with sdk.ContextCredentials; nil for none, as from a host that does not know them. What the
-	// plugin says in the call must not hold them.
+	// Credentials of the Context, for a plugin with sdk.ContextCredentials; nil for none, as from a host that does not
+	// know them. What the plugin says in the call must not hold them.
 	Credentials *sdk.Credentials
-	// HostCluster is the access to the cluster that the host runs in, for a plugin with sdk.HostClusterAccess; nil for one that was not granted
-	// any. What the plugin says in the call must not hold its token.
+	// HostCluster is the access to the cluster that the host runs in, for a plugin with sdk.HostClusterAccess; nil for
+	// one that was not granted any. What the plugin says in the call must not hold its token.
 	HostCluster *sdk.HostCluster
-	// Secrets are those of the item's namespace, by name, whose credentials for registries the deployer may ask for. One that is not there is a
-	// problem of the credentials, as the host tells it, and so is one of another namespace.
+	// Secrets are those of the item's namespace, by name, whose credentials for registries the deployer may ask for.
+	// One that is not there is a problem of the credentials, as the host tells it, and so is one of another namespace.
 	Secrets map[string]*sdk.RegistryCredentials
 	// JobID defaults to the one in the item's status.
 	JobID string
 	// Children replace the desired objects that the deployer would render; nil leaves them.
 	Children []sdk.Child
 
-	// OnSave answers a provider status that is to be saved: an error means that it could not be. nil saves all. A deployer
-	// must not go on to do what depended on a provider status that was not saved.
+	// OnSave answers a provider status that is to be saved: an error means that it could not be. nil saves all. A
+	// deployer must not go on to do what depended on a provider status that was not saved.
 	OnSave func(document json.RawMessage) error
 	// OnMessage sees each message as it comes, and before it is answered; nil for nobody.
 	OnMessage func(Message)
@@ -73,32 +75,31 @@ func (c *Call) start() (*deployerv1.Start, error) {
 	if c.DeployItem == nil {
 		return nil, fmt.Errorf("the call has no deploy item")
 	}
-	sent, config, status := c.DeployItem, []byte(nil), []byte(nil)
+	start := &deployerv1.Start{
+		JobId: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Children: marshalChildren(c.Children),
+		Credentials: credentialsToWire(c.Credentials), HostCluster: hostClusterToWire(c.HostCluster),
+		ResolvesTargets: true, ResolvesRegistryCredentials: true,
+	}
+	item := c.DeployItem.DeepCopy()
 	if c.separate {
-		sent, config, status = separated(c.DeployItem)
+		start.ProviderStatus = c.status()
+		item.Status.ProviderStatus = nil
+		if item.Spec.Config != nil {
+			start.ProviderConfiguration, item.Spec.Config = item.Spec.Config.Raw, nil
+		}
 	}
-	item, err := json.Marshal(sent)
-	if err != nil {
-		return nil, fmt.Errorf("marshal deploy item: %w", err)
-	}
-	target, err := marshalTarget(c.DeployItem.Namespace, c.Target)
-	if err != nil {
-		return nil, err
-	}
+	var itemErr, targetErr, contextErr error
+	start.DeployItem, itemErr = json.Marshal(item)
+	start.Target, targetErr = marshalTarget(item.Namespace, c.Target)
 	lsContext := c.Context
 	if lsContext == nil {
 		lsContext = &v1alpha1.Context{}
 	}
-	contextDocument, err := json.Marshal(lsContext)
-	if err != nil {
-		return nil, fmt.Errorf("marshal context: %w", err)
+	start.Context, contextErr = json.Marshal(lsContext)
+	if err := errors.Join(itemErr, targetErr, contextErr); err != nil {
+		return nil, fmt.Errorf("marshal the call: %w", err)
 	}
-	return &deployerv1.Start{
-		DeployItem: item, ProviderConfiguration: config, ProviderStatus: status,
-		Target: target, Context: contextDocument, JobId: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Children: marshalChildren(c.Children),
-		Credentials: credentialsToWire(c.Credentials), HostCluster: hostClusterToWire(c.HostCluster),
-		ResolvesTargets: true, ResolvesRegistryCredentials: true,
-	}, nil
+	return start, nil
 }
 
 // question is start for a call without a conversation, in which nothing can be asked for.
@@ -108,18 +109,6 @@ func (c *Call) question() (*deployerv1.Start, error) {
 		start.ResolvesTargets, start.ResolvesRegistryCredentials = false, false
 	}
 	return start, err
-}
-
-// separated returns a copy of the item without its two large documents, and these.
-func separated(item *v1alpha1.DeployItem) (rest *v1alpha1.DeployItem, config, status []byte) {
-	rest = item.DeepCopy()
-	if rest.Spec.Config != nil {
-		config, rest.Spec.Config = rest.Spec.Config.Raw, nil
-	}
-	if rest.Status.ProviderStatus != nil {
-		status, rest.Status.ProviderStatus = rest.Status.ProviderStatus.Raw, nil
-	}
-	return rest, config, status
 }
 
 // with returns the call for the same item with another provider status; nil removes it.
@@ -142,8 +131,8 @@ func (c *Call) status() json.RawMessage {
 
 // resolve answers a question for a Target.
 func (c *Call) resolve(name string) *deployerv1.ResolvedTarget {
-	target, ok := c.Targets[name]
-	if !ok && c.Target != nil && c.Target.Name == name {
+	target := c.Targets[name]
+	if target == nil && c.Target != nil && c.Target.Name == name {
 		target = c.Target
 	}
 	if target == nil {
@@ -151,12 +140,15 @@ func (c *Call) resolve(name string) *deployerv1.ResolvedTarget {
 			Codes:     []string{string(v1alpha1.ErrorConfigurationProblem)},
 			Operation: "ResolveTarget",
 			Reason:    "NoTargetFound",
-			Message:   fmt.Sprintf("Target %q: there is none; create it, or name another one", c.DeployItem.Namespace+"/"+name),
+			Message: fmt.Sprintf("Target %q: there is none; create it, or name another one",
+				c.DeployItem.Namespace+"/"+name),
 		}}
 	}
 	document, err := marshalTarget(c.DeployItem.Namespace, target)
 	if err != nil {
-		return &deployerv1.ResolvedTarget{Error: &deployerv1.Error{Operation: "ResolveTarget", Reason: "HostError", Message: err.Error()}}
+		return &deployerv1.ResolvedTarget{Error: &deployerv1.Error{
+			Operation: "ResolveTarget", Reason: "HostError", Message: err.Error(),
+		}}
 	}
 	return &deployerv1.ResolvedTarget{Target: document}
 }
@@ -166,9 +158,11 @@ func (c *Call) credentials(namespace, name string) *deployerv1.RegistryCredentia
 	own := c.DeployItem.Namespace
 	switch found := c.Secrets[name]; {
 	case namespace != "" && namespace != own:
-		return &deployerv1.RegistryCredentials{Secret: name, Error: fmt.Sprintf("Secret %q: it is of another namespace than the deploy item, which is of %q", namespace+"/"+name, own)}
+		return &deployerv1.RegistryCredentials{Secret: name, Error: fmt.Sprintf(
+			"Secret %q: it is of another namespace than the deploy item, which is of %q", namespace+"/"+name, own)}
 	case found == nil:
-		return &deployerv1.RegistryCredentials{Secret: name, Error: fmt.Sprintf("there is no Secret %q; create it, or remove the entry", own+"/"+name)}
+		return &deployerv1.RegistryCredentials{Secret: name, Error: fmt.Sprintf(
+			"there is no Secret %q; create it, or remove the entry", own+"/"+name)}
 	default:
 		return registryToWire(*found)
 	}
@@ -199,27 +193,24 @@ func marshalChildren(children []sdk.Child) *deployerv1.Children {
 	if children == nil {
 		return nil
 	}
-	out := &deployerv1.Children{}
-	for _, child := range children {
-		out.Children = append(out.Children, &deployerv1.Child{Name: child.Name, Object: child.Object})
-	}
-	return out
+	return &deployerv1.Children{Children: convert(children, func(c sdk.Child) *deployerv1.Child {
+		return &deployerv1.Child{Name: c.Name, Object: c.Object}
+	})}
 }
 
 func credentialsToWire(in *sdk.Credentials) *deployerv1.Credentials {
 	if in == nil {
 		return nil
 	}
-	out := &deployerv1.Credentials{}
-	for _, r := range in.Registries {
-		out.Registries = append(out.Registries, registryToWire(r))
+	return &deployerv1.Credentials{
+		Registries: convert(in.Registries, registryToWire),
+		ChartRepositories: convert(in.ChartRepositories,
+			func(r sdk.ChartRepositoryCredentials) *deployerv1.ChartRepositoryCredentials {
+				return &deployerv1.ChartRepositoryCredentials{
+					Url: r.URL, CaData: r.CAData, AuthHeader: r.AuthHeader, Error: r.Problem,
+				}
+			}),
 	}
-	for _, r := range in.ChartRepositories {
-		out.ChartRepositories = append(out.ChartRepositories, &deployerv1.ChartRepositoryCredentials{
-			Url: r.URL, CaData: r.CAData, AuthHeader: r.AuthHeader, Error: r.Problem,
-		})
-	}
-	return out
 }
 
 func registryToWire(in sdk.RegistryCredentials) *deployerv1.RegistryCredentials {

@@ -9,19 +9,19 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Binary starts a program as the host does, checks all rules and ends it. A program that cannot be started as a plugin breaks a
-// rule; the error is for what says nothing about the plugin: a file that cannot be executed, cases that are incomplete, the end
-// of ctx.
+// Binary starts a program as the host does, checks all rules and ends it. A program that cannot be started as a plugin
+// breaks a rule; the error is for what says nothing about the plugin: a file that cannot be executed, cases that are
+// incomplete, the end of ctx.
 //
-// The checks call everything that the plugin claims to be capable of, with deploy items that cannot be deployed. Only the Cases of the
-// options have an effect on the world.
+// The checks call everything that the plugin claims to be capable of, with deploy items that cannot be deployed. Only
+// the Cases of the options have an effect on the world.
 func Binary(ctx context.Context, path string, o Options) (*Report, error) {
 	plugin, err := Start(ctx, path, o)
 	return check(ctx, plugin, err, o)
 }
 
-// Attached checks a plugin that is served at an address such as "unix:///tmp/hello/plugin.sock". The rules of its process are
-// not applicable. The error is as with Binary.
+// Attached checks a plugin that is served at an address such as "unix:///tmp/hello/plugin.sock". The rules of its
+// process are not applicable. The error is as with Binary.
 func Attached(ctx context.Context, address string, o Options) (*Report, error) {
 	plugin, err := Attach(ctx, address, o)
 	return check(ctx, plugin, err, o)
@@ -29,12 +29,12 @@ func Attached(ctx context.Context, address string, o Options) (*Report, error) {
 
 func check(ctx context.Context, plugin *Plugin, err error, o Options) (*Report, error) {
 	if unusable := (*unusableError)(nil); errors.As(err, &unusable) && ctx.Err() == nil {
-		l := newLedger()
-		l.breaks(unusable.violation.Rule, "%s", unusable.violation.Message)
+		f := findings{}
+		f.breaks(unusable.violation.Rule, "%s", unusable.violation.Message)
 		for _, rule := range Rules() {
-			l.skip(rule, "the plugin could not be started")
+			f.skip(rule, "the plugin could not be started")
 		}
-		return &Report{Findings: l.findings()}, nil
+		return &Report{Findings: f.list()}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -43,33 +43,31 @@ func check(ctx context.Context, plugin *Plugin, err error, o Options) (*Report, 
 	return plugin.Check(ctx, o)
 }
 
-// Check checks all rules. The plugin lives on, unless it breaks them: how a program ends is seen of processes of its own, if it was
-// started here. The error is as with Binary.
+// Check checks all rules. The plugin lives on, unless it breaks them: how a program ends is seen of processes of its
+// own, if it was started here. The error is as with Binary.
 func (p *Plugin) Check(ctx context.Context, o Options) (*Report, error) {
 	cases, err := o.prepared()
 	if err != nil {
 		return nil, err
 	}
-	e := &examination{plugin: p, limits: p.limits, options: o, cases: cases, ledger: newLedger()}
+	e := &examination{plugin: p, limits: p.limits, options: o, cases: cases, findings: findings{}}
 	for _, s := range steps {
 		e.take(ctx, s)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return &Report{Info: p.Info(), Findings: e.ledger.findings()}, nil
+	return &Report{Info: p.Info(), Findings: e.findings.list()}, nil
 }
 
 // examination is one run of the checks.
 type examination struct {
-	ledger  *ledger
-	plugin  *Plugin
-	limits  limits
-	options Options
-	cases   []Case
+	findings findings
+	plugin   *Plugin
+	limits   limits
+	options  Options
+	cases    []Case
 
-	// usual is how a call for an item without provider configuration ends; empty if it has no result.
-	usual  string
 	probes int
 	// lost says why no more can be asked of the plugin; empty as long as it answers.
 	lost string
@@ -82,19 +80,20 @@ type need struct {
 }
 
 var (
-	aProcess     = need{func(e *examination) bool { return e.plugin.process != nil }, "the process of the plugin was not started here"}
-	mayConfigure = need{func(e *examination) bool { return !e.options.KeepConfiguration }, "the plugin is to stay configured as it is"}
-	aDeployer    = need{func(e *examination) bool {
+	aProcess = need{
+		func(e *examination) bool { return e.plugin.process != nil }, "the process of the plugin was not started here",
+	}
+	mayConfigure = need{
+		func(e *examination) bool { return !e.options.KeepConfiguration }, "the plugin is to stay configured as it is",
+	}
+	aDeployer = need{func(e *examination) bool {
 		return len(e.info().GetDeployItemTypes()) > 0 || len(e.info().GetHookedDeployItemTypes()) == 0
 	}, "the plugin serves no deploy items, but brings hooks"}
 	configurer = capability("configure", (*deployerv1.Capabilities).GetConfigure)
 	collector  = capability("collect", (*deployerv1.Capabilities).GetCollect)
 	renderer   = capability("render", (*deployerv1.Capabilities).GetRender)
 	differ     = capability("diff", (*deployerv1.Capabilities).GetDiff)
-
-	aUsualResult = need{func(e *examination) bool { return e.usual != "" },
-		"a call for an item without a provider configuration has no result"}
-	aCase = need{func(e *examination) bool { return len(e.cases) > 0 }, "it needs a deploy item to deploy"}
+	aCase      = need{func(e *examination) bool { return len(e.cases) > 0 }, "it needs a deploy item to deploy"}
 )
 
 func capability(name string, has func(*deployerv1.Capabilities) bool) need {
@@ -118,14 +117,15 @@ var steps = []step{
 	{(*examination).checkHoldings, []Rule{RuleHoldings}, []need{collector}},
 	{(*examination).checkStartFirst, []Rule{RuleStartFirst}, []need{aDeployer}},
 	{(*examination).checkConfigRequired, []Rule{
-		RuleConfigStrict, RuleOneResult, RuleHeartbeat, RuleSequence, RuleProviderStatus, RuleResult, RuleConditions, RuleCredentials,
+		RuleConfigStrict, RuleOneResult, RuleHeartbeat, RuleSequence, RuleProviderStatus, RuleResult, RuleConditions,
+		RuleCredentials,
 	}, []need{aDeployer}},
-	{(*examination).checkUnknownIgnored, []Rule{RuleUnknownIgnored}, []need{aDeployer, aUsualResult}},
-	{(*examination).checkStop, []Rule{RuleStop}, []need{aDeployer, aUsualResult}},
-	{(*examination).checkCredentials, []Rule{RuleCredentials}, []need{aDeployer, aUsualResult}},
+	{(*examination).checkUnknownIgnored, []Rule{RuleUnknownIgnored}, []need{aDeployer}},
+	{(*examination).checkStop, []Rule{RuleStop}, []need{aDeployer}},
+	{(*examination).checkCredentials, []Rule{RuleCredentials}, []need{aDeployer}},
 	{(*examination).checkLargeMessages, []Rule{RuleLargeMessages}, []need{aDeployer}},
-	{(*examination).checkConcurrentCalls, []Rule{RuleConcurrentCalls}, []need{aDeployer, aUsualResult}},
-	{(*examination).checkCallEnds, []Rule{RuleCallEnds}, []need{aDeployer, aUsualResult}},
+	{(*examination).checkConcurrentCalls, []Rule{RuleConcurrentCalls}, []need{aDeployer}},
+	{(*examination).checkCallEnds, []Rule{RuleCallEnds}, []need{aDeployer}},
 	{(*examination).checkRender, []Rule{RuleRender}, []need{aDeployer, aCase, renderer}},
 	{(*examination).checkDiff, []Rule{RuleDiff}, []need{aDeployer, aCase, differ}},
 	{(*examination).checkCases, []Rule{RuleReconcile, RuleDelete, RuleSaveRefused}, []need{aDeployer, aCase}},
@@ -147,9 +147,9 @@ func (e *examination) take(ctx context.Context, s step) {
 	}
 	for _, rule := range s.rules {
 		if why != "" {
-			e.ledger.skip(rule, why)
+			e.findings.skip(rule, why)
 		} else {
-			e.ledger.pass(rule)
+			e.findings.pass(rule)
 		}
 	}
 	if why != "" {
@@ -167,11 +167,14 @@ func (e *examination) info() *deployerv1.GetInfoResponse { return e.plugin.info 
 func (e *examination) can() *deployerv1.Capabilities { return e.plugin.info.GetCapabilities() }
 
 func (e *examination) breaks(rule Rule, format string, args ...any) {
-	e.ledger.breaks(rule, format, args...)
+	e.findings.breaks(rule, format, args...)
 }
 
-// call carries out one call as the host makes it to this plugin, and notes the rules that it breaks. where says which call it is.
-func (e *examination) call(ctx context.Context, where string, open opener, call Call, further ...*deployerv1.HostMessage) *Result {
+// call carries out one call as the host makes it to this plugin, and notes the rules that it breaks. where says which
+// call it is.
+func (e *examination) call(
+	ctx context.Context, where string, open opener, call Call, further ...*deployerv1.HostMessage,
+) *Result {
 	call = e.asHost(call)
 	broken := func(rule Rule, message string) { e.breaks(rule, "%s: %s", where, message) }
 	return e.plugin.converse(ctx, open, &call, broken, further...)

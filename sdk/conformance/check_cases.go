@@ -1,11 +1,11 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,25 +21,25 @@ func (c *Case) where(operation string) string {
 // checkRender asks for the desired objects of each case, before anything is deployed.
 func (e *examination) checkRender(ctx context.Context) {
 	for _, c := range e.cases {
+		where := c.where("Render")
 		first, err := e.render(ctx, &c)
 		if err != nil {
-			e.breaks(RuleRender, "%s: expected desired objects, but found: %v", c.where("Render"), err)
+			e.breaks(RuleRender, "%s: expected desired objects, but found: %v", where, err)
 			continue
 		}
-		names := map[string]bool{"": true}
+		taken := map[string]bool{"": true}
 		for i, child := range first {
-			if names[child.Name] {
-				e.breaks(RuleRender, "%s: the name %s of desired object %d is empty or another one's", c.where("Render"), quoted(child.Name), i)
+			if taken[child.Name] {
+				e.breaks(RuleRender, "%s: the name %.100q of desired object %d is empty or another one's", where, child.Name, i)
 			}
-			names[child.Name] = true
+			taken[child.Name] = true
 			if err := checkObject(child.Object); err != nil {
-				e.breaks(RuleRender, "%s: the desired object %s %v", c.where("Render"), quoted(child.Name), err)
+				e.breaks(RuleRender, "%s: the desired object %.100q %v", where, child.Name, err)
 			}
 		}
-		same := func(a, b sdk.Child) bool { return a.Name == b.Name && bytes.Equal(a.Object, b.Object) }
-		if second, err := e.render(ctx, &c); err != nil || !slices.EqualFunc(first, second, same) {
+		if second, err := e.render(ctx, &c); err != nil || !reflect.DeepEqual(first, second) {
 			e.breaks(RuleRender, "%s: there were %d desired objects at first, and %d that are not the same afterwards (error %v)",
-				c.where("Render"), len(first), len(second), err)
+				where, len(first), len(second), err)
 		}
 	}
 }
@@ -52,13 +52,9 @@ func (e *examination) render(ctx context.Context, c *Case) ([]sdk.Child, error) 
 
 // checkDiff asks what a job of each case would change, before anything is deployed.
 func (e *examination) checkDiff(ctx context.Context) {
-	same := func(a, b sdk.Change) bool {
-		return a.Object == b.Object && a.Action == b.Action && a.Note == b.Note &&
-			bytes.Equal(a.Before, b.Before) && bytes.Equal(a.After, b.After)
-	}
 	for _, c := range e.cases {
-		first := e.diff(ctx, &c, "Diff", nil)
-		if second := e.diff(ctx, &c, "Diff", nil); !slices.EqualFunc(first, second, same) {
+		first, second := e.diff(ctx, &c, "Diff", nil), e.diff(ctx, &c, "Diff", nil)
+		if !reflect.DeepEqual(first, second) {
 			e.breaks(RuleDiff, "%s: there were %d changes at first, and %d that are not the same afterwards",
 				c.where("Diff"), len(first), len(second))
 		}
@@ -75,8 +71,8 @@ func (e *examination) diff(ctx context.Context, c *Case, name string, saved json
 	}
 	for i, change := range changes {
 		if change.Object == "" || !slices.Contains(sdk.Actions(), change.Action) {
-			e.breaks(RuleDiff, "%s: change %d has the object %s and the action %s; expected one of %q",
-				c.where(name), i, quoted(change.Object), quoted(string(change.Action)), sdk.Actions())
+			e.breaks(RuleDiff, "%s: change %d has the object %.100q and the action %.100q; expected one of %q",
+				c.where(name), i, change.Object, change.Action, sdk.Actions())
 		}
 	}
 	return changes
@@ -102,6 +98,11 @@ type trial struct {
 	c Case
 }
 
+// call makes one call for the item.
+func (t *trial) call(ctx context.Context, name string, open opener, call Call) *Result {
+	return t.e.call(ctx, t.c.where(name), open, call)
+}
+
 func (t *trial) refuseUnknownField(ctx context.Context) {
 	const name = "Reconcile with an unknown field"
 	call := t.c.Call.with(nil)
@@ -112,13 +113,14 @@ func (t *trial) refuseUnknownField(ctx context.Context) {
 	call.DeployItem.Spec.Config = &runtime.RawExtension{Raw: document}
 	ctx, cancel := context.WithTimeout(ctx, t.c.Timeout)
 	defer cancel()
-	t.e.refuses(t.c.where(name), unknownField, t.e.call(ctx, t.c.where(name), t.e.plugin.service.Reconcile, call))
+	t.e.refuses(t.c.where(name), unknownField, t.call(ctx, name, t.e.plugin.service.Reconcile, call))
 }
 
 // errNotSaved is what a deployer hears that wants to save its provider status.
 var errNotSaved = errors.New("the provider status could not be saved, because the rules are being checked")
 
-// refuseSaves calls Reconcile until the deployer has heard that its provider status could not be saved, or the job is done.
+// refuseSaves calls Reconcile until the deployer has heard that its provider status could not be saved, or the job is
+// done.
 func (t *trial) refuseSaves(ctx context.Context) json.RawMessage {
 	ctx, cancel := context.WithTimeout(ctx, t.c.Timeout)
 	defer cancel()
@@ -131,24 +133,25 @@ func (t *trial) refuseSaves(ctx context.Context) json.RawMessage {
 			refused = true
 			return errNotSaved
 		}
-		where := t.c.where("Reconcile, while nothing can be saved")
-		result := t.e.call(ctx, where, t.e.plugin.service.Reconcile, call)
+		const name = "Reconcile, while nothing can be saved"
+		result := t.call(ctx, name, t.e.plugin.service.Reconcile, call)
 		if refused && result.Succeeded != nil {
-			t.e.breaks(RuleSaveRefused, "%s: it %s, although it was told that its provider status was not saved", where, result)
+			t.e.breaks(RuleSaveRefused, "%s: it %s, although it was told that its provider status was not saved",
+				t.c.where(name), result)
 		}
 		return result
 	}
 	return untilDone(ctx, operation, t.c.Call.with(nil)).ProviderStatus
 }
 
-// interrupt cancels a call once the deployer has said something, or after a moment. A call that does not end shows where the next
-// one hangs.
+// interrupt cancels a call once the deployer has said something, or after a moment. A call that does not end shows
+// where the next one hangs.
 func (t *trial) interrupt(ctx context.Context, status json.RawMessage) json.RawMessage {
 	ctx, cancel := context.WithTimeout(ctx, t.e.limits.pause)
 	defer cancel()
 	call := t.c.Call.with(status)
 	call.OnMessage = func(Message) { cancel() }
-	return t.e.call(ctx, t.c.where("Reconcile, cut short"), t.e.plugin.service.Reconcile, call).ProviderStatus
+	return t.call(ctx, "Reconcile, cut short", t.e.plugin.service.Reconcile, call).ProviderStatus
 }
 
 // deploy carries out the job, and further ones for what is deployed then.
@@ -187,7 +190,7 @@ func (t *trial) delete(ctx context.Context, status json.RawMessage) {
 func (t *trial) job(ctx context.Context, rule Rule, name string, open opener, call Call) *Result {
 	ctx, cancel := context.WithTimeout(ctx, t.c.Timeout)
 	defer cancel()
-	once := func(ctx context.Context, call Call) *Result { return t.e.call(ctx, t.c.where(name), open, call) }
+	once := func(ctx context.Context, call Call) *Result { return t.call(ctx, name, open, call) }
 	result := untilDone(ctx, once, call)
 	if result.Succeeded == nil {
 		t.e.breaks(rule, "%s: expected success within %s, but it %s", t.c.where(name), t.c.Timeout, result)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"regexp"
@@ -97,15 +98,15 @@ func (e *examination) checkEndsWithHost(ctx context.Context) {
 func (e *examination) checkInfo(context.Context) {
 	info := e.info()
 	if !dnsLabel.MatchString(info.GetName()) {
-		e.breaks(RuleInfo, "the name %s is not a DNS label", quoted(info.GetName()))
+		e.breaks(RuleInfo, "the name %.100q is not a DNS label", info.GetName())
 	}
 	if info.GetVersion() == "" {
 		e.breaks(RuleInfo, "the version is empty")
 	}
 	served, hooked, hookTypes := info.GetDeployItemTypes(), info.GetHookedDeployItemTypes(), e.can().GetHookTypes()
 	if len(served)+len(hooked) == 0 || len(hooked) > 0 && len(hookTypes) == 0 {
-		e.breaks(RuleInfo, "expected deploy item types, or those that its hooks run for, but found %d, %d and %d types of hooks",
-			len(served), len(hooked), len(hookTypes))
+		e.breaks(RuleInfo, "expected deploy item types, or those that its hooks run for, "+
+			"but found %d, %d and %d types of hooks", len(served), len(hooked), len(hookTypes))
 	}
 	for _, names := range [][]string{served, hooked, hookTypes} {
 		sorted := slices.Sorted(slices.Values(names))
@@ -113,14 +114,15 @@ func (e *examination) checkInfo(context.Context) {
 			e.breaks(RuleInfo, "a type is empty, or named twice: %q", names)
 		}
 	}
-	for _, schema := range append(slices.Collect(maps.Values(info.GetProviderConfigurationSchemas())), info.GetConfigurationSchema()) {
+	schemas := slices.Collect(maps.Values(info.GetProviderConfigurationSchemas()))
+	for _, schema := range append(schemas, info.GetConfigurationSchema()) {
 		if _, err := withUnknownField(schema); err != nil && len(schema) > 0 {
 			e.breaks(RuleInfo, "a schema is not a JSON object: %v", err)
 		}
 	}
 	for _, hookType := range hookTypes {
 		if !slices.Contains(hook.Types(), hook.Type(hookType)) {
-			e.breaks(RuleInfo, "there is no type of hook %s; expected some of %s", quoted(hookType), hook.Types())
+			e.breaks(RuleInfo, "there is no type of hook %.100q; expected some of %s", hookType, hook.Types())
 		}
 	}
 }
@@ -128,7 +130,8 @@ func (e *examination) checkInfo(context.Context) {
 func (e *examination) checkInfoSame(ctx context.Context) {
 	again, err := e.plugin.getInfo(ctx)
 	if err == nil && !proto.Equal(e.info(), again) {
-		e.breaks(RuleInfo, "the answer was {%s} at first and {%s} in the end", quoted(e.info().String()), quoted(again.String()))
+		e.breaks(RuleInfo, "the answer was {%.100q} at first and {%.100q} in the end",
+			e.info().String(), again.String())
 	}
 }
 
@@ -170,7 +173,7 @@ func (e *examination) configure(ctx context.Context, document []byte) ([]*deploy
 
 // withUnknownField returns a JSON object with a field that nobody knows.
 func withUnknownField(document []byte) ([]byte, error) {
-	fields := map[string]json.RawMessage{}
+	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(document, &fields); err != nil {
 		return nil, err
 	}
@@ -208,37 +211,39 @@ func (e *examination) checkHooks(ctx context.Context) {
 			if hooked := e.info().GetHookedDeployItemTypes(); len(hooked) > 0 {
 				itemType = v1alpha1.DeployItemType(hooked[0])
 			}
-			probe := e.newProbe(itemType, "hook")
-			in.DeployItem, _ = json.Marshal(probe.DeployItem) // it can be marshalled
+			in.DeployItem, _ = json.Marshal(e.newProbe(itemType, "hook").DeployItem) // it can be marshalled
 		}
 		out, err := bounded(ctx, e.limits.probe, e.plugin.service.RunHooks, in)
 		if err != nil || len(out.GetOutcomes()) == 0 {
-			e.breaks(RuleHooks, "hook type %s is listed, but RunHooks has no outcome (error %v)", quoted(hookType), err)
+			e.breaks(RuleHooks, "hook type %.100q is listed, but RunHooks has no outcome (error %v)", hookType, err)
 		}
 		for i, outcome := range out.GetOutcomes() {
 			failed := outcome.GetError()
 			if outcome.GetOutcome() == nil || outcome.GetResult().GetRequeueAfter().AsDuration() < 0 ||
 				failed != nil && (failed.GetReason() == "" || failed.GetMessage() == "") {
-				e.breaks(RuleHooks, "outcome %d of hook type %s is empty, or in the past, or an error without reason or message: {%s}",
-					i, quoted(hookType), quoted(outcome.String()))
+				e.breaks(RuleHooks, "outcome %d of hook type %.100q is empty, or in the past, "+
+					"or an error without reason or message: {%.100q}", i, hookType, outcome.String())
 			}
 		}
 	}
 }
 
-// checkHoldings asks what is kept, as a host does that has granted no access to its cluster: what is kept elsewhere than there can be told.
+// checkHoldings asks what is kept, as a host does that has granted no access to its cluster: what is kept elsewhere
+// than there can be told.
 func (e *examination) checkHoldings(ctx context.Context) {
-	out, err := bounded(ctx, e.limits.probe, e.plugin.service.Holdings, &deployerv1.HoldingsRequest{})
-	if out.GetFailed() != nil {
-		for _, flaw := range failedFromWire(out.GetFailed()).flaws() {
+	ctx, cancel := context.WithTimeout(ctx, e.limits.probe)
+	defer cancel()
+	holdings, err := e.plugin.Holdings(ctx, nil)
+	if failed := (*Failed)(nil); errors.As(err, &failed) {
+		for _, flaw := range failed.flaws() {
 			e.breaks(RuleHoldings, "%s", flaw)
 		}
-	} else if out.GetHeld() == nil {
-		e.breaks(RuleHoldings, "expected holdings or a failure, but found neither (error %v)", err)
+	} else if err != nil {
+		e.breaks(RuleHoldings, "expected holdings or a failure, but found: %v", err)
 	}
-	for _, h := range out.GetHeld().GetHoldings() {
-		if h.GetNamespace() == "" || h.GetName() == "" || h.GetUid() == "" {
-			e.breaks(RuleHoldings, "a holding lacks the namespace, the name or the UID of its deploy item: {%s}", quoted(h.String()))
+	for _, h := range holdings {
+		if h.Namespace == "" || h.Name == "" || h.UID == "" {
+			e.breaks(RuleHoldings, "a holding lacks the namespace, the name or the UID of its deploy item: %.200q", h)
 		}
 	}
 }

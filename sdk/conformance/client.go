@@ -18,8 +18,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// Plugin is a plugin that is called as the host calls it. Start and Attach make one. Its methods may be called from several
-// goroutines.
+// Plugin is a plugin that is called as the host calls it. Start and Attach make one. Its methods may be called from
+// several goroutines.
 type Plugin struct {
 	conn    *grpc.ClientConn
 	service deployerv1.DeployerServiceClient
@@ -29,8 +29,8 @@ type Plugin struct {
 	process *process // nil if it was not started here
 }
 
-// Attach connects to a plugin that serves without TLS at an address such as "unix:///tmp/hello/plugin.sock". ctx bounds the connection
-// alone. Close ends the connection and leaves the plugin alone.
+// Attach connects to a plugin that serves without TLS at an address such as "unix:///tmp/hello/plugin.sock". ctx bounds
+// the connection alone. Close ends the connection and leaves the plugin alone.
 func Attach(ctx context.Context, address string, o Options) (*Plugin, error) {
 	conn, err := grpc.NewClient(address, append(dialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
@@ -56,12 +56,14 @@ func (e *unusableError) Error() string { return e.violation.Message }
 func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithNoProxy(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxMessageBytes), grpc.MaxCallSendMsgSize(handshake.MaxMessageBytes)),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(handshake.MaxMessageBytes), grpc.MaxCallSendMsgSize(handshake.MaxMessageBytes)),
 	}
 }
 
-// Close ends the connection, and a process that was started here together with whatever that has started: in order if it
-// listens, by force if it does not. It returns when nothing is left of them, some seconds later at most. Closing again has no effect.
+// Close ends the connection, and a process that was started here together with whatever that has started: in order if
+// it listens, by force if it does not. It returns when nothing is left of them, some seconds later at most. Closing
+// again has no effect.
 func (p *Plugin) Close() {
 	if p.process != nil {
 		p.process.close()
@@ -111,13 +113,13 @@ func (p *Plugin) Info() *Info {
 	in, can := p.info, p.info.GetCapabilities()
 	info := &Info{
 		Name: in.GetName(), Version: in.GetVersion(), SDKVersion: in.GetSdkVersion(),
-		Types:       namesFromWire[v1alpha1.DeployItemType](in.GetDeployItemTypes()),
-		HookedTypes: namesFromWire[v1alpha1.DeployItemType](in.GetHookedDeployItemTypes()),
+		Types:       names[v1alpha1.DeployItemType](in.GetDeployItemTypes()),
+		HookedTypes: names[v1alpha1.DeployItemType](in.GetHookedDeployItemTypes()),
 		Capabilities: Capabilities{
 			Abort: can.GetAbort(), ForceReconcile: can.GetForceReconcile(), Render: can.GetRender(), Diff: can.GetDiff(),
 			Validate: can.GetValidate(), Configure: can.GetConfigure(), Watch: can.GetWatch(),
 			ContextCredentials: can.GetContextCredentials(), HostCluster: can.GetHostCluster(), Collect: can.GetCollect(),
-			Hooks: namesFromWire[hook.Type](can.GetHookTypes()),
+			Hooks: names[hook.Type](can.GetHookTypes()),
 		},
 		ConfigSchema:          in.GetConfigurationSchema(),
 		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{},
@@ -126,14 +128,6 @@ func (p *Plugin) Info() *Info {
 		info.ProviderConfigSchemas[v1alpha1.DeployItemType(t)] = schema
 	}
 	return info
-}
-
-func namesFromWire[Name ~string](in []string) []Name {
-	var names []Name
-	for _, name := range in {
-		names = append(names, Name(name))
-	}
-	return names
 }
 
 // Reconcile calls the deployer's Reconcile once.
@@ -156,8 +150,8 @@ func (p *Plugin) ForceReconcile(ctx context.Context, call Call) *Result {
 	return p.operate(ctx, "ForceReconcile", p.service.ForceReconcile, call)
 }
 
-// ReconcileUntilDone calls Reconcile, again and again while the job is in progress and each time with the provider status
-// that was saved last, until it is not, or until ctx ends. It returns the last result.
+// ReconcileUntilDone calls Reconcile, again and again while the job is in progress and each time with the provider
+// status that was saved last, until it is not, or until ctx ends. It returns the last result.
 func (p *Plugin) ReconcileUntilDone(ctx context.Context, call Call) *Result {
 	return untilDone(ctx, p.Reconcile, call)
 }
@@ -175,8 +169,8 @@ func (p *Plugin) operate(ctx context.Context, name string, open opener, call Cal
 	})
 }
 
-// maxPoll is how long is waited between two calls of a job. A deployer may be called earlier than it asked for at any time,
-// and a check need not wait as a host does.
+// maxPoll is how long is waited between two calls of a job. A deployer may be called earlier than it asked for at any
+// time, and a check need not wait as a host does.
 const maxPoll = 100 * time.Millisecond
 
 func untilDone(ctx context.Context, operation func(context.Context, Call) *Result, call Call) *Result {
@@ -198,31 +192,28 @@ func untilDone(ctx context.Context, operation func(context.Context, Call) *Resul
 	}
 }
 
-// Configure hands over the plugin's own configuration document, YAML or JSON, empty for defaults. A host does so once, before
-// any operation. The problems are what is wrong with the document.
+// Configure hands over the plugin's own configuration document, YAML or JSON, empty for defaults. A host does so once,
+// before any operation. The problems are what is wrong with the document.
 func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem, error) {
 	out, err := p.service.Configure(ctx, &deployerv1.ConfigureRequest{Document: document})
 	if err != nil {
 		return nil, fmt.Errorf("configure plugin: %w", err)
 	}
-	return problemsFromWire(out.GetProblems()), nil
+	return convert(out.GetProblems(), problemFromWire), nil
 }
 
 // Validate checks a provider configuration, given as JSON. The problems are what is wrong with it.
 func (p *Plugin) Validate(ctx context.Context, itemType v1alpha1.DeployItemType, config []byte) ([]sdk.Problem, error) {
-	out, err := p.service.Validate(ctx, &deployerv1.ValidateRequest{DeployItemType: string(itemType), ProviderConfiguration: config})
+	in := &deployerv1.ValidateRequest{DeployItemType: string(itemType), ProviderConfiguration: config}
+	out, err := p.service.Validate(ctx, in)
 	if err != nil {
 		return nil, fmt.Errorf("validate provider configuration: %w", err)
 	}
-	return problemsFromWire(out.GetProblems()), nil
+	return convert(out.GetProblems(), problemFromWire), nil
 }
 
-func problemsFromWire(in []*deployerv1.Problem) []sdk.Problem {
-	problems := make([]sdk.Problem, 0, len(in))
-	for _, p := range in {
-		problems = append(problems, sdk.Problem{Field: p.GetField(), Message: p.GetMessage()})
-	}
-	return problems
+func problemFromWire(in *deployerv1.Problem) sdk.Problem {
+	return sdk.Problem{Field: in.GetField(), Message: in.GetMessage()}
 }
 
 // failure is why a call of one question has no answer: it has ended with an error, or the deployer has returned one.
@@ -246,11 +237,9 @@ func (p *Plugin) Render(ctx context.Context, call Call) ([]sdk.Child, error) {
 	if err := failure("render", err, out.GetFailed()); err != nil {
 		return nil, err
 	}
-	var children []sdk.Child
-	for _, child := range out.GetChildren().GetChildren() {
-		children = append(children, sdk.Child{Name: child.GetName(), Object: child.GetObject()})
-	}
-	return children, nil
+	return convert(out.GetChildren().GetChildren(), func(c *deployerv1.Child) sdk.Child {
+		return sdk.Child{Name: c.GetName(), Object: c.GetObject()}
+	}), nil
 }
 
 // Diff returns what a job would change. When the deployer returned an error, the error is a *Failed.
@@ -266,17 +255,16 @@ func (p *Plugin) Diff(ctx context.Context, call Call) ([]sdk.Change, error) {
 	if out.GetChanges() == nil {
 		return nil, errors.New("diff: the answer has no outcome")
 	}
-	var changes []sdk.Change
-	for _, c := range out.GetChanges().GetChanges() {
-		changes = append(changes, sdk.Change{
-			Object: c.GetObject(), Action: sdk.Action(c.GetAction()), Before: c.GetBefore(), After: c.GetAfter(), Note: c.GetNote(),
-		})
-	}
-	return changes, nil
+	return convert(out.GetChanges().GetChanges(), func(c *deployerv1.Change) sdk.Change {
+		return sdk.Change{
+			Object: c.GetObject(), Action: sdk.Action(c.GetAction()),
+			Before: c.GetBefore(), After: c.GetAfter(), Note: c.GetNote(),
+		}
+	}), nil
 }
 
-// Holdings returns what the deployer keeps. cluster is the access to the host cluster; nil for none. When the deployer returned an error, the
-// error is a *Failed.
+// Holdings returns what the deployer keeps. cluster is the access to the host cluster; nil for none. When the deployer
+// returned an error, the error is a *Failed.
 func (p *Plugin) Holdings(ctx context.Context, cluster *sdk.HostCluster) ([]sdk.Holding, error) {
 	out, err := p.service.Holdings(ctx, &deployerv1.HoldingsRequest{HostCluster: hostClusterToWire(cluster)})
 	if err := failure("holdings", err, out.GetFailed()); err != nil {
@@ -285,18 +273,20 @@ func (p *Plugin) Holdings(ctx context.Context, cluster *sdk.HostCluster) ([]sdk.
 	if out.GetHeld() == nil {
 		return nil, errors.New("holdings: the answer has no outcome")
 	}
-	var holdings []sdk.Holding
-	for _, h := range out.GetHeld().GetHoldings() {
-		holdings = append(holdings, sdk.Holding{Namespace: h.GetNamespace(), Name: h.GetName(), UID: types.UID(h.GetUid()), JobID: h.GetJobId()})
-	}
-	return holdings, nil
+	return convert(out.GetHeld().GetHoldings(), func(h *deployerv1.Holding) sdk.Holding {
+		return sdk.Holding{
+			Namespace: h.GetNamespace(), Name: h.GetName(), UID: types.UID(h.GetUid()), JobID: h.GetJobId(),
+		}
+	}), nil
 }
 
 // Collect tells the deployer what nobody needs any more. What is said of Holdings goes for it, too.
 func (p *Plugin) Collect(ctx context.Context, cluster *sdk.HostCluster, holdings []sdk.Holding) error {
-	in := &deployerv1.CollectRequest{HostCluster: hostClusterToWire(cluster)}
-	for _, h := range holdings {
-		in.Holdings = append(in.Holdings, &deployerv1.Holding{Namespace: h.Namespace, Name: h.Name, Uid: string(h.UID), JobId: h.JobID})
+	in := &deployerv1.CollectRequest{
+		HostCluster: hostClusterToWire(cluster),
+		Holdings: convert(holdings, func(h sdk.Holding) *deployerv1.Holding {
+			return &deployerv1.Holding{Namespace: h.Namespace, Name: h.Name, Uid: string(h.UID), JobId: h.JobID}
+		}),
 	}
 	out, err := p.service.Collect(ctx, in)
 	return failure("collect", err, out.GetFailed())
@@ -308,42 +298,41 @@ type HookOutcome struct {
 	Err    *Error
 }
 
-// RunHooks runs the hook functions of one type, in order of their registration. item and target are nil where the type says
-// so.
-func (p *Plugin) RunHooks(ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]HookOutcome, error) {
+// RunHooks runs the hook functions of one type, in order of their registration. item and target are nil where the type
+// says so.
+func (p *Plugin) RunHooks(
+	ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+) ([]HookOutcome, error) {
 	in := &deployerv1.RunHooksRequest{HookType: string(hookType)}
-	var err error
+	var itemErr, targetErr error
 	if item != nil {
-		if in.DeployItem, err = json.Marshal(item); err != nil {
-			return nil, fmt.Errorf("marshal deploy item: %w", err)
-		}
+		in.DeployItem, itemErr = json.Marshal(item)
 	}
 	if target != nil {
-		if in.Target, err = json.Marshal(target); err != nil {
-			return nil, fmt.Errorf("marshal target: %w", err)
-		}
+		in.Target, targetErr = json.Marshal(target)
+	}
+	if err := errors.Join(itemErr, targetErr); err != nil {
+		return nil, fmt.Errorf("marshal the arguments of hooks: %w", err)
 	}
 	out, err := p.service.RunHooks(ctx, in)
 	if err != nil {
 		return nil, fmt.Errorf("run hooks: %w", err)
 	}
-	outcomes := make([]HookOutcome, len(out.GetOutcomes()))
-	for i, outcome := range out.GetOutcomes() {
+	return convert(out.GetOutcomes(), func(outcome *deployerv1.HookOutcome) (converted HookOutcome) {
 		if r := outcome.GetResult(); r != nil {
-			outcomes[i].Result = &hook.Result{
+			converted.Result = &hook.Result{
 				Requeue: r.GetRequeue(), RequeueAfter: r.GetRequeueAfter().AsDuration(), AbortReconcile: r.GetAbortReconcile(),
 			}
 		}
 		if e := outcome.GetError(); e != nil {
-			failed := errorFromWire(e)
-			outcomes[i].Err = &failed
+			converted.Err = new(errorFromWire(e))
 		}
-	}
-	return outcomes, nil
+		return converted
+	}), nil
 }
 
-// Watch calls woken for each deploy item that may have moved on, one after the other, until ctx ends, which is no error, or
-// the plugin ends the stream.
+// Watch calls woken for each deploy item that may have moved on, one after the other, until ctx ends, which is no
+// error, or the plugin ends the stream.
 func (p *Plugin) Watch(ctx context.Context, woken func(namespace, name string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

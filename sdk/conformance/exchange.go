@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -27,9 +26,6 @@ type stream = grpc.BidiStreamingClient[deployerv1.HostMessage, deployerv1.Plugin
 // opener opens the stream of one operation.
 type opener func(ctx context.Context, opts ...grpc.CallOption) (stream, error)
 
-// maxKept bounds the messages that are kept of one call.
-const maxKept = 10_000
-
 // exchange is one call as the host sees it.
 type exchange struct {
 	call    *Call
@@ -46,19 +42,18 @@ func (x *exchange) breaks(rule Rule, format string, args ...any) {
 	x.broken(rule, fmt.Sprintf(format, args...))
 }
 
-// converse carries out one call: it sends the start message and the further ones, answers what is to be answered, and listens until
-// the end. broken hears of the rules that the plugin breaks.
+// converse carries out one call: it sends the start message and the further ones, answers what is to be answered, and
+// listens until the end. broken hears of the rules that the plugin breaks.
 func (p *Plugin) converse(
 	ctx context.Context, open opener, call *Call, broken func(Rule, string), further ...*deployerv1.HostMessage,
 ) *Result {
 	x := &exchange{call: call, result: &Result{}, broken: broken, silence: p.limits.silence}
-	if call.DeployItem != nil {
+	start, err := call.start()
+	if err == nil {
 		x.result.ProviderStatus = call.status()
+		err = x.talk(ctx, open, append([]*deployerv1.HostMessage{startMessage(start)}, further...))
 	}
-	// The end of this context ends the stream and the goroutine that waits for call.Stop.
-	streamCtx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if err := x.talk(streamCtx, open, further); err != nil {
+	if err != nil {
 		if cause := causeOf(ctx, err); cause != nil {
 			err = fmt.Errorf("%w (%w)", cause, err)
 		}
@@ -67,7 +62,8 @@ func (p *Plugin) converse(
 	return x.result
 }
 
-// causeOf says why the host has ended the call; nil if it has not. The plugin's clock may be the first to notice a deadline.
+// causeOf says why the host has ended the call; nil if it has not. The plugin's clock may be the first to notice a
+// deadline.
 func causeOf(ctx context.Context, err error) error {
 	const early = time.Second
 	if deadline, ok := ctx.Deadline(); ok && status.Code(err) == codes.DeadlineExceeded && time.Until(deadline) < early {
@@ -76,31 +72,24 @@ func causeOf(ctx context.Context, err error) error {
 	return context.Cause(ctx)
 }
 
-func (x *exchange) talk(ctx context.Context, open opener, further []*deployerv1.HostMessage) error {
-	start, err := x.call.start()
-	if err != nil {
-		return err
-	}
+func (x *exchange) talk(ctx context.Context, open opener, messages []*deployerv1.HostMessage) (err error) {
+	ctx, cancel := context.WithCancel(ctx) // its end ends the stream, and who waits for Stop
+	defer cancel()
 	if x.stream, err = open(ctx); err != nil {
 		return err
 	}
-	for _, m := range append([]*deployerv1.HostMessage{startMessage(start)}, further...) {
+	for _, m := range messages {
 		if err := x.send(m); err != nil {
 			return err
 		}
 	}
-	var stopping sync.WaitGroup
-	defer stopping.Wait()
-	ended := make(chan struct{})
-	defer close(ended)
-	stopping.Go(func() {
+	go func() {
 		select {
 		case <-x.call.Stop:
 			_ = x.send(stopMessage())
-		case <-ended:
 		case <-ctx.Done():
 		}
-	})
+	}()
 	return x.listen(ctx)
 }
 
@@ -128,21 +117,15 @@ func (x *exchange) send(m *deployerv1.HostMessage) error {
 	return nil
 }
 
-// receive takes the next message and notes a silence that was too long.
-func (x *exchange) receive() (*deployerv1.PluginMessage, error) {
-	asked := time.Now()
-	m, err := x.stream.Recv()
-	if waited := time.Since(asked); waited > x.silence {
-		x.breaks(RuleHeartbeat, "nothing was said for %s", waited.Round(time.Second))
-	}
-	return m, err
-}
-
 // listen takes messages until the plugin ends the call. It returns an error if that happens before the result.
 func (x *exchange) listen(ctx context.Context) error {
 	finished := false
 	for {
-		m, err := x.receive()
+		asked := time.Now()
+		m, err := x.stream.Recv()
+		if waited := time.Since(asked); waited > x.silence {
+			x.breaks(RuleHeartbeat, "nothing was said for %s", waited.Round(time.Second))
+		}
 		switch {
 		case errors.Is(err, io.EOF) && !finished:
 			x.breaks(RuleOneResult, "the call ended without a result")
@@ -158,21 +141,16 @@ func (x *exchange) listen(ctx context.Context) error {
 			x.breaks(RuleOneResult, "%T was sent after the result", m.GetContent())
 			continue
 		}
-		x.checkSecrets(m)
+		text, _ := proto.Marshal(m) // it was unmarshalled just now
+		if slices.ContainsFunc(baits, func(secret string) bool { return bytes.Contains(text, []byte(secret)) }) {
+			x.breaks(RuleCredentials, "credentials that came with the call are in a message: %T", m.GetContent())
+		}
 		if result := m.GetResult(); result != nil {
 			finished = true
 			x.finish(result)
 		} else if err := x.hear(m); err != nil {
 			return err
 		}
-	}
-}
-
-// checkSecrets sees whether a message holds any of the bait that came with the call.
-func (x *exchange) checkSecrets(m *deployerv1.PluginMessage) {
-	text, err := proto.Marshal(m)
-	if err == nil && slices.ContainsFunc(baits, func(secret string) bool { return bytes.Contains(text, []byte(secret)) }) {
-		x.breaks(RuleCredentials, "credentials that came with the call are in a message: %T", m.GetContent())
 	}
 }
 
@@ -210,9 +188,7 @@ func (x *exchange) hear(m *deployerv1.PluginMessage) error {
 }
 
 func (x *exchange) note(m Message) {
-	if len(x.result.Messages) < maxKept {
-		x.result.Messages = append(x.result.Messages, m)
-	}
+	x.result.Messages = append(x.result.Messages, m)
 	if x.call.OnMessage != nil {
 		x.call.OnMessage(m)
 	}
@@ -220,7 +196,7 @@ func (x *exchange) note(m Message) {
 
 // save answers a provider status.
 func (x *exchange) save(status *deployerv1.ProviderStatus) error {
-	x.checkSequence(status.GetSequence())
+	x.checkQuestion(status.GetSequence(), "provider status")
 	x.checkStatus(status.GetDocument())
 	x.note(Message{ProviderStatus: status.GetDocument()})
 	if x.call.OnSave != nil {
@@ -232,19 +208,15 @@ func (x *exchange) save(status *deployerv1.ProviderStatus) error {
 	return x.send(acknowledgement(status.GetSequence(), ""))
 }
 
+// checkQuestion checks the number of what is to be answered, and the name of what is asked for.
 func (x *exchange) checkQuestion(sequence uint64, name string) {
-	x.checkSequence(sequence)
-	if name == "" {
-		x.breaks(RuleSequence, "a Target or a Secret without a name was asked for")
-	}
-}
-
-// checkSequence checks the number of what is to be answered.
-func (x *exchange) checkSequence(sequence uint64) {
 	if sequence <= x.sequence {
 		x.breaks(RuleSequence, "sequence %d came after %d", sequence, x.sequence)
 	}
 	x.sequence = sequence
+	if name == "" {
+		x.breaks(RuleSequence, "a Target or a Secret without a name was asked for")
+	}
 }
 
 // checkStatus checks the document of a provider status.
@@ -264,7 +236,7 @@ func checkObject(document []byte) error {
 		return fmt.Errorf("is not a JSON object: %w", err)
 	}
 	if meta.APIVersion == "" || meta.Kind == "" {
-		return fmt.Errorf("has apiVersion %s and kind %s; it needs both", quoted(meta.APIVersion), quoted(meta.Kind))
+		return fmt.Errorf("has apiVersion %.100q and kind %.100q; it needs both", meta.APIVersion, meta.Kind)
 	}
 	return nil
 }
@@ -275,7 +247,7 @@ func (x *exchange) finish(in *deployerv1.Result) {
 		x.checkStatus(in.GetProviderStatus())
 		x.result.ProviderStatus = in.GetProviderStatus()
 	}
-	x.result.Conditions = conditionsFromWire(in.GetConditions())
+	x.result.Conditions = convert(in.GetConditions(), conditionFromWire)
 	if err := sdk.CheckConditions(x.result.Conditions); err != nil {
 		x.breaks(RuleConditions, "%v", err)
 	}
@@ -306,8 +278,8 @@ func (x *exchange) finish(in *deployerv1.Result) {
 	}
 }
 
-// say sends messages that need not make sense and receives until the call ends. The error says how it ended, and is nil if it had a
-// result.
+// say sends messages that need not make sense and receives until the call ends. The error says how it ended, and is nil
+// if it had a result.
 func (p *Plugin) say(ctx context.Context, open opener, messages ...*deployerv1.HostMessage) (*deployerv1.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.limits.probe)
 	defer cancel()
@@ -329,13 +301,4 @@ func (p *Plugin) say(ctx context.Context, open opener, messages ...*deployerv1.H
 			return m.GetResult(), err
 		}
 	}
-}
-
-// quoted shows the beginning of what a plugin has written.
-func quoted(text string) string {
-	const most = 100
-	if len(text) > most {
-		return fmt.Sprintf("%.*q…", most, text)
-	}
-	return strconv.Quote(text)
 }

@@ -49,7 +49,8 @@ func notePid() {
 	_ = file.Close()
 }
 
-// A process that is stopped answers nothing, not even the order to end. The checks end nevertheless, and leave no process behind.
+// A process that is stopped answers nothing, not even the order to end. The checks end nevertheless, and leave no
+// process behind.
 func TestNothingIsLeftOfAPluginThatHangs(t *testing.T) {
 	t.Parallel()
 	limits := quickLimits()
@@ -73,7 +74,8 @@ func TestNothingIsLeftOfAPluginThatHangs(t *testing.T) {
 	}
 }
 
-// alive reports whether a process runs. An orphan that is dead waits for init to notice, which may never come in a container.
+// alive reports whether a process runs. An orphan that is dead waits for init to notice, which may never come in a
+// container.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {

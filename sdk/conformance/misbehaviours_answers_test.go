@@ -1,13 +1,11 @@
 package conformance
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
@@ -53,15 +51,7 @@ func refusesStart(wrong func(*deployerv1.Start) bool) func(*service) {
 }
 
 var ofAnswers = map[string]misbehaviour{
-	"NoOutcome":    {reason: "one function has one outcome", want: []Rule{RuleHooks}, service: hooks()},
-	"EmptyOutcome": {reason: "no opinion is said, too", want: []Rule{RuleHooks}, service: hooks(&deployerv1.HookOutcome{})},
-	"RequeuesInThePast": {
-		reason: "nobody can wait for that",
-		want:   []Rule{RuleHooks},
-		service: hooks(&deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_Result{
-			Result: &deployerv1.HookResult{RequeueAfter: durationpb.New(-1)},
-		}}),
-	},
+	"NoOutcome": {reason: "one function has one outcome", want: []Rule{RuleHooks}, service: hooks()},
 	"HookErrorWithoutMessage": {
 		reason:  "a user reads it",
 		want:    []Rule{RuleHooks},
@@ -93,43 +83,17 @@ var ofAnswers = map[string]misbehaviour{
 			}
 		},
 	},
-	"RepeatsToken": {
-		reason: "errors are shown to everybody",
-		want:   []Rule{RuleCredentials},
-		service: func(s *service) {
-			s.refuses = func(c *conversation) *deployerv1.Result {
-				r := refuse(c)
-				for _, e := range r.GetFailed().GetErrors() {
-					e.Message += string(c.start.GetHostCluster().GetKubeconfig())
-				}
-				return r
-			}
-		},
-	},
-	"FailsOverUnusableCredentials": {
-		reason: "a chart of a public registry needs none",
-		want:   []Rule{RuleCredentials},
-		service: refusesStart(func(start *deployerv1.Start) bool {
-			return len(start.GetCredentials().GetRegistries()) > 0 && start.GetCredentials().GetRegistries()[0].GetError() != ""
-		}),
-	},
 	"FailsWithAccess": {
 		reason:  "what it is asked for is the same",
 		want:    []Rule{RuleCredentials},
 		service: refusesStart(func(start *deployerv1.Start) bool { return start.GetHostCluster() != nil }),
 	},
 
-	"RenderFails": {
-		reason: "what can be deployed has desired objects",
-		want:   []Rule{RuleRender},
-		service: func(s *service) {
-			s.renders = func() (*deployerv1.RenderResponse, error) { return nil, errors.New("not today") }
-		},
-	},
 	"ChildrenOfOneName": {
-		reason: "a hook has to say which one it changes", want: []Rule{RuleRender}, service: renders(child("a", goodChild), child("a", goodChild)),
+		reason:  "a hook has to say which one it changes",
+		want:    []Rule{RuleRender},
+		service: renders(child("a", goodChild), child("a", goodChild)),
 	},
-	"ChildWithoutKind": {reason: "nobody knows what it is", want: []Rule{RuleRender}, service: renders(child("a", `{"apiVersion":"v1"}`))},
 	"RendersOtherEachTime": {
 		reason: "a hook would see changes where there are none",
 		want:   []Rule{RuleRender},
@@ -153,34 +117,12 @@ var ofAnswers = map[string]misbehaviour{
 		},
 	},
 
-	"DiffFailsOnceDeployed": {
-		reason: "an item that is deployed is the usual one",
-		want:   []Rule{RuleDiff},
-		service: func(s *service) {
-			s.diffs = func(start *deployerv1.Start) *deployerv1.DiffResponse {
-				if len(start.GetProviderStatus()) > 0 {
-					return &deployerv1.DiffResponse{}
-				}
-				return differing()
-			}
-		},
-	},
 	"UnknownAction": {
 		reason: "the host cannot show it",
 		want:   []Rule{RuleDiff},
 		service: func(s *service) {
 			s.diffs = func(*deployerv1.Start) *deployerv1.DiffResponse {
 				return differing(&deployerv1.Change{Object: "a", Action: "Create"})
-			}
-		},
-	},
-	"DiffersEachTime": {
-		reason: "a change that comes and goes is none",
-		want:   []Rule{RuleDiff},
-		service: func(s *service) {
-			var asked atomic.Int32
-			s.diffs = func(*deployerv1.Start) *deployerv1.DiffResponse {
-				return differing(&deployerv1.Change{Object: "a", Action: "create", After: fmt.Appendf(nil, `{"n":%d}`, asked.Add(1))})
 			}
 		},
 	},

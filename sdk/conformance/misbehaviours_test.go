@@ -3,8 +3,8 @@ package conformance
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
@@ -33,19 +32,15 @@ type misbehaviour struct {
 	noCase bool
 }
 
-var misbehaviours = merged(
-	ofTheProcess, ofTheInfo, ofAnswers, ofTheCalls, ofWhatIsSaid, ofTheDeployer,
-)
-
-func merged(groups ...map[string]misbehaviour) map[string]misbehaviour {
+var misbehaviours = func() map[string]misbehaviour {
 	all := map[string]misbehaviour{}
-	for _, group := range groups {
-		for name, m := range group {
-			all[name] = m
-		}
+	for _, group := range []map[string]misbehaviour{
+		ofTheProcess, ofTheInfo, ofAnswers, ofTheCalls, ofWhatIsSaid, ofTheDeployer,
+	} {
+		maps.Copy(all, group)
 	}
 	return all
-}
+}()
 
 func field(number int, value string) func([]string) []string {
 	return func(fields []string) []string {
@@ -75,21 +70,15 @@ var ofTheProcess = map[string]misbehaviour{
 		want:    []Rule{RuleHandshake},
 		program: &program{before: func() bool { return false }},
 	},
-	"NotOffered": {reason: "the host does not speak what it did not offer", want: []Rule{RuleHandshake}, program: &program{line: field(2, "2")}},
 	"TCP": {
 		reason:  "other users of the machine can connect to a port",
 		want:    []Rule{RuleHandshake},
 		program: &program{listen: func(string) (string, string) { return "tcp", "127.0.0.1:0" }},
 	},
-	"NoCertificate": {reason: "without TLS anybody can listen in", want: []Rule{RuleMutualTLS}, program: &program{line: field(6, "")}},
-	"OtherCertificate": {
-		reason: "the host talks to the process that it has started",
-		want:   []Rule{RuleMutualTLS},
-		program: &program{tls: func(c *tls.Config) {
-			if other, _, err := handshake.ClientTLS(); err == nil {
-				c.Certificates = other.Certificates
-			}
-		}},
+	"NoCertificate": {
+		reason:  "without TLS anybody can listen in",
+		want:    []Rule{RuleMutualTLS},
+		program: &program{line: field(6, "")},
 	},
 	"TakesAnybody": {
 		reason:  "who can reach the socket could deploy",
@@ -101,7 +90,13 @@ var ofTheProcess = map[string]misbehaviour{
 		want:    []Rule{RuleMutualTLS},
 		program: &program{tls: func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }},
 	},
-	"EndsWithSignal": {reason: "signals reach the whole group, and calls under way would break", want: []Rule{RuleSignalsIgnored}, program: &program{takesSignals: true}},
+	"EndsWithSignal": {
+		reason:  "signals reach the whole group, and calls under way would break",
+		want:    []Rule{RuleSignalsIgnored},
+		program: &program{takesSignals: true},
+		limits:  func(l *limits) { l.pause = 5 * time.Second },
+		noCase:  true,
+	},
 	"IgnoresShutdown": {
 		reason:  "a plugin that does not end has to be killed",
 		want:    []Rule{RuleEndsWhenTold},
@@ -159,27 +154,6 @@ func around(wrap func(method string, ctx context.Context, handle func() error) e
 	)}
 }
 
-// sickDuringCalls says that it does not serve while a call is open.
-func sickDuringCalls() []grpc.ServerOption {
-	var open atomic.Int32
-	sick := unary("Check", func(context.Context) (any, error) {
-		health := grpc_health_v1.HealthCheckResponse_SERVING
-		for range 100 { // the call may arrive a moment later than the question
-			if open.Load() > 0 {
-				health = grpc_health_v1.HealthCheckResponse_NOT_SERVING
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		return &grpc_health_v1.HealthCheckResponse{Status: health}, nil
-	})
-	return append(sick, around(func(_ string, _ context.Context, handle func() error) error {
-		open.Add(1)
-		defer open.Add(-1)
-		return handle()
-	})...)
-}
-
 var ofTheInfo = map[string]misbehaviour{
 	"Sick": {
 		reason: "the host restarts a plugin that is not healthy",
@@ -188,7 +162,6 @@ var ofTheInfo = map[string]misbehaviour{
 			return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_NOT_SERVING}, nil
 		}),
 	},
-	"SickDuringCalls": {reason: "a plugin that works is not a plugin that hangs", want: []Rule{RuleHealth}, options: sickDuringCalls()},
 	"SaysNothing": {
 		reason: "the host has to know whom it has started",
 		want:   []Rule{RuleInfo},
@@ -198,20 +171,15 @@ var ofTheInfo = map[string]misbehaviour{
 		}),
 		limits: func(l *limits) { l.answer = time.Second },
 	},
-	"NameNoLabel": {reason: "a name with capitals or dots is no DNS label", want: []Rule{RuleInfo}, service: withInfo(func(i *deployerv1.GetInfoResponse) { i.Name = "My.Deployer" })},
+	"NameNoLabel": {
+		reason:  "a name with capitals or dots is no DNS label",
+		want:    []Rule{RuleInfo},
+		service: withInfo(func(i *deployerv1.GetInfoResponse) { i.Name = "My.Deployer" }),
+	},
 	"EmptyAndDoubleType": {
 		reason:  "each type has a name of its own",
 		want:    []Rule{RuleInfo},
 		service: withInfo(func(i *deployerv1.GetInfoResponse) { i.DeployItemTypes = []string{rawType, "", rawType} }),
-	},
-	"HookedTypesWithoutHooks": {
-		reason: "there is nothing that would run for them",
-		want:   []Rule{RuleInfo},
-		service: func(s *service) {
-			s.info = func(i *deployerv1.GetInfoResponse) {
-				i.HookedDeployItemTypes, i.Capabilities.HookTypes = []string{rawType}, nil
-			}
-		},
 	},
 	"UnknownAndDoubleHookType": {
 		reason: "what the host does not know it would never run",
@@ -228,25 +196,16 @@ var ofTheInfo = map[string]misbehaviour{
 			s.info = func(i *deployerv1.GetInfoResponse) { i.Version = fmt.Sprint(asked.Add(1)) }
 		},
 	},
-	"SchemaNoJSON": {reason: "a schema is for programs", want: []Rule{RuleInfo}, service: withInfo(func(i *deployerv1.GetInfoResponse) { i.ConfigurationSchema = []byte("free text") })},
-	"ConfiguredOnce": {
-		reason: "the host configures each process, and may do so again",
-		want:   []Rule{RuleConfigure},
-		service: func(s *service) {
-			var asked atomic.Int32
-			s.configure = func([]byte) (*deployerv1.ConfigureResponse, error) {
-				if asked.Add(1) > 1 {
-					return nil, errors.New("already configured")
-				}
-				return &deployerv1.ConfigureResponse{}, nil
-			}
-		},
+	"SchemaNoJSON": {
+		reason:  "a schema is for programs",
+		want:    []Rule{RuleInfo},
+		service: withInfo(func(i *deployerv1.GetInfoResponse) { i.ConfigurationSchema = []byte("free text") }),
 	},
 	"ConfiguredWithAnything": {
 		reason: "a misspelt field must not pass unnoticed",
 		want:   []Rule{RuleConfigure},
 		service: func(s *service) {
-			s.configure = func([]byte) (*deployerv1.ConfigureResponse, error) { return &deployerv1.ConfigureResponse{}, nil }
+			s.configure = func() (*deployerv1.ConfigureResponse, error) { return &deployerv1.ConfigureResponse{}, nil }
 		},
 	},
 }

@@ -19,14 +19,15 @@ type Options struct {
 	KeepConfiguration bool
 	// Cases are the deploy items to deploy and delete. Without any, what needs one is not applicable.
 	Cases []Case
-	// Start starts the command of the plugin in another way than its method Start, such as confined, and returns the command that
-	// it has started; nil for that method. dir is what the plugin may write to: TMPDIR, HOME and the directory of its socket.
+	// Start starts the command of the plugin in another way than its method Start, such as confined, and returns the
+	// command that it has started; nil for that method. dir is what the plugin may write to: TMPDIR, HOME and the
+	// directory of its socket.
 	Start func(cmd *exec.Cmd, dir string) (*exec.Cmd, error)
-	// Output gets what the plugin writes to its standard output and standard error; nil for nobody. Its Write is called by one
-	// goroutine at a time.
+	// Output gets what the plugin writes to its standard output and standard error; nil for nobody. Its Write is called
+	// by one goroutine at a time.
 	Output io.Writer
-	// Violation gets each rule that a call of the Plugin breaks, also from several goroutines at a time; nil for nobody. Check
-	// reports what it finds itself.
+	// Violation gets each rule that a call of the Plugin breaks, also from several goroutines at a time; nil for
+	// nobody. Check reports what it finds itself.
 	Violation func(Violation)
 
 	limits *limits // nil for the usual ones
@@ -36,8 +37,8 @@ type Options struct {
 type Case struct {
 	// Name of the case in messages.
 	Name string
-	// Call to carry out. Its item has a provider configuration and no provider status. OnSave, OnMessage and Stop are not
-	// used.
+	// Call to carry out. Its item has a provider configuration and no provider status. OnSave, OnMessage and Stop are
+	// not used.
 	Call Call
 	// Timeout of each job; zero for one minute.
 	Timeout time.Duration
@@ -53,8 +54,8 @@ type limits struct {
 	end time.Duration
 	// silence is how long a call may say nothing. It is more than the protocol allows, for the sake of slow machines.
 	silence time.Duration
-	// pause is how long a plugin is watched for something that must not happen, and when a call is cut short in which the
-	// deployer has said nothing yet.
+	// pause is how long a plugin is watched for something that must not happen, and when a call is cut short in which
+	// the deployer has said nothing yet.
 	pause time.Duration
 	// large is close to the size of the largest message that the protocol allows.
 	large int

@@ -33,7 +33,8 @@ const (
 	killDelay = 3 * time.Second
 )
 
-// process is a program that was started here. It is what go-plugin's client runs: with a lifeline and a process group of its own.
+// process is a program that was started here. It is what go-plugin's client runs: with a lifeline and a process group
+// of its own.
 type process struct {
 	path    string
 	options Options
@@ -41,31 +42,29 @@ type process struct {
 	tls     *tls.Config // go-plugin adds the plugin's certificate
 	output  *lockedWriter
 
-	cmd      *exec.Cmd
-	dir      string // of the socket
+	env      []string // of the protocol
+	dir      string   // of the socket
 	socket   string
+	cmd      *exec.Cmd
 	lifeline *os.File
 	stdout   *os.File
-	child    []*os.File // what the child inherits
 	startErr error
+	ended    chan struct{} // closed when the process is gone
 
-	started chan struct{} // closed when the process runs
-	ended   chan struct{} // closed when it is gone
-	exitErr error         // valid once ended is closed
+	mu      sync.Mutex
+	running bool
 }
 
 var _ runner.Runner = (*process)(nil)
 
-// Start starts a program as the host does and shakes hands with it. It uses Env, Args, Start and Output of the options. ctx bounds the
-// start alone; Close ends the process. When Start fails nothing is left running.
+// Start starts a program as the host does and shakes hands with it. It uses Env, Args, Start and Output of the options.
+// ctx bounds the start alone; Close ends the process. When Start fails nothing is left running.
 func Start(ctx context.Context, path string, o Options) (*Plugin, error) {
 	tlsConfig, certificate, err := handshake.ClientTLS()
 	if err != nil {
 		return nil, err
 	}
-	p := &process{
-		path: path, options: o, tls: tlsConfig, output: &lockedWriter{to: o.Output}, started: make(chan struct{}), ended: make(chan struct{}),
-	}
+	p := &process{path: path, options: o, tls: tlsConfig, output: &lockedWriter{to: o.Output}, ended: make(chan struct{})}
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  handshake.Config(),
 		VersionedPlugins: map[int]goplugin.PluginSet{handshake.ProtocolVersion: {}},
@@ -78,8 +77,8 @@ func Start(ctx context.Context, path string, o Options) (*Plugin, error) {
 		SyncStderr:       p.output,
 		GRPCDialOptions:  dialOptions(),
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, dir string) (runner.Runner, error) {
-			p.startErr = p.prepare(append(spec.Env, "PLUGIN_CLIENT_CERT="+string(certificate)), dir)
-			return p, p.startErr
+			p.env, p.dir = append(spec.Env, "PLUGIN_CLIENT_CERT="+string(certificate)), dir
+			return p, nil
 		},
 	})
 	defer context.AfterFunc(ctx, p.kill)()
@@ -119,8 +118,14 @@ func (p *process) connect(ctx context.Context) (*Plugin, error) {
 	return plugin, nil
 }
 
-// prepare makes the command and what it inherits.
-func (p *process) prepare(env []string, dir string) error {
+// Start is called by go-plugin, as are the methods below.
+func (p *process) Start(context.Context) error {
+	p.startErr = p.start()
+	return p.startErr
+}
+
+// start starts the program, and a goroutine that ends with it.
+func (p *process) start() error {
 	lifelineEnd, lifeline, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("create lifeline: %w", err)
@@ -129,41 +134,45 @@ func (p *process) prepare(env []string, dir string) error {
 	if err != nil {
 		return fmt.Errorf("create standard output: %w", err)
 	}
-	p.dir, p.lifeline, p.stdout, p.child = dir, lifeline, stdout, []*os.File{lifelineEnd, stdoutEnd}
-	p.cmd = exec.Command(p.path, p.options.Args...) //nolint:gosec,noctx // the caller means this program; close ends it
+	p.lifeline, p.stdout = lifeline, stdout
+	defer func() { // the child has its own copies by then, or never will
+		_ = lifelineEnd.Close()
+		_ = stdoutEnd.Close()
+	}()
+	cmd := exec.Command(p.path, p.options.Args...) //nolint:gosec,noctx // the caller means this program; close ends it
+	env := p.env
 	for _, name := range []string{"PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}
 	}
-	env = append(env, handshake.LifelineEnv+"="+strconv.Itoa(firstExtraFile), handshake.LogLevelEnv+"=debug")
-	env = append(env, "HOME="+dir, "TMPDIR="+dir)
-	p.cmd.Env = slices.Concat(env, p.options.Env)
-	p.cmd.ExtraFiles = []*os.File{lifelineEnd}
-	p.cmd.Stdout, p.cmd.Stderr = stdoutEnd, p.output
-	p.cmd.WaitDelay = drainDelay
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return nil
-}
+	cmd.Env = slices.Concat(env, []string{
+		handshake.LifelineEnv + "=" + strconv.Itoa(firstExtraFile), handshake.LogLevelEnv + "=debug",
+		"HOME=" + p.dir, "TMPDIR=" + p.dir,
+	}, p.options.Env)
+	cmd.ExtraFiles = []*os.File{lifelineEnd}
+	cmd.Stdout, cmd.Stderr = stdoutEnd, p.output
+	cmd.WaitDelay = drainDelay
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 
-// Start is called by go-plugin, as are the methods below.
-func (p *process) Start(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.options.Start == nil {
-		p.startErr = p.cmd.Start()
+		err = cmd.Start()
 	} else {
-		p.cmd, p.startErr = p.options.Start(p.cmd, p.dir)
+		cmd, err = p.options.Start(cmd, p.dir)
 	}
-	for _, file := range p.child { // the child has its own copies by now, or never will
-		_ = file.Close()
+	if err != nil {
+		return err
 	}
-	if p.startErr != nil {
-		return p.startErr
-	}
-	close(p.started)
-	go func() { // ends with the process
-		p.exitErr = p.cmd.Wait()
-		p.killGroup() // mostly there is nobody left
-		_ = p.stdout.Close()
+	p.cmd, p.running = cmd, true
+	go func() {
+		_ = cmd.Wait() // how it ended is in its ProcessState
+		p.kill()       // mostly there is nobody left
+		p.mu.Lock()
+		p.running = false // the number may be somebody else's from now on
+		p.mu.Unlock()
+		_ = stdout.Close()
 		close(p.ended)
 	}()
 	return nil
@@ -176,7 +185,7 @@ func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader
 
 func (p *process) Wait(context.Context) error {
 	<-p.ended
-	return p.exitErr
+	return nil
 }
 
 func (p *process) Kill(context.Context) error {
@@ -200,8 +209,8 @@ func (p *process) Diagnose(context.Context) string {
 func (p *process) PluginToHost(network, address string) (string, string, error) {
 	p.socket = filepath.Clean(address)
 	if network != "unix" || !strings.HasPrefix(p.socket, p.dir+string(filepath.Separator)) {
-		return "", "", fmt.Errorf("it listens on %s at %s; expected a Unix socket in %s (%s)",
-			quoted(network), quoted(address), p.dir, goplugin.EnvUnixSocketDir)
+		return "", "", fmt.Errorf("it listens on %.100q at %.100q; expected a Unix socket in %s (%s)",
+			network, address, p.dir, goplugin.EnvUnixSocketDir)
 	}
 	return network, p.socket, nil
 }
@@ -230,21 +239,14 @@ func (p *process) close() {
 	}
 }
 
-// kill kills the process, if there is one, and whatever it has started.
+// kill kills the process, if it runs, and whatever it has started.
 func (p *process) kill() {
-	select {
-	case <-p.ended: // its group went with it, and the number may be somebody else's by now
-		return
-	default:
-	}
-	select {
-	case <-p.started:
-		p.killGroup()
-	default:
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	}
 }
-
-func (p *process) killGroup() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
 
 // lockedWriter lets several goroutines write; to may be nil.
 type lockedWriter struct {

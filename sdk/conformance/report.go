@@ -22,8 +22,8 @@ const (
 type Finding struct {
 	Rule    Rule
 	Verdict Verdict
-	// Messages say how the rule is broken, each with the call in which it was, or why it is not applicable. Empty for a rule
-	// that is kept.
+	// Messages say how the rule is broken, each with the call in which it was, or why it is not applicable. Empty for a
+	// rule that is kept.
 	Messages []string
 }
 
@@ -52,45 +52,40 @@ type Violation struct {
 // maxMessages bounds what is reported of a plugin that breaks the same rule again and again.
 const maxMessages = 10
 
-// ledger collects what is found about the rules.
-type ledger struct {
-	checked map[Rule]bool
-	broken  map[Rule][]string
-	skipped map[Rule]string // why a rule cannot be checked
-}
-
-func newLedger() *ledger {
-	return &ledger{checked: map[Rule]bool{}, broken: map[Rule][]string{}, skipped: map[Rule]string{}}
-}
+// findings collect what is found about the rules. A rule without an entry was not checked.
+type findings map[Rule]*Finding
 
 // pass notes that a rule was checked. It is broken nevertheless if anything says so.
-func (l *ledger) pass(rule Rule) { l.checked[rule] = true }
+func (f findings) pass(rule Rule) { f.entry(rule, Passed) }
 
-func (l *ledger) breaks(rule Rule, format string, args ...any) {
-	message := fmt.Sprintf(format, args...)
-	if len(l.broken[rule]) < maxMessages && !slices.Contains(l.broken[rule], message) {
-		l.broken[rule] = append(l.broken[rule], message)
+// skip notes why a rule cannot be checked, unless it was checked before. The first reason counts.
+func (f findings) skip(rule Rule, why string) {
+	if f[rule] == nil {
+		f.entry(rule, NotApplicable).Messages = []string{why}
 	}
 }
 
-// skip notes why a rule cannot be checked. The first reason counts.
-func (l *ledger) skip(rule Rule, why string) {
-	if l.skipped[rule] == "" {
-		l.skipped[rule] = why
+func (f findings) breaks(rule Rule, format string, args ...any) {
+	message, found := fmt.Sprintf(format, args...), f.entry(rule, Broken)
+	if len(found.Messages) < maxMessages && !slices.Contains(found.Messages, message) {
+		found.Messages = append(found.Messages, message)
 	}
 }
 
-// findings returns a finding for each rule.
-func (l *ledger) findings() []Finding {
-	findings := make([]Finding, 0, len(rules))
+// entry returns the finding of a rule. Any verdict replaces NotApplicable, and Broken replaces Passed.
+func (f findings) entry(rule Rule, verdict Verdict) *Finding {
+	had := f[rule]
+	if had == nil || verdict != had.Verdict && verdict != NotApplicable && had.Verdict != Broken {
+		f[rule] = &Finding{Rule: rule, Verdict: verdict}
+	}
+	return f[rule]
+}
+
+// list returns a finding for each rule.
+func (f findings) list() []Finding {
+	all := make([]Finding, 0, len(rules))
 	for _, rule := range Rules() {
-		f := Finding{Rule: rule, Verdict: NotApplicable, Messages: []string{l.skipped[rule]}}
-		if len(l.broken[rule]) > 0 {
-			f.Verdict, f.Messages = Broken, l.broken[rule]
-		} else if l.checked[rule] {
-			f.Verdict, f.Messages = Passed, nil
-		}
-		findings = append(findings, f)
+		all = append(all, *f.entry(rule, NotApplicable))
 	}
-	return findings
+	return all
 }

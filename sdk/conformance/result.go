@@ -11,7 +11,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Result is how a call ended, and what was said on the way. Exactly one of Succeeded, Failed, InProgress and Err is set.
+// Result is how a call ended, and what was said on the way. Exactly one of Succeeded, Failed, InProgress and Err is
+// set.
 type Result struct {
 	// Succeeded: the job is done.
 	Succeeded *Succeeded
@@ -19,12 +20,12 @@ type Result struct {
 	Failed *Failed
 	// InProgress: the job goes on.
 	InProgress *sdk.InProgress
-	// Err says why the call ended without a result: it was cancelled (and wraps the cause of its context), the plugin does
-	// not have the method or refused the request, or it broke off.
+	// Err says why the call ended without a result: it was cancelled (and wraps the cause of its context), the plugin
+	// does not have the method or refused the request, or it broke off.
 	Err error
 
-	// ProviderStatus is what the deploy item holds after the call: the one of the result, or else the one that was saved last,
-	// or else the one that the item had before.
+	// ProviderStatus is what the deploy item holds after the call: the one of the result, or else the one that was
+	// saved last, or else the one that the item had before.
 	ProviderStatus json.RawMessage
 	// Conditions are those that the deployer reports with its result.
 	Conditions []sdk.Condition
@@ -45,13 +46,7 @@ type Failed struct { //nolint:errname // it is first of all the result of a call
 }
 
 // Error lists the errors.
-func (f *Failed) Error() string {
-	lines := make([]string, 0, len(f.Errors))
-	for _, e := range f.Errors {
-		lines = append(lines, e.Error())
-	}
-	return strings.Join(lines, "; ")
-}
+func (f *Failed) Error() string { return strings.Join(convert(f.Errors, Error.Error), "; ") }
 
 // Codes returns the codes of all errors.
 func (f *Failed) Codes() []v1alpha1.ErrorCode {
@@ -129,60 +124,52 @@ func (r *Result) String() string {
 	case r.Failed != nil:
 		return fmt.Sprintf("failed: %s", r.Failed.Error())
 	case r.InProgress != nil:
-		return fmt.Sprintf("in progress, waiting for %q, to be called again after %s at the latest", r.InProgress.WaitingFor, r.InProgress.PollAfter)
+		return fmt.Sprintf("in progress, waiting for %q, to be called again after %s at the latest",
+			r.InProgress.WaitingFor, r.InProgress.PollAfter)
 	default:
 		return fmt.Sprintf("ended without a result: %v", r.Err)
 	}
 }
 
-// kind says how a call ended, for comparison.
-func (r *Result) kind() string {
-	switch {
-	case r.Succeeded != nil:
-		return "succeeded"
-	case r.Failed != nil:
-		return "failed"
-	case r.InProgress != nil:
-		return "in progress"
-	default:
-		return ""
-	}
-}
-
-func failedFromWire(in *deployerv1.Failed) *Failed {
-	out := &Failed{}
-	for _, e := range in.GetErrors() {
-		out.Errors = append(out.Errors, errorFromWire(e))
+// convert returns what becomes of each element; nil for none.
+func convert[In, Out any](in []In, one func(In) Out) []Out {
+	var out []Out
+	for _, element := range in {
+		out = append(out, one(element))
 	}
 	return out
 }
 
+// names returns texts as those of another type.
+func names[Name ~string](in []string) []Name {
+	return convert(in, func(s string) Name { return Name(s) })
+}
+
+func failedFromWire(in *deployerv1.Failed) *Failed {
+	return &Failed{Errors: convert(in.GetErrors(), errorFromWire)}
+}
+
 func errorFromWire(in *deployerv1.Error) Error {
 	return Error{
-		Codes:     namesFromWire[v1alpha1.ErrorCode](in.GetCodes()),
+		Codes:     names[v1alpha1.ErrorCode](in.GetCodes()),
 		Operation: in.GetOperation(), Reason: in.GetReason(), Message: in.GetMessage(),
 	}
 }
 
-func conditionsFromWire(in []*deployerv1.Condition) []sdk.Condition {
-	var conditions []sdk.Condition
-	for _, c := range in {
-		conditions = append(conditions, sdk.Condition{
-			Type: v1alpha1.ConditionType(c.GetType()), Status: v1alpha1.ConditionStatus(c.GetStatus()),
-			Reason: c.GetReason(), Message: c.GetMessage(),
-		})
+func conditionFromWire(in *deployerv1.Condition) sdk.Condition {
+	return sdk.Condition{
+		Type: v1alpha1.ConditionType(in.GetType()), Status: v1alpha1.ConditionStatus(in.GetStatus()),
+		Reason: in.GetReason(), Message: in.GetMessage(),
 	}
-	return conditions
 }
 
 // decodeExports reads exports without a loss of digits.
-func decodeExports(document []byte) (map[string]any, error) {
+func decodeExports(document []byte) (exports map[string]any, err error) {
 	if len(document) == 0 {
-		return nil, nil //nolint:nilnil // no exports are an ordinary case and no error
+		return nil, nil
 	}
 	decoder := json.NewDecoder(bytes.NewReader(document))
 	decoder.UseNumber()
-	var exports map[string]any
 	if err := decoder.Decode(&exports); err != nil {
 		return nil, fmt.Errorf("decode exports: %w", err)
 	}

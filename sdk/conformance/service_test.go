@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"sigs.k8s.io/yaml"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
@@ -22,15 +21,15 @@ const (
 	goodStatus = `{"apiVersion":"example.org/v1","kind":"RawStatus"}`
 )
 
-// service is a deployer without the sdk, and so can break rules that the sdk keeps for its users. The zero value has all
-// capabilities and keeps the rules.
+// service is a deployer without the sdk, and so can break rules that the sdk keeps for its users. The zero value has
+// all capabilities and keeps the rules.
 type service struct {
 	deployerv1.UnimplementedDeployerServiceServer
 
 	// info changes the answer to GetInfo.
 	info func(*deployerv1.GetInfoResponse)
 	// configure replaces the check of a configuration document.
-	configure func(document []byte) (*deployerv1.ConfigureResponse, error)
+	configure func() (*deployerv1.ConfigureResponse, error)
 	// outcomes replaces the outcomes of the hooks.
 	outcomes func() []*deployerv1.HookOutcome
 	// renders replaces the desired objects.
@@ -40,12 +39,13 @@ type service struct {
 	// holds replaces what is kept.
 	holds *deployerv1.HoldingsResponse
 	// withoutStart replaces the refusal of a call that begins with something else.
-	withoutStart func(ctx context.Context, first *deployerv1.HostMessage) (*deployerv1.Result, error)
+	withoutStart func() (*deployerv1.Result, error)
 	// invalidItem replaces the refusal of an item that is no JSON.
 	invalidItem func() (*deployerv1.Result, error)
 	// hears sees each message of the host but the first acknowledgement. An error ends the call.
 	hears func(*deployerv1.HostMessage) error
-	// hearsIn is part of the names of those items for which it waits until it has heard something that it does not take.
+	// hearsIn is part of the names of those items for which it waits until it has heard something that it does not
+	// take.
 	hearsIn string
 	// refuses replaces the check of the provider configuration.
 	refuses func(c *conversation) *deployerv1.Result
@@ -76,7 +76,7 @@ func (s *service) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deploye
 
 func (s *service) Configure(_ context.Context, in *deployerv1.ConfigureRequest) (*deployerv1.ConfigureResponse, error) {
 	if s.configure != nil {
-		return s.configure(in.GetDocument())
+		return s.configure()
 	}
 	out := &deployerv1.ConfigureResponse{}
 	if err := yaml.UnmarshalStrict(in.GetDocument(), &struct {
@@ -123,7 +123,9 @@ func (s *service) Holdings(context.Context, *deployerv1.HoldingsRequest) (*deplo
 }
 
 func holding(held ...*deployerv1.Holding) *deployerv1.HoldingsResponse {
-	return &deployerv1.HoldingsResponse{Outcome: &deployerv1.HoldingsResponse_Held{Held: &deployerv1.HoldingList{Holdings: held}}}
+	return &deployerv1.HoldingsResponse{
+		Outcome: &deployerv1.HoldingsResponse_Held{Held: &deployerv1.HoldingList{Holdings: held}},
+	}
 }
 
 // serverStream is the stream of an operation, whichever it is.
@@ -159,16 +161,6 @@ type item struct {
 	} `json:"status"`
 }
 
-// take adds what comes beside the item.
-func (i *item) take(start *deployerv1.Start) {
-	if len(start.GetProviderConfiguration()) > 0 {
-		i.Spec.Config = start.GetProviderConfiguration()
-	}
-	if len(start.GetProviderStatus()) > 0 {
-		i.Status.ProviderStatus = start.GetProviderStatus()
-	}
-}
-
 func (c *conversation) send(m *deployerv1.PluginMessage) error { return c.stream.Send(m) }
 
 func (s *service) operate(stream serverStream, work func(*conversation) error) error {
@@ -181,7 +173,7 @@ func (s *service) operate(stream serverStream, work func(*conversation) error) e
 		if s.withoutStart == nil {
 			return status.Error(codes.InvalidArgument, "the first message must be start")
 		}
-		return c.answer(s.withoutStart(c.stream.Context(), first))
+		return c.answer(s.withoutStart())
 	}
 	if err := json.Unmarshal(first.GetStart().GetDeployItem(), &c.item); err != nil {
 		if s.invalidItem == nil {
@@ -189,8 +181,8 @@ func (s *service) operate(stream serverStream, work func(*conversation) error) e
 		}
 		return c.answer(s.invalidItem())
 	}
-	c.item.take(first.GetStart())
 	c.start = first.GetStart()
+	c.item.Spec.Config, c.item.Status.ProviderStatus = c.start.GetProviderConfiguration(), c.start.GetProviderStatus()
 	if s.hears != nil {
 		if err := s.hears(first); err != nil {
 			return err
@@ -229,7 +221,8 @@ func (c *conversation) listen() {
 	}
 }
 
-// dies waits for what the host has to say on its own, where it does, and returns the error with which the service answers it.
+// dies waits for what the host has to say on its own, where it does, and returns the error with which the service
+// answers it.
 func (c *conversation) dies() error {
 	if c.service.hearsIn == "" || !strings.Contains(c.item.Metadata.Name, c.service.hearsIn) {
 		return nil
@@ -263,7 +256,7 @@ func (s *service) reconcile(c *conversation) error {
 func (c *conversation) deploy() error {
 	if len(c.item.Status.ProviderStatus) > 0 {
 		r := success(`{"a":1}`)
-		r.Conditions = []*deployerv1.Condition{goodCondition()}
+		r.Conditions = []*deployerv1.Condition{{Type: "Raw", Status: "True", Reason: "AsItWas", Message: "it is raw"}}
 		return c.send(result(r))
 	}
 	if problem, err := c.save(); err != nil || problem != "" {
@@ -272,7 +265,7 @@ func (c *conversation) deploy() error {
 		}
 		return c.send(result(failed("the provider status was not saved")))
 	}
-	return c.send(waiting("the next call", 0))
+	return c.send(waiting("the next call"))
 }
 
 // save saves a provider status and returns the answer of the host.
@@ -295,7 +288,7 @@ func (s *service) delete(c *conversation) error {
 	if strings.Contains(string(c.item.Status.ProviderStatus), "deleting") {
 		return c.send(succeeded(""))
 	}
-	r := waiting("the guests to leave", 0)
+	r := waiting("the guests to leave")
 	r.GetResult().ProviderStatus = []byte(`{"apiVersion":"example.org/v1","kind":"RawStatus","deleting":true}`)
 	return c.send(r)
 }
@@ -313,15 +306,13 @@ func refuse(c *conversation) *deployerv1.Result {
 }
 
 func rendered(children ...*deployerv1.Child) *deployerv1.RenderResponse {
-	return &deployerv1.RenderResponse{Outcome: &deployerv1.RenderResponse_Children{Children: &deployerv1.Children{Children: children}}}
+	return &deployerv1.RenderResponse{
+		Outcome: &deployerv1.RenderResponse_Children{Children: &deployerv1.Children{Children: children}},
+	}
 }
 
 func differing(changes ...*deployerv1.Change) *deployerv1.DiffResponse {
 	return &deployerv1.DiffResponse{Outcome: &deployerv1.DiffResponse_Changes{Changes: &deployerv1.Changes{Changes: changes}}}
-}
-
-func goodCondition() *deployerv1.Condition {
-	return &deployerv1.Condition{Type: "Raw", Status: "True", Reason: "AsItWas", Message: "it is raw"}
 }
 
 func result(r *deployerv1.Result) *deployerv1.PluginMessage {
@@ -340,9 +331,9 @@ func failed(message string) *deployerv1.Result {
 	}}}}}
 }
 
-func waiting(waitingFor string, pollAfter int64) *deployerv1.PluginMessage {
+func waiting(waitingFor string) *deployerv1.PluginMessage {
 	return result(&deployerv1.Result{Outcome: &deployerv1.Result_InProgress{InProgress: &deployerv1.InProgress{
-		WaitingFor: waitingFor, PollAfter: &durationpb.Duration{Seconds: pollAfter},
+		WaitingFor: waitingFor,
 	}}})
 }
 
@@ -371,7 +362,3 @@ func says(messages ...*deployerv1.PluginMessage) func(*service) {
 }
 
 func refused(what string) error { return fmt.Errorf("the raw plugin does not take %s", what) }
-
-func heartbeat() *deployerv1.PluginMessage {
-	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Heartbeat{Heartbeat: &deployerv1.Heartbeat{}}}
-}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 func testBinary(t *testing.T) string {
@@ -66,7 +65,7 @@ func TestFailedSaveStopsTheDeployer(t *testing.T) {
 
 func TestStopAndCancelInTheMiddle(t *testing.T) {
 	t.Parallel()
-	deployer := &variant{greeter: newGreeter(), reconcile: func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	work := func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 		req.Progress("work", "working")
 		select {
 		case <-req.Stopping():
@@ -74,7 +73,8 @@ func TestStopAndCancelInTheMiddle(t *testing.T) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-	}}
+	}
+	deployer := &variant{greeter: newGreeter(), reconcile: work}
 	plugin := New(t, deployer, greeterOptions()...)
 
 	stop := make(chan struct{})
@@ -94,19 +94,6 @@ func TestStopAndCancelInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestUntilDoneEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	deployer := &variant{greeter: newGreeter(), reconcile: func(context.Context, *sdk.Request) (*sdk.Response, error) {
-		return sdk.WaitFor("nothing that ever comes", time.Hour), nil
-	}}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	result := New(t, deployer, greeterOptions()...).ReconcileUntilDone(ctx, greeterCall())
-	if result.InProgress == nil && !errors.Is(result.Err, context.DeadlineExceeded) {
-		t.Errorf("expected a job in progress, or a call cut short, but found: %s", result)
-	}
-}
-
 // capable implements every optional interface.
 type capable struct{ *greeter }
 
@@ -122,14 +109,18 @@ func (capable) Render(_ context.Context, req *sdk.Request) (*sdk.RenderResponse,
 	if req.Target == nil {
 		return nil, sdk.ConfigurationError("TargetMissing", "spec.target is missing")
 	}
-	return &sdk.RenderResponse{Children: []sdk.Child{{Name: req.Target.Name, Object: json.RawMessage(req.Target.Content)}}}, nil
+	return &sdk.RenderResponse{Children: []sdk.Child{{
+		Name: req.Target.Name, Object: json.RawMessage(req.Target.Content),
+	}}}, nil
 }
 
 func (capable) Diff(_ context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
 	if req.Target == nil {
 		return nil, sdk.ConfigurationError("TargetMissing", "spec.target is missing")
 	}
-	return &sdk.DiffResponse{Changes: []sdk.Change{{Object: req.Target.Name, Action: sdk.ActionDelete, Before: json.RawMessage(`{}`), Note: "why not"}}}, nil
+	return &sdk.DiffResponse{Changes: []sdk.Change{{
+		Object: req.Target.Name, Action: sdk.ActionDelete, Before: json.RawMessage(`{}`), Note: "why not",
+	}}}, nil
 }
 
 func (capable) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
@@ -138,22 +129,6 @@ func (capable) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.Valid
 
 func (capable) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk.ConfigureResponse, error) {
 	return &sdk.ConfigureResponse{Problems: []sdk.Problem{{Field: "volume", Message: string(req.Document)}}}, nil
-}
-
-func (capable) Hooks() hook.Hooks {
-	return hook.Hooks{}.
-		RegisterHook(func(_ context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, _ hook.Type) (*hook.Result, error) {
-			if item != nil || target != nil {
-				return nil, errors.New("expected neither item nor target")
-			}
-			return &hook.Result{RequeueAfter: time.Minute}, nil
-		}, hook.Start).
-		RegisterHook(func(_ context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, _ hook.Type) (*hook.Result, error) {
-			if item == nil || target == nil {
-				return nil, nil
-			}
-			return nil, sdk.ConfigurationError("Refused", "%s at %s", item.Name, target.Name)
-		}, hook.Start, hook.End)
 }
 
 func (capable) Watch(ctx context.Context, wake func(namespace, name string)) error {
@@ -173,7 +148,6 @@ func TestOptionalMethods(t *testing.T) {
 		Types: []v1alpha1.DeployItemType{"example.org/greeter"},
 		Capabilities: Capabilities{
 			Abort: true, ForceReconcile: true, Render: true, Diff: true, Validate: true, Configure: true, Watch: true,
-			Hooks: []hook.Type{hook.Start, hook.End},
 		},
 		ConfigSchema:          []byte(`{}`),
 		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{"example.org/greeter": []byte(`{"type":"object"}`)},
@@ -204,9 +178,12 @@ func TestOptionalMethods(t *testing.T) {
 	if _, err := plugin.Render(ctx, call); !errors.As(err, &refused) || refused.Errors[0].Reason != "TargetMissing" {
 		t.Errorf("Render without a target: expected reason TargetMissing, but found %v", err)
 	}
-	call.Target = &sdk.Target{Name: "here", Type: v1alpha1.KubernetesClusterTargetType, Content: []byte(`{"kubeconfig":"…"}`)}
+	call.Target = &sdk.Target{
+		Name: "here", Type: v1alpha1.KubernetesClusterTargetType, Content: []byte(`{"kubeconfig":"…"}`),
+	}
 	children, err := plugin.Render(ctx, call)
-	if diff := cmp.Diff([]sdk.Child{{Name: "here", Object: json.RawMessage(`{"kubeconfig":"…"}`)}}, children); diff != "" || err != nil {
+	wantChildren := []sdk.Child{{Name: "here", Object: json.RawMessage(`{"kubeconfig":"…"}`)}}
+	if diff := cmp.Diff(wantChildren, children); diff != "" || err != nil {
 		t.Errorf("Render: error %v, children (-want +got):\n%s", err, diff)
 	}
 
@@ -218,21 +195,6 @@ func TestOptionalMethods(t *testing.T) {
 	call.Target = nil
 	if _, err := plugin.Diff(ctx, call); !errors.As(err, &refused) || refused.Errors[0].Reason != "TargetMissing" {
 		t.Errorf("Diff without a target: expected reason TargetMissing, but found %v", err)
-	}
-
-	outcomes, err := plugin.RunHooks(ctx, hook.Start, nil, nil)
-	want := []HookOutcome{{Result: &hook.Result{RequeueAfter: time.Minute}}, {}}
-	if diff := cmp.Diff(want, outcomes); diff != "" || err != nil {
-		t.Errorf("RunHooks: error %v, outcomes (-want +got):\n%s", err, diff)
-	}
-	target := &v1alpha1.Target{}
-	target.Name = "here"
-	outcomes, err = plugin.RunHooks(ctx, hook.End, call.DeployItem, target)
-	want = []HookOutcome{{Err: &Error{
-		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "End", Reason: "Refused", Message: "item at here",
-	}}}
-	if diff := cmp.Diff(want, outcomes); diff != "" || err != nil {
-		t.Errorf("RunHooks: error %v, outcomes (-want +got):\n%s", err, diff)
 	}
 
 	watchCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -267,12 +229,15 @@ func TestMethodsThatThePluginDoesNotHave(t *testing.T) {
 	}
 }
 
-func TestStartFailsForWhatIsNoPlugin(t *testing.T) {
+func TestWhatIsNoPlugin(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB){
 		"another program": func(tb testing.TB) { Start(tb, testBinary(t), helperEnv+"=no-plugin") },
-		"no program":      func(tb testing.TB) { Start(tb, "fake_test.go") },
 		"nothing":         func(tb testing.TB) { Start(tb, "no-such-file") },
+		"wrong options":   func(tb testing.TB) { New(tb, newGreeter()) },
+		"an empty case": func(tb testing.TB) {
+			Conform(tb, New(tb, newGreeter(), greeterOptions()...), Case{Name: "empty"})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -280,12 +245,5 @@ func TestStartFailsForWhatIsNoPlugin(t *testing.T) {
 				t.Error("it was accepted")
 			}
 		})
-	}
-}
-
-func TestNewFailsForWrongOptions(t *testing.T) {
-	t.Parallel()
-	if r := record(t, func(t testing.TB) { New(t, newGreeter()) }); !r.fatal {
-		t.Error("a plugin without a name was accepted")
 	}
 }

@@ -60,13 +60,3 @@ func TestCallThatDoesNotEndIsReported(t *testing.T) {
 		t.Errorf("broken rules (-want +got):\n%s", diff)
 	}
 }
-
-func TestConformNeedsCompleteCases(t *testing.T) {
-	t.Parallel()
-	r := record(t, func(t testing.TB) {
-		Conform(t, New(t, newGreeter(), greeterOptions()...), Case{Name: "empty"})
-	})
-	if !r.fatal {
-		t.Error("a case without a deploy item was accepted")
-	}
-}

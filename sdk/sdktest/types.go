@@ -8,11 +8,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
 
-// What a deployer is called with, what it answers and which rules there are is the same as without a test; package conformance
-// describes it.
+// What a deployer is called with, what it answers and which rules there are is the same as without a test; package
+// conformance describes it.
 type (
-	// Plugin is a deployer that is called through the protocol. It ends with the test that New or Start made it for, which hears of the
-	// rules that its calls break.
+	// Plugin is a deployer that is called through the protocol. It ends with the test that New or Start made it for,
+	// which hears of the rules that its calls break.
 	Plugin = conformance.Plugin
 	// Call is what a deployer is called with, and how the host behaves meanwhile.
 	Call = conformance.Call

@@ -79,12 +79,7 @@ type Options struct {
 type Collector struct {
 	Options
 
-	// due is signalled when there is something in asked.
-	due chan struct{}
-
-	mu    sync.Mutex
-	asked map[string]bool  // names of plugins
-	busy  map[string]items // by the names of plugins; see round
+	queue workqueue.TypedRateLimitingInterface[string] // names of plugins
 }
 
 var (
@@ -94,7 +89,9 @@ var (
 
 // New returns a Collector, which does nothing before its Start.
 func New(o Options) *Collector {
-	return &Collector{Options: o, due: make(chan struct{}, 1), asked: map[string]bool{}, busy: map[string]items{}}
+	return &Collector{Options: o, queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry),
+		workqueue.TypedRateLimitingQueueConfig[string]{Clock: o.Clock})}
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: the election is for each plugin.
@@ -102,35 +99,15 @@ func (c *Collector) NeedLeaderElection() bool { return false }
 
 // JobEnded tells that a job has ended without a word of its plugin, so that something may be left of it. It does not
 // block.
-func (c *Collector) JobEnded(plugin string) { c.ask(plugin) }
+func (c *Collector) JobEnded(plugin string) { c.queue.AddAfter(plugin, settleTime) }
 
 // LookAgain has all plugins asked soon: this replica may just have been elected, or there may be another plugin. It
 // does not block.
 func (c *Collector) LookAgain() {
 	for _, p := range c.Plugins() {
-		c.ask(p.Name())
+		c.queue.AddAfter(p.Name(), settleTime)
 	}
 }
-
-func (c *Collector) ask(plugin string) {
-	c.mu.Lock()
-	c.asked[plugin] = true
-	c.mu.Unlock()
-	select {
-	case c.due <- struct{}{}:
-	default: // it is signalled already
-	}
-}
-
-func (c *Collector) takeAsked() map[string]bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	asked := c.asked
-	c.asked = map[string]bool{}
-	return asked
-}
-
-type queue = workqueue.TypedRateLimitingInterface[string]
 
 // Start collects until ctx ends. It blocks until then.
 func (c *Collector) Start(ctx context.Context) error {
@@ -142,18 +119,15 @@ func (c *Collector) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch deploy items: %w", err)
 	}
-	plugins := workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry),
-		workqueue.TypedRateLimitingQueueConfig[string]{Clock: c.Clock})
 	var working sync.WaitGroup
 	for range workers {
 		working.Go(func() {
-			for c.next(ctx, plugins) {
+			for c.next(ctx) {
 			}
 		})
 	}
-	c.schedule(ctx, plugins)
-	plugins.ShutDown()
+	c.schedule(ctx)
+	c.queue.ShutDown()
 	working.Wait()
 	if err := informer.RemoveEventHandler(registration); err != nil {
 		return fmt.Errorf("end the watch of deploy items: %w", err)
@@ -173,13 +147,13 @@ func (c *Collector) deleted(object any) {
 	itemType := v1alpha1.DeployItemType(meta.Annotations[v1alpha1.DeployerTypeAnnotation])
 	for _, p := range c.Plugins() {
 		if itemType == "" || slices.Contains(p.Info().Types, itemType) {
-			c.ask(p.Name())
+			c.queue.AddAfter(p.Name(), settleTime)
 		}
 	}
 }
 
 // schedule puts plugins into the queue when it is time to ask them, until ctx ends.
-func (c *Collector) schedule(ctx context.Context, plugins queue) {
+func (c *Collector) schedule(ctx context.Context) {
 	c.LookAgain()
 	timer := c.Clock.NewTimer(c.pause())
 	defer func() { timer.Stop() }()
@@ -187,13 +161,9 @@ func (c *Collector) schedule(ctx context.Context, plugins queue) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.due:
-			for name := range c.takeAsked() {
-				plugins.AddAfter(name, settleTime)
-			}
 		case <-timer.C():
 			for _, p := range c.Plugins() {
-				plugins.Add(p.Name())
+				c.queue.Add(p.Name())
 			}
 			timer.Reset(c.pause())
 		}
@@ -206,17 +176,16 @@ func (c *Collector) pause() time.Duration {
 }
 
 // next asks the next plugin; false when the queue is shut down.
-func (c *Collector) next(ctx context.Context, plugins queue) bool {
-	name, shutdown := plugins.Get()
+func (c *Collector) next(ctx context.Context) bool {
+	name, shutdown := c.queue.Get()
 	if shutdown {
 		return false
 	}
-	defer plugins.Done(name)
+	defer c.queue.Done(name)
 	all := c.Plugins()
 	i := slices.IndexFunc(all, func(p Plugin) bool { return p.Name() == name })
 	if i < 0 || !c.Elected(name) {
-		c.remember(name, nil)
-		plugins.Forget(name)
+		c.queue.Forget(name)
 		return true
 	}
 	again, err := c.collect(ctx, all[i])
@@ -225,12 +194,13 @@ func (c *Collector) next(ctx context.Context, plugins queue) bool {
 	case errors.Is(err, plugin.ErrNotRunning):
 		c.Log.Debug("a plugin that is not running is asked later what nobody needs any more", "plugin", name)
 	default:
-		c.Log.Warn("what a plugin keeps and nobody needs any more may still be there; it is tried again", "plugin", name, "error", err.Error())
+		c.Log.Warn("what a plugin keeps and nobody needs any more may still be there; it is tried again",
+			"plugin", name, "error", err.Error())
 	}
 	if again || err != nil {
-		plugins.AddRateLimited(name)
+		c.queue.AddRateLimited(name)
 		return true
 	}
-	plugins.Forget(name)
+	c.queue.Forget(name)
 	return true
 }

@@ -29,20 +29,6 @@ const (
 	readers = 8
 )
 
-// items are versions of deploy items: the resourceVersion by which one was seen to have a job under way.
-type items map[types.NamespacedName]string
-
-// round is one look at what a plugin keeps.
-type round struct {
-	*Collector
-
-	plugin Plugin
-	// before are the items that had a job under way in the round before. As long as they have not changed they need not
-	// be read again. busy are those of this round.
-	before, busy items
-	mu           sync.Mutex // guards busy
-}
-
 // collect takes a look at what a plugin keeps, and has it remove what nobody needs. It tells whether there was
 // anything, so that another look has to show whether it is gone. What the API server cannot answer ends the round; what
 // the plugin cannot remove does not.
@@ -51,10 +37,9 @@ func (c *Collector) collect(ctx context.Context, p Plugin) (again bool, err erro
 	if err != nil {
 		return false, fmt.Errorf("ask what is kept: %w", err)
 	}
-	r := &round{Collector: c, plugin: p, before: c.remembered(p.Name()), busy: items{}}
 	var failures []error
 	for page := range slices.Chunk(sorted(holdings), pageSize) {
-		found, err := r.obsolete(ctx, page)
+		found, err := c.obsolete(ctx, page)
 		if err != nil {
 			return again, errors.Join(append(failures, err)...)
 		}
@@ -62,23 +47,22 @@ func (c *Collector) collect(ctx context.Context, p Plugin) (again bool, err erro
 			continue
 		}
 		again = true
-		failures = append(failures, r.tell(ctx, found))
+		failures = append(failures, c.tell(ctx, p, found))
 	}
-	c.remember(p.Name(), r.busy)
 	return again, errors.Join(failures...)
 }
 
 // tell has the plugin remove what nobody needs.
-func (r *round) tell(ctx context.Context, holdings []sdk.Holding) error {
+func (c *Collector) tell(ctx context.Context, p Plugin, holdings []sdk.Holding) error {
 	for _, h := range holdings {
-		r.Log.Debug("nobody needs this any more", "plugin", r.plugin.Name(), "deployitem", h.Namespace+"/"+h.Name,
+		c.Log.Debug("nobody needs this any more", "plugin", p.Name(), "deployitem", h.Namespace+"/"+h.Name,
 			"uid", string(h.UID), "jobID", h.JobID)
 	}
-	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.plugin.Collect(ctx, holdings) })
+	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, p.Collect(ctx, holdings) })
 	if err != nil {
 		return fmt.Errorf("remove what is kept for %d deploy items or jobs: %w", len(holdings), err)
 	}
-	r.Log.Info("plugin was told what nobody needs any more", "plugin", r.plugin.Name(), "count", len(holdings))
+	c.Log.Info("plugin was told what nobody needs any more", "plugin", p.Name(), "count", len(holdings))
 	return nil
 }
 
@@ -99,10 +83,10 @@ func sorted(holdings []sdk.Holding) []sdk.Holding {
 }
 
 // obsolete returns those holdings of a page that nobody needs. The error is that of the API server.
-func (r *round) obsolete(ctx context.Context, page []sdk.Holding) ([]sdk.Holding, error) {
+func (c *Collector) obsolete(ctx context.Context, page []sdk.Holding) ([]sdk.Holding, error) {
 	suspects := map[types.NamespacedName]bool{}
 	for _, h := range page {
-		suspected, err := r.suspected(ctx, h)
+		suspected, err := c.suspected(ctx, h)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +94,7 @@ func (r *round) obsolete(ctx context.Context, page []sdk.Holding) ([]sdk.Holding
 			suspects[itemOf(h)] = true
 		}
 	}
-	read, err := r.read(ctx, suspects)
+	read, err := c.read(ctx, suspects)
 	if err != nil {
 		return nil, err
 	}
@@ -121,26 +105,19 @@ func (r *round) obsolete(ctx context.Context, page []sdk.Holding) ([]sdk.Holding
 }
 
 // suspected tells whether it takes a look at an item to know whether anybody needs a holding.
-func (r *round) suspected(ctx context.Context, h sdk.Holding) (bool, error) {
-	item := r.NewMetadata()
-	if err := client.IgnoreNotFound(r.Cache.Get(ctx, itemOf(h), item)); err != nil {
+func (c *Collector) suspected(ctx context.Context, h sdk.Holding) (bool, error) {
+	item := c.NewMetadata()
+	if err := client.IgnoreNotFound(c.Cache.Get(ctx, itemOf(h), item)); err != nil {
 		return false, fmt.Errorf("read deploy item in the cache: %w", err)
 	}
-	if item.UID != h.UID { // or it is not there, and has none
-		return true, nil
-	}
-	if h.JobID == "" {
-		return false, nil
-	}
-	if version := r.before[itemOf(h)]; version == item.ResourceVersion {
-		r.note(itemOf(h), version)
-		return false, nil
-	}
-	return true, nil
+	// An item that is not in the cache has no UID.
+	return item.UID != h.UID || h.JobID != "", nil
 }
 
 // read reads items without a cache. One that is not there is nil.
-func (r *round) read(ctx context.Context, names map[types.NamespacedName]bool) (map[types.NamespacedName]*v1alpha1.DeployItem, error) {
+func (c *Collector) read(
+	ctx context.Context, names map[types.NamespacedName]bool,
+) (map[types.NamespacedName]*v1alpha1.DeployItem, error) {
 	var mu sync.Mutex // guards read
 	read := make(map[types.NamespacedName]*v1alpha1.DeployItem, len(names))
 	group, ctx := errgroup.WithContext(ctx)
@@ -148,14 +125,11 @@ func (r *round) read(ctx context.Context, names map[types.NamespacedName]bool) (
 	for name := range names {
 		group.Go(func() error {
 			item := &v1alpha1.DeployItem{}
-			err := r.Live.Get(ctx, name, item)
-			switch {
-			case isGone(err):
+			err := c.Live.Get(ctx, name, item)
+			if isGone(err) {
 				item = nil
-			case err != nil:
+			} else if err != nil {
 				return fmt.Errorf("read deploy item %q: %w", name, err)
-			case !finished(item):
-				r.note(name, item.ResourceVersion)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -164,13 +138,6 @@ func (r *round) read(ctx context.Context, names map[types.NamespacedName]bool) (
 		})
 	}
 	return read, group.Wait()
-}
-
-// note remembers that an item has a job under way.
-func (r *round) note(item types.NamespacedName, version string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.busy[item] = version
 }
 
 // isGone tells whether the API server says that there is no such item. One that does not know of deploy items at all,
@@ -185,38 +152,12 @@ func itemOf(h sdk.Holding) types.NamespacedName {
 
 // needed tells whether somebody may need a holding still. item is the one of its name, read after the plugin has told
 // of the holding; nil if there is none.
+//
+// A plugin keeps something only for jobs that the item has had before it was read. If none is under way, all of them are
+// over. The phase tells of a job in whose place somebody has put a finished one.
 func needed(h sdk.Holding, item *v1alpha1.DeployItem) bool {
-	switch {
-	case item == nil || item.UID != h.UID:
+	if item == nil || item.UID != h.UID {
 		return false
-	case h.JobID == "":
-		return true
-	default:
-		// The plugin keeps something only for jobs that the item has had before it was read. If none is under way, all
-		// of them are over.
-		return !finished(item)
 	}
-}
-
-// finished tells whether an item has had a job, and none is under way. The phase tells of a job in whose place somebody
-// has put a finished one.
-func finished(item *v1alpha1.DeployItem) bool {
-	status := &item.Status
-	return status.JobID != "" && contract.Finished(item) && status.Phase.IsFinal()
-}
-
-func (c *Collector) remembered(plugin string) items {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.busy[plugin]
-}
-
-func (c *Collector) remember(plugin string, busy items) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(busy) == 0 {
-		delete(c.busy, plugin)
-		return
-	}
-	c.busy[plugin] = busy
+	return h.JobID == "" || item.Status.JobID == "" || !contract.Finished(item) || !item.Status.Phase.IsFinal()
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 )
 
@@ -80,25 +79,5 @@ func wantRefusal(t *testing.T, err error, mentions string) {
 		t.Errorf("expected a FieldError within, but found %v", err)
 	case !strings.HasPrefix(err.Error(), mentions):
 		t.Errorf("expected an error that begins with %q, but found %v", mentions, err)
-	}
-}
-
-func TestFromSpecTakesErrorForNoSchedule(t *testing.T) {
-	t.Parallel()
-	next := continuousreconcile.FromSpec(func(*v1alpha1.DeployItem) (*managedresource.ContinuousReconcile, error) {
-		return &managedresource.ContinuousReconcile{Every: "1h"}, errors.New("this is another kind of configuration")
-	})
-	due, err := next(t.Context(), began, finished())
-	if due != nil || err != nil {
-		t.Errorf("expected no schedule and no error, but found %v and %v", due, err)
-	}
-}
-
-func TestReadSpecReportsWhatCannotBeRead(t *testing.T) {
-	t.Parallel()
-	item := finished()
-	item.Spec.Config = &runtime.RawExtension{Raw: []byte(`{`)}
-	if spec, err := continuousreconcile.ReadSpec(item); err == nil || spec != nil {
-		t.Errorf("expected an error, but found %+v", spec)
 	}
 }
