@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -120,7 +122,7 @@ func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Dur
 		return nil, err
 	}
 	start.ResolvesTargets, start.ResolvesRegistryCredentials = true, true
-	conversation := newConversation(observer, p.clock)
+	conversation := newConversation(observer)
 	ctx = withTrace(ctx)
 	if err := p.begin(conversation); err != nil {
 		return nil, err
@@ -152,10 +154,8 @@ func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Dur
 
 // begin notes a running call, which the caller removes from p.calls at its end. The error is ErrNotRunning.
 func (p *process) begin(c *conversation) error {
-	select {
-	case <-p.ended():
+	if p.hasEnded() {
 		return ErrNotRunning // the call has nothing to do with it
-	default:
 	}
 	p.calls.add(c)
 	return nil
@@ -164,7 +164,7 @@ func (p *process) begin(c *conversation) error {
 // ask carries out a call of one question and one answer. It is cancelled as soon as ctx ends. Nothing is said in between, so a plugin is
 // never silent in it, and only ctx or the plugin's health end one that hangs.
 func ask[Answer any](ctx context.Context, p *process, question func(context.Context) (*Answer, error)) (*Answer, error) {
-	conversation := newConversation(nil, p.clock)
+	conversation := newConversation(nil)
 	ctx = withTrace(ctx)
 	if err := p.begin(conversation); err != nil {
 		return nil, err
@@ -181,11 +181,9 @@ func ask[Answer any](ctx context.Context, p *process, question func(context.Cont
 func askAbout[Answer any](
 	ctx context.Context, p *Plugin, c Call, question func(context.Context, deployerv1.DeployerServiceClient, *deployerv1.Start) (*Answer, error),
 ) (*Answer, error) {
-	p.mu.Lock()
-	proc := p.process
-	p.mu.Unlock()
-	if proc == nil {
-		return nil, ErrNotRunning
+	proc, err := p.current()
+	if err != nil {
+		return nil, err
 	}
 	if !c.Deadline.IsZero() {
 		var cancel context.CancelFunc
@@ -243,7 +241,7 @@ func (p *process) translate(ctx context.Context, c *conversation, err error) err
 		timer := time.NewTimer(stopGrace)
 		defer timer.Stop()
 		select {
-		case <-p.ended():
+		case <-p.ended:
 			return p.callError(c)
 		case <-timer.C:
 		}
@@ -316,4 +314,14 @@ func documentOf(document *runtime.RawExtension) []byte {
 
 func stopMessage(reason string) *deployerv1.HostMessage {
 	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Stop{Stop: &deployerv1.Stop{Reason: reason}}}
+}
+
+// withTrace has the trace context of W3C sent with a call, if the context is that of a trace.
+func withTrace(ctx context.Context) context.Context {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	for key, value := range carrier {
+		ctx = metadata.AppendToOutgoingContext(ctx, key, value)
+	}
+	return ctx
 }

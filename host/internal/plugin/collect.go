@@ -55,11 +55,9 @@ func (p *Plugin) Collect(ctx context.Context, holdings []sdk.Holding) error {
 func askCollector[Answer any](
 	ctx context.Context, p *Plugin, question func(context.Context, deployerv1.DeployerServiceClient, *deployerv1.HostCluster) (*Answer, error),
 ) (*Answer, error) {
-	p.mu.Lock()
-	proc := p.process
-	p.mu.Unlock()
-	if proc == nil {
-		return nil, ErrNotRunning
+	proc, err := p.current()
+	if err != nil {
+		return nil, err
 	}
 	cluster, err := proc.access(ctx)
 	if err != nil {

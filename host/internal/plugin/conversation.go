@@ -13,7 +13,6 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
@@ -40,25 +39,25 @@ const (
 type conversation struct {
 	stream      stream
 	observer    Observer
-	clock       clock.PassiveClock
 	pace        *rate.Limiter // of all messages
 	requestPace *rate.Limiter // of those that are requests to the API server
 	// targets and secrets are those that the plugin has asked for.
 	targets map[string]bool
 	secrets map[types.NamespacedName]bool
 
-	// listening is since when the host waits for the plugin to say something, or to take an answer to what it has said, in
-	// nanoseconds since an epoch of its own; zero while it does not.
-	listening atomic.Int64
-	epoch     time.Time
+	// waits counts how often the host has begun or ceased to wait for the plugin, to say something or to take an answer to what it has said:
+	// it is odd while the host waits. seen is what it was at the last health check, and checks how many checks ago it became that.
+	waits  atomic.Uint64
+	seen   uint64
+	checks int
 
 	mu     sync.Mutex // a gRPC stream takes one sender at a time, and none after the call
 	closed bool
 }
 
-func newConversation(observer Observer, now clock.PassiveClock) *conversation {
+func newConversation(observer Observer) *conversation {
 	return &conversation{
-		observer: observer, clock: now, epoch: now.Now().Add(-1), targets: map[string]bool{}, secrets: map[types.NamespacedName]bool{},
+		observer: observer, targets: map[string]bool{}, secrets: map[types.NamespacedName]bool{},
 		pace: rate.NewLimiter(messagesPerSecond, messageBurst), requestPace: rate.NewLimiter(requestsPerSecond, requestBurst),
 	}
 }
@@ -85,17 +84,19 @@ func (c *conversation) close() {
 
 // listen notes that the host waits for the plugin from now until it calls over.
 func (c *conversation) listen() (over func()) {
-	c.listening.Store(int64(c.clock.Since(c.epoch)))
-	return func() { c.listening.Store(0) }
+	c.waits.Add(1)
+	return func() { c.waits.Add(1) }
 }
 
-// silence is how long the host has been waiting for the plugin.
-func (c *conversation) silence() time.Duration {
-	since := c.listening.Load()
-	if since == 0 {
+// silentChecks is called at each health check, and returns since how many of them the host has been waiting for the plugin.
+func (c *conversation) silentChecks() int {
+	waits := c.waits.Load()
+	if waits%2 == 0 || waits != c.seen {
+		c.seen, c.checks = waits, 0
 		return 0
 	}
-	return c.clock.Since(c.epoch) - time.Duration(since)
+	c.checks++
+	return c.checks
 }
 
 func (c *conversation) recv() (*deployerv1.PluginMessage, error) {

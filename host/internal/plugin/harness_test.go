@@ -239,7 +239,7 @@ func (h *host) signal(file string, signal syscall.Signal) {
 // crash ends the process of a plugin and waits until the host has noticed.
 func (h *host) crash(file string) {
 	h.t.Helper()
-	ended := h.current(file).ended()
+	ended := h.current(file).ended
 	h.signal(file, syscall.SIGKILL)
 	<-ended
 }

@@ -213,7 +213,7 @@ func hazardVersions(t *testing.T) {
 	h := openHost(t, pluginDir(t, "version9")).run()
 	h.expectProblem("version9", "speaks version 9 of the protocol (it was built with ", "this host speaks version 1", "run a newer host")
 	const sdk = "version v0.9.0 of the sdk"
-	if err := parseHandshake("1|9|unix|/socket|grpc").explain("v0.9.0", nil); !strings.Contains(err.Error(), sdk) {
+	if err := explainHandshake("1|9|unix|/socket|grpc", "v0.9.0", nil); !strings.Contains(err.Error(), sdk) {
 		t.Errorf("expected %q, but found: %v", sdk, err)
 	}
 }
@@ -330,9 +330,9 @@ func hazardOpaqueStart(t *testing.T) {
 		want    string
 	}{
 		"not executable":      {"#!/bin/sh\n", 0o644, "is not executable (mode 0644); chmod 0755"},
-		"another CPU":         {otherCPU.String(), 0o755, "is built for another CPU (EM_SPARCV9"},
+		"another CPU":         {otherCPU.String(), 0o755, "it is neither a script nor a program for this machine; build it with GOOS=linux GOARCH="},
 		"missing interpreter": {"#!/no/such/interpreter\n", 0o755, "the interpreter that its first line names does not exist here"},
-		"no program":          {"MZ", 0o755, "is no program: neither an ELF binary nor a script"},
+		"no program":          {"MZ", 0o755, "it is neither a script nor a program for this machine"},
 		"an exit code":        {"#!/bin/sh\nexit 42\n", 0o755, "it ended before the handshake (exit status 42)"},
 		"a signal":            {"#!/bin/sh\nkill -ILL $$\n", 0o755, "it ended before the handshake (signal: illegal instruction)"},
 	} {

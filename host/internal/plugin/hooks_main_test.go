@@ -60,15 +60,14 @@ type renderer struct{ echo }
 
 var _ sdk.Renderer = renderer{}
 
-func (renderer) Render(ctx context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
+func (renderer) Render(_ context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
 	switch req.DeployItem.Name {
 	case "fail":
 		return nil, sdk.ConfigurationError("Wrong", "spec.config: is wrong")
 	case "exit":
 		os.Exit(7)
 	case "hang":
-		<-ctx.Done()
-		return nil, context.Cause(ctx)
+		sleep()
 	case "nothing":
 		return nil, nil
 	}

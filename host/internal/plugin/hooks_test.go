@@ -221,7 +221,7 @@ func TestHooksOwnNoSilence(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := h.hookUnderWay(ctx)
 	clock.Step(time.Hour)
-	if silent := h.current("hooks").calls.silent(time.Minute); silent != nil {
+	if silent := h.current("hooks").calls.silent(1); silent != nil {
 		t.Error("a hook counts as silent")
 	}
 	cancel()
@@ -239,13 +239,13 @@ func TestCauseOfTheEndOfAHook(t *testing.T) {
 		crashed bool
 	}{
 		"another call": {"a call that said nothing", func(p *process, other *conversation) {
-			p.killFor(&killReason{reason: ReasonWedged, call: other})
+			p.killFor(&endError{reason: ReasonWedged, call: other})
 		}, false},
 		"anybody": {"no health check was answered", func(p *process, _ *conversation) {
-			p.killFor(&killReason{reason: ReasonWedged, why: "deaf"})
+			p.killFor(&endError{reason: ReasonWedged, text: "deaf"})
 		}, true},
 		"memory": {"it took too much", func(p *process, _ *conversation) {
-			p.killFor(&killReason{reason: ReasonMemory, why: "fat"})
+			p.killFor(&endError{reason: ReasonMemory, text: "fat"})
 		}, true},
 		"refused": {"another plugin claims the same", func(p *process, _ *conversation) {
 			p.markStopped()
@@ -256,7 +256,7 @@ func TestCauseOfTheEndOfAHook(t *testing.T) {
 			t.Parallel()
 			h := start(t, "hooks")
 			ended := h.hookUnderWay(t.Context())
-			test.end(h.current("hooks"), newConversation(nil, h.settings.clock))
+			test.end(h.current("hooks"), newConversation(nil))
 			if err := <-ended; errors.Is(err, ErrCrashed) != test.crashed || !test.crashed && !errors.Is(err, ErrNotRunning) {
 				t.Errorf("%s: expected a crash %t, but found: %v", test.reason, test.crashed, err)
 			}

@@ -19,7 +19,7 @@ const (
 
 // hostClusterFor returns what gives a plugin the access to the host cluster; nil if it is not to have it.
 func (p *Plugin) hostClusterFor(info *Info) HostCluster {
-	granted := p.settings.hostClusters[info.Name]
+	granted := p.settings.HostClusters[info.Name]
 	switch {
 	case granted != nil && !info.Capabilities.HostCluster:
 		p.log.Warn("the plugin is granted access to the host cluster, which it does not ask for; remove plugins." + info.Name + ".hostCluster from the host configuration")

@@ -228,7 +228,7 @@ func introduced(t *testing.T, server deployerv1.DeployerServiceServer) error {
 			t.Error(err)
 		}
 	})
-	p := &Plugin{source: &attachment{}, settings: &settings{claim: func(*Plugin, *Info) error { return nil }}}
+	p := &Plugin{settings: &settings{claim: func(*Plugin, *Info) error { return nil }}}
 	_, err = p.introduce(t.Context(), &process{client: deployerv1.NewDeployerServiceClient(conn)})
 	return err
 }
@@ -263,7 +263,7 @@ func TestIntroducedPluginsSayTooMuch(t *testing.T) {
 func TestRecognizeTypesInAnyOrder(t *testing.T) {
 	t.Parallel()
 	types := []string{"a", "b"}
-	p := &Plugin{source: &attachment{}}
+	p := &Plugin{}
 	for range 2 {
 		info, err := infoFromWire(&deployerv1.GetInfoResponse{Name: "plugin", DeployItemTypes: types})
 		if err != nil {

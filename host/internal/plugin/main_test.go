@@ -17,7 +17,6 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/pergola-deploy/pergola/host/internal/plugin/program"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -183,11 +182,11 @@ func startSleeper(attributes *syscall.SysProcAttr) {
 
 // hostUntilKilled is a host of its own: it launches the plugin that its first argument names, and tells the process id.
 func hostUntilKilled() {
-	file, err := program.Open(filepath.Dir(os.Args[1]), filepath.Base(os.Args[1]))
+	file, err := os.Open(os.Args[1])
 	if err != nil {
 		fail(err)
 	}
-	p, err := launch(context.Background(), file, Profile{}, testSettings(os.Args[2]), slog.New(slog.DiscardHandler))
+	p, err := launch(context.Background(), file, os.Args[1], Profile{}, testSettings(os.Args[2]), slog.New(slog.DiscardHandler))
 	if err != nil {
 		fail(err)
 	}
@@ -196,7 +195,7 @@ func hostUntilKilled() {
 
 // testSettings are those of a Set with this directory for sockets and temporary files.
 func testSettings(dir string) *settings {
-	return &settings{socketDir: dir, tempDir: dir, logLevel: "info", startTimeout: time.Minute, clock: clock.RealClock{}}
+	return &settings{Options: Options{StartTimeout: time.Minute, Clock: clock.RealClock{}}, socketDir: dir, tempDir: dir}
 }
 
 func fail(err error) {

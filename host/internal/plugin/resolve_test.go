@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/runtime"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -142,7 +141,7 @@ func TestTooManyTargets(t *testing.T) {
 	c := newConversation(&observer{resolve: func(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
 		asked++
 		return resolvesAll(ctx, name)
-	}}, clocktesting.NewFakeClock(time.Now()))
+	}})
 	c.stream = asks(names, &answers)
 	if _, err := c.result(t.Context()); !errors.Is(err, ErrProtocol) { // it ends without a result
 		t.Fatal(err)
@@ -166,7 +165,7 @@ func TestNamesThatAreNone(t *testing.T) {
 	c := newConversation(&observer{resolve: func(_ context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
 		asked = append(asked, name)
 		return nil, errors.New(strings.Repeat("\xff", maxMessage+1))
-	}}, clocktesting.NewFakeClock(time.Now()))
+	}})
 	c.stream = asks([]string{strings.Repeat("x", 1<<20), "", strings.Repeat("x", maxText)}, &answers)
 	if _, err := c.result(t.Context()); !errors.Is(err, ErrProtocol) {
 		t.Fatal(err)
@@ -192,7 +191,7 @@ func TestEndlessQuestions(t *testing.T) {
 			requests++
 			return nil, errors.New("no")
 		},
-	}, clocktesting.NewFakeClock(time.Now()))
+	})
 	sequence := uint64(0)
 	c.stream = stream{send: func(*deployerv1.HostMessage) error { return nil }, recv: func() (*deployerv1.PluginMessage, error) {
 		if sequence++; sequence%2 == 0 {
@@ -214,19 +213,18 @@ func TestEndlessQuestions(t *testing.T) {
 // While the host resolves, the plugin is not silent; and what is asked of the API server has an end.
 func TestResolvingTakesItsTime(t *testing.T) {
 	t.Parallel()
-	now := clocktesting.NewFakeClock(time.Now())
 	var answers []*deployerv1.ResolvedTarget
 	var c *conversation
 	c = newConversation(&observer{resolve: func(ctx context.Context, _ string) (*v1alpha1.ResolvedTarget, error) {
-		now.Step(time.Minute)
-		if silence := c.silence(); silence != 0 {
-			t.Errorf("expected no silence, but found %s", silence)
+		c.silentChecks()
+		if checks := c.silentChecks(); checks != 0 {
+			t.Errorf("expected no silence, but found %d checks", checks)
 		}
 		if _, bounded := ctx.Deadline(); !bounded {
 			t.Error("expected the question to have an end")
 		}
 		return nil, context.DeadlineExceeded
-	}}, now)
+	}})
 	c.stream = asks([]string{"a"}, &answers)
 	if _, err := c.result(t.Context()); !errors.Is(err, ErrProtocol) || len(answers) != 1 {
 		t.Errorf("expected an answer and nothing else, but found %v (%v)", answers, err)

@@ -1,14 +1,17 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -72,31 +75,19 @@ type Listener interface {
 	WakeUp(p *Plugin, namespace, name string)
 }
 
-// settings are what all plugins of a set share.
+// settings are what all plugins of a set share: the Options with their defaults, and what a Set adds.
 type settings struct {
-	socketDir    string
-	tempDir      string
-	logLevel     string
-	hostVersion  string
-	startTimeout time.Duration
-	stopGrace    time.Duration
-	silence      time.Duration
-	configs      map[string][]byte
-	profiles     profiles
-	fallback     Profile // of files without one
-	hostClusters map[string]HostCluster
-	requireSums  bool
-	clock        clock.WithTickerAndDelayedExecution
-	random       func() float64
-	listener     Listener
-	changed      func()
-	claim        func(p *Plugin, info *Info) error
+	Options
+
+	socketDir, tempDir string
+	listener           Listener
+	changed            func()
+	claim              func(p *Plugin, info *Info) error
 }
 
 // Set are the plugins of a directory, and those that are attached.
 type Set struct {
 	dir      string
-	only     []string // files of the directory; empty for all
 	log      *slog.Logger
 	settings *settings
 	tempDir  string
@@ -111,58 +102,42 @@ type Set struct {
 // Open reads the plugin directory. It starts nothing; Run does. The error says that the directory cannot be read or that no
 // place for sockets can be made; a bad file in the directory is no error but shows in Status.
 func Open(o Options, listener Listener) (*Set, error) {
-	s := &Set{dir: o.Dir, only: o.Files, log: o.Log, claims: claims{by: map[*Plugin]*Info{}}}
-	files, err := s.files()
-	if err != nil {
-		return nil, err
+	o.StartTimeout = cmp.Or(o.StartTimeout, 30*time.Second)
+	o.StopGrace = cmp.Or(o.StopGrace, 5*time.Second)
+	o.Silence = cmp.Or(o.Silence, 30*time.Second)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
 	}
-	s.settings = &settings{
-		logLevel:     o.LogLevel.String(),
-		hostVersion:  o.HostVersion,
-		startTimeout: orDefault(o.StartTimeout, 30*time.Second),
-		stopGrace:    orDefault(o.StopGrace, 5*time.Second),
-		silence:      orDefault(o.Silence, 30*time.Second),
-		configs:      o.Configs,
-		profiles:     o.Profiles,
-		fallback:     o.DefaultProfile,
-		hostClusters: o.HostClusters,
-		requireSums:  o.RequireSums,
-		clock:        o.Clock,
-		random:       o.Random,
-		listener:     listener,
-		changed:      s.changed,
-		claim:        s.claim,
+	if o.Random == nil {
+		o.Random = rand.Float64
 	}
-	if s.settings.clock == nil {
-		s.settings.clock = clock.RealClock{}
-	}
-	if s.settings.random == nil {
-		s.settings.random = rand.Float64
+	s := &Set{dir: o.Dir, log: o.Log, claims: claims{by: map[*Plugin]*Info{}}}
+	s.settings = &settings{Options: o, listener: listener, changed: s.changed, claim: s.claim}
+	var files []string
+	if o.Dir != "" {
+		var err error
+		if files, err = discover(o.Dir); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.makeDirs(o.TempDir); err != nil {
 		return nil, err
 	}
-	for _, file := range files {
-		s.plugins = append(s.plugins, s.newPlugin(file))
+	wanted := files
+	if len(o.Files) > 0 {
+		wanted = slices.Compact(slices.Sorted(slices.Values(o.Files)))
 	}
-	for _, address := range o.Attach {
+	for _, file := range wanted {
+		p := s.newPlugin(file)
+		s.plugins = append(s.plugins, p)
+		if !slices.Contains(files, file) {
+			p.missing()
+		}
+	}
+	for _, address := range slices.Sorted(slices.Values(o.Attach)) {
 		s.plugins = append(s.plugins, s.newAttached(address))
 	}
-	slices.SortFunc(s.plugins, inOrder)
-	s.warnOfMissing()
 	return s, nil
-}
-
-// files are those of the plugin directory, if there is one, that are to be used.
-func (s *Set) files() ([]string, error) {
-	if s.dir == "" {
-		return nil, nil
-	}
-	files, err := discover(s.dir)
-	if len(s.only) > 0 {
-		files = slices.DeleteFunc(files, func(file string) bool { return !slices.Contains(s.only, file) })
-	}
-	return files, err
 }
 
 // makeDirs makes the places of sockets and temporary files.
@@ -188,47 +163,45 @@ func (s *Set) makeDirs(dir string) error {
 	return nil
 }
 
-func orDefault(d, fallback time.Duration) time.Duration {
-	if d == 0 {
-		return fallback
-	}
-	return d
-}
-
 func (s *Set) newPlugin(file string) *Plugin {
-	log := s.log.With("plugin", file)
-	profile, ok := s.settings.profiles[file]
+	p := s.newAttached(file)
+	profile, ok := s.settings.Profiles[file]
 	if !ok {
-		profile = s.settings.fallback
+		profile = s.settings.DefaultProfile
 	}
-	return s.plugin(file, profile, log, &programFile{dir: s.dir, file: file, profile: profile, settings: s.settings, log: log})
+	p.profile, p.program = profile, &program{dir: s.dir, name: file}
+	return p
 }
 
 func (s *Set) newAttached(address string) *Plugin {
-	log := s.log.With("plugin", address)
-	return s.plugin(address, Profile{}, log, &attachment{address: address, settings: s.settings, log: log})
-}
-
-func (s *Set) plugin(file string, profile Profile, log *slog.Logger, from source) *Plugin {
 	return &Plugin{
-		file: file, settings: s.settings, profile: profile, source: from, log: log,
+		file: address, settings: s.settings, log: s.log.With("plugin", address),
 		refusals: make(chan error, 1), lifecycle: lifecycle{state: Starting},
 	}
+}
+
+// missing makes the plugin one that is never started, because its file is not there.
+func (p *Plugin) missing() {
+	p.lifecycle.state, p.settled = Missing, true
+	p.problem = fmt.Errorf("the file is not in the plugin directory %s, but it is one of those that are to be used: put it there, "+
+		"or take it out of pluginFiles in the host configuration, and restart the host", p.settings.Dir)
+	p.log.Warn("plugin is missing", "error", p.problem.Error())
 }
 
 // Run starts the plugins and keeps them running. It blocks until ctx ends and all plugins have ended, which takes a few
 // seconds at most. It is called once.
 func (s *Set) Run(ctx context.Context) error {
-	var supervisors sync.WaitGroup
-	if len(s.plugins) == 0 {
+	present := slices.DeleteFunc(slices.Clone(s.plugins), func(p *Plugin) bool { return p.lifecycle.state == Missing })
+	if len(present) == 0 {
 		s.log.Error("there are no plugins: put deployer binaries into the plugin directory and restart the host", "dir", s.dir)
 	}
-	for _, p := range s.plugins {
+	var supervisors sync.WaitGroup
+	for _, p := range present {
 		supervisors.Go(func() { p.supervise(ctx) })
 	}
 
 	select {
-	case <-s.settings.clock.After(settleTime):
+	case <-s.settings.Clock.After(settleTime):
 		s.stopSettling()
 		s.warnOfUnusedConfigs()
 	case <-ctx.Done():
@@ -259,13 +232,11 @@ func (s *Set) Unserved(itemType v1alpha1.DeployItemType) string {
 	var types []string
 	for _, p := range s.Serving() {
 		for _, t := range p.Info().Types {
-			types = append(types, string(t))
+			types = append(types, strconv.Quote(string(t)))
 		}
 	}
-	served := "none"
-	if slices.Sort(types); len(types) > 0 {
-		served = quoted(types)
-	}
+	slices.Sort(types)
+	served := cmp.Or(strings.Join(types, ", "), "none")
 	return fmt.Sprintf("no plugin here serves type %q; served are %s", itemType, served)
 }
 
@@ -310,10 +281,34 @@ func (s *Set) claim(p *Plugin, info *Info) error {
 // Status lists all plugins in order of their files, the attached ones last. Those are among them that are Missing.
 func (s *Set) Status() []Status {
 	var list []Status
-	for _, p := range s.withMissing() {
+	for _, p := range s.plugins {
 		list = append(list, p.status())
 	}
 	return list
+}
+
+// Details lists all plugins in the order of Status.
+func (s *Set) Details() []Detail {
+	var list []Detail
+	for _, p := range s.plugins {
+		list = append(list, p.detail())
+	}
+	return list
+}
+
+// warnOfUnusedConfigs tells of configuration for plugins that are not there, such as one whose name is mistyped.
+func (s *Set) warnOfUnusedConfigs() {
+	unused := maps.Clone(s.settings.Configs)
+	var names []string
+	for _, p := range s.plugins {
+		if name := p.Name(); name != "" {
+			delete(unused, name)
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(unused)) {
+		s.log.Warn("there is configuration for a plugin that is not there, or has not started so far", "name", name, "plugins", names)
+	}
 }
 
 // Ready is nil if there is a plugin and each is running, or will be again in a moment after its first crashes. Otherwise it names each
@@ -364,16 +359,4 @@ func (s *Set) For(itemType v1alpha1.DeployItemType) *Plugin {
 		}
 	}
 	return nil
-}
-
-// inOrder orders plugins by their files, those that are attached last.
-func inOrder(a, b *Plugin) int {
-	switch {
-	case a.source.attached() == b.source.attached():
-		return strings.Compare(a.file, b.file)
-	case a.source.attached():
-		return 1
-	default:
-		return -1
-	}
 }

@@ -28,7 +28,7 @@ func TestCheckSum(t *testing.T) {
 		{"an entry without a sum", Profile{Plugin: "p"}, true, []string{"plugins.p.sha256 is missing", "of file is " + same + ": set the field to it"}},
 		{"no entry", Profile{}, true, []string{"plugins.file.sha256 is missing", same}},
 	} {
-		err := checkSum("file", test.profile, test.required, found[:])
+		err := test.profile.checkSum("file", same, test.required)
 		if (err == nil) != (test.want == nil) {
 			t.Errorf("%s: found the error %v", test.reason, err)
 		}
@@ -110,7 +110,7 @@ func appendTo(t *testing.T, path string) {
 
 func TestProfiles(t *testing.T) {
 	t.Parallel()
-	all := profiles{"helm": {Plugin: "helm"}, "deployer-v2": {Plugin: "deployer"}}
+	all := map[string]Profile{"helm": {Plugin: "helm"}, "deployer-v2": {Plugin: "deployer"}}
 	for name, test := range map[string]struct {
 		reason     string
 		file, name string
@@ -124,7 +124,7 @@ func TestProfiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := all.check(test.file, test.name)
+			err := checkProfile(all, test.file, test.name)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: expected %q, but found: %v", test.reason, test.want, err)
 			}

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	role, ok := map[string]func(args []string) (any, error){
-		"self": self, "attempts": attempts, "host": host, "protected": protected, "sleep": sleep, "deserted": deserted,
+		"self": self, "attempts": attempts, "host": host, "protected": protected, "sleep": sleep,
 	}[os.Args[2]]
 	if !ok {
 		fail(fmt.Errorf("no role %q", os.Args[2]))
@@ -245,16 +245,13 @@ func protected([]string) (any, error) {
 
 // output runs a program and returns what it prints. What it says to standard error becomes a part of the error.
 func output(spec Spec, attributes *syscall.SysProcAttr) (string, error) {
-	l, err := Command(context.Background(), spec)
+	cmd, err := Command(context.Background(), spec)
 	if err != nil {
 		return "", err
 	}
 	var stdout, stderr bytes.Buffer
-	l.Cmd.Stdout, l.Cmd.Stderr, l.Cmd.SysProcAttr = &stdout, &stderr, attributes
-	if err := l.Start(); err != nil {
-		return "", err
-	}
-	if err := l.Cmd.Wait(); err != nil {
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &stdout, &stderr, attributes
+	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, stderr.String())
 	}
 	return stdout.String(), nil
