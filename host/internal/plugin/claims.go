@@ -34,20 +34,18 @@ func (c *claims) make(p *Plugin, info *Info) error {
 func (c *claims) settle() map[*Plugin]error {
 	c.settled = true
 	refused := map[*Plugin]error{}
-	claimants := map[string][]*Plugin{}
-	for _, p := range c.inOrder() {
-		for _, claim := range claimsOf(c.by[p]) {
-			claimants[claim] = append(claimants[claim], p)
-		}
-	}
-	for _, claim := range slices.Sorted(maps.Keys(claimants)) {
-		plugins := claimants[claim]
-		if len(plugins) < 2 {
-			continue
-		}
-		for _, p := range plugins {
-			if refused[p] == nil {
-				refused[p] = fmt.Errorf("%s is claimed by %s; leave one of them in the plugin directory", claim, fileNames(plugins))
+	plugins := c.inOrder()
+	for i, p := range plugins {
+		for _, other := range plugins[i+1:] {
+			claim, clash := clashOf(c.by[p], c.by[other])
+			if !clash {
+				continue
+			}
+			err := fmt.Errorf("%s is claimed by %s and %s; leave one of them in the plugin directory", claim, p.file, other.file)
+			for _, one := range []*Plugin{p, other} {
+				if refused[one] == nil {
+					refused[one] = err
+				}
 			}
 		}
 	}
@@ -82,12 +80,4 @@ func clashOf(a, b *Info) (claim string, clash bool) {
 		}
 	}
 	return "", false
-}
-
-func fileNames(plugins []*Plugin) string {
-	names := make([]string, 0, len(plugins))
-	for _, p := range plugins {
-		names = append(names, p.file)
-	}
-	return strings.Join(names, " and ")
 }

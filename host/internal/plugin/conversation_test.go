@@ -6,9 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
@@ -55,23 +52,6 @@ func savesForEver(send func(*deployerv1.HostMessage) error) stream {
 		sequence++
 		return saved(sequence), nil
 	}}
-}
-
-// Each provider status is a write to the API server, so there are fewer of them than of other messages.
-func TestEndlessSaves(t *testing.T) {
-	t.Parallel()
-	saves := 0
-	c := newConversation(&observer{save: func(context.Context, []byte) error { saves++; return nil }})
-	c.stream = savesForEver(func(*deployerv1.HostMessage) error { return nil })
-	began := time.Now()
-	ctx, cancel := context.WithDeadline(t.Context(), began.Add(300*time.Millisecond))
-	defer cancel()
-	if _, err := c.result(ctx); status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("expected that the deadline has passed, but found: %v", err)
-	}
-	if most := requestBurst + int(time.Since(began).Seconds()*requestsPerSecond) + 1; saves < 1 || saves > most {
-		t.Errorf("expected %d saves at most, but found %d", most, saves)
-	}
 }
 
 // A plugin that does not take the acknowledgement of what it has saved is silent: the host waits for it.

@@ -44,26 +44,9 @@ func (credited) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response, e
 	}}, nil
 }
 
-func (c credited) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	return c.Reconcile(ctx, req)
-}
-
-func (c credited) Abort(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	return c.Reconcile(ctx, req)
-}
-
-func (c credited) ForceReconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	return c.Reconcile(ctx, req)
-}
-
 func (credited) Render(_ context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
 	document, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Seen", "received": receivedOf(req)})
 	return &sdk.RenderResponse{Children: []sdk.Child{{Name: "a", Object: document}}}, err
-}
-
-func (credited) Diff(_ context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
-	document, err := json.Marshal(map[string]any{"received": receivedOf(req)})
-	return &sdk.DiffResponse{Changes: []sdk.Change{{Object: "a", Action: sdk.ActionCreate, After: document}}}, err
 }
 
 // creditedCall is one with credentials, for an item of this name.
@@ -116,25 +99,17 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s: error %v (-want +got):\n%s", name, err, diff)
 		}
 	}
-	for _, op := range []Operation{Reconcile, Delete, Abort, ForceReconcile} {
-		outcome, err := p.Call(t.Context(), op, c, &observer{})
-		if err != nil || outcome.Succeeded == nil {
-			t.Errorf("%s: %v, %v", op, outcome, err)
-			continue
-		}
-		expect(string(op), outcome.Succeeded.Exports, nil)
+	outcome, err := p.Call(t.Context(), Reconcile, c, &observer{})
+	if err != nil || outcome.Succeeded == nil {
+		t.Fatalf("%v, %v", outcome, err)
 	}
+	expect("Reconcile", outcome.Succeeded.Exports, nil)
 	var seen struct{ Received json.RawMessage }
 	rendered, err := p.Render(t.Context(), c)
 	if err != nil || len(rendered.Children) != 1 {
 		t.Fatalf("Render: %+v, %v", rendered, err)
 	}
 	expect("Render", seen.Received, json.Unmarshal(rendered.Children[0].Object, &seen))
-	changes, err := p.Diff(t.Context(), c)
-	if err != nil || len(changes.Changes) != 1 {
-		t.Fatalf("Diff: %+v, %v", changes, err)
-	}
-	expect("Diff", seen.Received, json.Unmarshal(changes.Changes[0].After, &seen))
 	for _, record := range h.log.all() {
 		if text, err := json.Marshal(record); err != nil || strings.Contains(string(text), theSecret) {
 			t.Errorf("the log has credentials: %s (%v)", text, err)

@@ -1,15 +1,12 @@
 package plugin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"os"
 	"strings"
 	"testing"
-	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
@@ -97,31 +94,6 @@ func TestDiffThatBreaksTheProtocol(t *testing.T) {
 	}
 }
 
-func TestDiffThatDoesNotAnswer(t *testing.T) {
-	t.Parallel()
-	h := start(t, "raw")
-	hanging := renderCall("hang")
-	hanging.Deadline = time.Now().Add(200 * time.Millisecond)
-	if _, err := h.plugin("raw").Diff(t.Context(), hanging); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("expected that the deadline ends it, but found: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if _, err := h.plugin("raw").Diff(ctx, renderCall("hang")); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("expected that the context ends it, but found: %v", err)
-	}
-	if s := h.status("raw"); s.State != Running || s.Restarted() > 0 {
-		t.Errorf("expected the plugin to be left alone, but found %+v", s)
-	}
-	if _, err := h.plugin("raw").Diff(t.Context(), renderCall("exit")); !errors.Is(err, ErrCrashed) {
-		t.Errorf("expected ErrCrashed, but found: %v", err)
-	}
-	h.end()
-	if _, err := h.plugin("raw").Diff(t.Context(), renderCall("item")); !errors.Is(err, ErrNotRunning) {
-		t.Errorf("expected ErrNotRunning, but found: %v", err)
-	}
-}
-
 func TestChangesFromWire(t *testing.T) {
 	t.Parallel()
 	change := func(object, action, before, after string) *deployerv1.Change {
@@ -156,27 +128,4 @@ func TestChangesFromWire(t *testing.T) {
 			t.Errorf("%s: one has become %d", tc.reason, len(out))
 		}
 	}
-}
-
-func FuzzChangesFromWire(f *testing.F) {
-	f.Add("ConfigMap a/b", "update", []byte("{}"), []byte(`{"a":1}`), "note")
-	f.Add("\xff", "delete", []byte("\xff"), []byte(strings.Repeat("[", 1<<12)), strings.Repeat("ü", maxMessage))
-	f.Fuzz(func(t *testing.T, object, action string, before, after []byte, note string) {
-		out, err := changesFromWire([]*deployerv1.Change{{Object: object, Action: action, Before: before, After: after, Note: note}})
-		if err != nil {
-			if len(err.Error()) > 2*maxMessage || !utf8.ValidString(err.Error()) {
-				t.Errorf("the error is no text that can be shown: %q", err)
-			}
-			return
-		}
-		for _, state := range []json.RawMessage{out[0].Before, out[0].After} {
-			var fields map[string]json.RawMessage
-			if state != nil && (json.Unmarshal(state, &fields) != nil || fields == nil) {
-				t.Errorf("accepted %q", state)
-			}
-		}
-		if !bytes.Equal(out[0].Before, before) || !utf8.ValidString(out[0].Note) || !utf8.ValidString(out[0].Object) {
-			t.Errorf("made %+v of it", out[0])
-		}
-	})
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"sync"
 	"syscall"
 
 	"github.com/pergola-deploy/pergola/sdk/plugindir"
@@ -34,50 +33,40 @@ func discover(dir string) ([]string, error) {
 }
 
 // program is a plugin's file in the plugin directory. It is opened once, hashed, and held open: each start executes what was hashed, and not
-// what somebody has put in its place since.
+// what somebody has put in its place since. It belongs to the plugin's supervisor.
 type program struct {
 	dir, name string
 
-	mu     sync.Mutex
-	file   *os.File // nil before the first start
-	digest string   // its SHA-256, in hexadecimal digits
+	file *os.File // nil before the first start
+	sum  string   // its SHA-256, in hexadecimal digits
 }
 
 // path is for people, and the first argument of the process. It may lead to another file by now.
 func (p *program) path() string { return filepath.Join(p.dir, p.name) }
 
 // open opens the file the first time, and checks afterwards that it has not been changed in place.
-func (p *program) open() (file *os.File, sum string, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if file = p.file; file == nil {
+func (p *program) open() error {
+	file := p.file
+	if file == nil {
+		var err error
 		if file, err = openProgram(p.dir, p.name); err != nil {
-			return nil, "", err
+			return err
 		}
 	}
-	sum, err = sumOf(file)
+	sum, err := sumOf(file)
 	switch {
 	case p.file == nil && err != nil:
-		return nil, "", errors.Join(err, file.Close())
+		return errors.Join(err, file.Close())
 	case err != nil:
-		return nil, "", err
-	case p.file != nil && sum != p.digest:
-		return nil, "", errors.New("was changed since it was loaded; restart the host to use it as it is now")
+		return err
+	case p.file != nil && sum != p.sum:
+		return errors.New("was changed since it was loaded; restart the host to use it as it is now")
 	}
-	p.file, p.digest = file, sum
-	return file, sum, nil
-}
-
-// sum is the SHA-256 of the program; empty before the first start.
-func (p *program) sum() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.digest
+	p.file, p.sum = file, sum
+	return nil
 }
 
 func (p *program) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.file != nil {
 		_ = p.file.Close() // it was only read
 	}

@@ -182,17 +182,6 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
-func TestHoldingsOfAPluginThatIsDown(t *testing.T) {
-	t.Parallel()
-	h := granting(t, gives("pods"))
-	p := h.plugin("keeper")
-	h.end()
-	_, err := p.Holdings(t.Context())
-	if collectErr := p.Collect(t.Context(), nil); !errors.Is(err, ErrNotRunning) || !errors.Is(collectErr, ErrNotRunning) {
-		t.Errorf("expected ErrNotRunning, but found %v and %v", err, collectErr)
-	}
-}
-
 func TestResolveRegistryCredentials(t *testing.T) {
 	t.Parallel()
 	h := start(t, "echo")

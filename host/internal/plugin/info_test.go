@@ -1,19 +1,12 @@
 package plugin
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -176,86 +169,16 @@ func manyTypes(n int) []string {
 	return types
 }
 
-// loud is a plugin that says too much when it is introduced: its name says where.
-type loud struct {
-	deployerv1.UnimplementedDeployerServiceServer
-
-	name string
-}
-
-func (l *loud) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.GetInfoResponse, error) {
-	out := &deployerv1.GetInfoResponse{Name: "loud", DeployItemTypes: []string{"type"}, Capabilities: &deployerv1.Capabilities{Configure: true}}
-	switch l.name {
-	case "info":
-		out.Version = strings.Repeat("v", maxInfoBytes)
-	case "info-error":
-		return nil, status.Error(codes.Internal, strings.Repeat("x", 1<<20))
-	}
-	return out, nil
-}
-
-func (l *loud) Configure(context.Context, *deployerv1.ConfigureRequest) (*deployerv1.ConfigureResponse, error) {
-	out := &deployerv1.ConfigureResponse{}
-	problem := &deployerv1.Problem{Field: strings.Repeat("f", 1000), Message: "is wrong"}
-	switch l.name {
-	case "problems":
-		out.Problems = slices.Repeat([]*deployerv1.Problem{problem}, maxProblems+3)
-	case "answer":
-		problem.Message = strings.Repeat("m", maxAnswerBytes)
-		out.Problems = []*deployerv1.Problem{problem}
-	case "configure-error":
-		return nil, status.Error(codes.Internal, strings.Repeat("x", 1<<20))
-	}
-	return out, nil
-}
-
-// introduced is what comes of introducing a plugin.
-func introduced(t *testing.T, server deployerv1.DeployerServiceServer) error {
-	t.Helper()
-	listener := bufconn.Listen(1 << 20)
-	serving := grpc.NewServer()
-	deployerv1.RegisterDeployerServiceServer(serving, server)
-	go func() { _ = serving.Serve(listener) }() // it ends with the listener
-	t.Cleanup(serving.Stop)
-	conn, err := grpc.NewClient("passthrough:///plugin",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	p := &Plugin{settings: &settings{claim: func(*Plugin, *Info) error { return nil }}}
-	_, err = p.introduce(t.Context(), &process{client: deployerv1.NewDeployerServiceClient(conn)})
-	return err
-}
-
-func TestIntroducedPluginsSayTooMuch(t *testing.T) {
+// The first problems of a configuration tell enough.
+func TestProblemsFromWire(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		reason string
-		want   string // empty if it is taken
-	}{
-		"":                {"it says no more than it must", ""},
-		"info":            {"schemas take less", "ask the plugin who it is: rpc error: code = ResourceExhausted"},
-		"info-error":      {"it ends up in logs and in the status", "ask the plugin who it is: rpc error: code = Internal"},
-		"problems":        {"the first ones tell enough", "(cut): is wrong\nand 3 more"},
-		"answer":          {"nobody reads that much", "configure the plugin: rpc error: code = ResourceExhausted"},
-		"configure-error": {"it ends up in logs and in the status", "configure the plugin: rpc error: code = Internal"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := introduced(t, &loud{name: name})
-			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-				t.Fatalf("%s: expected %q, but found: %.1000v", test.reason, test.want, err)
-			}
-			if err != nil && len(err.Error()) > 2*maxMessage {
-				t.Errorf("%s: the error has %d bytes", test.reason, len(err.Error()))
-			}
-		})
+	problem := &deployerv1.Problem{Field: strings.Repeat("f", 1000), Message: strings.Repeat("m", 1<<20)}
+	err := problemsFromWire(slices.Repeat([]*deployerv1.Problem{problem}, maxProblems+3))
+	if err == nil || !strings.HasSuffix(err.Error(), "\nand 3 more") || len(err.Error()) > 2*maxProblems*maxMessage {
+		t.Errorf("expected the first problems, cut, but found %.1000v", err)
+	}
+	if err := problemsFromWire(nil); err != nil {
+		t.Errorf("expected no problem, but found %v", err)
 	}
 }
 

@@ -55,7 +55,7 @@ func (p *Plugin) introduce(ctx context.Context, proc *process) (*Info, error) {
 
 // buildOf is what Build returns of a plugin that says this about itself.
 func (p *Plugin) buildOf(info *Info) string {
-	digest := sha256.Sum256(slices.Concat([]byte(p.sum()+"\x00"+info.Version+"\x00"), p.settings.Configs[info.Name]))
+	digest := sha256.Sum256(slices.Concat([]byte(p.sum+"\x00"+info.Version+"\x00"), p.settings.Configs[info.Name]))
 	return hex.EncodeToString(digest[:8])
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
 
 func TestBackoff(t *testing.T) {
@@ -32,24 +31,6 @@ func TestBackoff(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestBackoffProperties(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		failures := rapid.IntRange(0, math.MaxInt-1).Draw(t, "failures")
-		random := rapid.Float64Range(0, math.Nextafter(1, 0)).Draw(t, "random")
-		pause, base := backoff(failures, random), backoff(failures, 0)
-		if pause <= 0 || pause > maxPause || base < firstPause {
-			t.Fatalf("%s of %s is out of bounds", pause, base)
-		}
-		if pause > base || pause < base*4/5 {
-			t.Fatalf("chance makes %s of %s", pause, base)
-		}
-		if next := backoff(failures+1, 0); next < base {
-			t.Fatalf("%s comes after %s", next, base)
-		}
-	})
 }
 
 func TestLifecycle(t *testing.T) {

@@ -21,6 +21,7 @@ type Plugin struct {
 	lifecycle    lifecycle
 	settled      bool // the first attempt to start has come to an end, good or bad
 	problem      error
+	sum          string // SHA-256 of what is started; empty if nothing was so far, or if it is no file
 	info         *Info  // what it said when it ran last
 	build        string // see Build
 	process      *process
@@ -145,17 +146,13 @@ type Detail struct {
 }
 
 func (p *Plugin) detail() Detail {
-	d := Detail{Status: p.status(), SHA256: p.sum()}
-	if proc, err := p.current(); err == nil {
+	d := Detail{Status: p.status()}
+	p.mu.Lock()
+	proc := p.process
+	d.SHA256 = p.sum
+	p.mu.Unlock()
+	if proc != nil {
 		d.Memory, d.Confinement = proc.memory(), proc.confinement
 	}
 	return d
-}
-
-// sum is the SHA-256 of what is started; empty if nothing was so far, or if it is no file.
-func (p *Plugin) sum() string {
-	if p.program == nil {
-		return ""
-	}
-	return p.program.sum()
 }

@@ -307,3 +307,37 @@ func TestOutputOfPlugins(t *testing.T) {
 		}
 	})
 }
+
+// Of a process that the host ends, each call is the cause unless something else surely is.
+func TestCallError(t *testing.T) {
+	t.Parallel()
+	own, other := newConversation(nil), newConversation(nil)
+	for name, test := range map[string]struct {
+		reason string
+		proc   *process
+		want   error
+	}{
+		"exit":         {"it ended by itself", &process{}, ErrCrashed},
+		"own silence":  {"the plugin said nothing in the call", &process{killed: &endError{reason: ReasonWedged, call: own}}, ErrCrashed},
+		"another call": {"it said nothing in that one", &process{killed: &endError{reason: ReasonWedged, call: other}}, ErrUnhealthy},
+		"anybody":      {"no health check was answered", &process{killed: &endError{reason: ReasonWedged}}, ErrCrashed},
+		"memory":       {"it took too much", &process{killed: &endError{reason: ReasonMemory}}, ErrCrashed},
+		"stopped":      {"the host ends it in order", &process{stopped: true}, ErrNotRunning},
+	} {
+		if err := test.proc.callError(own); !errors.Is(err, test.want) {
+			t.Errorf("%s: %s: expected %v, but found: %v", name, test.reason, test.want, err)
+		}
+	}
+}
+
+func TestVersionError(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{
+		"9": "speaks version 9 of the protocol (it was built with version v0.9.0 of the sdk), but this host speaks version 1; run a newer host",
+		"0": "the first line on its standard output is no handshake",
+	} {
+		if err := explainHandshake("1|"+version+"|unix|/socket|grpc", "v0.9.0", nil); !strings.Contains(err.Error(), want) {
+			t.Errorf("expected %q, but found: %v", want, err)
+		}
+	}
+}

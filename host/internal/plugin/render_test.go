@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -141,22 +140,4 @@ func TestChildrenFromWire(t *testing.T) {
 			t.Errorf("%s: %d have become %d", test.reason, len(test.in), len(out))
 		}
 	}
-}
-
-func FuzzChildrenFromWire(f *testing.F) {
-	f.Add("a", []byte(`{"apiVersion":"v1","kind":"ConfigMap"}`), "b", []byte(`{}`))
-	f.Add("a", []byte(`{"apiVersion":"v1","kind":"ConfigMap"}`), "a", []byte(`{"apiVersion":"v1","kind":"ConfigMap"}`))
-	f.Add("", []byte("\xff"), strings.Repeat("ü", maxChildName), []byte(strings.Repeat("[", 1<<12)))
-	f.Fuzz(func(t *testing.T, name1 string, object1 []byte, name2 string, object2 []byte) {
-		out, err := childrenFromWire([]*deployerv1.Child{{Name: name1, Object: object1}, {Name: name2, Object: object2}})
-		if err != nil {
-			if len(err.Error()) > 2*maxMessage || !utf8.ValidString(err.Error()) {
-				t.Errorf("the error is no text that can be shown: %q", err)
-			}
-			return
-		}
-		if len(out) != 2 || out[0].Name == out[1].Name || !json.Valid(out[0].Object) || !json.Valid(out[1].Object) {
-			t.Errorf("accepted %q", out)
-		}
-	})
 }

@@ -95,8 +95,6 @@ type Set struct {
 
 	mu     sync.Mutex
 	claims claims
-	// overdue: who has not come through its first attempt to start by now is waited for no longer.
-	overdue bool
 }
 
 // Open reads the plugin directory. It starts nothing; Run does. The error says that the directory cannot be read or that no
@@ -112,7 +110,7 @@ func Open(o Options, listener Listener) (*Set, error) {
 		o.Random = rand.Float64
 	}
 	s := &Set{dir: o.Dir, log: o.Log, claims: claims{by: map[*Plugin]*Info{}}}
-	s.settings = &settings{Options: o, listener: listener, changed: s.changed, claim: s.claim}
+	s.settings = &settings{Options: o, listener: listener, changed: func() { s.changed(false) }, claim: s.claim}
 	var files []string
 	if o.Dir != "" {
 		var err error
@@ -202,7 +200,7 @@ func (s *Set) Run(ctx context.Context) error {
 
 	select {
 	case <-s.settings.Clock.After(settleTime):
-		s.stopSettling()
+		s.changed(true) // begins to serve the plugins that run, although others have not come through their first attempt to start
 		s.warnOfUnusedConfigs()
 	case <-ctx.Done():
 	}
@@ -240,19 +238,12 @@ func (s *Set) Unserved(itemType v1alpha1.DeployItemType) string {
 	return fmt.Sprintf("no plugin here serves type %q; served are %s", itemType, served)
 }
 
-// stopSettling begins to serve the plugins that run, although others have not come through their first attempt to start.
-func (s *Set) stopSettling() {
-	s.mu.Lock()
-	s.overdue = true
-	s.mu.Unlock()
-	s.changed()
-}
-
-// changed settles the claims if it is time for that, and tells the listener.
-func (s *Set) changed() {
+// changed settles the claims if it is time for that, and tells the listener. Who is overdue to come through the first attempt to start is
+// waited for no longer.
+func (s *Set) changed(overdue bool) {
 	s.mu.Lock()
 	var refused map[*Plugin]error
-	if !s.claims.settled && (s.overdue || s.allSettled()) {
+	if !s.claims.settled && (overdue || s.allSettled()) {
 		refused = s.claims.settle()
 	}
 	s.mu.Unlock()

@@ -134,25 +134,6 @@ func TestReadyNamesEachPluginThatIsNot(t *testing.T) {
 	}
 }
 
-// Which plugin serves a type is not known before each has had its say.
-func TestNobodyServesBeforeAllHaveSettled(t *testing.T) {
-	t.Parallel()
-	h := openHost(t, pluginDir(t, "echo", "silent"), func(o *Options) { o.StartTimeout = 3 * time.Second }).run()
-	h.waitFor("echo", Running)
-	if h.status("silent").State == Starting {
-		if got := h.Serving(); len(got) > 0 && h.status("silent").State == Starting {
-			t.Errorf("expected nobody to serve yet, but found %v", got)
-		}
-	}
-	h.waitFor("silent", Backoff)
-	if p := h.For(echoType); p == nil || p.Name() != "echo" {
-		t.Errorf("expected echo to serve, but found %v", p)
-	}
-	if p := h.For("test.pergola.dev/other"); p != nil {
-		t.Errorf("expected nobody to serve, but found %v", p)
-	}
-}
-
 func TestClashes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

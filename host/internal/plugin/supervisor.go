@@ -57,17 +57,20 @@ func (p *Plugin) startProcess(ctx context.Context) (*process, error) {
 	if p.program == nil {
 		return attach(ctx, p.file, p.settings, p.log)
 	}
-	file, sum, err := p.program.open()
+	err := p.program.open()
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) {
 		return nil, err // which says nothing about the plugin
 	}
 	if err == nil {
-		err = p.profile.checkSum(p.file, sum, p.settings.RequireSums)
+		p.mu.Lock()
+		p.sum = p.program.sum
+		p.mu.Unlock()
+		err = p.profile.checkSum(p.file, p.program.sum, p.settings.RequireSums)
 	}
 	if err != nil {
 		return nil, refusal(err)
 	}
-	return launch(ctx, file, p.program.path(), p.profile, p.settings, p.log)
+	return launch(ctx, p.program.file, p.program.path(), p.profile, p.settings, p.log)
 }
 
 // serve lets a process take calls until it ends or must end, and returns why.

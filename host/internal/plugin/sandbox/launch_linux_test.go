@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -172,22 +171,6 @@ func TestNothingRunsFromNoexec(t *testing.T) {
 	expectNotStarted(t, Spec{Program: openFile(t, path), Path: path}, "mounted noexec, where nothing can be run")
 }
 
-func TestEndOfContextEndsTheProgram(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cmd, err := Command(ctx, Spec{Program: testBinary(t), Path: "p", Args: []string{"as", "sleep"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	var exit *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Errorf("got %v, want it to be killed", err)
-	}
-}
-
 func TestLauncherIsNotForPeople(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
 	cmd.Args = []string{launcherName, "help"}
@@ -195,18 +178,5 @@ func TestLauncherIsNotForPeople(t *testing.T) {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != ExitNotStarted || !strings.Contains(string(out), "not for people to start") {
 		t.Errorf("got %v: %s", err, out)
-	}
-}
-
-func BenchmarkStart(b *testing.B) {
-	program, err := os.Open("/bin/true")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer program.Close()
-	for b.Loop() {
-		if _, err := output(Spec{Program: program, Path: "true", Confinement: Auto, MemoryBytes: 1 << 29}, nil); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
