@@ -13,11 +13,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// attach connects to a plugin that somebody else has started, such as a debugger: it is called, but neither looked after nor ended. The
-// connection to it is a Unix socket without TLS, which only its owner can reach.
+// attach connects to a plugin that somebody else has started, such as a debugger: it is called, but neither looked
+// after nor ended. The connection to it is a Unix socket without TLS, which only its owner can reach.
 func attach(ctx context.Context, address string, s *settings, log *slog.Logger) (*process, error) {
 	if !strings.HasPrefix(address, "unix:///") {
-		return nil, refusal(fmt.Errorf("expected an address such as unix:///tmp/plugin.sock, which an attachable plugin prints, but found %q", address))
+		return nil, refusal(fmt.Errorf("expected an address such as unix:///tmp/plugin.sock, which an attachable plugin "+
+			"prints, but found %q", address))
 	}
 	conn, err := grpc.NewClient(address, append(dialOptions(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithIdleTimeout(0))...)

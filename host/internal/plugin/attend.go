@@ -42,8 +42,8 @@ func (p *Plugin) attend(ctx context.Context, proc *process) {
 	all.Wait()
 }
 
-// checkHealth kills a process that is wedged: one that has answered no check for the time that a plugin may be silent, or that has
-// said nothing in a call for so long, although its calls promise heartbeats.
+// checkHealth kills a process that is wedged: one that has answered no check for the time that a plugin may be silent,
+// or that has said nothing in a call for so long, although its calls promise heartbeats.
 func (p *Plugin) checkHealth(ctx context.Context, proc *process) {
 	interval := p.settings.Silence / checksPerSilence
 	health := healthRecord{silence: p.settings.Silence}
@@ -91,8 +91,8 @@ type healthRecord struct {
 	unhealthy string // the reason for being unhealthy that the process has named last; empty for none
 }
 
-// judge takes the answer to a check, and a call in which the plugin is silent for too long, and returns why the process is to be killed; nil
-// if it is not.
+// judge takes the answer to a check, and a call in which the plugin is silent for too long, and returns why the process
+// is to be killed; nil if it is not.
 func (h *healthRecord) judge(answer error, silent *conversation) *endError {
 	before := h.unhealthy
 	h.unhealthy = ""
@@ -100,7 +100,7 @@ func (h *healthRecord) judge(answer error, silent *conversation) *endError {
 		h.unhealthy = answer.Error()
 	}
 	switch {
-	case answer == nil, h.unhealthy != "" && h.unhealthy != before: // healthy, or the call has ended that was the reason before
+	case answer == nil, h.unhealthy != "" && h.unhealthy != before: // healthy, or the call of the reason before has ended
 		h.failed = 0
 	default:
 		h.failed++
@@ -117,17 +117,19 @@ func (h *healthRecord) judge(answer error, silent *conversation) *endError {
 		// The call that is the cause was cancelled, and is none of those that are running.
 		return &endError{
 			reason: ReasonWedged, call: &conversation{},
-			text: fmt.Sprintf("it has been unhealthy for %s: %s", h.silence, strings.TrimPrefix(h.unhealthy, errUnhealthy.Error()+": ")),
+			text: fmt.Sprintf("it has been unhealthy for %s: %s", h.silence,
+				strings.TrimPrefix(h.unhealthy, errUnhealthy.Error()+": ")),
 		}
 	default:
 		return &endError{
-			reason: ReasonWedged, text: fmt.Sprintf("it has answered no health check for %s: %s", h.silence, bounded(answer.Error())),
+			reason: ReasonWedged, text: fmt.Sprintf("it has answered no health check for %s: %s", h.silence,
+				bounded(answer.Error())),
 		}
 	}
 }
 
-// check asks for the health of a plugin. An answer is one, whatever it says, unless it says that the plugin does not serve, or why it
-// is unhealthy.
+// check asks for the health of a plugin. An answer is one, whatever it says, unless it says that the plugin does not
+// serve, or why it is unhealthy.
 func (p *process) check(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -177,7 +179,8 @@ func (p *Plugin) watch(ctx context.Context, proc *process) {
 	pace := rate.NewLimiter(wakeUpsPerSecond, wakeUpBurst)
 	for {
 		if err := p.forwardWakeUps(ctx, proc, pace); ctx.Err() == nil {
-			p.log.Warn("plugin stopped sending wake-ups; its items are polled until it is asked again", "error", bounded(err.Error()))
+			p.log.Warn("plugin stopped sending wake-ups; its items are polled until it is asked again", "error",
+				bounded(err.Error()))
 		}
 		timer := p.settings.Clock.NewTimer(watchPause)
 		select {

@@ -48,7 +48,8 @@ func TestSilentCall(t *testing.T) {
 	}
 }
 
-// A plugin that says itself that it is unhealthy is shown as such, and started again if it stays so. No call that is under way is to blame.
+// A plugin that says itself that it is unhealthy is shown as such, and started again if it stays so. No call that is
+// under way is to blame.
 func TestUnhealthy(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
@@ -106,7 +107,8 @@ type health struct {
 	err    error
 }
 
-func (h health) Check(context.Context, *grpc_health_v1.HealthCheckRequest, ...grpc.CallOption) (*grpc_health_v1.HealthCheckResponse, error) {
+func (h health) Check(context.Context, *grpc_health_v1.HealthCheckRequest,
+	...grpc.CallOption) (*grpc_health_v1.HealthCheckResponse, error) {
 	return &grpc_health_v1.HealthCheckResponse{Status: h.answer}, h.err
 }
 
@@ -120,10 +122,11 @@ func TestCheck(t *testing.T) {
 		"serving":     {"it says so", health{answer: grpc_health_v1.HealthCheckResponse_SERVING}, true},
 		"not serving": {"it says so", health{answer: grpc_health_v1.HealthCheckResponse_NOT_SERVING}, false},
 		"unknown":     {"it answers", health{answer: grpc_health_v1.HealthCheckResponse_UNKNOWN}, true},
-		"no service":  {"it answers, though it should have the service", health{err: status.Error(codes.Unimplemented, "")}, true},
-		"unhealthy":   {"it says so", health{err: status.Error(codes.FailedPrecondition, "")}, false},
-		"late":        {"no answer", health{err: status.Error(codes.DeadlineExceeded, "")}, false},
-		"gone":        {"no answer", health{err: status.Error(codes.Unavailable, "")}, false},
+		"no service": {"it answers, though it should have the service", health{err: status.Error(codes.Unimplemented, "")},
+			true},
+		"unhealthy": {"it says so", health{err: status.Error(codes.FailedPrecondition, "")}, false},
+		"late":      {"no answer", health{err: status.Error(codes.DeadlineExceeded, "")}, false},
+		"gone":      {"no answer", health{err: status.Error(codes.Unavailable, "")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -186,7 +189,8 @@ func TestNoRestartStorm(t *testing.T) {
 			t.Errorf("expected ErrCrashed, but found: %v", err)
 		}
 	}
-	eventually(t, "the plugin to run again", func() bool { return h.status("raw").State == Running && h.status("raw").Restarted() > 0 })
+	eventually(t, "the plugin to run again",
+		func() bool { return h.status("raw").State == Running && h.status("raw").Restarted() > 0 })
 	if got := h.status("raw"); got.Restarted() != 1 {
 		t.Errorf("expected one restart, but found %v", got.Restarts)
 	}
@@ -206,14 +210,22 @@ func TestHealthRecord(t *testing.T) {
 		want   string // of the last one; empty if it lives
 		call   *conversation
 	}{
-		"well":            {reason: "it answers", checks: []check{{}, {}, {}, {}}},
-		"deaf":            {reason: "it has not answered for the whole time", checks: []check{{answer: deaf}, {answer: deaf}, {answer: deaf}}, want: "it has answered no health check for 30s: no answer"},
-		"deaf for a bit":  {reason: "it has some time left", checks: []check{{}, {answer: deaf}, {answer: deaf}}},
-		"recovered":       {reason: "an answer makes up for all", checks: []check{{answer: deaf}, {answer: deaf}, {}, {answer: deaf}, {answer: deaf}}},
-		"silent":          {reason: "it answers, but not in the call", checks: []check{{silent: silent}}, want: "it has said nothing in a call for 30s, not even a heartbeat", call: silent},
-		"silent and deaf": {reason: "the call is not to blame if nothing is answered", checks: []check{{deaf, silent}, {deaf, silent}, {deaf, silent}}, want: "it has answered no health check for 30s: no answer"},
-		"unhealthy":       {reason: "a call goes on", checks: []check{{answer: ill}, {answer: ill}, {answer: ill}, {answer: ill}}, want: "it has been unhealthy for 30s: one call", call: &conversation{}},
-		"another reason":  {reason: "the call before has ended", checks: []check{{answer: ill}, {answer: ill}, {answer: ill}, {answer: worse}}},
+		"well": {reason: "it answers", checks: []check{{}, {}, {}, {}}},
+		"deaf": {reason: "it has not answered for the whole time",
+			checks: []check{{answer: deaf}, {answer: deaf}, {answer: deaf}},
+			want:   "it has answered no health check for 30s: no answer"},
+		"deaf for a bit": {reason: "it has some time left", checks: []check{{}, {answer: deaf}, {answer: deaf}}},
+		"recovered": {reason: "an answer makes up for all", checks: []check{{answer: deaf}, {answer: deaf}, {},
+			{answer: deaf}, {answer: deaf}}},
+		"silent": {reason: "it answers, but not in the call", checks: []check{{silent: silent}},
+			want: "it has said nothing in a call for 30s, not even a heartbeat", call: silent},
+		"silent and deaf": {reason: "the call is not to blame if nothing is answered",
+			checks: []check{{deaf, silent}, {deaf, silent}, {deaf, silent}},
+			want:   "it has answered no health check for 30s: no answer"},
+		"unhealthy": {reason: "a call goes on", checks: []check{{answer: ill}, {answer: ill}, {answer: ill},
+			{answer: ill}}, want: "it has been unhealthy for 30s: one call", call: &conversation{}},
+		"another reason": {reason: "the call before has ended", checks: []check{{answer: ill}, {answer: ill}, {answer: ill},
+			{answer: worse}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

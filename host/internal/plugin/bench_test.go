@@ -42,7 +42,8 @@ func benchProcess(b *testing.B, role string, confinement sandbox.Mode) *process 
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	p, err := launch(b.Context(), file, role, Profile{Confinement: confinement}, testSettings(sockets), slog.New(slog.DiscardHandler))
+	p, err := launch(b.Context(), file, role, Profile{Confinement: confinement}, testSettings(sockets),
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -56,8 +57,8 @@ func itemOf(size int) *v1alpha1.DeployItem {
 	return item
 }
 
-// BenchmarkCall compares a call through the protocol with one of the same deployer in the same process. The metrics are the
-// quantiles of one call.
+// BenchmarkCall compares a call through the protocol with one of the same deployer in the same process. The metrics are
+// the quantiles of one call.
 func BenchmarkCall(b *testing.B) {
 	p := benchProcess(b, "echo", sandbox.Auto)
 	defer p.stop()

@@ -52,7 +52,8 @@ func TestOperationsThatThePluginDoesNotHave(t *testing.T) {
 			t.Errorf("%s: expected ErrProtocol with the name of the operation, but found: %v", op, err)
 		}
 	}
-	if _, err := h.plugin("echo").Call(t.Context(), "Dance", Call{DeployItem: deployItem("item")}, &observer{}); err == nil {
+	if _, err := h.plugin("echo").Call(t.Context(), "Dance", Call{DeployItem: deployItem("item")},
+		&observer{}); err == nil {
 		t.Error("expected an error")
 	}
 }
@@ -279,7 +280,8 @@ func TestEndOfContext(t *testing.T) {
 	}
 }
 
-// A stopped process reads nothing, so that a message to it may be one too many: sending the request to stop then blocks.
+// A stopped process reads nothing, so that a message to it may be one too many: sending the request to stop then
+// blocks.
 func TestEndOfContextWhileThePluginDoesNotRead(t *testing.T) {
 	t.Parallel()
 	h := runHost(t, pluginDir(t, "raw"), func(o *Options) { o.StopGrace = 50 * time.Millisecond })
@@ -289,7 +291,8 @@ func TestEndOfContextWhileThePluginDoesNotRead(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	within(t, patience, "the end of the call", func() {
-		if _, err := h.plugin("raw").Call(ctx, Reconcile, Call{DeployItem: item}, &observer{}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := h.plugin("raw").Call(ctx, Reconcile, Call{DeployItem: item}, &observer{}); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("expected the cause of the context, but found: %v", err)
 		}
 	})

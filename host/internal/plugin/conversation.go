@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// messagesPerSecond is how many messages of one call are handled in the long run, and messageBurst how many at once. A plugin that
-	// says more has to wait, which gRPC's flow control sees to.
+	// messagesPerSecond is how many messages of one call are handled in the long run, and messageBurst how many at once. A
+	// plugin that says more has to wait, which gRPC's flow control sees to.
 	messagesPerSecond = 200
 	messageBurst      = 1000
-	// requestsPerSecond is how many of them may be provider statuses and questions in the long run, and requestBurst how many at once: each can
-	// be a request to the API server.
+	// requestsPerSecond is how many of them may be provider statuses and questions in the long run, and requestBurst how
+	// many at once: each can be a request to the API server.
 	requestsPerSecond = 10
 	requestBurst      = 100
-	// maxTargets is how many Targets a plugin may ask for in one call, each as often as it likes, and maxSecrets how many Secrets.
+	// maxTargets is how many Targets a plugin may ask for in one call, each as often as it likes, and maxSecrets how many
+	// Secrets.
 	maxTargets = 50
 	maxSecrets = 50
 	// resolveTimeout is how long it may take to resolve one: the plugin says nothing else meanwhile.
@@ -45,8 +46,9 @@ type conversation struct {
 	targets map[string]bool
 	secrets map[types.NamespacedName]bool
 
-	// waits counts how often the host has begun or ceased to wait for the plugin, to say something or to take an answer to what it has said:
-	// it is odd while the host waits. seen is what it was at the last health check, and checks how many checks ago it became that.
+	// waits counts how often the host has begun or ceased to wait for the plugin, to say something or to take an answer to
+	// what it has said: it is odd while the host waits. seen is what it was at the last health check, and checks how many
+	// checks ago it became that.
 	waits  atomic.Uint64
 	seen   uint64
 	checks int
@@ -88,7 +90,8 @@ func (c *conversation) listen() (over func()) {
 	return func() { c.waits.Add(1) }
 }
 
-// silentChecks is called at each health check, and returns since how many of them the host has been waiting for the plugin.
+// silentChecks is called at each health check, and returns since how many of them the host has been waiting for the
+// plugin.
 func (c *conversation) silentChecks() int {
 	waits := c.waits.Load()
 	if waits%2 == 0 || waits != c.seen {
@@ -141,7 +144,8 @@ func (c *conversation) result(ctx context.Context) (*deployerv1.Result, error) {
 	}
 }
 
-// waitForTurn blocks until the pace allows one more. The error says that this would be after the deadline, or that the call was cancelled.
+// waitForTurn blocks until the pace allows one more. The error says that this would be after the deadline, or that the
+// call was cancelled.
 func waitForTurn(ctx context.Context, pace *rate.Limiter) error {
 	if pace.Wait(ctx) != nil {
 		return status.FromContextError(cmp.Or(ctx.Err(), context.DeadlineExceeded)).Err()
@@ -149,8 +153,8 @@ func waitForTurn(ctx context.Context, pace *rate.Limiter) error {
 	return nil
 }
 
-// ends waits for the end of a call that has given its result, so that the next one for its item does not meet what is left of it. It
-// reports false if the plugin says more, or does not end the call soon; cancel ends it then.
+// ends waits for the end of a call that has given its result, so that the next one for its item does not meet what is
+// left of it. It reports false if the plugin says more, or does not end the call soon; cancel ends it then.
 func (c *conversation) ends(cancel context.CancelFunc) bool {
 	timer := time.AfterFunc(resultGrace, cancel)
 	_, err := c.recv()

@@ -9,7 +9,8 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
-// What counts is the first result. A plugin that goes on with the call is cancelled, so that the next one does not meet it.
+// What counts is the first result. A plugin that goes on with the call is cancelled, so that the next one does not meet
+// it.
 func TestCallsThatGoOnAfterTheirResult(t *testing.T) {
 	t.Parallel()
 	h := start(t, "raw")

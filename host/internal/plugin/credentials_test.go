@@ -17,7 +17,8 @@ import (
 
 const theSecret = "t0ps3cret"
 
-// credited is a deployer that takes credentials, and tells of those that it has got. A test may do that; the rules forbid it.
+// credited is a deployer that takes credentials, and tells of those that it has got. A test may do that; the rules
+// forbid it.
 type credited struct{ echo }
 
 // received is what a plugin has got of credentials.
@@ -29,10 +30,12 @@ type received struct {
 func receivedOf(req *sdk.Request) received {
 	r := received{Context: req.Context}
 	for _, c := range req.Credentials.Registries {
-		r.Registries = append(r.Registries, map[string]string{"secret": c.Secret, "config": string(c.DockerConfig), "problem": c.Problem})
+		r.Registries = append(r.Registries, map[string]string{"secret": c.Secret, "config": string(c.DockerConfig),
+			"problem": c.Problem})
 	}
 	for _, c := range req.Credentials.ChartRepositories {
-		r.ChartRepositories = append(r.ChartRepositories, map[string]string{"url": c.URL, "ca": string(c.CAData), "header": c.AuthHeader, "problem": c.Problem})
+		r.ChartRepositories = append(r.ChartRepositories, map[string]string{"url": c.URL, "ca": string(c.CAData),
+			"header": c.AuthHeader, "problem": c.Problem})
 	}
 	return r
 }
@@ -56,11 +59,13 @@ func creditedCall(item string) Call {
 		Context: &v1alpha1.Context{
 			ObjectMeta: metav1.ObjectMeta{Name: "context"},
 			ContextConfiguration: v1alpha1.ContextConfiguration{Configurations: map[string]runtime.RawExtension{
-				"helmChartRepoCredentials": {Raw: []byte(`{"auths":[{"authHeader":"` + theSecret + `"}]}`)}, "other": {Raw: []byte(`{"a":1}`)},
+				"helmChartRepoCredentials": {Raw: []byte(`{"auths":[{"authHeader":"` + theSecret + `"}]}`)},
+				"other":                    {Raw: []byte(`{"a":1}`)},
 			}},
 		},
 		Credentials: &sdk.Credentials{
-			Registries: []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(theSecret)}, {Secret: "gone", Problem: "there is none"}},
+			Registries: []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(theSecret)},
+				{Secret: "gone", Problem: "there is none"}},
 			ChartRepositories: []sdk.ChartRepositoryCredentials{
 				{URL: "https://a", CAData: []byte("PEM"), AuthHeader: "Bearer " + theSecret}, {Problem: "no URL"},
 			},
@@ -68,7 +73,8 @@ func creditedCall(item string) Call {
 	}
 }
 
-// Credentials come with each kind of call to the plugin that takes them, whole and in order; the Context is without them.
+// Credentials come with each kind of call to the plugin that takes them, whole and in order; the Context is without
+// them.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	h := start(t, "credited")
@@ -81,7 +87,8 @@ func TestCredentials(t *testing.T) {
 			{"secret": "pull", "config": theSecret, "problem": ""}, {"secret": "gone", "config": "", "problem": "there is none"},
 		},
 		ChartRepositories: []map[string]string{
-			{"url": "https://a", "ca": "PEM", "header": "Bearer " + theSecret, "problem": ""}, {"url": "", "ca": "", "header": "", "problem": "no URL"},
+			{"url": "https://a", "ca": "PEM", "header": "Bearer " + theSecret, "problem": ""},
+			{"url": "", "ca": "", "header": "", "problem": "no URL"},
 		},
 		Context: &v1alpha1.Context{
 			ObjectMeta:           metav1.ObjectMeta{Name: "context"},
@@ -117,7 +124,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// No credentials are handed to a plugin that has not asked for them, whoever has read them, and neither are those in the Context itself.
+// No credentials are handed to a plugin that has not asked for them, whoever has read them, and neither are those in
+// the Context itself.
 func TestCredentialsAreWithheld(t *testing.T) {
 	t.Parallel()
 	outcome, err := start(t, "raw").plugin("raw").Call(t.Context(), Reconcile, creditedCall("credentials"), &observer{})

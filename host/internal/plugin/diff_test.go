@@ -29,14 +29,16 @@ func (r *raw) Diff(ctx context.Context, in *deployerv1.DiffRequest) (*deployerv1
 			return nil, status.Error(codes.FailedPrecondition, "there is nobody to ask")
 		}
 		return changes(
-			&deployerv1.Change{Object: "ConfigMap a/b", Action: "update", Before: start.GetTarget(), After: []byte(`{"n":9007199254740993}`)},
+			&deployerv1.Change{Object: "ConfigMap a/b", Action: "update", Before: start.GetTarget(),
+				After: []byte(`{"n":9007199254740993}`)},
 			&deployerv1.Change{Object: "Secret a/c", Action: "fail", Note: "it is immutable"},
 		), nil
 	case "nothing":
 		return changes(), nil
 	case "fail":
 		return &deployerv1.DiffResponse{Outcome: &deployerv1.DiffResponse_Failed{Failed: &deployerv1.Failed{
-			Errors: []*deployerv1.Error{{Codes: []string{"ERR_CONFIGURATION_PROBLEM"}, Operation: "Diff", Reason: "Wrong", Message: "spec.config: is wrong"}},
+			Errors: []*deployerv1.Error{{Codes: []string{"ERR_CONFIGURATION_PROBLEM"}, Operation: "Diff", Reason: "Wrong",
+				Message: "spec.config: is wrong"}},
 		}}}, nil
 	case "empty":
 		return &deployerv1.DiffResponse{}, nil
@@ -71,7 +73,8 @@ func TestDiff(t *testing.T) {
 		}}},
 		{"a job may change nothing", "nothing", &Diff{Changes: []sdk.Change{}}},
 		{"what is wrong has its codes", "fail", &Diff{Errors: []Error{{
-			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "Diff", Reason: "Wrong", Message: "spec.config: is wrong",
+			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "Diff", Reason: "Wrong",
+			Message: "spec.config: is wrong",
 		}}}},
 	} {
 		got, err := p.Diff(t.Context(), renderCall(tc.item))
@@ -88,7 +91,8 @@ func TestDiffThatBreaksTheProtocol(t *testing.T) {
 		"empty": "neither changes nor failed", "refusal": "no such item",
 		"garbage": `its change of "a": the state after it: expected a JSON object`,
 	} {
-		if out, err := h.plugin("raw").Diff(t.Context(), renderCall(item)); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), want) {
+		if out, err := h.plugin("raw").Diff(t.Context(), renderCall(item)); !errors.Is(err,
+			ErrProtocol) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: expected ErrProtocol with %q, but found %v: %v", item, want, out, err)
 		}
 	}
@@ -114,14 +118,17 @@ func TestChangesFromWire(t *testing.T) {
 		{"a longer one", change(strings.Repeat("n", maxChangeObject+1), "create", "", ""), "longer than 1024 bytes"},
 		{"nobody can say what is meant", change("", "create", "", ""), `the object "" of its change 0 is empty`},
 		{"no action", change("a", "", "", ""), `its change of "a" has the action ""`},
-		{"an action that this host does not know", change("a", "Create", "", ""), `has the action "Create"; expected one of ["create" "update"`},
+		{"an action that this host does not know", change("a", "Create", "", ""),
+			`has the action "Create"; expected one of ["create" "update"`},
 		{"null is none", change("a", "update", "null", "{}"), "the state before it: expected a JSON object"},
 		{"a list", change("a", "update", "{}", "[{}]"), "the state after it: expected a JSON object"},
-		{"more than one, and a secret in it", change("a", "update", "{}", `{"password":"t0ps3cret"}{}`), "the state after it: expected a JSON object"},
+		{"more than one, and a secret in it", change("a", "update", "{}", `{"password":"t0ps3cret"}{}`),
+			"the state after it: expected a JSON object"},
 		{"no UTF-8", change("a", "update", "{\"a\":\"\xff\"}", "{}"), "the state before it: expected a JSON object"},
 	} {
 		out, err := changesFromWire([]*deployerv1.Change{tc.in})
-		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "t0ps3cret")) {
+		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(),
+			tc.want) || strings.Contains(err.Error(), "t0ps3cret")) {
 			t.Errorf("%s: expected %q, but found: %v", tc.reason, tc.want, err)
 		}
 		if err == nil && len(out) != 1 {

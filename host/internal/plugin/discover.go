@@ -15,8 +15,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/plugindir"
 )
 
-// discover lists the files of the plugin directory in order of names. Hidden files are passed over, because mounted volumes are full of
-// them; everything else is meant to be a plugin.
+// discover lists the files of the plugin directory in order of names. Hidden files are passed over, because mounted
+// volumes are full of them; everything else is meant to be a plugin.
 func discover(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -32,8 +32,8 @@ func discover(dir string) ([]string, error) {
 	return files, nil
 }
 
-// program is a plugin's file in the plugin directory. It is opened once, hashed, and held open: each start executes what was hashed, and not
-// what somebody has put in its place since. It belongs to the plugin's supervisor.
+// program is a plugin's file in the plugin directory. It is opened once, hashed, and held open: each start executes
+// what was hashed, and not what somebody has put in its place since. It belongs to the plugin's supervisor.
 type program struct {
 	dir, name string
 
@@ -72,8 +72,8 @@ func (p *program) close() {
 	}
 }
 
-// openProgram opens a file of the plugin directory that may be run. Links are followed as long as they stay in the directory. It never
-// waits, whatever lies behind the name.
+// openProgram opens a file of the plugin directory that may be run. Links are followed as long as they stay in the
+// directory. It never waits, whatever lies behind the name.
 func openProgram(dir, name string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -84,7 +84,8 @@ func openProgram(dir, name string) (*os.File, error) {
 	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if target, noLink := root.Readlink(name); noLink == nil {
-			err = fmt.Errorf("it is a link to %s, which must be there, and a relative path within the plugin directory: %w", target, err)
+			err = fmt.Errorf("it is a link to %s, which must be there, and a relative path within the plugin directory: %w",
+				target, err)
 		}
 		return nil, fmt.Errorf("cannot be read: %w", err)
 	}
@@ -115,11 +116,14 @@ func checkFile(file *os.File, path string, self int) error {
 	case !info.Mode().IsRegular():
 		return errors.New("is no regular file; plugins lie directly in the plugin directory")
 	case mode&setID != 0:
-		return fmt.Errorf("is set-uid or set-gid (mode %04o), but no plugin may have other rights than the host; chmod 0755 %s", mode, path)
+		return fmt.Errorf("is set-uid or set-gid (mode %04o), but no plugin may have other rights than the host; chmod "+
+			"0755 %s", mode, path)
 	case mode&othersWrite != 0:
-		return fmt.Errorf("may be written by its group or by others (mode %04o), who could put anything there; chmod 0755 %s", mode, path)
+		return fmt.Errorf("may be written by its group or by others (mode %04o), who could put anything there; chmod 0755 %s",
+			mode, path)
 	case stat.Uid != 0 && int(stat.Uid) != self:
-		return fmt.Errorf("belongs to the user %d, who could put anything there; chown it to root, or to the user %d that the host runs as: chown 0 %s",
+		return fmt.Errorf("belongs to the user %d, who could put anything there; chown it to root, or to the user %d "+
+			"that the host runs as: chown 0 %s",
 			stat.Uid, self, path)
 	case mode&execute == 0:
 		return fmt.Errorf("is not executable (mode %04o); chmod 0755 %s if it is a plugin, else move it away", mode, path)
@@ -144,8 +148,8 @@ func sumOf(file *os.File) (string, error) {
 // sdkModule is what has the sdk.
 const sdkModule = "github.com/pergola-deploy/pergola"
 
-// sdkVersion returns the version of the sdk that a program was built with, from what Go writes into programs: empty if that is not to be
-// found, such as for a script, and "(devel)" if it was built from a working copy.
+// sdkVersion returns the version of the sdk that a program was built with, from what Go writes into programs: empty if
+// that is not to be found, such as for a script, and "(devel)" if it was built from a working copy.
 func sdkVersion(file io.ReaderAt) string {
 	info, err := buildinfo.Read(file)
 	if err != nil {

@@ -57,10 +57,12 @@ func TestOpenProgram(t *testing.T) {
 		},
 		"link-absolute": {
 			"nobody can say whether it stays inside",
-			func(t *testing.T, path string) { link(t, filepath.Join(elsewhere, "program"), path) }, "a relative path within the plugin directory",
+			func(t *testing.T, path string) { link(t, filepath.Join(elsewhere, "program"), path) },
+			"a relative path within the plugin directory",
 		},
-		"link-dangling": {"it leads nowhere", func(t *testing.T, path string) { link(t, "missing", path) }, "cannot be read: it is a link to missing"},
-		"missing":       {"it was there when the directory was read", func(*testing.T, string) {}, "cannot be read"},
+		"link-dangling": {"it leads nowhere", func(t *testing.T, path string) { link(t, "missing", path) },
+			"cannot be read: it is a link to missing"},
+		"missing": {"it was there when the directory was read", func(*testing.T, string) {}, "cannot be read"},
 		"dir": {"plugins lie directly in the directory", func(t *testing.T, path string) {
 			if err := os.Mkdir(path, 0o755); err != nil {
 				t.Fatal(err)
@@ -94,13 +96,16 @@ func TestCheckFile(t *testing.T) {
 		self   int
 		want   string // in the refusal; empty if it may be run
 	}{
-		"own":            {"nobody but the host needs it", 0o500, self, ""},
-		"group":          {"the group could exchange it", 0o775, self, "may be written by its group or by others (mode 0775)"},
-		"others":         {"everybody could exchange it", 0o757, self, "may be written by its group or by others (mode 0757)"},
-		"set-uid":        {"it would have the rights of its owner", 0o4755, self, "set-uid or set-gid (mode 4755)"},
-		"set-gid":        {"it would have the rights of its group", 0o2755, self, "set-uid or set-gid (mode 2755)"},
-		"not executable": {"somebody forgot it, or it is a README", 0o644, self, "is not executable (mode 0644); chmod 0755 /plugins/helm if it is a plugin"},
-		"of another":     {"an owner can always write", 0o555, self + 1, "who could put anything there; chown it to root"},
+		"own": {"nobody but the host needs it", 0o500, self, ""},
+		"group": {"the group could exchange it", 0o775, self,
+			"may be written by its group or by others (mode 0775)"},
+		"others": {"everybody could exchange it", 0o757, self,
+			"may be written by its group or by others (mode 0757)"},
+		"set-uid": {"it would have the rights of its owner", 0o4755, self, "set-uid or set-gid (mode 4755)"},
+		"set-gid": {"it would have the rights of its group", 0o2755, self, "set-uid or set-gid (mode 2755)"},
+		"not executable": {"somebody forgot it, or it is a README", 0o644, self,
+			"is not executable (mode 0644); chmod 0755 /plugins/helm if it is a plugin"},
+		"of another": {"an owner can always write", 0o555, self + 1, "who could put anything there; chown it to root"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +126,8 @@ func TestCheckFile(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := checkFile(file, "/plugins/helm", test.self); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			if err := checkFile(file, "/plugins/helm",
+				test.self); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: expected %q, but found: %v", test.reason, test.want, err)
 			}
 		})

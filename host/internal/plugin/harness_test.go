@@ -333,7 +333,8 @@ func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.Re
 	return o.resolve(ctx, name)
 }
 
-func (o *observer) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
+func (o *observer) ResolveRegistryCredentials(ctx context.Context,
+	secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
 	if o.secret == nil {
 		return nil, errors.New("nobody resolves " + secret.String())
 	}

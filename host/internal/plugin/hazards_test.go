@@ -21,7 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// What go-plugin does to a host that trusts it, by where it was met first, and that it does not happen here. Other tests show the rest:
+// What go-plugin does to a host that trusts it, by where it was met first, and that it does not happen here. Other
+// tests show the rest:
 //
 //	go-plugin#306: a client is used again after a failed start            TestStartsThatFailAreTriedAgain
 //	go-plugin#31, #305: a plugin that has ended stays away                TestRestart
@@ -54,7 +55,8 @@ func TestHazards(t *testing.T) { //nolint:paralleltest // some change the enviro
 	}
 }
 
-// addScript puts a shell script into a plugin directory. It has a command "plugin", which becomes the plugin of that name.
+// addScript puts a shell script into a plugin directory. It has a command "plugin", which becomes the plugin of that
+// name.
 func addScript(t *testing.T, dir, file, script string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -142,7 +144,8 @@ func hazardOverriddenEnvironment(t *testing.T) {
 		found[name] = append(found[name], value)
 	}
 	for name, want := range map[string]string{
-		"HOME": h.settings.tempDir, "TMPDIR": h.settings.tempDir, "PLUGIN_PROTOCOL_VERSIONS": "1", "PERGOLA_LOG_LEVEL": "INFO",
+		"HOME": h.settings.tempDir, "TMPDIR": h.settings.tempDir, "PLUGIN_PROTOCOL_VERSIONS": "1",
+		"PERGOLA_LOG_LEVEL": "INFO",
 	} {
 		if values := found[name]; len(values) != 1 || !strings.HasPrefix(values[0], want) {
 			t.Errorf("expected %s to be %s and nothing else, but found %q", name, want, values)
@@ -189,11 +192,13 @@ func hazardMessageSize(t *testing.T) {
 		large := strings.Repeat("x", size)
 		item := deployItem("large")
 		item.Spec.Config = &runtime.RawExtension{Raw: []byte(`"` + large + `"`)}
-		if outcome, err := h.plugin("echo").Call(t.Context(), Reconcile, Call{DeployItem: item}, &observer{}); err != nil || outcome.Succeeded == nil {
+		if outcome, err := h.plugin("echo").Call(t.Context(), Reconcile, Call{DeployItem: item},
+			&observer{}); err != nil || outcome.Succeeded == nil {
 			t.Errorf("expected an item of %d MiB to arrive, but found: %v", size>>20, err)
 		}
 		target := &v1alpha1.ResolvedTarget{Target: &v1alpha1.Target{}, Content: large}
-		outcome, err := h.plugin("echo").Call(t.Context(), Reconcile, Call{DeployItem: deployItem("item"), Target: target}, &observer{})
+		outcome, err := h.plugin("echo").Call(t.Context(), Reconcile, Call{DeployItem: deployItem("item"), Target: target},
+			&observer{})
 		if err != nil || len(outcome.Succeeded.Exports) < size {
 			t.Errorf("expected exports of %d MiB to arrive, but found: %v", size>>20, err)
 		}
@@ -204,7 +209,8 @@ func hazardLogLines(t *testing.T) {
 	t.Parallel()
 	lines := []string{
 		`{"@message":1}`, `{"@message":"text","@level":1}`, `{"@message":"text","@level":"info","@timestamp":1}`,
-		`{"@message":[],"@level":{},"@timestamp":null}`, `{"@message":"no level","@timestamp":"yesterday"}`, `{"@level":"info"`,
+		`{"@message":[],"@level":{},"@timestamp":null}`, `{"@message":"no level","@timestamp":"yesterday"}`,
+		`{"@level":"info"`,
 	}
 	h := runScript(t, "cat >&2 <<'end'\n"+strings.Join(lines, "\n")+"\nend\nplugin")
 	for _, line := range lines {
@@ -253,7 +259,8 @@ func hazardForeignAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := start(t, "raw_b_two")
-			addScript(t, h.dir, "raw_a_one", fmt.Sprintf("socket=%q\n%s\necho \"1|1|$address|grpc\"; sleep 300", h.socket("raw_b_two"), test.script))
+			addScript(t, h.dir, "raw_a_one", fmt.Sprintf("socket=%q\n%s\necho \"1|1|$address|grpc\"; sleep 300",
+				h.socket("raw_b_two"), test.script))
 			if _, err := h.newPlugin("raw_a_one").start(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: expected %q, but found %v", test.reason, test.want, err)
 			}
@@ -267,7 +274,8 @@ func hazardForeignAddress(t *testing.T) {
 func hazardOpaqueStart(t *testing.T) {
 	t.Parallel()
 	var otherCPU strings.Builder
-	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_SPARCV9), Version: uint32(elf.EV_CURRENT), Ehsize: 64}
+	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_SPARCV9), Version: uint32(elf.EV_CURRENT),
+		Ehsize: 64}
 	copy(header.Ident[:], elf.ELFMAG+string([]byte{byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}))
 	if err := binary.Write(&otherCPU, binary.LittleEndian, header); err != nil {
 		t.Fatal(err)
@@ -277,9 +285,11 @@ func hazardOpaqueStart(t *testing.T) {
 		mode    os.FileMode
 		want    string
 	}{
-		"not executable":      {"#!/bin/sh\n", 0o644, "is not executable (mode 0644); chmod 0755"},
-		"another CPU":         {otherCPU.String(), 0o755, "it is neither a script nor a program for this machine; build it with GOOS=linux GOARCH="},
-		"missing interpreter": {"#!/no/such/interpreter\n", 0o755, "the interpreter that its first line names does not exist here"},
+		"not executable": {"#!/bin/sh\n", 0o644, "is not executable (mode 0644); chmod 0755"},
+		"another CPU": {otherCPU.String(), 0o755,
+			"it is neither a script nor a program for this machine; build it with GOOS=linux GOARCH="},
+		"missing interpreter": {"#!/no/such/interpreter\n", 0o755,
+			"the interpreter that its first line names does not exist here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -31,7 +31,8 @@ func TestPluginOfNothingButHooks(t *testing.T) {
 	h := start(t, "echo", "hooks", "raw_a-hooked_one")
 	eventually(t, "the claims to be settled", func() bool { return len(h.Admitted()) == 3 })
 	want := &Info{
-		Name: "audit", Version: "v2", SDKVersion: sdk.Release, HookedTypes: []v1alpha1.DeployItemType{echoType, "test.pergola.dev/other"},
+		Name: "audit", Version: "v2", SDKVersion: sdk.Release, HookedTypes: []v1alpha1.DeployItemType{echoType,
+			"test.pergola.dev/other"},
 		Capabilities: Capabilities{SeparateDocuments: true, HookTypes: []string{"Start", "BeforeReconcile", "End"}},
 	}
 	if diff := cmp.Diff(want, h.status("hooks").Info); diff != "" {
@@ -48,7 +49,8 @@ func TestPluginOfNothingButHooks(t *testing.T) {
 		}
 	}
 	h.expectSuccess("echo")
-	if _, err := h.call(t.Context(), "hooks", "item"); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), `"audit" has no deployer`) {
+	if _, err := h.call(t.Context(), "hooks", "item"); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(),
+		`"audit" has no deployer`) {
 		t.Errorf("expected that it deploys nothing, but found: %v", err)
 	}
 }
@@ -64,10 +66,12 @@ func TestHookingWhileAway(t *testing.T) {
 	if got := h.Hooking(echoType); len(got) != 1 {
 		t.Errorf("expected audit, but found %q", namesOf(got))
 	}
-	if _, err := h.plugin("hooks").RunHooks(t.Context(), hook.End, deployItem("item"), nil); !errors.Is(err, ErrNotRunning) {
+	if _, err := h.plugin("hooks").RunHooks(t.Context(), hook.End, deployItem("item"), nil); !errors.Is(err,
+		ErrNotRunning) {
 		t.Errorf("expected ErrNotRunning, but found: %v", err)
 	}
-	if _, err := h.plugin("hooks").Render(t.Context(), Call{DeployItem: deployItem("item")}); !errors.Is(err, ErrNotRunning) {
+	if _, err := h.plugin("hooks").Render(t.Context(), Call{DeployItem: deployItem("item")}); !errors.Is(err,
+		ErrNotRunning) {
 		t.Errorf("expected ErrNotRunning, but found: %v", err)
 	}
 }
@@ -80,7 +84,8 @@ func TestRunHooks(t *testing.T) {
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"kind":"Status"}`)}
 	target := &v1alpha1.Target{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
-		Spec:       v1alpha1.TargetSpec{Type: "type", Configuration: &runtime.RawExtension{Raw: []byte(`{"kubeconfig":"secret"}`)}},
+		Spec: v1alpha1.TargetSpec{Type: "type",
+			Configuration: &runtime.RawExtension{Raw: []byte(`{"kubeconfig":"secret"}`)}},
 	}
 	seen := func(target string) HookOutcome {
 		return HookOutcome{Error: &Error{
@@ -95,7 +100,8 @@ func TestRunHooks(t *testing.T) {
 		target   *v1alpha1.Target
 		want     []HookOutcome
 	}{
-		{"at the very beginning there is no item", hook.Start, nil, nil, []HookOutcome{{Result: &hook.Result{RequeueAfter: time.Hour, AbortReconcile: true}}}},
+		{"at the very beginning there is no item", hook.Start, nil, nil,
+			[]HookOutcome{{Result: &hook.Result{RequeueAfter: time.Hour, AbortReconcile: true}}}},
 		{"the item is whole, and the target without its content", hook.BeforeReconcile, item, target, []HookOutcome{
 			seen(`{"metadata":{"name":"cluster"},"spec":{"type":"type"}}`), {},
 		}},
@@ -131,7 +137,8 @@ func TestHooksThatBreakTheProtocol(t *testing.T) {
 			t.Errorf("%s: expected ErrProtocol with %q, but found %v: %.1000v", item, want, out, err)
 		}
 	}
-	if out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem("past"), nil); err != nil || *out[0].Result != (hook.Result{}) {
+	if out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem("past"),
+		nil); err != nil || *out[0].Result != (hook.Result{}) {
 		t.Errorf("expected a requeue in the past to be none, but found %v (%v)", out, err)
 	}
 	out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem("long"), nil)
@@ -161,7 +168,8 @@ func TestHookThatHangs(t *testing.T) {
 	h := start(t, "hooks")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := h.plugin("hooks").RunHooks(ctx, hook.BeforeReconcile, deployItem("hang"), nil); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := h.plugin("hooks").RunHooks(ctx, hook.BeforeReconcile, deployItem("hang"), nil); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("expected that the deadline ends it, but found: %v", err)
 	}
 	h = start(t, "hooks") // where nothing has been left

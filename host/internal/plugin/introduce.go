@@ -17,8 +17,8 @@ import (
 const (
 	// askTimeout bounds the calls that a plugin must answer at once.
 	askTimeout = 10 * time.Second
-	// maxInfoBytes bounds what a plugin says about itself, which has schemas in it, and maxAnswerBytes what it says about its
-	// configuration, and each of its wake-ups.
+	// maxInfoBytes bounds what a plugin says about itself, which has schemas in it, and maxAnswerBytes what it says about
+	// its configuration, and each of its wake-ups.
 	maxInfoBytes   = 4 << 20
 	maxAnswerBytes = 1 << 20
 	// maxProblems bounds the problems with a configuration that are told.
@@ -76,12 +76,14 @@ func (p *Plugin) configure(ctx context.Context, proc *process, info *Info) error
 	document := p.settings.Configs[info.Name]
 	if !info.Capabilities.Configure {
 		if len(document) > 0 {
-			return fmt.Errorf("is refused: there is configuration for it, but the plugin %q takes none; remove plugins.%s.config from the host configuration",
+			return fmt.Errorf("is refused: there is configuration for it, but the plugin %q takes none; remove "+
+				"plugins.%s.config from the host configuration",
 				info.Name, info.Name)
 		}
 		return nil
 	}
-	configured, err := proc.client.Configure(ctx, &deployerv1.ConfigureRequest{Document: document}, grpc.MaxCallRecvMsgSize(maxAnswerBytes))
+	configured, err := proc.client.Configure(ctx, &deployerv1.ConfigureRequest{Document: document},
+		grpc.MaxCallRecvMsgSize(maxAnswerBytes))
 	if err != nil {
 		return fmt.Errorf("configure the plugin: %s", bounded(err.Error()))
 	}

@@ -34,15 +34,16 @@ const (
 	lifelineFile = 3
 )
 
-// environment are the variables of the host that every plugin gets. Everything else stays with the host, unless the operator passes it
-// on: its environment often holds secrets.
+// environment are the variables of the host that every plugin gets. Everything else stays with the host, unless the
+// operator passes it on: its environment often holds secrets.
 var environment = []string{
 	"PATH", "TZ", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 }
 
-// runner runs a program for go-plugin. It is ours and not go-plugin's own so that the program is started by the sandbox, has its own process
-// group, a lifeline to this process and an environment that we choose, and so that what it writes is read by us; see processLog.
+// runner runs a program for go-plugin. It is ours and not go-plugin's own so that the program is started by the
+// sandbox, has its own process group, a lifeline to this process and an environment that we choose, and so that what it
+// writes is read by us; see processLog.
 type runner struct {
 	program     *os.File
 	path        string
@@ -69,9 +70,10 @@ type runner struct {
 
 var _ gorunner.Runner = (*runner)(nil)
 
-// launch starts a program and shakes hands. It returns when the timeout has passed or ctx has ended, at most a few seconds
-// later. Nothing is left running when it fails.
-func launch(ctx context.Context, program *os.File, path string, profile Profile, s *settings, log *slog.Logger) (*process, error) {
+// launch starts a program and shakes hands. It returns when the timeout has passed or ctx has ended, at most a few
+// seconds later. Nothing is left running when it fails.
+func launch(ctx context.Context, program *os.File, path string, profile Profile, s *settings,
+	log *slog.Logger) (*process, error) {
 	tlsConfig, certificate, err := handshake.ClientTLS()
 	if err != nil {
 		return nil, err
@@ -79,11 +81,13 @@ func launch(ctx context.Context, program *os.File, path string, profile Profile,
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	out := newProcessLog(log, s.Clock)
 	// Each stream has a writer of its own, so that half a line of one does not spoil a line of another.
-	stderr, stray, syncStdout, syncStderr := out.writer("stderr"), out.writer("stdout"), out.writer("stdout"), out.writer("stderr")
+	stderr, stray, syncStdout, syncStderr := out.writer("stderr"), out.writer("stdout"), out.writer("stdout"),
+		out.writer("stderr")
 	r := &runner{
 		program: program, path: path, profile: profile, settings: s, log: log, certificate: certificate, kill: kill,
-		output: out, stdout: newStdoutWriter(stray), stderr: stderr, streams: []io.Closer{stderr, stray, syncStdout, syncStderr},
-		ended: make(chan struct{}),
+		output: out, stdout: newStdoutWriter(stray), stderr: stderr,
+		streams: []io.Closer{stderr, stray, syncStdout, syncStderr},
+		ended:   make(chan struct{}),
 	}
 	r.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  handshake.Config(),
@@ -158,7 +162,8 @@ func (r *runner) prepare(life context.Context, protocol []string) (err error) {
 	if lifelineEnd, r.lifeline, err = os.Pipe(); err != nil {
 		return fmt.Errorf("create lifeline: %w", err)
 	}
-	r.cmd, err = r.profile.Command(life, r.program, r.path, r.environment(protocol), []*os.File{lifelineEnd}, r.tempDir, r.socketDir)
+	r.cmd, err = r.profile.Command(life, r.program, r.path, r.environment(protocol), []*os.File{lifelineEnd}, r.tempDir,
+		r.socketDir)
 	if err != nil {
 		return errors.Join(err, lifelineEnd.Close())
 	}
@@ -211,8 +216,8 @@ func (r *runner) end() {
 	}
 	r.stdout.close()
 	close(r.ended)
-	// Nobody waits for what is left on the disk: a plugin may leave much. go-plugin removes the directory of the socket only for programs
-	// that it could start.
+	// Nobody waits for what is left on the disk: a plugin may leave much. go-plugin removes the directory of the socket
+	// only for programs that it could start.
 	for _, dir := range []string{r.socketDir, r.tempDir} {
 		if err := os.RemoveAll(dir); err != nil {
 			r.log.Warn("what the plugin has left behind cannot be removed", "dir", dir, "error", err.Error())
@@ -274,8 +279,8 @@ func (r *runner) ID() string {
 	return strconv.Itoa(r.cmd.Process.Pid)
 }
 
-// PluginToHost refuses to be sent anywhere but to the plugin itself: another address could be that of another plugin, or of a service
-// that only the host can reach.
+// PluginToHost refuses to be sent anywhere but to the plugin itself: another address could be that of another plugin,
+// or of a service that only the host can reach.
 func (r *runner) PluginToHost(network, address string) (hostNetwork, hostAddress string, err error) {
 	if network != "unix" || filepath.Dir(filepath.Clean(address)) != filepath.Clean(r.socketDir) {
 		return "", "", errElsewhere
@@ -333,10 +338,11 @@ func (w *stdoutWriter) close() {
 }
 
 // errElsewhere says that a plugin does not listen where it was told to.
-var errElsewhere = fmt.Errorf("is refused: it must listen on a Unix socket in the directory that $%s names", goplugin.EnvUnixSocketDir)
+var errElsewhere = fmt.Errorf("is refused: it must listen on a Unix socket in the directory that $%s names",
+	goplugin.EnvUnixSocketDir)
 
-// explain says in our words why a program is no plugin: go-plugin's message is made for its own use. The process has ended, if there ever was
-// one.
+// explain says in our words why a program is no plugin: go-plugin's message is made for its own use. The process has
+// ended, if there ever was one.
 func (r *runner) explain(launching context.Context, err error) error {
 	switch {
 	case r.startErr != nil:
@@ -344,7 +350,8 @@ func (r *runner) explain(launching context.Context, err error) error {
 	case r.cmd == nil: // go-plugin found no place for its socket, say
 		return fmt.Errorf("cannot be started: %w", err)
 	case errors.Is(launching.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("is no Pergola plugin, or is too slow: no handshake within %s (timeouts.pluginStart)", r.settings.StartTimeout)
+		return fmt.Errorf("is no Pergola plugin, or is too slow: no handshake within %s (timeouts.pluginStart)",
+			r.settings.StartTimeout)
 	case launching.Err() != nil:
 		return launching.Err()
 	}
@@ -352,7 +359,7 @@ func (r *runner) explain(launching context.Context, err error) error {
 		return explainHandshake(*line, sdkVersion(r.program), err)
 	}
 	said := "nothing"
-	if words := r.output.lastWords(2 * r.settings.StartTimeout); len(words) > 0 { // a mistake of its author mostly is in there
+	if words := r.output.lastWords(2 * r.settings.StartTimeout); len(words) > 0 { // there mostly is the mistake
 		said = words[len(words)-1]
 	}
 	status, _ := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -360,16 +367,17 @@ func (r *runner) explain(launching context.Context, err error) error {
 	case status.ExitStatus() == sandbox.ExitNotStarted:
 		// The same open file cannot be executed later either.
 		return refusal(fmt.Errorf("cannot be started: %s", said))
-	case status.Signal() == syscall.SIGKILL: // which is what go-plugin does with those whose handshake it does not understand
+	case status.Signal() == syscall.SIGKILL: // by go-plugin, which does not understand the handshake
 		return errors.New("is no Pergola plugin: it closed its standard output without a handshake")
 	default:
-		return fmt.Errorf("is no Pergola plugin, or cannot run here: it ended before the handshake (%s); what it said last: %s",
+		return fmt.Errorf("is no Pergola plugin, or cannot run here: it ended before the handshake (%s); what it said "+
+			"last: %s",
 			r.cmd.ProcessState, said)
 	}
 }
 
-// explainHandshake says why a program with this first line is no plugin of this host. sdk is the version of the sdk that it was built with,
-// if that is known; err is what go-plugin says.
+// explainHandshake says why a program with this first line is no plugin of this host. sdk is the version of the sdk
+// that it was built with, if that is known; err is what go-plugin says.
 func explainHandshake(line, sdk string, err error) error {
 	parts := strings.Split(line, "|")
 	version := 0

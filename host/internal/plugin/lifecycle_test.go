@@ -69,7 +69,8 @@ func TestLifecycle(t *testing.T) {
 		{"a minute of life ends it", stableAfter, ReasonExit, 250 * time.Millisecond, Backoff},
 	} {
 		if pause := fail(step.lived, step.why); pause != step.pause || l.state != step.state {
-			t.Errorf("%d: %s: expected %s after a pause of %s, but found %s after %s", i, step.reason, step.state, step.pause, l.state, pause)
+			t.Errorf("%d: %s: expected %s after a pause of %s, but found %s after %s", i, step.reason, step.state, step.pause,
+				l.state, pause)
 		}
 	}
 	l.start()

@@ -25,7 +25,8 @@ const (
 	// maxLine is how much of a line is kept, and maxStack how much of a crash report.
 	maxLine  = 64 << 10
 	maxStack = 256 << 10
-	// linesPerSecond and bytesPerSecond are what one process may log in the long run; logBurst seconds' worth may come at once.
+	// linesPerSecond and bytesPerSecond are what one process may log in the long run; logBurst seconds' worth may come at
+	// once.
 	linesPerSecond = 500
 	bytesPerSecond = 1 << 20
 	logBurst       = 5
@@ -46,11 +47,13 @@ const (
 )
 
 // hostKeys are the keys that the host sets in each record about a plugin.
-var hostKeys = map[string]bool{slog.TimeKey: true, slog.LevelKey: true, slog.MessageKey: true, streamKey: true, "plugin": true}
+var hostKeys = map[string]bool{slog.TimeKey: true, slog.LevelKey: true, slog.MessageKey: true, streamKey: true,
+	"plugin": true}
 
-// processLog turns what one process writes into records of the host's log. A line of slog's or hclog's JSON keeps its level, message and
-// attributes; any other line is the message of a record. The report of a crash becomes one record with the attribute "stack". A key that
-// the record has already gets the prefix "plugin_", so that nothing of the plugin can pass for what the host says.
+// processLog turns what one process writes into records of the host's log. A line of slog's or hclog's JSON keeps its
+// level, message and attributes; any other line is the message of a record. The report of a crash becomes one record
+// with the attribute "stack". A key that the record has already gets the prefix "plugin_", so that nothing of the
+// plugin can pass for what the host says.
 //
 // go-plugin's own reader of standard error is not used: it panics on a line such as {"@message":1}.
 type processLog struct {
@@ -74,11 +77,13 @@ type tailLine struct {
 func newProcessLog(log *slog.Logger, now clock.PassiveClock) *processLog {
 	return &processLog{
 		log: log, clock: now,
-		lines: rate.NewLimiter(linesPerSecond, logBurst*linesPerSecond), bytes: rate.NewLimiter(bytesPerSecond, logBurst*bytesPerSecond),
+		lines: rate.NewLimiter(linesPerSecond, logBurst*linesPerSecond),
+		bytes: rate.NewLimiter(bytesPerSecond, logBurst*bytesPerSecond),
 	}
 }
 
-// writer returns a writer for one stream, such as "stderr". Write never fails. Close logs what is there of a line or a crash report.
+// writer returns a writer for one stream, such as "stderr". Write never fails. Close logs what is there of a line or a
+// crash report.
 func (l *processLog) writer(stream string) io.WriteCloser {
 	return &logWriter{log: l, handler: l.log.With(streamKey, stream).Handler()}
 }
@@ -214,8 +219,8 @@ func handle(h slog.Handler, r slog.Record) {
 	}
 }
 
-// crashReport is what spans several lines and is one record of level error. One of Go's ends with the process, and its first line says what
-// happened. One of Python's ends with the first line that is not indented, which says it.
+// crashReport is what spans several lines and is one record of level error. One of Go's ends with the process, and its
+// first line says what happened. One of Python's ends with the first line that is not indented, which says it.
 type crashReport struct {
 	began   time.Time
 	python  bool
@@ -226,8 +231,9 @@ type crashReport struct {
 }
 
 // goCrash matches the first line of what Go's runtime, or Python's, writes before it ends the process.
-var goCrash = regexp.MustCompile(`^(panic: |fatal error: |unexpected fault address |runtime: (out of memory|goroutine stack exceeds )|` +
-	`SIG[A-Z]+: (abort|bus error|floating-point exception|illegal instruction|quit|segmentation violation|bad system call|trace trap)|` +
+var goCrash = regexp.MustCompile(`^(panic: |fatal error: |unexpected fault address |` +
+	`runtime: (out of memory|goroutine stack exceeds )|SIG[A-Z]+: (abort|bus error|floating-point exception|` +
+	`illegal instruction|quit|segmentation violation|bad system call|trace trap)|` +
 	`Fatal Python error: |goroutine .*\]:$)`)
 
 const traceback = "Traceback (most recent call last):"
@@ -241,7 +247,8 @@ func newReport(text []byte, now time.Time) *crashReport {
 	return &crashReport{began: now, python: python, message: bytes.Clone(text), lines: 1}
 }
 
-// remembers tells whether the next line is one of the last words: of a thousand goroutines only the beginning says what happened.
+// remembers tells whether the next line is one of the last words: of a thousand goroutines only the beginning says what
+// happened.
 func (r *crashReport) remembers() bool { return r.python || r.lines < reportTail }
 
 // add adds a line and tells whether it was the last one.
@@ -369,8 +376,8 @@ func parseLevel(text string) slog.Level {
 	return level
 }
 
-// clean makes text fit for a log: valid UTF-8, a U+FFFD for each bad byte. slog's handlers escape the characters below U+0020, but
-// JSON's lets others pass that move the cursor of a terminal or turn the direction of a line around.
+// clean makes text fit for a log: valid UTF-8, a U+FFFD for each bad byte. slog's handlers escape the characters below
+// U+0020, but JSON's lets others pass that move the cursor of a terminal or turn the direction of a line around.
 func clean[T string | []byte](text T) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 0x7f && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) {

@@ -84,27 +84,32 @@ func TestLogRecords(t *testing.T) {
 	long := strings.Repeat("x", maxLine)
 	runLogCases(t, map[string]logCase{
 		"slog": {
-			"level, message and attributes are kept", `{"time":"2026-01-02T12:00:00Z","level":"WARN","msg":"hello","a":"b"}` + "\n",
+			"level, message and attributes are kept",
+			`{"time":"2026-01-02T12:00:00Z","level":"WARN","msg":"hello","a":"b"}` + "\n",
 			[]map[string]any{{"level": "WARN", "msg": "hello", "a": "b"}},
 		},
 		"hclog": {
-			"as are those of hclog", `{"@level":"error","@message":"hello","@module":"m","@timestamp":"2026-01-02T13:00:00+01:00"}` + "\n",
+			"as are those of hclog",
+			`{"@level":"error","@message":"hello","@module":"m","@timestamp":"2026-01-02T13:00:00+01:00"}` + "\n",
 			[]map[string]any{{"level": "ERROR", "msg": "hello", "@module": "m"}},
 		},
 		"values": {
-			"a float would lose digits, and objects stay what they are", `{"level":"INFO","msg":"m","n":9007199254740993,"o":{"a":[1,{"b":null}]}}`,
+			"a float would lose digits, and objects stay what they are",
+			`{"level":"INFO","msg":"m","n":9007199254740993,"o":{"a":[1,{"b":null}]}}`,
 			[]map[string]any{{"level": "INFO", "msg": "m", "n": json.Number("9007199254740993"), "o": map[string]any{
 				"a": []any{json.Number("1"), map[string]any{"b": nil}},
 			}}},
 		},
-		"text":      {"each line is a record, and an empty one says nothing", "one\r\n\n\r\ntwo", []map[string]any{info("one"), info("two")}},
+		"text": {"each line is a record, and an empty one says nothing", "one\r\n\n\r\ntwo",
+			[]map[string]any{info("one"), info("two")}},
 		"not UTF-8": {"a log is text", "a\xff\xfeb\n", []map[string]any{info("a\uFFFD\uFFFDb")}},
 		"long line": {
 			"the rest of the line is passed over, not the next one", long + long + "\nnext\n",
 			[]map[string]any{{"level": "INFO", "msg": long, "truncated": true}, info("next")},
 		},
 		"panic": {
-			"the goroutines belong to it", "before\npanic: oh\n\n" + goroutines, []map[string]any{info("before"), crash("panic: oh", goroutines)},
+			"the goroutines belong to it", "before\npanic: oh\n\n" + goroutines,
+			[]map[string]any{info("before"), crash("panic: oh", goroutines)},
 		},
 		"signal": {
 			"the runtime does not survive it", "SIGSEGV: segmentation violation\nPC=0x0\n" + goroutines,
@@ -130,8 +135,10 @@ func TestLogRecords(t *testing.T) {
 func TestLogOfNoRecords(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
-		`{"@level":"info","@message":123}`, `{"@message":123}`, `{"@level":[],"@message":"m","@timestamp":{}}`, `{"msg":"m"}`, `["level","msg"]`,
-		`{"level":"info","msg":"x"} tail`, `{"level":"info","msg":"x"}{"level":"info","msg":""}`, `{"level":"info","msg":"x"`, `{`,
+		`{"@level":"info","@message":123}`, `{"@message":123}`, `{"@level":[],"@message":"m","@timestamp":{}}`, `{"msg":"m"}`,
+		`["level","msg"]`,
+		`{"level":"info","msg":"x"} tail`, `{"level":"info","msg":"x"}{"level":"info","msg":""}`, `{"level":"info","msg":"x"`,
+		`{`,
 		`{"level":"info","msg":"m","d":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`,
 	} {
 		if diff := cmp.Diff([]map[string]any{info(line)}, said(t, line+"\n", 1<<20)); diff != "" {
@@ -147,16 +154,19 @@ func TestLogKeysAreNotForged(t *testing.T) {
 		"keys of the record": {
 			"the first is the record's, the others are attributes",
 			`{"level":"INFO","msg":"hello","level":"high","time":2,"msg":2}`,
-			[]map[string]any{{"level": "INFO", "msg": "hello", "plugin_level": "high", "plugin_time": json.Number("2"), "plugin_msg": json.Number("2")}},
+			[]map[string]any{{"level": "INFO", "msg": "hello", "plugin_level": "high", "plugin_time": json.Number("2"),
+				"plugin_msg": json.Number("2")}},
 		},
 		"keys of the host": {
-			"another plugin's name or stream would mislead, in whatever case", `{"level":"INFO","msg":"m","Plugin":"other","stream":"host"}`,
+			"another plugin's name or stream would mislead, in whatever case",
+			`{"level":"INFO","msg":"m","Plugin":"other","stream":"host"}`,
 			[]map[string]any{{"level": "INFO", "msg": "m", "plugin_Plugin": "other", "plugin_stream": "host"}},
 		},
 		"twice": {
 			"what an attribute says gets neither lost nor ambiguous", `{"level":"INFO","msg":"m","a":1,"plugin_a":2,"a":3}`,
 			[]map[string]any{{
-				"level": "INFO", "msg": "m", "a": json.Number("1"), "plugin_a": json.Number("2"), "plugin_plugin_a": json.Number("3"),
+				"level": "INFO", "msg": "m", "a": json.Number("1"), "plugin_a": json.Number("2"),
+				"plugin_plugin_a": json.Number("3"),
 			}},
 		},
 		"newline in a message": {
@@ -199,8 +209,10 @@ func TestLogIsPlainText(t *testing.T) {
 func TestLogLevels(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]slog.Level{
-		"trace": slog.LevelDebug - 4, "DEBUG+1": slog.LevelDebug + 1, "Info": slog.LevelInfo, "warn": slog.LevelWarn, "WARNING": slog.LevelWarn,
-		"error": slog.LevelError, "CRITICAL": slog.LevelError, "fatal": slog.LevelError, "": slog.LevelInfo, "loud": slog.LevelInfo,
+		"trace": slog.LevelDebug - 4, "DEBUG+1": slog.LevelDebug + 1, "Info": slog.LevelInfo, "warn": slog.LevelWarn,
+		"WARNING": slog.LevelWarn,
+		"error":   slog.LevelError, "CRITICAL": slog.LevelError, "fatal": slog.LevelError, "": slog.LevelInfo,
+		"loud": slog.LevelInfo,
 	} {
 		if got := parseLevel(text); got != want {
 			t.Errorf("level %q: expected %s, but found %s", text, want, got)
@@ -230,7 +242,8 @@ func TestLogFlood(t *testing.T) {
 		t.Errorf("expected the crash to be logged, but found %v", got)
 	}
 	words := strings.Join(l.lastWords(time.Minute), "\n")
-	if !strings.HasPrefix(words, "flood\n") || !strings.Contains(words, "panic: oh\ngoroutine 1 [running]:\nmain.main()\n    /src/main.go:4") {
+	if !strings.HasPrefix(words, "flood\n") || !strings.Contains(words,
+		"panic: oh\ngoroutine 1 [running]:\nmain.main()\n    /src/main.go:4") {
 		t.Errorf("expected the beginning of the crash in the last words, but found %q", words)
 	}
 }
@@ -263,7 +276,8 @@ func TestCrashReportIsBounded(t *testing.T) {
 	if len(got) != 1 {
 		t.Fatalf("expected a record, but found %d", len(got))
 	}
-	if stack, _ := got[0]["stack"].(string); len(stack) > maxStack+100 || !strings.HasSuffix(stack, " more bytes were left out") {
+	if stack, _ := got[0]["stack"].(string); len(stack) > maxStack+100 || !strings.HasSuffix(stack,
+		" more bytes were left out") {
 		t.Errorf("expected %d bytes of stack and a note, but found %d", maxStack, len(stack))
 	}
 }
@@ -275,10 +289,13 @@ func TestLastWords(t *testing.T) {
 		want       []string
 	}{
 		"records": {"they are read by people", `{"level":"INFO","msg":"no room","disk":"/tmp","free":0}` + "\n" +
-			`{"@level":"error","@message":"no \u001b[31mdisk\u001b[0m"}` + "\n", []string{"no room disk=/tmp free=0", "no disk"}},
-		"colours":    {"they are nothing to read", "\x1b[1;31mred\x1b[0m\x1b[2K alert\a\n", []string{"red alert"}},
-		"exception":  {"its last lines say more", exception + "ValueError: oh", append(strings.Split(strings.TrimSpace(exception), "\n"), "ValueError: oh")},
-		"long lines": {"all of them must find room in a record", strings.Repeat("x", maxLine), []string{strings.Repeat("x", tailBytes)}},
+			`{"@level":"error","@message":"no \u001b[31mdisk\u001b[0m"}` + "\n",
+			[]string{"no room disk=/tmp free=0", "no disk"}},
+		"colours": {"they are nothing to read", "\x1b[1;31mred\x1b[0m\x1b[2K alert\a\n", []string{"red alert"}},
+		"exception": {"its last lines say more", exception + "ValueError: oh",
+			append(strings.Split(strings.TrimSpace(exception), "\n"), "ValueError: oh")},
+		"long lines": {"all of them must find room in a record", strings.Repeat("x", maxLine),
+			[]string{strings.Repeat("x", tailBytes)}},
 	} {
 		clock := clocktesting.NewFakeClock(time.Now())
 		l := newProcessLog(slog.New(slog.DiscardHandler), clock)

@@ -82,11 +82,13 @@ func TestOutcomeFromWire(t *testing.T) {
 		"failed": {
 			reason: "every error is passed on",
 			in: failed(
-				&deployerv1.Error{Codes: []string{"ERR_TIMEOUT", "ERR_NEW"}, Operation: "Apply", Reason: "Conflict", Message: "somebody else"},
+				&deployerv1.Error{Codes: []string{"ERR_TIMEOUT", "ERR_NEW"}, Operation: "Apply", Reason: "Conflict",
+					Message: "somebody else"},
 				&deployerv1.Error{Message: "and more"},
 			),
 			want: &Outcome{Errors: []Error{
-				{Codes: []v1alpha1.ErrorCode{"ERR_TIMEOUT", "ERR_NEW"}, Operation: "Apply", Reason: "Conflict", Message: "somebody else"},
+				{Codes: []v1alpha1.ErrorCode{"ERR_TIMEOUT", "ERR_NEW"}, Operation: "Apply", Reason: "Conflict",
+					Message: "somebody else"},
 				{Message: "and more"},
 			}},
 		},
@@ -100,12 +102,14 @@ func TestOutcomeFromWire(t *testing.T) {
 			in:     failed(&deployerv1.Error{Codes: []string{long}, Operation: long, Reason: long, Message: long}),
 			want: &Outcome{Errors: []Error{{
 				Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorCode(long[:maxText] + " … (cut)")},
-				Operation: long[:maxText] + " … (cut)", Reason: long[:maxText] + " … (cut)", Message: long[:maxMessage] + " … (cut)",
+				Operation: long[:maxText] + " … (cut)", Reason: long[:maxText] + " … (cut)",
+				Message: long[:maxMessage] + " … (cut)",
 			}}},
 		},
 		"failed a thousand times": {
 			reason: "as is what would do so by numbers",
-			in:     failed(slices.Repeat([]*deployerv1.Error{{Codes: slices.Repeat([]string{"C"}, 1000), Message: "m"}}, 1000)...),
+			in: failed(slices.Repeat([]*deployerv1.Error{{Codes: slices.Repeat([]string{"C"}, 1000), Message: "m"}},
+				1000)...),
 			want: &Outcome{Errors: slices.Repeat([]Error{{
 				Codes: slices.Repeat([]v1alpha1.ErrorCode{"C"}, maxErrors), Message: "m",
 			}}, maxErrors)},

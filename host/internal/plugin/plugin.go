@@ -35,8 +35,8 @@ type Status struct {
 	File string
 	// State of the plugin.
 	State State
-	// Problem says what is wrong; nil if nothing is. While a plugin is started again it is why it had ended, and while it runs what it says
-	// of its health.
+	// Problem says what is wrong; nil if nothing is. While a plugin is started again it is why it had ended, and while it
+	// runs what it says of its health.
 	Problem error
 	// Info is what the plugin says about itself; nil if it has never run.
 	Info *Info
@@ -81,8 +81,8 @@ func (p *Plugin) Info() Info {
 	return *p.info
 }
 
-// Build tells one program with one configuration from another, whatever version they say they are; empty for a plugin that has never run.
-// It is the same in all replicas that have the same.
+// Build tells one program with one configuration from another, whatever version they say they are; empty for a plugin
+// that has never run. It is the same in all replicas that have the same.
 func (p *Plugin) Build() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,12 +110,12 @@ func (p *Plugin) hasSettled() bool {
 	return p.settled
 }
 
-// Call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to stop
-// and, if it does not, cancelled a moment later; when the deadline of the call passes it is cancelled at once.
+// Call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to
+// stop and, if it does not, cancelled a moment later; when the deadline of the call passes it is cancelled at once.
 //
-// The error is ErrNotRunning, ErrCrashed, ErrProtocol, the cause of ctx, context.DeadlineExceeded, or an Error that says why the plugin, which
-// has not been called, cannot have its access to the host cluster; possibly wrapped. What goes wrong within the deployer is no error but an
-// Outcome.
+// The error is ErrNotRunning, ErrCrashed, ErrProtocol, the cause of ctx, context.DeadlineExceeded, or an Error that
+// says why the plugin, which has not been called, cannot have its access to the host cluster; possibly wrapped. What
+// goes wrong within the deployer is no error but an Outcome.
 func (p *Plugin) Call(ctx context.Context, op Operation, c Call, observer Observer) (*Outcome, error) {
 	proc, err := p.current()
 	if err != nil {

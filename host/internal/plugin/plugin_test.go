@@ -131,9 +131,10 @@ func TestConfigure(t *testing.T) {
 		configs map[string][]byte
 		want    string
 	}{
-		"document": {reason: "the plugin's own, byte for byte", configs: map[string][]byte{"easygoing": []byte(document), "other": []byte("{}")}, want: document},
-		"empty":    {reason: "an entry without document", configs: map[string][]byte{"easygoing": nil}},
-		"none":     {reason: "defaults"},
+		"document": {reason: "the plugin's own, byte for byte", configs: map[string][]byte{"easygoing": []byte(document),
+			"other": []byte("{}")}, want: document},
+		"empty": {reason: "an entry without document", configs: map[string][]byte{"easygoing": nil}},
+		"none":  {reason: "defaults"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -162,9 +163,11 @@ func TestConfigureInEachLife(t *testing.T) {
 // What an operator configures must not be ignored in silence.
 func TestConfigForAPluginThatTakesNone(t *testing.T) {
 	t.Parallel()
-	h := openHost(t, pluginDir(t, "raw", "raw_plain_two"), withConfigs(map[string][]byte{"raw": []byte("{}"), "plain": nil})).run()
+	h := openHost(t, pluginDir(t, "raw", "raw_plain_two"), withConfigs(map[string][]byte{"raw": []byte("{}"),
+		"plain": nil})).run()
 	status := h.waitFor("raw", Backoff)
-	if status.Problem == nil || !strings.Contains(status.Problem.Error(), "remove plugins.raw.config from the host configuration") {
+	if status.Problem == nil || !strings.Contains(status.Problem.Error(),
+		"remove plugins.raw.config from the host configuration") {
 		t.Errorf("expected the problem to say what to do, but found: %v", status.Problem)
 	}
 	h.waitFor("raw_plain_two", Running)

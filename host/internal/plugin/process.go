@@ -35,8 +35,8 @@ type process struct {
 	calls       calls
 	log         *slog.Logger
 	confinement string // for people
-	// info is what it says about itself, startTook how long it took to start, and hostCluster gives the access to the host cluster; nil for
-	// none. All are set before it takes calls.
+	// info is what it says about itself, startTook how long it took to start, and hostCluster gives the access to the host
+	// cluster; nil for none. All are set before it takes calls.
 	info        *Info
 	startTook   time.Duration
 	hostCluster HostCluster
@@ -89,8 +89,8 @@ func (p *process) stop() {
 	p.runner.stop()
 }
 
-// logLastWords gives whoever looks for the reason of a crash what the plugin has said last, in one record. It is called after the end. A
-// plugin that is killed says nothing, and what it has said before has nothing to do with that.
+// logLastWords gives whoever looks for the reason of a crash what the plugin has said last, in one record. It is called
+// after the end. A plugin that is killed says nothing, and what it has said before has nothing to do with that.
 func (p *process) logLastWords() {
 	if p.runner == nil {
 		return
@@ -205,8 +205,9 @@ func (c *calls) count() int {
 	return len(c.running)
 }
 
-// silent is called at each health check, and returns a call in which the plugin has said nothing since so many checks; nil if there is none.
-// Checks are counted, and not time: a host that was stopped itself has heard nothing for a reason that is not the plugin's.
+// silent is called at each health check, and returns a call in which the plugin has said nothing since so many checks;
+// nil if there is none. Checks are counted, and not time: a host that was stopped itself has heard nothing for a reason
+// that is not the plugin's.
 func (c *calls) silent(checks int) (silent *conversation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

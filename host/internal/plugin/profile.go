@@ -31,8 +31,8 @@ type Profile struct {
 	Read, Write []string
 }
 
-// Command prepares to run a program by this profile, which may write to dirs as well. path is its name for itself, env all of its environment
-// but for what tells that it is confined, and files are its descriptors from 3 on.
+// Command prepares to run a program by this profile, which may write to dirs as well. path is its name for itself, env
+// all of its environment but for what tells that it is confined, and files are its descriptors from 3 on.
 func (p Profile) Command(
 	ctx context.Context, program *os.File, path string, env []string, files []*os.File, dirs ...string,
 ) (*exec.Cmd, error) {
@@ -40,13 +40,14 @@ func (p Profile) Command(
 		env = append(slices.Clone(env), handshake.ConfinedEnv+"=1")
 	}
 	return sandbox.Command(ctx, sandbox.Spec{
-		Program: program, Path: path, Args: p.Args, Env: env, ExtraFiles: files, OpenFiles: p.OpenFiles, MemoryBytes: p.Memory,
+		Program: program, Path: path, Args: p.Args, Env: env, ExtraFiles: files, OpenFiles: p.OpenFiles,
+		MemoryBytes: p.Memory,
 		Confinement: p.Confinement, Read: p.Read, Write: append(dirs, p.Write...),
 	})
 }
 
-// checkSum says why the program in a file must not be run: sum, its SHA-256, is not that of the profile, or the profile has none although
-// one is required.
+// checkSum says why the program in a file must not be run: sum, its SHA-256, is not that of the profile, or the profile
+// has none although one is required.
 func (p Profile) checkSum(file, sum string, required bool) error {
 	entry := file
 	if p.Plugin != "" {
@@ -66,19 +67,21 @@ func (p Profile) checkSum(file, sum string, required bool) error {
 	}
 }
 
-// checkProfile tells what is wrong with a plugin of this name in this file: the profile of one plugin must not be applied to another, nor be
-// passed over because of the name of a file. profiles are by the names of files.
+// checkProfile tells what is wrong with a plugin of this name in this file: the profile of one plugin must not be
+// applied to another, nor be passed over because of the name of a file. profiles are by the names of files.
 func checkProfile(profiles map[string]Profile, file, name string) error {
 	if profile, ok := profiles[file]; ok {
 		if profile.Plugin == name {
 			return nil
 		}
-		return fmt.Errorf("calls itself %q, but the host configuration says that the file %s is that of plugins.%s; set the field file there",
+		return fmt.Errorf("calls itself %q, but the host configuration says that the file %s is that of plugins.%s; set "+
+			"the field file there",
 			name, file, profile.Plugin)
 	}
 	for other, profile := range profiles {
 		if profile.Plugin == name {
-			return fmt.Errorf("calls itself %q, but the host configuration says that the file of plugins.%s is %s; set the field file there to %q",
+			return fmt.Errorf("calls itself %q, but the host configuration says that the file of plugins.%s is %s; set the "+
+				"field file there to %q",
 				name, name, other, file)
 		}
 	}

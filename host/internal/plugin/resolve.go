@@ -22,7 +22,8 @@ const (
 	reasonHostError             = "HostError"
 )
 
-// answer answers a question of the plugin. A plugin that does not take the answer is silent. Neither content nor errors are logged.
+// answer answers a question of the plugin. A plugin that does not take the answer is silent. Neither content nor errors
+// are logged.
 func (c *conversation) answer(ctx context.Context, find func(context.Context) *deployerv1.HostMessage) error {
 	if err := waitForTurn(ctx, c.requestPace); err != nil {
 		return err
@@ -52,21 +53,26 @@ func (c *conversation) resolveCredentials(ctx context.Context, in *deployerv1.Re
 	return c.answer(ctx, func(ctx context.Context) *deployerv1.HostMessage {
 		out := &deployerv1.ResolvedRegistryCredentials{Sequence: in.GetSequence()}
 		// Names that were cut are none that a Secret could have.
-		found, err := c.credentials(ctx, types.NamespacedName{Namespace: cut(in.GetNamespace(), maxText), Name: cut(in.GetName(), maxText)})
+		found, err := c.credentials(ctx, types.NamespacedName{Namespace: cut(in.GetNamespace(), maxText),
+			Name: cut(in.GetName(), maxText)})
 		if err != nil {
 			out.Error = errorToWire(operationResolveCredentials, err)
 		} else {
 			out.Credentials = registryToWire(*found)
 		}
-		return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{ResolvedRegistryCredentials: out}}
+		return &deployerv1.HostMessage{
+			Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{ResolvedRegistryCredentials: out},
+		}
 	})
 }
 
 func (c *conversation) credentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
 	if !admit(c.secrets, secret, maxSecrets) {
 		return nil, Error{
-			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: operationResolveCredentials, Reason: reasonTooManySecrets,
-			Message: fmt.Sprintf("Secret %q: a call can ask for at most %d Secrets; let the deploy item name fewer", secret, maxSecrets),
+			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: operationResolveCredentials,
+			Reason: reasonTooManySecrets,
+			Message: fmt.Sprintf("Secret %q: a call can ask for at most %d Secrets; let the deploy item name fewer", secret,
+				maxSecrets),
 		}
 	}
 	return c.observer.ResolveRegistryCredentials(ctx, secret)
@@ -76,8 +82,10 @@ func (c *conversation) credentials(ctx context.Context, secret types.NamespacedN
 func (c *conversation) target(ctx context.Context, name string) ([]byte, error) {
 	if !admit(c.targets, name, maxTargets) {
 		return nil, Error{
-			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: operationResolve, Reason: reasonTooManyTargets,
-			Message: fmt.Sprintf("Target %q: a call can ask for at most %d Targets; let the deploy item name fewer", name, maxTargets),
+			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: operationResolve,
+			Reason: reasonTooManyTargets,
+			Message: fmt.Sprintf("Target %q: a call can ask for at most %d Targets; let the deploy item name fewer", name,
+				maxTargets),
 		}
 	}
 	resolved, err := c.observer.ResolveTarget(ctx, name)

@@ -21,8 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// settleTime is how long plugins are waited for before the others begin to be served. A plugin takes a tenth of a second to
-// start; one that is busy, or a pod whose cpu is limited, may need a hundred times that.
+// settleTime is how long plugins are waited for before the others begin to be served. A plugin takes a tenth of a
+// second to start; one that is busy, or a pod whose cpu is limited, may need a hundred times that.
 const settleTime = 10 * time.Second
 
 // maxTempDir leaves room for the names that go-plugin makes up: the path of a Unix socket holds 107 bytes.
@@ -36,8 +36,8 @@ type Options struct {
 	Files []string
 	// Attach are the addresses of plugins that somebody else has started, such as unix:///tmp/plugin.sock.
 	Attach []string
-	// TempDir is the directory for sockets and temporary files of plugins. Its path must be short. The Set makes it, empty, and removes
-	// it when it ends. Defaults to a new temporary directory.
+	// TempDir is the directory for sockets and temporary files of plugins. Its path must be short. The Set makes it,
+	// empty, and removes it when it ends. Defaults to a new temporary directory.
 	TempDir string
 	// Log takes the host's own records about plugins, and what the plugins log. Required.
 	Log *slog.Logger
@@ -49,16 +49,18 @@ type Options struct {
 	StartTimeout time.Duration
 	// StopGrace is how long a call may go on after the plugin was asked to stop. Defaults to 5 seconds.
 	StopGrace time.Duration
-	// Silence is how long a plugin may answer no health check, or say nothing in a call, before it is killed. Defaults to 30 seconds.
+	// Silence is how long a plugin may answer no health check, or say nothing in a call, before it is killed. Defaults to
+	// 30 seconds.
 	Silence time.Duration
-	// Configs are the configuration documents that are handed to plugins, as JSON, by the name that a plugin gives itself. A plugin
-	// with a document that it cannot take is not used; one with an empty document, or none, works with defaults.
+	// Configs are the configuration documents that are handed to plugins, as JSON, by the name that a plugin gives itself.
+	// A plugin with a document that it cannot take is not used; one with an empty document, or none, works with defaults.
 	Configs map[string][]byte
-	// Profiles say how plugins are run, by the names of their files. A plugin without one is run by DefaultProfile, whose Plugin is empty.
+	// Profiles say how plugins are run, by the names of their files. A plugin without one is run by DefaultProfile, whose
+	// Plugin is empty.
 	Profiles       map[string]Profile
 	DefaultProfile Profile
-	// HostClusters give plugins, by the names that they give themselves, the access to the cluster that the host runs in. A plugin that is
-	// not among them, or does not ask for it, does not get it.
+	// HostClusters give plugins, by the names that they give themselves, the access to the cluster that the host runs in.
+	// A plugin that is not among them, or does not ask for it, does not get it.
 	HostClusters map[string]HostCluster
 	// RequireSums tells that no program of Dir is run whose profile has no SHA256.
 	RequireSums bool
@@ -97,8 +99,8 @@ type Set struct {
 	claims claims
 }
 
-// Open reads the plugin directory. It starts nothing; Run does. The error says that the directory cannot be read or that no
-// place for sockets can be made; a bad file in the directory is no error but shows in Status.
+// Open reads the plugin directory. It starts nothing; Run does. The error says that the directory cannot be read or
+// that no place for sockets can be made; a bad file in the directory is no error but shows in Status.
 func Open(o Options, listener Listener) (*Set, error) {
 	o.StartTimeout = cmp.Or(o.StartTimeout, 30*time.Second)
 	o.StopGrace = cmp.Or(o.StopGrace, 5*time.Second)
@@ -153,7 +155,8 @@ func (s *Set) makeDirs(dir string) error {
 	s.settings.socketDir, s.settings.tempDir = filepath.Join(dir, "s"), filepath.Join(dir, "t")
 	err = errors.Join(os.Mkdir(s.settings.socketDir, 0o700), os.Mkdir(s.settings.tempDir, 0o700))
 	if len(dir) > maxTempDir {
-		err = fmt.Errorf("the path %q has more than %d bytes, which a socket's name has no room for; set TMPDIR to a shorter one", dir, maxTempDir)
+		err = fmt.Errorf("the path %q has more than %d bytes, which a socket's name has no room for; set TMPDIR to a "+
+			"shorter one", dir, maxTempDir)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("directory for plugin sockets: %w", err), os.RemoveAll(dir))
@@ -181,7 +184,8 @@ func (s *Set) newAttached(address string) *Plugin {
 // missing makes the plugin one that is never started, because its file is not there.
 func (p *Plugin) missing() {
 	p.lifecycle.state, p.settled = Missing, true
-	p.problem = fmt.Errorf("the file is not in the plugin directory %s, but it is one of those that are to be used: put it there, "+
+	p.problem = fmt.Errorf("the file is not in the plugin directory %s, but it is one of those that are to be used: "+
+		"put it there, "+
 		"or take it out of pluginFiles in the host configuration, and restart the host", p.settings.Dir)
 	p.log.Warn("plugin is missing", "error", p.problem.Error())
 }
@@ -191,7 +195,8 @@ func (p *Plugin) missing() {
 func (s *Set) Run(ctx context.Context) error {
 	present := slices.DeleteFunc(slices.Clone(s.plugins), func(p *Plugin) bool { return p.lifecycle.state == Missing })
 	if len(present) == 0 {
-		s.log.Error("there are no plugins: put deployer binaries into the plugin directory and restart the host", "dir", s.dir)
+		s.log.Error("there are no plugins: put deployer binaries into the plugin directory and restart the host", "dir",
+			s.dir)
 	}
 	var supervisors sync.WaitGroup
 	for _, p := range present {
@@ -200,7 +205,7 @@ func (s *Set) Run(ctx context.Context) error {
 
 	select {
 	case <-s.settings.Clock.After(settleTime):
-		s.changed(true) // begins to serve the plugins that run, although others have not come through their first attempt to start
+		s.changed(true) // who runs serves, although others have not come through their first attempt to start
 		s.warnOfUnusedConfigs()
 	case <-ctx.Done():
 	}
@@ -238,8 +243,8 @@ func (s *Set) Unserved(itemType v1alpha1.DeployItemType) string {
 	return fmt.Sprintf("no plugin here serves type %q; served are %s", itemType, served)
 }
 
-// changed settles the claims if it is time for that, and tells the listener. Who is overdue to come through the first attempt to start is
-// waited for no longer.
+// changed settles the claims if it is time for that, and tells the listener. Who is overdue to come through the first
+// attempt to start is waited for no longer.
 func (s *Set) changed(overdue bool) {
 	s.mu.Lock()
 	var refused map[*Plugin]error
@@ -298,12 +303,13 @@ func (s *Set) warnOfUnusedConfigs() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(unused)) {
-		s.log.Warn("there is configuration for a plugin that is not there, or has not started so far", "name", name, "plugins", names)
+		s.log.Warn("there is configuration for a plugin that is not there, or has not started so far", "name", name,
+			"plugins", names)
 	}
 }
 
-// Ready is nil if there is a plugin and each is running, or will be again in a moment after its first crashes. Otherwise it names each
-// that is not, and why, also one that is Missing.
+// Ready is nil if there is a plugin and each is running, or will be again in a moment after its first crashes.
+// Otherwise it names each that is not, and why, also one that is Missing.
 func (s *Set) Ready() error {
 	all := s.Status()
 	if len(all) == 0 {
@@ -322,9 +328,9 @@ func (s *Set) Ready() error {
 	return errors.Join(errs...)
 }
 
-// Admitted returns the plugins that have run and that may have what they claim. It is empty until every plugin has come through its
-// first attempt to start, so that a clash is known before any call, but for a few seconds at most: a program that hangs must not keep
-// the others from their work.
+// Admitted returns the plugins that have run and that may have what they claim. It is empty until every plugin has come
+// through its first attempt to start, so that a clash is known before any call, but for a few seconds at most: a
+// program that hangs must not keep the others from their work.
 func (s *Set) Admitted() []*Plugin {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -90,7 +90,8 @@ func TestOpenRemovesWhatWasLeft(t *testing.T) {
 
 func TestOpenWithoutDirectory(t *testing.T) {
 	t.Parallel()
-	if _, err := Open(Options{Dir: "/no/such/directory", Log: (&records{}).logger()}, &listener{}); !os.IsNotExist(err) && err == nil {
+	if _, err := Open(Options{Dir: "/no/such/directory", Log: (&records{}).logger()},
+		&listener{}); !os.IsNotExist(err) && err == nil {
 		t.Error("expected an error")
 	}
 }
@@ -124,7 +125,8 @@ func TestReadyNamesEachPluginThatIsNot(t *testing.T) {
 	if err == nil {
 		t.Fatal("expected an error")
 	}
-	for _, want := range []string{"plugin crash: is no Pergola plugin", "plugin silent: starting", "plugin notes.txt: refused: is not executable"} {
+	for _, want := range []string{"plugin crash: is no Pergola plugin", "plugin silent: starting",
+		"plugin notes.txt: refused: is not executable"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("expected %q, but found: %v", want, err)
 		}
@@ -143,15 +145,17 @@ func TestClashes(t *testing.T) {
 		serving []string
 	}{
 		"type": {
-			reason:  "two claim one type",
-			files:   []string{"raw_a_one", "raw_b_one", "raw_c_two"},
-			refused: map[string]string{"raw_a_one": `type "one" is claimed by raw_a_one and raw_b_one`, "raw_b_one": `type "one" is claimed by raw_a_one and raw_b_one`},
+			reason: "two claim one type",
+			files:  []string{"raw_a_one", "raw_b_one", "raw_c_two"},
+			refused: map[string]string{"raw_a_one": `type "one" is claimed by raw_a_one and raw_b_one`,
+				"raw_b_one": `type "one" is claimed by raw_a_one and raw_b_one`},
 			serving: []string{"c"},
 		},
 		"name": {
-			reason:  "two go by one name",
-			files:   []string{"raw_a_one", "raw_a_two", "raw_c_three"},
-			refused: map[string]string{"raw_a_one": `name "a" is claimed by raw_a_one and raw_a_two`, "raw_a_two": `name "a" is claimed by raw_a_one and raw_a_two`},
+			reason: "two go by one name",
+			files:  []string{"raw_a_one", "raw_a_two", "raw_c_three"},
+			refused: map[string]string{"raw_a_one": `name "a" is claimed by raw_a_one and raw_a_two`,
+				"raw_a_two": `name "a" is claimed by raw_a_one and raw_a_two`},
 			serving: []string{"c"},
 		},
 		"late": {

@@ -16,8 +16,8 @@ var errRefused = errors.New("refused")
 
 func refusal(err error) error { return fmt.Errorf("%w: %w", errRefused, err) }
 
-// supervise keeps the plugin running until ctx ends, and then ends it. It is the only one that starts its process, so that however
-// many calls fail at once there is one restart.
+// supervise keeps the plugin running until ctx ends, and then ends it. It is the only one that starts its process, so
+// that however many calls fail at once there is one restart.
 func (p *Plugin) supervise(ctx context.Context) {
 	if p.program != nil {
 		defer p.program.close()
@@ -51,8 +51,8 @@ func (p *Plugin) start(ctx context.Context) (*process, error) {
 	return proc, nil
 }
 
-// startProcess starts or finds a process that can be asked who it is. It returns when the start timeout has passed or ctx has ended, at most
-// a few seconds later. Nothing is left running when it fails.
+// startProcess starts or finds a process that can be asked who it is. It returns when the start timeout has passed or
+// ctx has ended, at most a few seconds later. Nothing is left running when it fails.
 func (p *Plugin) startProcess(ctx context.Context) (*process, error) {
 	if p.program == nil {
 		return attach(ctx, p.file, p.settings, p.log)
@@ -101,7 +101,8 @@ func (p *Plugin) serve(ctx context.Context, proc *process) error {
 func (p *Plugin) install(proc *process) {
 	info := proc.info
 	p.log.Info("plugin is running", "name", info.Name, "version", info.Version, "sdk", info.SDKVersion,
-		"types", info.Types, "hooks", info.HookedTypes, "pid", proc.pid(), "confinement", proc.confinement, "took", proc.startTook.String())
+		"types", info.Types, "hooks", info.HookedTypes, "pid", proc.pid(), "confinement", proc.confinement, "took",
+		proc.startTook.String())
 	p.set(func() {
 		p.lifecycle.run(p.settings.Clock.Now())
 		p.problem, p.info, p.process, p.startTook = nil, info, proc, proc.startTook
@@ -121,7 +122,8 @@ func (p *Plugin) untilEnd(ctx context.Context, proc *process) error {
 	}
 }
 
-// pause waits until it is time to start again, which never comes for a plugin that is refused. err is why it does not run.
+// pause waits until it is time to start again, which never comes for a plugin that is refused. err is why it does not
+// run.
 func (p *Plugin) pause(ctx context.Context, err error) {
 	for ctx.Err() == nil {
 		over, stop := p.noteEnd(err)

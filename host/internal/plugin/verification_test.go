@@ -23,9 +23,11 @@ func TestCheckSum(t *testing.T) {
 		{"nobody asks", Profile{}, false, nil},
 		{"it is the one", Profile{Plugin: "p", SHA256: same}, false, nil},
 		{"it is the one", Profile{Plugin: "p", SHA256: same}, true, nil},
-		{"a sum that is given counts", Profile{Plugin: "p", SHA256: other}, false, []string{other + " of plugins.p", "of file is " + same, "or set the field"}},
+		{"a sum that is given counts", Profile{Plugin: "p", SHA256: other}, false,
+			[]string{other + " of plugins.p", "of file is " + same, "or set the field"}},
 		{"it is another one", Profile{Plugin: "p", SHA256: other}, true, []string{other, same}},
-		{"an entry without a sum", Profile{Plugin: "p"}, true, []string{"plugins.p.sha256 is missing", "of file is " + same + ": set the field to it"}},
+		{"an entry without a sum", Profile{Plugin: "p"}, true, []string{"plugins.p.sha256 is missing",
+			"of file is " + same + ": set the field to it"}},
 		{"no entry", Profile{}, true, []string{"plugins.file.sha256 is missing", same}},
 	} {
 		err := test.profile.checkSum("file", same, test.required)
@@ -68,7 +70,8 @@ func TestVerification(t *testing.T) {
 	addPlugin(t, filepath.Join(dir, "raw_b_two"), filepath.Join(dir, "raw_c_three"))
 	h := openHost(t, dir, require).run()
 	h.waitFor("raw_b_two", Running)
-	for file, want := range map[string]string{"raw_a_one": "of plugins.a in the host configuration", "raw_c_three": "plugins.raw_c_three.sha256 is missing"} {
+	for file, want := range map[string]string{"raw_a_one": "of plugins.a in the host configuration",
+		"raw_c_three": "plugins.raw_c_three.sha256 is missing"} {
 		if s := h.waitFor(file, Refused); !strings.Contains(s.Problem.Error(), want) {
 			t.Errorf("expected %s to be refused with %q, but found: %v", file, want, s.Problem)
 		}
@@ -116,11 +119,13 @@ func TestProfiles(t *testing.T) {
 		file, name string
 		want       string
 	}{
-		"own":               {"the file that the profile is for", "helm", "helm", ""},
-		"own, by file":      {"the profile names it", "deployer-v2", "deployer", ""},
-		"none":              {"there is no profile for either", "other", "other", ""},
-		"of another plugin": {"its limits are for another one", "helm", "manifest", `calls itself "manifest", but the host configuration says that the file helm is that of plugins.helm`},
-		"in another file":   {"its own limits were passed over", "deployer-v3", "deployer", `says that the file of plugins.deployer is deployer-v2; set the field file there to "deployer-v3"`},
+		"own":          {"the file that the profile is for", "helm", "helm", ""},
+		"own, by file": {"the profile names it", "deployer-v2", "deployer", ""},
+		"none":         {"there is no profile for either", "other", "other", ""},
+		"of another plugin": {"its limits are for another one", "helm", "manifest",
+			`calls itself "manifest", but the host configuration says that the file helm is that of plugins.helm`},
+		"in another file": {"its own limits were passed over", "deployer-v3", "deployer",
+			`says that the file of plugins.deployer is deployer-v2; set the field file there to "deployer-v3"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

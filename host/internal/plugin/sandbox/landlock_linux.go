@@ -15,7 +15,8 @@ import (
 
 const (
 	fileRead  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
-	fileWrite = fileRead | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
+	fileWrite = fileRead | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
+		unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
 
 	dirRead = fileRead | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	// dirWrite leaves out devices: a program of root's could make itself one for the disk.

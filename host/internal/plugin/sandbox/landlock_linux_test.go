@@ -101,7 +101,8 @@ func TestConfinedProgram(t *testing.T) {
 				{act: "device", on: p.own, want: "EACCES", reason: "but a device leads out of it"},
 				{act: "run", on: "/bin/true", want: "ok", reason: "it may need the system's programs"},
 				{act: "connect", on: listener.Addr().String(), want: "ok", reason: "it talks to clusters"},
-				{act: "signal", on: strconv.Itoa(os.Getpid()), want: "EPERM", reason: "it must not stop the host", since: abiScopes},
+				{act: "signal", on: strconv.Itoa(os.Getpid()), want: "EPERM", reason: "it must not stop the host",
+					since: abiScopes},
 			}
 			expected = slices.DeleteFunc(expected, func(a attempt) bool {
 				_, err := os.Stat(a.on)
@@ -154,7 +155,8 @@ func TestProgramWithoutConfinement(t *testing.T) {
 }
 
 func TestRequiredNeedsLandlock(t *testing.T) {
-	_, err := command(t.Context(), Spec{Program: testBinary(t), Path: "p", Confinement: Required}, Support{Reason: "the kernel is too old"})
+	_, err := command(t.Context(), Spec{Program: testBinary(t), Path: "p", Confinement: Required},
+		Support{Reason: "the kernel is too old"})
 	want := "cannot confine it: confinement is required, but there is none: the kernel is too old; " +
 		"run on Linux 5.13 or later with landlock among the modules of lsm=, or do not require it (unsupported operation)"
 	if !errors.Is(err, errors.ErrUnsupported) || err.Error() != want {
@@ -183,9 +185,11 @@ func TestProtectedProcessIsClosedToItsUser(t *testing.T) {
 	}
 	got := runs[protectedReport](t, Spec{}, attributes, "protected")
 	want := protectedReport{
-		Before:  []string{"ok", "ok", "ok"},
-		After:   []string{"EACCES", "EACCES", "ok"},
-		Metrics: []string{"process_cpu_seconds_total", "process_max_fds", "process_network_receive_bytes_total", "process_network_transmit_bytes_total", "process_open_fds", "process_resident_memory_bytes", "process_start_time_seconds", "process_virtual_memory_bytes", "process_virtual_memory_max_bytes"},
+		Before: []string{"ok", "ok", "ok"},
+		After:  []string{"EACCES", "EACCES", "ok"},
+		Metrics: []string{"process_cpu_seconds_total", "process_max_fds", "process_network_receive_bytes_total",
+			"process_network_transmit_bytes_total", "process_open_fds", "process_resident_memory_bytes",
+			"process_start_time_seconds", "process_virtual_memory_bytes", "process_virtual_memory_max_bytes"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -36,9 +36,9 @@ type order struct {
 	Read, Write []string
 }
 
-// Command prepares to run a program, until the end of ctx at the latest. The caller may set Stdout, Stderr, SysProcAttr, Cancel and
-// WaitDelay; the program's standard input is empty. With confinement Required it fails where the kernel cannot confine, with
-// errors.ErrUnsupported.
+// Command prepares to run a program, until the end of ctx at the latest. The caller may set Stdout, Stderr,
+// SysProcAttr, Cancel and WaitDelay; the program's standard input is empty. With confinement Required it fails where
+// the kernel cannot confine, with errors.ErrUnsupported.
 func Command(ctx context.Context, spec Spec) (*exec.Cmd, error) {
 	return command(ctx, spec, Supported())
 }
@@ -66,8 +66,8 @@ func command(ctx context.Context, spec Spec, support Support) (*exec.Cmd, error)
 	return cmd, nil
 }
 
-// withMemoryLimit lets Go's garbage collector know of the limit, a tenth before it: it counts neither the program's own code nor what
-// C libraries use.
+// withMemoryLimit lets Go's garbage collector know of the limit, a tenth before it: it counts neither the program's own
+// code nor what C libraries use.
 func withMemoryLimit(env []string, memoryBytes uint64) []string {
 	const name = "GOMEMLIMIT="
 	if memoryBytes == 0 || slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name) }) {
@@ -86,7 +86,8 @@ func init() {
 	}
 }
 
-// launch turns this process into the program. It returns if it cannot. The limits come last: they must not hit the launcher itself.
+// launch turns this process into the program. It returns if it cannot. The limits come last: they must not hit the
+// launcher itself.
 func launch(text string) error {
 	var told order
 	if err := json.Unmarshal([]byte(text), &told); err != nil {
@@ -111,8 +112,8 @@ func launch(text string) error {
 	return nil
 }
 
-// execute replaces this process by the program. It does so by the name of the descriptor: unlike execveat, syscall.Exec knows of the
-// other threads, and of the limit of open files that Go raises for itself and not for others.
+// execute replaces this process by the program. It does so by the name of the descriptor: unlike execveat, syscall.Exec
+// knows of the other threads, and of the limit of open files that Go raises for itself and not for others.
 func (o order) execute() error {
 	var magic [2]byte
 	n, err := unix.Pread(o.Program, magic[:], 0)
@@ -139,13 +140,16 @@ func (o order) explain(err error, script bool) error {
 	case err == unix.ENOENT && script: //nolint:errorlint // it comes from the system call
 		return fmt.Errorf("the interpreter that its first line names does not exist here: %w", err)
 	case err == unix.ENOENT: //nolint:errorlint // it comes from the system call
-		return fmt.Errorf("the dynamic loader that it was linked for does not exist here; build it with CGO_ENABLED=0: %w", err)
+		return fmt.Errorf("the dynamic loader that it was linked for does not exist here; build it with CGO_ENABLED=0: %w",
+			err)
 	case err == unix.ENOEXEC: //nolint:errorlint // it comes from the system call
-		return fmt.Errorf("it is neither a script nor a program for this machine; build it with GOOS=linux GOARCH=%s: %w", runtime.GOARCH, err)
+		return fmt.Errorf("it is neither a script nor a program for this machine; build it with GOOS=linux GOARCH=%s: %w",
+			runtime.GOARCH, err)
 	case err != unix.EACCES: //nolint:errorlint // it comes from the system call
 		return err
 	case unix.Fstatfs(o.Program, &fileSystem) == nil && fileSystem.Flags&unix.ST_NOEXEC != 0:
-		return fmt.Errorf("it lies on a file system that is mounted noexec, where nothing can be run; mount that without this option, "+
+		return fmt.Errorf("it lies on a file system that is mounted noexec, where nothing can be run; mount that without "+
+			"this option, "+
 			"or have the plugin copied to where it can be run, by itself: install --to DIR: %w", err)
 	case o.Confine:
 		return fmt.Errorf("not executable, or its interpreter lies outside of what a confined program may read: %w", err)
@@ -185,9 +189,10 @@ func limit(resource int, most uint64) error {
 	return unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most})
 }
 
-// Protect keeps other processes of the same user from reading this one's memory, environment and descriptors, and from tracing it; the
-// user root with its capabilities stays able to. It is for the host: programs that are not confined, or that the kernel cannot
-// confine, run as the same user. The process dumps no core any more. Programs that it starts are not protected.
+// Protect keeps other processes of the same user from reading this one's memory, environment and descriptors, and from
+// tracing it; the user root with its capabilities stays able to. It is for the host: programs that are not confined, or
+// that the kernel cannot confine, run as the same user. The process dumps no core any more. Programs that it starts are
+// not protected.
 func Protect() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("make the process not dumpable: %w", err)

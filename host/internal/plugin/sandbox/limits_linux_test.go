@@ -17,7 +17,8 @@ import (
 
 func TestLimitsAreInForce(t *testing.T) {
 	shell := openFile(t, "/bin/sh")
-	got, err := output(Spec{Program: shell, Path: "sh", Args: []string{"-c", "ulimit -Sn; ulimit -Hn; ulimit -Sc; ulimit -Hc; ulimit -Sd; ulimit -Hd"},
+	got, err := output(Spec{Program: shell, Path: "sh", Args: []string{"-c",
+		"ulimit -Sn; ulimit -Hn; ulimit -Sc; ulimit -Hc; ulimit -Sd; ulimit -Hd"},
 		OpenFiles: 77, MemoryBytes: 64 << 20, Confinement: Auto}, nil)
 	data := strconv.Itoa((2*64 + 512) << 10) // the shell counts in KiB
 	if want := strings.Join([]string{"77", "77", "0", "0", data, data, ""}, "\n"); err != nil || got != want {
@@ -32,7 +33,8 @@ func TestOriginalLimitOfOpenFilesIsPassedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "ulimit -Hn >&2; ulimit -Sn "+soft+"; exec "+test+" as host").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "/bin/sh", "-c",
+		"ulimit -Hn >&2; ulimit -Sn "+soft+"; exec "+test+" as host").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %s", err, out)
 	}
@@ -44,7 +46,8 @@ func TestOriginalLimitOfOpenFilesIsPassedOn(t *testing.T) {
 
 // A session has the memory of all its processes, whatever their groups.
 func TestMemoryOfSession(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "/proc/"+strconv.Itoa(os.Getpid())+"/exe as sleep & read line; exit")
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c",
+		"/proc/"+strconv.Itoa(os.Getpid())+"/exe as sleep & read line; exit")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

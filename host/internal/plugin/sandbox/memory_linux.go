@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dataLimit is how much memory of its own a program may map that is meant to keep within so much resident memory. It is the kernel's
-// backstop between two looks of the host's, and not the limit itself, for a program maps more than it uses: Go programs of 128 MiB, 512
-// MiB and 2 GiB, with live heaps of half the size and of sizes that fragment it, were seen to map up to 256 MiB, 716 MiB and 2146 MiB.
-// Threads of C libraries, as Python's, map stacks of 8 MiB each.
+// dataLimit is how much memory of its own a program may map that is meant to keep within so much resident memory. It is
+// the kernel's backstop between two looks of the host's, and not the limit itself, for a program maps more than it
+// uses: Go programs of 128 MiB, 512 MiB and 2 GiB, with live heaps of half the size and of sizes that fragment it, were
+// seen to map up to 256 MiB, 716 MiB and 2146 MiB. Threads of C libraries, as Python's, map stacks of 8 MiB each.
 func dataLimit(memoryBytes uint64) uint64 {
 	if memoryBytes == 0 {
 		return 0
@@ -24,8 +24,8 @@ func dataLimit(memoryBytes uint64) uint64 {
 	return 2*memoryBytes + 512<<20
 }
 
-// SessionBytes returns how much memory the processes of a session have resident, 0 if there are none. What several processes share counts
-// for each. It reads one small file for each process that this one can see, some 15 µs each.
+// SessionBytes returns how much memory the processes of a session have resident, 0 if there are none. What several
+// processes share counts for each. It reads one small file for each process that this one can see, some 15 µs each.
 func SessionBytes(session int) (uint64, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -51,7 +51,8 @@ func SessionBytes(session int) (uint64, error) {
 	return sum, nil
 }
 
-// parseStat reads fields 6 and 24 of proc_pid_stat(5). The second field is the name of the program in brackets, which may hold anything.
+// parseStat reads fields 6 and 24 of proc_pid_stat(5). The second field is the name of the program in brackets, which
+// may hold anything.
 func parseStat(text []byte) (session int, residentBytes uint64, err error) {
 	const sessionField, residentField = 6 - 3, 24 - 3
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))

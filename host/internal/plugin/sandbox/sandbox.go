@@ -1,33 +1,37 @@
 // Package sandbox starts a program with limits and, where the kernel offers it, confined to the files that it needs.
 //
-// What a process may do can only be taken from it by itself. So Command starts the running binary once more, as a launcher, which
-// puts the limits on itself, confines itself with Landlock and then becomes the program, by execve: process id, group and parent
-// stay. The program is executed by its open descriptor, so what was looked at before is what runs, whatever happens to its path.
+// What a process may do can only be taken from it by itself. So Command starts the running binary once more, as a
+// launcher, which puts the limits on itself, confines itself with Landlock and then becomes the program, by execve:
+// process id, group and parent stay. The program is executed by its open descriptor, so what was looked at before is
+// what runs, whatever happens to its path.
 //
 // # The launcher
 //
-// Whatever binary imports this package is a launcher: the package's init function takes over a process whose first argument is
-// "pergola-launcher", and does not return. Packages are initialised in the order of what they need and then of their paths, which puts this
-// one before the Kubernetes libraries: a program starts in 7 ms like this, and in 25 ms from main.
+// Whatever binary imports this package is a launcher: the package's init function takes over a process whose first
+// argument is "pergola-launcher", and does not return. Packages are initialised in the order of what they need and then
+// of their paths, which puts this one before the Kubernetes libraries: a program starts in 7 ms like this, and in 25 ms
+// from main.
 //
 // A launcher that cannot execute the program says why on standard error, and exits with ExitNotStarted.
 //
 // # Limits
 //
-// MemoryBytes is for the program's Go runtime, as GOMEMLIMIT, and for the kernel, as a limit on how much memory of its own it maps
-// (RLIMIT_DATA), some way above because programs map more than they use. The kernel has no limit on what is resident: that is for the
-// host to watch, with SessionBytes. When memory becomes short all the same, the kernel kills the program before it kills the host. No
-// program dumps core, and none gains rights by what it executes (set-uid files, file capabilities).
+// MemoryBytes is for the program's Go runtime, as GOMEMLIMIT, and for the kernel, as a limit on how much memory of its
+// own it maps (RLIMIT_DATA), some way above because programs map more than they use. The kernel has no limit on what is
+// resident: that is for the host to watch, with SessionBytes. When memory becomes short all the same, the kernel kills
+// the program before it kills the host. No program dumps core, and none gains rights by what it executes (set-uid
+// files, file capabilities).
 //
 // # Confinement
 //
-// A confined program reads and executes the system's programs and libraries, reads what name resolution, TLS and language runtimes
-// need of /etc, /proc and /sys, and writes its own directories; base_linux.go has the lists. It sees no secrets of the host's pod, no
-// files of other programs, and of /proc only its own process. It sends no signals to, and traces none, of those that it did not
-// start itself. The network is open to it: deployers talk to clusters. What it starts is confined as well.
+// A confined program reads and executes the system's programs and libraries, reads what name resolution, TLS and
+// language runtimes need of /etc, /proc and /sys, and writes its own directories; base_linux.go has the lists. It sees
+// no secrets of the host's pod, no files of other programs, and of /proc only its own process. It sends no signals to,
+// and traces none, of those that it did not start itself. The network is open to it: deployers talk to clusters. What
+// it starts is confined as well.
 //
-// Landlock binds rules to the files that are there at the start. A single file that is later replaced by another one of that name
-// cannot be read any more, unless it lies below a directory that can.
+// Landlock binds rules to the files that are there at the start. A single file that is later replaced by another one of
+// that name cannot be read any more, unless it lies below a directory that can.
 //
 // Limits and confinement are Linux' own. On other systems programs run without, by their path.
 package sandbox
@@ -50,13 +54,14 @@ const (
 	Required
 )
 
-// ExitNotStarted is the exit code of a launcher that could not execute the program: what shells answer when a command cannot be run.
+// ExitNotStarted is the exit code of a launcher that could not execute the program: what shells answer when a command
+// cannot be run.
 const ExitNotStarted = 126
 
 // Spec says what to run and how.
 type Spec struct {
-	// Program is open for reading. It may be closed when the command was started. A script is executed by its interpreter, which reads it
-	// through a descriptor of its own that stays open.
+	// Program is open for reading. It may be closed when the command was started. A script is executed by its interpreter,
+	// which reads it through a descriptor of its own that stays open.
 	Program *os.File
 	// Path is the program's name for itself, its first argument. Nothing is opened by it.
 	Path string
@@ -76,8 +81,8 @@ type Spec struct {
 	Confinement Mode
 	// Read are further files and directories that the program may read and execute.
 	Read []string
-	// Write are those that it may also change, such as its own directories for temporary files and sockets. Paths that do not exist are
-	// passed over, here and in Read.
+	// Write are those that it may also change, such as its own directories for temporary files and sockets. Paths that do
+	// not exist are passed over, here and in Read.
 	Write []string
 }
 
@@ -97,8 +102,8 @@ const (
 	abiUnixSockets = 9
 )
 
-// String says what confinement is in force for programs that are confined: "landlock (ABI 7): files, devices, signals, abstract
-// sockets" or "none: the kernel was built without Landlock".
+// String says what confinement is in force for programs that are confined: "landlock (ABI 7): files, devices, signals,
+// abstract sockets" or "none: the kernel was built without Landlock".
 func (s Support) String() string {
 	if s.ABI == 0 {
 		return "none: " + s.Reason
@@ -118,7 +123,8 @@ func (s Support) String() string {
 // check fails if a program must be confined and cannot be. The error is errors.ErrUnsupported.
 func (s Support) check(mode Mode) error {
 	if mode == Required && s.ABI == 0 {
-		return fmt.Errorf("cannot confine it: confinement is required, but there is none: %s; run on Linux 5.13 or later with landlock "+
+		return fmt.Errorf("cannot confine it: confinement is required, but there is none: %s; run on Linux 5.13 or later "+
+			"with landlock "+
 			"among the modules of lsm=, or do not require it (%w)", s.Reason, errors.ErrUnsupported)
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 	"runtime"
 )
 
-// Command prepares to run a program by its path, without limits and confinement, until the end of ctx at the latest. With confinement
-// Required it fails with errors.ErrUnsupported.
+// Command prepares to run a program by its path, without limits and confinement, until the end of ctx at the latest.
+// With confinement Required it fails with errors.ErrUnsupported.
 func Command(ctx context.Context, spec Spec) (*exec.Cmd, error) {
 	if err := Supported().check(spec.Confinement); err != nil {
 		return nil, err
