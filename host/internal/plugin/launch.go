@@ -364,9 +364,10 @@ func (r *runner) explain(launching context.Context, err error) error {
 	}
 	status, _ := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {
-	case status.ExitStatus() == sandbox.ExitNotStarted:
-		// The same open file cannot be executed later either.
+	case status.ExitStatus() == sandbox.ExitNotExecutable:
 		return refusal(fmt.Errorf("cannot be started: %s", said))
+	case status.ExitStatus() == sandbox.ExitNotStarted:
+		return fmt.Errorf("cannot be started: %s", said)
 	case status.Signal() == syscall.SIGKILL: // by go-plugin, which does not understand the handshake
 		return errors.New("is no Pergola plugin: it closed its standard output without a handshake")
 	default:

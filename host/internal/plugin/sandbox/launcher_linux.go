@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -81,7 +82,11 @@ func init() {
 	if len(os.Args) == 2 && os.Args[0] == launcherName {
 		// Some of what follows holds for one thread, the one that executes the program.
 		runtime.LockOSThread()
-		fmt.Fprintln(os.Stderr, launch(os.Args[1]))
+		err := launch(os.Args[1])
+		fmt.Fprintln(os.Stderr, err)
+		if errors.Is(err, unix.ENOEXEC) || errors.Is(err, unix.EACCES) {
+			os.Exit(ExitNotExecutable)
+		}
 		os.Exit(ExitNotStarted)
 	}
 }
