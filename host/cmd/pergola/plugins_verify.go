@@ -250,13 +250,12 @@ func startBy(profile plugin.Profile) func(cmd *exec.Cmd, dir string) (*exec.Cmd,
 		}
 		defer func() { _ = program.Close() }() // it was only read
 		// Whoever wants it started ends it.
-		launch, err := profile.Command(context.Background(), program, cmd.Path, cmd.Env, cmd.ExtraFiles, dir)
+		started, err := profile.Command(context.Background(), program, cmd.Path, cmd.Env, cmd.ExtraFiles, dir)
 		if err != nil {
 			return nil, err
 		}
-		started := launch.Cmd
 		started.Stdout, started.Stderr, started.WaitDelay, started.SysProcAttr = cmd.Stdout, cmd.Stderr, cmd.WaitDelay, cmd.SysProcAttr
-		return started, launch.Start()
+		return started, started.Start()
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 func attachable(t *testing.T) (address string, end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	at, done, err := sdk.ServeInProcess(ctx, slog.New(slog.DiscardHandler), echo{}, sdk.Name("echo"), sdk.Version("v1"), sdk.Types(echoType))
+	at, done, err := sdk.ServeInProcess(ctx, slog.New(slog.DiscardHandler), echo{}, sdk.Name("echo"), sdk.Version("v1"),
+		sdk.Types(echoType))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,8 @@ func TestAttachToNobody(t *testing.T) {
 	if s := h.waitFor("unix:///no/such/socket", Backoff); !strings.Contains(s.Problem.Error(), "nobody listens there") {
 		t.Errorf("expected that nobody listens, but found: %v", s.Problem)
 	}
-	if s := h.waitFor("tcp://127.0.0.1:1", Refused); !strings.Contains(s.Problem.Error(), "expected an address such as unix:///") {
+	if s := h.waitFor("tcp://127.0.0.1:1", Refused); !strings.Contains(s.Problem.Error(),
+		"expected an address such as unix:///") {
 		t.Errorf("expected the form of the address to be refused, but found: %v", s.Problem)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,19 +35,19 @@ const (
 func (p *Plugin) attend(ctx context.Context, proc *process) {
 	var all sync.WaitGroup
 	all.Go(func() { p.watch(ctx, proc) })
-	if !proc.foreign() {
+	if proc.runner != nil {
 		all.Go(func() { p.checkHealth(ctx, proc) })
-		all.Go(func() { p.checkMemory(ctx, proc) })
+		all.Go(func() { p.checkMemory(ctx, proc, proc.memory) })
 	}
 	all.Wait()
 }
 
-// checkHealth kills a process that is wedged: one that has answered no check for the time that a plugin may be silent, or that has
-// said nothing in a call for so long, although its calls promise heartbeats.
+// checkHealth kills a process that is wedged: one that has answered no check for the time that a plugin may be silent,
+// or that has said nothing in a call for so long, although its calls promise heartbeats.
 func (p *Plugin) checkHealth(ctx context.Context, proc *process) {
-	clock := p.settings.clock
-	pulse := newPulse(p.settings.silence, clock.Now())
-	ticker := clock.NewTicker(pulse.interval())
+	interval := p.settings.Silence / checksPerSilence
+	health := healthRecord{silence: p.settings.Silence}
+	ticker := p.settings.Clock.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -54,92 +55,81 @@ func (p *Plugin) checkHealth(ctx context.Context, proc *process) {
 			return
 		case <-ticker.C():
 		}
-		err := proc.check(ctx, pulse.interval())
+		answer := proc.check(ctx, interval)
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil {
-			p.log.Debug("plugin does not answer the health check", "error", bounded(err.Error()))
+		if answer != nil {
+			p.log.Debug("plugin does not answer the health check", "error", bounded(answer.Error()))
 		}
-		p.noteHealth(err)
-		verdict, asleep := pulse.judge(clock.Now(), err, proc.calls.silent(p.settings.silence))
-		if asleep {
-			p.log.Info("the host was asleep; that time does not count against the plugin")
-		}
-		if verdict != nil {
-			proc.killFor(verdict)
+		p.noteHealth(answer)
+		if why := health.judge(answer, proc.calls.silent(checksPerSilence)); why != nil {
+			proc.killFor(why)
 		}
 	}
 }
 
-// unhealthyError is what a plugin says that is there, but cannot go on.
-type unhealthyError struct{ why string }
-
-func (e *unhealthyError) Error() string { return "it is unhealthy: " + e.why }
+// errUnhealthy is what a plugin says that is there, but cannot go on.
+var errUnhealthy = errors.New("it is unhealthy")
 
 // noteHealth shows what a plugin says itself of its health.
 func (p *Plugin) noteHealth(answer error) {
-	var unhealthy *unhealthyError
-	errors.As(answer, &unhealthy)
 	switch before := p.status().Problem; {
 	case answer == nil && before != nil:
 		p.log.Info("plugin is healthy again")
 		p.set(func() { p.problem = nil })
-	case unhealthy != nil && (before == nil || before.Error() != unhealthy.Error()):
-		p.log.Warn("plugin is unhealthy; it is killed if it stays so", "error", unhealthy.Error())
-		p.set(func() { p.problem = unhealthy })
+	case errors.Is(answer, errUnhealthy) && (before == nil || before.Error() != answer.Error()):
+		p.log.Warn("plugin is unhealthy; it is killed if it stays so", "error", answer.Error())
+		p.set(func() { p.problem = answer })
 	}
 }
 
-// pulse is what is known of the health of a process.
-type pulse struct {
-	silence   time.Duration // for which it may give no sign of life
-	healthy   time.Time     // when it gave one last, or named another reason for being unhealthy
-	unhealthy string        // the reason that it has named last; empty for none
-	looked    time.Time     // when the host looked last
+// healthRecord counts the checks in a row that a process has failed.
+type healthRecord struct {
+	silence   time.Duration // for messages
+	failed    int
+	unhealthy string // the reason for being unhealthy that the process has named last; empty for none
 }
 
-func newPulse(silence time.Duration, now time.Time) *pulse {
-	return &pulse{silence: silence, healthy: now, looked: now}
-}
-
-// interval is the time between two checks, and what one may take.
-func (p *pulse) interval() time.Duration { return p.silence / checksPerSilence }
-
-// judge takes the answer to a check, and a call in which the plugin is silent for too long, and returns why the process is to be
-// killed; nil if it is not. A host that was stopped itself, or got no processor, has heard nothing for a reason that is not the plugin's:
-// asleep says so, and everything counts from now.
-func (p *pulse) judge(now time.Time, answer error, silent *conversation) (verdict *killReason, asleep bool) {
-	asleep = now.Sub(p.looked) > (checksPerSilence-1)*p.interval()+p.interval()/2
-	p.looked = now
-	before := p.unhealthy
-	p.unhealthy = ""
-	var unhealthy *unhealthyError
-	if errors.As(answer, &unhealthy) {
-		p.unhealthy = unhealthy.why
+// judge takes the answer to a check, and a call in which the plugin is silent for too long, and returns why the process
+// is to be killed; nil if it is not.
+func (h *healthRecord) judge(answer error, silent *conversation) *endError {
+	before := h.unhealthy
+	h.unhealthy = ""
+	if errors.Is(answer, errUnhealthy) {
+		h.unhealthy = answer.Error()
 	}
 	switch {
-	case asleep, p.unhealthy != before && p.unhealthy != "": // the call before has ended
-		p.healthy = now
-	case answer != nil && now.Sub(p.healthy) < p.silence-p.interval()/2: // it has some time left
-	case unhealthy != nil:
-		// The call that is the cause was cancelled, and is none of those that are running.
-		verdict = &killReason{
-			reason: ReasonWedged, call: &conversation{},
-			why: fmt.Sprintf("it has been unhealthy for %s: %s", p.silence, unhealthy.why),
-		}
-	case answer != nil:
-		verdict = &killReason{reason: ReasonWedged, why: fmt.Sprintf("it has answered no health check for %s: %s", p.silence, bounded(answer.Error()))}
-	case silent != nil:
-		verdict = &killReason{reason: ReasonWedged, call: silent, why: fmt.Sprintf("it has said nothing in a call for %s, not even a heartbeat", p.silence)}
+	case answer == nil, h.unhealthy != "" && h.unhealthy != before: // healthy, or the call of the reason before has ended
+		h.failed = 0
 	default:
-		p.healthy = now
+		h.failed++
 	}
-	return verdict, asleep
+	switch {
+	case answer == nil && silent != nil:
+		return &endError{
+			reason: ReasonWedged, call: silent,
+			text: fmt.Sprintf("it has said nothing in a call for %s, not even a heartbeat", h.silence),
+		}
+	case h.failed < checksPerSilence:
+		return nil
+	case h.unhealthy != "":
+		// The call that is the cause was cancelled, and is none of those that are running.
+		return &endError{
+			reason: ReasonWedged, call: &conversation{},
+			text: fmt.Sprintf("it has been unhealthy for %s: %s", h.silence,
+				strings.TrimPrefix(h.unhealthy, errUnhealthy.Error()+": ")),
+		}
+	default:
+		return &endError{
+			reason: ReasonWedged, text: fmt.Sprintf("it has answered no health check for %s: %s", h.silence,
+				bounded(answer.Error())),
+		}
+	}
 }
 
-// check asks for the health of a plugin. An answer is one, whatever it says, unless it says that the plugin does not serve, or why it
-// is unhealthy.
+// check asks for the health of a plugin. An answer is one, whatever it says, unless it says that the plugin does not
+// serve, or why it is unhealthy.
 func (p *process) check(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -153,19 +143,19 @@ func (p *process) check(ctx context.Context, within time.Duration) error {
 	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled:
 		return err
 	case codes.FailedPrecondition:
-		return &unhealthyError{why: bounded(status.Convert(err).Message())}
+		return fmt.Errorf("%w: %s", errUnhealthy, bounded(status.Convert(err).Message()))
 	default:
 		return nil
 	}
 }
 
 // checkMemory kills a process that takes more memory than it may, together with its children.
-func (p *Plugin) checkMemory(ctx context.Context, proc *process) {
+func (p *Plugin) checkMemory(ctx context.Context, proc *process, memory func() uint64) {
 	limit := p.profile.Memory
 	if limit == 0 {
 		return
 	}
-	ticker := p.settings.clock.NewTicker(memoryInterval)
+	ticker := p.settings.Clock.NewTicker(memoryInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -173,9 +163,10 @@ func (p *Plugin) checkMemory(ctx context.Context, proc *process) {
 			return
 		case <-ticker.C():
 		}
-		if used := proc.memory(); used > limit {
-			why := fmt.Sprintf("it has taken %d MiB of memory, and may take %d MiB", used>>20, limit>>20)
-			proc.killFor(&killReason{reason: ReasonMemory, why: why})
+		if used := memory(); used > limit {
+			proc.killFor(&endError{
+				reason: ReasonMemory, text: fmt.Sprintf("it has taken %d MiB of memory, and may take %d MiB", used>>20, limit>>20),
+			})
 		}
 	}
 }
@@ -188,9 +179,10 @@ func (p *Plugin) watch(ctx context.Context, proc *process) {
 	pace := rate.NewLimiter(wakeUpsPerSecond, wakeUpBurst)
 	for {
 		if err := p.forwardWakeUps(ctx, proc, pace); ctx.Err() == nil {
-			p.log.Warn("plugin stopped sending wake-ups; its items are polled until it is asked again", "error", bounded(err.Error()))
+			p.log.Warn("plugin stopped sending wake-ups; its items are polled until it is asked again", "error",
+				bounded(err.Error()))
 		}
-		timer := p.settings.clock.NewTimer(watchPause)
+		timer := p.settings.Clock.NewTimer(watchPause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -47,7 +48,8 @@ func TestSilentCall(t *testing.T) {
 	}
 }
 
-// A plugin that says itself that it is unhealthy is shown as such, and started again if it stays so. No call that is under way is to blame.
+// A plugin that says itself that it is unhealthy is shown as such, and started again if it stays so. No call that is
+// under way is to blame.
 func TestUnhealthy(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
@@ -80,29 +82,6 @@ func TestUnhealthy(t *testing.T) {
 	eventually(t, "the plugin to run again", func() bool { return h.Ready() == nil && h.status("raw").State == Running })
 }
 
-// A host that got no processor for long has heard nothing for a reason of its own.
-func TestSilenceOfASleepingHost(t *testing.T) {
-	t.Parallel()
-	clock := newClock()
-	h := runHost(t, pluginDir(t, "raw"), withClock(clock))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	heard := make(chan struct{})
-	go func() {
-		_, _ = h.plugin("raw").Call(ctx, Reconcile, Call{DeployItem: deployItem("hold")}, &observer{
-			progress: func(string, string) { close(heard) },
-		})
-	}()
-	<-heard
-	clock.Step(time.Hour)
-	eventually(t, "the look at the plugin after the sleep", func() bool { return len(h.log.with("the host was asleep")) > 0 })
-	leaveIn(t, h.dir, "go")
-	eventually(t, "the end of the call", func() bool { return h.status("raw").Calls == 0 })
-	if got := h.status("raw"); got.Restarted() > 0 || got.State != Running {
-		t.Errorf("expected the plugin to be left alone, but found %+v", got)
-	}
-}
-
 // All calls of a process that answers nothing may be why.
 func TestWedgedProcess(t *testing.T) {
 	t.Parallel()
@@ -128,7 +107,8 @@ type health struct {
 	err    error
 }
 
-func (h health) Check(context.Context, *grpc_health_v1.HealthCheckRequest, ...grpc.CallOption) (*grpc_health_v1.HealthCheckResponse, error) {
+func (h health) Check(context.Context, *grpc_health_v1.HealthCheckRequest,
+	...grpc.CallOption) (*grpc_health_v1.HealthCheckResponse, error) {
 	return &grpc_health_v1.HealthCheckResponse{Status: h.answer}, h.err
 }
 
@@ -142,10 +122,11 @@ func TestCheck(t *testing.T) {
 		"serving":     {"it says so", health{answer: grpc_health_v1.HealthCheckResponse_SERVING}, true},
 		"not serving": {"it says so", health{answer: grpc_health_v1.HealthCheckResponse_NOT_SERVING}, false},
 		"unknown":     {"it answers", health{answer: grpc_health_v1.HealthCheckResponse_UNKNOWN}, true},
-		"no service":  {"it answers, though it should have the service", health{err: status.Error(codes.Unimplemented, "")}, true},
-		"unhealthy":   {"it says so", health{err: status.Error(codes.FailedPrecondition, "")}, false},
-		"late":        {"no answer", health{err: status.Error(codes.DeadlineExceeded, "")}, false},
-		"gone":        {"no answer", health{err: status.Error(codes.Unavailable, "")}, false},
+		"no service": {"it answers, though it should have the service", health{err: status.Error(codes.Unimplemented, "")},
+			true},
+		"unhealthy": {"it says so", health{err: status.Error(codes.FailedPrecondition, "")}, false},
+		"late":      {"no answer", health{err: status.Error(codes.DeadlineExceeded, "")}, false},
+		"gone":      {"no answer", health{err: status.Error(codes.Unavailable, "")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -157,48 +138,37 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// stubLink is a process that takes as much memory as the test says.
-type stubLink struct {
-	launched
-
-	bytes  atomic.Uint64
-	killed chan struct{}
-}
-
-func (l *stubLink) memory() uint64 { return l.bytes.Load() }
-func (l *stubLink) kill()          { close(l.killed) }
-func (l *stubLink) pid() int       { return 1 }
-
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Time{})
-	link := &stubLink{killed: make(chan struct{})}
-	proc := &process{link: link, log: slog.New(slog.DiscardHandler)}
-	p := &Plugin{profile: Profile{Memory: 100 << 20}, settings: &settings{clock: clock}}
+	var used atomic.Uint64
+	killed := make(chan struct{})
+	proc := &process{kill: func() { close(killed) }, log: slog.New(slog.DiscardHandler)}
+	p := &Plugin{profile: Profile{Memory: 100 << 20}, settings: &settings{Options: Options{Clock: clock}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		p.checkMemory(ctx, proc)
+		p.checkMemory(ctx, proc, used.Load)
 	}()
 	eventually(t, "the first look to be awaited", clock.HasWaiters)
-	link.bytes.Store(100 << 20)
+	used.Store(100 << 20)
 	clock.Step(memoryInterval)
 	if proc.killed != nil {
 		t.Error("the limit itself is too much")
 	}
-	link.bytes.Store(101 << 20)
+	used.Store(101 << 20)
 	eventually(t, "the process to be killed", func() bool {
 		clock.Step(memoryInterval)
 		select {
-		case <-link.killed:
+		case <-killed:
 			return true
 		default:
 			return false
 		}
 	})
-	if s := proc.killed; s.reason != ReasonMemory || s.why != "it has taken 101 MiB of memory, and may take 100 MiB" {
+	if s := proc.killed; s.reason != ReasonMemory || s.text != "it has taken 101 MiB of memory, and may take 100 MiB" {
 		t.Errorf("expected memory to be the reason, but found %+v", s)
 	}
 	cancel()
@@ -219,57 +189,59 @@ func TestNoRestartStorm(t *testing.T) {
 			t.Errorf("expected ErrCrashed, but found: %v", err)
 		}
 	}
-	eventually(t, "the plugin to run again", func() bool { return h.status("raw").State == Running && h.status("raw").Restarted() > 0 })
+	eventually(t, "the plugin to run again",
+		func() bool { return h.status("raw").State == Running && h.status("raw").Restarted() > 0 })
 	if got := h.status("raw"); got.Restarted() != 1 {
 		t.Errorf("expected one restart, but found %v", got.Restarts)
 	}
 }
 
-func TestPulse(t *testing.T) {
+func TestHealthRecord(t *testing.T) {
 	t.Parallel()
 	deaf, silent := errors.New("no answer"), &conversation{}
-	type look struct {
-		after  time.Duration
+	ill, worse := fmt.Errorf("%w: one call", errUnhealthy), fmt.Errorf("%w: another call", errUnhealthy)
+	type check struct {
 		answer error
 		silent *conversation
 	}
 	for name, test := range map[string]struct {
 		reason string
-		looks  []look
-		why    string // of the last one; empty if it lives
+		checks []check
+		want   string // of the last one; empty if it lives
 		call   *conversation
-		asleep bool
 	}{
-		"well":           {reason: "it answers", looks: []look{{10 * time.Second, nil, nil}, {10 * time.Second, nil, nil}}},
-		"deaf":           {reason: "it has not answered for the whole time", looks: []look{{20 * time.Second, deaf, nil}, {10 * time.Second, deaf, nil}}, why: "answered no health check for 30s: no answer"},
-		"deaf for a bit": {reason: "it has some time left", looks: []look{{10 * time.Second, nil, nil}, {10 * time.Second, deaf, nil}, {10 * time.Second, deaf, nil}}},
-		"recovered":      {reason: "an answer makes up for all", looks: []look{{20 * time.Second, deaf, nil}, {5 * time.Second, nil, nil}, {20 * time.Second, deaf, nil}}},
-		"silent":         {reason: "it answers, but not in the call", looks: []look{{10 * time.Second, nil, silent}}, why: "said nothing in a call for 30s", call: silent},
-		"silent and deaf": {
-			reason: "the call is not to blame if nothing is answered",
-			looks:  []look{{20 * time.Second, deaf, silent}, {10 * time.Second, deaf, silent}}, why: "answered no health check",
-		},
-		"asleep": {reason: "the host has not looked", looks: []look{{time.Hour, deaf, silent}}, asleep: true},
-		"awake":  {reason: "but then it does", looks: []look{{time.Hour, deaf, silent}, {20 * time.Second, deaf, nil}, {10 * time.Second, deaf, nil}}, why: "answered no health check"},
+		"well": {reason: "it answers", checks: []check{{}, {}, {}, {}}},
+		"deaf": {reason: "it has not answered for the whole time",
+			checks: []check{{answer: deaf}, {answer: deaf}, {answer: deaf}},
+			want:   "it has answered no health check for 30s: no answer"},
+		"deaf for a bit": {reason: "it has some time left", checks: []check{{}, {answer: deaf}, {answer: deaf}}},
+		"recovered": {reason: "an answer makes up for all", checks: []check{{answer: deaf}, {answer: deaf}, {},
+			{answer: deaf}, {answer: deaf}}},
+		"silent": {reason: "it answers, but not in the call", checks: []check{{silent: silent}},
+			want: "it has said nothing in a call for 30s, not even a heartbeat", call: silent},
+		"silent and deaf": {reason: "the call is not to blame if nothing is answered",
+			checks: []check{{deaf, silent}, {deaf, silent}, {deaf, silent}},
+			want:   "it has answered no health check for 30s: no answer"},
+		"unhealthy": {reason: "a call goes on", checks: []check{{answer: ill}, {answer: ill}, {answer: ill},
+			{answer: ill}}, want: "it has been unhealthy for 30s: one call", call: &conversation{}},
+		"another reason": {reason: "the call before has ended", checks: []check{{answer: ill}, {answer: ill}, {answer: ill},
+			{answer: worse}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-			p := newPulse(30*time.Second, now)
-			var verdict *killReason
-			var asleep bool
-			for i, l := range test.looks {
-				if verdict != nil {
-					t.Fatalf("%s: it is killed after %d looks already: %s", test.reason, i, verdict.why)
+			h := healthRecord{silence: 30 * time.Second}
+			var found *endError
+			for i, c := range test.checks {
+				if found != nil {
+					t.Fatalf("%s: it is killed after %d checks already: %v", test.reason, i, found)
 				}
-				now = now.Add(l.after)
-				verdict, asleep = p.judge(now, l.answer, l.silent)
+				found = h.judge(c.answer, c.silent)
 			}
-			if asleep != test.asleep || (verdict == nil) != (test.why == "") {
-				t.Fatalf("%s: found %+v (asleep: %t)", test.reason, verdict, asleep)
-			}
-			if verdict != nil && (!strings.Contains(verdict.why, test.why) || verdict.call != test.call) {
-				t.Errorf("%s: expected %q, but found %+v", test.reason, test.why, verdict)
+			switch {
+			case (found == nil) != (test.want == ""):
+				t.Errorf("%s: expected %q, but found %v", test.reason, test.want, found)
+			case found != nil && (found.text != test.want || (found.call == nil) != (test.call == nil)):
+				t.Errorf("%s: expected %q, but found %+v", test.reason, test.want, found)
 			}
 		})
 	}

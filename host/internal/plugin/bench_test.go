@@ -15,7 +15,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/pergola-deploy/pergola/host/internal/plugin/program"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -33,7 +32,7 @@ func benchProcess(b *testing.B, role string, confinement sandbox.Mode) *process 
 	if err := os.Link(self, filepath.Join(dir, role)); err != nil {
 		b.Fatal(err)
 	}
-	file, err := program.Open(dir, role)
+	file, err := openProgram(dir, role)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,7 +42,8 @@ func benchProcess(b *testing.B, role string, confinement sandbox.Mode) *process 
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	p, err := launch(b.Context(), file, Profile{Confinement: confinement}, testSettings(sockets), slog.New(slog.DiscardHandler))
+	p, err := launch(b.Context(), file, role, Profile{Confinement: confinement}, testSettings(sockets),
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -57,8 +57,8 @@ func itemOf(size int) *v1alpha1.DeployItem {
 	return item
 }
 
-// BenchmarkCall compares a call through the protocol with one of the same deployer in the same process. The metrics are the
-// quantiles of one call.
+// BenchmarkCall compares a call through the protocol with one of the same deployer in the same process. The metrics are
+// the quantiles of one call.
 func BenchmarkCall(b *testing.B) {
 	p := benchProcess(b, "echo", sandbox.Auto)
 	defer p.stop()

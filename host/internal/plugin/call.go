@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,19 +32,21 @@ const (
 	ForceReconcile Operation = "ForceReconcile"
 )
 
-// ErrNotRunning says that the plugin is not running at the moment, or that the host has ended its process in the middle of the call for
-// a reason that is not this call's. Its supervisor is starting it; the Set's listener hears when it runs.
+// ErrNotRunning says that the plugin is not running at the moment, or that the host has ended its process in the middle
+// of the call for a reason that is not this call's. Its supervisor is starting it; the Set's listener hears when it
+// runs.
 var ErrNotRunning = errors.New("the plugin is not running")
 
-// ErrUnhealthy says, beside ErrNotRunning, that the host has killed the process in the middle of the call because of another one.
+// ErrUnhealthy says, beside ErrNotRunning, that the host has killed the process in the middle of the call because of
+// another one.
 var ErrUnhealthy = errors.New("its process was unhealthy and was killed")
 
-// ErrCrashed says that the plugin's process ended in the middle of the call, or that the host had to end it, and that this call may be
-// why.
+// ErrCrashed says that the plugin's process ended in the middle of the call, or that the host had to end it, and that
+// this call may be why.
 var ErrCrashed = errors.New("the plugin ended in the middle of a call")
 
-// ErrInterrupted is the cause with which a caller cancels the context of a call whose result nobody wants any more. The plugin is
-// asked to stop, but gets less time for it than usual.
+// ErrInterrupted is the cause with which a caller cancels the context of a call whose result nobody wants any more. The
+// plugin is asked to stop, but gets less time for it than usual.
 var ErrInterrupted = errors.New("the call was interrupted")
 
 // interruptGrace is that time.
@@ -59,8 +63,8 @@ type Call struct {
 	Target *v1alpha1.ResolvedTarget
 	// Context of the item. A plugin gets it without what target.WithoutCredentials takes away.
 	Context *v1alpha1.Context
-	// Credentials that the Context names, possibly none. They go only to a plugin with the capability ContextCredentials, which is not called
-	// without them; nil for others.
+	// Credentials that the Context names, possibly none. They go only to a plugin with the capability ContextCredentials,
+	// which is not called without them; nil for others.
 	Credentials *sdk.Credentials
 	// Deadline of the call; zero for none.
 	Deadline time.Time
@@ -74,11 +78,12 @@ type Observer interface {
 	Progress(step, message string)
 	// SaveProviderStatus saves a provider status for good before it returns. The plugin waits for it.
 	SaveProviderStatus(ctx context.Context, document []byte) error
-	// ResolveTarget returns a Target of the deploy item's namespace by its name, which may be any text. The plugin waits for it, and gets an
-	// error as it is if it is an Error.
+	// ResolveTarget returns a Target of the deploy item's namespace by its name, which may be any text. The plugin waits
+	// for it, and gets an error as it is if it is an Error.
 	ResolveTarget(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error)
-	// ResolveRegistryCredentials returns the credentials for registries in a Secret by its namespace and its name, which may be any text. What
-	// is wrong with the Secret is in them. The plugin waits for it, and gets an error as it is if it is an Error.
+	// ResolveRegistryCredentials returns the credentials for registries in a Secret by its namespace and its name, which
+	// may be any text. What is wrong with the Secret is in them. The plugin waits for it, and gets an error as it is if it
+	// is an Error.
 	ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error)
 	// Event is to become an event of the deploy item.
 	Event(warning bool, reason, message string)
@@ -90,7 +95,8 @@ type stream struct {
 	recv func() (*deployerv1.PluginMessage, error)
 }
 
-func newStream(s grpc.BidiStreamingClient[deployerv1.HostMessage, deployerv1.PluginMessage], err error) (stream, error) {
+func newStream(s grpc.BidiStreamingClient[deployerv1.HostMessage, deployerv1.PluginMessage], err error) (stream,
+	error) {
 	if err != nil {
 		return stream{}, err
 	}
@@ -112,15 +118,16 @@ func (p *process) open(ctx context.Context, op Operation) (stream, error) {
 	}
 }
 
-// call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to stop;
-// grace later the call is cancelled.
-func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Duration, observer Observer) (*Outcome, error) {
+// call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to
+// stop; grace later the call is cancelled.
+func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Duration, observer Observer) (*Outcome,
+	error) {
 	start, err := p.startOf(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	start.ResolvesTargets, start.ResolvesRegistryCredentials = true, true
-	conversation := newConversation(observer, p.clock)
+	conversation := newConversation(observer)
 	ctx = withTrace(ctx)
 	if err := p.begin(conversation); err != nil {
 		return nil, err
@@ -152,19 +159,18 @@ func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Dur
 
 // begin notes a running call, which the caller removes from p.calls at its end. The error is ErrNotRunning.
 func (p *process) begin(c *conversation) error {
-	select {
-	case <-p.ended():
+	if p.hasEnded() {
 		return ErrNotRunning // the call has nothing to do with it
-	default:
 	}
 	p.calls.add(c)
 	return nil
 }
 
-// ask carries out a call of one question and one answer. It is cancelled as soon as ctx ends. Nothing is said in between, so a plugin is
-// never silent in it, and only ctx or the plugin's health end one that hangs.
-func ask[Answer any](ctx context.Context, p *process, question func(context.Context) (*Answer, error)) (*Answer, error) {
-	conversation := newConversation(nil, p.clock)
+// ask carries out a call of one question and one answer. It is cancelled as soon as ctx ends. Nothing is said in
+// between, so a plugin is never silent in it, and only ctx or the plugin's health end one that hangs.
+func ask[Answer any](ctx context.Context, p *process, question func(context.Context) (*Answer, error)) (*Answer,
+	error) {
+	conversation := newConversation(nil)
 	ctx = withTrace(ctx)
 	if err := p.begin(conversation); err != nil {
 		return nil, err
@@ -179,13 +185,12 @@ func ask[Answer any](ctx context.Context, p *process, question func(context.Cont
 
 // askAbout asks a plugin about a deploy item outside of an operation, until the deadline of the call.
 func askAbout[Answer any](
-	ctx context.Context, p *Plugin, c Call, question func(context.Context, deployerv1.DeployerServiceClient, *deployerv1.Start) (*Answer, error),
+	ctx context.Context, p *Plugin, c Call, question func(context.Context, deployerv1.DeployerServiceClient,
+		*deployerv1.Start) (*Answer, error),
 ) (*Answer, error) {
-	p.mu.Lock()
-	proc := p.process
-	p.mu.Unlock()
-	if proc == nil {
-		return nil, ErrNotRunning
+	proc, err := p.current()
+	if err != nil {
+		return nil, err
 	}
 	if !c.Deadline.IsZero() {
 		var cancel context.CancelFunc
@@ -209,7 +214,8 @@ func callContext(ctx context.Context, deadline time.Time) (context.Context, cont
 }
 
 // stopWith ends a call when ctx ends: first in order, then, after grace, by cancelling it. It ends with the call.
-func stopWith(ctx context.Context, ended <-chan struct{}, grace time.Duration, c *conversation, cancel context.CancelFunc) {
+func stopWith(ctx context.Context, ended <-chan struct{}, grace time.Duration, c *conversation,
+	cancel context.CancelFunc) {
 	select {
 	case <-ended:
 		return
@@ -243,7 +249,7 @@ func (p *process) translate(ctx context.Context, c *conversation, err error) err
 		timer := time.NewTimer(stopGrace)
 		defer timer.Stop()
 		select {
-		case <-p.ended():
+		case <-p.ended:
 			return p.callError(c)
 		case <-timer.C:
 		}
@@ -251,8 +257,9 @@ func (p *process) translate(ctx context.Context, c *conversation, err error) err
 	return fmt.Errorf("%w: %s", ErrProtocol, bounded(status.Convert(err).Message()))
 }
 
-// startOf is what begins a call. The documents of the item's user and of the plugin go beside it if the plugin takes them separately. The
-// error is ErrNotRunning if the process came to take credentials after it was found out that there was no need for them, or that of access.
+// startOf is what begins a call. The documents of the item's user and of the plugin go beside it if the plugin takes
+// them separately. The error is ErrNotRunning if the process came to take credentials after it was found out that there
+// was no need for them, or that of access.
 func (p *process) startOf(ctx context.Context, c Call) (*deployerv1.Start, error) {
 	start := &deployerv1.Start{JobId: c.DeployItem.Status.JobID, Children: childrenToWire(c.Children)}
 	if p.info.Capabilities.ContextCredentials {
@@ -316,4 +323,14 @@ func documentOf(document *runtime.RawExtension) []byte {
 
 func stopMessage(reason string) *deployerv1.HostMessage {
 	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Stop{Stop: &deployerv1.Stop{Reason: reason}}}
+}
+
+// withTrace has the trace context of W3C sent with a call, if the context is that of a trace.
+func withTrace(ctx context.Context) context.Context {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	for key, value := range carrier {
+		ctx = metadata.AppendToOutgoingContext(ctx, key, value)
+	}
+	return ctx
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -53,7 +52,8 @@ func TestOperationsThatThePluginDoesNotHave(t *testing.T) {
 			t.Errorf("%s: expected ErrProtocol with the name of the operation, but found: %v", op, err)
 		}
 	}
-	if _, err := h.plugin("echo").Call(t.Context(), "Dance", Call{DeployItem: deployItem("item")}, &observer{}); err == nil {
+	if _, err := h.plugin("echo").Call(t.Context(), "Dance", Call{DeployItem: deployItem("item")},
+		&observer{}); err == nil {
 		t.Error("expected an error")
 	}
 }
@@ -174,39 +174,8 @@ func TestCallsThatBreakTheRules(t *testing.T) {
 	}
 }
 
-func TestLargeItem(t *testing.T) {
-	t.Parallel()
-	h := start(t, "raw")
-	item := deployItem("succeed")
-	item.Spec.Config = &runtime.RawExtension{Raw: []byte(`"` + strings.Repeat("x", 5<<20) + `"`)}
-	outcome, err := h.plugin("raw").Call(t.Context(), Reconcile, Call{DeployItem: item}, &observer{})
-	if err != nil || outcome.Succeeded == nil {
-		t.Errorf("expected success, but found %v (%v)", outcome, err)
-	}
-}
-
 func TestCrashInTheMiddleOfACall(t *testing.T) {
 	t.Parallel()
-	t.Run("twice", func(t *testing.T) {
-		t.Parallel()
-		h := start(t, "raw")
-		for restarts := range 2 {
-			if _, err := h.call(t.Context(), "raw", "crashes2"); !errors.Is(err, ErrCrashed) {
-				t.Fatalf("expected ErrCrashed, but found: %v", err)
-			}
-			eventually(t, "a restart", func() bool { return h.status("raw").State == Running && h.status("raw").Restarted() > restarts })
-		}
-		if outcome, err := h.call(t.Context(), "raw", "crashes2"); err != nil || outcome.Succeeded == nil {
-			t.Errorf("expected success, but found %v (%v)", outcome, err)
-		}
-	})
-	t.Run("panic", func(t *testing.T) {
-		t.Parallel()
-		h := start(t, "raw")
-		if _, err := h.call(t.Context(), "raw", "panic"); !errors.Is(err, ErrCrashed) {
-			t.Errorf("expected ErrCrashed, but found: %v", err)
-		}
-	})
 	t.Run("before the acknowledgement", func(t *testing.T) {
 		t.Parallel()
 		h := start(t, "raw")
@@ -249,22 +218,6 @@ func TestCrashInTheMiddleOfACall(t *testing.T) {
 		}
 		cancel()
 	})
-}
-
-func TestConcurrentCalls(t *testing.T) {
-	t.Parallel()
-	h := start(t, "echo")
-	var calls sync.WaitGroup
-	for i := range 50 {
-		calls.Go(func() {
-			name := fmt.Sprintf("item%d", i)
-			outcome, err := h.call(t.Context(), "echo", name)
-			if err != nil || !strings.Contains(string(outcome.Succeeded.Exports), `"`+name+`"`) {
-				t.Errorf("expected the exports of %s, but found %v (%v)", name, outcome, err)
-			}
-		})
-	}
-	calls.Wait()
 }
 
 func TestDeadline(t *testing.T) {
@@ -327,7 +280,8 @@ func TestEndOfContext(t *testing.T) {
 	}
 }
 
-// A stopped process reads nothing, so that a message to it may be one too many: sending the request to stop then blocks.
+// A stopped process reads nothing, so that a message to it may be one too many: sending the request to stop then
+// blocks.
 func TestEndOfContextWhileThePluginDoesNotRead(t *testing.T) {
 	t.Parallel()
 	h := runHost(t, pluginDir(t, "raw"), func(o *Options) { o.StopGrace = 50 * time.Millisecond })
@@ -337,31 +291,9 @@ func TestEndOfContextWhileThePluginDoesNotRead(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	within(t, patience, "the end of the call", func() {
-		if _, err := h.plugin("raw").Call(ctx, Reconcile, Call{DeployItem: item}, &observer{}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := h.plugin("raw").Call(ctx, Reconcile, Call{DeployItem: item}, &observer{}); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("expected the cause of the context, but found: %v", err)
 		}
-	})
-}
-
-func TestRecordsOfACall(t *testing.T) {
-	t.Parallel()
-	h := start(t, "echo")
-	if _, err := h.call(t.Context(), "echo", "log"); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the record", func() bool {
-		for _, r := range h.log.all() {
-			if r["deployitem"] == "default/log" {
-				want := map[string]any{
-					"level": "WARN", "plugin": "echo", "deployitem": "default/log", "jobID": "job", "operation": "Reconcile",
-					"n": json.Number("9007199254740993"), "msg": "a record", "plugin_msg": "an attribute", "stream": "stderr", "time": r["time"],
-				}
-				if diff := cmp.Diff(want, r); diff != "" {
-					t.Errorf("record (-want +got):\n%s", diff)
-				}
-				return true
-			}
-		}
-		return false
 	})
 }

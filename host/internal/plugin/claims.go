@@ -9,9 +9,10 @@ import (
 
 // claims are what plugins claim for themselves: a name, and types of deploy items.
 //
-// Nobody serves before the claims are settled. Until then a claim that two plugins make is refused to both, because which of them an
-// item reaches must not depend on which one started first. Afterwards a claim belongs to the plugin that has it: whoever comes to make
-// it later is refused alone, so that no plugin can take another one's items away by breaking off and coming back as something else.
+// Nobody serves before the claims are settled. Until then a claim that two plugins make is refused to both, because
+// which of them an item reaches must not depend on which one started first. Afterwards a claim belongs to the plugin
+// that has it: whoever comes to make it later is refused alone, so that no plugin can take another one's items away by
+// breaking off and coming back as something else.
 type claims struct {
 	settled bool
 	by      map[*Plugin]*Info
@@ -22,7 +23,8 @@ func (c *claims) make(p *Plugin, info *Info) error {
 	if c.settled {
 		for _, other := range c.inOrder() {
 			if claim, clash := clashOf(info, c.by[other]); clash && other != p {
-				return fmt.Errorf("%s is that of %s, which serves it already; leave one of them in the plugin directory", claim, other.file)
+				return fmt.Errorf("%s is that of %s, which serves it already; leave one of them in the plugin directory", claim,
+					other.file)
 			}
 		}
 	}
@@ -30,24 +32,23 @@ func (c *claims) make(p *Plugin, info *Info) error {
 	return nil
 }
 
-// settle ends the time in which claims are equal, and returns why which plugins are refused. What they claim is free then.
+// settle ends the time in which claims are equal, and returns why which plugins are refused. What they claim is free
+// then.
 func (c *claims) settle() map[*Plugin]error {
 	c.settled = true
 	refused := map[*Plugin]error{}
-	claimants := map[string][]*Plugin{}
-	for _, p := range c.inOrder() {
-		for _, claim := range claimsOf(c.by[p]) {
-			claimants[claim] = append(claimants[claim], p)
-		}
-	}
-	for _, claim := range slices.Sorted(maps.Keys(claimants)) {
-		plugins := claimants[claim]
-		if len(plugins) < 2 {
-			continue
-		}
-		for _, p := range plugins {
-			if refused[p] == nil {
-				refused[p] = fmt.Errorf("%s is claimed by %s; leave one of them in the plugin directory", claim, fileNames(plugins))
+	plugins := c.inOrder()
+	for i, p := range plugins {
+		for _, other := range plugins[i+1:] {
+			claim, clash := clashOf(c.by[p], c.by[other])
+			if !clash {
+				continue
+			}
+			err := fmt.Errorf("%s is claimed by %s and %s; leave one of them in the plugin directory", claim, p.file, other.file)
+			for _, one := range []*Plugin{p, other} {
+				if refused[one] == nil {
+					refused[one] = err
+				}
 			}
 		}
 	}
@@ -82,12 +83,4 @@ func clashOf(a, b *Info) (claim string, clash bool) {
 		}
 	}
 	return "", false
-}
-
-func fileNames(plugins []*Plugin) string {
-	names := make([]string, 0, len(plugins))
-	for _, p := range plugins {
-		names = append(names, p.file)
-	}
-	return strings.Join(names, " and ")
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Whatever plugins claim, and in which order: nobody serves before the claims are settled, no two serve the same, and who serves is not
-// driven out by whoever comes later.
+// Whatever plugins claim, and in which order: nobody serves before the claims are settled, no two serve the same, and
+// who serves is not driven out by whoever comes later.
 func TestClaimsProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -57,7 +57,8 @@ func drawInfo(t *rapid.T) *Info {
 	return &Info{
 		Name: rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g"}).Draw(t, "name"),
 		Types: rapid.SliceOfNDistinct(
-			rapid.SampledFrom([]v1alpha1.DeployItemType{"1", "2", "3", "4", "5", "6", "7", "8"}), 0, 3, // none: nothing but hooks
+			rapid.SampledFrom([]v1alpha1.DeployItemType{"1", "2", "3", "4", "5", "6", "7", "8"}), 0, 3,
+			// none: nothing but hooks
 			func(t v1alpha1.DeployItemType) v1alpha1.DeployItemType { return t },
 		).Draw(t, "types"),
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Holdings asks what the plugin keeps outside of the targets of deploy items. It needs Capabilities.Collect. Names, namespaces and UIDs are
-// some that deploy items can have; what else the plugin names is left out and logged. It blocks until the plugin has answered or ctx has
-// ended. The error is an Error of the plugin or about the access to the host cluster, ErrNotRunning, ErrCrashed, ErrProtocol, or that of ctx,
-// possibly wrapped.
+// Holdings asks what the plugin keeps outside of the targets of deploy items. It needs Capabilities.Collect. Names,
+// namespaces and UIDs are some that deploy items can have; what else the plugin names is left out and logged. It blocks
+// until the plugin has answered or ctx has ended. The error is an Error of the plugin or about the access to the host
+// cluster, ErrNotRunning, ErrCrashed, ErrProtocol, or that of ctx, possibly wrapped.
 func (p *Plugin) Holdings(ctx context.Context) ([]sdk.Holding, error) {
 	out, err := askCollector(ctx, p, func(
 		ctx context.Context, client deployerv1.DeployerServiceClient, cluster *deployerv1.HostCluster,
@@ -35,7 +35,8 @@ func (p *Plugin) Holdings(ctx context.Context) ([]sdk.Holding, error) {
 	}
 }
 
-// Collect has the plugin remove what it keeps for holdings that nobody needs any more. What is said of Holdings goes for it, too.
+// Collect has the plugin remove what it keeps for holdings that nobody needs any more. What is said of Holdings goes
+// for it, too.
 func (p *Plugin) Collect(ctx context.Context, holdings []sdk.Holding) error {
 	out, err := askCollector(ctx, p, func(
 		ctx context.Context, client deployerv1.DeployerServiceClient, cluster *deployerv1.HostCluster,
@@ -53,13 +54,12 @@ func (p *Plugin) Collect(ctx context.Context, holdings []sdk.Holding) error {
 
 // askCollector asks a plugin something that is about no deploy item in particular.
 func askCollector[Answer any](
-	ctx context.Context, p *Plugin, question func(context.Context, deployerv1.DeployerServiceClient, *deployerv1.HostCluster) (*Answer, error),
+	ctx context.Context, p *Plugin, question func(context.Context, deployerv1.DeployerServiceClient,
+		*deployerv1.HostCluster) (*Answer, error),
 ) (*Answer, error) {
-	p.mu.Lock()
-	proc := p.process
-	p.mu.Unlock()
-	if proc == nil {
-		return nil, ErrNotRunning
+	proc, err := p.current()
+	if err != nil {
+		return nil, err
 	}
 	cluster, err := proc.access(ctx)
 	if err != nil {
@@ -77,8 +77,8 @@ func failure(in *deployerv1.Failed) error {
 	return errors.Join(errs...)
 }
 
-// holdingsFromWire leaves out what can be of no deploy item: whoever can make something with the marks of the plugin is not to keep it from
-// clearing up.
+// holdingsFromWire leaves out what can be of no deploy item: whoever can make something with the marks of the plugin is
+// not to keep it from clearing up.
 func (p *Plugin) holdingsFromWire(in []*deployerv1.Holding) []sdk.Holding {
 	holdings := make([]sdk.Holding, 0, len(in))
 	strange := 0
@@ -87,7 +87,8 @@ func (p *Plugin) holdingsFromWire(in []*deployerv1.Holding) []sdk.Holding {
 			strange++
 			continue
 		}
-		holdings = append(holdings, sdk.Holding{Namespace: h.GetNamespace(), Name: h.GetName(), UID: types.UID(h.GetUid()), JobID: h.GetJobId()})
+		holdings = append(holdings, sdk.Holding{Namespace: h.GetNamespace(), Name: h.GetName(), UID: types.UID(h.GetUid()),
+			JobID: h.GetJobId()})
 	}
 	if strange > 0 {
 		p.log.Warn("the plugin keeps something for what can be no deploy item; that stays where it is", "count", strange)

@@ -13,8 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 )
 
-// A plugin sees neither the secrets in the environment of its host nor, where the kernel has Landlock, the token of its host, the files of
-// other plugins and the host itself. Not parallel: it changes the environment of the whole process.
+// A plugin sees neither the secrets in the environment of its host nor, where the kernel has Landlock, the token of its
+// host, the files of other plugins and the host itself. Not parallel: it changes the environment of the whole process.
 func TestWhatAPluginCannotSee(t *testing.T) { //nolint:paralleltest // see above
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "very secret")
 	token := filepath.Join(t.TempDir(), "var/run/secrets/kubernetes.io/serviceaccount/token")
@@ -47,7 +47,8 @@ func TestWhatAPluginCannotSee(t *testing.T) { //nolint:paralleltest // see above
 			dir := copies(t, "echo", "raw_a_one") // of one file with two names both could be read
 			h := runHost(t, dir, func(o *Options) { o.Profiles = map[string]Profile{"echo": test.profile} })
 			files := map[string]string{
-				"token": token, "other plugin": filepath.Join(dir, "raw_a_one"), "host": fmt.Sprintf("/proc/%d/environ", os.Getpid()),
+				"token": token, "other plugin": filepath.Join(dir, "raw_a_one"),
+				"host": fmt.Sprintf("/proc/%d/environ", os.Getpid()),
 			}
 			seen := h.spy("echo", files)
 			for what, file := range files {
@@ -55,7 +56,8 @@ func TestWhatAPluginCannotSee(t *testing.T) { //nolint:paralleltest // see above
 					t.Errorf("%s: expected that it can be read: %t, but found: %.100s", what, test.open[what], seen[file])
 				}
 			}
-			if environment := seen["environment"]; strings.Contains(environment, "secret") || !strings.Contains(environment, "PERGOLA_LIFELINE_FD=") {
+			if environment := seen["environment"]; strings.Contains(environment, "secret") || !strings.Contains(environment,
+				"PERGOLA_LIFELINE_FD=") {
 				t.Errorf("expected the environment of a plugin, but found: %s", environment)
 			}
 			if s := h.Details(); test.profile.Confinement == sandbox.Auto && !strings.Contains(s[0].Confinement, "landlock") {

@@ -13,21 +13,21 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
 const (
-	// messagesPerSecond is how many messages of one call are handled in the long run, and messageBurst how many at once. A plugin that
-	// says more has to wait, which gRPC's flow control sees to.
+	// messagesPerSecond is how many messages of one call are handled in the long run, and messageBurst how many at once. A
+	// plugin that says more has to wait, which gRPC's flow control sees to.
 	messagesPerSecond = 200
 	messageBurst      = 1000
-	// requestsPerSecond is how many of them may be provider statuses and questions in the long run, and requestBurst how many at once: each can
-	// be a request to the API server.
+	// requestsPerSecond is how many of them may be provider statuses and questions in the long run, and requestBurst how
+	// many at once: each can be a request to the API server.
 	requestsPerSecond = 10
 	requestBurst      = 100
-	// maxTargets is how many Targets a plugin may ask for in one call, each as often as it likes, and maxSecrets how many Secrets.
+	// maxTargets is how many Targets a plugin may ask for in one call, each as often as it likes, and maxSecrets how many
+	// Secrets.
 	maxTargets = 50
 	maxSecrets = 50
 	// resolveTimeout is how long it may take to resolve one: the plugin says nothing else meanwhile.
@@ -40,25 +40,26 @@ const (
 type conversation struct {
 	stream      stream
 	observer    Observer
-	clock       clock.PassiveClock
 	pace        *rate.Limiter // of all messages
 	requestPace *rate.Limiter // of those that are requests to the API server
 	// targets and secrets are those that the plugin has asked for.
 	targets map[string]bool
 	secrets map[types.NamespacedName]bool
 
-	// listening is since when the host waits for the plugin to say something, or to take an answer to what it has said, in
-	// nanoseconds since an epoch of its own; zero while it does not.
-	listening atomic.Int64
-	epoch     time.Time
+	// waits counts how often the host has begun or ceased to wait for the plugin, to say something or to take an answer to
+	// what it has said: it is odd while the host waits. seen is what it was at the last health check, and checks how many
+	// checks ago it became that.
+	waits  atomic.Uint64
+	seen   uint64
+	checks int
 
 	mu     sync.Mutex // a gRPC stream takes one sender at a time, and none after the call
 	closed bool
 }
 
-func newConversation(observer Observer, now clock.PassiveClock) *conversation {
+func newConversation(observer Observer) *conversation {
 	return &conversation{
-		observer: observer, clock: now, epoch: now.Now().Add(-1), targets: map[string]bool{}, secrets: map[types.NamespacedName]bool{},
+		observer: observer, targets: map[string]bool{}, secrets: map[types.NamespacedName]bool{},
 		pace: rate.NewLimiter(messagesPerSecond, messageBurst), requestPace: rate.NewLimiter(requestsPerSecond, requestBurst),
 	}
 }
@@ -85,17 +86,20 @@ func (c *conversation) close() {
 
 // listen notes that the host waits for the plugin from now until it calls over.
 func (c *conversation) listen() (over func()) {
-	c.listening.Store(int64(c.clock.Since(c.epoch)))
-	return func() { c.listening.Store(0) }
+	c.waits.Add(1)
+	return func() { c.waits.Add(1) }
 }
 
-// silence is how long the host has been waiting for the plugin.
-func (c *conversation) silence() time.Duration {
-	since := c.listening.Load()
-	if since == 0 {
+// silentChecks is called at each health check, and returns since how many of them the host has been waiting for the
+// plugin.
+func (c *conversation) silentChecks() int {
+	waits := c.waits.Load()
+	if waits%2 == 0 || waits != c.seen {
+		c.seen, c.checks = waits, 0
 		return 0
 	}
-	return c.clock.Since(c.epoch) - time.Duration(since)
+	c.checks++
+	return c.checks
 }
 
 func (c *conversation) recv() (*deployerv1.PluginMessage, error) {
@@ -140,7 +144,8 @@ func (c *conversation) result(ctx context.Context) (*deployerv1.Result, error) {
 	}
 }
 
-// waitForTurn blocks until the pace allows one more. The error says that this would be after the deadline, or that the call was cancelled.
+// waitForTurn blocks until the pace allows one more. The error says that this would be after the deadline, or that the
+// call was cancelled.
 func waitForTurn(ctx context.Context, pace *rate.Limiter) error {
 	if pace.Wait(ctx) != nil {
 		return status.FromContextError(cmp.Or(ctx.Err(), context.DeadlineExceeded)).Err()
@@ -148,8 +153,8 @@ func waitForTurn(ctx context.Context, pace *rate.Limiter) error {
 	return nil
 }
 
-// ends waits for the end of a call that has given its result, so that the next one for its item does not meet what is left of it. It
-// reports false if the plugin says more, or does not end the call soon; cancel ends it then.
+// ends waits for the end of a call that has given its result, so that the next one for its item does not meet what is
+// left of it. It reports false if the plugin says more, or does not end the call soon; cancel ends it then.
 func (c *conversation) ends(cancel context.CancelFunc) bool {
 	timer := time.AfterFunc(resultGrace, cancel)
 	_, err := c.recv()

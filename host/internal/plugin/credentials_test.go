@@ -17,7 +17,8 @@ import (
 
 const theSecret = "t0ps3cret"
 
-// credited is a deployer that takes credentials, and tells of those that it has got. A test may do that; the rules forbid it.
+// credited is a deployer that takes credentials, and tells of those that it has got. A test may do that; the rules
+// forbid it.
 type credited struct{ echo }
 
 // received is what a plugin has got of credentials.
@@ -29,10 +30,12 @@ type received struct {
 func receivedOf(req *sdk.Request) received {
 	r := received{Context: req.Context}
 	for _, c := range req.Credentials.Registries {
-		r.Registries = append(r.Registries, map[string]string{"secret": c.Secret, "config": string(c.DockerConfig), "problem": c.Problem})
+		r.Registries = append(r.Registries, map[string]string{"secret": c.Secret, "config": string(c.DockerConfig),
+			"problem": c.Problem})
 	}
 	for _, c := range req.Credentials.ChartRepositories {
-		r.ChartRepositories = append(r.ChartRepositories, map[string]string{"url": c.URL, "ca": string(c.CAData), "header": c.AuthHeader, "problem": c.Problem})
+		r.ChartRepositories = append(r.ChartRepositories, map[string]string{"url": c.URL, "ca": string(c.CAData),
+			"header": c.AuthHeader, "problem": c.Problem})
 	}
 	return r
 }
@@ -44,26 +47,9 @@ func (credited) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response, e
 	}}, nil
 }
 
-func (c credited) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	return c.Reconcile(ctx, req)
-}
-
-func (c credited) Abort(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	return c.Reconcile(ctx, req)
-}
-
-func (c credited) ForceReconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	return c.Reconcile(ctx, req)
-}
-
 func (credited) Render(_ context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
 	document, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Seen", "received": receivedOf(req)})
 	return &sdk.RenderResponse{Children: []sdk.Child{{Name: "a", Object: document}}}, err
-}
-
-func (credited) Diff(_ context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
-	document, err := json.Marshal(map[string]any{"received": receivedOf(req)})
-	return &sdk.DiffResponse{Changes: []sdk.Change{{Object: "a", Action: sdk.ActionCreate, After: document}}}, err
 }
 
 // creditedCall is one with credentials, for an item of this name.
@@ -73,11 +59,13 @@ func creditedCall(item string) Call {
 		Context: &v1alpha1.Context{
 			ObjectMeta: metav1.ObjectMeta{Name: "context"},
 			ContextConfiguration: v1alpha1.ContextConfiguration{Configurations: map[string]runtime.RawExtension{
-				"helmChartRepoCredentials": {Raw: []byte(`{"auths":[{"authHeader":"` + theSecret + `"}]}`)}, "other": {Raw: []byte(`{"a":1}`)},
+				"helmChartRepoCredentials": {Raw: []byte(`{"auths":[{"authHeader":"` + theSecret + `"}]}`)},
+				"other":                    {Raw: []byte(`{"a":1}`)},
 			}},
 		},
 		Credentials: &sdk.Credentials{
-			Registries: []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(theSecret)}, {Secret: "gone", Problem: "there is none"}},
+			Registries: []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(theSecret)},
+				{Secret: "gone", Problem: "there is none"}},
 			ChartRepositories: []sdk.ChartRepositoryCredentials{
 				{URL: "https://a", CAData: []byte("PEM"), AuthHeader: "Bearer " + theSecret}, {Problem: "no URL"},
 			},
@@ -85,7 +73,8 @@ func creditedCall(item string) Call {
 	}
 }
 
-// Credentials come with each kind of call to the plugin that takes them, whole and in order; the Context is without them.
+// Credentials come with each kind of call to the plugin that takes them, whole and in order; the Context is without
+// them.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	h := start(t, "credited")
@@ -98,7 +87,8 @@ func TestCredentials(t *testing.T) {
 			{"secret": "pull", "config": theSecret, "problem": ""}, {"secret": "gone", "config": "", "problem": "there is none"},
 		},
 		ChartRepositories: []map[string]string{
-			{"url": "https://a", "ca": "PEM", "header": "Bearer " + theSecret, "problem": ""}, {"url": "", "ca": "", "header": "", "problem": "no URL"},
+			{"url": "https://a", "ca": "PEM", "header": "Bearer " + theSecret, "problem": ""},
+			{"url": "", "ca": "", "header": "", "problem": "no URL"},
 		},
 		Context: &v1alpha1.Context{
 			ObjectMeta:           metav1.ObjectMeta{Name: "context"},
@@ -116,25 +106,17 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s: error %v (-want +got):\n%s", name, err, diff)
 		}
 	}
-	for _, op := range []Operation{Reconcile, Delete, Abort, ForceReconcile} {
-		outcome, err := p.Call(t.Context(), op, c, &observer{})
-		if err != nil || outcome.Succeeded == nil {
-			t.Errorf("%s: %v, %v", op, outcome, err)
-			continue
-		}
-		expect(string(op), outcome.Succeeded.Exports, nil)
+	outcome, err := p.Call(t.Context(), Reconcile, c, &observer{})
+	if err != nil || outcome.Succeeded == nil {
+		t.Fatalf("%v, %v", outcome, err)
 	}
+	expect("Reconcile", outcome.Succeeded.Exports, nil)
 	var seen struct{ Received json.RawMessage }
 	rendered, err := p.Render(t.Context(), c)
 	if err != nil || len(rendered.Children) != 1 {
 		t.Fatalf("Render: %+v, %v", rendered, err)
 	}
 	expect("Render", seen.Received, json.Unmarshal(rendered.Children[0].Object, &seen))
-	changes, err := p.Diff(t.Context(), c)
-	if err != nil || len(changes.Changes) != 1 {
-		t.Fatalf("Diff: %+v, %v", changes, err)
-	}
-	expect("Diff", seen.Received, json.Unmarshal(changes.Changes[0].After, &seen))
 	for _, record := range h.log.all() {
 		if text, err := json.Marshal(record); err != nil || strings.Contains(string(text), theSecret) {
 			t.Errorf("the log has credentials: %s (%v)", text, err)
@@ -142,7 +124,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// No credentials are handed to a plugin that has not asked for them, whoever has read them, and neither are those in the Context itself.
+// No credentials are handed to a plugin that has not asked for them, whoever has read them, and neither are those in
+// the Context itself.
 func TestCredentialsAreWithheld(t *testing.T) {
 	t.Parallel()
 	outcome, err := start(t, "raw").plugin("raw").Call(t.Context(), Reconcile, creditedCall("credentials"), &observer{})

@@ -44,8 +44,8 @@ func TestRefusedFile(t *testing.T) {
 	eventually(t, "the others to serve", func() bool { return h.For(echoType) != nil })
 }
 
-// replace puts another file in the place of a plugin, as `mv` and the update of a volume do: an empty text stands for the program that
-// every plugin of these tests is.
+// replace puts another file in the place of a plugin, as `mv` and the update of a volume do: an empty text stands for
+// the program that every plugin of these tests is.
 func (h *host) replace(file, text string) {
 	h.t.Helper()
 	next := filepath.Join(h.dir, ".next")
@@ -78,7 +78,8 @@ func TestRestartRunsWhatWasLoaded(t *testing.T) {
 		h := start(t, "raw")
 		h.replace("raw", broken)
 		h.crash("raw")
-		eventually(t, "the plugin to run again", func() bool { s := h.status("raw"); return s.State == Running && s.Restarted() > 0 })
+		eventually(t, "the plugin to run again",
+			func() bool { s := h.status("raw"); return s.State == Running && s.Restarted() > 0 })
 	})
 	t.Run("another content", func(t *testing.T) {
 		t.Parallel()

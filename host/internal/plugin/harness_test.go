@@ -239,7 +239,7 @@ func (h *host) signal(file string, signal syscall.Signal) {
 // crash ends the process of a plugin and waits until the host has noticed.
 func (h *host) crash(file string) {
 	h.t.Helper()
-	ended := h.current(file).ended()
+	ended := h.current(file).ended
 	h.signal(file, syscall.SIGKILL)
 	<-ended
 }
@@ -333,7 +333,8 @@ func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.Re
 	return o.resolve(ctx, name)
 }
 
-func (o *observer) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
+func (o *observer) ResolveRegistryCredentials(ctx context.Context,
+	secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
 	if o.secret == nil {
 		return nil, errors.New("nobody resolves " + secret.String())
 	}

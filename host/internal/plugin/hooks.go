@@ -29,11 +29,12 @@ type HookOutcome struct {
 	Error  *Error
 }
 
-// RunHooks runs the plugin's hook functions of a type and returns what each has returned, in the order of their registration. item and
-// target are nil where the type says so. Of the target everything is sent but spec.config. It blocks until the plugin has answered or ctx,
-// which needs a deadline, has ended; a type that the plugin has no functions for costs no call. The error is ErrNotRunning, ErrCrashed,
-// ErrProtocol, or that of ctx, possibly wrapped.
-func (p *Plugin) RunHooks(ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]HookOutcome, error) {
+// RunHooks runs the plugin's hook functions of a type and returns what each has returned, in the order of their
+// registration. item and target are nil where the type says so. Of the target everything is sent but spec.config. It
+// blocks until the plugin has answered or ctx, which needs a deadline, has ended; a type that the plugin has no
+// functions for costs no call. The error is ErrNotRunning, ErrCrashed, ErrProtocol, or that of ctx, possibly wrapped.
+func (p *Plugin) RunHooks(ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem,
+	target *v1alpha1.Target) ([]HookOutcome, error) {
 	p.mu.Lock()
 	proc, info := p.process, p.info
 	p.mu.Unlock()
@@ -46,7 +47,8 @@ func (p *Plugin) RunHooks(ctx context.Context, hookType hook.Type, item *v1alpha
 	return proc.runHooks(ctx, hookType, item, target)
 }
 
-func (p *process) runHooks(ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]HookOutcome, error) {
+func (p *process) runHooks(ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem,
+	target *v1alpha1.Target) ([]HookOutcome, error) {
 	in, err := hooksRequest(hookType, item, target)
 	if err != nil {
 		return nil, err
@@ -60,7 +62,8 @@ func (p *process) runHooks(ctx context.Context, hookType hook.Type, item *v1alph
 	return hookOutcomesFromWire(out.GetOutcomes())
 }
 
-func hooksRequest(hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) (*deployerv1.RunHooksRequest, error) {
+func hooksRequest(hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) (*deployerv1.RunHooksRequest,
+	error) {
 	in := &deployerv1.RunHooksRequest{HookType: string(hookType)}
 	var err error
 	if item != nil {
@@ -80,7 +83,8 @@ func hooksRequest(hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha
 
 func hookOutcomesFromWire(in []*deployerv1.HookOutcome) ([]HookOutcome, error) {
 	if len(in) > maxOutcomes {
-		return nil, fmt.Errorf("%w: it answers with %d outcomes of one type of hook, and may have %d", ErrProtocol, len(in), maxOutcomes)
+		return nil, fmt.Errorf("%w: it answers with %d outcomes of one type of hook, and may have %d", ErrProtocol, len(in),
+			maxOutcomes)
 	}
 	out := make([]HookOutcome, 0, len(in))
 	for i, o := range in {
@@ -106,8 +110,8 @@ func hookResultFromWire(in *deployerv1.HookResult) *hook.Result {
 	}
 }
 
-// Hooking returns the plugins whose hooks run for deploy items of a type, whether they run at the moment or not, in the order of their
-// names. As For does it returns none before the claims of plugins are settled.
+// Hooking returns the plugins whose hooks run for deploy items of a type, whether they run at the moment or not, in the
+// order of their names. As For does it returns none before the claims of plugins are settled.
 func (s *Set) Hooking(itemType v1alpha1.DeployItemType) []*Plugin {
 	var hooking []*Plugin
 	for _, p := range s.Admitted() {

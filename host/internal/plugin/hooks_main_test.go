@@ -27,7 +27,8 @@ func serveTestHooks() {
 	sdk.ServeHooks(hooks, sdk.Name("audit"), sdk.Version("v2"), sdk.HookedTypes("test.pergola.dev/other", echoType))
 }
 
-func startHook(_ context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, _ hook.Type) (*hook.Result, error) {
+func startHook(_ context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, _ hook.Type) (*hook.Result,
+	error) {
 	return &hook.Result{RequeueAfter: time.Hour, AbortReconcile: item == nil && target == nil}, nil
 }
 
@@ -36,7 +37,8 @@ func indifferent(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.T
 }
 
 // witness does what the name of the item says, or tells what it has seen.
-func witness(ctx context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, _ hook.Type) (*hook.Result, error) {
+func witness(ctx context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, _ hook.Type) (*hook.Result,
+	error) {
 	switch item.Name {
 	case "exit":
 		os.Exit(7)
@@ -48,7 +50,8 @@ func witness(ctx context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Ta
 	case "panic":
 		panic("the item asks for it") //nolint:forbidigo // that is the point
 	}
-	seen, err := json.Marshal(map[string]any{"config": item.Spec.Config, "status": item.Status.ProviderStatus, "job": item.Status.JobID, "target": target})
+	seen, err := json.Marshal(map[string]any{"config": item.Spec.Config, "status": item.Status.ProviderStatus,
+		"job": item.Status.JobID, "target": target})
 	if err != nil {
 		return nil, err
 	}
@@ -60,20 +63,20 @@ type renderer struct{ echo }
 
 var _ sdk.Renderer = renderer{}
 
-func (renderer) Render(ctx context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
+func (renderer) Render(_ context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
 	switch req.DeployItem.Name {
 	case "fail":
 		return nil, sdk.ConfigurationError("Wrong", "spec.config: is wrong")
 	case "exit":
 		os.Exit(7)
 	case "hang":
-		<-ctx.Done()
-		return nil, context.Cause(ctx)
+		sleep()
 	case "nothing":
 		return nil, nil
 	}
 	object, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "Seen", "config": req.DeployItem.Spec.Config, "status": req.DeployItem.Status.ProviderStatus, "content": string(req.Target.Content),
+		"apiVersion": "v1", "kind": "Seen", "config": req.DeployItem.Spec.Config,
+		"status": req.DeployItem.Status.ProviderStatus, "content": string(req.Target.Content),
 	})
 	return &sdk.RenderResponse{Children: []sdk.Child{{Name: "a", Object: object}}}, err
 }

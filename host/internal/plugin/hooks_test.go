@@ -3,18 +3,14 @@ package plugin
 import (
 	"context"
 	"errors"
-	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/types/known/durationpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"pgregory.net/rapid"
 
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
@@ -35,7 +31,8 @@ func TestPluginOfNothingButHooks(t *testing.T) {
 	h := start(t, "echo", "hooks", "raw_a-hooked_one")
 	eventually(t, "the claims to be settled", func() bool { return len(h.Admitted()) == 3 })
 	want := &Info{
-		Name: "audit", Version: "v2", SDKVersion: sdk.Release, HookedTypes: []v1alpha1.DeployItemType{echoType, "test.pergola.dev/other"},
+		Name: "audit", Version: "v2", SDKVersion: sdk.Release, HookedTypes: []v1alpha1.DeployItemType{echoType,
+			"test.pergola.dev/other"},
 		Capabilities: Capabilities{SeparateDocuments: true, HookTypes: []string{"Start", "BeforeReconcile", "End"}},
 	}
 	if diff := cmp.Diff(want, h.status("hooks").Info); diff != "" {
@@ -52,25 +49,9 @@ func TestPluginOfNothingButHooks(t *testing.T) {
 		}
 	}
 	h.expectSuccess("echo")
-	if _, err := h.call(t.Context(), "hooks", "item"); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), `"audit" has no deployer`) {
+	if _, err := h.call(t.Context(), "hooks", "item"); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(),
+		`"audit" has no deployer`) {
 		t.Errorf("expected that it deploys nothing, but found: %v", err)
-	}
-}
-
-func TestNobodyHooksBeforeTheClaimsAreSettled(t *testing.T) {
-	t.Parallel()
-	h := openHost(t, pluginDir(t, "hooks"))
-	p := h.plugin("hooks")
-	p.info = &Info{Name: "audit", HookedTypes: []v1alpha1.DeployItemType{echoType}}
-	if err := h.claim(p, p.info); err != nil {
-		t.Fatal(err)
-	}
-	if got := h.Hooking(echoType); len(got) > 0 {
-		t.Errorf("expected nobody, but found %q", namesOf(got))
-	}
-	h.claims.settle()
-	if got := h.Hooking(echoType); len(got) != 1 {
-		t.Errorf("expected audit, but found %q", namesOf(got))
 	}
 }
 
@@ -85,10 +66,12 @@ func TestHookingWhileAway(t *testing.T) {
 	if got := h.Hooking(echoType); len(got) != 1 {
 		t.Errorf("expected audit, but found %q", namesOf(got))
 	}
-	if _, err := h.plugin("hooks").RunHooks(t.Context(), hook.End, deployItem("item"), nil); !errors.Is(err, ErrNotRunning) {
+	if _, err := h.plugin("hooks").RunHooks(t.Context(), hook.End, deployItem("item"), nil); !errors.Is(err,
+		ErrNotRunning) {
 		t.Errorf("expected ErrNotRunning, but found: %v", err)
 	}
-	if _, err := h.plugin("hooks").Render(t.Context(), Call{DeployItem: deployItem("item")}); !errors.Is(err, ErrNotRunning) {
+	if _, err := h.plugin("hooks").Render(t.Context(), Call{DeployItem: deployItem("item")}); !errors.Is(err,
+		ErrNotRunning) {
 		t.Errorf("expected ErrNotRunning, but found: %v", err)
 	}
 }
@@ -101,7 +84,8 @@ func TestRunHooks(t *testing.T) {
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"kind":"Status"}`)}
 	target := &v1alpha1.Target{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
-		Spec:       v1alpha1.TargetSpec{Type: "type", Configuration: &runtime.RawExtension{Raw: []byte(`{"kubeconfig":"secret"}`)}},
+		Spec: v1alpha1.TargetSpec{Type: "type",
+			Configuration: &runtime.RawExtension{Raw: []byte(`{"kubeconfig":"secret"}`)}},
 	}
 	seen := func(target string) HookOutcome {
 		return HookOutcome{Error: &Error{
@@ -116,7 +100,8 @@ func TestRunHooks(t *testing.T) {
 		target   *v1alpha1.Target
 		want     []HookOutcome
 	}{
-		{"at the very beginning there is no item", hook.Start, nil, nil, []HookOutcome{{Result: &hook.Result{RequeueAfter: time.Hour, AbortReconcile: true}}}},
+		{"at the very beginning there is no item", hook.Start, nil, nil,
+			[]HookOutcome{{Result: &hook.Result{RequeueAfter: time.Hour, AbortReconcile: true}}}},
 		{"the item is whole, and the target without its content", hook.BeforeReconcile, item, target, []HookOutcome{
 			seen(`{"metadata":{"name":"cluster"},"spec":{"type":"type"}}`), {},
 		}},
@@ -152,7 +137,8 @@ func TestHooksThatBreakTheProtocol(t *testing.T) {
 			t.Errorf("%s: expected ErrProtocol with %q, but found %v: %.1000v", item, want, out, err)
 		}
 	}
-	if out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem("past"), nil); err != nil || *out[0].Result != (hook.Result{}) {
+	if out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem("past"),
+		nil); err != nil || *out[0].Result != (hook.Result{}) {
 		t.Errorf("expected a requeue in the past to be none, but found %v (%v)", out, err)
 	}
 	out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem("long"), nil)
@@ -177,27 +163,13 @@ func (h *host) hookUnderWay(ctx context.Context) <-chan error {
 	return ended
 }
 
-func TestCrashInTheMiddleOfAHook(t *testing.T) {
-	t.Parallel()
-	h := start(t, "hooks")
-	if _, err := h.plugin("hooks").RunHooks(t.Context(), hook.BeforeReconcile, deployItem("exit"), nil); !errors.Is(err, ErrCrashed) {
-		t.Errorf("expected ErrCrashed, but found: %v", err)
-	}
-	eventually(t, "the plugin to run again", func() bool { s := h.status("hooks"); return s.State == Running && s.Restarted() > 0 })
-	if s := h.status("hooks"); s.Calls != 0 {
-		t.Errorf("expected no call to be left, but found %d", s.Calls)
-	}
-	if _, err := h.plugin("hooks").RunHooks(t.Context(), hook.End, deployItem("item"), nil); err != nil {
-		t.Errorf("expected it to work again, but found: %v", err)
-	}
-}
-
 func TestHookThatHangs(t *testing.T) {
 	t.Parallel()
 	h := start(t, "hooks")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := h.plugin("hooks").RunHooks(ctx, hook.BeforeReconcile, deployItem("hang"), nil); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := h.plugin("hooks").RunHooks(ctx, hook.BeforeReconcile, deployItem("hang"), nil); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("expected that the deadline ends it, but found: %v", err)
 	}
 	h = start(t, "hooks") // where nothing has been left
@@ -210,101 +182,5 @@ func TestHookThatHangs(t *testing.T) {
 	left(t, h.dir, "cancelled")
 	if s := h.status("hooks"); s.State != Running || s.Restarted() > 0 || s.Calls > 0 {
 		t.Errorf("expected the plugin to be left alone, but found %+v", s)
-	}
-}
-
-// Nobody counts on a sign of life in a hook, so it is not silent, however long it takes.
-func TestHooksOwnNoSilence(t *testing.T) {
-	t.Parallel()
-	clock := newClock()
-	h := runHost(t, pluginDir(t, "hooks"), withClock(clock))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := h.hookUnderWay(ctx)
-	clock.Step(time.Hour)
-	if silent := h.current("hooks").calls.silent(time.Minute); silent != nil {
-		t.Error("a hook counts as silent")
-	}
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("expected the end of its context, but found: %v", err)
-	}
-}
-
-// Of a process that the host ends, a hook is the cause unless something else surely is.
-func TestCauseOfTheEndOfAHook(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		reason  string
-		end     func(p *process, other *conversation)
-		crashed bool
-	}{
-		"another call": {"a call that said nothing", func(p *process, other *conversation) {
-			p.killFor(&killReason{reason: ReasonWedged, call: other})
-		}, false},
-		"anybody": {"no health check was answered", func(p *process, _ *conversation) {
-			p.killFor(&killReason{reason: ReasonWedged, why: "deaf"})
-		}, true},
-		"memory": {"it took too much", func(p *process, _ *conversation) {
-			p.killFor(&killReason{reason: ReasonMemory, why: "fat"})
-		}, true},
-		"refused": {"another plugin claims the same", func(p *process, _ *conversation) {
-			p.markStopped()
-			p.kill()
-		}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := start(t, "hooks")
-			ended := h.hookUnderWay(t.Context())
-			test.end(h.current("hooks"), newConversation(nil, h.settings.clock))
-			if err := <-ended; errors.Is(err, ErrCrashed) != test.crashed || !test.crashed && !errors.Is(err, ErrNotRunning) {
-				t.Errorf("%s: expected a crash %t, but found: %v", test.reason, test.crashed, err)
-			}
-		})
-	}
-}
-
-// Whatever a plugin answers is refused, or bounded and one outcome for each of its functions.
-func TestHookOutcomesProperties(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		in := rapid.SliceOfN(rapid.Custom(drawOutcome), 0, 5).Draw(t, "outcomes")
-		out, err := hookOutcomesFromWire(in)
-		if err != nil {
-			if !errors.Is(err, ErrProtocol) || out != nil {
-				t.Fatalf("expected ErrProtocol and nothing else, but found %v, %v", out, err)
-			}
-			return
-		}
-		if len(out) != len(in) {
-			t.Fatalf("%d outcomes have become %d", len(in), len(out))
-		}
-		for i, o := range out {
-			if (o.Result != nil) != (in[i].GetResult() != nil) || (o.Error != nil) != (in[i].GetError() != nil) {
-				t.Fatalf("%v has become %v", in[i], o)
-			}
-			if o.Result != nil && (o.Result.RequeueAfter < 0 || o.Result.RequeueAfter > maxRequeueAfter) {
-				t.Fatalf("%v has become a requeue after %s", in[i], o.Result.RequeueAfter)
-			}
-			if o.Error != nil && len(o.Error.Message) > maxMessage+20 {
-				t.Fatalf("a message has %d bytes", len(o.Error.Message))
-			}
-		}
-	})
-}
-
-func drawOutcome(t *rapid.T) *deployerv1.HookOutcome {
-	switch rapid.IntRange(0, 5).Draw(t, "kind") {
-	case 0:
-		return &deployerv1.HookOutcome{}
-	case 1:
-		return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_None{}}
-	case 2:
-		return hookFailure(strings.Repeat("x", rapid.SampledFrom([]int{0, 1, maxMessage, maxMessage + 1, 1 << 20}).Draw(t, "length")))
-	default:
-		seconds := rapid.OneOf(rapid.Int64(), rapid.Int64Range(-10, 10), rapid.SampledFrom([]int64{math.MaxInt64, math.MinInt64})).Draw(t, "seconds")
-		return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_Result{Result: &deployerv1.HookResult{
-			Requeue: true, RequeueAfter: &durationpb.Duration{Seconds: seconds, Nanos: rapid.Int32().Draw(t, "nanos")},
-		}}}
 	}
 }

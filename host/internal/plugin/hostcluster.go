@@ -8,10 +8,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// HostCluster gives the access to the cluster that the host runs in; see target.HostCluster. The error is a sentence for user and operator.
+// HostCluster gives the access to the cluster that the host runs in; see target.HostCluster. The error is a sentence
+// for user and operator.
 type HostCluster func(ctx context.Context) (*sdk.HostCluster, error)
 
-// The error about an access that is granted and cannot be had at the moment. It has no code, so that the call is tried again.
+// The error about an access that is granted and cannot be had at the moment. It has no code, so that the call is tried
+// again.
 const (
 	operationHostCluster = "AccessHostCluster"
 	reasonHostCluster    = "HostClusterUnavailable"
@@ -19,18 +21,21 @@ const (
 
 // hostClusterFor returns what gives a plugin the access to the host cluster; nil if it is not to have it.
 func (p *Plugin) hostClusterFor(info *Info) HostCluster {
-	granted := p.settings.hostClusters[info.Name]
+	granted := p.settings.HostClusters[info.Name]
 	switch {
 	case granted != nil && !info.Capabilities.HostCluster:
-		p.log.Warn("the plugin is granted access to the host cluster, which it does not ask for; remove plugins." + info.Name + ".hostCluster from the host configuration")
+		p.log.Warn("the plugin is granted access to the host cluster, which it does not ask for; remove plugins." +
+			info.Name + ".hostCluster from the host configuration")
 		return nil
 	case granted == nil && info.Capabilities.HostCluster:
-		p.log.Info("the plugin gets no access to the host cluster, which it asks for; plugins." + info.Name + ".hostCluster of the host configuration grants it")
+		p.log.Info("the plugin gets no access to the host cluster, which it asks for; " +
+			"plugins." + info.Name + ".hostCluster of the host configuration grants it")
 	}
 	return granted
 }
 
-// access is what the plugin gets of the host cluster; nil without an error if it gets nothing. The error is an Error, or that of ctx.
+// access is what the plugin gets of the host cluster; nil without an error if it gets nothing. The error is an Error,
+// or that of ctx.
 func (p *process) access(ctx context.Context) (*deployerv1.HostCluster, error) {
 	if p.hostCluster == nil {
 		return nil, nil //nolint:nilnil // most plugins get nothing
@@ -42,5 +47,6 @@ func (p *process) access(ctx context.Context) (*deployerv1.HostCluster, error) {
 	if err != nil {
 		return nil, Error{Operation: operationHostCluster, Reason: reasonHostCluster, Message: bounded(err.Error())}
 	}
-	return &deployerv1.HostCluster{Kubeconfig: cluster.Kubeconfig, Namespace: cluster.Namespace, Installation: cluster.Installation}, nil
+	return &deployerv1.HostCluster{Kubeconfig: cluster.Kubeconfig, Namespace: cluster.Namespace,
+		Installation: cluster.Installation}, nil
 }

@@ -23,7 +23,8 @@ func accessOf(cluster *sdk.HostCluster) map[string]any {
 	if cluster == nil {
 		return map[string]any{"none": true}
 	}
-	return map[string]any{"kubeconfig": string(cluster.Kubeconfig), "namespace": cluster.Namespace, "installation": cluster.Installation}
+	return map[string]any{"kubeconfig": string(cluster.Kubeconfig), "namespace": cluster.Namespace,
+		"installation": cluster.Installation}
 }
 
 func (keeper) Reconcile(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
@@ -44,7 +45,8 @@ func (keeper) Holdings(_ context.Context, req *sdk.HoldingsRequest) (*sdk.Holdin
 		panic("no holdings") //nolint:forbidigo // what is tested
 	}
 	return &sdk.HoldingsResponse{Holdings: []sdk.Holding{
-		{Namespace: "Shop", Name: "item", UID: "1"}, {Namespace: "shop", Name: "a/b", UID: "1"}, {Namespace: "shop", Name: "item"},
+		{Namespace: "Shop", Name: "item", UID: "1"}, {Namespace: "shop", Name: "a/b", UID: "1"},
+		{Namespace: "shop", Name: "item"},
 		{Namespace: "shop", Name: "item", UID: types.UID(strings.Repeat("1", maxText+1))},
 		{Namespace: "shop", Name: "item", UID: "1", JobID: fmt.Sprint(accessOf(req.HostCluster))},
 	}}, nil
@@ -57,7 +59,8 @@ func (keeper) Collect(_ context.Context, req *sdk.CollectRequest) error {
 // granting is a host whose keeper has an access from a function.
 func granting(t *testing.T, access HostCluster) *host {
 	t.Helper()
-	return runHost(t, pluginDir(t, "keeper"), func(o *Options) { o.HostClusters = map[string]HostCluster{"keeper": access} })
+	return runHost(t, pluginDir(t, "keeper"),
+		func(o *Options) { o.HostClusters = map[string]HostCluster{"keeper": access} })
 }
 
 func gives(namespace string) HostCluster {
@@ -106,12 +109,15 @@ func TestNoHostCluster(t *testing.T) {
 		want    string
 		logged  string
 	}{
-		"keeper": {granted: "echo", want: `"none":true`, logged: "the plugin gets no access to the host cluster, which it asks for; plugins.keeper.hostCluster"},
-		"echo":   {granted: "echo", want: `"name":"item"`, logged: "the plugin is granted access to the host cluster, which it does not ask for; remove plugins.echo.hostCluster"},
+		"keeper": {granted: "echo", want: `"none":true`,
+			logged: "the plugin gets no access to the host cluster, which it asks for; plugins.keeper.hostCluster"},
+		"echo": {granted: "echo", want: `"name":"item"`,
+			logged: "the plugin is granted access to the host cluster, which it does not ask for; remove plugins.echo.hostCluster"},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			h := runHost(t, pluginDir(t, file), func(o *Options) { o.HostClusters = map[string]HostCluster{tc.granted: gives("pods")} })
+			h := runHost(t, pluginDir(t, file),
+				func(o *Options) { o.HostClusters = map[string]HostCluster{tc.granted: gives("pods")} })
 			outcome, err := h.plugin(file).Call(t.Context(), Reconcile, Call{DeployItem: deployItem("item")}, &observer{})
 			if err != nil || outcome.Succeeded == nil || !strings.Contains(string(outcome.Succeeded.Exports), tc.want) {
 				t.Errorf("expected %s, but found %+v, %v", tc.want, outcome, err)
@@ -165,7 +171,8 @@ func TestHoldings(t *testing.T) {
 		t.Errorf("expected the log to say that four can be of no deploy item, but found %v", strange)
 	}
 	var told Error
-	if err := p.Collect(t.Context(), want); !errors.As(err, &told) || told.Message != fmt.Sprint(want, accessInPods) || !slices.Contains(told.Codes, v1alpha1.ErrorConfigurationProblem) {
+	if err := p.Collect(t.Context(), want); !errors.As(err, &told) || told.Message != fmt.Sprint(want,
+		accessInPods) || !slices.Contains(told.Codes, v1alpha1.ErrorConfigurationProblem) {
 		t.Errorf("expected the plugin to be told of the holdings, but found %v", err)
 	}
 
@@ -179,17 +186,6 @@ func TestHoldings(t *testing.T) {
 	}
 	if _, err := start(t, "echo").plugin("echo").Holdings(t.Context()); !errors.Is(err, ErrProtocol) {
 		t.Errorf("expected a plugin that does not collect to refuse, but found %v", err)
-	}
-}
-
-func TestHoldingsOfAPluginThatIsDown(t *testing.T) {
-	t.Parallel()
-	h := granting(t, gives("pods"))
-	p := h.plugin("keeper")
-	h.end()
-	_, err := p.Holdings(t.Context())
-	if collectErr := p.Collect(t.Context(), nil); !errors.Is(err, ErrNotRunning) || !errors.Is(collectErr, ErrNotRunning) {
-		t.Errorf("expected ErrNotRunning, but found %v and %v", err, collectErr)
 	}
 }
 
@@ -222,7 +218,8 @@ func TestResolveRegistryCredentials(t *testing.T) {
 		},
 		"error": {
 			reason: "it is worth another try", err: errors.New("connection refused"),
-			want: Outcome{Errors: []Error{{Operation: "ResolveRegistryCredentials", Reason: "HostError", Message: "connection refused"}}},
+			want: Outcome{Errors: []Error{{Operation: "ResolveRegistryCredentials", Reason: "HostError",
+				Message: "connection refused"}}},
 		},
 	} {
 		outcome, err := p.Call(t.Context(), Reconcile, call, asking(tc.found, tc.err))
@@ -237,7 +234,8 @@ func TestResolveRegistryCredentials(t *testing.T) {
 	}
 	call.DeployItem = deployItem("secrets")
 	asked := 0
-	outcome, err := p.Call(t.Context(), Reconcile, call, &observer{secret: func(context.Context, types.NamespacedName) (*sdk.RegistryCredentials, error) {
+	outcome, err := p.Call(t.Context(), Reconcile, call, &observer{secret: func(context.Context,
+		types.NamespacedName) (*sdk.RegistryCredentials, error) {
 		asked++
 		return &sdk.RegistryCredentials{}, nil
 	}})

@@ -81,7 +81,8 @@ func infoFromWire(in *deployerv1.GetInfoResponse) (Info, error) {
 	}, errors.Join(errs...)
 }
 
-// typesFromWire returns deploy item types, each once and sorted: a plugin that lists them in another order is the same plugin.
+// typesFromWire returns deploy item types, each once and sorted: a plugin that lists them in another order is the same
+// plugin.
 func typesFromWire(does string, in []string) ([]v1alpha1.DeployItemType, error) {
 	if len(in) > maxTypes {
 		return nil, fmt.Errorf("it %s more than %d deploy item types", does, maxTypes)
@@ -90,7 +91,8 @@ func typesFromWire(does string, in []string) ([]v1alpha1.DeployItemType, error) 
 	var types []v1alpha1.DeployItemType
 	for _, t := range in {
 		if t == "" || len(t) > maxText {
-			errs = append(errs, fmt.Errorf("the deploy item type %.*q that it %s is empty or longer than %d bytes", maxText, t, does, maxText))
+			errs = append(errs, fmt.Errorf("the deploy item type %.*q that it %s is empty or longer than %d bytes", maxText, t,
+				does, maxText))
 		}
 		if itemType := v1alpha1.DeployItemType(t); !slices.Contains(types, itemType) {
 			types = append(types, itemType)
@@ -104,7 +106,8 @@ func typesFromWire(does string, in []string) ([]v1alpha1.DeployItemType, error) 
 func hookTypesFromWire(in []string) ([]string, error) {
 	for _, name := range in {
 		if !slices.Contains(hook.Types(), hook.Type(name)) {
-			return nil, fmt.Errorf("it has hooks of the type %.*q, which this host does not know; expected some of %s", maxText, name, hook.Types())
+			return nil, fmt.Errorf("it has hooks of the type %.*q, which this host does not know; expected some of %s", maxText,
+				name, hook.Types())
 		}
 	}
 	var types []string
@@ -116,7 +119,8 @@ func hookTypesFromWire(in []string) ([]string, error) {
 	return types, nil
 }
 
-// hookedTypesFromWire returns the types that the hooks of a plugin run for: those that it names, or else those that it serves.
+// hookedTypesFromWire returns the types that the hooks of a plugin run for: those that it names, or else those that it
+// serves.
 func hookedTypesFromWire(in *deployerv1.GetInfoResponse) ([]v1alpha1.DeployItemType, error) {
 	named := in.GetHookedDeployItemTypes()
 	switch {

@@ -1,19 +1,12 @@
 package plugin
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -24,15 +17,18 @@ func TestInfoFromWire(t *testing.T) {
 	in := &deployerv1.GetInfoResponse{
 		Name: "helm", Version: "v1", SdkVersion: "0.1", DeployItemTypes: []string{"b", "c", "a", "b"},
 		Capabilities: &deployerv1.Capabilities{
-			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true, HookTypes: []string{"End"},
+			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true,
+			HookTypes:          []string{"End"},
 			ContextCredentials: true, HostCluster: true, Collect: true,
 		},
 	}
 	want := Info{
-		Name: "helm", Version: "v1", SDKVersion: "0.1", Types: []v1alpha1.DeployItemType{"a", "b", "c"}, // each once, whatever their order
+		Name: "helm", Version: "v1", SDKVersion: "0.1", Types: []v1alpha1.DeployItemType{"a", "b", "c"},
+		// each once, whatever their order
 		HookedTypes: []v1alpha1.DeployItemType{"a", "b", "c"}, // for want of others
 		Capabilities: Capabilities{
-			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true, HookTypes: []string{"End"},
+			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true,
+			HookTypes:          []string{"End"},
 			ContextCredentials: true, HostCluster: true, Collect: true,
 		},
 	}
@@ -53,34 +49,48 @@ func TestInfoFromWireSaysWhatIsWrong(t *testing.T) {
 		in     *deployerv1.GetInfoResponse
 		want   []string // nil if nothing is wrong
 	}{
-		"one letter":       {"the shortest name", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types}, nil},
-		"63 letters":       {"the longest name", &deployerv1.GetInfoResponse{Name: strings.Repeat("a", 63), DeployItemTypes: types}, nil},
-		"64 letters":       {"longer than a DNS label", &deployerv1.GetInfoResponse{Name: strings.Repeat("a", 64), DeployItemTypes: types}, []string{"DNS label"}},
-		"upper case":       {"no DNS label", &deployerv1.GetInfoResponse{Name: "Helm", DeployItemTypes: types}, []string{`DNS label, but is "Helm"`}},
-		"a path":           {"no DNS label", &deployerv1.GetInfoResponse{Name: "../helm", DeployItemTypes: types}, []string{"DNS label"}},
-		"a newline":        {"the end of a line is not the end of a name", &deployerv1.GetInfoResponse{Name: "helm\n", DeployItemTypes: types}, []string{"DNS label"}},
-		"a dash at an end": {"no DNS label", &deployerv1.GetInfoResponse{Name: "helm-", DeployItemTypes: types}, []string{"DNS label"}},
-		"empty":            {"everything is told at once", &deployerv1.GetInfoResponse{}, []string{`DNS label, but is ""`, "no deploy item type"}},
-		"nil":              {"an answer without content", nil, []string{"DNS label", "no deploy item type"}},
+		"one letter": {"the shortest name", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types}, nil},
+		"63 letters": {"the longest name", &deployerv1.GetInfoResponse{Name: strings.Repeat("a", 63),
+			DeployItemTypes: types}, nil},
+		"64 letters": {"longer than a DNS label", &deployerv1.GetInfoResponse{Name: strings.Repeat("a", 64),
+			DeployItemTypes: types}, []string{"DNS label"}},
+		"upper case": {"no DNS label", &deployerv1.GetInfoResponse{Name: "Helm", DeployItemTypes: types},
+			[]string{`DNS label, but is "Helm"`}},
+		"a path": {"no DNS label", &deployerv1.GetInfoResponse{Name: "../helm", DeployItemTypes: types},
+			[]string{"DNS label"}},
+		"a newline": {"the end of a line is not the end of a name",
+			&deployerv1.GetInfoResponse{Name: "helm\n", DeployItemTypes: types}, []string{"DNS label"}},
+		"a dash at an end": {"no DNS label", &deployerv1.GetInfoResponse{Name: "helm-", DeployItemTypes: types},
+			[]string{"DNS label"}},
+		"empty": {"everything is told at once", &deployerv1.GetInfoResponse{},
+			[]string{`DNS label, but is ""`, "no deploy item type"}},
+		"nil": {"an answer without content", nil, []string{"DNS label", "no deploy item type"}},
 		"empty type": {
-			"a type has a name", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: []string{""}}, []string{`type "" that it serves is empty`},
+			"a type has a name", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: []string{""}},
+			[]string{`type "" that it serves is empty`},
 		},
 		"long type": {
-			"it ends up in statuses", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: []string{strings.Repeat("t", maxText+1)}}, []string{"longer than 253"},
+			"it ends up in statuses", &deployerv1.GetInfoResponse{Name: "a",
+				DeployItemTypes: []string{strings.Repeat("t", maxText+1)}}, []string{"longer than 253"},
 		},
 		"long version": {
-			"it ends up in statuses", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types, Version: strings.Repeat("v", maxText+1)}, []string{"version is longer"},
+			"it ends up in statuses", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types,
+				Version: strings.Repeat("v", maxText+1)}, []string{"version is longer"},
 		},
 		"long sdk version": {
-			"it ends up in logs", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types, SdkVersion: strings.Repeat("v", maxText+1)}, []string{"version is longer"},
+			"it ends up in logs", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types,
+				SdkVersion: strings.Repeat("v", maxText+1)}, []string{"version is longer"},
 		},
-		"as many types as there may be": {"a bound is no mistake", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: manyTypes(maxTypes)}, nil},
+		"as many types as there may be": {"a bound is no mistake", &deployerv1.GetInfoResponse{Name: "a",
+			DeployItemTypes: manyTypes(maxTypes)}, nil},
 		"too many types": {
-			"their problems are not told one by one", &deployerv1.GetInfoResponse{Name: "A", DeployItemTypes: slices.Repeat([]string{""}, 1<<20)}, []string{"DNS label", "more than 100 deploy item types"},
+			"their problems are not told one by one", &deployerv1.GetInfoResponse{Name: "A",
+				DeployItemTypes: slices.Repeat([]string{""}, 1<<20)}, []string{"DNS label", "more than 100 deploy item types"},
 		},
 		"misspelt hook types": {
 			"they would never run; one says enough", &deployerv1.GetInfoResponse{
-				Name: "a", DeployItemTypes: types, Capabilities: hooksOf(append([]string{"Start", "BeforeDeploy"}, manyTypes(1000)...)...),
+				Name: "a", DeployItemTypes: types, Capabilities: hooksOf(append([]string{"Start", "BeforeDeploy"},
+					manyTypes(1000)...)...),
 			}, []string{`hooks of the type "BeforeDeploy", which this host does not know; expected some of [Start DuringResponsibilityCheck`},
 		},
 		"long hook type": {
@@ -88,22 +98,29 @@ func TestInfoFromWireSaysWhatIsWrong(t *testing.T) {
 				Name: "a", DeployItemTypes: types, Capabilities: hooksOf(strings.Repeat("h", 1<<20)),
 			}, []string{"which this host does not know"},
 		},
-		"nothing but hooks": {"it need not serve anything", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: types, Capabilities: hooksOf("End")}, nil},
-		"hooks for nothing": {"nobody knows whose items", &deployerv1.GetInfoResponse{Name: "a", Capabilities: hooksOf("End")}, []string{"no deploy item type"}},
+		"nothing but hooks": {"it need not serve anything", &deployerv1.GetInfoResponse{Name: "a",
+			HookedDeployItemTypes: types, Capabilities: hooksOf("End")}, nil},
+		"hooks for nothing": {"nobody knows whose items", &deployerv1.GetInfoResponse{Name: "a",
+			Capabilities: hooksOf("End")}, []string{"no deploy item type"}},
 		"hooked types without hooks": {
-			"nothing would run for them", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types, HookedDeployItemTypes: types}, []string{"but has no hooks"},
+			"nothing would run for them", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types,
+				HookedDeployItemTypes: types}, []string{"but has no hooks"},
 		},
 		"nothing but hooked types": {
-			"it does nothing", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: types}, []string{"no deploy item type", "but has no hooks"},
+			"it does nothing", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: types},
+			[]string{"no deploy item type", "but has no hooks"},
 		},
 		"empty hooked type": {
-			"a type has a name", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: []string{""}, Capabilities: hooksOf("End")}, []string{`type "" that it hooks is empty`},
+			"a type has a name", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: []string{""},
+				Capabilities: hooksOf("End")}, []string{`type "" that it hooks is empty`},
 		},
 		"too many hooked types": {
-			"a bound", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: manyTypes(maxTypes + 1), Capabilities: hooksOf("End")}, []string{"it hooks more than 100 deploy item types"},
+			"a bound", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: manyTypes(maxTypes + 1),
+				Capabilities: hooksOf("End")}, []string{"it hooks more than 100 deploy item types"},
 		},
 		"huge name": {
-			"what is quoted is cut", &deployerv1.GetInfoResponse{Name: strings.Repeat("\u0001", 1<<20), DeployItemTypes: types}, []string{"DNS label"},
+			"what is quoted is cut", &deployerv1.GetInfoResponse{Name: strings.Repeat("\u0001", 1<<20), DeployItemTypes: types},
+			[]string{"DNS label"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +158,8 @@ func TestHooksFromWire(t *testing.T) {
 		},
 		{
 			"hooks run for the plugin's own items unless it says otherwise, and are in the order of the flow",
-			&deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: []string{"u", "t"}, Capabilities: hooksOf("End", "BeforeDelete", "Start", "End")},
+			&deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: []string{"u", "t"},
+				Capabilities: hooksOf("End", "BeforeDelete", "Start", "End")},
 			Info{
 				Name: "a", Types: []v1alpha1.DeployItemType{"t", "u"}, HookedTypes: []v1alpha1.DeployItemType{"t", "u"},
 				Capabilities: Capabilities{HookTypes: []string{"Start", "BeforeDelete", "End"}},
@@ -149,7 +167,8 @@ func TestHooksFromWire(t *testing.T) {
 		},
 		{
 			"its own types are hooked only if it says so", &deployerv1.GetInfoResponse{
-				Name: "a", DeployItemTypes: []string{"t", "u"}, HookedDeployItemTypes: []string{"w", "u", "v", "w"}, Capabilities: hooksOf("End"),
+				Name: "a", DeployItemTypes: []string{"t", "u"}, HookedDeployItemTypes: []string{"w", "u", "v", "w"},
+				Capabilities: hooksOf("End"),
 			},
 			Info{
 				Name: "a", Types: []v1alpha1.DeployItemType{"t", "u"}, HookedTypes: []v1alpha1.DeployItemType{"u", "v", "w"},
@@ -157,8 +176,10 @@ func TestHooksFromWire(t *testing.T) {
 			},
 		},
 		{
-			"nothing but hooks", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: []string{"u", "t"}, Capabilities: hooksOf("End")},
-			Info{Name: "a", HookedTypes: []v1alpha1.DeployItemType{"t", "u"}, Capabilities: Capabilities{HookTypes: []string{"End"}}},
+			"nothing but hooks", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: []string{"u", "t"},
+				Capabilities: hooksOf("End")},
+			Info{Name: "a", HookedTypes: []v1alpha1.DeployItemType{"t", "u"},
+				Capabilities: Capabilities{HookTypes: []string{"End"}}},
 		},
 	} {
 		got, err := infoFromWire(test.in)
@@ -176,86 +197,16 @@ func manyTypes(n int) []string {
 	return types
 }
 
-// loud is a plugin that says too much when it is introduced: its name says where.
-type loud struct {
-	deployerv1.UnimplementedDeployerServiceServer
-
-	name string
-}
-
-func (l *loud) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.GetInfoResponse, error) {
-	out := &deployerv1.GetInfoResponse{Name: "loud", DeployItemTypes: []string{"type"}, Capabilities: &deployerv1.Capabilities{Configure: true}}
-	switch l.name {
-	case "info":
-		out.Version = strings.Repeat("v", maxInfoBytes)
-	case "info-error":
-		return nil, status.Error(codes.Internal, strings.Repeat("x", 1<<20))
-	}
-	return out, nil
-}
-
-func (l *loud) Configure(context.Context, *deployerv1.ConfigureRequest) (*deployerv1.ConfigureResponse, error) {
-	out := &deployerv1.ConfigureResponse{}
-	problem := &deployerv1.Problem{Field: strings.Repeat("f", 1000), Message: "is wrong"}
-	switch l.name {
-	case "problems":
-		out.Problems = slices.Repeat([]*deployerv1.Problem{problem}, maxProblems+3)
-	case "answer":
-		problem.Message = strings.Repeat("m", maxAnswerBytes)
-		out.Problems = []*deployerv1.Problem{problem}
-	case "configure-error":
-		return nil, status.Error(codes.Internal, strings.Repeat("x", 1<<20))
-	}
-	return out, nil
-}
-
-// introduced is what comes of introducing a plugin.
-func introduced(t *testing.T, server deployerv1.DeployerServiceServer) error {
-	t.Helper()
-	listener := bufconn.Listen(1 << 20)
-	serving := grpc.NewServer()
-	deployerv1.RegisterDeployerServiceServer(serving, server)
-	go func() { _ = serving.Serve(listener) }() // it ends with the listener
-	t.Cleanup(serving.Stop)
-	conn, err := grpc.NewClient("passthrough:///plugin",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	p := &Plugin{source: &attachment{}, settings: &settings{claim: func(*Plugin, *Info) error { return nil }}}
-	_, err = p.introduce(t.Context(), &process{client: deployerv1.NewDeployerServiceClient(conn)})
-	return err
-}
-
-func TestIntroducedPluginsSayTooMuch(t *testing.T) {
+// The first problems of a configuration tell enough.
+func TestProblemsFromWire(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		reason string
-		want   string // empty if it is taken
-	}{
-		"":                {"it says no more than it must", ""},
-		"info":            {"schemas take less", "ask the plugin who it is: rpc error: code = ResourceExhausted"},
-		"info-error":      {"it ends up in logs and in the status", "ask the plugin who it is: rpc error: code = Internal"},
-		"problems":        {"the first ones tell enough", "(cut): is wrong\nand 3 more"},
-		"answer":          {"nobody reads that much", "configure the plugin: rpc error: code = ResourceExhausted"},
-		"configure-error": {"it ends up in logs and in the status", "configure the plugin: rpc error: code = Internal"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := introduced(t, &loud{name: name})
-			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-				t.Fatalf("%s: expected %q, but found: %.1000v", test.reason, test.want, err)
-			}
-			if err != nil && len(err.Error()) > 2*maxMessage {
-				t.Errorf("%s: the error has %d bytes", test.reason, len(err.Error()))
-			}
-		})
+	problem := &deployerv1.Problem{Field: strings.Repeat("f", 1000), Message: strings.Repeat("m", 1<<20)}
+	err := problemsFromWire(slices.Repeat([]*deployerv1.Problem{problem}, maxProblems+3))
+	if err == nil || !strings.HasSuffix(err.Error(), "\nand 3 more") || len(err.Error()) > 2*maxProblems*maxMessage {
+		t.Errorf("expected the first problems, cut, but found %.1000v", err)
+	}
+	if err := problemsFromWire(nil); err != nil {
+		t.Errorf("expected no problem, but found %v", err)
 	}
 }
 
@@ -263,7 +214,7 @@ func TestIntroducedPluginsSayTooMuch(t *testing.T) {
 func TestRecognizeTypesInAnyOrder(t *testing.T) {
 	t.Parallel()
 	types := []string{"a", "b"}
-	p := &Plugin{source: &attachment{}}
+	p := &Plugin{}
 	for range 2 {
 		info, err := infoFromWire(&deployerv1.GetInfoResponse{Name: "plugin", DeployItemTypes: types})
 		if err != nil {

@@ -17,8 +17,8 @@ import (
 const (
 	// askTimeout bounds the calls that a plugin must answer at once.
 	askTimeout = 10 * time.Second
-	// maxInfoBytes bounds what a plugin says about itself, which has schemas in it, and maxAnswerBytes what it says about its
-	// configuration, and each of its wake-ups.
+	// maxInfoBytes bounds what a plugin says about itself, which has schemas in it, and maxAnswerBytes what it says about
+	// its configuration, and each of its wake-ups.
 	maxInfoBytes   = 4 << 20
 	maxAnswerBytes = 1 << 20
 	// maxProblems bounds the problems with a configuration that are told.
@@ -29,7 +29,7 @@ const (
 func (p *Plugin) introduce(ctx context.Context, proc *process) (*Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	answer, err := proc.client.GetInfo(ctx, &deployerv1.GetInfoRequest{HostVersion: p.settings.hostVersion},
+	answer, err := proc.client.GetInfo(ctx, &deployerv1.GetInfoRequest{HostVersion: p.settings.HostVersion},
 		grpc.MaxCallRecvMsgSize(maxInfoBytes))
 	if err != nil {
 		return nil, fmt.Errorf("ask the plugin who it is: %s", bounded(err.Error()))
@@ -55,7 +55,7 @@ func (p *Plugin) introduce(ctx context.Context, proc *process) (*Info, error) {
 
 // buildOf is what Build returns of a plugin that says this about itself.
 func (p *Plugin) buildOf(info *Info) string {
-	digest := sha256.Sum256(slices.Concat([]byte(p.source.sum()+"\x00"+info.Version+"\x00"), p.settings.configs[info.Name]))
+	digest := sha256.Sum256(slices.Concat([]byte(p.sum+"\x00"+info.Version+"\x00"), p.settings.Configs[info.Name]))
 	return hex.EncodeToString(digest[:8])
 }
 
@@ -65,20 +65,25 @@ func (p *Plugin) recognize(info *Info) error {
 		return fmt.Errorf("has become another plugin (%q for %q instead of %q for %q); restart the host to use it",
 			info.Name, info.Types, before.Name, before.Types)
 	}
-	return p.source.check(info)
+	if p.program == nil {
+		return nil
+	}
+	return checkProfile(p.settings.Profiles, p.file, info.Name)
 }
 
 // configure hands over the configuration document, in each life of the process.
 func (p *Plugin) configure(ctx context.Context, proc *process, info *Info) error {
-	document := p.settings.configs[info.Name]
+	document := p.settings.Configs[info.Name]
 	if !info.Capabilities.Configure {
 		if len(document) > 0 {
-			return fmt.Errorf("is refused: there is configuration for it, but the plugin %q takes none; remove plugins.%s.config from the host configuration",
+			return fmt.Errorf("is refused: there is configuration for it, but the plugin %q takes none; remove "+
+				"plugins.%s.config from the host configuration",
 				info.Name, info.Name)
 		}
 		return nil
 	}
-	configured, err := proc.client.Configure(ctx, &deployerv1.ConfigureRequest{Document: document}, grpc.MaxCallRecvMsgSize(maxAnswerBytes))
+	configured, err := proc.client.Configure(ctx, &deployerv1.ConfigureRequest{Document: document},
+		grpc.MaxCallRecvMsgSize(maxAnswerBytes))
 	if err != nil {
 		return fmt.Errorf("configure the plugin: %s", bounded(err.Error()))
 	}

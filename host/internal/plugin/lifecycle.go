@@ -55,8 +55,8 @@ const (
 	crashLoopAfter = 5
 )
 
-// lifecycle is the state machine of a plugin. It does nothing but to keep account: the supervisor tells it what happens, and learns how
-// long to wait. Its zero value is that of a plugin that was never started.
+// lifecycle is the state machine of a plugin. It does nothing but to keep account: the supervisor tells it what
+// happens, and learns how long to wait. Its zero value is that of a plugin that was never started.
 type lifecycle struct {
 	state    State
 	runs     time.Time // since when; valid while Running
@@ -79,8 +79,8 @@ func (l *lifecycle) start() {
 // run notes that the process takes calls.
 func (l *lifecycle) run(now time.Time) { l.state, l.runs = Running, now }
 
-// end notes that the process has ended, and returns how long to wait before the next one: longer from time to time, unless it took
-// calls for long. random, from [0, 1), is the jitter.
+// end notes that the process has ended, and returns how long to wait before the next one: longer from time to time,
+// unless it took calls for long. random, from [0, 1), is the jitter.
 func (l *lifecycle) end(reason Reason, now time.Time, random float64) (pause time.Duration) {
 	if l.state == Running && now.Sub(l.runs) >= stableAfter {
 		l.failures = 0
@@ -101,11 +101,13 @@ func (l *lifecycle) refuse() { l.state = Refused }
 // stop notes that the host is shutting down.
 func (l *lifecycle) stop() { l.state = Stopped }
 
-// restarted tells how often the plugin was started after the first time, by the reason why the process before has ended.
+// restarted tells how often the plugin was started after the first time, by the reason why the process before has
+// ended.
 func (l *lifecycle) restarted() map[Reason]int { return maps.Clone(l.restarts) }
 
-// backoff is the pause before the next start after so many failures in a row: it doubles from a quarter of a second to half a
-// minute. random, from [0, 1), takes up to a fifth off, so that plugins that fail together do not start together.
+// backoff is the pause before the next start after so many failures in a row: it doubles from a quarter of a second to
+// half a minute. random, from [0, 1), takes up to a fifth off, so that plugins that fail together do not start
+// together.
 func backoff(failures int, random float64) time.Duration {
 	pause := maxPause
 	if failures < 16 { // shifting further would overflow

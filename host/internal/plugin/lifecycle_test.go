@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
 
 func TestBackoff(t *testing.T) {
@@ -32,24 +31,6 @@ func TestBackoff(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestBackoffProperties(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		failures := rapid.IntRange(0, math.MaxInt-1).Draw(t, "failures")
-		random := rapid.Float64Range(0, math.Nextafter(1, 0)).Draw(t, "random")
-		pause, base := backoff(failures, random), backoff(failures, 0)
-		if pause <= 0 || pause > maxPause || base < firstPause {
-			t.Fatalf("%s of %s is out of bounds", pause, base)
-		}
-		if pause > base || pause < base*4/5 {
-			t.Fatalf("chance makes %s of %s", pause, base)
-		}
-		if next := backoff(failures+1, 0); next < base {
-			t.Fatalf("%s comes after %s", next, base)
-		}
-	})
 }
 
 func TestLifecycle(t *testing.T) {
@@ -88,7 +69,8 @@ func TestLifecycle(t *testing.T) {
 		{"a minute of life ends it", stableAfter, ReasonExit, 250 * time.Millisecond, Backoff},
 	} {
 		if pause := fail(step.lived, step.why); pause != step.pause || l.state != step.state {
-			t.Errorf("%d: %s: expected %s after a pause of %s, but found %s after %s", i, step.reason, step.state, step.pause, l.state, pause)
+			t.Errorf("%d: %s: expected %s after a pause of %s, but found %s after %s", i, step.reason, step.state, step.pause,
+				l.state, pause)
 		}
 	}
 	l.start()

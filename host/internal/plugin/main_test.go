@@ -17,13 +17,13 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/pergola-deploy/pergola/host/internal/plugin/program"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// The test binary is every plugin of these tests. A plugin's environment is not the test's to choose, so it is the name of the
-// file that says what the program does: role, and then, each after an underscore, the name and the type that the plugin claims.
+// The test binary is every plugin of these tests. A plugin's environment is not the test's to choose, so it is the name
+// of the file that says what the program does: role, and then, each after an underscore, the name and the type that the
+// plugin claims.
 func TestMain(m *testing.M) {
 	role, _, _ := strings.Cut(filepath.Base(os.Args[0]), "_")
 	program, ok := programs()[role]
@@ -183,11 +183,12 @@ func startSleeper(attributes *syscall.SysProcAttr) {
 
 // hostUntilKilled is a host of its own: it launches the plugin that its first argument names, and tells the process id.
 func hostUntilKilled() {
-	file, err := program.Open(filepath.Dir(os.Args[1]), filepath.Base(os.Args[1]))
+	file, err := os.Open(os.Args[1])
 	if err != nil {
 		fail(err)
 	}
-	p, err := launch(context.Background(), file, Profile{}, testSettings(os.Args[2]), slog.New(slog.DiscardHandler))
+	p, err := launch(context.Background(), file, os.Args[1], Profile{}, testSettings(os.Args[2]),
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		fail(err)
 	}
@@ -196,7 +197,7 @@ func hostUntilKilled() {
 
 // testSettings are those of a Set with this directory for sockets and temporary files.
 func testSettings(dir string) *settings {
-	return &settings{socketDir: dir, tempDir: dir, logLevel: "info", startTimeout: time.Minute, clock: clock.RealClock{}}
+	return &settings{Options: Options{StartTimeout: time.Minute, Clock: clock.RealClock{}}, socketDir: dir, tempDir: dir}
 }
 
 func fail(err error) {
@@ -252,14 +253,16 @@ func (echo) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, err
 		if err != nil {
 			return nil, err
 		}
-		drifted := sdk.Condition{Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired", Message: string(other.Content)}
+		drifted := sdk.Condition{Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired",
+			Message: string(other.Content)}
 		return &sdk.Response{Conditions: []sdk.Condition{drifted}}, nil
 	case "secret":
 		found, err := req.ResolveRegistryCredentials(ctx, "shop", "pull")
 		if err != nil {
 			return nil, err
 		}
-		return &sdk.Response{Exports: map[string]any{"secret": found.Secret, "config": string(found.DockerConfig), "problem": found.Problem}}, nil
+		return &sdk.Response{Exports: map[string]any{"secret": found.Secret, "config": string(found.DockerConfig),
+			"problem": found.Problem}}, nil
 	case "secrets":
 		for i := range maxSecrets + 1 {
 			if _, err := req.ResolveRegistryCredentials(ctx, "shop", fmt.Sprint("pull-", i)); err != nil {

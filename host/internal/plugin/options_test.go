@@ -31,7 +31,8 @@ func TestFiles(t *testing.T) {
 		t.Errorf("expected echo, and that later is missing, but found %+v", all)
 	}
 	const wants = "one of those that are to be used: put it there, or take it out of pluginFiles"
-	if err := h.Ready(); err == nil || !strings.HasPrefix(err.Error(), "plugin later: the file is not in the plugin directory ") || !strings.Contains(err.Error(), wants) {
+	if err := h.Ready(); err == nil || !strings.HasPrefix(err.Error(),
+		"plugin later: the file is not in the plugin directory ") || !strings.Contains(err.Error(), wants) {
 		t.Errorf("expected that the host is not ready and says why, but found: %v", err)
 	}
 }

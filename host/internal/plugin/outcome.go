@@ -17,7 +17,8 @@ type Outcome struct {
 	Errors     []Error
 	// ProviderStatus to save together with the outcome; nil leaves what was saved last.
 	ProviderStatus []byte
-	// Conditions to set together with the outcome, as the plugin gives them but for the length of their texts; see contract.CheckReported.
+	// Conditions to set together with the outcome, as the plugin gives them but for the length of their texts; see
+	// contract.CheckReported.
 	Conditions []sdk.Condition
 }
 
@@ -75,7 +76,8 @@ func conditionsFromWire(in []*deployerv1.Condition) []sdk.Condition {
 	var out []sdk.Condition
 	for _, c := range in {
 		out = append(out, sdk.Condition{
-			Type: v1alpha1.ConditionType(cut(c.GetType(), maxText)), Status: v1alpha1.ConditionStatus(cut(c.GetStatus(), maxText)),
+			Type: v1alpha1.ConditionType(cut(c.GetType(), maxText)), Status: v1alpha1.ConditionStatus(cut(c.GetStatus(),
+				maxText)),
 			Reason: cut(c.GetReason(), maxConditionReason), Message: bounded(c.GetMessage()),
 		})
 	}

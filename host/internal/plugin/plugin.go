@@ -9,10 +9,10 @@ import (
 
 // Plugin is one deployer with its supervisor.
 type Plugin struct {
-	file     string
+	file     string // in the plugin directory, or the address of a plugin that somebody else has started
 	settings *settings
 	profile  Profile
-	source   source
+	program  *program // nil for a plugin that somebody else has started
 	log      *slog.Logger
 
 	refusals chan error // takes why the plugin must not be used any more
@@ -21,26 +21,12 @@ type Plugin struct {
 	lifecycle    lifecycle
 	settled      bool // the first attempt to start has come to an end, good or bad
 	problem      error
+	sum          string // SHA-256 of what is started; empty if nothing was so far, or if it is no file
 	info         *Info  // what it said when it ran last
 	build        string // see Build
 	process      *process
 	droppedLines uint64        // of the logs of processes that have ended
 	startTook    time.Duration // from the start of the process until it took calls, last time
-}
-
-// source is where the process of a plugin comes from: a file of the plugin directory, or the address of one that somebody else has
-// started.
-type source interface {
-	// start returns a process that can be asked who it is. It returns when the start timeout has passed or ctx has ended, at most
-	// a few seconds later. Nothing is left running when it fails.
-	start(ctx context.Context) (*process, error)
-	// check tells what speaks against a plugin that says this about itself.
-	check(info *Info) error
-	// sum is the SHA-256 of what is started, in hexadecimal digits; empty if nothing was so far, or if it is no file.
-	sum() string
-	// attached tells that it is no file of the plugin directory.
-	attached() bool
-	close()
 }
 
 // Status is what there is to see of a plugin.
@@ -49,8 +35,8 @@ type Status struct {
 	File string
 	// State of the plugin.
 	State State
-	// Problem says what is wrong; nil if nothing is. While a plugin is started again it is why it had ended, and while it runs what it says
-	// of its health.
+	// Problem says what is wrong; nil if nothing is. While a plugin is started again it is why it had ended, and while it
+	// runs what it says of its health.
 	Problem error
 	// Info is what the plugin says about itself; nil if it has never run.
 	Info *Info
@@ -82,12 +68,7 @@ func (s Status) Restarted() int {
 
 // Name is the name that the plugin has given itself; empty if it has never run.
 func (p *Plugin) Name() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.info == nil {
-		return ""
-	}
-	return p.info.Name
+	return p.Info().Name
 }
 
 // Info is what the plugin says about itself; the zero Info if it has never run.
@@ -100,8 +81,8 @@ func (p *Plugin) Info() Info {
 	return *p.info
 }
 
-// Build tells one program with one configuration from another, whatever version they say they are; empty for a plugin that has never run.
-// It is the same in all replicas that have the same.
+// Build tells one program with one configuration from another, whatever version they say they are; empty for a plugin
+// that has never run. It is the same in all replicas that have the same.
 func (p *Plugin) Build() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,18 +110,49 @@ func (p *Plugin) hasSettled() bool {
 	return p.settled
 }
 
-// Call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to stop
-// and, if it does not, cancelled a moment later; when the deadline of the call passes it is cancelled at once.
+// Call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to
+// stop and, if it does not, cancelled a moment later; when the deadline of the call passes it is cancelled at once.
 //
-// The error is ErrNotRunning, ErrCrashed, ErrProtocol, the cause of ctx, context.DeadlineExceeded, or an Error that says why the plugin, which
-// has not been called, cannot have its access to the host cluster; possibly wrapped. What goes wrong within the deployer is no error but an
-// Outcome.
+// The error is ErrNotRunning, ErrCrashed, ErrProtocol, the cause of ctx, context.DeadlineExceeded, or an Error that
+// says why the plugin, which has not been called, cannot have its access to the host cluster; possibly wrapped. What
+// goes wrong within the deployer is no error but an Outcome.
 func (p *Plugin) Call(ctx context.Context, op Operation, c Call, observer Observer) (*Outcome, error) {
+	proc, err := p.current()
+	if err != nil {
+		return nil, err
+	}
+	return proc.call(ctx, op, c, p.settings.StopGrace, observer)
+}
+
+// current returns the process that takes calls. The error is ErrNotRunning.
+func (p *Plugin) current() (*process, error) {
 	p.mu.Lock()
-	proc := p.process
-	p.mu.Unlock()
-	if proc == nil {
+	defer p.mu.Unlock()
+	if p.process == nil {
 		return nil, ErrNotRunning
 	}
-	return proc.call(ctx, op, c, p.settings.stopGrace, observer)
+	return p.process, nil
+}
+
+// Detail is what there is to know of a plugin beyond its Status.
+type Detail struct {
+	Status
+	// SHA256 of the program, in hexadecimal digits; empty for a plugin that is no file or was never read.
+	SHA256 string
+	// Memory is how many bytes its process and the children of that have in memory; zero without a process.
+	Memory uint64
+	// Confinement says what keeps the process from what is not its own; empty without a process.
+	Confinement string
+}
+
+func (p *Plugin) detail() Detail {
+	d := Detail{Status: p.status()}
+	p.mu.Lock()
+	proc := p.process
+	d.SHA256 = p.sum
+	p.mu.Unlock()
+	if proc != nil {
+		d.Memory, d.Confinement = proc.memory(), proc.confinement
+	}
+	return d
 }

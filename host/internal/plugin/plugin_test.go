@@ -3,7 +3,6 @@ package plugin
 import (
 	"errors"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -91,48 +90,6 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-func TestPausesGrowUntilTheProcessIsStable(t *testing.T) {
-	t.Parallel()
-	clock := newClock()
-	h := runHost(t, pluginDir(t, "raw"), withClock(clock))
-	for _, lived := range []time.Duration{0, 0, stableAfter - 1, stableAfter, 0} {
-		clock.Step(lived)
-		h.crash("raw")
-		h.waitFor("raw", Backoff)
-		eventually(t, "a pause", clock.HasWaiters)
-		clock.Step(maxPause)
-		h.waitFor("raw", Running)
-	}
-	want := []string{"250ms", "500ms", "1s", "250ms", "500ms"}
-	if diff := cmp.Diff(want, h.pauses()); diff != "" {
-		t.Errorf("pauses (-want +got):\n%s", diff)
-	}
-	if got := h.status("raw").Restarted(); got != 5 {
-		t.Errorf("expected 5 restarts, but found %d", got)
-	}
-}
-
-// The time that a plugin takes to fail is not time that it runs.
-func TestSlowFailuresDoNotCountAsStable(t *testing.T) {
-	t.Parallel()
-	clock := newClock()
-	h := openHost(t, pluginDir(t, "raw_deaf"), withClock(clock)).run()
-	for range 2 {
-		before := len(h.pauses())
-		id := pid(t, left(t, h.dir, "asked"))
-		clock.Step(stableAfter)
-		if err := syscall.Kill(id, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "a pause", func() bool { return len(h.pauses()) > before && clock.HasWaiters() })
-		h.forget("asked")
-		clock.Step(maxPause)
-	}
-	if diff := cmp.Diff([]string{"250ms", "500ms"}, h.pauses()); diff != "" {
-		t.Errorf("pauses (-want +got):\n%s", diff)
-	}
-}
-
 func TestStartsThatFailAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	h := runHost(t, pluginDir(t, "fails2"))
@@ -141,18 +98,6 @@ func TestStartsThatFailAreTriedAgain(t *testing.T) {
 	}
 	if diff := cmp.Diff(2, len(h.pauses())); diff != "" {
 		t.Errorf("pauses (-want +got):\n%s", diff)
-	}
-}
-
-// A pause that the end of the host cuts short is no restart.
-func TestEndDuringPause(t *testing.T) {
-	t.Parallel()
-	clock := newClock()
-	h := openHost(t, pluginDir(t, "crash"), withClock(clock)).run()
-	h.waitFor("crash", Backoff)
-	h.end()
-	if s := h.status("crash"); s.Restarted() != 0 || s.State != Stopped {
-		t.Errorf("expected it to be stopped without a restart, but found %v", s)
 	}
 }
 
@@ -186,9 +131,10 @@ func TestConfigure(t *testing.T) {
 		configs map[string][]byte
 		want    string
 	}{
-		"document": {reason: "the plugin's own, byte for byte", configs: map[string][]byte{"easygoing": []byte(document), "other": []byte("{}")}, want: document},
-		"empty":    {reason: "an entry without document", configs: map[string][]byte{"easygoing": nil}},
-		"none":     {reason: "defaults"},
+		"document": {reason: "the plugin's own, byte for byte", configs: map[string][]byte{"easygoing": []byte(document),
+			"other": []byte("{}")}, want: document},
+		"empty": {reason: "an entry without document", configs: map[string][]byte{"easygoing": nil}},
+		"none":  {reason: "defaults"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -217,9 +163,11 @@ func TestConfigureInEachLife(t *testing.T) {
 // What an operator configures must not be ignored in silence.
 func TestConfigForAPluginThatTakesNone(t *testing.T) {
 	t.Parallel()
-	h := openHost(t, pluginDir(t, "raw", "raw_plain_two"), withConfigs(map[string][]byte{"raw": []byte("{}"), "plain": nil})).run()
+	h := openHost(t, pluginDir(t, "raw", "raw_plain_two"), withConfigs(map[string][]byte{"raw": []byte("{}"),
+		"plain": nil})).run()
 	status := h.waitFor("raw", Backoff)
-	if status.Problem == nil || !strings.Contains(status.Problem.Error(), "remove plugins.raw.config from the host configuration") {
+	if status.Problem == nil || !strings.Contains(status.Problem.Error(),
+		"remove plugins.raw.config from the host configuration") {
 		t.Errorf("expected the problem to say what to do, but found: %v", status.Problem)
 	}
 	h.waitFor("raw_plain_two", Running)
@@ -269,14 +217,5 @@ func TestWakeUps(t *testing.T) {
 	}
 	if got := h.log.with("plugin stopped sending wake-ups"); len(got) == 0 {
 		t.Error("the log does not tell that the stream has ended")
-	}
-}
-
-func TestWakeUpsOfTheSDK(t *testing.T) {
-	t.Parallel()
-	h := start(t, "echo")
-	eventually(t, "a wake-up", func() bool { return len(h.wakeUps()) > 0 })
-	if diff := cmp.Diff([]string{"echo default/woken"}, h.wakeUps()); diff != "" {
-		t.Errorf("wake-ups (-want +got):\n%s", diff)
 	}
 }

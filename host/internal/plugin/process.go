@@ -7,108 +7,159 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"k8s.io/utils/clock"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
+// stopGrace is how long a process may take to end after it was asked to; then its whole group is killed.
+const stopGrace = 3 * time.Second
+
+// lastWordsTime is how old the last words of a plugin may be when it has ended.
+const lastWordsTime = 10 * time.Second
+
 // process is one run of a plugin.
 type process struct {
-	link
+	runner *runner // nil if somebody else has started it
+	// ended is closed when the process has ended, or cannot be reached any more.
+	ended <-chan struct{}
+	// kill ends the process, and whatever it has started, by force. It does not block.
+	kill func()
+	// closeConn closes the connection to a process that somebody else has started.
+	closeConn func()
 
 	client      deployerv1.DeployerServiceClient
 	health      grpc_health_v1.HealthClient
-	calls       *calls
-	clock       clock.PassiveClock
+	calls       calls
 	log         *slog.Logger
 	confinement string // for people
-	// info is what it says about itself, and startTook how long it took to start. Both are set before it takes calls.
-	info      *Info
-	startTook time.Duration
-	// hostCluster gives the access to the host cluster, set with them; nil for none.
+	// info is what it says about itself, startTook how long it took to start, and hostCluster gives the access to the host
+	// cluster; nil for none. All are set before it takes calls.
+	info        *Info
+	startTook   time.Duration
 	hostCluster HostCluster
 
 	mu      sync.Mutex
-	killed  *killReason // nil if the host has not killed it
-	stopped bool        // the host has ended it in order
+	killed  *endError // nil if the host has not killed it
+	stopped bool      // the host has ended it in order
 }
 
-// link is what the host has of the process itself.
-type link interface {
-	// ended is closed when the process has ended, or cannot be reached any more.
-	ended() <-chan struct{}
-	// state says how it ended.
-	state() string
-	// pid is the process id; zero for a process that the host has not started.
-	pid() int
-	// foreign tells that somebody else has started the process, and ends it.
-	foreign() bool
-	// kill ends the process, and whatever it has started, by force. It does not block.
-	kill()
-	// stop ends the process in order, and by force when it does not comply. It blocks for a bounded time.
-	stop()
-	// memory is how many bytes the process and its children have in memory.
-	memory() uint64
-	droppedLines() uint64
-	// logLastWords logs what the plugin has said last. It is called after the end.
-	logLastWords(log *slog.Logger)
+func newProcess(conn grpc.ClientConnInterface, log *slog.Logger) *process {
+	return &process{
+		client: deployerv1.NewDeployerServiceClient(conn), health: grpc_health_v1.NewHealthClient(conn),
+		calls: calls{running: map[*conversation]bool{}}, log: log,
+	}
 }
 
-// killReason is why the host kills a process.
-type killReason struct {
+// pid is the process id; zero for a process that the host has not started.
+func (p *process) pid() int {
+	if p.runner == nil {
+		return 0
+	}
+	return p.runner.cmd.Process.Pid
+}
+
+// memory is how many bytes the process and its children have in memory.
+func (p *process) memory() uint64 {
+	if p.runner == nil {
+		return 0
+	}
+	bytes, err := sandbox.SessionBytes(p.pid())
+	if err != nil {
+		return 0 // it has ended
+	}
+	return bytes
+}
+
+func (p *process) droppedLines() uint64 {
+	if p.runner == nil {
+		return 0
+	}
+	return p.runner.output.droppedLines()
+}
+
+// stop ends the process in order, and by force when it does not comply. It blocks for a bounded time.
+func (p *process) stop() {
+	if p.runner == nil {
+		p.closeConn()
+		return
+	}
+	p.runner.stop()
+}
+
+// logLastWords gives whoever looks for the reason of a crash what the plugin has said last, in one record. It is called
+// after the end. A plugin that is killed says nothing, and what it has said before has nothing to do with that.
+func (p *process) logLastWords() {
+	if p.runner == nil {
+		return
+	}
+	if words := p.runner.output.lastWords(lastWordsTime); len(words) > 0 {
+		p.log.Error("last words of the plugin", "pid", p.pid(), "lines", words)
+	}
+}
+
+// endError is why a process has ended that took calls.
+type endError struct {
 	reason Reason
-	why    string
-	// call is the call that is the cause; nil if it may be any.
-	call *conversation
+	text   string
+	call   *conversation // the call that is the cause; nil if it may be any
 }
+
+func (e *endError) Error() string { return e.text }
 
 // killFor kills the process, unless it was killed for another reason before.
-func (p *process) killFor(r *killReason) {
+func (p *process) killFor(why *endError) {
 	p.mu.Lock()
 	first := p.killed == nil
 	if first {
-		p.killed = r
+		p.killed = why
 	}
 	p.mu.Unlock()
 	if first {
-		p.log.Error("plugin is killed", "reason", string(r.reason), "error", r.why, "pid", p.pid())
+		p.log.Error("plugin is killed", "reason", string(why.reason), "error", why.text, "pid", p.pid())
 		p.kill()
+	}
+}
+
+// hasEnded tells whether the process has ended.
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
 	}
 }
 
 // markStopped notes that the host ends the process for a reason that is no call's, unless it has ended already.
 func (p *process) markStopped() {
-	select {
-	case <-p.ended():
+	if p.hasEnded() {
 		return
-	default:
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true
 }
 
-// endedError says why a process has ended that took calls.
-type endedError struct {
-	reason Reason
-	text   string
-}
-
-func (e *endedError) Error() string { return e.text }
-
+// endError says why the process has ended.
 func (p *process) endError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.killed != nil {
-		return &endedError{reason: p.killed.reason, text: "its process was killed: " + p.killed.why}
+	switch {
+	case p.killed != nil:
+		return fmt.Errorf("its process was killed: %w", p.killed)
+	case p.runner == nil:
+		return &endError{reason: ReasonExit, text: "its process ended: the connection was closed"}
+	default:
+		return &endError{reason: ReasonExit, text: "its process ended: " + p.runner.cmd.ProcessState.String()}
 	}
-	return &endedError{reason: ReasonExit, text: "its process ended: " + p.state()}
 }
 
 // reasonOf tells why a process has ended that ended with this error.
 func reasonOf(err error) Reason {
-	if ended := (*endedError)(nil); errors.As(err, &ended) {
+	if ended := (*endError)(nil); errors.As(err, &ended) {
 		return ended.reason
 	}
 	return ReasonStart
@@ -124,8 +175,46 @@ func (p *process) callError(c *conversation) error {
 	case killed == nil:
 		return ErrCrashed
 	case killed.call != nil && killed.call != c:
-		return fmt.Errorf("%w: %w: %s", ErrNotRunning, ErrUnhealthy, killed.why)
+		return fmt.Errorf("%w: %w: %s", ErrNotRunning, ErrUnhealthy, killed.text)
 	default:
-		return fmt.Errorf("%w: %s", ErrCrashed, killed.why)
+		return fmt.Errorf("%w: %s", ErrCrashed, killed.text)
 	}
+}
+
+// calls are the running calls of one process.
+type calls struct {
+	mu      sync.Mutex
+	running map[*conversation]bool
+}
+
+func (c *calls) add(conversation *conversation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running[conversation] = true
+}
+
+func (c *calls) remove(conversation *conversation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.running, conversation)
+}
+
+func (c *calls) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.running)
+}
+
+// silent is called at each health check, and returns a call in which the plugin has said nothing since so many checks;
+// nil if there is none. Checks are counted, and not time: a host that was stopped itself has heard nothing for a reason
+// that is not the plugin's.
+func (c *calls) silent(checks int) (silent *conversation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for conversation := range c.running {
+		if conversation.silentChecks() >= checks {
+			silent = conversation
+		}
+	}
+	return silent
 }

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/pergola-deploy/pergola/host/internal/plugin/program"
 )
 
 // within fails the test if f takes longer than a host may take to end its plugins.
@@ -40,22 +38,29 @@ func TestWhatIsNoPlugin(t *testing.T) {
 		timeout time.Duration
 		want    []string
 	}{
-		"crash":        {"ends with an error at once", patience, []string{"ended before the handshake", "exit status 3"}},
-		"exit":         {"ends without an error at once", patience, []string{"ended before the handshake", "exit status 0"}},
-		"felled":       {"a signal ends it, as when the CPU lacks something", patience, []string{"cannot run here", "signal: terminated"}},
-		"mutters":      {"the loader cannot run it", patience, []string{"exit status 127", "what it said last: libfoo.so is missing"}},
-		"bereaved":     {"a child of it holds its outputs", patience, []string{"exit status 3"}},
-		"silent":       {"says nothing", 5 * time.Second, []string{"no handshake within 5s"}}, // the other one must start in that time, too
-		"garbage":      {"says something else", patience, []string{"is no Pergola plugin", "Hello, \uFFFD I am no plugin."}},
-		"endless":      {"a line without an end", patience, []string{"is no Pergola plugin"}},
-		"version9":     {"speaks another version", patience, []string{"speaks version 9 of the protocol (it was built with", "this host speaks version 1; run a newer host"}},
-		"netrpc":       {"speaks another protocol", patience, []string{"is no Pergola plugin", "serves netrpc, and not gRPC"}},
-		"unbound":      {"does not listen where it says", patience, []string{"must listen on a Unix socket in the directory"}},
-		"raw_dies":     {"ends when it is asked who it is", patience, []string{"ask the plugin who it is"}},
-		"raw_deaf":     {"does not answer who it is", patience, []string{"ask the plugin who it is", "DeadlineExceeded"}},
-		"raw_nameless": {"says nothing about itself", patience, []string{"must be a DNS label", "serves no deploy item type"}},
-		"raw_verbose":  {"says 5 MiB about itself", patience, []string{"ask the plugin who it is", "received message larger than max"}},
-		"raw_choosy":   {"refuses its configuration", patience, []string{"a.b: is missing\nc: is wrong"}},
+		"crash": {"ends with an error at once", patience, []string{"ended before the handshake", "exit status 3"}},
+		"exit":  {"ends without an error at once", patience, []string{"ended before the handshake", "exit status 0"}},
+		"felled": {"a signal ends it, as when the CPU lacks something", patience,
+			[]string{"cannot run here", "signal: terminated"}},
+		"mutters": {"the loader cannot run it", patience, []string{"exit status 127",
+			"what it said last: libfoo.so is missing"}},
+		"bereaved": {"a child of it holds its outputs", patience, []string{"exit status 3"}},
+		"silent":   {"says nothing", 5 * time.Second, []string{"no handshake within 5s"}},
+		// the other one must start in that time, too
+		"garbage": {"says something else", patience, []string{"is no Pergola plugin", "Hello, \uFFFD I am no plugin."}},
+		"endless": {"a line without an end", patience, []string{"is no Pergola plugin"}},
+		"version9": {"speaks another version", patience, []string{"speaks version 9 of the protocol (it was built with",
+			"this host speaks version 1; run a newer host"}},
+		"netrpc": {"speaks another protocol", patience, []string{"is no Pergola plugin", "does not serve gRPC"}},
+		"unbound": {"does not listen where it says", patience,
+			[]string{"must listen on a Unix socket in the directory"}},
+		"raw_dies": {"ends when it is asked who it is", patience, []string{"ask the plugin who it is"}},
+		"raw_deaf": {"does not answer who it is", patience, []string{"ask the plugin who it is", "DeadlineExceeded"}},
+		"raw_nameless": {"says nothing about itself", patience, []string{"must be a DNS label",
+			"serves no deploy item type"}},
+		"raw_verbose": {"says 5 MiB about itself", patience, []string{"ask the plugin who it is",
+			"received message larger than max"}},
+		"raw_choosy": {"refuses its configuration", patience, []string{"a.b: is missing\nc: is wrong"}},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +87,8 @@ func TestWhatIsNoPlugin(t *testing.T) {
 func TestLaunchWithoutPlaceForSockets(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t, "raw")
-	_, err := launch(t.Context(), open(t, dir, "raw"), Profile{}, testSettings(filepath.Join(dir, "missing")), slog.New(slog.DiscardHandler))
+	_, err := launch(t.Context(), open(t, dir, "raw"), "raw", Profile{}, testSettings(filepath.Join(dir, "missing")),
+		slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "cannot be started") {
 		t.Errorf("expected that it cannot be started, but found: %v", err)
 	}
@@ -95,18 +101,20 @@ func TestLaunchWhatCannotBeExecuted(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "script"), []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err := launch(t.Context(), open(t, dir, "script"), Profile{}, testSettings(sockets), slog.New(slog.DiscardHandler))
+	_, err := launch(t.Context(), open(t, dir, "script"), "script", Profile{}, testSettings(sockets),
+		slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "cannot be started") {
 		t.Errorf("expected that it cannot be started, but found: %v", err)
 	}
-	if rest, err := os.ReadDir(sockets); err != nil || len(rest) > 0 {
-		t.Errorf("expected nothing in the directory of sockets, but found %v (%v)", rest, err)
-	}
+	eventually(t, "nothing to be left in the directory of sockets", func() bool {
+		rest, err := os.ReadDir(sockets)
+		return err == nil && len(rest) == 0
+	})
 }
 
-func open(t *testing.T, dir, file string) *program.Program {
+func open(t *testing.T, dir, file string) *os.File {
 	t.Helper()
-	opened, err := program.Open(dir, file)
+	opened, err := os.Open(filepath.Join(dir, file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +233,8 @@ func TestEnvironmentIsAnAllowList(t *testing.T) { //nolint:paralleltest // see a
 			got[name] = value
 		}
 	}
-	want := map[string]string{"NPM_TOKEN": "passed on", "HTTPS_PROXY": "http://proxy", "PERGOLA_LOG_LEVEL": "DEBUG", "PERGOLA_LIFELINE_FD": "3"}
+	want := map[string]string{"NPM_TOKEN": "passed on", "HTTPS_PROXY": "http://proxy", "PERGOLA_LOG_LEVEL": "DEBUG",
+		"PERGOLA_LIFELINE_FD": "3"}
 	for name, value := range want {
 		if got[name] != value {
 			t.Errorf("expected %s to be %q, but found %q", name, value, got[name])
@@ -281,7 +290,8 @@ func TestOutputOfPlugins(t *testing.T) {
 		t.Parallel()
 		h := start(t, "echo")
 		for i := range 2 {
-			eventually(t, "the plugin to run", func() bool { s := h.status("echo"); return s.State == Running && s.Restarted() == i })
+			eventually(t, "the plugin to run",
+				func() bool { s := h.status("echo"); return s.State == Running && s.Restarted() == i })
 			if _, err := h.call(t.Context(), "echo", "exit"); !errors.Is(err, ErrCrashed) {
 				t.Errorf("expected ErrCrashed, but found: %v", err)
 			}
@@ -294,7 +304,8 @@ func TestOutputOfPlugins(t *testing.T) {
 		_, _ = h.call(t.Context(), "raw", "panic")
 		eventually(t, "the panic to be logged", func() bool { return len(h.log.with("panic: the item asks for it")) > 0 })
 		r := h.log.with("panic: the item asks for it")[0]
-		if stack, _ := r["stack"].(string); r["level"] != "ERROR" || r["plugin"] != "raw" || !strings.Contains(stack, "Reconcile") {
+		if stack, _ := r["stack"].(string); r["level"] != "ERROR" || r["plugin"] != "raw" || !strings.Contains(stack,
+			"Reconcile") {
 			t.Errorf("expected an error of the plugin with its stack, but found %v", r)
 		}
 		eventually(t, "the last words", func() bool { return len(h.log.with("last words of the plugin")) > 0 })
@@ -307,4 +318,40 @@ func TestOutputOfPlugins(t *testing.T) {
 			t.Errorf("expected success, but found %v (%v)", outcome, err)
 		}
 	})
+}
+
+// Of a process that the host ends, each call is the cause unless something else surely is.
+func TestCallError(t *testing.T) {
+	t.Parallel()
+	own, other := newConversation(nil), newConversation(nil)
+	for name, test := range map[string]struct {
+		reason string
+		proc   *process
+		want   error
+	}{
+		"exit": {"it ended by itself", &process{}, ErrCrashed},
+		"own silence": {"the plugin said nothing in the call", &process{killed: &endError{reason: ReasonWedged, call: own}},
+			ErrCrashed},
+		"another call": {"it said nothing in that one", &process{killed: &endError{reason: ReasonWedged, call: other}},
+			ErrUnhealthy},
+		"anybody": {"no health check was answered", &process{killed: &endError{reason: ReasonWedged}}, ErrCrashed},
+		"memory":  {"it took too much", &process{killed: &endError{reason: ReasonMemory}}, ErrCrashed},
+		"stopped": {"the host ends it in order", &process{stopped: true}, ErrNotRunning},
+	} {
+		if err := test.proc.callError(own); !errors.Is(err, test.want) {
+			t.Errorf("%s: %s: expected %v, but found: %v", name, test.reason, test.want, err)
+		}
+	}
+}
+
+func TestVersionError(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{
+		"9": "speaks version 9 of the protocol (it was built with version v0.9.0 of the sdk), but this host speaks version 1; run a newer host",
+		"0": "the first line on its standard output is no handshake",
+	} {
+		if err := explainHandshake("1|"+version+"|unix|/socket|grpc", "v0.9.0", nil); !strings.Contains(err.Error(), want) {
+			t.Errorf("expected %q, but found: %v", want, err)
+		}
+	}
 }

@@ -44,7 +44,8 @@ func serveRaw(name, itemType string) {
 			handshake.ProtocolVersion: {handshake.PluginName: &raw{name: name, types: []string{itemType}}},
 		},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(handshake.MaxMessageBytes), grpc.UnaryInterceptor(tellHealth))...)
+			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(handshake.MaxMessageBytes),
+				grpc.UnaryInterceptor(tellHealth))...)
 		},
 		Logger: hclog.NewNullLogger(),
 	})
@@ -81,7 +82,8 @@ func (r *raw) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.
 	case "verbose":
 		return &deployerv1.GetInfoResponse{Name: strings.Repeat("n", 5<<20), DeployItemTypes: r.types}, nil
 	}
-	out := &deployerv1.GetInfoResponse{Name: r.name, Version: "v0", DeployItemTypes: r.types, Capabilities: &deployerv1.Capabilities{}}
+	out := &deployerv1.GetInfoResponse{Name: r.name, Version: "v0", DeployItemTypes: r.types,
+		Capabilities: &deployerv1.Capabilities{}}
 	out.Capabilities.Watch = r.name == "waking"
 	if strings.HasSuffix(r.name, "hooked") {
 		out.Capabilities.HookTypes = []string{"End", "Start"}
@@ -161,7 +163,8 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.HostMessage, 
 		leave("lingered", "yes")
 		return err
 	case "credentials":
-		return send(succeeded(fmt.Appendf(nil, `{"given":%t,"context":%q}`, first.GetStart().GetCredentials() != nil, first.GetStart().GetContext())))
+		return send(succeeded(fmt.Appendf(nil, `{"given":%t,"context":%q}`, first.GetStart().GetCredentials() != nil,
+			first.GetStart().GetContext())))
 	case "resolve":
 		return resolveAndTell(stream, first.GetStart(), send)
 	case "endless":
@@ -225,7 +228,8 @@ func resolveAndTell(
 		answer := m.GetResolvedTarget()
 		answers = append(answers, map[string]any{
 			"sequence": answer.GetSequence(), "target": string(answer.GetTarget()),
-			"codes": answer.GetError().GetCodes(), "reason": answer.GetError().GetReason(), "message": answer.GetError().GetMessage(),
+			"codes": answer.GetError().GetCodes(), "reason": answer.GetError().GetReason(),
+			"message": answer.GetError().GetMessage(),
 		})
 	}
 	exports, err := json.Marshal(map[string]any{"answers": answers})

@@ -9,20 +9,23 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// maxChildName bounds the key of a desired object, which is made of the names of the object, its kind and its namespace.
+// maxChildName bounds the key of a desired object, which is made of the names of the object, its kind and its
+// namespace.
 const maxChildName = 1 << 10
 
-// Rendered are the desired objects of a deploy item. Exactly one of Children and Errors counts: the Errors, if there are any.
+// Rendered are the desired objects of a deploy item. Exactly one of Children and Errors counts: the Errors, if there
+// are any.
 type Rendered struct {
 	// Children have a name each, which no other one has, and are JSON objects with apiVersion and kind.
 	Children []sdk.Child
 	Errors   []Error
 }
 
-// Render asks for the desired objects without applying them. It blocks until the plugin has answered, ctx has ended, or the deadline of the
-// call has passed. The error is as with Call.
+// Render asks for the desired objects without applying them. It blocks until the plugin has answered, ctx has ended, or
+// the deadline of the call has passed. The error is as with Call.
 func (p *Plugin) Render(ctx context.Context, c Call) (*Rendered, error) {
-	out, err := askAbout(ctx, p, c, func(ctx context.Context, client deployerv1.DeployerServiceClient, start *deployerv1.Start) (*deployerv1.RenderResponse, error) {
+	out, err := askAbout(ctx, p, c, func(ctx context.Context, client deployerv1.DeployerServiceClient,
+		start *deployerv1.Start) (*deployerv1.RenderResponse, error) {
 		return client.Render(ctx, &deployerv1.RenderRequest{Start: start})
 	})
 	if err != nil {
@@ -49,7 +52,8 @@ func childrenFromWire(in []*deployerv1.Child) ([]sdk.Child, error) {
 		name := child.GetName()
 		switch {
 		case name == "" || len(name) > maxChildName:
-			return nil, fmt.Errorf("the name %q of its desired object %d is empty or longer than %d bytes", cut(name, maxText), i, maxChildName)
+			return nil, fmt.Errorf("the name %q of its desired object %d is empty or longer than %d bytes", cut(name, maxText),
+				i, maxChildName)
 		case seen[name]:
 			return nil, fmt.Errorf("two of its desired objects have the name %q", cut(name, maxText))
 		}

@@ -22,62 +22,72 @@ const (
 	reasonHostError             = "HostError"
 )
 
-// resolve answers a question for a Target. A plugin that does not take the answer is silent. Neither content nor errors are logged here.
-func (c *conversation) resolve(ctx context.Context, in *deployerv1.ResolveTarget) error {
+// answer answers a question of the plugin. A plugin that does not take the answer is silent. Neither content nor errors
+// are logged.
+func (c *conversation) answer(ctx context.Context, find func(context.Context) *deployerv1.HostMessage) error {
 	if err := waitForTurn(ctx, c.requestPace); err != nil {
 		return err
 	}
-	answer := &deployerv1.ResolvedTarget{Sequence: in.GetSequence()}
-	var err error
-	// A name that was cut is none that a Target could have.
-	if answer.Target, err = c.target(ctx, cut(in.GetName(), maxText)); err != nil {
-		answer.Error = errorToWire(operationResolve, err)
-	}
+	finding, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	found := find(finding)
 	defer c.listen()()
-	return c.send(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedTarget{ResolvedTarget: answer}})
+	return c.send(found)
 }
 
-// resolveCredentials answers a question for the credentials of a Secret, as resolve does for a Target.
+// resolve answers a question for a Target.
+func (c *conversation) resolve(ctx context.Context, in *deployerv1.ResolveTarget) error {
+	return c.answer(ctx, func(ctx context.Context) *deployerv1.HostMessage {
+		out := &deployerv1.ResolvedTarget{Sequence: in.GetSequence()}
+		var err error
+		// A name that was cut is none that a Target could have.
+		if out.Target, err = c.target(ctx, cut(in.GetName(), maxText)); err != nil {
+			out.Error = errorToWire(operationResolve, err)
+		}
+		return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedTarget{ResolvedTarget: out}}
+	})
+}
+
+// resolveCredentials answers a question for the credentials of a Secret.
 func (c *conversation) resolveCredentials(ctx context.Context, in *deployerv1.ResolveRegistryCredentials) error {
-	if err := waitForTurn(ctx, c.requestPace); err != nil {
-		return err
-	}
-	answer := &deployerv1.ResolvedRegistryCredentials{Sequence: in.GetSequence()}
-	// Names that were cut are none that a Secret could have.
-	found, err := c.credentials(ctx, types.NamespacedName{Namespace: cut(in.GetNamespace(), maxText), Name: cut(in.GetName(), maxText)})
-	if err != nil {
-		answer.Error = errorToWire(operationResolveCredentials, err)
-	} else {
-		answer.Credentials = registryToWire(*found)
-	}
-	defer c.listen()()
-	return c.send(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{ResolvedRegistryCredentials: answer}})
+	return c.answer(ctx, func(ctx context.Context) *deployerv1.HostMessage {
+		out := &deployerv1.ResolvedRegistryCredentials{Sequence: in.GetSequence()}
+		// Names that were cut are none that a Secret could have.
+		found, err := c.credentials(ctx, types.NamespacedName{Namespace: cut(in.GetNamespace(), maxText),
+			Name: cut(in.GetName(), maxText)})
+		if err != nil {
+			out.Error = errorToWire(operationResolveCredentials, err)
+		} else {
+			out.Credentials = registryToWire(*found)
+		}
+		return &deployerv1.HostMessage{
+			Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{ResolvedRegistryCredentials: out},
+		}
+	})
 }
 
 func (c *conversation) credentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
-	if c.secrets[secret] = true; len(c.secrets) > maxSecrets {
-		delete(c.secrets, secret)
+	if !admit(c.secrets, secret, maxSecrets) {
 		return nil, Error{
-			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: operationResolveCredentials, Reason: reasonTooManySecrets,
-			Message: fmt.Sprintf("Secret %q: a call can ask for at most %d Secrets; let the deploy item name fewer", secret, maxSecrets),
+			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: operationResolveCredentials,
+			Reason: reasonTooManySecrets,
+			Message: fmt.Sprintf("Secret %q: a call can ask for at most %d Secrets; let the deploy item name fewer", secret,
+				maxSecrets),
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
-	defer cancel()
 	return c.observer.ResolveRegistryCredentials(ctx, secret)
 }
 
 // target returns a resolved Target as JSON.
 func (c *conversation) target(ctx context.Context, name string) ([]byte, error) {
-	if c.targets[name] = true; len(c.targets) > maxTargets {
-		delete(c.targets, name)
+	if !admit(c.targets, name, maxTargets) {
 		return nil, Error{
-			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: operationResolve, Reason: reasonTooManyTargets,
-			Message: fmt.Sprintf("Target %q: a call can ask for at most %d Targets; let the deploy item name fewer", name, maxTargets),
+			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: operationResolve,
+			Reason: reasonTooManyTargets,
+			Message: fmt.Sprintf("Target %q: a call can ask for at most %d Targets; let the deploy item name fewer", name,
+				maxTargets),
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
-	defer cancel()
 	resolved, err := c.observer.ResolveTarget(ctx, name)
 	if err != nil {
 		return nil, err
@@ -87,6 +97,15 @@ func (c *conversation) target(ctx context.Context, name string) ([]byte, error) 
 		return nil, fmt.Errorf("marshal Target %q: %w", name, err)
 	}
 	return document, nil
+}
+
+// admit adds a key to those that were asked for, unless it would be one too many.
+func admit[Key comparable](asked map[Key]bool, key Key, most int) bool {
+	if !asked[key] && len(asked) == most {
+		return false
+	}
+	asked[key] = true
+	return true
 }
 
 func errorToWire(operation string, err error) *deployerv1.Error {

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/runtime"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -28,23 +27,26 @@ func resolvesAll(_ context.Context, name string) (*v1alpha1.ResolvedTarget, erro
 	return resolved, nil
 }
 
-// A plugin that asks for several Targets at once gets as many answers, each with its sequence, and one that is refused spoils no other.
+// A plugin that asks for several Targets at once gets as many answers, each with its sequence, and one that is refused
+// spoils no other.
 func TestResolveTarget(t *testing.T) {
 	t.Parallel()
 	h := start(t, "raw")
 	c := Call{DeployItem: deployItem("resolve")}
 	c.DeployItem.Spec.Config = &runtime.RawExtension{Raw: []byte(`["a","missing","broken","a"]`)}
-	outcome, err := h.plugin("raw").Call(t.Context(), Reconcile, c, &observer{resolve: func(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
-		switch name {
-		case "missing":
-			return nil, fmt.Errorf("resolve: %w", Error{
-				Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "Resolve", Reason: "NoTargetFound", Message: "there is none",
-			})
-		case "broken":
-			return nil, errors.New("the API server is away")
-		}
-		return resolvesAll(ctx, name)
-	}})
+	outcome, err := h.plugin("raw").Call(t.Context(), Reconcile, c,
+		&observer{resolve: func(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
+			switch name {
+			case "missing":
+				return nil, fmt.Errorf("resolve: %w", Error{
+					Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "Resolve", Reason: "NoTargetFound",
+					Message: "there is none",
+				})
+			case "broken":
+				return nil, errors.New("the API server is away")
+			}
+			return resolvesAll(ctx, name)
+		}})
 	if err != nil || outcome.Succeeded == nil {
 		t.Fatalf("expected success, but found %+v (%v)", outcome, err)
 	}
@@ -82,7 +84,8 @@ func TestResolveTarget(t *testing.T) {
 	}
 }
 
-// What the sdk gives a deployer is what the host said, and an error that the deployer returns as it is comes back as it went.
+// What the sdk gives a deployer is what the host said, and an error that the deployer returns as it is comes back as it
+// went.
 func TestResolveTargetWithSDK(t *testing.T) {
 	t.Parallel()
 	p := start(t, "echo").plugin("echo")
@@ -101,7 +104,10 @@ func TestResolveTargetWithSDK(t *testing.T) {
 		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
 		Operation: operationResolve, Reason: "TargetForbidden", Message: `Target "default/other": it is forbidden`,
 	}
-	outcome, err = p.Call(t.Context(), Reconcile, c, &observer{resolve: func(context.Context, string) (*v1alpha1.ResolvedTarget, error) { return nil, problem }})
+	outcome, err = p.Call(t.Context(), Reconcile, c, &observer{resolve: func(context.Context,
+		string) (*v1alpha1.ResolvedTarget, error) {
+		return nil, problem
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +134,8 @@ func asks(names []string, answers *[]*deployerv1.ResolvedTarget) stream {
 	}
 }
 
-// How many different Targets a call asks for is bounded; how often it asks for one is not, nor does a refusal cost those that it has.
+// How many different Targets a call asks for is bounded; how often it asks for one is not, nor does a refusal cost
+// those that it has.
 func TestTooManyTargets(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -142,13 +149,14 @@ func TestTooManyTargets(t *testing.T) {
 	c := newConversation(&observer{resolve: func(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
 		asked++
 		return resolvesAll(ctx, name)
-	}}, clocktesting.NewFakeClock(time.Now()))
+	}})
 	c.stream = asks(names, &answers)
 	if _, err := c.result(t.Context()); !errors.Is(err, ErrProtocol) { // it ends without a result
 		t.Fatal(err)
 	}
 	if len(answers) != len(names) || asked != len(names)-len(refused) {
-		t.Fatalf("expected %d answers, of which %d are resolved, but found %d and %d", len(names), len(names)-len(refused), len(answers), asked)
+		t.Fatalf("expected %d answers, of which %d are resolved, but found %d and %d", len(names), len(names)-len(refused),
+			len(answers), asked)
 	}
 	for i, name := range names {
 		problem := answers[i].GetError()
@@ -166,7 +174,7 @@ func TestNamesThatAreNone(t *testing.T) {
 	c := newConversation(&observer{resolve: func(_ context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
 		asked = append(asked, name)
 		return nil, errors.New(strings.Repeat("\xff", maxMessage+1))
-	}}, clocktesting.NewFakeClock(time.Now()))
+	}})
 	c.stream = asks([]string{strings.Repeat("x", 1<<20), "", strings.Repeat("x", maxText)}, &answers)
 	if _, err := c.result(t.Context()); !errors.Is(err, ErrProtocol) {
 		t.Fatal(err)
@@ -192,14 +200,15 @@ func TestEndlessQuestions(t *testing.T) {
 			requests++
 			return nil, errors.New("no")
 		},
-	}, clocktesting.NewFakeClock(time.Now()))
+	})
 	sequence := uint64(0)
-	c.stream = stream{send: func(*deployerv1.HostMessage) error { return nil }, recv: func() (*deployerv1.PluginMessage, error) {
-		if sequence++; sequence%2 == 0 {
-			return saved(sequence), nil
-		}
-		return resolveTarget(sequence, "a"), nil
-	}}
+	c.stream = stream{send: func(*deployerv1.HostMessage) error { return nil },
+		recv: func() (*deployerv1.PluginMessage, error) {
+			if sequence++; sequence%2 == 0 {
+				return saved(sequence), nil
+			}
+			return resolveTarget(sequence, "a"), nil
+		}}
 	began := time.Now()
 	ctx, cancel := context.WithDeadline(t.Context(), began.Add(300*time.Millisecond))
 	defer cancel()
@@ -214,19 +223,18 @@ func TestEndlessQuestions(t *testing.T) {
 // While the host resolves, the plugin is not silent; and what is asked of the API server has an end.
 func TestResolvingTakesItsTime(t *testing.T) {
 	t.Parallel()
-	now := clocktesting.NewFakeClock(time.Now())
 	var answers []*deployerv1.ResolvedTarget
 	var c *conversation
 	c = newConversation(&observer{resolve: func(ctx context.Context, _ string) (*v1alpha1.ResolvedTarget, error) {
-		now.Step(time.Minute)
-		if silence := c.silence(); silence != 0 {
-			t.Errorf("expected no silence, but found %s", silence)
+		c.silentChecks()
+		if checks := c.silentChecks(); checks != 0 {
+			t.Errorf("expected no silence, but found %d checks", checks)
 		}
 		if _, bounded := ctx.Deadline(); !bounded {
 			t.Error("expected the question to have an end")
 		}
 		return nil, context.DeadlineExceeded
-	}}, now)
+	}})
 	c.stream = asks([]string{"a"}, &answers)
 	if _, err := c.result(t.Context()); !errors.Is(err, ErrProtocol) || len(answers) != 1 {
 		t.Errorf("expected an answer and nothing else, but found %v (%v)", answers, err)

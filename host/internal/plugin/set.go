@@ -1,14 +1,17 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,8 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// settleTime is how long plugins are waited for before the others begin to be served. A plugin takes a tenth of a second to
-// start; one that is busy, or a pod whose cpu is limited, may need a hundred times that.
+// settleTime is how long plugins are waited for before the others begin to be served. A plugin takes a tenth of a
+// second to start; one that is busy, or a pod whose cpu is limited, may need a hundred times that.
 const settleTime = 10 * time.Second
 
 // maxTempDir leaves room for the names that go-plugin makes up: the path of a Unix socket holds 107 bytes.
@@ -33,8 +36,8 @@ type Options struct {
 	Files []string
 	// Attach are the addresses of plugins that somebody else has started, such as unix:///tmp/plugin.sock.
 	Attach []string
-	// TempDir is the directory for sockets and temporary files of plugins. Its path must be short. The Set makes it, empty, and removes
-	// it when it ends. Defaults to a new temporary directory.
+	// TempDir is the directory for sockets and temporary files of plugins. Its path must be short. The Set makes it,
+	// empty, and removes it when it ends. Defaults to a new temporary directory.
 	TempDir string
 	// Log takes the host's own records about plugins, and what the plugins log. Required.
 	Log *slog.Logger
@@ -46,16 +49,18 @@ type Options struct {
 	StartTimeout time.Duration
 	// StopGrace is how long a call may go on after the plugin was asked to stop. Defaults to 5 seconds.
 	StopGrace time.Duration
-	// Silence is how long a plugin may answer no health check, or say nothing in a call, before it is killed. Defaults to 30 seconds.
+	// Silence is how long a plugin may answer no health check, or say nothing in a call, before it is killed. Defaults to
+	// 30 seconds.
 	Silence time.Duration
-	// Configs are the configuration documents that are handed to plugins, as JSON, by the name that a plugin gives itself. A plugin
-	// with a document that it cannot take is not used; one with an empty document, or none, works with defaults.
+	// Configs are the configuration documents that are handed to plugins, as JSON, by the name that a plugin gives itself.
+	// A plugin with a document that it cannot take is not used; one with an empty document, or none, works with defaults.
 	Configs map[string][]byte
-	// Profiles say how plugins are run, by the names of their files. A plugin without one is run by DefaultProfile, whose Plugin is empty.
+	// Profiles say how plugins are run, by the names of their files. A plugin without one is run by DefaultProfile, whose
+	// Plugin is empty.
 	Profiles       map[string]Profile
 	DefaultProfile Profile
-	// HostClusters give plugins, by the names that they give themselves, the access to the cluster that the host runs in. A plugin that is
-	// not among them, or does not ask for it, does not get it.
+	// HostClusters give plugins, by the names that they give themselves, the access to the cluster that the host runs in.
+	// A plugin that is not among them, or does not ask for it, does not get it.
 	HostClusters map[string]HostCluster
 	// RequireSums tells that no program of Dir is run whose profile has no SHA256.
 	RequireSums bool
@@ -72,31 +77,19 @@ type Listener interface {
 	WakeUp(p *Plugin, namespace, name string)
 }
 
-// settings are what all plugins of a set share.
+// settings are what all plugins of a set share: the Options with their defaults, and what a Set adds.
 type settings struct {
-	socketDir    string
-	tempDir      string
-	logLevel     string
-	hostVersion  string
-	startTimeout time.Duration
-	stopGrace    time.Duration
-	silence      time.Duration
-	configs      map[string][]byte
-	profiles     profiles
-	fallback     Profile // of files without one
-	hostClusters map[string]HostCluster
-	requireSums  bool
-	clock        clock.WithTickerAndDelayedExecution
-	random       func() float64
-	listener     Listener
-	changed      func()
-	claim        func(p *Plugin, info *Info) error
+	Options
+
+	socketDir, tempDir string
+	listener           Listener
+	changed            func()
+	claim              func(p *Plugin, info *Info) error
 }
 
 // Set are the plugins of a directory, and those that are attached.
 type Set struct {
 	dir      string
-	only     []string // files of the directory; empty for all
 	log      *slog.Logger
 	settings *settings
 	tempDir  string
@@ -104,65 +97,47 @@ type Set struct {
 
 	mu     sync.Mutex
 	claims claims
-	// overdue: who has not come through its first attempt to start by now is waited for no longer.
-	overdue bool
 }
 
-// Open reads the plugin directory. It starts nothing; Run does. The error says that the directory cannot be read or that no
-// place for sockets can be made; a bad file in the directory is no error but shows in Status.
+// Open reads the plugin directory. It starts nothing; Run does. The error says that the directory cannot be read or
+// that no place for sockets can be made; a bad file in the directory is no error but shows in Status.
 func Open(o Options, listener Listener) (*Set, error) {
-	s := &Set{dir: o.Dir, only: o.Files, log: o.Log, claims: claims{by: map[*Plugin]*Info{}}}
-	files, err := s.files()
-	if err != nil {
-		return nil, err
+	o.StartTimeout = cmp.Or(o.StartTimeout, 30*time.Second)
+	o.StopGrace = cmp.Or(o.StopGrace, 5*time.Second)
+	o.Silence = cmp.Or(o.Silence, 30*time.Second)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
 	}
-	s.settings = &settings{
-		logLevel:     o.LogLevel.String(),
-		hostVersion:  o.HostVersion,
-		startTimeout: orDefault(o.StartTimeout, 30*time.Second),
-		stopGrace:    orDefault(o.StopGrace, 5*time.Second),
-		silence:      orDefault(o.Silence, 30*time.Second),
-		configs:      o.Configs,
-		profiles:     o.Profiles,
-		fallback:     o.DefaultProfile,
-		hostClusters: o.HostClusters,
-		requireSums:  o.RequireSums,
-		clock:        o.Clock,
-		random:       o.Random,
-		listener:     listener,
-		changed:      s.changed,
-		claim:        s.claim,
+	if o.Random == nil {
+		o.Random = rand.Float64
 	}
-	if s.settings.clock == nil {
-		s.settings.clock = clock.RealClock{}
-	}
-	if s.settings.random == nil {
-		s.settings.random = rand.Float64
+	s := &Set{dir: o.Dir, log: o.Log, claims: claims{by: map[*Plugin]*Info{}}}
+	s.settings = &settings{Options: o, listener: listener, changed: func() { s.changed(false) }, claim: s.claim}
+	var files []string
+	if o.Dir != "" {
+		var err error
+		if files, err = discover(o.Dir); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.makeDirs(o.TempDir); err != nil {
 		return nil, err
 	}
-	for _, file := range files {
-		s.plugins = append(s.plugins, s.newPlugin(file))
+	wanted := files
+	if len(o.Files) > 0 {
+		wanted = slices.Compact(slices.Sorted(slices.Values(o.Files)))
 	}
-	for _, address := range o.Attach {
+	for _, file := range wanted {
+		p := s.newPlugin(file)
+		s.plugins = append(s.plugins, p)
+		if !slices.Contains(files, file) {
+			p.missing()
+		}
+	}
+	for _, address := range slices.Sorted(slices.Values(o.Attach)) {
 		s.plugins = append(s.plugins, s.newAttached(address))
 	}
-	slices.SortFunc(s.plugins, inOrder)
-	s.warnOfMissing()
 	return s, nil
-}
-
-// files are those of the plugin directory, if there is one, that are to be used.
-func (s *Set) files() ([]string, error) {
-	if s.dir == "" {
-		return nil, nil
-	}
-	files, err := discover(s.dir)
-	if len(s.only) > 0 {
-		files = slices.DeleteFunc(files, func(file string) bool { return !slices.Contains(s.only, file) })
-	}
-	return files, err
 }
 
 // makeDirs makes the places of sockets and temporary files.
@@ -180,7 +155,8 @@ func (s *Set) makeDirs(dir string) error {
 	s.settings.socketDir, s.settings.tempDir = filepath.Join(dir, "s"), filepath.Join(dir, "t")
 	err = errors.Join(os.Mkdir(s.settings.socketDir, 0o700), os.Mkdir(s.settings.tempDir, 0o700))
 	if len(dir) > maxTempDir {
-		err = fmt.Errorf("the path %q has more than %d bytes, which a socket's name has no room for; set TMPDIR to a shorter one", dir, maxTempDir)
+		err = fmt.Errorf("the path %q has more than %d bytes, which a socket's name has no room for; set TMPDIR to a "+
+			"shorter one", dir, maxTempDir)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("directory for plugin sockets: %w", err), os.RemoveAll(dir))
@@ -188,48 +164,48 @@ func (s *Set) makeDirs(dir string) error {
 	return nil
 }
 
-func orDefault(d, fallback time.Duration) time.Duration {
-	if d == 0 {
-		return fallback
-	}
-	return d
-}
-
 func (s *Set) newPlugin(file string) *Plugin {
-	log := s.log.With("plugin", file)
-	profile, ok := s.settings.profiles[file]
+	p := s.newAttached(file)
+	profile, ok := s.settings.Profiles[file]
 	if !ok {
-		profile = s.settings.fallback
+		profile = s.settings.DefaultProfile
 	}
-	return s.plugin(file, profile, log, &programFile{dir: s.dir, file: file, profile: profile, settings: s.settings, log: log})
+	p.profile, p.program = profile, &program{dir: s.dir, name: file}
+	return p
 }
 
 func (s *Set) newAttached(address string) *Plugin {
-	log := s.log.With("plugin", address)
-	return s.plugin(address, Profile{}, log, &attachment{address: address, settings: s.settings, log: log})
-}
-
-func (s *Set) plugin(file string, profile Profile, log *slog.Logger, from source) *Plugin {
 	return &Plugin{
-		file: file, settings: s.settings, profile: profile, source: from, log: log,
+		file: address, settings: s.settings, log: s.log.With("plugin", address),
 		refusals: make(chan error, 1), lifecycle: lifecycle{state: Starting},
 	}
+}
+
+// missing makes the plugin one that is never started, because its file is not there.
+func (p *Plugin) missing() {
+	p.lifecycle.state, p.settled = Missing, true
+	p.problem = fmt.Errorf("the file is not in the plugin directory %s, but it is one of those that are to be used: "+
+		"put it there, "+
+		"or take it out of pluginFiles in the host configuration, and restart the host", p.settings.Dir)
+	p.log.Warn("plugin is missing", "error", p.problem.Error())
 }
 
 // Run starts the plugins and keeps them running. It blocks until ctx ends and all plugins have ended, which takes a few
 // seconds at most. It is called once.
 func (s *Set) Run(ctx context.Context) error {
-	var supervisors sync.WaitGroup
-	if len(s.plugins) == 0 {
-		s.log.Error("there are no plugins: put deployer binaries into the plugin directory and restart the host", "dir", s.dir)
+	present := slices.DeleteFunc(slices.Clone(s.plugins), func(p *Plugin) bool { return p.lifecycle.state == Missing })
+	if len(present) == 0 {
+		s.log.Error("there are no plugins: put deployer binaries into the plugin directory and restart the host", "dir",
+			s.dir)
 	}
-	for _, p := range s.plugins {
+	var supervisors sync.WaitGroup
+	for _, p := range present {
 		supervisors.Go(func() { p.supervise(ctx) })
 	}
 
 	select {
-	case <-s.settings.clock.After(settleTime):
-		s.stopSettling()
+	case <-s.settings.Clock.After(settleTime):
+		s.changed(true) // who runs serves, although others have not come through their first attempt to start
 		s.warnOfUnusedConfigs()
 	case <-ctx.Done():
 	}
@@ -259,29 +235,20 @@ func (s *Set) Unserved(itemType v1alpha1.DeployItemType) string {
 	var types []string
 	for _, p := range s.Serving() {
 		for _, t := range p.Info().Types {
-			types = append(types, string(t))
+			types = append(types, strconv.Quote(string(t)))
 		}
 	}
-	served := "none"
-	if slices.Sort(types); len(types) > 0 {
-		served = quoted(types)
-	}
+	slices.Sort(types)
+	served := cmp.Or(strings.Join(types, ", "), "none")
 	return fmt.Sprintf("no plugin here serves type %q; served are %s", itemType, served)
 }
 
-// stopSettling begins to serve the plugins that run, although others have not come through their first attempt to start.
-func (s *Set) stopSettling() {
-	s.mu.Lock()
-	s.overdue = true
-	s.mu.Unlock()
-	s.changed()
-}
-
-// changed settles the claims if it is time for that, and tells the listener.
-func (s *Set) changed() {
+// changed settles the claims if it is time for that, and tells the listener. Who is overdue to come through the first
+// attempt to start is waited for no longer.
+func (s *Set) changed(overdue bool) {
 	s.mu.Lock()
 	var refused map[*Plugin]error
-	if !s.claims.settled && (s.overdue || s.allSettled()) {
+	if !s.claims.settled && (overdue || s.allSettled()) {
 		refused = s.claims.settle()
 	}
 	s.mu.Unlock()
@@ -310,14 +277,39 @@ func (s *Set) claim(p *Plugin, info *Info) error {
 // Status lists all plugins in order of their files, the attached ones last. Those are among them that are Missing.
 func (s *Set) Status() []Status {
 	var list []Status
-	for _, p := range s.withMissing() {
+	for _, p := range s.plugins {
 		list = append(list, p.status())
 	}
 	return list
 }
 
-// Ready is nil if there is a plugin and each is running, or will be again in a moment after its first crashes. Otherwise it names each
-// that is not, and why, also one that is Missing.
+// Details lists all plugins in the order of Status.
+func (s *Set) Details() []Detail {
+	var list []Detail
+	for _, p := range s.plugins {
+		list = append(list, p.detail())
+	}
+	return list
+}
+
+// warnOfUnusedConfigs tells of configuration for plugins that are not there, such as one whose name is mistyped.
+func (s *Set) warnOfUnusedConfigs() {
+	unused := maps.Clone(s.settings.Configs)
+	var names []string
+	for _, p := range s.plugins {
+		if name := p.Name(); name != "" {
+			delete(unused, name)
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(unused)) {
+		s.log.Warn("there is configuration for a plugin that is not there, or has not started so far", "name", name,
+			"plugins", names)
+	}
+}
+
+// Ready is nil if there is a plugin and each is running, or will be again in a moment after its first crashes.
+// Otherwise it names each that is not, and why, also one that is Missing.
 func (s *Set) Ready() error {
 	all := s.Status()
 	if len(all) == 0 {
@@ -336,9 +328,9 @@ func (s *Set) Ready() error {
 	return errors.Join(errs...)
 }
 
-// Admitted returns the plugins that have run and that may have what they claim. It is empty until every plugin has come through its
-// first attempt to start, so that a clash is known before any call, but for a few seconds at most: a program that hangs must not keep
-// the others from their work.
+// Admitted returns the plugins that have run and that may have what they claim. It is empty until every plugin has come
+// through its first attempt to start, so that a clash is known before any call, but for a few seconds at most: a
+// program that hangs must not keep the others from their work.
 func (s *Set) Admitted() []*Plugin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -364,16 +356,4 @@ func (s *Set) For(itemType v1alpha1.DeployItemType) *Plugin {
 		}
 	}
 	return nil
-}
-
-// inOrder orders plugins by their files, those that are attached last.
-func inOrder(a, b *Plugin) int {
-	switch {
-	case a.source.attached() == b.source.attached():
-		return strings.Compare(a.file, b.file)
-	case a.source.attached():
-		return 1
-	default:
-		return -1
-	}
 }

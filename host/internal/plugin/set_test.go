@@ -90,7 +90,8 @@ func TestOpenRemovesWhatWasLeft(t *testing.T) {
 
 func TestOpenWithoutDirectory(t *testing.T) {
 	t.Parallel()
-	if _, err := Open(Options{Dir: "/no/such/directory", Log: (&records{}).logger()}, &listener{}); !os.IsNotExist(err) && err == nil {
+	if _, err := Open(Options{Dir: "/no/such/directory", Log: (&records{}).logger()},
+		&listener{}); !os.IsNotExist(err) && err == nil {
 		t.Error("expected an error")
 	}
 }
@@ -124,32 +125,14 @@ func TestReadyNamesEachPluginThatIsNot(t *testing.T) {
 	if err == nil {
 		t.Fatal("expected an error")
 	}
-	for _, want := range []string{"plugin crash: is no Pergola plugin", "plugin silent: starting", "plugin notes.txt: refused: is not executable"} {
+	for _, want := range []string{"plugin crash: is no Pergola plugin", "plugin silent: starting",
+		"plugin notes.txt: refused: is not executable"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("expected %q, but found: %v", want, err)
 		}
 	}
 	if strings.Contains(err.Error(), "echo") {
 		t.Errorf("echo is ready, but found: %v", err)
-	}
-}
-
-// Which plugin serves a type is not known before each has had its say.
-func TestNobodyServesBeforeAllHaveSettled(t *testing.T) {
-	t.Parallel()
-	h := openHost(t, pluginDir(t, "echo", "silent"), func(o *Options) { o.StartTimeout = 3 * time.Second }).run()
-	h.waitFor("echo", Running)
-	if h.status("silent").State == Starting {
-		if got := h.Serving(); len(got) > 0 && h.status("silent").State == Starting {
-			t.Errorf("expected nobody to serve yet, but found %v", got)
-		}
-	}
-	h.waitFor("silent", Backoff)
-	if p := h.For(echoType); p == nil || p.Name() != "echo" {
-		t.Errorf("expected echo to serve, but found %v", p)
-	}
-	if p := h.For("test.pergola.dev/other"); p != nil {
-		t.Errorf("expected nobody to serve, but found %v", p)
 	}
 }
 
@@ -162,15 +145,17 @@ func TestClashes(t *testing.T) {
 		serving []string
 	}{
 		"type": {
-			reason:  "two claim one type",
-			files:   []string{"raw_a_one", "raw_b_one", "raw_c_two"},
-			refused: map[string]string{"raw_a_one": `type "one" is claimed by raw_a_one and raw_b_one`, "raw_b_one": `type "one" is claimed by raw_a_one and raw_b_one`},
+			reason: "two claim one type",
+			files:  []string{"raw_a_one", "raw_b_one", "raw_c_two"},
+			refused: map[string]string{"raw_a_one": `type "one" is claimed by raw_a_one and raw_b_one`,
+				"raw_b_one": `type "one" is claimed by raw_a_one and raw_b_one`},
 			serving: []string{"c"},
 		},
 		"name": {
-			reason:  "two go by one name",
-			files:   []string{"raw_a_one", "raw_a_two", "raw_c_three"},
-			refused: map[string]string{"raw_a_one": `name "a" is claimed by raw_a_one and raw_a_two`, "raw_a_two": `name "a" is claimed by raw_a_one and raw_a_two`},
+			reason: "two go by one name",
+			files:  []string{"raw_a_one", "raw_a_two", "raw_c_three"},
+			refused: map[string]string{"raw_a_one": `name "a" is claimed by raw_a_one and raw_a_two`,
+				"raw_a_two": `name "a" is claimed by raw_a_one and raw_a_two`},
 			serving: []string{"c"},
 		},
 		"late": {

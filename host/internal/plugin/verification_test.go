@@ -23,12 +23,14 @@ func TestCheckSum(t *testing.T) {
 		{"nobody asks", Profile{}, false, nil},
 		{"it is the one", Profile{Plugin: "p", SHA256: same}, false, nil},
 		{"it is the one", Profile{Plugin: "p", SHA256: same}, true, nil},
-		{"a sum that is given counts", Profile{Plugin: "p", SHA256: other}, false, []string{other + " of plugins.p", "of file is " + same, "or set the field"}},
+		{"a sum that is given counts", Profile{Plugin: "p", SHA256: other}, false,
+			[]string{other + " of plugins.p", "of file is " + same, "or set the field"}},
 		{"it is another one", Profile{Plugin: "p", SHA256: other}, true, []string{other, same}},
-		{"an entry without a sum", Profile{Plugin: "p"}, true, []string{"plugins.p.sha256 is missing", "of file is " + same + ": set the field to it"}},
+		{"an entry without a sum", Profile{Plugin: "p"}, true, []string{"plugins.p.sha256 is missing",
+			"of file is " + same + ": set the field to it"}},
 		{"no entry", Profile{}, true, []string{"plugins.file.sha256 is missing", same}},
 	} {
-		err := checkSum("file", test.profile, test.required, found[:])
+		err := test.profile.checkSum("file", same, test.required)
 		if (err == nil) != (test.want == nil) {
 			t.Errorf("%s: found the error %v", test.reason, err)
 		}
@@ -68,7 +70,8 @@ func TestVerification(t *testing.T) {
 	addPlugin(t, filepath.Join(dir, "raw_b_two"), filepath.Join(dir, "raw_c_three"))
 	h := openHost(t, dir, require).run()
 	h.waitFor("raw_b_two", Running)
-	for file, want := range map[string]string{"raw_a_one": "of plugins.a in the host configuration", "raw_c_three": "plugins.raw_c_three.sha256 is missing"} {
+	for file, want := range map[string]string{"raw_a_one": "of plugins.a in the host configuration",
+		"raw_c_three": "plugins.raw_c_three.sha256 is missing"} {
 		if s := h.waitFor(file, Refused); !strings.Contains(s.Problem.Error(), want) {
 			t.Errorf("expected %s to be refused with %q, but found: %v", file, want, s.Problem)
 		}
@@ -110,21 +113,23 @@ func appendTo(t *testing.T, path string) {
 
 func TestProfiles(t *testing.T) {
 	t.Parallel()
-	all := profiles{"helm": {Plugin: "helm"}, "deployer-v2": {Plugin: "deployer"}}
+	all := map[string]Profile{"helm": {Plugin: "helm"}, "deployer-v2": {Plugin: "deployer"}}
 	for name, test := range map[string]struct {
 		reason     string
 		file, name string
 		want       string
 	}{
-		"own":               {"the file that the profile is for", "helm", "helm", ""},
-		"own, by file":      {"the profile names it", "deployer-v2", "deployer", ""},
-		"none":              {"there is no profile for either", "other", "other", ""},
-		"of another plugin": {"its limits are for another one", "helm", "manifest", `calls itself "manifest", but the host configuration says that the file helm is that of plugins.helm`},
-		"in another file":   {"its own limits were passed over", "deployer-v3", "deployer", `says that the file of plugins.deployer is deployer-v2; set the field file there to "deployer-v3"`},
+		"own":          {"the file that the profile is for", "helm", "helm", ""},
+		"own, by file": {"the profile names it", "deployer-v2", "deployer", ""},
+		"none":         {"there is no profile for either", "other", "other", ""},
+		"of another plugin": {"its limits are for another one", "helm", "manifest",
+			`calls itself "manifest", but the host configuration says that the file helm is that of plugins.helm`},
+		"in another file": {"its own limits were passed over", "deployer-v3", "deployer",
+			`says that the file of plugins.deployer is deployer-v2; set the field file there to "deployer-v3"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := all.check(test.file, test.name)
+			err := checkProfile(all, test.file, test.name)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: expected %q, but found: %v", test.reason, test.want, err)
 			}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
@@ -16,7 +15,8 @@ import (
 
 const (
 	fileRead  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
-	fileWrite = fileRead | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
+	fileWrite = fileRead | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
+		unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
 
 	dirRead = fileRead | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	// dirWrite leaves out devices: a program of root's could make itself one for the disk.
@@ -27,52 +27,34 @@ const (
 
 // Supported asks the kernel what it can do; the answer does not change while it runs.
 var Supported = sync.OnceValue(func() Support {
-	abi, err := askLandlock(unix.LANDLOCK_CREATE_RULESET_VERSION)
-	switch {
-	case errors.Is(err, unix.ENOSYS):
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	switch errno {
+	case 0:
+		return Support{ABI: int(abi)}
+	case unix.ENOSYS:
 		return Support{Reason: "the kernel was built without Landlock, or is older than it (Linux 5.13)"}
-	case errors.Is(err, unix.EOPNOTSUPP):
+	case unix.EOPNOTSUPP:
 		return Support{Reason: "Landlock was not enabled when the kernel started (lsm= on its command line)"}
-	case err != nil:
-		return Support{Reason: fmt.Sprintf("Landlock cannot be used here, such as because of a seccomp profile (%s)", err)}
+	default:
+		return Support{Reason: fmt.Sprintf("Landlock cannot be used here, such as because of a seccomp profile (%s)", errno)}
 	}
-	if abi >= abiScopes && !scopesWork() {
-		abi = abiScopes - 1
-	}
-	return Support{ABI: abi}
 })
 
-// scopesWork tells whether the kernel lets threads of one process send signals to each other. The first kernels with scopes did not,
-// and go-landlock does without scopes there.
-func scopesWork() bool {
-	const signalsBetweenThreads = 1 << 1
-	fixed, err := askLandlock(unix.LANDLOCK_CREATE_RULESET_ERRATA)
-	return err == nil && fixed&signalsBetweenThreads != 0
-}
-
-func askLandlock(question uintptr) (int, error) {
-	answer, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, question)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(answer), nil
-}
-
 // confine takes from this process, for good, whatever the program is not to do.
-func (o order) confine(program int) error {
+func (o order) confine() error {
 	if !o.Confine {
 		return nil
 	}
 	config := landlock.V11.BestEffort()
 	config.HandledAccessNet = 0
-	rules, err := o.rules(program, Supported().ABI)
+	rules, err := o.rules(Supported().ABI)
 	if err != nil {
 		return err
 	}
 	return config.Restrict(rules...)
 }
 
-func (o order) rules(program, abi int) ([]landlock.Rule, error) {
+func (o order) rules(abi int) ([]landlock.Rule, error) {
 	// Asking for this right where the kernel does not know it makes go-landlock do nothing at all.
 	write := landlock.AccessFSSet(dirWrite)
 	if abi >= abiRename {
@@ -83,7 +65,7 @@ func (o order) rules(program, abi int) ([]landlock.Rule, error) {
 		paths     []string
 		file, dir landlock.AccessFSSet
 	}{
-		{slices.Concat(baseRead, o.variablePaths(), o.Read, []string{descriptorPath(program)}), fileRead, dirRead},
+		{slices.Concat(baseRead, o.variablePaths(), o.Read, []string{descriptorPath(o.Program)}), fileRead, dirRead},
 		{baseWrite, fileWrite, 0},
 		{o.Write, fileWrite, write},
 	} {
@@ -109,11 +91,8 @@ func (o order) rules(program, abi int) ([]landlock.Rule, error) {
 // variablePaths are what certain variables of the program's environment name.
 func (o order) variablePaths() []string {
 	var paths []string
-	for _, variable := range o.Env {
-		name, value, _ := strings.Cut(variable, "=")
-		if slices.Contains(baseVariables, name) {
-			paths = append(paths, filepath.SplitList(value)...)
-		}
+	for _, name := range baseVariables {
+		paths = append(paths, filepath.SplitList(os.Getenv(name))...)
 	}
 	return paths
 }

@@ -1,10 +1,15 @@
 package sandbox
 
 import (
-	"encoding/gob"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"os"
+	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,135 +17,151 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// launcherName is the first argument of a launcher; no path, as that of other processes mostly is.
-const launcherName = "pergola-launcher"
+const (
+	// launcherName is the first argument of a launcher; no path, as that of other processes mostly is.
+	launcherName = "pergola-launcher"
+	// firstExtraFile is the descriptor of exec.Cmd.ExtraFiles[0] in the child.
+	firstExtraFile = 3
+	// oomScoreStep makes the kernel count as much as half of the machine's memory more for the program than for the host.
+	oomScoreStep = 500
+	oomScoreMax  = 1000
+)
 
-// firstExtraFile is the descriptor of exec.Cmd.ExtraFiles[0] in the child.
-const firstExtraFile = 3
+// order is what a launcher is told, as JSON in its second argument. Its environment is that of the program.
+type order struct {
+	Args        []string
+	Program     int    // its descriptor
+	OpenFiles   uint64 // 0: as they are
+	DataBytes   uint64 // 0: as it is
+	Confine     bool
+	Read, Write []string
+}
+
+// Command prepares to run a program, until the end of ctx at the latest. The caller may set Stdout, Stderr,
+// SysProcAttr, Cancel and WaitDelay; the program's standard input is empty. With confinement Required it fails where
+// the kernel cannot confine, with errors.ErrUnsupported.
+func Command(ctx context.Context, spec Spec) (*exec.Cmd, error) {
+	return command(ctx, spec, Supported())
+}
+
+func command(ctx context.Context, spec Spec, support Support) (*exec.Cmd, error) {
+	if err := support.check(spec.Confinement); err != nil {
+		return nil, err
+	}
+	told, err := json.Marshal(order{
+		Args:      append([]string{spec.Path}, spec.Args...),
+		Program:   firstExtraFile + len(spec.ExtraFiles),
+		OpenFiles: spec.OpenFiles,
+		DataBytes: dataLimit(spec.MemoryBytes),
+		Confine:   spec.Confinement != Off && support.ABI > 0,
+		Read:      spec.Read,
+		Write:     spec.Write,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write the launcher's orders: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args = []string{launcherName, string(told)}
+	cmd.Env = append([]string{}, withMemoryLimit(spec.Env, spec.MemoryBytes)...)
+	cmd.ExtraFiles = append(slices.Clone(spec.ExtraFiles), spec.Program)
+	return cmd, nil
+}
+
+// withMemoryLimit lets Go's garbage collector know of the limit, a tenth before it: it counts neither the program's own
+// code nor what C libraries use.
+func withMemoryLimit(env []string, memoryBytes uint64) []string {
+	const name = "GOMEMLIMIT="
+	if memoryBytes == 0 || slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name) }) {
+		return env
+	}
+	return append(slices.Clone(env), name+strconv.FormatUint(memoryBytes/10*9, 10))
+}
 
 // init is a launcher's main function; see the package comment.
 func init() {
-	if len(os.Args) == 1 && os.Args[0] == launcherName {
-		launch()
-		os.Exit(exitNotStarted)
+	if len(os.Args) == 2 && os.Args[0] == launcherName {
+		// Some of what follows holds for one thread, the one that executes the program.
+		runtime.LockOSThread()
+		err := launch(os.Args[1])
+		fmt.Fprintln(os.Stderr, err)
+		if errors.Is(err, unix.ENOEXEC) || errors.Is(err, unix.EACCES) {
+			os.Exit(ExitNotExecutable)
+		}
+		os.Exit(ExitNotStarted)
 	}
 }
 
-// launch turns this process into the program. It returns if it cannot, having said why.
-func launch() {
-	// Some of what follows holds for one thread, the one that executes the program.
-	runtime.LockOSThread()
+// launch turns this process into the program. It returns if it cannot. The limits come last: they must not hit the
+// launcher itself.
+func launch(text string) error {
 	var told order
-	if err := gob.NewDecoder(os.Stdin).Decode(&told); err != nil {
-		fmt.Fprintf(os.Stderr, "%s is a part of pergola and not for people to start: cannot read its orders: %s\n", launcherName, err)
-		return
+	if err := json.Unmarshal([]byte(text), &told); err != nil {
+		return fmt.Errorf("%s is a part of pergola and not for people to start: %w", launcherName, err)
 	}
-	program := firstExtraFile + told.ExtraFiles
-	status := program + 1
-	step, err := told.carryOut(program)
-	// Whoever would read it can only be gone.
-	_ = gob.NewEncoder(os.NewFile(uintptr(status), "status")).Encode(newFailure(step, err))
-}
-
-// exitNotStarted is what shells answer when a command cannot be run.
-const exitNotStarted = 126
-
-// carryOut returns only if it fails, with the step that did. The limits come last: they must not hit the launcher itself.
-func (o order) carryOut(program int) (step string, err error) {
 	for _, step := range []struct {
 		name string
 		do   func() error
 	}{
-		{"close what is not for it", func() error { return o.closeOthers(program) }},
 		{"let the kernel take it first when memory is short", raiseOOMScore},
 		{"keep it from gaining rights", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
-		{stepConfine, func() error { return o.confine(program) }},
+		{"confine it", told.confine},
 		{"limit its core dumps", func() error { return limit(unix.RLIMIT_CORE, 0) }},
-		{"limit its open files", func() error { return limitIfSet(unix.RLIMIT_NOFILE, o.OpenFiles) }},
-		{"limit its memory", func() error { return limitIfSet(unix.RLIMIT_DATA, o.DataBytes) }},
-		{stepExecute, func() error { return o.execute(program) }},
+		{"limit its open files", func() error { return limitIfSet(unix.RLIMIT_NOFILE, told.OpenFiles) }},
+		{"limit its memory", func() error { return limitIfSet(unix.RLIMIT_DATA, told.DataBytes) }},
+		{"execute it", told.execute},
 	} {
 		if err := step.do(); err != nil {
-			return step.name, err
-		}
-	}
-	return "", nil
-}
-
-// closeOthers leaves the program an empty standard input, its outputs and its extra files. The rest, with what this process may have
-// got from the host's own parent, is closed by the execve.
-func (o order) closeOthers(program int) error {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return err
-	}
-	if err := unix.Dup3(int(null.Fd()), int(os.Stdin.Fd()), 0); err != nil {
-		return err
-	}
-	open, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return err
-	}
-	for _, entry := range open {
-		fd, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			return err
-		}
-		if fd >= program {
-			unix.CloseOnExec(fd)
+			return fmt.Errorf("cannot %s: %w", step.name, err)
 		}
 	}
 	return nil
 }
 
-// execute replaces this process by the program. It does so by the name of the descriptor: unlike execveat, syscall.Exec knows of the
-// other threads, and of the limit of open files that Go raises for itself and not for others.
-func (o order) execute(program int) error {
-	script, err := isScript(program)
+// execute replaces this process by the program. It does so by the name of the descriptor: unlike execveat, syscall.Exec
+// knows of the other threads, and of the limit of open files that Go raises for itself and not for others.
+func (o order) execute() error {
+	var magic [2]byte
+	n, err := unix.Pread(o.Program, magic[:], 0)
 	if err != nil {
-		return err
+		return fmt.Errorf("read its first bytes: %w", err)
 	}
-	if script { // its interpreter opens it by the same name
-		if _, err := unix.FcntlInt(uintptr(program), unix.F_SETFD, 0); err != nil {
-			return err
-		}
+	script := string(magic[:n]) == "#!"
+	first := uint(o.Program) //nolint:gosec // a descriptor
+	if script {              // its interpreter opens it by the same name
+		first++
 	}
-	err = syscall.Exec(descriptorPath(program), o.Args, o.Env) //nolint:gosec // what to run is the host's to know
-	return explain(err, script, o.Confine)
+	// The host may have more from its own parent. A kernel before 5.11 leaves them open, which does no harm.
+	_ = unix.CloseRange(first, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	err = syscall.Exec(descriptorPath(o.Program), o.Args, os.Environ()) //nolint:gosec // what to run is the host's to know
+	return o.explain(err, script)
 }
 
 func descriptorPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-func isScript(fd int) (bool, error) {
-	var magic [2]byte
-	n, err := unix.Pread(fd, magic[:], 0)
-	if err != nil {
-		return false, fmt.Errorf("read its first bytes: %w", err)
-	}
-	return string(magic[:n]) == "#!", nil
-}
-
 // explain says what the kernel means.
-func explain(err error, script, confined bool) error {
+func (o order) explain(err error, script bool) error {
+	var fileSystem unix.Statfs_t
 	switch {
 	case err == unix.ENOENT && script: //nolint:errorlint // it comes from the system call
 		return fmt.Errorf("the interpreter that its first line names does not exist here: %w", err)
 	case err == unix.ENOENT: //nolint:errorlint // it comes from the system call
-		return fmt.Errorf("the dynamic loader that it was linked for does not exist here; build it with CGO_ENABLED=0: %w", err)
+		return fmt.Errorf("the dynamic loader that it was linked for does not exist here; build it with CGO_ENABLED=0: %w",
+			err)
 	case err == unix.ENOEXEC: //nolint:errorlint // it comes from the system call
-		return fmt.Errorf("neither a script nor a program for this machine: %w", err)
-	case err == unix.EACCES && confined: //nolint:errorlint // it comes from the system call
+		return fmt.Errorf("it is neither a script nor a program for this machine; build it with GOOS=linux GOARCH=%s: %w",
+			runtime.GOARCH, err)
+	case err != unix.EACCES: //nolint:errorlint // it comes from the system call
+		return err
+	case unix.Fstatfs(o.Program, &fileSystem) == nil && fileSystem.Flags&unix.ST_NOEXEC != 0:
+		return fmt.Errorf("it lies on a file system that is mounted noexec, where nothing can be run; mount that without "+
+			"this option, "+
+			"or have the plugin copied to where it can be run, by itself: install --to DIR: %w", err)
+	case o.Confine:
 		return fmt.Errorf("not executable, or its interpreter lies outside of what a confined program may read: %w", err)
 	default:
 		return err
 	}
 }
-
-// oomScoreStep makes the kernel count as much as half of the machine's memory more for the program than for the host.
-const (
-	oomScoreStep = 500
-	oomScoreMax  = 1000
-)
 
 // raiseOOMScore keeps what the pod is worth to the kernel beside others, and puts the program behind the host.
 func raiseOOMScore() error {
@@ -163,17 +184,23 @@ func limitIfSet(resource int, most uint64) error {
 	return limit(resource, most)
 }
 
+// limit sets a limit, soft and hard, that is not above the hard one in force.
 func limit(resource int, most uint64) error {
 	var current unix.Rlimit
 	if err := unix.Getrlimit(resource, &current); err != nil {
 		return err
 	}
-	wanted := lowered(current, most)
-	return unix.Setrlimit(resource, &wanted)
+	most = min(most, current.Max)
+	return unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most})
 }
 
-// lowered is a limit, soft and hard, that is not above the hard one in force.
-func lowered(current unix.Rlimit, most uint64) unix.Rlimit {
-	most = min(most, current.Max)
-	return unix.Rlimit{Cur: most, Max: most}
+// Protect keeps other processes of the same user from reading this one's memory, environment and descriptors, and from
+// tracing it; the user root with its capabilities stays able to. It is for the host: programs that are not confined, or
+// that the kernel cannot confine, run as the same user. The process dumps no core any more. Programs that it starts are
+// not protected.
+func Protect() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("make the process not dumpable: %w", err)
+	}
+	return nil
 }

@@ -24,13 +24,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test binary is the programs of these tests, too: "sandbox.test as ROLE ARGUMENTS". It is a launcher without a word of this file.
+// The test binary is the programs of these tests, too: "sandbox.test as ROLE ARGUMENTS". It is a launcher without a
+// word of this file.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 3 || os.Args[1] != "as" {
 		os.Exit(m.Run())
 	}
 	role, ok := map[string]func(args []string) (any, error){
-		"self": self, "attempts": attempts, "host": host, "protected": protected, "sleep": sleep, "deserted": deserted,
+		"self": self, "attempts": attempts, "host": host, "protected": protected, "sleep": sleep,
 	}[os.Args[2]]
 	if !ok {
 		fail(fmt.Errorf("no role %q", os.Args[2]))
@@ -61,7 +62,8 @@ type selfReport struct {
 }
 
 func self(args []string) (any, error) {
-	r := selfReport{Args: append([]string{os.Args[0]}, args...), Env: os.Environ(), Inherited: inherited(), UID: os.Getuid()}
+	r := selfReport{Args: append([]string{os.Args[0]}, args...), Env: os.Environ(), Inherited: inherited(),
+		UID: os.Getuid()}
 	noNewPrivs, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	if err != nil {
 		return nil, err
@@ -93,8 +95,8 @@ func oomScore() (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// attempts does one thing after the other and says for each "ok" or the name of the error: "read PATH", "write DIR", "rename DIR", "device
-// DIR", "run PATH", "connect ADDRESS", "signal PID", "peek PID".
+// attempts does one thing after the other and says for each "ok" or the name of the error: "read PATH", "write DIR",
+// "rename DIR", "device DIR", "run PATH", "connect ADDRESS", "signal PID", "peek PID".
 func attempts(args []string) (any, error) {
 	var outcomes []string
 	for pair := range slices.Chunk(args, 2) {
@@ -138,7 +140,8 @@ func read(path string) error {
 func write(dir string) error { return os.WriteFile(dir+"/new", []byte("text"), 0o600) }
 
 func rename(dir string) error {
-	if err := errors.Join(os.Mkdir(dir+"/a", 0o700), os.Mkdir(dir+"/b", 0o700), os.WriteFile(dir+"/a/file", nil, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(dir+"/a", 0o700), os.Mkdir(dir+"/b", 0o700),
+		os.WriteFile(dir+"/a/file", nil, 0o600)); err != nil {
 		return err
 	}
 	return os.Rename(dir+"/a/file", dir+"/b/file")
@@ -156,7 +159,8 @@ func signal(pid string) error {
 	return unix.Kill(number, 0)
 }
 
-// peek reads a byte of the memory of a process. Whether it may is asked before whether there is any memory at this address.
+// peek reads a byte of the memory of a process. Whether it may is asked before whether there is any memory at this
+// address.
 func peek(pid string) error {
 	number, err := strconv.Atoi(pid)
 	if err != nil {
@@ -167,7 +171,8 @@ func peek(pid string) error {
 	}
 	there, here := []byte{1}, []byte{0}
 	address := uintptr(unsafe.Pointer(&there[0])) // #nosec G103 -- as the system call wants it
-	n, err := unix.ProcessVMReadv(number, []unix.Iovec{{Base: &here[0], Len: 1}}, []unix.RemoteIovec{{Base: address, Len: 1}}, 0)
+	n, err := unix.ProcessVMReadv(number, []unix.Iovec{{Base: &here[0], Len: 1}},
+		[]unix.RemoteIovec{{Base: address, Len: 1}}, 0)
 	runtime.KeepAlive(there)
 	if err == nil && (n != 1 || here[0] != 1) {
 		return fmt.Errorf("read %d bytes, %v", n, here)
@@ -245,16 +250,13 @@ func protected([]string) (any, error) {
 
 // output runs a program and returns what it prints. What it says to standard error becomes a part of the error.
 func output(spec Spec, attributes *syscall.SysProcAttr) (string, error) {
-	l, err := Command(context.Background(), spec)
+	cmd, err := Command(context.Background(), spec)
 	if err != nil {
 		return "", err
 	}
 	var stdout, stderr bytes.Buffer
-	l.Cmd.Stdout, l.Cmd.Stderr, l.Cmd.SysProcAttr = &stdout, &stderr, attributes
-	if err := l.Start(); err != nil {
-		return "", err
-	}
-	if err := l.Cmd.Wait(); err != nil {
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &stdout, &stderr, attributes
+	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, stderr.String())
 	}
 	return stdout.String(), nil

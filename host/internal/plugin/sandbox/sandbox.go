@@ -1,38 +1,37 @@
 // Package sandbox starts a program with limits and, where the kernel offers it, confined to the files that it needs.
 //
-// What a process may do can only be taken from it by itself. So Command starts the running binary once more, as a launcher, which
-// puts the limits on itself, confines itself with Landlock and then becomes the program, by execve: process id, group and parent
-// stay. The program is executed by its open descriptor, so what was looked at before is what runs, whatever happens to its path.
+// What a process may do can only be taken from it by itself. So Command starts the running binary once more, as a
+// launcher, which puts the limits on itself, confines itself with Landlock and then becomes the program, by execve:
+// process id, group and parent stay. The program is executed by its open descriptor, so what was looked at before is
+// what runs, whatever happens to its path.
 //
 // # The launcher
 //
-// Whatever binary imports this package is a launcher: the package's init function takes over a process whose name (the first
-// argument) is "pergola-launcher", and does not return. There is nothing to call in main or in TestMain, and so nothing to forget,
-// which would start a second host instead of a plugin. It is also quicker: packages are initialised in the order of what they
-// need and then of their paths, which puts this one before the Kubernetes libraries. A program starts in 7 ms like this, and in 25 ms from main.
+// Whatever binary imports this package is a launcher: the package's init function takes over a process whose first
+// argument is "pergola-launcher", and does not return. Packages are initialised in the order of what they need and then
+// of their paths, which puts this one before the Kubernetes libraries: a program starts in 7 ms like this, and in 25 ms
+// from main.
 //
-// The launcher is told what to do through a pipe, as its standard input; the environment and the arguments of a process are
-// there for others to see. It answers through another pipe, which the execve closes.
+// A launcher that cannot execute the program says why on standard error, and exits with one of two codes.
 //
 // # Limits
 //
-// MemoryBytes is for the program's Go runtime, as GOMEMLIMIT, and for the kernel, as a limit on how much memory of its own it maps
-// (RLIMIT_DATA), some way above because programs map more than they use. The kernel has no limit on what is resident: that is for the host to watch, with ResidentBytes and
-// GroupResidentBytes. When memory becomes short all the same, the kernel kills the program before it kills the host. No program
-// dumps core, and none gains rights by what it executes (set-uid files, file capabilities).
+// MemoryBytes is for the program's Go runtime, as GOMEMLIMIT, and for the kernel, as a limit on how much memory of its
+// own it maps (RLIMIT_DATA), some way above because programs map more than they use. The kernel has no limit on what is
+// resident: that is for the host to watch, with SessionBytes. When memory becomes short all the same, the kernel kills
+// the program before it kills the host. No program dumps core, and none gains rights by what it executes (set-uid
+// files, file capabilities).
 //
 // # Confinement
 //
-// A confined program reads and executes the system's programs and libraries, reads what name resolution, TLS and language runtimes
-// need of /etc, /proc and /sys, and writes its own directories; base.go has the lists. It sees no secrets of the host's pod, no
-// files of other programs, and of /proc only its own process. It sends no signals to, and traces none, of those that it did not
-// start itself. The network is open to it: deployers talk to clusters. What it starts is confined as well.
+// A confined program reads and executes the system's programs and libraries, reads what name resolution, TLS and
+// language runtimes need of /etc, /proc and /sys, and writes its own directories; base_linux.go has the lists. It sees
+// no secrets of the host's pod, no files of other programs, and of /proc only its own process. It sends no signals to,
+// and traces none, of those that it did not start itself. The network is open to it: deployers talk to clusters. What
+// it starts is confined as well.
 //
-// Landlock binds rules to the files that are there at the start. A single file that is later replaced by another one of that name
-// cannot be read any more, unless it lies below a directory that can. Other limits of Landlock: a confined program may ask for the
-// attributes of any file and change the mode of its own files anywhere.
-//
-// # Other systems
+// Landlock binds rules to the files that are there at the start. A single file that is later replaced by another one of
+// that name cannot be read any more, unless it lies below a directory that can.
 //
 // Limits and confinement are Linux' own. On other systems programs run without, by their path.
 package sandbox
@@ -41,8 +40,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 )
 
 // Mode says what becomes of a program when the kernel cannot confine it.
@@ -57,10 +54,18 @@ const (
 	Required
 )
 
+// The exit codes of a launcher.
+const (
+	// ExitNotStarted: the program could not be executed.
+	ExitNotStarted = 125
+	// ExitNotExecutable: it could not, and the same open file never can. Shells answer so, too.
+	ExitNotExecutable = 126
+)
+
 // Spec says what to run and how.
 type Spec struct {
-	// Program is open for reading. The launch does not close it; it may be closed after Start. A script is executed by its
-	// interpreter, which reads it through a descriptor of its own that stays open.
+	// Program is open for reading. It may be closed when the command was started. A script is executed by its interpreter,
+	// which reads it through a descriptor of its own that stays open.
 	Program *os.File
 	// Path is the program's name for itself, its first argument. Nothing is opened by it.
 	Path string
@@ -68,8 +73,7 @@ type Spec struct {
 	Args []string
 	// Env is the whole environment. Only GOMEMLIMIT is added, where there is a limit to memory and no such variable.
 	Env []string
-	// ExtraFiles are the descriptors from 3 on. The program gets no others, but for a script's own, which comes after them. The
-	// launch does not close them.
+	// ExtraFiles are the descriptors from 3 on.
 	ExtraFiles []*os.File
 
 	// OpenFiles is how many descriptors the program may have. 0 leaves this process' original limits.
@@ -81,39 +85,10 @@ type Spec struct {
 	Confinement Mode
 	// Read are further files and directories that the program may read and execute.
 	Read []string
-	// Write are those that it may also change, such as its own directories for temporary files and sockets. The program may rename
-	// within and between them, but it makes no devices. Paths that do not exist are passed over, here and in Read.
+	// Write are those that it may also change, such as its own directories for temporary files and sockets. Paths that do
+	// not exist are passed over, here and in Read.
 	Write []string
 }
-
-// Launch is the start of a program. It is used once.
-type Launch struct {
-	// Cmd is the process, first the launcher's and then the program's. Until Start its Stdout, Stderr, Dir, SysProcAttr, Cancel
-	// and WaitDelay are the caller's to set; the rest is not. After Start it is to be waited for with Cmd.Wait. The standard input
-	// of the program is empty.
-	Cmd *exec.Cmd
-
-	start func() error
-}
-
-// Start returns when the program was executed, or the reason why it cannot be: a *StartError if the launcher has it, else what
-// exec.Cmd.Start returns. Nothing is left of the process then. If the launcher is killed, as at the end of the context, Start
-// returns nil, and it is Cmd.Wait that tells.
-func (l *Launch) Start() error { return l.start() }
-
-// StartError says why a program was not executed.
-type StartError struct {
-	// Step is what failed, such as "execute it".
-	Step string
-	// Err is the reason. Errors of the system are there for errors.Is: syscall.ENOEXEC, fs.ErrPermission, and fs.ErrNotExist if the
-	// interpreter or the dynamic loader is missing.
-	Err error
-}
-
-func (e *StartError) Error() string { return "cannot " + e.Step + ": " + e.Err.Error() }
-
-// Unwrap returns the reason.
-func (e *StartError) Unwrap() error { return e.Err }
 
 // Support is what the kernel can do to confine a program.
 type Support struct {
@@ -121,28 +96,6 @@ type Support struct {
 	ABI int
 	// Reason says for people why there is no Landlock.
 	Reason string
-}
-
-// String says what confinement is in force for programs that are confined: "landlock (ABI 7): files, devices, signals, abstract
-// sockets" or "none: the kernel was built without Landlock".
-func (s Support) String() string {
-	if s.ABI == 0 {
-		return "none: " + s.Reason
-	}
-	kinds := []string{"files"}
-	for _, kind := range []struct {
-		since int
-		names []string
-	}{
-		{abiDevices, []string{"devices"}},
-		{abiScopes, []string{"signals", "abstract sockets"}},
-		{abiUnixSockets, []string{"sockets"}},
-	} {
-		if s.ABI >= kind.since {
-			kinds = append(kinds, kind.names...)
-		}
-	}
-	return fmt.Sprintf("landlock (ABI %d): %s", s.ABI, strings.Join(kinds, ", "))
 }
 
 // What each version of Landlock's interface has brought.
@@ -153,19 +106,30 @@ const (
 	abiUnixSockets = 9
 )
 
-// Steps of a start that fail on more than one system.
-const (
-	stepConfine = "confine it"
-	stepExecute = "execute it"
-)
-
-// unsupportedError says that confinement is required and not there. It is errors.ErrUnsupported.
-type unsupportedError struct{ reason string }
-
-// Error says what to do, too.
-func (e unsupportedError) Error() string {
-	return "confinement is required, but there is none: " + e.reason +
-		"; run on Linux 5.13 or later with landlock among the modules of lsm=, or do not require it"
+// String says what confinement is in force for programs that are confined: "landlock (ABI 7): files, devices, signals,
+// abstract sockets" or "none: the kernel was built without Landlock".
+func (s Support) String() string {
+	if s.ABI == 0 {
+		return "none: " + s.Reason
+	}
+	kinds := "files"
+	for _, kind := range []struct {
+		since int
+		name  string
+	}{{abiDevices, "devices"}, {abiScopes, "signals, abstract sockets"}, {abiUnixSockets, "sockets"}} {
+		if s.ABI >= kind.since {
+			kinds += ", " + kind.name
+		}
+	}
+	return fmt.Sprintf("landlock (ABI %d): %s", s.ABI, kinds)
 }
 
-func (unsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
+// check fails if a program must be confined and cannot be. The error is errors.ErrUnsupported.
+func (s Support) check(mode Mode) error {
+	if mode == Required && s.ABI == 0 {
+		return fmt.Errorf("cannot confine it: confinement is required, but there is none: %s; run on Linux 5.13 or later "+
+			"with landlock "+
+			"among the modules of lsm=, or do not require it (%w)", s.Reason, errors.ErrUnsupported)
+	}
+	return nil
+}

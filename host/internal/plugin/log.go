@@ -1,0 +1,430 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// maxLine is how much of a line is kept, and maxStack how much of a crash report.
+	maxLine  = 64 << 10
+	maxStack = 256 << 10
+	// linesPerSecond and bytesPerSecond are what one process may log in the long run; logBurst seconds' worth may come at
+	// once.
+	linesPerSecond = 500
+	bytesPerSecond = 1 << 20
+	logBurst       = 5
+	// droppedEvery is the time between two records about dropped lines.
+	droppedEvery = 5 * time.Second
+	// reportTime is how long a crash report may take: a program that only prints what looks like one goes on to log.
+	reportTime = 10 * time.Second
+	// tailLines is how many lines are kept as last words, of which reportTail are the beginning of a crash report of Go's.
+	tailLines  = 20
+	reportTail = 12
+	// tailBytes bounds a line of the last words.
+	tailBytes = 800
+
+	streamKey = "stream"
+	stackKey  = "stack"
+	// ownPrefix is what a plugin's key begins with if the key alone is taken.
+	ownPrefix = "plugin_"
+)
+
+// hostKeys are the keys that the host sets in each record about a plugin.
+var hostKeys = map[string]bool{slog.TimeKey: true, slog.LevelKey: true, slog.MessageKey: true, streamKey: true,
+	"plugin": true}
+
+// processLog turns what one process writes into records of the host's log. A line of slog's or hclog's JSON keeps its
+// level, message and attributes; any other line is the message of a record. The report of a crash becomes one record
+// with the attribute "stack". A key that the record has already gets the prefix "plugin_", so that nothing of the
+// plugin can pass for what the host says.
+//
+// go-plugin's own reader of standard error is not used: it panics on a line such as {"@message":1}.
+type processLog struct {
+	log          *slog.Logger
+	clock        clock.PassiveClock
+	lines, bytes *rate.Limiter
+
+	mu       sync.Mutex // guards what follows, and the state of each stream
+	dropped  uint64
+	reported uint64    // how many of the dropped lines the log has told of
+	told     time.Time // when it has, or since when lines are dropped
+	tail     []tailLine
+}
+
+// tailLine is a line of the last words as the process wrote it.
+type tailLine struct {
+	text []byte
+	at   time.Time
+}
+
+func newProcessLog(log *slog.Logger, now clock.PassiveClock) *processLog {
+	return &processLog{
+		log: log, clock: now,
+		lines: rate.NewLimiter(linesPerSecond, logBurst*linesPerSecond),
+		bytes: rate.NewLimiter(bytesPerSecond, logBurst*bytesPerSecond),
+	}
+}
+
+// writer returns a writer for one stream, such as "stderr". Write never fails. Close logs what is there of a line or a
+// crash report.
+func (l *processLog) writer(stream string) io.WriteCloser {
+	return &logWriter{log: l, handler: l.log.With(streamKey, stream).Handler()}
+}
+
+func (l *processLog) droppedLines() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dropped
+}
+
+// lastWords are the last lines of the process that are not older than age, as plain text.
+func (l *processLog) lastWords(age time.Duration) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var words []string
+	for _, line := range l.tail {
+		if l.clock.Since(line.at) <= age {
+			text := plainText(line.text)
+			words = append(words, strings.ToValidUTF8(text[:min(len(text), tailBytes)], ""))
+		}
+	}
+	return words
+}
+
+// remember adds a line to the last words, although it may be dropped from the log.
+func (l *processLog) remember(text []byte, now time.Time) {
+	if len(l.tail) == tailLines {
+		l.tail = slices.Delete(l.tail, 0, 1)
+	}
+	l.tail = append(l.tail, tailLine{text: bytes.Clone(text[:min(len(text), 10*tailBytes)]), at: now})
+}
+
+// admit tells whether a line is logged, and counts it if not.
+func (l *processLog) admit(size int, now time.Time) bool {
+	if l.lines.AllowN(now, 1) && l.bytes.AllowN(now, size) {
+		return true
+	}
+	if l.dropped++; l.dropped == l.reported+1 {
+		l.told = now
+	}
+	return false
+}
+
+// reportDropped logs how many lines were dropped since the log has last said so.
+func (l *processLog) reportDropped(now time.Time) {
+	if l.dropped == l.reported {
+		return
+	}
+	l.log.Warn("plugin logs too much; lines were dropped", "lines", l.dropped-l.reported)
+	l.reported, l.told = l.dropped, now
+}
+
+// logWriter is one stream of a process.
+type logWriter struct {
+	log     *processLog
+	handler slog.Handler
+	line    []byte // what is there of a line, at most maxLine
+	cut     bool   // the line is longer
+	report  *crashReport
+}
+
+func (w *logWriter) Write(p []byte) (int, error) {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	for rest := p; len(rest) > 0; {
+		part, after, complete := bytes.Cut(rest, []byte{'\n'})
+		room := maxLine - len(w.line)
+		w.line, w.cut = append(w.line, part[:min(len(part), room)]...), w.cut || len(part) > room
+		if complete {
+			w.endLine(w.log.clock.Now())
+		}
+		rest = after
+	}
+	return len(p), nil
+}
+
+func (w *logWriter) Close() error {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	now := w.log.clock.Now()
+	if len(w.line) > 0 {
+		w.endLine(now)
+	}
+	w.endReport()
+	w.log.reportDropped(now)
+	return nil
+}
+
+// endLine logs a line, or adds it to the crash report that it belongs to.
+func (w *logWriter) endLine(now time.Time) {
+	text, cut := bytes.TrimRight(w.line, "\r"), w.cut
+	w.line, w.cut = w.line[:0], false
+	if w.report != nil && now.Sub(w.report.began) >= reportTime {
+		w.endReport()
+	}
+	mayBeRecord := !cut && bytes.HasPrefix(text, []byte{'{'})
+	switch {
+	case w.report != nil && !mayBeRecord: // other threads go on to log while one writes a report
+		if w.report.remembers() {
+			w.log.remember(text, now)
+		}
+		if w.report.add(text) {
+			w.endReport()
+		}
+		return
+	case len(text) == 0:
+		return
+	}
+	w.log.remember(text, now)
+	if report := newReport(text, now); report != nil {
+		w.report = report
+		return
+	}
+	if now.Sub(w.log.told) >= droppedEvery {
+		w.log.reportDropped(now)
+	}
+	if w.log.admit(len(text), now) {
+		handle(w.handler, recordOf(text, mayBeRecord, cut, now))
+	}
+}
+
+// endReport logs the crash report if there is one, however much was logged before: there are few, and they matter most.
+func (w *logWriter) endReport() {
+	if w.report != nil {
+		handle(w.handler, w.report.record())
+		w.report = nil
+	}
+}
+
+func handle(h slog.Handler, r slog.Record) {
+	if h.Enabled(context.Background(), r.Level) {
+		_ = h.Handle(context.Background(), r) // there is nowhere left to report that logging fails
+	}
+}
+
+// crashReport is what spans several lines and is one record of level error. One of Go's ends with the process, and its
+// first line says what happened. One of Python's ends with the first line that is not indented, which says it.
+type crashReport struct {
+	began   time.Time
+	python  bool
+	message []byte
+	stack   []byte // at most maxStack
+	left    int    // bytes of it that were not kept
+	lines   int
+}
+
+// goCrash matches the first line of what Go's runtime, or Python's, writes before it ends the process.
+var goCrash = regexp.MustCompile(`^(panic: |fatal error: |unexpected fault address |` +
+	`runtime: (out of memory|goroutine stack exceeds )|SIG[A-Z]+: (abort|bus error|floating-point exception|` +
+	`illegal instruction|quit|segmentation violation|bad system call|trace trap)|` +
+	`Fatal Python error: |goroutine .*\]:$)`)
+
+const traceback = "Traceback (most recent call last):"
+
+// newReport returns the report that begins with a line; nil for a line that begins none.
+func newReport(text []byte, now time.Time) *crashReport {
+	python := string(text) == traceback
+	if !python && !goCrash.Match(text) {
+		return nil
+	}
+	return &crashReport{began: now, python: python, message: bytes.Clone(text), lines: 1}
+}
+
+// remembers tells whether the next line is one of the last words: of a thousand goroutines only the beginning says what
+// happened.
+func (r *crashReport) remembers() bool { return r.python || r.lines < reportTail }
+
+// add adds a line and tells whether it was the last one.
+func (r *crashReport) add(text []byte) (last bool) {
+	r.lines++
+	if r.python && len(text) > 0 && text[0] != ' ' && text[0] != '\t' {
+		r.stack = append(append(r.message, '\n'), r.stack...)
+		r.message = bytes.Clone(text)
+		return true
+	}
+	if r.left > 0 || len(r.stack)+len(text) >= maxStack {
+		r.left += len(text) + 1
+		return false
+	}
+	r.stack = append(append(r.stack, text...), '\n')
+	return false
+}
+
+func (r *crashReport) record() slog.Record {
+	record := slog.NewRecord(r.began, slog.LevelError, clean(r.message), 0)
+	stack := clean(bytes.Trim(r.stack, "\n"))
+	if r.left > 0 {
+		stack += fmt.Sprintf("\n... %d more bytes were left out", r.left)
+	}
+	if stack != "" {
+		record.AddAttrs(slog.String(stackKey, stack))
+	}
+	return record
+}
+
+// recordOf makes a record of a line.
+func recordOf(text []byte, mayBeRecord, cut bool, now time.Time) slog.Record {
+	if mayBeRecord {
+		if record, err := parseRecord(text, now); err == nil {
+			return record
+		}
+	}
+	record := slog.NewRecord(now, slog.LevelInfo, clean(text), 0)
+	if cut {
+		record.AddAttrs(slog.Bool("truncated", true))
+	}
+	return record
+}
+
+var errNoRecord = errors.New("no log record")
+
+// parseRecord reads a line as slog and hclog write it. The time is that of the host.
+func parseRecord(text []byte, now time.Time) (slog.Record, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
+		return slog.Record{}, errNoRecord
+	}
+	own := map[string]string{} // the record's time, level and message: the first of each
+	keys, attrs := maps.Clone(hostKeys), []slog.Attr(nil)
+	for decoder.More() {
+		var value any
+		token, err := decoder.Token()
+		if err == nil {
+			err = decoder.Decode(&value)
+		}
+		key, isKey := token.(string)
+		if err != nil || !isKey {
+			return slog.Record{}, errNoRecord
+		}
+		name, text := ownKey(key), ""
+		if name != "" {
+			text, isKey = value.(string)
+		}
+		if _, taken := own[name]; name != "" && isKey && !taken {
+			own[name] = text
+			continue
+		}
+		attrs = append(attrs, slog.Any(freeKey(keys, clean(key)), cleanValue(value)))
+	}
+	_, closing := decoder.Token()
+	_, rest := decoder.Token()
+	level, hasLevel := own[slog.LevelKey]
+	message, hasMessage := own[slog.MessageKey]
+	if closing != nil || !errors.Is(rest, io.EOF) || !hasLevel || !hasMessage {
+		return slog.Record{}, errNoRecord
+	}
+	record := slog.NewRecord(now, parseLevel(level), clean(message), 0)
+	record.AddAttrs(attrs...)
+	return record, nil
+}
+
+// ownKey returns slog's name of a field that is no attribute; empty for others.
+func ownKey(key string) string {
+	switch key {
+	case slog.TimeKey, "@timestamp":
+		return slog.TimeKey
+	case slog.LevelKey, "@level":
+		return slog.LevelKey
+	case slog.MessageKey, "@message":
+		return slog.MessageKey
+	default:
+		return ""
+	}
+}
+
+// freeKey takes a key that no other attribute has, whatever its case: not all who read logs tell "Level" from "level".
+func freeKey(taken map[string]bool, key string) string {
+	for taken[strings.ToLower(key)] {
+		key = ownPrefix + key
+	}
+	taken[strings.ToLower(key)] = true
+	return key
+}
+
+// parseLevel knows the levels of slog, hclog and Python. An unknown one is info.
+func parseLevel(text string) slog.Level {
+	switch strings.ToLower(text) {
+	case "trace":
+		return slog.LevelDebug - 4
+	case "warning":
+		return slog.LevelWarn
+	case "fatal", "critical", "panic":
+		return slog.LevelError
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(text)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}
+
+// clean makes text fit for a log: valid UTF-8, a U+FFFD for each bad byte. slog's handlers escape the characters below
+// U+0020, but JSON's lets others pass that move the cursor of a terminal or turn the direction of a line around.
+func clean[T string | []byte](text T) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 0x7f && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) {
+			return utf8.RuneError
+		}
+		return r
+	}, string(text))
+}
+
+// cleanValue cleans all texts of a JSON value.
+func cleanValue(value any) any {
+	switch v := value.(type) {
+	case string:
+		return clean(v)
+	case []any:
+		for i := range v {
+			v[i] = cleanValue(v[i])
+		}
+	case map[string]any:
+		members := make(map[string]any, len(v))
+		for key, member := range v {
+			members[clean(key)] = cleanValue(member)
+		}
+		return members
+	}
+	return value
+}
+
+// escapeSequence is what colours the text on a terminal, or moves its cursor.
+var escapeSequence = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]`)
+
+// plainText is a line as people read it: of a record its message and attributes.
+func plainText(line []byte) string {
+	text := string(line)
+	if record, err := parseRecord(line, time.Time{}); err == nil {
+		words := []string{record.Message}
+		record.Attrs(func(a slog.Attr) bool {
+			words = append(words, fmt.Sprintf("%s=%v", a.Key, a.Value))
+			return true
+		})
+		text = strings.Join(words, " ")
+	}
+	text = strings.ReplaceAll(escapeSequence.ReplaceAllString(text, ""), "\t", "    ")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, clean(text))
+}

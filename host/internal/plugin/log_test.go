@@ -1,0 +1,347 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// said has a process write something, in pieces of a size, and returns its records without plugin, stream and time.
+func said(t *testing.T, text string, size int) []map[string]any {
+	t.Helper()
+	out := &records{}
+	l := newProcessLog(out.logger().With("plugin", "mine"), clocktesting.NewFakeClock(time.Now()))
+	w := l.writer("stderr")
+	for rest := []byte(text); len(rest) > 0; rest = rest[min(size, len(rest)):] {
+		if _, err := w.Write(rest[:min(size, len(rest))]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var list []map[string]any
+	for _, r := range out.all() {
+		if r["plugin"] != "mine" {
+			t.Fatalf("record %v is of another plugin", r)
+		}
+		if r["stream"] == "stderr" {
+			delete(r, "plugin")
+			delete(r, "stream")
+			delete(r, "time")
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+type logCase struct {
+	reason, in string
+	want       []map[string]any
+}
+
+func runLogCases(t *testing.T, cases map[string]logCase) {
+	t.Helper()
+	for name, test := range cases {
+		for _, size := range []int{1, 7, 1 << 30} {
+			t.Run(fmt.Sprintf("%s/%d bytes at once", name, size), func(t *testing.T) {
+				t.Parallel()
+				if diff := cmp.Diff(test.want, said(t, test.in, size)); diff != "" {
+					t.Errorf("%s: records (-want +got):\n%.2000s", test.reason, diff)
+				}
+			})
+		}
+	}
+}
+
+func info(message string) map[string]any { return map[string]any{"level": "INFO", "msg": message} }
+
+func crash(message, stack string) map[string]any {
+	r := map[string]any{"level": "ERROR", "msg": message}
+	if stack != "" {
+		r["stack"] = strings.Trim(stack, "\n")
+	}
+	return r
+}
+
+const (
+	goroutines = "goroutine 1 [running]:\nmain.main()\n\t/src/main.go:4 +0x27\n\ngoroutine 7 [select]:\nmain.work(0x1)\n\t/src/main.go:9\n"
+	exception  = traceback + "\n  File \"/src/plugin.py\", line 3, in <module>\n    work()\n"
+)
+
+func TestLogRecords(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", maxLine)
+	runLogCases(t, map[string]logCase{
+		"slog": {
+			"level, message and attributes are kept",
+			`{"time":"2026-01-02T12:00:00Z","level":"WARN","msg":"hello","a":"b"}` + "\n",
+			[]map[string]any{{"level": "WARN", "msg": "hello", "a": "b"}},
+		},
+		"hclog": {
+			"as are those of hclog",
+			`{"@level":"error","@message":"hello","@module":"m","@timestamp":"2026-01-02T13:00:00+01:00"}` + "\n",
+			[]map[string]any{{"level": "ERROR", "msg": "hello", "@module": "m"}},
+		},
+		"values": {
+			"a float would lose digits, and objects stay what they are",
+			`{"level":"INFO","msg":"m","n":9007199254740993,"o":{"a":[1,{"b":null}]}}`,
+			[]map[string]any{{"level": "INFO", "msg": "m", "n": json.Number("9007199254740993"), "o": map[string]any{
+				"a": []any{json.Number("1"), map[string]any{"b": nil}},
+			}}},
+		},
+		"text": {"each line is a record, and an empty one says nothing", "one\r\n\n\r\ntwo",
+			[]map[string]any{info("one"), info("two")}},
+		"not UTF-8": {"a log is text", "a\xff\xfeb\n", []map[string]any{info("a\uFFFD\uFFFDb")}},
+		"long line": {
+			"the rest of the line is passed over, not the next one", long + long + "\nnext\n",
+			[]map[string]any{{"level": "INFO", "msg": long, "truncated": true}, info("next")},
+		},
+		"panic": {
+			"the goroutines belong to it", "before\npanic: oh\n\n" + goroutines,
+			[]map[string]any{info("before"), crash("panic: oh", goroutines)},
+		},
+		"signal": {
+			"the runtime does not survive it", "SIGSEGV: segmentation violation\nPC=0x0\n" + goroutines,
+			[]map[string]any{crash("SIGSEGV: segmentation violation", "PC=0x0\n"+goroutines)},
+		},
+		"panic alone": {"a report may have no stack", "panic: oh", []map[string]any{crash("panic: oh", "")}},
+		"records in a panic": {
+			"other threads go on while one dies", "panic: oh\n" + `{"level":"WARN","msg":"m"}` + "\n" + goroutines,
+			[]map[string]any{{"level": "WARN", "msg": "m"}, crash("panic: oh", goroutines)},
+		},
+		"no crash": {
+			"somebody may log like that", "SIGHUP: read the configuration\nsome panic: oh\ngoroutine 7 has ended\n",
+			[]map[string]any{info("SIGHUP: read the configuration"), info("some panic: oh"), info("goroutine 7 has ended")},
+		},
+		"exception": {
+			"its last line says what happened", "before\n" + exception + "ValueError: oh\nafter\n",
+			[]map[string]any{info("before"), crash("ValueError: oh", exception), info("after")},
+		},
+	})
+}
+
+// A line that is no record is text, whatever it looks like. The first ones end a host that lets go-plugin read them.
+func TestLogOfNoRecords(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{
+		`{"@level":"info","@message":123}`, `{"@message":123}`, `{"@level":[],"@message":"m","@timestamp":{}}`, `{"msg":"m"}`,
+		`["level","msg"]`,
+		`{"level":"info","msg":"x"} tail`, `{"level":"info","msg":"x"}{"level":"info","msg":""}`, `{"level":"info","msg":"x"`,
+		`{`,
+		`{"level":"info","msg":"m","d":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`,
+	} {
+		if diff := cmp.Diff([]map[string]any{info(line)}, said(t, line+"\n", 1<<20)); diff != "" {
+			t.Errorf("records (-want +got):\n%.2000s", diff)
+		}
+	}
+}
+
+// Whatever the plugin writes, the host's own attributes stay the host's.
+func TestLogKeysAreNotForged(t *testing.T) {
+	t.Parallel()
+	runLogCases(t, map[string]logCase{
+		"keys of the record": {
+			"the first is the record's, the others are attributes",
+			`{"level":"INFO","msg":"hello","level":"high","time":2,"msg":2}`,
+			[]map[string]any{{"level": "INFO", "msg": "hello", "plugin_level": "high", "plugin_time": json.Number("2"),
+				"plugin_msg": json.Number("2")}},
+		},
+		"keys of the host": {
+			"another plugin's name or stream would mislead, in whatever case",
+			`{"level":"INFO","msg":"m","Plugin":"other","stream":"host"}`,
+			[]map[string]any{{"level": "INFO", "msg": "m", "plugin_Plugin": "other", "plugin_stream": "host"}},
+		},
+		"twice": {
+			"what an attribute says gets neither lost nor ambiguous", `{"level":"INFO","msg":"m","a":1,"plugin_a":2,"a":3}`,
+			[]map[string]any{{
+				"level": "INFO", "msg": "m", "a": json.Number("1"), "plugin_a": json.Number("2"),
+				"plugin_plugin_a": json.Number("3"),
+			}},
+		},
+		"newline in a message": {
+			"it stays in its record", `{"level":"INFO","msg":"m\n{\"level\":\"ERROR\",\"msg\":\"forged\"}"}`,
+			[]map[string]any{info("m\n" + `{"level":"ERROR","msg":"forged"}`)},
+		},
+	})
+}
+
+// Nothing that a plugin writes redraws an operator's terminal, in either format of the host's log.
+func TestLogIsPlainText(t *testing.T) {
+	t.Parallel()
+	const nasty = "a\xff\xfeb\x00\x07\x1b[2J\x7f\u009b2J\u202e\u2028"
+	escaped := `\u0000\u001b[2J\u007f\u009b2J\u202e`
+	in := nasty + "\n" +
+		`{"level":"INFO","msg":"` + escaped + `","` + escaped + `":"` + escaped + `","o":{"` + escaped + `":["` + escaped + `"]}}` + "\n" +
+		"panic: " + nasty + "\n\t" + nasty + "\n"
+	for format, handler := range map[string]func(*bytes.Buffer) slog.Handler{
+		"json": func(out *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(out, nil) },
+		"text": func(out *bytes.Buffer) slog.Handler { return slog.NewTextHandler(out, nil) },
+	} {
+		var out bytes.Buffer
+		l := newProcessLog(slog.New(handler(&out)), clocktesting.NewFakeClock(time.Now()))
+		w := l.writer("stderr")
+		_, _ = w.Write([]byte(in))
+		_ = w.Close()
+		if lines := strings.Count(out.String(), "\n"); lines != 3 {
+			t.Errorf("%s: expected 3 lines, but found %d: %q", format, lines, out.String())
+		}
+		bad := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
+		words := strings.ReplaceAll(strings.Join(l.lastWords(time.Minute), "\n"), "\u2028", "") // which the log escapes
+		for _, text := range []string{words, out.String()} {
+			if i := strings.IndexFunc(text, bad); i >= 0 || !utf8.ValidString(text) {
+				t.Errorf("%s: found a bad character at %d of %q", format, i, text)
+			}
+		}
+	}
+}
+
+func TestLogLevels(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]slog.Level{
+		"trace": slog.LevelDebug - 4, "DEBUG+1": slog.LevelDebug + 1, "Info": slog.LevelInfo, "warn": slog.LevelWarn,
+		"WARNING": slog.LevelWarn,
+		"error":   slog.LevelError, "CRITICAL": slog.LevelError, "fatal": slog.LevelError, "": slog.LevelInfo,
+		"loud": slog.LevelInfo,
+	} {
+		if got := parseLevel(text); got != want {
+			t.Errorf("level %q: expected %s, but found %s", text, want, got)
+		}
+	}
+}
+
+// A flood is dropped, counted and told of, and hides neither the crash that follows nor the last words.
+func TestLogFlood(t *testing.T) {
+	t.Parallel()
+	out, clock := &records{}, clocktesting.NewFakeClock(time.Now())
+	l := newProcessLog(out.logger(), clock)
+	w := l.writer("stderr")
+	const most = logBurst * linesPerSecond
+	_, _ = w.Write([]byte(strings.Repeat("flood\n", most+100)))
+	if got := len(out.with("flood")); got != most || l.droppedLines() != 100 {
+		t.Errorf("expected %d lines and 100 dropped, but found %d and %d", most, got, l.droppedLines())
+	}
+	clock.Step(droppedEvery)
+	_, _ = w.Write([]byte("later\n"))
+	if got := out.with("plugin logs too much"); len(got) != 1 || got[0]["lines"] != json.Number("100") {
+		t.Errorf("expected to be told of 100 lines, but found %v", got)
+	}
+	_, _ = w.Write([]byte(strings.Repeat("flood\n", most) + "panic: oh\n" + goroutines + strings.Repeat("\tframe\n", 100)))
+	_ = w.Close()
+	if got := out.with("panic: oh"); len(got) != 1 {
+		t.Errorf("expected the crash to be logged, but found %v", got)
+	}
+	words := strings.Join(l.lastWords(time.Minute), "\n")
+	if !strings.HasPrefix(words, "flood\n") || !strings.Contains(words,
+		"panic: oh\ngoroutine 1 [running]:\nmain.main()\n    /src/main.go:4") {
+		t.Errorf("expected the beginning of the crash in the last words, but found %q", words)
+	}
+}
+
+// Bytes count as well as lines.
+func TestLogFloodOfBytes(t *testing.T) {
+	t.Parallel()
+	got := said(t, strings.Repeat(strings.Repeat("x", 32<<10)+"\n", 1000), 1<<20)
+	if want := logBurst * bytesPerSecond / (32 << 10); len(got) != want {
+		t.Errorf("expected %d lines, but found %d", want, len(got))
+	}
+}
+
+// What only looks like the end of a program must not swallow what it says later.
+func TestCrashReportOfAProgramThatLivesOn(t *testing.T) {
+	t.Parallel()
+	out, clock := &records{}, clocktesting.NewFakeClock(time.Now())
+	w := newProcessLog(out.logger(), clock).writer("stderr")
+	_, _ = w.Write([]byte("panic: not really\n"))
+	clock.Step(reportTime)
+	_, _ = w.Write([]byte("later\n"))
+	if len(out.with("panic: not really")) != 1 || len(out.with("later")) != 1 {
+		t.Errorf("expected both, but found %v", out.all())
+	}
+}
+
+func TestCrashReportIsBounded(t *testing.T) {
+	t.Parallel()
+	got := said(t, "panic: oh\n"+strings.Repeat("\t"+strings.Repeat("f", 99)+"\n", 100_000), 32<<10)
+	if len(got) != 1 {
+		t.Fatalf("expected a record, but found %d", len(got))
+	}
+	if stack, _ := got[0]["stack"].(string); len(stack) > maxStack+100 || !strings.HasSuffix(stack,
+		" more bytes were left out") {
+		t.Errorf("expected %d bytes of stack and a note, but found %d", maxStack, len(stack))
+	}
+}
+
+func TestLastWords(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reason, in string
+		want       []string
+	}{
+		"records": {"they are read by people", `{"level":"INFO","msg":"no room","disk":"/tmp","free":0}` + "\n" +
+			`{"@level":"error","@message":"no \u001b[31mdisk\u001b[0m"}` + "\n",
+			[]string{"no room disk=/tmp free=0", "no disk"}},
+		"colours": {"they are nothing to read", "\x1b[1;31mred\x1b[0m\x1b[2K alert\a\n", []string{"red alert"}},
+		"exception": {"its last lines say more", exception + "ValueError: oh",
+			append(strings.Split(strings.TrimSpace(exception), "\n"), "ValueError: oh")},
+		"long lines": {"all of them must find room in a record", strings.Repeat("x", maxLine),
+			[]string{strings.Repeat("x", tailBytes)}},
+	} {
+		clock := clocktesting.NewFakeClock(time.Now())
+		l := newProcessLog(slog.New(slog.DiscardHandler), clock)
+		w := l.writer("stderr")
+		_, _ = w.Write([]byte("long ago\n"))
+		clock.Step(time.Minute)
+		_, _ = w.Write([]byte(test.in))
+		_ = w.Close()
+		if diff := cmp.Diff(test.want, l.lastWords(time.Second)); diff != "" {
+			t.Errorf("%s: %s: last words (-want +got):\n%.2000s", name, test.reason, diff)
+		}
+	}
+}
+
+// Half a line of one stream does not spoil a line of another.
+func TestLogStreamsDoNotMix(t *testing.T) {
+	t.Parallel()
+	out := &records{}
+	l := newProcessLog(out.logger(), clocktesting.NewFakeClock(time.Now()))
+	stdout, stderr := l.writer("stdout"), l.writer("stderr")
+	_, _ = stdout.Write([]byte("half"))
+	_, _ = stderr.Write([]byte("whole\n"))
+	_, _ = stdout.Write([]byte(" and half\n"))
+	if all := out.all(); len(all) != 2 || all[0]["msg"] != "whole" || all[1]["msg"] != "half and half" || all[1]["stream"] != "stdout" {
+		t.Errorf("found %v", all)
+	}
+}
+
+// Whatever a plugin writes, little of it stays in memory.
+func TestLogMemoryIsBounded(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
+	live := func() uint64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	for _, block := range []string{"x", "line\n", "panic: oh\n\tframe\n", `{"level":"INFO","msg":"m"}` + "\n"} {
+		w := newProcessLog(slog.New(slog.DiscardHandler), clocktesting.NewFakeClock(time.Now())).writer("stderr")
+		piece := []byte(strings.Repeat(block, 32<<10/len(block)))
+		before := live()
+		for range 256 {
+			_, _ = w.Write(piece)
+		}
+		if after := live(); after > before+2<<20 {
+			t.Errorf("%q: of 8 MiB %d KiB are kept", block, (after-before)>>10)
+		}
+		_ = w.Close()
+	}
+}
