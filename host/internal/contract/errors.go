@@ -54,10 +54,17 @@ type Error struct {
 	Message string
 	// Terminal: the error ends the job although none of its codes says so.
 	Terminal bool
+	// Plugin is the one whose hook has met the error; empty for any other error.
+	Plugin string
+	// Cause is the error of the call that this one comes of; nil if it comes of none.
+	Cause error
 }
 
 // Error returns the message.
 func (e Error) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e Error) Unwrap() error { return e.Cause }
 
 // Final tells whether the error ends the job. Others are retried until the deadline.
 func (e Error) Final() bool {

@@ -106,7 +106,7 @@ func (r *references) reconcileUsers(ctx context.Context, ref reference) error {
 			r.router.route(item, priorityChange)
 		}
 	}
-	r.router.retry(func(key types.NamespacedName, _ *entry) bool { return using[key] })
+	r.router.wakeWhere(func(key types.NamespacedName, e *entry) bool { return using[key] && e.retries > 0 })
 	return nil
 }
 

@@ -360,7 +360,7 @@ func TestItemsWhoseHooksWereMissedAreReconciled(t *testing.T) {
 				b.reconcile(t.Context())
 				queue := &oneItemQueue{now: b.clock.Now}
 				b.router.queues["one"] = queue
-				if b.router.hooksRun([]v1alpha1.DeployItemType{testType}); !queue.isDue() {
+				if b.router.pluginsRun(map[string]bool{"policy": true}); !queue.isDue() {
 					t.Error("the item is not woken")
 				}
 				b.failing[hookType] = nil

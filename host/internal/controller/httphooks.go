@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -100,7 +99,7 @@ func (j *job) preReconcile(
 	rendered := &plugin.Rendered{}
 	if j.r.plugin.Info().Capabilities.Render {
 		if rendered, err = j.render(ctx, c); err != nil {
-			return nil, nil, notCalled(ctx, err)
+			return nil, nil, err
 		}
 	}
 	if len(rendered.Errors) > 0 {
@@ -110,7 +109,7 @@ func (j *job) preReconcile(
 	answer, err := found.PreReconcile(hookCtx, j.r.name, c.DeployItem, rendered.Children)
 	end(err)
 	if errors.Is(err, httphook.ErrChildren) {
-		return nil, nil, fmt.Errorf("%w: %w", plugin.ErrProtocol, err)
+		return nil, nil, protocolError(err)
 	}
 	j.conditions = found.Conditions()
 	if err != nil {
@@ -148,23 +147,12 @@ func (j *job) finalize(ctx context.Context, deadline time.Time) error {
 	})
 }
 
-// errNotCalled says that the host stops, and that the plugin has not been called.
-var errNotCalled = errors.New("the plugin was not called")
-
-// notCalled is the error of what comes before the call of the plugin.
-func notCalled(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", errNotCalled, context.Cause(ctx))
-	}
-	return err
-}
-
 // unanswered deals with a hook that has not answered as it should. It returns nil if the job goes on all the same,
 // because the hook says so, and else a contract.Error.
 func (j *job) unanswered(ctx context.Context, phase v1alpha1.HookCapability, err error) error {
 	var e *httphook.Error
 	if !errors.As(err, &e) {
-		return notCalled(ctx, err)
+		return err
 	}
 	problem := contract.Error{
 		Operation: operationOf(phase), Reason: string(e.Reason), Message: contract.Cut(e.Error(), maxMessage),

@@ -42,6 +42,7 @@ type job struct {
 	lock       *lock.Lock // nil before it is taken
 	log        *slog.Logger
 	gone       bool // the item is, or will be without our doing
+	calling    bool // the plugin has been called, and is at work until it has reported
 	reported   bool // the plugin has said how its call ended
 	// step and message are what the plugin said last about its progress, as far as that is not in the status.
 	step, message string
@@ -84,11 +85,8 @@ func (j *job) run(ctx context.Context) error {
 
 	// 10. Context, Target and its content are resolved; then the item gets its finalizer.
 	call, err := j.prepare(ctx)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return j.handleError(ctx, j.advise(asError("Prepare", err)))
+	if err != nil {
+		return j.handleError(ctx, asError("Prepare", err))
 	}
 	if err := j.addFinalizer(ctx); err != nil {
 		return err
@@ -102,7 +100,7 @@ func (j *job) run(ctx context.Context) error {
 	// 12. The plugin is called.
 	outcome, err := j.call(ctx, j.operation(), call)
 	if err != nil {
-		return j.handleCallError(ctx, err)
+		return j.handleError(ctx, err)
 	}
 
 	// 13. Exports are written, and then the final status; or what the job waits for.
@@ -213,7 +211,7 @@ func (j *job) finalizesOnly() bool {
 func (j *job) finishWithoutCall(ctx context.Context) error {
 	if j.decision.Action != contract.Abort {
 		if err := j.finalizeOnly(ctx); err != nil {
-			return j.handleCallError(ctx, err)
+			return j.handleError(ctx, err)
 		}
 		return j.finishDeletion(ctx)
 	}

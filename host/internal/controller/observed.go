@@ -86,7 +86,10 @@ func triggered(item *v1alpha1.DeployItem) time.Time {
 }
 
 // callPlugin calls the plugin for an operation.
-func (j *job) callPlugin(ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+func (j *job) callPlugin(
+	ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer,
+) (*plugin.Outcome, error) {
+	j.calling = true
 	ctx, end := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindCall, Name: string(operation), By: j.r.name})
 	outcome, err := j.r.plugin.Call(ctx, operation, c, o)
 	switch {
@@ -99,7 +102,7 @@ func (j *job) callPlugin(ctx context.Context, operation plugin.Operation, c plug
 	default:
 		end(telemetry.ResultFailed)
 	}
-	return outcome, err
+	return outcome, callError(err)
 }
 
 // render asks the plugin for the desired objects.
@@ -114,7 +117,7 @@ func (j *job) render(ctx context.Context, c plugin.Call) (*plugin.Rendered, erro
 	default:
 		end(telemetry.ResultDone)
 	}
-	return rendered, err
+	return rendered, callError(err)
 }
 
 // beginHTTPHook begins a call of an HTTP hook.

@@ -129,7 +129,7 @@ func TestReportsOfAJob(t *testing.T) {
 				b.reconcile(b.t.Context())
 				b.clock.Step(1300 * time.Millisecond)
 				b.slots.giveBack()
-				b.memory.slotKept(keyOf(b.item), b.clock.Now())
+				b.slots.reconciled(slotKey(0), false)
 				b.drive()
 			},
 			want: []string{

@@ -28,54 +28,68 @@ const (
 // that nobody else is to begin before it has ended.
 var errAbandoned = errors.New("the plugin's call was abandoned")
 
-// handleCallError deals with a call that has no outcome.
-func (j *job) handleCallError(ctx context.Context, err error) error {
-	var problem contract.Error
-	var withheld plugin.Error
+// handleError makes what has gone wrong with a job its status: the job ends, waits for its plugin, or is tried again
+// later. Any other error than a contract.Error or one of a call is returned, as are errOutdated and the host's end.
+func (j *job) handleError(ctx context.Context, err error) error {
+	var e contract.Error
+	known := errors.As(err, &e)
+	crashed, notRunning := errors.Is(err, plugin.ErrCrashed), errors.Is(err, plugin.ErrNotRunning)
 	switch {
-	case errors.As(err, &problem):
-		return j.handleError(ctx, problem)
-	case errors.As(err, &withheld):
-		return j.handleError(ctx, joinErrors([]plugin.Error{withheld}))
-	case errors.Is(err, errNotCalled) && ctx.Err() != nil:
-		return ctx.Err()
-	case ctx.Err() != nil && (errors.Is(err, plugin.ErrNotRunning) || errors.Is(err, plugin.ErrCrashed)):
-		return ctx.Err()
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !j.reported && j.calling && !crashed && !notRunning:
 		return errAbandoned
-	case errors.Is(err, errOutdated):
-		return err
+	case ctx.Err() != nil && !j.reported:
+		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded) && j.decision.Action == contract.Abort:
 		return j.giveUp(ctx)
 	case errors.Is(err, context.DeadlineExceeded):
-		item := j.item.DeepCopy()
-		if j.message != "" {
-			contract.Step(item, j.step, j.message, j.r.clock.Now())
-		}
-		underWay := fmt.Sprintf("the plugin %q had not ended the call %s", j.r.name, j.operation())
-		if errors.Is(err, errNotCalled) {
-			underWay = ""
-		}
-		return j.fail(ctx, j.timeoutError(item, underWay))
-	case errors.Is(err, plugin.ErrCrashed):
-		return j.handleCrash(ctx)
-	case errors.Is(err, plugin.ErrNotRunning):
-		j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
-		if errors.Is(err, plugin.ErrUnhealthy) { // without the reason, which may name an item of another namespace
-			j.r.event(j.item, corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
-				"the plugin %q was unhealthy and was killed in the middle of the call %s, for a reason that is in the "+
-					"host's log; the call is repeated", j.r.name, j.operation()))
-		}
-		j.known.due, j.known.waitsForPlugin = j.r.clock.Now().Add(j.pollInterval(pluginPoll)), true
-		if contract.ShowsCrash(j.item) {
-			return nil
-		}
-		return j.wait(ctx, fmt.Sprintf("the plugin %q to run again", j.r.name))
-	case errors.Is(err, plugin.ErrProtocol):
-		return j.handleError(ctx, protocolError(err))
-	default:
-		return fmt.Errorf("call plugin: %w", err)
+		return j.fail(ctx, j.callTimeout())
+	case crashed:
+		return j.countCrash(ctx, e)
+	case notRunning && (e.Plugin == "" || e.Plugin == j.r.name):
+		return j.waitForPlugin(ctx, err)
+	case !known:
+		return err
 	}
+	e = j.advise(e)
+	if e.Final() && j.decision.Action == contract.Abort {
+		e = contract.AbortedError("its deployer could not do it in its own way: " + e.Message)
+	}
+	if e.Final() {
+		return j.fail(ctx, e)
+	}
+	if notRunning {
+		j.known.waitsFor = e.Plugin
+	}
+	pause := retryPause(j.known.retries, j.r.random())
+	j.known.retries++
+	return j.retry(ctx, e, j.pollInterval(pause))
+}
+
+// callTimeout says that the job's time was over in the middle of a call.
+func (j *job) callTimeout() contract.Error {
+	item := j.item.DeepCopy()
+	if j.message != "" {
+		contract.Step(item, j.step, j.message, j.r.clock.Now())
+	}
+	if !j.calling {
+		return j.timeoutError(item, "")
+	}
+	return j.timeoutError(item, fmt.Sprintf("the plugin %q had not ended the call %s", j.r.name, j.operation()))
+}
+
+// waitForPlugin has the job go on when its plugin runs again.
+func (j *job) waitForPlugin(ctx context.Context, err error) error {
+	j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
+	if errors.Is(err, plugin.ErrUnhealthy) { // without the reason, which may name an item of another namespace
+		j.r.event(j.item, corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
+			"the plugin %q was unhealthy and was killed in the middle of the call %s, for a reason that is in the "+
+				"host's log; the call is repeated", j.r.name, j.operation()))
+	}
+	j.known.due, j.known.waitsFor = j.r.clock.Now().Add(j.pollInterval(pluginPoll)), j.r.name
+	if contract.ShowsCrash(j.item) {
+		return nil
+	}
+	return j.wait(ctx, fmt.Sprintf("the plugin %q to run again", j.r.name))
 }
 
 // handleOutcome writes down what the plugin has reached. What cannot be written is the plugin's error: without it the
@@ -238,19 +252,6 @@ func (j *job) finishDeletion(ctx context.Context) error {
 	j.log.Info("deletion succeeded")
 	j.r.event(j.item, corev1.EventTypeNormal, "Deleted", "the deletion succeeded")
 	return nil
-}
-
-// handleError ends the job if the error says so, and else notes it and tries again later.
-func (j *job) handleError(ctx context.Context, e contract.Error) error {
-	if e.Final() {
-		if j.decision.Action == contract.Abort {
-			e = contract.AbortedError("its deployer could not do it in its own way: " + e.Message)
-		}
-		return j.fail(ctx, e)
-	}
-	pause := retryPause(j.known.retries, j.r.random())
-	j.known.retries++
-	return j.retry(ctx, e, j.pollInterval(pause))
 }
 
 // retry notes an error, and tries again after a pause.
