@@ -33,7 +33,7 @@ var reasonsOfLack = []string{
 // Target, the Secret of that, or its Context.
 func FailedForLack(item *v1alpha1.DeployItem) bool {
 	status, failed := &item.Status, failedPhase(item.DeletionTimestamp != nil)
-	return status.JobID == status.JobIDFinished && status.Phase == failed && lacks(status)
+	return Finished(item) && status.Phase == failed && lacks(status)
 }
 
 // lacks tells whether the last error of a job is that something was not there which the item uses.

@@ -50,13 +50,13 @@ func (a *accepted) forces(item *v1alpha1.DeployItem, start string) bool {
 	if a == nil || a.Operation != v1alpha1.OperationForceReconcile {
 		return false
 	}
-	return a.JobID == start || a.JobID == item.Status.JobID && item.Status.JobID != item.Status.JobIDFinished
+	return a.JobID == start || a.JobID == item.Status.JobID && !Finished(item)
 }
 
 // aborts tells whether the current job is to be ended.
 func (a *accepted) aborts(item *v1alpha1.DeployItem) bool {
 	return a != nil && a.Operation == v1alpha1.OperationAbort && a.Until != nil &&
-		a.JobID == item.Status.JobID && item.Status.JobID != item.Status.JobIDFinished &&
+		a.JobID == item.Status.JobID && !Finished(item) &&
 		a.Deletion == (item.DeletionTimestamp != nil)
 }
 
@@ -77,7 +77,7 @@ func UnknownOperation(item *v1alpha1.DeployItem) string {
 // way: Landscaper would take its own job for lost. A deletion is what it is, and cannot be forced; nor can a job that is to be
 // aborted.
 func acceptable(item *v1alpha1.DeployItem, accepted *accepted) bool {
-	finished := item.Status.JobID == item.Status.JobIDFinished
+	finished := Finished(item)
 	switch operation := item.Annotations[v1alpha1.OperationAnnotation]; operation {
 	case v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile:
 		return finished
@@ -92,8 +92,7 @@ func acceptable(item *v1alpha1.DeployItem, accepted *accepted) bool {
 // and the note of it comes. newJob is the job to set if none is under way. An abort has to be done within abortTimeout. It
 // reports the operation, and whether there is anything to do: not for an abort without a job.
 func AcceptOperation(item *v1alpha1.DeployItem, newJob string, abortTimeout time.Duration, now time.Time) (operation string, effective bool) {
-	status := &item.Status
-	underWay := status.JobID != status.JobIDFinished
+	status, underWay := &item.Status, !Finished(item)
 	operation = item.Annotations[v1alpha1.OperationAnnotation]
 	item.Annotations = maps.Clone(item.Annotations)
 	delete(item.Annotations, v1alpha1.OperationAnnotation)

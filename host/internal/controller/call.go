@@ -227,16 +227,9 @@ func checkExports(s *plugin.Succeeded) error {
 	return nil
 }
 
-// namespace of the item, while somebody else may be at it.
-func (j *job) namespace() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.item.Namespace
-}
-
 // ResolveTarget resolves as for the item's own Target, by the same rules.
 func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
-	resolved, err := o.job.r.targets.Named(ctx, o.job.namespace(), name)
+	resolved, err := o.job.r.targets.Named(ctx, o.job.snapshot().Namespace, name)
 	if err == nil {
 		return resolved, nil
 	}
@@ -252,7 +245,7 @@ func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.Re
 func (o *observer) ResolveRegistryCredentials(
 	ctx context.Context, secret types.NamespacedName,
 ) (*sdk.RegistryCredentials, error) {
-	return target.NamedCredentials(ctx, o.job.r.targets, o.job.namespace(), secret)
+	return target.NamedCredentials(ctx, o.job.r.targets, o.job.snapshot().Namespace, secret)
 }
 
 // Event becomes an event of the deploy item, unless the plugin has had too many: they flood neither the API server

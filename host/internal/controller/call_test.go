@@ -323,18 +323,4 @@ func TestLandscaperTakesOurJobAway(t *testing.T) {
 	if item.Status.LastError.Reason != "JobReplaced" || len(b.calls) != 2 {
 		t.Errorf("expected one try that ends, but found %s, calls %v", describe(item), b.calls)
 	}
-	// And again when ours has succeeded before.
-	b.answer = succeeds
-	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
-	b.drive()
-	b.setJob()
-	b.drive()
-	calls := len(b.calls)
-	for range 3 {
-		b.patchStatus(b.item, fmt.Sprintf(`{"jobID":%q,"jobIDGenerationTime":%q}`, landscapers, b.clock.Now().UTC().Format(time.RFC3339)))
-		b.drive()
-	}
-	if got := len(b.calls) - calls; got > 3 {
-		t.Errorf("an operation was carried out again: %d calls for three jobs", got)
-	}
 }

@@ -40,7 +40,7 @@ func (j *job) httpHook(phase v1alpha1.HookCapability) (*httphook.Hook, error) {
 	if j.r.options.HTTPHooks == nil {
 		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error
 	}
-	found, err := j.r.options.HTTPHooks.For(j.itemType())
+	found, err := j.r.options.HTTPHooks.For(j.snapshot().Spec.Type)
 	var notReady interface {
 		Concerns(phase v1alpha1.HookCapability) bool
 	}
@@ -173,13 +173,6 @@ func (j *job) unanswered(ctx context.Context, phase v1alpha1.HookCapability, err
 	j.r.event(j.snapshot(), corev1.EventTypeWarning, problem.Reason,
 		problem.Message+"; the job goes on, as the hook says")
 	return j.writeStatus(ctx, note)
-}
-
-// itemType is the type of the item, also while somebody reads the item again.
-func (j *job) itemType() v1alpha1.DeployItemType {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.item.Spec.Type
 }
 
 // snapshot returns the item as it is, while somebody else may be at it.

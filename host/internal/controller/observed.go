@@ -23,11 +23,10 @@ func (j *job) observe(ctx context.Context) {
 // takeLock takes the item's lock.
 func (j *job) takeLock(ctx context.Context) (err error) {
 	key := j.r.lockKey(j.item)
-	if _, none := j.r.locks.(lock.Off); none || j.r.locks.Holds(key) { // it takes no time
-		j.lock, err = j.r.locks.Acquire(ctx, key)
-		return err
+	end := func(string) {}
+	if _, none := j.r.locks.(lock.Off); !none && !j.r.locks.Holds(key) { // else it takes no time
+		ctx, end = telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindLock})
 	}
-	ctx, end := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindLock})
 	j.lock, err = j.r.locks.Acquire(ctx, key)
 	switch {
 	case err == nil:

@@ -175,21 +175,6 @@ func (j *job) skip(ctx context.Context) error {
 	return err
 }
 
-// repair ends a job whose place was taken by one that is finished.
-func (j *job) repair(ctx context.Context) error {
-	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
-		contract.EndReplaced(item, j.decision.Deletion, j.r.clock.Now())
-	})
-	if err != nil {
-		return err
-	}
-	j.endedUnreported()
-	j.reportEnded(ctx, j.item.Status.Phase)
-	j.log.Warn("job was replaced by one that is finished", "error", j.item.Status.LastError.Message)
-	j.r.event(j.item, corev1.EventTypeWarning, j.item.Status.LastError.Reason, j.item.Status.LastError.Message)
-	return nil
-}
-
 // updateConditions brings the conditions up to date after somebody else has ended a job that was picked up here.
 func (j *job) updateConditions(ctx context.Context) error {
 	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
@@ -273,26 +258,33 @@ func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration) 
 
 // fail gives the job up.
 func (j *job) fail(ctx context.Context, e contract.Error) error {
-	return j.end(ctx, e, func(item *v1alpha1.DeployItem) {
-		contract.Fail(item, j.decision.Deletion, e, j.r.clock.Now())
-	})
+	return j.end(ctx, func(item *v1alpha1.DeployItem) { contract.Fail(item, j.decision.Deletion, e, j.r.clock.Now()) })
 }
 
 // giveUp ends an aborted job without its deployer.
 func (j *job) giveUp(ctx context.Context) error {
-	return j.end(ctx, contract.AbortedError(""), func(item *v1alpha1.DeployItem) {
+	return j.end(ctx, func(item *v1alpha1.DeployItem) {
 		contract.EndAborted(item, j.decision.Deletion, j.deployer(), j.r.clock.Now())
 	})
 }
 
-// end writes the final status of a job that has failed.
-func (j *job) end(ctx context.Context, e contract.Error, change func(*v1alpha1.DeployItem)) error {
+// repair ends a job whose place was taken by one that is finished.
+func (j *job) repair(ctx context.Context) error {
+	return j.end(ctx, func(item *v1alpha1.DeployItem) {
+		contract.EndReplaced(item, j.decision.Deletion, j.r.clock.Now())
+	})
+}
+
+// end writes the final status of a job that has failed, and reports its error.
+func (j *job) end(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	if err := j.writeStatus(ctx, change); err != nil {
 		return err
 	}
 	j.endedUnreported()
 	j.reportEnded(ctx, j.item.Status.Phase)
-	j.log.Log(ctx, level(e), "job failed", "reason", e.Reason, "error", j.item.Status.LastError.Message)
-	j.r.event(j.item, eventType(e), e.Reason, j.item.Status.LastError.Message)
+	last := j.item.Status.LastError
+	e := contract.Error{Codes: last.Codes, Reason: last.Reason, Message: last.Message}
+	j.log.Log(ctx, level(e), "job failed", "reason", e.Reason, "error", e.Message)
+	j.r.event(j.item, eventType(e), e.Reason, e.Message)
 	return nil
 }
