@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -332,11 +333,24 @@ func (c *Controller) addPlugin(p deployer) error {
 	})
 }
 
+// addClassifier starts the queue of the items whose metadata does not repeat their type. Each is read once.
 func (c *Controller) addClassifier() error {
-	return c.add("classifier", classifyWorkers, &classifier{live: c.manager.GetAPIReader(), router: c.router},
-		func(ctx context.Context, q queue) error {
-			return c.router.attach(ctx, c.manager.GetCache(), untyped, q)
-		})
+	read := func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		item := &v1alpha1.DeployItem{}
+		err := c.manager.GetAPIReader().Get(ctx, req.NamespacedName, item)
+		switch {
+		case apierrors.IsNotFound(err):
+			c.router.forgetType(req.NamespacedName)
+		case err != nil:
+			return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
+		default:
+			c.router.classify(item)
+		}
+		return reconcile.Result{}, nil
+	}
+	return c.add("classifier", classifyWorkers, reconcile.Func(read), func(ctx context.Context, q queue) error {
+		return c.router.attach(ctx, c.manager.GetCache(), untyped, q)
+	})
 }
 
 // add starts a queue whose only source is the router.

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -146,25 +145,4 @@ func (c *Controller) watchReferences(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// classifier reads the items whose metadata does not repeat their type, each once.
-type classifier struct {
-	live   client.Reader
-	router *router
-}
-
-var _ reconcile.Reconciler = (*classifier)(nil)
-
-func (c *classifier) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	item := &v1alpha1.DeployItem{}
-	if err := c.live.Get(ctx, req.NamespacedName, item); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			c.router.forgetType(req.NamespacedName)
-			return reconcile.Result{}, nil
-		}
-		return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
-	}
-	c.router.classify(item)
-	return reconcile.Result{}, nil
 }

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -185,7 +184,7 @@ func (j *job) snapshot() *v1alpha1.DeployItem {
 // finalizeOnly asks the HTTP hook before a deletion that leaves behind what the item has deployed: what the hook has
 // made elsewhere is its own matter.
 func (j *job) finalizeOnly(ctx context.Context) error {
-	if !slices.Contains(j.item.Finalizers, v1alpha1.Finalizer) {
+	if !j.wasDeployed() {
 		return nil
 	}
 	deadline, err := contract.Deadline(j.item)

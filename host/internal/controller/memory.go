@@ -57,10 +57,10 @@ type hookMemory struct {
 	again, begins time.Time
 	// raised is the generation of the item for which it was reported that hooks want a job too soon.
 	raised int64
-	// crashes counts how often a plugin has died in the middle of a hook before there was a job to note it with, and
-	// paused is until when the item is left alone because of that.
+	// crashes counts how often a plugin has died in the middle of a hook before there was a job to note it with.
 	crashes int
-	paused  time.Time
+	// paused is until when the item is left alone because of that.
+	paused time.Time
 }
 
 func newMemory() *memory {

@@ -28,7 +28,9 @@ func testWriter(t *testing.T, a *api) {
 	w := &writer{client: client.WithFieldOwner(a.admin, UserAgent)}
 	item := created.DeepCopy()
 	save := func(item *v1alpha1.DeployItem, document string) error {
-		return w.status(t.Context(), item, func(i *v1alpha1.DeployItem) { i.Status.ProviderStatus = raw(document) })
+		return w.status(t.Context(), item, func(i *v1alpha1.DeployItem) {
+			i.Status.ObservedGeneration, i.Status.ProviderStatus = i.Generation, raw(document)
+		})
 	}
 
 	if err := save(item, `{"apiVersion":"v1","kind":"S","n":9007199254740993,"gone":true}`); err != nil {
