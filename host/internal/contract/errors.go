@@ -12,7 +12,8 @@ import (
 // maxLastErrors is how many errors the status remembers.
 const maxLastErrors = 5
 
-// OperationResolve is the operation of errors that concern the Target or the Context of the item. It is the host's alone.
+// OperationResolve is the operation of errors that concern the Target or the Context of the item. It is the host's
+// alone.
 const OperationResolve = "ResolveTarget"
 
 // The reasons of errors that, with OperationResolve, say that something is not there which the item uses.
@@ -82,9 +83,9 @@ func (e Error) is(recorded *v1alpha1.Error) bool {
 		recorded.Message == e.Message && slices.Equal(recorded.Codes, e.Codes)
 }
 
-// RecordError notes an error in the status: as the last one, as the first one if there was none, and at the end of the last
-// five. Of those no two are the same: one that comes again is counted, at the end of its message. It reports whether the error is
-// another one than the last.
+// RecordError notes an error in the status: as the last one, as the first one if there was none, and at the end of the
+// last five. Of those no two are the same: one that comes again is counted, at the end of its message. It reports
+// whether the error is another one than the last.
 func RecordError(item *v1alpha1.DeployItem, e Error, now time.Time) (changed bool) {
 	status := &item.Status
 	at := moment(status, now)

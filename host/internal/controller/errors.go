@@ -73,8 +73,8 @@ func (r *reconciler) event(item *v1alpha1.DeployItem, eventType, reason, message
 		"%s", contract.Cut(message, maxEventNote))
 }
 
-// callError is the error of a call that has no outcome. What the plugin was not called for, because the host cannot give
-// it what was promised, is an error of the job, and so is what a plugin says that is against the protocol.
+// callError is the error of a call that has no outcome. What the plugin was not called for, because the host cannot
+// give it what was promised, is an error of the job, and so is what a plugin says that is against the protocol.
 func callError(err error) error {
 	var withheld plugin.Error
 	switch {

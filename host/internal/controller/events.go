@@ -86,8 +86,8 @@ func (r *references) secretCame(ctx context.Context, secret reference) error {
 	return nil
 }
 
-// reconcileUsers makes the jobs due that have met an error, and puts the items into their queues whose decision may have
-// changed although they have not.
+// reconcileUsers makes the jobs due that have met an error, and puts the items into their queues whose decision may
+// have changed although they have not.
 func (r *references) reconcileUsers(ctx context.Context, ref reference) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))

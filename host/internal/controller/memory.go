@@ -170,7 +170,9 @@ func (m *memory) wake(key types.NamespacedName, plugin string, now time.Time) {
 }
 
 // wakeWhere makes the jobs due that something is true of, and returns their plugins by their keys.
-func (m *memory) wakeWhere(now time.Time, which func(types.NamespacedName, *entry) bool) map[types.NamespacedName]string {
+func (m *memory) wakeWhere(
+	now time.Time, which func(types.NamespacedName, *entry) bool,
+) map[types.NamespacedName]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	woken := map[types.NamespacedName]string{}

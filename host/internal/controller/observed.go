@@ -120,7 +120,9 @@ func (j *job) render(ctx context.Context, c plugin.Call) (*plugin.Rendered, erro
 }
 
 // beginHTTPHook begins a call of an HTTP hook.
-func beginHTTPHook(ctx context.Context, h *httphook.Hook, phase v1alpha1.HookCapability) (_ context.Context, end func(error)) {
+func beginHTTPHook(
+	ctx context.Context, h *httphook.Hook, phase v1alpha1.HookCapability,
+) (_ context.Context, end func(error)) {
 	ctx, done := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindHTTPHook, Name: string(phase), By: h.Registration()})
 	return ctx, func(err error) {
 		switch {

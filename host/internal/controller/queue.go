@@ -92,8 +92,8 @@ func (s *slots) onePoison(key types.NamespacedName) bool {
 	return s.poison == key || s.poison == types.NamespacedName{}
 }
 
-// standby reports whether to reconcile an item that another replica comes first for: there is a slot that it could have,
-// or it has been in line for long. Otherwise it is put in line.
+// standby reports whether to reconcile an item that another replica comes first for: there is a slot that it could
+// have, or it has been in line for long. Otherwise it is put in line.
 func (s *slots) standby(key types.NamespacedName, at place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,9 +167,9 @@ func (s *slots) waiting() int {
 	return len(s.inLine)
 }
 
-// reconciled ends the reconcile of an item, and returns the items for which a slot is kept now. One that was kept for the
-// item itself when the reconcile began, and that it has made no use of, is given on; one that was kept meanwhile is for
-// the next reconcile.
+// reconciled ends the reconcile of an item, and returns the items for which a slot is kept now. One that was kept for
+// the item itself when the reconcile began, and that it has made no use of, is given on; one that was kept meanwhile is
+// for the next reconcile.
 func (s *slots) reconciled(key types.NamespacedName, slotKept bool) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()

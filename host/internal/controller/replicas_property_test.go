@@ -18,8 +18,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// replicaTest has two replicas that share an item, reconcile it only when it is in their queues, and may each think what
-// they like of the other.
+// replicaTest has two replicas that share an item, reconcile it only when it is in their queues, and may each think
+// what they like of the other.
 type replicaTest struct {
 	*bench
 	history

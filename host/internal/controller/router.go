@@ -20,9 +20,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Priorities in the queues of plugins: a job that has got its slot is not to be kept waiting; what has
-// changed comes before what was there when the host started, and both come before another reconcile of a job that waits.
-// Upstream's pick-up timeout runs for new jobs, not for polls.
+// Priorities in the queues of plugins: a job that has got its slot is not to be kept waiting; what has changed comes
+// before what was there when the host started, and both come before another reconcile of a job that waits. Upstream's
+// pick-up timeout runs for new jobs, not for polls.
 const (
 	prioritySlot    = 150
 	priorityChange  = 100
@@ -199,8 +199,8 @@ func (r *router) forgetType(key types.NamespacedName) {
 	delete(r.types, key)
 }
 
-// enqueue puts an item into the queue of a plugin after a while. A plugin whose queue is not there yet gets all its items
-// when it is.
+// enqueue puts an item into the queue of a plugin after a while. A plugin whose queue is not there yet gets all its
+// items when it is.
 func (r *router) enqueue(plugin string, key types.NamespacedName, priority int, after time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,8 +28,8 @@ func (b *hooked) due(every time.Duration) {
 	}
 }
 
-// TestScheduledJobs: a hook has jobs begin in time, each with an ID of its own, and nothing else happens between them. A
-// hook that wants them more often than the host allows is reported once.
+// TestScheduledJobs: a hook has jobs begin in time, each with an ID of its own, and nothing else happens between them.
+// A hook that wants them more often than the host allows is reported once.
 func TestScheduledJobs(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ every, minimum, interval time.Duration }{

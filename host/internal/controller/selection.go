@@ -13,8 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// mayBeOurs tells from metadata whether an item may be one that this host is meant for. One whose Target is missing
-// may be: a job under way goes on, and what was deployed is deleted, although the Target is gone. A Target that is there
+// mayBeOurs tells from metadata whether an item may be one that this host is meant for. One whose Target is missing may
+// be: a job under way goes on, and what was deployed is deleted, although the Target is gone. A Target that is there
 // and not selected is the matter of another host, whatever was before.
 func (r *reconciler) mayBeOurs(ctx context.Context, meta *metav1.PartialObjectMetadata) (bool, error) {
 	target, has, known := contract.TargetOf(meta)

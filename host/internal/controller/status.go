@@ -85,7 +85,8 @@ func write(
 	return nil
 }
 
-// writeStatus writes a change of the status, and the note with it. The pick-up, which is the fence, does not go this way.
+// writeStatus writes a change of the status, and the note with it. The pick-up, which is the fence, does not go this
+// way.
 func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	return j.write(ctx, func() error {
 		return j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
