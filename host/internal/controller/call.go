@@ -57,7 +57,7 @@ func (j *job) attended(ctx context.Context, work func(context.Context, *observer
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	attending, endAttendance := context.WithCancel(ctx)
-	o := &observer{job: j, steps: steps{report: func(e telemetry.Event) { telemetry.Report(ctx, e) }, now: j.r.clock.Now}}
+	o := &observer{job: j, report: func(progress telemetry.Progress) { telemetry.Report(ctx, progress) }}
 	signals, unsubscribe := j.r.memory.subscribe(keyOf(j.item))
 	defer unsubscribe()
 	var attendance sync.WaitGroup
@@ -97,13 +97,16 @@ func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 
 // observer hears what a plugin says about a job while it works on it.
 type observer struct {
-	job   *job
-	steps steps
-	begun bool // the phase shows that the call is under way; of attend alone
+	job    *job
+	report func(telemetry.Progress)
+	begun  bool // the phase shows that the call is under way; of attend alone
 
 	mu sync.Mutex
 	// step and message are what the plugin said last about its progress; empty once that was written.
 	step, message string
+	// reported is what was reported last of the progress, and reportedAt when.
+	reported   telemetry.Progress
+	reportedAt time.Time
 	// events are all that the plugin had in this call, those that were dropped included.
 	events int
 }
@@ -154,13 +157,18 @@ func (o *observer) check(ctx context.Context) error {
 	return j.readAgain(ctx, j.stillWanted)
 }
 
-// Progress is written to the item if the call goes on for a while.
+// Progress is written to the item if the call goes on for a while. Each step is reported, and what changes within one at
+// most once in a stepInterval.
 func (o *observer) Progress(step, message string) {
 	o.job.log.Debug("plugin reports progress", "step", step, "message", message)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.step, o.message = step, message
-	o.steps.add(step, message)
+	now, progress := o.job.r.clock.Now(), telemetry.Progress{Step: step, Text: message}
+	if progress.Step != o.reported.Step || progress != o.reported && now.Sub(o.reportedAt) >= stepInterval {
+		o.reported, o.reportedAt = progress, now
+		o.report(progress)
+	}
 }
 
 func (o *observer) takeStep() (step, message string) {

@@ -135,22 +135,3 @@ func beginHTTPHook(
 		}
 	}
 }
-
-// steps reports what a plugin says of its progress: each step, and what changes within one at most once in a
-// stepInterval.
-type steps struct {
-	report func(telemetry.Event)
-	now    func() time.Time
-
-	last telemetry.Progress
-	at   time.Time
-}
-
-func (s *steps) add(step, message string) {
-	now, progress := s.now(), telemetry.Progress{Step: step, Text: message}
-	if progress == s.last || step == s.last.Step && now.Sub(s.at) < stepInterval {
-		return
-	}
-	s.last, s.at = progress, now
-	s.report(progress)
-}

@@ -85,7 +85,8 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 	}
 
 	// 4. The item is read in full, unless it is known, and contract.Decide tells what is to be done with it.
-	if known.item == nil {
+	readNow := known.item == nil
+	if readNow {
 		if known, err = r.read(ctx, req); err != nil {
 			return r.conclude(ctx, req, nil, err)
 		}
@@ -110,7 +111,10 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 	}
 
 	// 6. What a user asks for by annotation is accepted.
-	if decision, err = r.accept(ctx, &known, decision); err != nil {
+	if readNow {
+		r.reportUnknownOperation(known.item)
+	}
+	if decision, err = r.accept(ctx, known.item, decision); err != nil {
 		return r.conclude(ctx, req, nil, err)
 	}
 	if decision.Action == contract.Restart { // what is missing is still missing; its coming is an event
@@ -193,7 +197,6 @@ func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, er
 	}
 	known, _ := r.memory.recall(req.NamespacedName, item.UID, item.ResourceVersion)
 	known.item = item
-	r.reportUnknownOperation(item)
 	return known, nil
 }
 
@@ -219,8 +222,9 @@ func endsWithoutDeployer(decision contract.Decision) bool {
 
 // accept accepts what somebody asks for, and returns what is to be done then. It leaves Restart only if the item has
 // to wait for it.
-func (r *reconciler) accept(ctx context.Context, known *entry, decision contract.Decision) (contract.Decision, error) {
-	item := known.item
+func (r *reconciler) accept(
+	ctx context.Context, item *v1alpha1.DeployItem, decision contract.Decision,
+) (contract.Decision, error) {
 	if decision.Action == contract.Accept {
 		if err := r.acceptOperation(ctx, item); err != nil {
 			return decision, err

@@ -232,10 +232,12 @@ func (r *router) refill(ctx context.Context, reader client.Reader, name string) 
 }
 
 // existing calls a function with each item of the cache.
-func existing(ctx context.Context, reader client.Reader, each func(*metav1.PartialObjectMetadata)) error {
+func existing(
+	ctx context.Context, reader client.Reader, each func(*metav1.PartialObjectMetadata), which ...client.ListOption,
+) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
-	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
 		return fmt.Errorf("list deploy items in the cache: %w", err)
 	}
 	for i := range list.Items {
