@@ -8,11 +8,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// The conditions of an item. Those but PickedUp, Started and PluginCrashes are the ones that kstatus reads, and with it kubectl wait, Flux
-// and others: Reconciling and Stalled are absent when they do not hold.
+// The conditions of an item. Those but PickedUp, Started and PluginCrashes are the ones that kstatus reads, and with it
+// kubectl wait, Flux and others: Reconciling and Stalled are absent when they do not hold.
 const (
-	// ConditionReady: True after a job that succeeded, False after an error, Unknown while a job is under way that has met none. Its reason
-	// is that of the error, or whether the job waits.
+	// ConditionReady: True after a job that succeeded, False after an error, Unknown while a job is under way that has
+	// met none. Its reason is that of the error, or whether the job waits.
 	ConditionReady v1alpha1.ConditionType = "Ready"
 	// ConditionReconciling: a job is under way; the message says what is being done or waited for.
 	ConditionReconciling v1alpha1.ConditionType = "Reconciling"
@@ -20,11 +20,12 @@ const (
 	ConditionStalled v1alpha1.ConditionType = "Stalled"
 	// ConditionPickedUp names, in its message, the job that was picked up last.
 	ConditionPickedUp v1alpha1.ConditionType = "PickedUp"
-	// ConditionStarted names, in its message, the job that Pergola has set last itself, so that none is set twice: a Landscaper may
-	// put the job before it in its place. Deployers know it as hook.ConditionStarted.
+	// ConditionStarted names, in its message, the job that Pergola has set last itself, so that none is set twice: a
+	// Landscaper may put the job before it in its place. Deployers know it as hook.ConditionStarted.
 	ConditionStarted v1alpha1.ConditionType = "Started"
-	// ConditionPluginCrashes says, in its message, how often a plugin has died in the middle of a call for the job under way; absent
-	// if none has. The list of the last errors is no place for the count: it is text for people, and other errors push it out.
+	// ConditionPluginCrashes says, in its message, how often a plugin has died in the middle of a call for the job
+	// under way; absent if none has. The list of the last errors is no place for the count: it is text for people, and
+	// other errors push it out.
 	ConditionPluginCrashes v1alpha1.ConditionType = "PluginCrashes"
 	// ConditionServed: False for an item of a type that no plugin serves, where there is no Landscaper; absent for all
 	// others.
@@ -55,8 +56,8 @@ const (
 	messageSucceeded = "the job succeeded"
 )
 
-// Step changes the status to that of a job whose deployer is in the middle of a call. step is a short name, which becomes the
-// condition's reason if it can be one; message says what is being done. The same again changes nothing.
+// Step changes the status to that of a job whose deployer is in the middle of a call. step is a short name, which
+// becomes the condition's reason if it can be one; message says what is being done. The same again changes nothing.
 func Step(item *v1alpha1.DeployItem, step, message string, now time.Time) {
 	Progress(item)
 	if !reasonPattern.MatchString(step) {
@@ -71,19 +72,20 @@ func Step(item *v1alpha1.DeployItem, step, message string, now time.Time) {
 // reasonPattern is that of Kubernetes for the reasons of conditions.
 var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,254}[A-Za-z0-9_])?$`)
 
-// Wait changes the status to that of a job under way that waits for something. The same text again changes nothing. Ready says so, too:
-// its reason is what kubectl get shows.
+// Wait changes the status to that of a job under way that waits for something. The same text again changes nothing.
+// Ready says so, too: its reason is what kubectl get shows.
 func Wait(item *v1alpha1.DeployItem, waitingFor string, now time.Time) {
 	Progress(item)
 	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonWaiting, waitingFor, now)
 	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionUnknown, reasonWaiting, waitingFor, now)
 }
 
-// Retry changes the status to that of a job under way that has met an error and is tried again later. It reports whether the error
-// is another one than the last.
+// Retry changes the status to that of a job under way that has met an error and is tried again later. It reports
+// whether the error is another one than the last.
 func Retry(item *v1alpha1.DeployItem, e Error, now time.Time) (changed bool) {
 	Progress(item)
-	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonRetrying, "another try, after: "+e.Message, now)
+	message := "another try, after: " + e.Message
+	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonRetrying, message, now)
 	return RecordError(item, e, now)
 }
 
@@ -96,8 +98,8 @@ func WaitingFor(item *v1alpha1.DeployItem) string {
 	return c.Message
 }
 
-// settled tells whether the conditions of a finished job agree with its phase. Those of an item that was never picked up here are
-// nobody's.
+// settled tells whether the conditions of a finished job agree with its phase. Those of an item that was never picked
+// up here are nobody's.
 func settled(status *v1alpha1.DeployItemStatus) bool {
 	if pickedUpJob(status) == "" || !status.Phase.IsFinal() {
 		return true
@@ -112,9 +114,9 @@ func settled(status *v1alpha1.DeployItemStatus) bool {
 	return !holds(ConditionReconciling) && fits && holds(ConditionStalled) == failed
 }
 
-// SettleConditions changes the conditions of a finished job to those of its phase, and nothing else. Who ends a job in the deployer's place,
-// such as Landscaper by an interruption, knows nothing of them; without this the tools of the field would take the job for one
-// under way.
+// SettleConditions changes the conditions of a finished job to those of its phase, and nothing else. Who ends a job in
+// the deployer's place, such as Landscaper by an interruption, knows nothing of them; without this the tools of the
+// field would take the job for one under way.
 func SettleConditions(item *v1alpha1.DeployItem, now time.Time) {
 	status := &item.Status
 	removeConditions(status, ConditionReconciling, ConditionStalled, ConditionPluginCrashes)
@@ -209,7 +211,9 @@ func setCondition(
 }
 
 func removeConditions(status *v1alpha1.DeployItemStatus, types ...v1alpha1.ConditionType) {
-	status.Conditions = slices.DeleteFunc(status.Conditions, func(c v1alpha1.Condition) bool { return slices.Contains(types, c.Type) })
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(c v1alpha1.Condition) bool {
+		return slices.Contains(types, c.Type)
+	})
 	if len(status.Conditions) == 0 {
 		status.Conditions = nil
 	}

@@ -192,7 +192,8 @@ func kstatusOf(t *testing.T, item *v1alpha1.DeployItem) status.Status {
 	return result.Status
 }
 
-// TestServed: an item whose type nobody serves shows that in the condition that kubectl get shows, unless a job has said something there.
+// TestServed: an item whose type nobody serves shows that in the condition that kubectl get shows, unless a job has
+// said something there.
 func TestServed(t *testing.T) {
 	const message = "no plugin here serves it"
 	own := newCondition(contract.ConditionServed, isFalse, contract.ReasonTypeNotServed, message, 0)

@@ -31,17 +31,13 @@ func TestCrashes(t *testing.T) {
 		item   *v1alpha1.DeployItem
 		want   int
 	}{
-		"none":         {"nothing is noted", newItem(underWay), 0},
-		"two":          {"what was noted last counts", newItem(underWay, crashed(1), crashed(2)), 2},
-		"not begun":    {"the job was not picked up", newItem(crashed(2)), 0},
-		"finished":     {"no job is under way", newItem(underWay, crashed(2), finished(v1alpha1.DeployItemPhaseFailed)), 0},
-		"another job":  {"the count was that of the job before", newItem(underWay, crashed(2), func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-3" }), 0},
-		"now deleted":  {"the deletion begins anew", newItem(underWay, crashed(2), deleted), 0},
-		"text":         {"not written by Pergola", newItem(underWay, countedAs("2 times")), 0},
-		"empty":        {"not written by Pergola", newItem(underWay, countedAs("")), 0},
-		"negative":     {"not written by Pergola", newItem(underWay, countedAs("-1")), 0},
-		"overflow":     {"not written by Pergola", newItem(underWay, countedAs("99999999999999999999")), 0},
-		"close to max": {"one more must not be negative", newItem(underWay, countedAs("9223372036854775807")), 0},
+		"none":        {"nothing is noted", newItem(underWay), 0},
+		"two":         {"what was noted last counts", newItem(underWay, crashed(1), crashed(2)), 2},
+		"not begun":   {"the job was not picked up", newItem(crashed(2)), 0},
+		"finished":    {"no job is under way", newItem(underWay, crashed(2), finished(v1alpha1.DeployItemPhaseFailed)), 0},
+		"another job": {"the count was that of the job before", newItem(underWay, crashed(2), func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-3" }), 0},
+		"now deleted": {"the deletion begins anew", newItem(underWay, crashed(2), deleted), 0},
+		"text":        {"not written by Pergola", newItem(underWay, countedAs("2 times")), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := contract.Crashes(tc.item); got != tc.want {

@@ -21,8 +21,8 @@ const (
 	// Restart: like Start, if the Target and the Context of the item, and the Secret of that Target, have come back.
 	// The last job was to delete what the item has deployed and failed because one of them was gone.
 	Restart Action = "Restart"
-	// PickUp: there is a job that nobody has picked up, or one that waits for a worker, or one that begins anew because the item is
-	// now to be deleted.
+	// PickUp: there is a job that nobody has picked up, or one that waits for a worker, or one that begins anew because
+	// the item is now to be deleted.
 	PickUp Action = "PickUp"
 	// Skip: there is a job, but the item wants none without a change, and nothing has changed since the last success.
 	Skip Action = "Skip"
@@ -34,9 +34,11 @@ const (
 	Abort Action = "Abort"
 	// Repair: somebody has put a finished job in the place of one under way; see EndReplaced.
 	Repair Action = "Repair"
-	// Settle: somebody else has ended a job that was picked up here, and the conditions do not show it yet; see SettleConditions.
+	// Settle: somebody else has ended a job that was picked up here, and the conditions do not show it yet; see
+	// SettleConditions.
 	Settle Action = "Settle"
-	// GiveUp: the job is to be ended without its deployer: that has never been called for it, or takes too long for the abort.
+	// GiveUp: the job is to be ended without its deployer: that has never been called for it, or takes too long for the
+	// abort.
 	GiveUp Action = "GiveUp"
 )
 
@@ -55,8 +57,8 @@ type Decision struct {
 	ByHook bool
 }
 
-// Decide tells what is to be done with an item. It never fails: an item with a malformed timeout is handled as one without,
-// until its job is picked up and Deadline says what is wrong.
+// Decide tells what is to be done with an item. It never fails: an item with a malformed timeout is handled as one
+// without, until its job is picked up and Deadline says what is wrong.
 func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {
 	status := &item.Status
 	d := Decision{Deletion: item.DeletionTimestamp != nil}
@@ -110,22 +112,22 @@ func leavesBehind(item *v1alpha1.DeployItem) bool {
 	return item.DeletionTimestamp != nil && item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] == "true"
 }
 
-// leftBehindLast tells whether the last job was one that was to leave everything behind, so that to set another one for that would come to the
-// same: an HTTP hook can have such a job fail.
+// leftBehindLast tells whether the last job was one that was to leave everything behind, so that to set another one for
+// that would come to the same: an HTTP hook can have such a job fail.
 func leftBehindLast(status *v1alpha1.DeployItemStatus) bool {
 	c := condition(status, ConditionPickedUp)
 	return c != nil && c.Reason == reasonLeavesBehind && c.Message == status.JobID
 }
 
-// taken tells whether a job that was under way is gone without an end: somebody has set one again that is finished. So does a
-// Landscaper whose execution still runs when Pergola sets a job of its own.
+// taken tells whether a job that was under way is gone without an end: somebody has set one again that is finished. So
+// does a Landscaper whose execution still runs when Pergola sets a job of its own.
 func taken(status *v1alpha1.DeployItemStatus) bool {
 	picked := pickedUpJob(status)
 	return status.Phase != "" && !status.Phase.IsFinal() && picked != "" && picked != status.JobID
 }
 
-// Same tells whether a decision made anew changes nothing for a call of the deployer that is under way because of this one. A call
-// ends by itself when its time is over.
+// Same tells whether a decision made anew changes nothing for a call of the deployer that is under way because of this
+// one. A call ends by itself when its time is over.
 func (d Decision) Same(again Decision) bool {
 	return d.inTime() == again.inTime()
 }
@@ -144,8 +146,8 @@ func (d Decision) inTime() Decision {
 // Finished tells whether no job of the item is to be done: it has had none, or the last one is finished.
 func Finished(item *v1alpha1.DeployItem) bool { return item.Status.JobID == item.Status.JobIDFinished }
 
-// PickedUp tells whether the current job is under way, if it is not finished. A job that was picked up before the item's deletion is not: it starts
-// anew as one that deletes.
+// PickedUp tells whether the current job is under way, if it is not finished. A job that was picked up before the
+// item's deletion is not: it starts anew as one that deletes.
 func PickedUp(item *v1alpha1.DeployItem) bool {
 	status := &item.Status
 	underWay := status.Phase != "" && !status.Phase.IsFinal()
@@ -156,8 +158,8 @@ func PickedUp(item *v1alpha1.DeployItem) bool {
 		pickedUpJob(status) == status.JobID
 }
 
-// setSincePickUp tells whether the job was set after the last pick-up. It is Landscaper's own rule for a job that nobody has
-// picked up yet.
+// setSincePickUp tells whether the job was set after the last pick-up. It is Landscaper's own rule for a job that
+// nobody has picked up yet.
 func setSincePickUp(status *v1alpha1.DeployItemStatus) bool {
 	return status.JobIDGenerationTime != nil && status.LastReconcileTime.Before(status.JobIDGenerationTime)
 }

@@ -12,7 +12,8 @@ import (
 // maxLastErrors is how many errors the status remembers.
 const maxLastErrors = 5
 
-// OperationResolve is the operation of errors that concern the Target or the Context of the item. It is the host's alone.
+// OperationResolve is the operation of errors that concern the Target or the Context of the item. It is the host's
+// alone.
 const OperationResolve = "ResolveTarget"
 
 // The reasons of errors that, with OperationResolve, say that something is not there which the item uses.
@@ -33,7 +34,7 @@ var reasonsOfLack = []string{
 // Target, the Secret of that, or its Context.
 func FailedForLack(item *v1alpha1.DeployItem) bool {
 	status, failed := &item.Status, failedPhase(item.DeletionTimestamp != nil)
-	return status.JobID == status.JobIDFinished && status.Phase == failed && lacks(status)
+	return Finished(item) && status.Phase == failed && lacks(status)
 }
 
 // lacks tells whether the last error of a job is that something was not there which the item uses.
@@ -54,10 +55,17 @@ type Error struct {
 	Message string
 	// Terminal: the error ends the job although none of its codes says so.
 	Terminal bool
+	// Plugin is the one whose hook has met the error; empty for any other error.
+	Plugin string
+	// Cause is the error of the call that this one comes of; nil if it comes of none.
+	Cause error
 }
 
 // Error returns the message.
 func (e Error) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e Error) Unwrap() error { return e.Cause }
 
 // Final tells whether the error ends the job. Others are retried until the deadline.
 func (e Error) Final() bool {
@@ -75,9 +83,9 @@ func (e Error) is(recorded *v1alpha1.Error) bool {
 		recorded.Message == e.Message && slices.Equal(recorded.Codes, e.Codes)
 }
 
-// RecordError notes an error in the status: as the last one, as the first one if there was none, and at the end of the last
-// five. Of those no two are the same: one that comes again is counted, at the end of its message. It reports whether the error is
-// another one than the last.
+// RecordError notes an error in the status: as the last one, as the first one if there was none, and at the end of the
+// last five. Of those no two are the same: one that comes again is counted, at the end of its message. It reports
+// whether the error is another one than the last.
 func RecordError(item *v1alpha1.DeployItem, e Error, now time.Time) (changed bool) {
 	status := &item.Status
 	at := moment(status, now)

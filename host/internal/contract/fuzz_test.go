@@ -10,8 +10,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// FuzzDeployItem carries any deploy item that can be read through its life: nothing panics, each action has its effect, and the item
-// comes to an end.
+// FuzzDeployItem carries any deploy item that can be read through its life: nothing panics, each action has its effect,
+// and the item comes to an end.
 func FuzzDeployItem(f *testing.F) {
 	for _, item := range []*v1alpha1.DeployItem{
 		newItem(),

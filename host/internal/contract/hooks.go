@@ -9,8 +9,8 @@ import (
 
 // The conditions about HTTP hooks, beside those that hooks report themselves.
 const (
-	// ConditionHookAnswered: whether the last call of the item's HTTP hook was answered as it should be; the message says what was wrong.
-	// Absent as long as nothing was wrong.
+	// ConditionHookAnswered: whether the last call of the item's HTTP hook was answered as it should be; the message
+	// says what was wrong. Absent as long as nothing was wrong.
 	ConditionHookAnswered v1alpha1.ConditionType = "HookAnswered"
 	// ConditionFinalized: the item's HTTP hook has agreed to its deletion, so that it is not asked again.
 	ConditionFinalized v1alpha1.ConditionType = "Finalized"
@@ -24,9 +24,12 @@ const (
 	reasonReported = "HookReported"
 )
 
-// Report changes the conditions that an HTTP hook declares to those that it has reported: declared ones are there from the start, as
-// Unknown, and stay as they are until they are reported again. Those that are reported but not declared do not count.
-func Report(item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, reported []v1alpha1.Condition, now time.Time) {
+// Report changes the conditions that an HTTP hook declares to those that it has reported: declared ones are there from
+// the start, as Unknown, and stay as they are until they are reported again. Those that are reported but not declared
+// do not count.
+func Report(
+	item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, reported []v1alpha1.Condition, now time.Time,
+) {
 	for _, conditionType := range declared {
 		i := slices.IndexFunc(reported, func(c v1alpha1.Condition) bool { return c.Type == conditionType })
 		switch {
@@ -34,13 +37,14 @@ func Report(item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, report
 			c := reported[i]
 			setCondition(&item.Status, conditionType, c.Status, c.Reason, c.Message, now, c.Codes...)
 		case condition(&item.Status, conditionType) == nil:
-			setCondition(&item.Status, conditionType, v1alpha1.ConditionUnknown, reasonNotReported, "the hook has not reported it yet", now)
+			setCondition(&item.Status, conditionType, v1alpha1.ConditionUnknown, reasonNotReported,
+				"the hook has not reported it yet", now)
 		}
 	}
 }
 
-// SucceedWith changes the status to that of a finished job, as Succeed does. The item is Ready if all conditions that its HTTP hook
-// declares are True.
+// SucceedWith changes the status to that of a finished job, as Succeed does. The item is Ready if all conditions that
+// its HTTP hook declares are True.
 func SucceedWith(item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, now time.Time) {
 	Succeed(item, now)
 	ready := v1alpha1.ConditionTrue
@@ -62,7 +66,8 @@ func SucceedWith(item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, n
 // HookAnswered changes the status to that of an item whose HTTP hook has answered as it should.
 func HookAnswered(item *v1alpha1.DeployItem, now time.Time) {
 	if condition(&item.Status, ConditionHookAnswered) != nil {
-		setCondition(&item.Status, ConditionHookAnswered, v1alpha1.ConditionTrue, reasonAnswered, "the hook has answered", now)
+		setCondition(&item.Status, ConditionHookAnswered, v1alpha1.ConditionTrue, reasonAnswered,
+			"the hook has answered", now)
 	}
 }
 

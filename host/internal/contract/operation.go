@@ -50,19 +50,20 @@ func (a *accepted) forces(item *v1alpha1.DeployItem, start string) bool {
 	if a == nil || a.Operation != v1alpha1.OperationForceReconcile {
 		return false
 	}
-	return a.JobID == start || a.JobID == item.Status.JobID && item.Status.JobID != item.Status.JobIDFinished
+	return a.JobID == start || a.JobID == item.Status.JobID && !Finished(item)
 }
 
 // aborts tells whether the current job is to be ended.
 func (a *accepted) aborts(item *v1alpha1.DeployItem) bool {
 	return a != nil && a.Operation == v1alpha1.OperationAbort && a.Until != nil &&
-		a.JobID == item.Status.JobID && item.Status.JobID != item.Status.JobIDFinished &&
+		a.JobID == item.Status.JobID && !Finished(item) &&
 		a.Deletion == (item.DeletionTimestamp != nil)
 }
 
 // operations are the operations that an item can be asked for.
 var operations = []string{
-	v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile, v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort,
+	v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile,
+	v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort,
 }
 
 // UnknownOperation returns the operation that an item asks for if it is none that there is; empty otherwise.
@@ -73,11 +74,11 @@ func UnknownOperation(item *v1alpha1.DeployItem) string {
 	return ""
 }
 
-// acceptable tells whether an item asks for an operation that can begin now. A new job has to wait for the end of the one under
-// way: Landscaper would take its own job for lost. A deletion is what it is, and cannot be forced; nor can a job that is to be
-// aborted.
+// acceptable tells whether an item asks for an operation that can begin now. A new job has to wait for the end of the
+// one under way: Landscaper would take its own job for lost. A deletion is what it is, and cannot be forced; nor can a
+// job that is to be aborted.
 func acceptable(item *v1alpha1.DeployItem, accepted *accepted) bool {
-	finished := item.Status.JobID == item.Status.JobIDFinished
+	finished := Finished(item)
 	switch operation := item.Annotations[v1alpha1.OperationAnnotation]; operation {
 	case v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile:
 		return finished
@@ -88,12 +89,13 @@ func acceptable(item *v1alpha1.DeployItem, accepted *accepted) bool {
 	}
 }
 
-// AcceptOperation changes the metadata of an item that Decide has said Accept of: the annotation that asks for the operation goes,
-// and the note of it comes. newJob is the job to set if none is under way. An abort has to be done within abortTimeout. It
-// reports the operation, and whether there is anything to do: not for an abort without a job.
-func AcceptOperation(item *v1alpha1.DeployItem, newJob string, abortTimeout time.Duration, now time.Time) (operation string, effective bool) {
-	status := &item.Status
-	underWay := status.JobID != status.JobIDFinished
+// AcceptOperation changes the metadata of an item that Decide has said Accept of: the annotation that asks for the
+// operation goes, and the note of it comes. newJob is the job to set if none is under way. An abort has to be done
+// within abortTimeout. It reports the operation, and whether there is anything to do: not for an abort without a job.
+func AcceptOperation(
+	item *v1alpha1.DeployItem, newJob string, abortTimeout time.Duration, now time.Time,
+) (operation string, effective bool) {
+	status, underWay := &item.Status, !Finished(item)
 	operation = item.Annotations[v1alpha1.OperationAnnotation]
 	item.Annotations = maps.Clone(item.Annotations)
 	delete(item.Annotations, v1alpha1.OperationAnnotation)

@@ -27,25 +27,29 @@ func CheckReported(reported []sdk.Condition) error {
 	statuses := []v1alpha1.ConditionStatus{v1alpha1.ConditionTrue, v1alpha1.ConditionFalse, v1alpha1.ConditionUnknown}
 	seen := map[v1alpha1.ConditionType]bool{}
 	for i, c := range reported {
+		wrong := func(field, format string, args ...any) error {
+			return fmt.Errorf("conditions[%d].%s: %s", i, field, fmt.Sprintf(format, args...))
+		}
 		switch {
 		case !typePattern.MatchString(string(c.Type)):
-			return fmt.Errorf("conditions[%d].type: expected a name in CamelCase of at most 63 letters and digits, but found %.*q", i, maxQuoted, c.Type)
+			return wrong("type", "expected a name in CamelCase of at most 63 letters and digits, but found %.*q",
+				maxQuoted, c.Type)
 		case slices.Contains(sdk.HostConditions(), c.Type):
-			return fmt.Errorf("conditions[%d].type: %s is a condition that the host sets itself; report it by another name", i, c.Type)
+			return wrong("type", "%s is a condition that the host sets itself; report it by another name", c.Type)
 		case seen[c.Type]:
-			return fmt.Errorf("conditions[%d].type: %s is there twice", i, c.Type)
+			return wrong("type", "%s is there twice", c.Type)
 		case !slices.Contains(statuses, c.Status):
-			return fmt.Errorf("conditions[%d].status: expected True, False or Unknown for %s, but found %.*q", i, c.Type, maxQuoted, c.Status)
+			return wrong("status", "expected True, False or Unknown for %s, but found %.*q", c.Type, maxQuoted, c.Status)
 		case !reasonPattern.MatchString(c.Reason):
-			return fmt.Errorf("conditions[%d].reason: expected a reason in CamelCase for %s, but found %.*q", i, c.Type, maxQuoted, c.Reason)
+			return wrong("reason", "expected a reason in CamelCase for %s, but found %.*q", c.Type, maxQuoted, c.Reason)
 		}
 		seen[c.Type] = true
 	}
 	return nil
 }
 
-// SetReported changes the conditions that a deployer reports, and leaves all others as they are. The same again changes nothing. They
-// belong to the item and not to a job, and stay until they are reported anew.
+// SetReported changes the conditions that a deployer reports, and leaves all others as they are. The same again changes
+// nothing. They belong to the item and not to a job, and stay until they are reported anew.
 func SetReported(item *v1alpha1.DeployItem, reported []sdk.Condition, now time.Time) {
 	for _, c := range reported {
 		setCondition(&item.Status, c.Type, c.Status, c.Reason, c.Message, now)

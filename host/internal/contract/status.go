@@ -8,8 +8,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// SetJob changes the status to that of an item for which Pergola has set a job that is not picked up yet. But for the condition
-// that names it Landscaper does the same.
+// SetJob changes the status to that of an item for which Pergola has set a job that is not picked up yet. But for the
+// condition that names it Landscaper does the same.
 func SetJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 	set := wholeSeconds(now)
 	item.Status.JobID = jobID
@@ -24,8 +24,8 @@ func SetJobOfHook(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, hook.ReasonStartedByHook, jobID, now)
 }
 
-// Begin changes the status to that of a job that has just been picked up. Landscaper takes the write for the signal that a
-// deployer is at work.
+// Begin changes the status to that of a job that has just been picked up. Landscaper takes the write for the signal
+// that a deployer is at work.
 func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
 	status := &item.Status
 	status.Phase = v1alpha1.DeployItemPhaseInit
@@ -61,8 +61,8 @@ func Enqueue(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.Deploye
 	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonQueued, messageQueued, now)
 }
 
-// TakeOver changes the status to that of a job under way that another deployer goes on with, and leaves the job as it is. It always
-// changes something: the write of it tells the one before that the job is not its own any more.
+// TakeOver changes the status to that of a job under way that another deployer goes on with, and leaves the job as it
+// is. It always changes something: the write of it tells the one before that the job is not its own any more.
 func TakeOver(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInformation, now time.Time) {
 	signal := wholeSeconds(now)
 	if last := item.Status.LastReconcileTime; last != nil && !last.Before(&signal) {
@@ -109,12 +109,13 @@ func failedPhase(deletion bool) v1alpha1.DeployItemPhase {
 	return v1alpha1.DeployItemPhaseFailed
 }
 
-// EndReplaced changes the status of an item whose job was taken away half-way: the one that is there in its place is finished, and its
-// phase must be final. To begin anew would be answered in the same way, again and again.
+// EndReplaced changes the status of an item whose job was taken away half-way: the one that is there in its place is
+// finished, and its phase must be final. To begin anew would be answered in the same way, again and again.
 func EndReplaced(item *v1alpha1.DeployItem, deletion bool, now time.Time) {
 	Fail(item, deletion, Error{
 		Operation: "Repair", Reason: "JobReplaced",
-		Message: fmt.Sprintf("the job %s was under way when somebody has set the job %s again, which is finished; set a new job when nothing else sets jobs for this deploy item",
+		Message: fmt.Sprintf("the job %s was under way when somebody has set the job %s again, which is finished; "+
+			"set a new job when nothing else sets jobs for this deploy item",
 			pickedUpJob(&item.Status), item.Status.JobID),
 	}, now)
 }

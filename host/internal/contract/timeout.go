@@ -10,8 +10,8 @@ import (
 // DefaultTimeout is how long a job may take if the item does not say.
 const DefaultTimeout = 10 * time.Minute
 
-// Deadline is when the item's job has to be done: its timeout counted from its pick-up, or when its abort has to be done; zero
-// for none, as for a job that waits for a worker. The error says that spec.timeout is malformed.
+// Deadline is when the item's job has to be done: its timeout counted from its pick-up, or when its abort has to be
+// done; zero for none, as for a job that waits for a worker. The error says that spec.timeout is malformed.
 func Deadline(item *v1alpha1.DeployItem) (time.Time, error) {
 	if accepted := acceptedOf(item); accepted.aborts(item) {
 		return accepted.Until.Time, nil
@@ -44,7 +44,8 @@ func expired(item *v1alpha1.DeployItem, now time.Time) bool {
 func TimeoutError(item *v1alpha1.DeployItem, underWay string) Error {
 	message := "the job took longer than spec.timeout allows"
 	if item.Spec.Timeout == "" {
-		message = fmt.Sprintf("the job took longer than the %d minutes that a job has without spec.timeout", int(DefaultTimeout.Minutes()))
+		message = fmt.Sprintf("the job took longer than the %d minutes that a job has without spec.timeout",
+			int(DefaultTimeout.Minutes()))
 	}
 	if underWay != "" {
 		message += "; " + underWay
@@ -60,7 +61,8 @@ func TimeoutError(item *v1alpha1.DeployItem, underWay string) Error {
 	}
 }
 
-// PickupTimeoutError says that no deployer has picked a job up in time, and whether the Target is missing that all of them wait for.
+// PickupTimeoutError says that no deployer has picked a job up in time, and whether the Target is missing that all of
+// them wait for.
 func PickupTimeoutError(timeout time.Duration, targetMissing bool) Error {
 	e := Error{
 		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},

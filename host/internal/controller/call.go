@@ -57,7 +57,7 @@ func (j *job) attended(ctx context.Context, work func(context.Context, *observer
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	attending, endAttendance := context.WithCancel(ctx)
-	o := &observer{job: j, steps: steps{report: func(e telemetry.Event) { telemetry.Report(ctx, e) }, now: j.r.clock.Now}}
+	o := &observer{job: j, report: func(progress telemetry.Progress) { telemetry.Report(ctx, progress) }}
 	signals, unsubscribe := j.r.memory.subscribe(keyOf(j.item))
 	defer unsubscribe()
 	var attendance sync.WaitGroup
@@ -97,13 +97,16 @@ func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 
 // observer hears what a plugin says about a job while it works on it.
 type observer struct {
-	job   *job
-	steps steps
-	begun bool // the phase shows that the call is under way; of attend alone
+	job    *job
+	report func(telemetry.Progress)
+	begun  bool // the phase shows that the call is under way; of attend alone
 
 	mu sync.Mutex
 	// step and message are what the plugin said last about its progress; empty once that was written.
 	step, message string
+	// reported is what was reported last of the progress, and reportedAt when.
+	reported   telemetry.Progress
+	reportedAt time.Time
 	// events are all that the plugin had in this call, those that were dropped included.
 	events int
 }
@@ -154,13 +157,18 @@ func (o *observer) check(ctx context.Context) error {
 	return j.readAgain(ctx, j.stillWanted)
 }
 
-// Progress is written to the item if the call goes on for a while.
+// Progress is written to the item if the call goes on for a while. Each step is reported, and what changes within one at
+// most once in a stepInterval.
 func (o *observer) Progress(step, message string) {
 	o.job.log.Debug("plugin reports progress", "step", step, "message", message)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.step, o.message = step, message
-	o.steps.add(step, message)
+	now, progress := o.job.r.clock.Now(), telemetry.Progress{Step: step, Text: message}
+	if progress.Step != o.reported.Step || progress != o.reported && now.Sub(o.reportedAt) >= stepInterval {
+		o.reported, o.reportedAt = progress, now
+		o.report(progress)
+	}
 }
 
 func (o *observer) takeStep() (step, message string) {
@@ -227,16 +235,9 @@ func checkExports(s *plugin.Succeeded) error {
 	return nil
 }
 
-// namespace of the item, while somebody else may be at it.
-func (j *job) namespace() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.item.Namespace
-}
-
 // ResolveTarget resolves as for the item's own Target, by the same rules.
 func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
-	resolved, err := o.job.r.targets.Named(ctx, o.job.namespace(), name)
+	resolved, err := o.job.r.targets.Named(ctx, o.job.snapshot().Namespace, name)
 	if err == nil {
 		return resolved, nil
 	}
@@ -252,7 +253,7 @@ func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.Re
 func (o *observer) ResolveRegistryCredentials(
 	ctx context.Context, secret types.NamespacedName,
 ) (*sdk.RegistryCredentials, error) {
-	return target.NamedCredentials(ctx, o.job.r.targets, o.job.namespace(), secret)
+	return target.NamedCredentials(ctx, o.job.r.targets, o.job.snapshot().Namespace, secret)
 }
 
 // Event becomes an event of the deploy item, unless the plugin has had too many: they flood neither the API server

@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -157,7 +157,7 @@ func (c *Controller) WakeUp(p *plugin.Plugin, namespace, name string) {
 
 // HTTPHooksChanged hears that other HTTP hooks are called for deploy items of some types: jobs that have met an error
 // are tried again. It does not block.
-func (c *Controller) HTTPHooksChanged(types []v1alpha1.DeployItemType) { c.router.hooksRun(types) }
+func (c *Controller) HTTPHooksChanged(types []v1alpha1.DeployItemType) { c.router.hooksChanged(types) }
 
 // Freed implements lock.Listener.
 func (c *Controller) Freed(key lock.Key) { c.router.Freed(key) }
@@ -220,28 +220,21 @@ func (c *Controller) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch deploy items: %w", err)
 	}
-	c.router.hold() // until the end of the survey
-	if err := c.addClassifier(); err != nil {
-		return err
-	}
 	if _, err := informer.AddEventHandler(c.router); err != nil {
 		return fmt.Errorf("watch deploy items: %w", err)
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer c.ready.Store(true)
-		return c.survey().run(ctx)
-	})
-	group.Go(func() error { return c.servePlugins(ctx) })
-	return group.Wait()
-}
-
-// survey returns the survey of the items that are there when the host starts.
-func (c *Controller) survey() *survey {
-	return &survey{
-		live: c.manager.GetAPIReader(), cache: c.manager.GetCache(), router: c.router, witness: c.options.Witness,
+	s := &survey{
+		live: c.manager.GetAPIReader(), router: c.router, witness: c.options.Witness,
 		standalone: c.options.Standalone, clock: c.clock, log: c.options.Log,
 	}
+	if err := s.run(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	if err := c.addClassifier(); err != nil {
+		return err
+	}
+	c.ready.Store(true)
+	return c.servePlugins(ctx)
 }
 
 // servePlugins serves each plugin as soon as it is known to serve something, until ctx ends.
@@ -253,9 +246,10 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 		case <-c.options.HTTPHooks.Synced():
 		}
 	}
-	known := servedPlugins{asked: map[string]string{}, running: map[string]bool{}}
+	asked := map[string]string{}
+	started := false
 	for {
-		if err := c.followPlugins(ctx, &known); err != nil {
+		if err := c.followPlugins(ctx, asked, &started); err != nil {
 			return err
 		}
 		select {
@@ -266,67 +260,46 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 	}
 }
 
-// servedPlugins are the plugins that are served, as they were when they were last looked up. None ceases to be served.
-type servedPlugins struct {
-	// asked are, by plugin, the hooks that say whether items of its types are to be reconciled.
-	asked map[string]string
-	// running are the names of all plugins that ran.
-	running map[string]bool
-	// started: all plugins have come through their first attempt to start.
-	started bool
-}
-
 // followPlugins begins to serve the plugins that have come, and has items reconciled for which it matters which
-// plugins there are and run: those about which other hooks are asked now, and those that wait for a plugin.
-func (c *Controller) followPlugins(ctx context.Context, known *servedPlugins) error {
+// plugins there are and run: those about which other hooks are asked now, and those that wait for a plugin. asked has,
+// by plugin that is served, the hooks that say whether items of its types are to be reconciled; started is whether all
+// plugins have come through their first attempt to start.
+func (c *Controller) followPlugins(ctx context.Context, asked map[string]string, started *bool) error {
 	running := c.plugins.Running()
 	var atWork []string
-	var retried []v1alpha1.DeployItemType // jobs of them may have failed because a plugin with hooks was not running
 	for _, p := range c.plugins.Serving() {
 		name := p.Name()
 		if running[name] {
 			atWork = append(atWork, name)
 		}
-		var asked []string
+		var hooks []string
 		for _, t := range p.Info().Types {
-			hooking := c.plugins.Hooking(t)
-			asked = append(asked, hookSet{plugins: hooking}.asking())
-			if slices.ContainsFunc(hooking, func(h deployer) bool { return running[h.Name()] && !known.running[h.Name()] }) {
-				retried = append(retried, t)
-			}
+			hooks = append(hooks, hookSet{plugins: c.plugins.Hooking(t)}.asking())
 		}
-		before, served := known.asked[name]
-		known.asked[name] = strings.Join(asked, ";")
-		if err := c.serve(ctx, p, served, known.asked[name] != before); err != nil {
+		before, served := asked[name]
+		asked[name] = strings.Join(hooks, ";")
+		var err error
+		switch {
+		case !served:
+			if err = c.addPlugin(p); err == nil {
+				c.served(p.Info().Types)
+			}
+		case asked[name] != before:
+			err = c.router.refill(ctx, c.manager.GetCache(), name)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	known.running = running
-	if !known.started && c.plugins.Started() {
-		known.started = true
+	if !*started && c.plugins.Started() {
+		*started = true
 		if _, err := c.router.countUnserved(ctx, c.manager.GetCache()); err != nil {
 			return err
 		}
 		c.served(nil)
 	}
-	c.router.hooksRun(retried)
 	c.router.locks.Serve(atWork)
 	c.router.pluginsRun(running)
-	return nil
-}
-
-// serve begins to serve a plugin, or reconciles the items of one that is served, because other hooks are asked now.
-func (c *Controller) serve(ctx context.Context, p deployer, served, otherHooks bool) error {
-	if served && otherHooks {
-		return c.router.refill(ctx, c.manager.GetCache(), p.Name())
-	}
-	if served {
-		return nil
-	}
-	if err := c.addPlugin(p); err != nil {
-		return err
-	}
-	c.served(p.Info().Types)
 	return nil
 }
 
@@ -360,11 +333,24 @@ func (c *Controller) addPlugin(p deployer) error {
 	})
 }
 
+// addClassifier starts the queue of the items whose metadata does not repeat their type. Each is read once.
 func (c *Controller) addClassifier() error {
-	return c.add("classifier", classifyWorkers, &classifier{live: c.manager.GetAPIReader(), router: c.router},
-		func(ctx context.Context, q queue) error {
-			return c.router.attach(ctx, c.manager.GetCache(), untyped, q)
-		})
+	read := func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		item := &v1alpha1.DeployItem{}
+		err := c.manager.GetAPIReader().Get(ctx, req.NamespacedName, item)
+		switch {
+		case apierrors.IsNotFound(err):
+			c.router.forgetType(req.NamespacedName)
+		case err != nil:
+			return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
+		default:
+			c.router.classify(item)
+		}
+		return reconcile.Result{}, nil
+	}
+	return c.add("classifier", classifyWorkers, reconcile.Func(read), func(ctx context.Context, q queue) error {
+		return c.router.attach(ctx, c.manager.GetCache(), untyped, q)
+	})
 }
 
 // add starts a queue whose only source is the router.

@@ -112,6 +112,7 @@ func TestStatusBetweenCrashes(t *testing.T) {
 	}
 
 	b.answer = answers(func() (*plugin.Outcome, error) { return nil, plugin.ErrNotRunning })
+	b.plugins.(*fakePlugins).change(func(p *fakePlugins) { p.down = map[string]bool{"one": true} })
 	b.router.pluginsRun(map[string]bool{"one": true})
 	writes := b.n
 	if wait := b.reconcile(t.Context()); b.n != writes || wait != pluginPoll || len(b.calls) != 2 {

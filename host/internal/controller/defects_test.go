@@ -64,18 +64,6 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 				}
 			},
 		},
-		"a Delete that returns nil to be continued is impossible": {
-			reason: "a deletion may take many polls", answer: waiting, item: withoutTimeout,
-			check: func(t *testing.T, b *bench) {
-				deletion(b)
-				reconcile(b, 3)
-				expectPhase(t, b, v1alpha1.DeployItemPhaseDeleting)
-				b.answer = succeeds
-				if item := b.drive(); item != nil {
-					t.Errorf("expected the item to be gone, but found %s", describe(item))
-				}
-			},
-		},
 		"items reconciled for months because Context missing (#875)": {
 			reason: "a job without its Context ends with its timeout, and says why", answer: succeeds,
 			item: func(i *v1alpha1.DeployItem) { i.Spec.Context = "missing" },
@@ -118,16 +106,6 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 				}
 				b.slots.giveBack()
 				b.expectSuccess(jobID)
-			},
-		},
-		"endless reconcile events (#797)": {
-			reason: "a job that waits has one event, however often it is reconciled", answer: waiting, item: withoutTimeout,
-			check: func(t *testing.T, b *bench) {
-				b.setJob()
-				reconcile(b, 20)
-				if got := len(b.events.Events); got != 1 {
-					t.Errorf("expected the event of the pick-up alone, but found %d", got)
-				}
 			},
 		},
 	} {

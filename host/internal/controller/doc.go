@@ -10,12 +10,11 @@
 //
 // # Memory
 //
-// A replica remembers what it has read and written itself: an item that has nothing to do is not read again until
-// something has changed that could give it something to do, and one whose job is under way is not read again for each
-// poll. When the host starts it lists all items once, page by page, so that those that have nothing to do are not read
-// one by one. None of this is needed for correctness. Every write is conditional on the resourceVersion that its
-// decision was made from; a write that meets a conflict is given up, and everything is decided again from what is
-// there now.
+// A replica remembers what it has read and written itself: an item that has nothing to do is not read again until it
+// has changed, and one whose job is under way is not read again for each poll. When the host starts it lists all items
+// once, page by page, so that those that have nothing to do are not read one by one. None of this is needed for
+// correctness. Every write is conditional on the resourceVersion that its decision was made from; a write that meets a
+// conflict is given up, and everything is decided again from what is there now.
 //
 // # Slots
 //

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,6 +73,20 @@ func (r *reconciler) event(item *v1alpha1.DeployItem, eventType, reason, message
 		"%s", contract.Cut(message, maxEventNote))
 }
 
+// callError is the error of a call that has no outcome. What the plugin was not called for, because the host cannot
+// give it what was promised, is an error of the job, and so is what a plugin says that is against the protocol.
+func callError(err error) error {
+	var withheld plugin.Error
+	switch {
+	case errors.As(err, &withheld):
+		return joinErrors([]plugin.Error{withheld})
+	case errors.Is(err, plugin.ErrProtocol):
+		return protocolError(err)
+	default:
+		return err
+	}
+}
+
 // joinErrors makes one error of those of a plugin: the status has room for one at a time, and for seven copies of it.
 // contract.OperationResolve is the host's own: after such an error a job begins anew when the item's Target and Context
 // are there. A plugin that names it means a Target that it has asked for.
@@ -132,35 +147,27 @@ const defaultMaxCrashes = 3
 const leaveBehind = "annotate the deploy item with " + v1alpha1.DeleteWithoutUninstallAnnotation +
 	`: "true", and it goes without what it has deployed`
 
-// handleCrash counts that the plugin has died in the middle of the job's call. The last of so many crashes ends the
-// job, because it may be what kills the plugin, and with it the calls of others. The count is in the status: it is
-// that of all replicas, and outlives them.
-func (j *job) handleCrash(ctx context.Context) error {
-	j.known.waitsForPlugin = true
-	return j.countCrash(ctx, contract.Error{
+// countCrash counts that a plugin has died in the middle of the job's call, or of a hook for it, which e says then. The
+// last of so many crashes ends the job, because it may be what kills the plugin, and with it the calls of others. The
+// count is in the status: it is that of all replicas, and outlives them.
+func (j *job) countCrash(ctx context.Context, e contract.Error) error {
+	where := contract.Error{
 		Operation: "CallPlugin", Message: fmt.Sprintf("the plugin %q ended in the middle of the call", j.r.name),
-	})
-}
-
-// handleHookCrash counts that a plugin has died in the middle of a hook for the job, in the same way.
-func (j *job) handleHookCrash(ctx context.Context, e *hookError) error {
-	j.known.waitsForPlugin = e.plugin == j.r.name
-	j.known.retries = max(j.known.retries, 1) // so that it is tried again when the plugin runs, whichever it is
-	return j.countCrash(ctx, contract.Error{
-		Operation: string(e.hookType),
-		Message:   fmt.Sprintf("the plugin %q ended in the middle of its %s hook", e.plugin, e.hookType),
-	})
-}
-
-// countCrash writes down that a plugin has died. what says where.
-func (j *job) countCrash(ctx context.Context, what contract.Error) error {
-	crashes := contract.Crashes(j.item) + 1
-	e := crashError(what, j.decision.Deletion, crashes, j.r.options.MaxCrashes)
-	if e.Final() {
-		return j.handleError(ctx, e)
 	}
+	if e.Plugin != "" {
+		where = contract.Error{
+			Operation: e.Operation,
+			Message:   fmt.Sprintf("the plugin %q ended in the middle of its %s hook", e.Plugin, e.Operation),
+		}
+	}
+	crashes := contract.Crashes(j.item) + 1
+	crash := crashError(where, j.decision.Deletion, crashes, j.r.options.MaxCrashes)
+	if crash.Final() {
+		return j.handleError(ctx, crash)
+	}
+	j.known.waitsFor = cmp.Or(e.Plugin, j.r.name)
 	j.noteWith(func(item *v1alpha1.DeployItem) { contract.NoteCrashes(item, crashes, j.r.clock.Now()) })
-	return j.retry(ctx, e, j.pollInterval(pluginPoll))
+	return j.retry(ctx, crash, j.pollInterval(pluginPoll))
 }
 
 // crashError says that a plugin has died in the middle of the calls for a job. It is final when that has happened

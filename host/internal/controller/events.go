@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -27,11 +26,6 @@ type references struct {
 	log *slog.Logger
 }
 
-// reference names a Target, a Context or a Secret.
-type reference struct {
-	kind, namespace, name string
-}
-
 const (
 	kindTarget  = "Target"
 	kindContext = "Context"
@@ -41,47 +35,45 @@ const (
 // handler hears of the objects of a kind. What was there when the host started needs no attention: all items are
 // reconciled then.
 func (r *references) handler(ctx context.Context, kind string) cache.ResourceEventHandler {
-	of := func(obj any) reference {
-		object, ok := obj.(metav1.Object)
-		if !ok {
-			return reference{}
+	changed := func(obj any) {
+		if object, ok := obj.(metav1.Object); ok {
+			r.changed(ctx, kind, client.ObjectKey{Namespace: object.GetNamespace(), Name: object.GetName()})
 		}
-		return reference{kind: kind, namespace: object.GetNamespace(), name: object.GetName()}
 	}
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, isInInitialList bool) {
 			if !isInInitialList {
-				r.changed(ctx, of(obj))
+				changed(obj)
 			}
 		},
 		UpdateFunc: func(_, obj any) {
 			if kind != kindSecret { // a job that waits for what is in it is tried again, and most Secrets are nobody's
-				r.changed(ctx, of(obj))
+				changed(obj)
 			}
 		},
 	}
 }
 
-func (r *references) changed(ctx context.Context, ref reference) {
-	reconcileUsers := r.reconcileUsers
-	if ref.kind == kindSecret {
-		reconcileUsers = r.secretCame
+func (r *references) changed(ctx context.Context, kind string, object client.ObjectKey) {
+	reconcile := func() error { return r.reconcileUsers(ctx, kind, object) }
+	if kind == kindSecret {
+		reconcile = func() error { return r.secretCame(ctx, object) }
 	}
-	if err := reconcileUsers(ctx, ref); err != nil {
-		r.log.Error("items were not reconciled again after a change of what they use", "kind", ref.kind,
-			"object", ref.namespace+"/"+ref.name, "error", err.Error())
+	if err := reconcile(); err != nil {
+		r.log.Error("items were not reconciled again after a change of what they use", "kind", kind,
+			"object", object.String(), "error", err.Error())
 	}
 }
 
 // secretCame does for the Targets with a Secret what is done when they change.
-func (r *references) secretCame(ctx context.Context, secret reference) error {
+func (r *references) secretCame(ctx context.Context, secret client.ObjectKey) error {
 	list := &v1alpha1.TargetList{}
-	if err := r.reader.List(ctx, list, client.InNamespace(secret.namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.reader.List(ctx, list, client.InNamespace(secret.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Targets in the cache: %w", err)
 	}
 	for i := range list.Items {
-		if ref := list.Items[i].Spec.SecretRef; ref != nil && ref.Name == secret.name {
-			r.changed(ctx, reference{kind: kindTarget, namespace: secret.namespace, name: list.Items[i].Name})
+		if ref := list.Items[i].Spec.SecretRef; ref != nil && ref.Name == secret.Name {
+			r.changed(ctx, kindTarget, client.ObjectKeyFromObject(&list.Items[i]))
 		}
 	}
 	return nil
@@ -89,25 +81,18 @@ func (r *references) secretCame(ctx context.Context, secret reference) error {
 
 // reconcileUsers makes the jobs due that have met an error, and puts the items into their queues whose decision may have
 // changed although they have not.
-func (r *references) reconcileUsers(ctx context.Context, ref reference) error {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
-	err := r.reader.List(ctx, list, client.InNamespace(ref.namespace), client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return fmt.Errorf("list deploy items in the cache: %w", err)
-	}
+func (r *references) reconcileUsers(ctx context.Context, kind string, object client.ObjectKey) error {
 	using := map[types.NamespacedName]bool{}
-	for i := range list.Items {
-		item := &list.Items[i]
-		if name, _, known := contract.TargetOf(item); ref.kind == kindTarget && known && name != ref.name {
-			continue
+	err := existing(ctx, r.reader, func(item *metav1.PartialObjectMetadata) {
+		if name, _, known := contract.TargetOf(item); kind == kindTarget && known && name != object.Name {
+			return
 		}
 		if using[client.ObjectKeyFromObject(item)] = true; r.all || item.DeletionTimestamp != nil {
 			r.router.route(item, priorityChange)
 		}
-	}
-	r.router.retry(func(key types.NamespacedName, _ *entry) bool { return using[key] })
-	return nil
+	}, client.InNamespace(object.Namespace))
+	r.router.wakeWhere(func(key types.NamespacedName, e *entry) bool { return using[key] && e.retries > 0 })
+	return err
 }
 
 func newSecretMetadata() *metav1.PartialObjectMetadata {
@@ -146,25 +131,4 @@ func (c *Controller) watchReferences(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// classifier reads the items whose metadata does not repeat their type, each once.
-type classifier struct {
-	live   client.Reader
-	router *router
-}
-
-var _ reconcile.Reconciler = (*classifier)(nil)
-
-func (c *classifier) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	item := &v1alpha1.DeployItem{}
-	if err := c.live.Get(ctx, req.NamespacedName, item); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			c.router.forgetType(req.NamespacedName)
-			return reconcile.Result{}, nil
-		}
-		return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
-	}
-	c.router.classify(item)
-	return reconcile.Result{}, nil
 }

@@ -21,13 +21,6 @@ import (
 // crashPause is how long an item is left alone in whose hooks a plugin has died again and again: others need it, too.
 const crashPause = 10 * time.Minute
 
-// missedPause and maxMissedPause bound the growing pause after which a plugin that was not running is asked for its
-// hooks again, should it not be announced earlier that it runs.
-const (
-	missedPause    = time.Second
-	maxMissedPause = time.Minute
-)
-
 // hookRequeue is how soon an item is reconciled again that hooks want to see again at once.
 const hookRequeue = time.Second
 
@@ -200,31 +193,32 @@ func (r *reconciler) afterHookError(
 	ctx context.Context, req reconcile.Request, item *v1alpha1.DeployItem, err error,
 ) (reconcile.Result, error) {
 	r.reportHook(item, err)
-	if errors.Is(err, plugin.ErrCrashed) || errors.Is(err, plugin.ErrNotRunning) {
-		r.memory.hookMissed(item, r.name)
+	crashed := errors.Is(err, plugin.ErrCrashed)
+	if !crashed && !errors.Is(err, plugin.ErrNotRunning) {
+		return r.conclude(ctx, req, nil, err)
 	}
-	if errors.Is(err, plugin.ErrCrashed) && r.memory.hookCrashed(item, r.options.MaxCrashes, r.clock.Now().Add(crashPause)) {
+	var e contract.Error
+	errors.As(err, &e)
+	missed := r.memory.hookMissed(item, r.name, e.Plugin)
+	if crashed && r.memory.hookCrashed(item, r.options.MaxCrashes, r.clock.Now().Add(crashPause)) {
 		r.event(item, corev1.EventTypeWarning, contract.ReasonPluginCrashed, fmt.Sprintf(
 			"a plugin has ended in the middle of a hook for this deploy item again and again; it is left alone for %s: %s",
 			crashPause, err))
 		return r.until(r.orDeadline(item, r.clock.Now().Add(crashPause))), nil
 	}
-	if errors.Is(err, plugin.ErrNotRunning) { // it is announced when it runs, unless it does already
-		pause := min(missedPause<<min(r.memory.outdated(req.NamespacedName), 10), maxMissedPause)
-		return r.until(r.orDeadline(item, r.clock.Now().Add(pause))), nil
-	}
-	return r.conclude(ctx, req, nil, err)
+	// It is announced when it runs, unless it does already.
+	return r.until(r.orDeadline(item, r.clock.Now().Add(retryPause(missed, r.random())))), nil
 }
 
 // reportHook says to the user and the operator of a hook that has failed.
 func (r *reconciler) reportHook(item *v1alpha1.DeployItem, err error) {
-	var e *hookError
+	var e contract.Error
 	if !errors.As(err, &e) {
 		return
 	}
 	r.log.Warn("hook failed; the deploy item is reconciled again later", "deployitem", item.Namespace+"/"+item.Name,
-		"hookPlugin", e.plugin, "hookType", string(e.hookType), "reason", e.reason, "error", e.message)
-	r.event(item, corev1.EventTypeWarning, e.reason, e.Error())
+		"hookPlugin", e.Plugin, "hookType", e.Operation, "reason", e.Reason, "error", e.Message)
+	r.event(item, corev1.EventTypeWarning, e.Reason, e.Message)
 }
 
 // heldUp is how long a job without a timeout is left alone that hooks hold up without saying until when.
@@ -239,7 +233,7 @@ func (j *job) runBefore(ctx context.Context) (goesOn bool, err error) {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
 		case err != nil:
-			return false, j.handleHookError(ctx, err)
+			return false, j.handleError(ctx, err)
 		case aborts(result):
 			return false, j.holdUp(ctx, t, result)
 		}
@@ -268,30 +262,13 @@ func (j *job) holdUp(ctx context.Context, t sdkhook.Type, result *sdkhook.Result
 	return j.wait(ctx, heldBy(t, j.hooks.aborting, result))
 }
 
-// handleHookError deals with an error of a hook before the job's operation as with one of the deployer: it depends on
-// its codes whether the job is tried again.
-func (j *job) handleHookError(ctx context.Context, err error) error {
-	var e *hookError
-	switch {
-	case !errors.As(err, &e):
-		return err
-	case errors.Is(err, plugin.ErrCrashed):
-		return j.handleHookCrash(ctx, e)
-	case e.plugin == j.r.name && errors.Is(err, plugin.ErrNotRunning):
-		return j.handleCallError(ctx, err)
-	default:
-		return j.handleError(ctx, e.problem())
-	}
-}
-
 // runEnd runs the hooks after the plugin has returned. What they have to say cannot change what has come of the job;
 // an error has the item reconciled again.
 func (j *job) runEnd(ctx context.Context) error {
 	_, err := j.hooks.run(ctx, sdkhook.End)
 	j.r.reportHook(j.item, err)
-	var e *hookError
-	if errors.As(err, &e) && errors.Is(err, plugin.ErrCrashed) && !j.gone && !j.finished() {
-		return j.handleHookCrash(ctx, e)
+	if errors.Is(err, plugin.ErrCrashed) && !j.gone && !j.finished() {
+		return j.handleError(ctx, err)
 	}
 	return err
 }

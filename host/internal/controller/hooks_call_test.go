@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -45,7 +45,8 @@ func TestCallsOfHooks(t *testing.T) {
 		// aborting are the plugins of which a function aborts.
 		aborting []string
 		calls    []string
-		err      *hookError
+		err      *contract.Error
+		cause    error
 	}{
 		"none": {
 			reason:  "a plugin without a hook of the type is not called",
@@ -70,28 +71,24 @@ func TestCallsOfHooks(t *testing.T) {
 				hooking("b", &calls, nil, none),
 			},
 			calls: []string{"a Start"},
-			err:   &hookError{plugin: "a", hookType: sdkhook.Start, reason: reasonHookFailed, message: "broken", codes: configuration},
+			err:   hookError("HookFailed", "broken", configuration...),
 		},
 		"a function fails for a reason": {
 			reason:  "the function names it",
 			plugins: []deployer{hooking("a", &calls, nil, failed(plugin.Error{Reason: "Friday", Message: "no"}))},
 			calls:   []string{"a Start"},
-			err:     &hookError{plugin: "a", hookType: sdkhook.Start, reason: "Friday", message: "no"},
+			err:     hookError("Friday", "no"),
 		},
 		"not running": {
 			reason:  "nothing goes on without it",
 			plugins: []deployer{hooking("a", &calls, plugin.ErrNotRunning)},
 			calls:   []string{"a Start"},
-			err: &hookError{
-				plugin: "a", hookType: sdkhook.Start, reason: reasonHookNotRun,
-				message: plugin.ErrNotRunning.Error(), err: plugin.ErrNotRunning,
-			},
+			err:     hookError("HookNotRun", plugin.ErrNotRunning.Error()),
+			cause:   plugin.ErrNotRunning,
 		},
 		"hangs": {
 			reason: "its time is over", plugins: []deployer{hooking("a", &calls, nil)}, calls: []string{"a Start"},
-			err: &hookError{
-				plugin: "a", hookType: sdkhook.Start, reason: reasonHookTimeout, message: "no answer within 1ms", err: context.DeadlineExceeded,
-			},
+			err: hookError("HookTimeout", "no answer within 1ms"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,14 +107,24 @@ func TestCallsOfHooks(t *testing.T) {
 			if diff := cmp.Diff(tc.calls, calls); diff != "" {
 				t.Errorf("%s: calls (-want +got):\n%s", tc.reason, diff)
 			}
-			var found *hookError
-			if errors.As(err, &found); tc.err != nil && tc.err.err != nil && !errors.Is(err, tc.err.err) {
+			if tc.cause != nil && !errors.Is(err, tc.cause) {
 				t.Errorf("%s: unexpected cause: %v", tc.reason, err)
 			}
-			if diff := cmp.Diff(tc.err, found, cmp.AllowUnexported(hookError{}), cmpopts.IgnoreFields(hookError{}, "err")); diff != "" {
+			var found *contract.Error
+			if e := (contract.Error{}); errors.As(err, &e) {
+				e.Cause = nil
+				found = &e
+			}
+			if diff := cmp.Diff(tc.err, found); diff != "" {
 				t.Errorf("%s: error (-want +got):\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+func hookError(reason, message string, codes ...v1alpha1.ErrorCode) *contract.Error {
+	return &contract.Error{
+		Operation: "Start", Reason: reason, Message: `Start hook of the plugin "a": ` + message, Codes: codes, Plugin: "a",
 	}
 }
 
@@ -129,7 +136,7 @@ func TestHostStopsDuringAHook(t *testing.T) {
 	var calls []string
 	hooks := hookSet{plugins: []deployer{hooking("a", &calls, nil)}, timeout: time.Hour}
 	_, _, err := hooks.run(ctx, sdkhook.Start, nil, nil)
-	if failed := (*hookError)(nil); !errors.Is(err, stop) || errors.As(err, &failed) {
+	if failed := (contract.Error{}); !errors.Is(err, stop) || errors.As(err, &failed) {
 		t.Errorf("unexpected error: %v", err)
 	}
 }

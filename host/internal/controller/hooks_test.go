@@ -171,9 +171,9 @@ func TestHooksOverruleResponsibility(t *testing.T) {
 	}
 }
 
-// TestHooksEndAReconcile: what comes before the job is picked up leaves it as it is. Afterwards the job stays unfinished
-// until its hooks let it go on. The user learns who holds the job up: by an event as long as nobody has picked it up,
-// and by the condition then.
+// TestHooksEndAReconcile: what comes before the job is picked up leaves it as it is. Afterwards the job stays
+// unfinished until its hooks let it go on. The user learns who holds the job up: by an event as long as nobody has
+// picked it up, and by the condition then.
 func TestHooksEndAReconcile(t *testing.T) {
 	t.Parallel()
 	for hookType, pickedUp := range map[sdkhook.Type]bool{
@@ -209,8 +209,8 @@ func TestHooksEndAReconcile(t *testing.T) {
 	}
 }
 
-// TestHooksHoldAJobUp: a hook that does not say when it is to be asked again holds the job up until its time is over; one
-// that wants to be asked at once is asked a second later.
+// TestHooksHoldAJobUp: a hook that does not say when it is to be asked again holds the job up until its time is over;
+// one that wants to be asked at once is asked a second later.
 func TestHooksHoldAJobUp(t *testing.T) {
 	t.Parallel()
 	for requeue, next := range map[bool]time.Duration{true: time.Second, false: time.Minute} {
@@ -343,8 +343,8 @@ func TestHookOfAnotherPlugin(t *testing.T) {
 	b.expectPassed("none does any more", "BeforeReconcile", "policy", "call Reconcile")
 }
 
-// TestItemsWhoseHooksWereMissedAreReconciled: when the plugin runs again, whether there was a job to note the error with
-// or not.
+// TestItemsWhoseHooksWereMissedAreReconciled: when the plugin runs again, whether there was a job to note the error
+// with or not.
 func TestItemsWhoseHooksWereMissedAreReconciled(t *testing.T) {
 	t.Parallel()
 	for _, hookType := range []sdkhook.Type{sdkhook.AfterResponsibilityCheck, sdkhook.BeforeReconcile} {
@@ -360,7 +360,7 @@ func TestItemsWhoseHooksWereMissedAreReconciled(t *testing.T) {
 				b.reconcile(t.Context())
 				queue := &oneItemQueue{now: b.clock.Now}
 				b.router.queues["one"] = queue
-				if b.router.hooksRun([]v1alpha1.DeployItemType{testType}); !queue.isDue() {
+				if b.router.pluginsRun(map[string]bool{"policy": true}); !queue.isDue() {
 					t.Error("the item is not woken")
 				}
 				b.failing[hookType] = nil

@@ -46,7 +46,7 @@ func (h hookSet) asking() string {
 
 // run runs all hooks of a type and aggregates their results; nil if none has one. item and target are nil where the
 // type says so. aborting are the names of the plugins that have a function which aborts. It stops at the first error,
-// which is a *hookError.
+// which is a contract.Error, unless the host stops.
 func (h hookSet) run(
 	ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
 ) (result *sdkhook.Result, aborting []string, err error) {
@@ -81,19 +81,27 @@ func (h hookSet) call(
 	bounded, end := telemetry.Begin(bounded, telemetry.Work{Of: telemetry.KindHook, Name: string(t), By: p.Name()})
 	outcomes, err := p.RunHooks(bounded, t, item, target)
 	end(resultOf(ctx, outcomes, err))
+	failed := func(reason, message string) contract.Error {
+		return contract.Error{
+			Operation: string(t), Reason: reason, Plugin: p.Name(),
+			Message: contract.Cut(fmt.Sprintf("%s hook of the plugin %q: %s", t, p.Name(), message), maxMessage),
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case errors.Is(err, context.DeadlineExceeded):
-		message := fmt.Sprintf("no answer within %s", h.timeout)
-		return nil, &hookError{plugin: p.Name(), hookType: t, reason: reasonHookTimeout, message: message, err: err}
-	case err != nil:
-		return nil, &hookError{plugin: p.Name(), hookType: t, reason: reasonHookNotRun, message: err.Error(), err: err}
+	case errors.Is(err, context.DeadlineExceeded): // which is not that of the job
+		return nil, failed("HookTimeout", fmt.Sprintf("no answer within %s", h.timeout))
+	case err != nil: // the plugin is not running, or has ended in the middle of the call
+		e := failed("HookNotRun", err.Error())
+		e.Cause = err
+		return nil, e
 	}
 	for _, outcome := range outcomes {
-		if e := outcome.Error; e != nil {
-			reason := cmp.Or(e.Reason, reasonHookFailed)
-			return nil, &hookError{plugin: p.Name(), hookType: t, reason: reason, message: e.Message, codes: e.Codes}
+		if outcome.Error != nil {
+			e := failed(cmp.Or(outcome.Error.Reason, "HookFailed"), outcome.Error.Message)
+			e.Codes = outcome.Error.Codes
+			return nil, e
 		}
 	}
 	return outcomes, nil
@@ -117,41 +125,6 @@ func outcomeAborts(o plugin.HookOutcome) bool { return aborts(o.Result) }
 
 func hasHook(p deployer, t sdkhook.Type) bool {
 	return slices.Contains(p.Info().Capabilities.HookTypes, string(t))
-}
-
-// The reasons of errors for which a hook function gives none.
-const (
-	// reasonHookFailed: a hook function has returned an error.
-	reasonHookFailed = "HookFailed"
-	// reasonHookTimeout: the hooks of a plugin have not answered in time.
-	reasonHookTimeout = "HookTimeout"
-	// reasonHookNotRun: the plugin is not running, or has ended in the middle of the call; hookError.err says which.
-	reasonHookNotRun = "HookNotRun"
-)
-
-// hookError is why the hooks of a type have no result.
-type hookError struct {
-	plugin   string // whose hook it was
-	hookType sdkhook.Type
-	reason   string
-	message  string
-	codes    []v1alpha1.ErrorCode // of what a hook function has returned
-	err      error                // of the call; nil for an error of a hook function
-}
-
-// Error says which hook it was and what it has said.
-func (e *hookError) Error() string {
-	return fmt.Sprintf("%s hook of the plugin %q: %s", e.hookType, e.plugin, e.message)
-}
-
-// Unwrap returns the error of the call.
-func (e *hookError) Unwrap() error { return e.err }
-
-// problem is the error as that of the job that it holds up.
-func (e *hookError) problem() contract.Error {
-	return contract.Error{
-		Codes: e.codes, Operation: string(e.hookType), Reason: e.reason, Message: contract.Cut(e.Error(), maxMessage),
-	}
 }
 
 // withoutContent returns a Target as hooks get it: without the content that it may have, which are credentials.

@@ -3,8 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,7 +39,7 @@ func (j *job) httpHook(phase v1alpha1.HookCapability) (*httphook.Hook, error) {
 	if j.r.options.HTTPHooks == nil {
 		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error
 	}
-	found, err := j.r.options.HTTPHooks.For(j.itemType())
+	found, err := j.r.options.HTTPHooks.For(j.snapshot().Spec.Type)
 	var notReady interface {
 		Concerns(phase v1alpha1.HookCapability) bool
 	}
@@ -100,7 +98,7 @@ func (j *job) preReconcile(
 	rendered := &plugin.Rendered{}
 	if j.r.plugin.Info().Capabilities.Render {
 		if rendered, err = j.render(ctx, c); err != nil {
-			return nil, nil, notCalled(ctx, err)
+			return nil, nil, err
 		}
 	}
 	if len(rendered.Errors) > 0 {
@@ -110,7 +108,7 @@ func (j *job) preReconcile(
 	answer, err := found.PreReconcile(hookCtx, j.r.name, c.DeployItem, rendered.Children)
 	end(err)
 	if errors.Is(err, httphook.ErrChildren) {
-		return nil, nil, fmt.Errorf("%w: %w", plugin.ErrProtocol, err)
+		return nil, nil, protocolError(err)
 	}
 	j.conditions = found.Conditions()
 	if err != nil {
@@ -148,23 +146,12 @@ func (j *job) finalize(ctx context.Context, deadline time.Time) error {
 	})
 }
 
-// errNotCalled says that the host stops, and that the plugin has not been called.
-var errNotCalled = errors.New("the plugin was not called")
-
-// notCalled is the error of what comes before the call of the plugin.
-func notCalled(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", errNotCalled, context.Cause(ctx))
-	}
-	return err
-}
-
 // unanswered deals with a hook that has not answered as it should. It returns nil if the job goes on all the same,
 // because the hook says so, and else a contract.Error.
 func (j *job) unanswered(ctx context.Context, phase v1alpha1.HookCapability, err error) error {
 	var e *httphook.Error
 	if !errors.As(err, &e) {
-		return notCalled(ctx, err)
+		return err
 	}
 	problem := contract.Error{
 		Operation: operationOf(phase), Reason: string(e.Reason), Message: contract.Cut(e.Error(), maxMessage),
@@ -187,13 +174,6 @@ func (j *job) unanswered(ctx context.Context, phase v1alpha1.HookCapability, err
 	return j.writeStatus(ctx, note)
 }
 
-// itemType is the type of the item, also while somebody reads the item again.
-func (j *job) itemType() v1alpha1.DeployItemType {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.item.Spec.Type
-}
-
 // snapshot returns the item as it is, while somebody else may be at it.
 func (j *job) snapshot() *v1alpha1.DeployItem {
 	j.mu.Lock()
@@ -204,7 +184,7 @@ func (j *job) snapshot() *v1alpha1.DeployItem {
 // finalizeOnly asks the HTTP hook before a deletion that leaves behind what the item has deployed: what the hook has
 // made elsewhere is its own matter.
 func (j *job) finalizeOnly(ctx context.Context) error {
-	if !slices.Contains(j.item.Finalizers, v1alpha1.Finalizer) {
+	if !j.wasDeployed() {
 		return nil
 	}
 	deadline, err := contract.Deadline(j.item)

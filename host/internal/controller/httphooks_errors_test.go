@@ -100,10 +100,10 @@ func TestHTTPHookThatCannotBeCalled(t *testing.T) {
 		t.Errorf("%s, next reconcile after %s", describe(item), wait)
 	}
 	b.registered = nil
-	b.router.hooksRun([]v1alpha1.DeployItemType{"another"})
+	b.router.hooksChanged([]v1alpha1.DeployItemType{"another"})
 	b.reconcile(t.Context())
 	b.expectPassed("another type's hook is no reason to reconcile")
-	b.router.hooksRun([]v1alpha1.DeployItemType{testType})
+	b.router.hooksChanged([]v1alpha1.DeployItemType{testType})
 	b.reconcile(t.Context())
 	b.expectPassed("the hook has come", "pre-reconcile", "call Reconcile")
 	b.registered = notReadyError{v1alpha1.HookPreReconcile}

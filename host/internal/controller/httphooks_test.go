@@ -180,8 +180,8 @@ func TestHTTPHookIsFinalizedOnce(t *testing.T) {
 	b.expectPassed("one agreement is enough", "finalize", "call Delete", "call Delete", "call Delete")
 }
 
-// TestHTTPHookBeforeADeletionThatLeavesEverythingBehind: what the hook has made is its own matter. It needs a slot, as a
-// call does, so that new jobs are picked up meanwhile.
+// TestHTTPHookBeforeADeletionThatLeavesEverythingBehind: what the hook has made is its own matter. It needs a slot, as
+// a call does, so that new jobs are picked up meanwhile.
 func TestHTTPHookBeforeADeletionThatLeavesEverythingBehind(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, nil, v1alpha1.HookFinalize)

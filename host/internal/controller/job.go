@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
@@ -42,6 +42,7 @@ type job struct {
 	lock       *lock.Lock // nil before it is taken
 	log        *slog.Logger
 	gone       bool // the item is, or will be without our doing
+	calling    bool // the plugin has been called, and is at work until it has reported
 	reported   bool // the plugin has said how its call ended
 	// step and message are what the plugin said last about its progress, as far as that is not in the status.
 	step, message string
@@ -72,7 +73,7 @@ func (j *job) run(ctx context.Context) error {
 	}
 
 	// 9. The job is picked up by one write, before any call of a plugin.
-	if endsWithoutDeployer(j.decision) || j.decision.Action == contract.Skip {
+	if j.onlyEnds() {
 		return j.endWithoutDeployer(ctx)
 	}
 	if err := j.claim(ctx); err != nil {
@@ -84,11 +85,8 @@ func (j *job) run(ctx context.Context) error {
 
 	// 10. Context, Target and its content are resolved; then the item gets its finalizer.
 	call, err := j.prepare(ctx)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return j.handleError(ctx, j.advise(asError("Prepare", err)))
+	if err != nil {
+		return j.handleError(ctx, asError("Prepare", err))
 	}
 	if err := j.addFinalizer(ctx); err != nil {
 		return err
@@ -102,7 +100,7 @@ func (j *job) run(ctx context.Context) error {
 	// 12. The plugin is called.
 	outcome, err := j.call(ctx, j.operation(), call)
 	if err != nil {
-		return j.handleCallError(ctx, err)
+		return j.handleError(ctx, err)
 	}
 
 	// 13. Exports are written, and then the final status; or what the job waits for.
@@ -112,6 +110,11 @@ func (j *job) run(ctx context.Context) error {
 
 	// 14. End hooks run.
 	return j.runEnd(ctx)
+}
+
+// onlyEnds reports whether the job is to be ended by one write.
+func (j *job) onlyEnds() bool {
+	return endsWithoutDeployer(j.decision) || j.decision.Action == contract.Skip
 }
 
 // endWithoutDeployer ends a job by one write, without a call of the plugin.
@@ -184,25 +187,23 @@ func (j *job) operation() plugin.Operation {
 // knows nothing of: the call that was under way is cancelled already. Nor has it for the deletion of an item that
 // never got a finalizer, and so never reached a deployer, or whose user wants to leave behind what was deployed.
 func (j *job) needsCall() bool {
-	if !j.begun() && j.decision.Action != contract.Start && j.decision.Action != contract.PickUp {
+	switch operation := j.operation(); {
+	case j.onlyEnds():
 		return false
-	}
-	switch j.operation() {
-	case plugin.Abort:
+	case operation == plugin.Abort:
 		return j.r.plugin.Info().Capabilities.Abort
-	case plugin.Delete:
-		return slices.Contains(j.item.Finalizers, v1alpha1.Finalizer) &&
-			!j.decision.LeaveBehind
 	default:
-		return true
+		return operation != plugin.Delete || j.wasDeployed() && !j.decision.LeaveBehind
 	}
 }
+
+// wasDeployed reports whether the item may have reached a deployer.
+func (j *job) wasDeployed() bool { return controllerutil.ContainsFinalizer(j.item, v1alpha1.Finalizer) }
 
 // finalizesOnly reports whether nobody but an HTTP hook may have to be asked, which takes its time as a call of the
 // plugin does.
 func (j *job) finalizesOnly() bool {
-	job := j.begun() || j.decision.Action == contract.Start || j.decision.Action == contract.PickUp
-	if !job || j.operation() != plugin.Delete || !slices.Contains(j.item.Finalizers, v1alpha1.Finalizer) {
+	if j.onlyEnds() || j.operation() != plugin.Delete || !j.wasDeployed() {
 		return false
 	}
 	found, err := j.httpHook(v1alpha1.HookFinalize)
@@ -213,7 +214,7 @@ func (j *job) finalizesOnly() bool {
 func (j *job) finishWithoutCall(ctx context.Context) error {
 	if j.decision.Action != contract.Abort {
 		if err := j.finalizeOnly(ctx); err != nil {
-			return j.handleCallError(ctx, err)
+			return j.handleError(ctx, err)
 		}
 		return j.finishDeletion(ctx)
 	}

@@ -85,18 +85,13 @@ func (r *router) patienceFor(key lock.Key) time.Duration {
 // Freed implements lock.Listener: an item can be worked on that another replica has worked on.
 func (r *router) Freed(key lock.Key) {
 	r.memory.wake(key.Item, key.Plugin, r.now())
-	after := r.patienceFor(key)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	addAfter(r.queues[key.Plugin], key.Item, priorityChange, after)
+	r.enqueue(key.Plugin, key.Item, priorityChange, r.patienceFor(key))
 }
 
 // Lost implements lock.Listener: what is remembered of an item does not count any more.
 func (r *router) Lost(key lock.Key) {
 	r.memory.forget(key.Item)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	add(r.queues[key.Plugin], key.Item, priorityChange)
+	r.enqueue(key.Plugin, key.Item, priorityChange, 0)
 }
 
 // skip tells from what is known without a request whether there is nothing to be done about an item here and now, and

@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -25,31 +24,27 @@ type memory struct {
 // entry is what is remembered of one item.
 type entry struct {
 	uid     types.UID
-	version string // the newest resourceVersion that this replica has seen the content of
+	version string // the newest resourceVersion that this replica has seen the content of; empty if it is to be read
 	// item is the content of a job under way, or of one that has just ended; nil for an item that has nothing to do,
-	// whose content nobody needs. It belongs to the worker that is busy with it, which is why its type is here, too.
-	item     *v1alpha1.DeployItem
-	itemType v1alpha1.DeployItemType
-	// pluginName is the plugin that the job under way is a matter of.
-	pluginName string
+	// whose content nobody needs. It belongs to the worker that is busy with it.
+	item *v1alpha1.DeployItem
+	// plugin is the one that the item is a matter of, if a job is under way or has met an error.
+	plugin string
 	// ended: the item's job has just ended, and hooks are to say whether it is to be reconciled again.
 	ended bool
 
-	// due is when the job under way is to be reconciled again; ignored for an item that has nothing to do.
+	// due is when the job under way is to be reconciled again.
 	due time.Time
-	// retries counts the failures in a row of the job under way, conflicts those of reconciles that came to nothing
-	// because the item had changed.
-	retries, conflicts int
-	// waitsForPlugin: the job goes on when its plugin runs again.
-	waitsForPlugin bool
-	// woken is what has happened to the item while it was being worked on.
-	woken wake
+	// woken: the job is to be reconciled again soon because of what has happened while it was being worked on.
+	woken bool
+	// retries counts the failures in a row.
+	retries int
+	// waitsFor is the plugin that has to run for the job to go on; empty if it waits for none.
+	waitsFor string
 	// worked is when the job under way was worked on last, and since when this replica has had it in line for a slot,
 	// or has been at work on it after that; zero if another one picked it up.
 	worked, since time.Time
-	// reported is the unknown operation that was reported last.
-	reported string
-	hooks    hookMemory
+	hooks         hookMemory
 }
 
 // hookMemory is what is remembered of an item's hooks.
@@ -62,58 +57,39 @@ type hookMemory struct {
 	again, begins time.Time
 	// raised is the generation of the item for which it was reported that hooks want a job too soon.
 	raised int64
-	// crashes counts how often a plugin has died in the middle of a hook before there was a job to note it with, and
-	// paused is until when the item is left alone because of that.
+	// crashes counts how often a plugin has died in the middle of a hook before there was a job to note it with.
 	crashes int
-	paused  time.Time
+	// paused is until when the item is left alone because of that.
+	paused time.Time
 }
-
-// wake is why an item that is being worked on is to be reconciled again soon; a later one counts more.
-type wake int
-
-const (
-	notWoken   wake = iota
-	pluginRuns      // which counts for a job that waits for that
-	mayGoOn         // the plugin says so, or what the job has lacked has come
-	hasSlot         // one is kept for it
-)
 
 func newMemory() *memory {
 	return &memory{entries: map[types.NamespacedName]*entry{}, subscribed: map[types.NamespacedName]chan struct{}{}}
 }
 
-// recall returns what is remembered of an item, if that is still all there is to know: nothing has been written since.
-func (m *memory) recall(key types.NamespacedName, uid types.UID, version string) (entry, bool) {
+// recall returns what is remembered of an item, and whether that is still all there is to know: nothing has been
+// written since.
+func (m *memory) recall(key types.NamespacedName, uid types.UID, version string) (known entry, current bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.entries[key]
-	if !ok || e.uid != uid || newer(version, e.version) {
+	if !ok || e.uid != uid {
 		return entry{}, false
 	}
-	return *e, true
+	return *e, !newer(version, e.version)
 }
 
-// previous returns what is remembered of an item even if it has changed since.
-func (m *memory) previous(key types.NamespacedName, uid types.UID) entry {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e, ok := m.entries[key]; ok && e.uid == uid {
-		return *e
-	}
-	return entry{}
-}
-
-// idle remembers that an item has nothing to do at a version.
+// idle remembers that an item has nothing to do.
 func (m *memory) idle(e entry) {
+	e.hooks.crashes, e.hooks.paused = 0, time.Time{}
+	m.noted(keyOf(e.item), e.item.UID, e.item.ResourceVersion, e.hooks)
+}
+
+// noted remembers that an item has nothing to do at a version.
+func (m *memory) noted(key types.NamespacedName, uid types.UID, version string, hooks hookMemory) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key, version := keyOf(e.item), e.item.ResourceVersion
-	before, ok := m.entries[key]
-	if ok && before.ended && before.uid == e.item.UID && before.version != "" && newer(before.version, version) {
-		version = before.version // advance has seen what has happened since
-	}
-	e.hooks.crashes, e.hooks.paused = 0, time.Time{}
-	m.entries[key] = &entry{uid: e.item.UID, version: version, reported: e.reported, hooks: e.hooks}
+	m.entries[key] = &entry{uid: uid, version: version, hooks: hooks}
 }
 
 // ended remembers an item whose job has just ended, and of which hooks are to say whether it is to be reconciled again.
@@ -121,16 +97,14 @@ func (m *memory) ended(e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entries[keyOf(e.item)] = &entry{
-		uid: e.item.UID, version: e.item.ResourceVersion, item: e.item, ended: true, reported: e.reported,
+		uid: e.item.UID, version: e.item.ResourceVersion, item: e.item, ended: true,
 		hooks: hookMemory{again: e.hooks.again, raised: e.hooks.raised},
 	}
 }
 
-// noted remembers that an item has nothing to do at a version, as another replica has noted with its lock.
-func (m *memory) noted(key types.NamespacedName, uid types.UID, version string, hooks hookMemory) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.entries[key] = &entry{uid: uid, version: version, hooks: hooks}
+// surveyed remembers that an item had nothing to do when it was listed.
+func (m *memory) surveyed(item *v1alpha1.DeployItem) {
+	m.noted(keyOf(item), item.UID, item.ResourceVersion, hookMemory{})
 }
 
 // idles reports whether an item that has nothing to do is to be left alone: asked are the hooks that are to have been
@@ -145,38 +119,25 @@ func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, go
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.entries[key]
-	if !ok {
+	switch {
+	case !ok:
 		return "", "", false
-	}
-	if e.version == "" && (e.item == nil || contract.Finished(e.item)) { // it is to be read
-		return e.uid, "", false
-	}
-	if e.item == nil && e.reported != "" { // who comes next may have to report it, too
-		return e.uid, "", false
-	}
-	if e.item == nil {
+	case e.item == nil && e.version != "":
 		return e.uid, idleNote(e.version, e.hooks), false
-	}
-	return e.uid, "", !contract.IsQueued(e.item)
-}
-
-// surveyed remembers that an item had nothing to do when it was listed, unless it has been reconciled in the meantime:
-// what is remembered of that may be newer, or a job under way.
-func (m *memory) surveyed(item *v1alpha1.DeployItem) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, ok := m.entries[keyOf(item)]; !ok {
-		m.entries[keyOf(item)] = &entry{uid: item.UID, version: item.ResourceVersion}
+	case e.item == nil, e.version == "" && contract.Finished(e.item): // it is to be read
+		return e.uid, "", false
+	default:
+		return e.uid, "", !contract.IsQueued(e.item)
 	}
 }
 
 // begin remembers that a plugin's job is being worked on, so that what happens meanwhile is not missed, and returns
 // the job as it begins. It is followed by idle, underWay or forget.
-func (m *memory) begin(e entry, pluginName string) entry {
+func (m *memory) begin(e entry, plugin string) entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e.uid, e.version, e.itemType, e.pluginName = e.item.UID, e.item.ResourceVersion, e.item.Spec.Type, pluginName
-	e.waitsForPlugin, e.woken, e.ended = false, notWoken, false
+	e.uid, e.version, e.plugin = e.item.UID, e.item.ResourceVersion, plugin
+	e.waitsFor, e.woken, e.ended = "", false, false
 	begun := e
 	m.entries[keyOf(e.item)] = &begun
 	return e
@@ -188,68 +149,64 @@ func (m *memory) underWay(e entry, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := keyOf(e.item)
-	if begun, ok := m.entries[key]; ok {
-		switch {
-		case begun.woken == hasSlot:
-			e.due = now
-		case begun.woken == mayGoOn, begun.woken == pluginRuns && e.waitsForPlugin:
-			e.due, e.waitsForPlugin = now.Add(minPoll), false
-		}
+	if begun, ok := m.entries[key]; ok && begun.woken {
+		e.due, e.waitsFor = now.Add(minPoll), ""
 	}
-	e.uid, e.version, e.worked, e.conflicts, e.ended = e.item.UID, e.item.ResourceVersion, now, 0, false
+	e.uid, e.version, e.worked, e.ended = e.item.UID, e.item.ResourceVersion, now, false
 	m.entries[key] = &e
 	return e.due
 }
 
-func (e *entry) wake(why wake) { e.woken = max(e.woken, why) }
-
 // wake makes a plugin's job under way due, but not so soon that a plugin could keep a worker busy with one item.
-func (m *memory) wake(key types.NamespacedName, pluginName string, now time.Time) {
+func (m *memory) wake(key types.NamespacedName, plugin string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e, ok := m.entries[key]; ok && e.item != nil && e.pluginName == pluginName {
-		e.wake(mayGoOn)
-		e.due = now
+	if e, ok := m.entries[key]; ok && e.item != nil && e.plugin == plugin {
+		e.woken, e.due = true, now
 		if earliest := e.worked.Add(minPoll); earliest.After(now) {
 			e.due = earliest
 		}
 	}
 }
 
-// slotKept makes a plugin's job due for which a slot is kept.
-func (m *memory) slotKept(key types.NamespacedName, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e, ok := m.entries[key]; ok {
-		e.wake(hasSlot)
-		e.due = now
-	}
-}
-
-// retry makes those jobs due that have met an error, and returns their plugins by their keys.
-func (m *memory) retry(now time.Time, which func(types.NamespacedName, *entry) bool) map[types.NamespacedName]string {
+// wakeWhere makes the jobs due that something is true of, and returns their plugins by their keys.
+func (m *memory) wakeWhere(
+	now time.Time, which func(types.NamespacedName, *entry) bool,
+) map[types.NamespacedName]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	woken := map[types.NamespacedName]string{}
 	for key, e := range m.entries {
-		if !which(key, e) {
-			continue
-		}
-		e.wake(mayGoOn) // should it be worked on right now
-		if e.retries > 0 {
-			e.due = now
-			woken[key] = e.pluginName
+		if which(key, e) {
+			e.woken, e.due, e.waitsFor = true, now, ""
+			woken[key] = e.plugin
 		}
 	}
 	return woken
 }
 
-// hookMissed remembers that a reconcile of an item came to nothing because a plugin with hooks was not running.
-func (m *memory) hookMissed(item *v1alpha1.DeployItem, pluginName string) {
+// hookMissed remembers that a reconcile of an item came to nothing because a plugin with hooks, waitsFor, was not
+// running. It returns how often in a row that was so before.
+func (m *memory) hookMissed(item *v1alpha1.DeployItem, plugin, waitsFor string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entryOf(item)
-	e.retries, e.pluginName, e.itemType = max(e.retries, 1), pluginName, item.Spec.Type
+	e.version, e.plugin, e.waitsFor = "", plugin, waitsFor
+	e.retries++
+	return e.retries - 1
+}
+
+// hookCrashed counts that a plugin has died in the middle of a hook for an item. With the last of limit times, and
+// with each that follows, the item is to be left alone until a time, and it reports that.
+func (m *memory) hookCrashed(item *v1alpha1.DeployItem, limit int, until time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entryOf(item)
+	if e.hooks.crashes++; e.hooks.crashes < limit {
+		return false
+	}
+	e.hooks.paused = until
+	return true
 }
 
 // entryOf returns what is remembered of an item, if only that it is there. memory.mu must be held.
@@ -285,49 +242,13 @@ func (m *memory) changed(key types.NamespacedName) {
 	}
 }
 
-// wakeAll makes all jobs due that wait for one of the plugins that run, and returns their plugins by their keys.
-func (m *memory) wakeAll(running map[string]bool, now time.Time) map[types.NamespacedName]string {
+// outdated has an item read again, and keeps what is remembered besides.
+func (m *memory) outdated(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	woken := map[types.NamespacedName]string{}
-	for key, e := range m.entries {
-		if !running[e.pluginName] {
-			continue
-		}
-		e.wake(pluginRuns)
-		if e.waitsForPlugin {
-			e.due, e.waitsForPlugin = now, false
-			woken[key] = e.pluginName
-		}
+	if e, ok := m.entries[key]; ok {
+		e.version = ""
 	}
-	return woken
-}
-
-// outdated has an item read again, and keeps what is remembered besides. It returns how often in a row that was so
-// before.
-func (m *memory) outdated(key types.NamespacedName) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, ok := m.entries[key]
-	if !ok {
-		return 0
-	}
-	e.version = ""
-	e.conflicts++
-	return e.conflicts - 1
-}
-
-// hookCrashed counts that a plugin has died in the middle of a hook for an item. With the last of limit times, and
-// with each that follows, the item is to be left alone until a time, and it reports that.
-func (m *memory) hookCrashed(item *v1alpha1.DeployItem, limit int, until time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e := m.entryOf(item)
-	if e.hooks.crashes++; e.hooks.crashes < limit {
-		return false
-	}
-	e.hooks.paused = until
-	return true
 }
 
 // size is of how many items something is remembered.
@@ -342,29 +263,6 @@ func (m *memory) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.entries, key)
-}
-
-// advance keeps an item idle over an event that cannot have given it anything to do, and reports whether it could:
-// the event shows a single write to the item's metadata, such as a label. The status, where jobs are set, is written
-// by itself.
-func (m *memory) advance(before, after *metav1.PartialObjectMetadata) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, ok := m.entries[types.NamespacedName{Namespace: after.Namespace, Name: after.Name}]
-	if !ok || e.item != nil && !e.ended || e.uid != after.UID {
-		return false
-	}
-	if !newer(after.ResourceVersion, e.version) {
-		return true
-	}
-	if (e.hooks.asked != "" || e.ended) && extensionsChanged(before, after) {
-		return false
-	}
-	if e.version != before.ResourceVersion || !onlyMetadataChanged(before, after) {
-		return false
-	}
-	e.version = after.ResourceVersion
-	return true
 }
 
 func keyOf(item *v1alpha1.DeployItem) types.NamespacedName {

@@ -23,11 +23,10 @@ func (j *job) observe(ctx context.Context) {
 // takeLock takes the item's lock.
 func (j *job) takeLock(ctx context.Context) (err error) {
 	key := j.r.lockKey(j.item)
-	if _, none := j.r.locks.(lock.Off); none || j.r.locks.Holds(key) { // it takes no time
-		j.lock, err = j.r.locks.Acquire(ctx, key)
-		return err
+	end := func(string) {}
+	if _, none := j.r.locks.(lock.Off); !none && !j.r.locks.Holds(key) { // else it takes no time
+		ctx, end = telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindLock})
 	}
-	ctx, end := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindLock})
 	j.lock, err = j.r.locks.Acquire(ctx, key)
 	switch {
 	case err == nil:
@@ -86,7 +85,10 @@ func triggered(item *v1alpha1.DeployItem) time.Time {
 }
 
 // callPlugin calls the plugin for an operation.
-func (j *job) callPlugin(ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+func (j *job) callPlugin(
+	ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer,
+) (*plugin.Outcome, error) {
+	j.calling = true
 	ctx, end := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindCall, Name: string(operation), By: j.r.name})
 	outcome, err := j.r.plugin.Call(ctx, operation, c, o)
 	switch {
@@ -99,7 +101,7 @@ func (j *job) callPlugin(ctx context.Context, operation plugin.Operation, c plug
 	default:
 		end(telemetry.ResultFailed)
 	}
-	return outcome, err
+	return outcome, callError(err)
 }
 
 // render asks the plugin for the desired objects.
@@ -114,11 +116,13 @@ func (j *job) render(ctx context.Context, c plugin.Call) (*plugin.Rendered, erro
 	default:
 		end(telemetry.ResultDone)
 	}
-	return rendered, err
+	return rendered, callError(err)
 }
 
 // beginHTTPHook begins a call of an HTTP hook.
-func beginHTTPHook(ctx context.Context, h *httphook.Hook, phase v1alpha1.HookCapability) (_ context.Context, end func(error)) {
+func beginHTTPHook(
+	ctx context.Context, h *httphook.Hook, phase v1alpha1.HookCapability,
+) (_ context.Context, end func(error)) {
 	ctx, done := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindHTTPHook, Name: string(phase), By: h.Registration()})
 	return ctx, func(err error) {
 		switch {
@@ -130,23 +134,4 @@ func beginHTTPHook(ctx context.Context, h *httphook.Hook, phase v1alpha1.HookCap
 			done(telemetry.ResultFailed)
 		}
 	}
-}
-
-// steps reports what a plugin says of its progress: each step, and what changes within one at most once in a
-// stepInterval.
-type steps struct {
-	report func(telemetry.Event)
-	now    func() time.Time
-
-	last telemetry.Progress
-	at   time.Time
-}
-
-func (s *steps) add(step, message string) {
-	now, progress := s.now(), telemetry.Progress{Step: step, Text: message}
-	if progress == s.last || step == s.last.Step && now.Sub(s.at) < stepInterval {
-		return
-	}
-	s.last, s.at = progress, now
-	s.report(progress)
 }

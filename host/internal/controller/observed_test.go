@@ -110,16 +110,6 @@ func TestReportsOfAJob(t *testing.T) {
 				"Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
 			},
 		},
-		"crash": {
-			reason: "a plugin that dies",
-			answer: picky(func() (*plugin.Outcome, error) { return nil, plugin.ErrCrashed }, succeeded),
-			drive:  func(b *bench) { b.setJob(); b.drive() },
-			want: []string{
-				"PickedUp queued=false", "Progress installing 1 of 2", "Call one Reconcile: crashed",
-				`Retries the plugin "one" ended in the middle of the call (1 of 3); it is tried again when the plugin runs`,
-				"Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
-			},
-		},
 		"in line": {
 			reason: "a job that waits for a slot",
 			answer: picky(succeeded),
@@ -129,7 +119,7 @@ func TestReportsOfAJob(t *testing.T) {
 				b.reconcile(b.t.Context())
 				b.clock.Step(1300 * time.Millisecond)
 				b.slots.giveBack()
-				b.memory.slotKept(keyOf(b.item), b.clock.Now())
+				b.slots.reconciled(slotKey(0), false)
 				b.drive()
 			},
 			want: []string{

@@ -28,54 +28,68 @@ const (
 // that nobody else is to begin before it has ended.
 var errAbandoned = errors.New("the plugin's call was abandoned")
 
-// handleCallError deals with a call that has no outcome.
-func (j *job) handleCallError(ctx context.Context, err error) error {
-	var problem contract.Error
-	var withheld plugin.Error
+// handleError makes what has gone wrong with a job its status: the job ends, waits for its plugin, or is tried again
+// later. Any other error than a contract.Error or one of a call is returned, as are errOutdated and the host's end.
+func (j *job) handleError(ctx context.Context, err error) error {
+	var e contract.Error
+	known := errors.As(err, &e)
+	crashed, notRunning := errors.Is(err, plugin.ErrCrashed), errors.Is(err, plugin.ErrNotRunning)
 	switch {
-	case errors.As(err, &problem):
-		return j.handleError(ctx, problem)
-	case errors.As(err, &withheld):
-		return j.handleError(ctx, joinErrors([]plugin.Error{withheld}))
-	case errors.Is(err, errNotCalled) && ctx.Err() != nil:
-		return ctx.Err()
-	case ctx.Err() != nil && (errors.Is(err, plugin.ErrNotRunning) || errors.Is(err, plugin.ErrCrashed)):
-		return ctx.Err()
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !j.reported && j.calling && !crashed && !notRunning:
 		return errAbandoned
-	case errors.Is(err, errOutdated):
-		return err
+	case ctx.Err() != nil && !j.reported:
+		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded) && j.decision.Action == contract.Abort:
 		return j.giveUp(ctx)
 	case errors.Is(err, context.DeadlineExceeded):
-		item := j.item.DeepCopy()
-		if j.message != "" {
-			contract.Step(item, j.step, j.message, j.r.clock.Now())
-		}
-		underWay := fmt.Sprintf("the plugin %q had not ended the call %s", j.r.name, j.operation())
-		if errors.Is(err, errNotCalled) {
-			underWay = ""
-		}
-		return j.fail(ctx, j.timeoutError(item, underWay))
-	case errors.Is(err, plugin.ErrCrashed):
-		return j.handleCrash(ctx)
-	case errors.Is(err, plugin.ErrNotRunning):
-		j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
-		if errors.Is(err, plugin.ErrUnhealthy) { // without the reason, which may name an item of another namespace
-			j.r.event(j.item, corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
-				"the plugin %q was unhealthy and was killed in the middle of the call %s, for a reason that is in the "+
-					"host's log; the call is repeated", j.r.name, j.operation()))
-		}
-		j.known.due, j.known.waitsForPlugin = j.r.clock.Now().Add(j.pollInterval(pluginPoll)), true
-		if contract.ShowsCrash(j.item) {
-			return nil
-		}
-		return j.wait(ctx, fmt.Sprintf("the plugin %q to run again", j.r.name))
-	case errors.Is(err, plugin.ErrProtocol):
-		return j.handleError(ctx, protocolError(err))
-	default:
-		return fmt.Errorf("call plugin: %w", err)
+		return j.fail(ctx, j.callTimeout())
+	case crashed:
+		return j.countCrash(ctx, e)
+	case notRunning && (e.Plugin == "" || e.Plugin == j.r.name):
+		return j.waitForPlugin(ctx, err)
+	case !known:
+		return err
 	}
+	e = j.advise(e)
+	if e.Final() && j.decision.Action == contract.Abort {
+		e = contract.AbortedError("its deployer could not do it in its own way: " + e.Message)
+	}
+	if e.Final() {
+		return j.fail(ctx, e)
+	}
+	if notRunning {
+		j.known.waitsFor = e.Plugin
+	}
+	pause := retryPause(j.known.retries, j.r.random())
+	j.known.retries++
+	return j.retry(ctx, e, j.pollInterval(pause))
+}
+
+// callTimeout says that the job's time was over in the middle of a call.
+func (j *job) callTimeout() contract.Error {
+	item := j.item.DeepCopy()
+	if j.message != "" {
+		contract.Step(item, j.step, j.message, j.r.clock.Now())
+	}
+	if !j.calling {
+		return j.timeoutError(item, "")
+	}
+	return j.timeoutError(item, fmt.Sprintf("the plugin %q had not ended the call %s", j.r.name, j.operation()))
+}
+
+// waitForPlugin has the job go on when its plugin runs again.
+func (j *job) waitForPlugin(ctx context.Context, err error) error {
+	j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
+	if errors.Is(err, plugin.ErrUnhealthy) { // without the reason, which may name an item of another namespace
+		j.r.event(j.item, corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
+			"the plugin %q was unhealthy and was killed in the middle of the call %s, for a reason that is in the "+
+				"host's log; the call is repeated", j.r.name, j.operation()))
+	}
+	j.known.due, j.known.waitsFor = j.r.clock.Now().Add(j.pollInterval(pluginPoll)), j.r.name
+	if contract.ShowsCrash(j.item) {
+		return nil
+	}
+	return j.wait(ctx, fmt.Sprintf("the plugin %q to run again", j.r.name))
 }
 
 // handleOutcome writes down what the plugin has reached. What cannot be written is the plugin's error: without it the
@@ -161,21 +175,6 @@ func (j *job) skip(ctx context.Context) error {
 	return err
 }
 
-// repair ends a job whose place was taken by one that is finished.
-func (j *job) repair(ctx context.Context) error {
-	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
-		contract.EndReplaced(item, j.decision.Deletion, j.r.clock.Now())
-	})
-	if err != nil {
-		return err
-	}
-	j.endedUnreported()
-	j.reportEnded(ctx, j.item.Status.Phase)
-	j.log.Warn("job was replaced by one that is finished", "error", j.item.Status.LastError.Message)
-	j.r.event(j.item, corev1.EventTypeWarning, j.item.Status.LastError.Reason, j.item.Status.LastError.Message)
-	return nil
-}
-
 // updateConditions brings the conditions up to date after somebody else has ended a job that was picked up here.
 func (j *job) updateConditions(ctx context.Context) error {
 	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
@@ -240,19 +239,6 @@ func (j *job) finishDeletion(ctx context.Context) error {
 	return nil
 }
 
-// handleError ends the job if the error says so, and else notes it and tries again later.
-func (j *job) handleError(ctx context.Context, e contract.Error) error {
-	if e.Final() {
-		if j.decision.Action == contract.Abort {
-			e = contract.AbortedError("its deployer could not do it in its own way: " + e.Message)
-		}
-		return j.fail(ctx, e)
-	}
-	pause := retryPause(j.known.retries, j.r.random())
-	j.known.retries++
-	return j.retry(ctx, e, j.pollInterval(pause))
-}
-
 // retry notes an error, and tries again after a pause.
 func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration) error {
 	j.known.due = j.r.clock.Now().Add(pause)
@@ -272,26 +258,33 @@ func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration) 
 
 // fail gives the job up.
 func (j *job) fail(ctx context.Context, e contract.Error) error {
-	return j.end(ctx, e, func(item *v1alpha1.DeployItem) {
-		contract.Fail(item, j.decision.Deletion, e, j.r.clock.Now())
-	})
+	return j.end(ctx, func(item *v1alpha1.DeployItem) { contract.Fail(item, j.decision.Deletion, e, j.r.clock.Now()) })
 }
 
 // giveUp ends an aborted job without its deployer.
 func (j *job) giveUp(ctx context.Context) error {
-	return j.end(ctx, contract.AbortedError(""), func(item *v1alpha1.DeployItem) {
+	return j.end(ctx, func(item *v1alpha1.DeployItem) {
 		contract.EndAborted(item, j.decision.Deletion, j.deployer(), j.r.clock.Now())
 	})
 }
 
-// end writes the final status of a job that has failed.
-func (j *job) end(ctx context.Context, e contract.Error, change func(*v1alpha1.DeployItem)) error {
+// repair ends a job whose place was taken by one that is finished.
+func (j *job) repair(ctx context.Context) error {
+	return j.end(ctx, func(item *v1alpha1.DeployItem) {
+		contract.EndReplaced(item, j.decision.Deletion, j.r.clock.Now())
+	})
+}
+
+// end writes the final status of a job that has failed, and reports its error.
+func (j *job) end(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	if err := j.writeStatus(ctx, change); err != nil {
 		return err
 	}
 	j.endedUnreported()
 	j.reportEnded(ctx, j.item.Status.Phase)
-	j.log.Log(ctx, level(e), "job failed", "reason", e.Reason, "error", j.item.Status.LastError.Message)
-	j.r.event(j.item, eventType(e), e.Reason, j.item.Status.LastError.Message)
+	last := j.item.Status.LastError
+	e := contract.Error{Codes: last.Codes, Reason: last.Reason, Message: last.Message}
+	j.log.Log(ctx, level(e), "job failed", "reason", e.Reason, "error", e.Message)
+	j.r.event(j.item, eventType(e), e.Reason, e.Message)
 	return nil
 }

@@ -35,27 +35,21 @@ type plugins interface {
 }
 
 // pluginSet are the plugins of a plugin.Set.
-type pluginSet struct {
-	set *plugin.Set
-}
+type pluginSet struct{ *plugin.Set }
 
 var _ plugins = pluginSet{}
 
-func (s pluginSet) Serving() []deployer { return deployers(s.set.Serving()) }
+func (s pluginSet) Serving() []deployer { return deployers(s.Set.Serving()) }
 
 func (s pluginSet) For(itemType v1alpha1.DeployItemType) deployer {
-	if p := s.set.For(itemType); p != nil {
+	if p := s.Set.For(itemType); p != nil {
 		return p
 	}
 	return nil
 }
 
-func (s pluginSet) Started() bool { return s.set.Started() }
-
-func (s pluginSet) Unserved(itemType v1alpha1.DeployItemType) string { return s.set.Unserved(itemType) }
-
 func (s pluginSet) Hooking(itemType v1alpha1.DeployItemType) []deployer {
-	return deployers(s.set.Hooking(itemType))
+	return deployers(s.Set.Hooking(itemType))
 }
 
 func deployers(plugins []*plugin.Plugin) []deployer {
@@ -68,7 +62,7 @@ func deployers(plugins []*plugin.Plugin) []deployer {
 
 func (s pluginSet) Running() map[string]bool {
 	running := map[string]bool{}
-	for _, status := range s.set.Status() {
+	for _, status := range s.Status() {
 		if status.State == plugin.Running && status.Info != nil {
 			running[status.Info.Name] = true
 		}

@@ -20,7 +20,8 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// interferenceTest is a host with one item between a Landscaper, users, a deployer and an API server that all do as they like.
+// interferenceTest is a host with one item between a Landscaper, users, a deployer and an API server that all do as
+// they like.
 type interferenceTest struct {
 	*bench
 	history

@@ -8,14 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const (
-	// maxStandby is how long an item that another replica comes first for is left unread for want of a slot.
-	maxStandby = 10 * time.Second
-	// longWait is how long such an item stands in line until it gets one of fairShare slots, although this replica
-	// has items of its own.
-	longWait  = time.Minute
-	fairShare = 8
-)
+// maxStandby is how long an item that another replica comes first for is left unread for want of a slot.
+const maxStandby = 10 * time.Second
 
 // place is where an item stands in the lines for a slot.
 type place int
@@ -48,9 +42,8 @@ type slots struct {
 	size int
 	now  func() time.Time
 
-	mu    sync.Mutex
-	free  int
-	given int // how many slots have been given in all
+	mu   sync.Mutex
+	free int
 	// lines are the items in line at each place, in the order in which they came.
 	lines [places][]types.NamespacedName
 	// inLine says of each item in line where it stands.
@@ -99,8 +92,8 @@ func (s *slots) onePoison(key types.NamespacedName) bool {
 	return s.poison == key || s.poison == types.NamespacedName{}
 }
 
-// standby reports whether to reconcile an item that another replica comes first for: there is a slot that it could have,
-// or it has been in line for long. Otherwise it is put in line.
+// standby reports whether to reconcile an item that another replica comes first for: there is a slot that it could
+// have, or it has been in line for long. Otherwise it is put in line.
 func (s *slots) standby(key types.NamespacedName, at place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,9 +167,9 @@ func (s *slots) waiting() int {
 	return len(s.inLine)
 }
 
-// reconciled ends the reconcile of an item, and returns the items for which a slot is kept now. One that was kept for the
-// item itself when the reconcile began, and that it has made no use of, is given on; one that was kept meanwhile is for
-// the next reconcile.
+// reconciled ends the reconcile of an item, and returns the items for which a slot is kept now. One that was kept for
+// the item itself when the reconcile began, and that it has made no use of, is given on; one that was kept meanwhile is
+// for the next reconcile.
 func (s *slots) reconciled(key types.NamespacedName, slotKept bool) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +192,7 @@ func (s *slots) reconciled(key types.NamespacedName, slotKept bool) []types.Name
 }
 
 // pop takes the item out of line that gets a slot next. Of the items that another replica comes first for it is the
-// last that came: that one begins with the first. But should it never come to them, none of them waits for ever.
+// last that came: that one begins with the first.
 func (s *slots) pop() (next types.NamespacedName, ok bool) {
 	at := slices.IndexFunc(s.lines[:], func(line []types.NamespacedName) bool {
 		return len(line) > 0 && (s.inLine[line[0]].at != poison || s.onePoison(line[0]))
@@ -207,19 +200,10 @@ func (s *slots) pop() (next types.NamespacedName, ok bool) {
 	if at < 0 {
 		return next, false
 	}
-	s.given++
 	line := s.lines[at]
 	next = line[0]
 	if place(at) >= firstOther {
 		next = line[len(line)-1]
-	}
-	if s.given%fairShare == 0 {
-		for _, others := range s.lines[firstOther:] {
-			if len(others) > 0 && s.now().Sub(s.inLine[others[0]].since) >= longWait {
-				next = others[0]
-				break
-			}
-		}
 	}
 	if s.inLine[next].at == poison {
 		s.poison = next

@@ -23,12 +23,8 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// outdatedPause lets the write settle that ours met before the item is read again. It doubles with each time in a
-// row, up to maxOutdatedPause.
-const (
-	outdatedPause    = 10 * time.Millisecond
-	maxOutdatedPause = 5 * time.Second
-)
+// outdatedPause lets the write settle that ours met before the item is read again.
+const outdatedPause = 50 * time.Millisecond
 
 // reconciler carries out the deploy items of one plugin.
 type reconciler struct {
@@ -89,7 +85,8 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 	}
 
 	// 4. The item is read in full, unless it is known, and contract.Decide tells what is to be done with it.
-	if known.item == nil {
+	readNow := known.item == nil
+	if readNow {
 		if known, err = r.read(ctx, req); err != nil {
 			return r.conclude(ctx, req, nil, err)
 		}
@@ -114,7 +111,10 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 	}
 
 	// 6. What a user asks for by annotation is accepted.
-	if decision, err = r.accept(ctx, &known, decision); err != nil {
+	if readNow {
+		r.reportUnknownOperation(known.item)
+	}
+	if decision, err = r.accept(ctx, known.item, decision); err != nil {
 		return r.conclude(ctx, req, nil, err)
 	}
 	if decision.Action == contract.Restart { // what is missing is still missing; its coming is an event
@@ -195,7 +195,7 @@ func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, er
 	if err := r.verifyHeld(ctx, item); err != nil {
 		return entry{}, err
 	}
-	known := r.memory.previous(req.NamespacedName, item.UID)
+	known, _ := r.memory.recall(req.NamespacedName, item.UID, item.ResourceVersion)
 	known.item = item
 	return known, nil
 }
@@ -222,9 +222,9 @@ func endsWithoutDeployer(decision contract.Decision) bool {
 
 // accept accepts what somebody asks for, and returns what is to be done then. It leaves Restart only if the item has
 // to wait for it.
-func (r *reconciler) accept(ctx context.Context, known *entry, decision contract.Decision) (contract.Decision, error) {
-	item := known.item
-	r.reportUnknownOperation(known)
+func (r *reconciler) accept(
+	ctx context.Context, item *v1alpha1.DeployItem, decision contract.Decision,
+) (contract.Decision, error) {
 	if decision.Action == contract.Accept {
 		if err := r.acceptOperation(ctx, item); err != nil {
 			return decision, err
@@ -241,19 +241,17 @@ func (r *reconciler) accept(ctx context.Context, known *entry, decision contract
 	return decision, err
 }
 
-// reportUnknownOperation says to the user, once, that an item asks for an operation that there is not.
-func (r *reconciler) reportUnknownOperation(known *entry) {
-	unknown := contract.UnknownOperation(known.item)
-	if unknown == known.reported {
+// reportUnknownOperation says to the user that an item which was read asks for an operation that there is not. One
+// replica is enough: the one that holds the item's lock, or comes first for it.
+func (r *reconciler) reportUnknownOperation(item *v1alpha1.DeployItem) {
+	unknown, key := contract.UnknownOperation(item), r.lockKey(item)
+	if unknown == "" || r.locks.Rank(key) > 0 && !r.locks.Holds(key) {
 		return
 	}
-	known.reported = unknown
-	if unknown == "" || r.locks.Rank(r.lockKey(known.item)) > 0 { // one replica is enough
-		return
-	}
-	r.event(known.item, corev1.EventTypeWarning, "UnknownOperation", fmt.Sprintf(
-		"the annotation %s asks for %q, which is left alone: expected %s, %s, %s or %s", v1alpha1.OperationAnnotation, unknown,
-		v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile, v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort))
+	r.event(item, corev1.EventTypeWarning, "UnknownOperation", fmt.Sprintf(
+		"the annotation %s asks for %q, which is left alone: expected %s, %s, %s or %s",
+		v1alpha1.OperationAnnotation, unknown, v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile,
+		v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort))
 }
 
 // acceptOperation takes the annotation that asks for an operation away and notes the operation in one write, with
@@ -287,8 +285,8 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		r.forget(req.NamespacedName, false)
 		return pollAfter(elsewherePoll), nil
 	case errors.Is(err, errOutdated):
-		pause := min(outdatedPause<<min(r.memory.outdated(req.NamespacedName), 10), maxOutdatedPause)
-		return reconcile.Result{RequeueAfter: pause}, nil
+		r.memory.outdated(req.NamespacedName)
+		return reconcile.Result{RequeueAfter: outdatedPause}, nil
 	case errors.Is(err, errAbandoned):
 		return reconcile.Result{}, err
 	case ctx.Err() != nil: // the host is shutting down; another one goes on from what is written
@@ -308,6 +306,9 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	}
 	if again := j.hooks.again(j.known.hooks.again); !again.IsZero() {
 		j.known.due = earlier(j.known.due, again)
+	}
+	if r.plugins.Running()[j.known.waitsFor] { // it has begun to run meanwhile
+		j.known.due = earlier(j.known.due, r.clock.Now().Add(firstRetry))
 	}
 	due := r.memory.underWay(j.known, r.clock.Now())
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil

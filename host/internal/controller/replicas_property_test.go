@@ -18,8 +18,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// replicaTest has two replicas that share an item, reconcile it only when it is in their queues, and may each think what
-// they like of the other.
+// replicaTest has two replicas that share an item, reconcile it only when it is in their queues, and may each think
+// what they like of the other.
 type replicaTest struct {
 	*bench
 	history
@@ -351,16 +351,7 @@ func (c *replicaTest) step() {
 				c.setJob()
 			}
 		},
-		"label": func() {
-			hear := func() {
-				for _, pod := range pods {
-					c.replicas[pod].hearItem()
-				}
-			}
-			hear() // metadata tell a label from a job in the same event only if a second lies between the writes
-			c.touch(c.item)
-			hear()
-		},
+		"label": func() { c.touch(c.item) },
 		"operation": func() {
 			c.annotate(c.item, v1alpha1.OperationAnnotation,
 				rapid.SampledFrom([]string{v1alpha1.OperationReconcile, v1alpha1.OperationAbort}).Draw(c.t, "operation"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,9 +20,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Priorities in the queues of plugins: a job that has got its slot is not to be kept waiting; what has
-// changed comes before what was there when the host started, and both come before another reconcile of a job that waits.
-// Upstream's pick-up timeout runs for new jobs, not for polls.
+// Priorities in the queues of plugins: a job that has got its slot is not to be kept waiting; what has changed comes
+// before what was there when the host started, and both come before another reconcile of a job that waits. Upstream's
+// pick-up timeout runs for new jobs, not for polls.
 const (
 	prioritySlot    = 150
 	priorityChange  = 100
@@ -48,8 +47,6 @@ type router struct {
 	types map[types.NamespacedName]itemType
 	// unserved are the types that nobody serves and that were logged, at most maxUnserved.
 	unserved map[v1alpha1.DeployItemType]bool
-	// held: what was there when the host started waits for the end of the survey.
-	held bool
 }
 
 // itemType is the type of one item, not of a later one of the same name.
@@ -71,28 +68,21 @@ func newRouter(plugins plugins, locks locks, m *memory, now func() time.Time, lo
 
 // OnAdd hears of an item that is new, or that was there before the host started.
 func (r *router) OnAdd(obj any, isInInitialList bool) {
-	meta, ok := obj.(*metav1.PartialObjectMetadata)
-	switch {
-	case !ok || isInInitialList && r.isHeld(): // release finds it in the cache
-	case isInInitialList:
-		r.route(meta, priorityInitial)
-	default:
-		r.route(meta, priorityChange)
+	priority := priorityChange
+	if isInInitialList {
+		priority = priorityInitial
+	}
+	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		r.route(meta, priority)
 	}
 }
 
-// OnUpdate hears of a change. One that cannot have given an idle item anything to do ends here.
-func (r *router) OnUpdate(oldObj, newObj any) {
-	before, ok := oldObj.(*metav1.PartialObjectMetadata)
-	after, ok2 := newObj.(*metav1.PartialObjectMetadata)
-	if !ok || !ok2 {
-		return
+// OnUpdate hears of a change.
+func (r *router) OnUpdate(_, obj any) {
+	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		r.memory.changed(client.ObjectKeyFromObject(meta))
+		r.route(meta, priorityChange)
 	}
-	r.memory.changed(client.ObjectKeyFromObject(after))
-	if r.memory.advance(before, after) {
-		return
-	}
-	r.route(after, priorityChange)
 }
 
 // OnDelete forgets an item that is gone. A worker that is busy with it may remember it again afterwards: it has
@@ -114,18 +104,13 @@ func (r *router) OnDelete(obj any) {
 func (r *router) WakeUp(plugin, namespace, name string) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	r.memory.wake(key, plugin, r.now())
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	add(r.queues[plugin], key, priorityChange)
+	r.enqueue(plugin, key, priorityChange, 0)
 }
 
 // slotsKept puts the items into the plugin's queue for which slots are kept.
 func (r *router) slotsKept(plugin string, keys []types.NamespacedName) {
 	for _, key := range keys {
-		r.memory.slotKept(key, r.now())
-		r.mu.Lock()
-		add(r.queues[plugin], key, prioritySlot)
-		r.mu.Unlock()
+		r.enqueue(plugin, key, prioritySlot, 0)
 	}
 }
 
@@ -155,9 +140,7 @@ func (r *router) route(meta *metav1.PartialObjectMetadata, priority int) {
 	if name != untyped {
 		after = r.patienceFor(lock.Key{Plugin: name, Item: key, UID: meta.UID})
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	addAfter(r.queues[name], key, priority, after)
+	r.enqueue(name, key, priority, after)
 }
 
 // maxUnserved bounds the types that are logged: users may make up any.
@@ -216,41 +199,19 @@ func (r *router) forgetType(key types.NamespacedName) {
 	delete(r.types, key)
 }
 
-// add puts a key into a queue; a plugin whose queue is not there yet gets all its items when it is.
-func add(q queue, key types.NamespacedName, priority int) { addAfter(q, key, priority, 0) }
-
-// addAfter does so after a while.
-func addAfter(q queue, key types.NamespacedName, priority int, after time.Duration) {
-	if q == nil {
-		return
-	}
+// enqueue puts an item into the queue of a plugin after a while. A plugin whose queue is not there yet gets all its
+// items when it is.
+func (r *router) enqueue(plugin string, key types.NamespacedName, priority int, after time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	request := reconcile.Request{NamespacedName: key}
-	if pq, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-		pq.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: after}, request)
-		return
+	switch q := r.queues[plugin].(type) {
+	case nil:
+	case priorityqueue.PriorityQueue[reconcile.Request]:
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: after}, request)
+	default:
+		q.AddAfter(request, after)
 	}
-	q.AddAfter(request, after)
-}
-
-// hold keeps the items that are there already from all queues until release. What changes meanwhile is passed on.
-func (r *router) hold() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.held = true
-}
-
-func (r *router) isHeld() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.held
-}
-
-// release puts the items that are there already into their queues.
-func (r *router) release(ctx context.Context, reader client.Reader) error {
-	r.mu.Lock()
-	r.held = false
-	r.mu.Unlock()
-	return existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) { r.route(meta, priorityInitial) })
 }
 
 // attach makes a queue that of a plugin, or of the items of unknown type, and fills it with the items that are there.
@@ -261,11 +222,8 @@ func (r *router) attach(ctx context.Context, reader client.Reader, name string, 
 	return r.refill(ctx, reader, name)
 }
 
-// refill fills a queue with the items that are there already, unless release is going to.
+// refill fills a queue with the items that are there already.
 func (r *router) refill(ctx context.Context, reader client.Reader, name string) error {
-	if r.isHeld() {
-		return nil
-	}
 	return existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) {
 		if queue, ok := r.queueFor(meta); ok && queue == name {
 			r.route(meta, priorityInitial)
@@ -274,10 +232,12 @@ func (r *router) refill(ctx context.Context, reader client.Reader, name string) 
 }
 
 // existing calls a function with each item of the cache.
-func existing(ctx context.Context, reader client.Reader, each func(*metav1.PartialObjectMetadata)) error {
+func existing(
+	ctx context.Context, reader client.Reader, each func(*metav1.PartialObjectMetadata), which ...client.ListOption,
+) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
-	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
 		return fmt.Errorf("list deploy items in the cache: %w", err)
 	}
 	for i := range list.Items {
@@ -288,41 +248,35 @@ func existing(ctx context.Context, reader client.Reader, each func(*metav1.Parti
 
 // classify remembers the type of an item whose metadata does not tell it, and forwards the item.
 func (r *router) classify(item *v1alpha1.DeployItem) {
-	r.mu.Lock()
-	r.types[keyOf(item)] = itemType{uid: item.UID, name: item.Spec.Type}
-	r.mu.Unlock()
+	r.setType(item)
 	r.route(metadataOf(item), priorityChange)
 }
 
-// surveyed remembers the type of an item that was listed, unless the item has been read in the meantime.
-func (r *router) surveyed(item *v1alpha1.DeployItem) {
+func (r *router) setType(item *v1alpha1.DeployItem) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.types[keyOf(item)]; !ok {
-		r.types[keyOf(item)] = itemType{uid: item.UID, name: item.Spec.Type}
-	}
+	r.types[keyOf(item)] = itemType{uid: item.UID, name: item.Spec.Type}
 }
 
-// hooksRun makes the jobs due of types whose hooks can be called now that could not, or whose HTTP hook has changed.
-func (r *router) hooksRun(itemTypes []v1alpha1.DeployItemType) {
-	r.retry(func(_ types.NamespacedName, e *entry) bool { return slices.Contains(itemTypes, e.itemType) })
-}
-
-// retry makes those jobs due that have met an error.
-func (r *router) retry(which func(types.NamespacedName, *entry) bool) {
-	r.wake(r.memory.retry(r.now(), which))
-}
-
-// wake puts items into the queues of their plugins.
-func (r *router) wake(woken map[types.NamespacedName]string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key, plugin := range woken {
-		add(r.queues[plugin], key, priorityChange)
+// wakeWhere makes the jobs due that something is true of.
+func (r *router) wakeWhere(which func(types.NamespacedName, *entry) bool) {
+	for key, plugin := range r.memory.wakeWhere(r.now(), which) {
+		r.enqueue(plugin, key, priorityChange, 0)
 	}
 }
 
 // pluginsRun makes the jobs due that wait for one of these plugins to run.
 func (r *router) pluginsRun(running map[string]bool) {
-	r.wake(r.memory.wakeAll(running, r.now()))
+	r.wakeWhere(func(_ types.NamespacedName, e *entry) bool { return running[e.waitsFor] })
+}
+
+// hooksChanged makes those jobs due that have met an error, of the plugins that serve some types.
+func (r *router) hooksChanged(itemTypes []v1alpha1.DeployItemType) {
+	plugins := map[string]bool{}
+	for _, t := range itemTypes {
+		if p := r.plugins.For(t); p != nil {
+			plugins[p.Name()] = true
+		}
+	}
+	r.wakeWhere(func(_ types.NamespacedName, e *entry) bool { return plugins[e.plugin] && e.retries > 0 })
 }

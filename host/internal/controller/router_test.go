@@ -180,37 +180,3 @@ func TestAttachReplays(t *testing.T) {
 	r.OnAdd(typedItem("e", "one"), false)
 	expect(t, "those that come later", r.one, "e")
 }
-
-func TestHold(t *testing.T) {
-	r := newRouted(t, false)
-	r.hold()
-	items := lister{typedItem("a", "one"), typedItem("b", ""), typedItem("c", "two"), typedItem("d", "nobody's")}
-	if err := r.attach(t.Context(), items, "one", r.one); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.attach(t.Context(), items, untyped, r.untyped); err != nil {
-		t.Fatal(err)
-	}
-	for _, item := range items {
-		r.OnAdd(item, true)
-	}
-	expect(t, "what was there waits, although the queue is", r.one)
-	expect(t, "what was there waits, and is not read to learn its type", r.untyped)
-	r.OnAdd(typedItem("new", "one"), false)
-	r.OnUpdate(typedItem("changed", "one"), typedItem("changed", "one"))
-	expect(t, "what comes or changes meanwhile does not wait", r.one, "new", "changed")
-
-	if err := r.release(t.Context(), items); err != nil {
-		t.Fatal(err)
-	}
-	if name, priority := next(t, r.one); name != "a" || priority != priorityInitial {
-		t.Errorf("expected a with the priority of what was there, but found %s with %d", name, priority)
-	}
-	expect(t, "the items of unknown type", r.untyped, "b")
-	if err := r.attach(t.Context(), items, "two", r.two); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, "a queue that comes later is filled as ever", r.two, "c")
-	r.OnAdd(typedItem("e", "one"), true)
-	expect(t, "an item of the first list that is heard of late", r.one, "e")
-}

@@ -29,9 +29,9 @@ func (p *hookRun) shouldReconcile(
 		return decision, nil
 	}
 	result, _, err := p.hooks.run(ctx, sdkhook.ShouldReconcile, p.item, p.target)
-	var failed *hookError
+	var failed contract.Error
 	switch {
-	case errors.As(err, &failed) && failed.problem().Final() && decision.Action == contract.Nothing:
+	case errors.As(err, &failed) && failed.Final() && decision.Action == contract.Nothing:
 		p.r.reportHook(p.item, err) // to ask again makes no sense before the item is changed
 	case errors.Is(err, plugin.ErrCrashed): // it counts, whatever there is to do
 		return decision, err

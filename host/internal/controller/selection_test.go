@@ -3,6 +3,10 @@ package controller
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -95,5 +99,21 @@ func TestDeletionThatNobodyClaimed(t *testing.T) {
 	b.annotate(b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
 	if item := b.drive(); item != nil || len(b.calls) != 0 {
 		t.Errorf("expected the item to go without a call, but found %s, %v", describe(item), b.calls)
+	}
+}
+
+func TestSlim(t *testing.T) {
+	meta := itemMetadata("5")
+	meta.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "the whole item", "a": "b"}
+	meta.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
+	want := itemMetadata("5")
+	want.Annotations = map[string]string{"a": "b"}
+	slim, err := Slim(meta)
+	if diff := cmp.Diff(any(want), slim); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	other := &corev1.Secret{}
+	if kept, err := Slim(other); err != nil || kept != any(other) {
+		t.Errorf("another object must pass as it is, but found %v, %v", kept, err)
 	}
 }

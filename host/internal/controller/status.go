@@ -1,18 +1,16 @@
 package controller
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
@@ -36,137 +34,59 @@ type writer struct {
 // item is what the API server has; after an error it is what it was. The error is errOutdated if somebody else has
 // written meanwhile, or if the item is gone.
 func (w *writer) status(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
-	after := item.DeepCopy()
-	change(after)
-	if err := patch(ctx, item, after, w.client.Status().Patch); err != nil {
-		return fmt.Errorf("write status: %w", err)
-	}
-	return nil
+	return write(ctx, item, change, func(ctx context.Context, after *v1alpha1.DeployItem, patch client.Patch) error {
+		return w.client.Status().Patch(ctx, after, patch)
+	})
 }
 
 // metadata changes the metadata of an item, as status does the status.
 func (w *writer) metadata(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
-	after := item.DeepCopy()
-	change(after)
-	if err := patch(ctx, item, after, w.patchMetadata); err != nil {
-		return fmt.Errorf("write metadata: %w", err)
-	}
-	return nil
+	return write(ctx, item, change, func(ctx context.Context, after *v1alpha1.DeployItem, patch client.Patch) error {
+		return w.client.Patch(ctx, after, patch)
+	})
 }
 
 // addFinalizer adds Landscaper's finalizer if it is missing.
 func (w *writer) addFinalizer(ctx context.Context, item *v1alpha1.DeployItem) error {
-	return w.metadata(ctx, item, func(item *v1alpha1.DeployItem) {
-		if !slices.Contains(item.Finalizers, v1alpha1.Finalizer) {
-			item.Finalizers = append(item.Finalizers, v1alpha1.Finalizer)
-		}
-	})
+	return w.metadata(ctx, item, func(item *v1alpha1.DeployItem) { controllerutil.AddFinalizer(item, v1alpha1.Finalizer) })
 }
 
 // removeFinalizer removes Landscaper's finalizer if it is there. If it was the last one the item is gone afterwards.
 func (w *writer) removeFinalizer(ctx context.Context, item *v1alpha1.DeployItem) error {
 	return w.metadata(ctx, item, func(item *v1alpha1.DeployItem) {
-		item.Finalizers = slices.DeleteFunc(item.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
+		controllerutil.RemoveFinalizer(item, v1alpha1.Finalizer)
 	})
 }
 
-type send func(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error
-
-func (w *writer) patchMetadata(
-	ctx context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption,
+// write sends the difference that a change makes, and makes item what the API server has then.
+func write(
+	ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem),
+	send func(context.Context, *v1alpha1.DeployItem, client.Patch) error,
 ) error {
-	return w.client.Patch(ctx, obj, patch)
-}
-
-// patch writes the difference between item and after, and makes item what the API server has then.
-func patch(ctx context.Context, item, after *v1alpha1.DeployItem, send send) error {
-	patch, err := difference(item, after)
-	if err != nil || patch == nil {
-		return err
+	after := item.DeepCopy()
+	change(after)
+	patch, err := client.MergeFromWithOptions(item, client.MergeFromWithOptimisticLock{}).Data(after)
+	if err != nil {
+		return fmt.Errorf("compute patch: %w", err)
+	}
+	if string(patch) == fmt.Sprintf(`{"metadata":{"resourceVersion":%q}}`, item.ResourceVersion) {
+		return nil // nothing has changed
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	err = send(ctx, after, patch)
+	err = send(ctx, after, client.RawPatch(types.MergePatchType, patch))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return errOutdated
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("write deploy item: %w", err)
 	}
 	*item = *after
 	return nil
 }
 
-// difference is the JSON merge patch from one item to another with the resourceVersion as its condition; nil if they
-// are equal.
-func difference(before, after *v1alpha1.DeployItem) (client.Patch, error) {
-	from, err := document(before)
-	if err != nil {
-		return nil, fmt.Errorf("compute patch: %w", err)
-	}
-	to, err := document(after)
-	if err != nil {
-		return nil, fmt.Errorf("compute patch: %w", err)
-	}
-	fields := mergePatch(from, to)
-	if len(fields) == 0 {
-		return nil, nil //nolint:nilnil // no difference is an ordinary case and no error
-	}
-	metadata, _ := fields["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	metadata["resourceVersion"] = before.ResourceVersion
-	metadata["uid"] = before.UID
-	fields["metadata"] = metadata
-	// The schema requires observedGeneration once there is a status at all.
-	if status, ok := fields["status"].(map[string]any); ok {
-		status["observedGeneration"] = after.Status.ObservedGeneration
-	}
-	conditional, err := json.Marshal(fields)
-	if err != nil {
-		return nil, fmt.Errorf("compute patch: %w", err)
-	}
-	return client.RawPatch(types.MergePatchType, conditional), nil
-}
-
-// document is an item as JSON, with its numbers as they were written: those of a provider status may be large.
-func document(item *v1alpha1.DeployItem) (map[string]any, error) {
-	raw, err := json.Marshal(item)
-	if err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var fields map[string]any
-	return fields, decoder.Decode(&fields)
-}
-
-// mergePatch is the JSON merge patch from one object to another. In such a patch null means absent, and so it does
-// here.
-func mergePatch(from, to map[string]any) map[string]any {
-	patch := map[string]any{}
-	for key, value := range from {
-		if value != nil && to[key] == nil {
-			patch[key] = nil
-		}
-	}
-	for key, value := range to {
-		if value == nil || reflect.DeepEqual(from[key], value) {
-			continue
-		}
-		before, wasObject := from[key].(map[string]any)
-		after, isObject := value.(map[string]any)
-		if !wasObject || !isObject {
-			patch[key] = value
-		} else if inner := mergePatch(before, after); len(inner) > 0 {
-			patch[key] = inner
-		}
-	}
-	return patch
-}
-
-// writeStatus writes a change of the status, and the note with it. The pick-up, which is the fence, does not go this way.
+// writeStatus writes a change of the status, and the note with it. The pick-up, which is the fence, does not go this
+// way.
 func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	return j.write(ctx, func() error {
 		return j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {

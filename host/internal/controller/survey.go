@@ -23,10 +23,9 @@ const (
 
 // survey lists all items in full when the host starts, so that those that have nothing to do, in a while nearly all
 // of them, are not read one by one. It keeps no item, only which ones are idle, and what type those are whose
-// metadata does not tell it. That goes for all types: the plugins may well begin to be served after the survey.
+// metadata does not tell it. Plugins are served when it is over.
 type survey struct {
 	live    client.Reader
-	cache   client.Reader // metadata of deploy items
 	router  *router
 	witness SurveyWitness // nil for none
 	// standalone: see Options.Standalone.
@@ -45,9 +44,8 @@ type SurveyWitness interface {
 	SurveyEnded(ctx context.Context) error
 }
 
-// run takes the survey and then releases the router, which was held for it. A survey that fails is logged, and the
-// items are read one by one; the error is that of the cache or the witness. It blocks until all is done or ctx ends,
-// which is no error.
+// run takes the survey. One that fails is logged, and the items are read one by one; the error is that of the witness.
+// It blocks until all is done or ctx ends, which is no error.
 func (s *survey) run(ctx context.Context) error {
 	start := s.clock.Now()
 	seen, err := s.listAll(ctx)
@@ -63,8 +61,8 @@ func (s *survey) run(ctx context.Context) error {
 	default:
 		s.log.Info("listed all deploy items", "items", seen, "took", s.clock.Since(start).String())
 	}
-	if err := s.router.release(ctx, s.cache); err != nil || s.witness == nil {
-		return err
+	if s.witness == nil {
+		return nil
 	}
 	return s.witness.SurveyEnded(ctx)
 }
@@ -102,36 +100,11 @@ func (s *survey) note(ctx context.Context, item *v1alpha1.DeployItem) error {
 			return err
 		}
 	}
-	said, ok := contract.TypeOf(item)
-	typed := ok && said == item.Spec.Type
-	idle := decide(item, s.standalone, s.clock.Now()).Action == contract.Nothing &&
-		contract.UnknownOperation(item) == ""
-	if !typed {
-		s.router.surveyed(item)
+	if said, ok := contract.TypeOf(item); !ok || said != item.Spec.Type {
+		s.router.setType(item)
 	}
-	if idle {
+	if decide(item, s.standalone, s.clock.Now()).Action == contract.Nothing && contract.UnknownOperation(item) == "" {
 		s.router.memory.surveyed(item)
-	}
-	if !idle { // it does not wait for the other pages
-		s.router.route(metadataOf(item), priorityInitial)
-	}
-	if typed && !idle {
-		return nil
-	}
-	return s.forgetGone(ctx, keyOf(item))
-}
-
-// forgetGone forgets an item that is gone since it was listed: its deletion may have been heard of before it was
-// remembered.
-func (s *survey) forgetGone(ctx context.Context, key client.ObjectKey) error {
-	err := s.cache.Get(ctx, key, NewMetadata(), client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) {
-		s.router.memory.forget(key)
-		s.router.forgetType(key)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read deploy item from the cache: %w", err)
 	}
 	return nil
 }
