@@ -120,7 +120,8 @@ func publishedURL(object *unstructured.Unstructured) (*url.URL, error) {
 	case err != nil:
 		return nil, err
 	case u.Scheme == "" || u.Hostname() == "":
-		return nil, fmt.Errorf("expected an absolute URL that names a host, such as %s, but found %.64q", exampleURL, shown(u))
+		return nil, fmt.Errorf("expected an absolute URL that names a host, such as %s, but found %.64q", exampleURL,
+			shown(u))
 	}
 	return u, nil
 }
