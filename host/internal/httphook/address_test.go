@@ -57,10 +57,8 @@ func TestResolve(t *testing.T) {
 		},
 		"OnlyPath": {reason: "the rest stays", ref: other, uri: "/v1", want: "https://informed.example.org:8443/v1?a=b"},
 
-		"Neither": {reason: "nowhere to ask", fails: "or a ref"},
-		"HostTwice": {
-			reason: "which one?", ref: service, uri: "http://hooks.example.org/v1", fails: `"hooks.example.org"`,
-		},
+		"Neither":     {reason: "nowhere to ask", fails: "or a ref"},
+		"HostTwice":   {reason: "which one?", ref: service, uri: "http://hooks.example.org/v1", fails: `"hooks.example.org"`},
 		"RelativeURI": {reason: "nowhere to ask", uri: "/v1", fails: "absolute"},
 		"OtherScheme": {reason: "not HTTP", uri: "file:///etc/passwd", fails: `"file"`},
 		"BadURI":      {reason: "no URI", uri: "http://confidential%zz/", fails: "cannot be read"},

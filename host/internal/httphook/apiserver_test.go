@@ -192,7 +192,8 @@ func testInstallationTemplate(t *testing.T, _ *testenv.ControlPlane, admin clien
 types: [example.org/a]
 installationTemplate:
   blueprint: {ref: {resourceName: deployer-blueprint}}
-  componentDescriptor: {ref: {repositoryContext: {type: ociRegistry, baseUrl: example.org}, componentName: example.org/d, version: v0.1.0}}
+  componentDescriptor:
+    ref: {repositoryContext: {type: ociRegistry, baseUrl: example.org}, componentName: example.org/d, version: v0.1.0}
   imports: {targets: [{name: cluster, target: ''}], data: []}
   importDataMappings: {values: {replicas: 9007199254740991, ratio: 1.5, none: null}}
   unknown: [1, {a: true}]

@@ -141,9 +141,7 @@ func TestTLSConfigThatCannotBe(t *testing.T) {
 		"CertificateOnly": {
 			reason: "the key is missing", secret: map[string][]byte{"tls.crt": certificate}, want: "together",
 		},
-		"KeyOnly": {
-			reason: "the certificate is missing", secret: map[string][]byte{"tls.key": key}, want: "together",
-		},
+		"KeyOnly": {reason: "the certificate is missing", secret: map[string][]byte{"tls.key": key}, want: "together"},
 		"OtherKey": {
 			reason: "the key of another certificate", secret: map[string][]byte{"tls.crt": certificate, "tls.key": otherKey},
 			want: "tls.key",
@@ -192,9 +190,7 @@ func TestAuthorization(t *testing.T) {
 		"UserOnly":   {reason: "the password is missing", secret: data("username", "confidential")},
 		"EmptyToken": {reason: "it would be no header", secret: data("token", "\n")},
 		"Space":      {reason: "it would be two words", secret: data("token", "confidential x")},
-		"Colon": {
-			reason: "the password would begin there", secret: data("username", "confidential:x", "password", ""),
-		},
+		"Colon":      {reason: "the password would begin there", secret: data("username", "confidential:x", "password", "")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,8 @@ func FuzzReadAnswer(f *testing.F) {
 	for _, body := range []string{
 		"", " ", "null", "{}", "[]", `{"object":{"status":{"conditions":[{"type":"Labelled","status":"True"}]}}}`,
 		`{"object":{"metadata":{"name":"x"},"kind":"DeployItem"},"children":{}}`,
-		`{"children":{"service":{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"x":1e999},"pod":{"apiVersion":"v1","kind":"Pod"}}}`,
+		`{"children":{"service":{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"x":1e999},` +
+			`"pod":{"apiVersion":"v1","kind":"Pod"}}}`,
 		`{"children":{"service":{"apiVersion":"v1","kind":"Secret","Kind":"Service"},"pod":null}}`,
 		strings.Repeat(`{"object":`, 20000),
 	} {

@@ -124,7 +124,8 @@ func (r *Registrations) find(name string, types []v1alpha1.DeployItemType) (hook
 }
 
 // deployers returns the plugins that serve types, in the order of the types, and which types nobody serves.
-func (r *Registrations) deployers(types []v1alpha1.DeployItemType) (found []v1alpha1.RegisteredDeployer, missing faults) {
+func (r *Registrations) deployers(types []v1alpha1.DeployItemType) (found []v1alpha1.RegisteredDeployer,
+	missing faults) {
 	var names []string
 	for _, t := range types {
 		plugin, version, replicas, ok := r.options.Deployers(t)
@@ -143,7 +144,8 @@ func (r *Registrations) deployers(types []v1alpha1.DeployItemType) (found []v1al
 	return found, missing
 }
 
-// setCondition puts a condition into the place of the one of its type. Its times are those from before as far as nothing has
+// setCondition puts a condition into the place of the one of its type. Its times are those from before as far as
+// nothing has
 // changed since.
 func setCondition(status *v1alpha1.DeployerRegistrationStatus, c v1alpha1.Condition, now v1alpha1.Time) {
 	c.LastTransitionTime, c.LastUpdateTime = now, now

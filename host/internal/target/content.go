@@ -30,7 +30,8 @@ func checkSpec(spec *v1alpha1.TargetSpec) []Problem {
 	case spec.SecretRef != nil && spec.SecretRef.Name == "":
 		return []Problem{invalid("spec.secretRef.name", "is empty; name a secret")}
 	case !inline && spec.SecretRef == nil && spec.Type == v1alpha1.KubernetesClusterTargetType:
-		return []Problem{invalid("spec", "neither config nor secretRef is set; a target of type %q needs a kubeconfig", spec.Type)}
+		return []Problem{invalid("spec", "neither config nor secretRef is set; a target of type %q needs a kubeconfig",
+			spec.Type)}
 	default:
 		return nil
 	}
@@ -57,7 +58,8 @@ func rawContent(spec *v1alpha1.TargetSpec, data *corev1.Secret) ([]byte, []Probl
 	if !ok {
 		return nil, []Problem{{
 			Reason: ReasonSecretKeyNotFound, Field: "spec.secretRef.key",
-			Message: fmt.Sprintf("Secret %q has no key %q; add it, or correct the Target", client.ObjectKeyFromObject(data), key),
+			Message: fmt.Sprintf("Secret %q has no key %q; add it, or correct the Target", client.ObjectKeyFromObject(data),
+				key),
 		}}
 	}
 	return raw, nil
@@ -75,13 +77,14 @@ func wholeSecret(data map[string][]byte) ([]byte, []Problem) {
 	}
 	raw, err := json.Marshal(object)
 	if err != nil {
-		return nil, []Problem{invalid(contentField, "the secret cannot be written as one JSON object; name a key in spec.secretRef")}
+		return nil, []Problem{invalid(contentField, "the secret cannot be written as one JSON object; name a key in "+
+			"spec.secretRef")}
 	}
 	return raw, nil
 }
 
 // sanitize returns what a plugin may see of the content of a Target of this type; or how to log in, in which case the
-// plugin sees a kubeconfig made of that; or what is wrong. onlyAccount is as in WithServiceAccount.
+// plugin sees a kubeconfig made of that; or what is wrong. onlyAccount is Options.ServiceAccount.
 func sanitize(targetType v1alpha1.TargetType, raw []byte, onlyAccount string) (string, *login, []Problem) {
 	if len(raw) > maxContentSize {
 		return "", nil, []Problem{invalid(contentField, "has %d bytes; at most %d are allowed", len(raw), maxContentSize)}
@@ -112,7 +115,8 @@ func kubernetesContent(raw []byte, onlyAccount string) (string, *login, []Proble
 	case oidc != nil && self != nil:
 		return "", nil, []Problem{invalid(contentField, "has both oidcConfig and selfConfig; remove one of them")}
 	case bare && (oidc != nil || self != nil):
-		return "", nil, []Problem{invalid(contentField, "is a kubeconfig and has oidcConfig or selfConfig too; remove one of them")}
+		return "", nil, []Problem{invalid(contentField,
+			"is a kubeconfig and has oidcConfig or selfConfig too; remove one of them")}
 	case bare:
 		text, problems := fieldContent(root, nil)
 		return text, nil, problems
@@ -140,7 +144,8 @@ func foreignContent(raw []byte) (string, []Problem) {
 	}
 	maps.DeleteFunc(root, func(key string, _ any) bool { return fold(key) == "kubeconfig" })
 	if path, found := find(root, contentField, textDepth); found {
-		return "", []Problem{forbidden(path, "a kubeconfig is allowed only in the field kubeconfig, or as the content itself; "+
+		return "", []Problem{forbidden(path, "a kubeconfig is allowed only in the field kubeconfig, or as the content "+
+			"itself; "+
 			"move it")}
 	}
 	return fieldContent(field, root)

@@ -23,8 +23,7 @@ const (
 	adviceFile        = "reading files is not allowed; use "
 )
 
-// Fields that no cluster and no user of a kubeconfig may have, as fold has them, and what to tell the user. The
-// impersonation fields are "as" in a file and "act-as" where the internal type was written.
+// Fields that no cluster and no user of a kubeconfig may have, as fold has them, and what to tell the user.
 var (
 	forbiddenInCluster = map[string]string{"certificate-authority": adviceFile + "certificate-authority-data"}
 	forbiddenInUser    = map[string]string{
@@ -37,10 +36,6 @@ var (
 		"as-uid":             adviceImpersonate,
 		"as-groups":          adviceImpersonate,
 		"as-user-extra":      adviceImpersonate,
-		"act-as":             adviceImpersonate,
-		"act-as-uid":         adviceImpersonate,
-		"act-as-groups":      adviceImpersonate,
-		"act-as-user-extra":  adviceImpersonate,
 	}
 )
 
@@ -115,7 +110,8 @@ func loadCurrent(kubeconfig map[string]any) (*clientcmdapi.Config, []Problem) {
 		return nil, []Problem{invalid("current-context", "is missing")}
 	}
 	if err := clientcmdapi.MinifyConfig(config); err != nil {
-		return nil, []Problem{invalid("kubeconfig", "%s", contract.Cut(err.Error(), 2*maxName))} // it quotes the name of an entry
+		return nil, []Problem{invalid("kubeconfig", "%s",
+			contract.Cut(err.Error(), 2*maxName))} // it quotes the name of an entry
 	}
 	return config, nil
 }
@@ -132,7 +128,8 @@ func checkVersion(kubeconfig map[string]any) (problems []Problem) {
 
 // checkEntries checks a list of named entries, whose content is in the field of the name inner, for what client-go
 // would not tell, or not tell without secrets.
-func checkEntries(kubeconfig map[string]any, list, inner string, forbiddenFields map[string]string) (problems []Problem) {
+func checkEntries(kubeconfig map[string]any, list, inner string,
+	forbiddenFields map[string]string) (problems []Problem) {
 	entries, _ := get(kubeconfig, list).([]any)
 	seen := map[string]bool{}
 	for i, entry := range entries {

@@ -24,44 +24,34 @@ import (
 // longest go first.
 const cacheSize = 1000
 
+// Options are the settings of a Resolver. None is required.
+type Options struct {
+	// DefaultContext lets a missing Context named "default" count as an empty one. This is for a cluster without
+	// Landscaper, which would create it.
+	DefaultContext bool
+	// Tokens lets Targets name a ServiceAccount to log in with, in oidcConfig or selfConfig. It issues tokens in the
+	// Landscaper cluster. Without it such Targets are a configuration problem.
+	Tokens TokenRequester
+	// Cluster is how the host itself reaches the Landscaper cluster: a selfConfig takes the address, the certificate
+	// authority and the expected name of the API server from it, and none of the credentials. It must not change any
+	// more. Required with Tokens.
+	Cluster *rest.Config
+	// ServiceAccount is the one of its namespace as which each Target with an oidcConfig or a selfConfig acts. It may
+	// leave it out then, and one that names another one is a configuration problem. Empty if each Target names its own.
+	ServiceAccount string
+	// Clock tells when a token is replaced. Defaults to the real one.
+	Clock clock.PassiveClock
+}
+
 // Resolver resolves Targets and Contexts. It may be used concurrently.
 type Resolver struct {
-	cached, live   client.Reader
-	secrets        *secrets
-	contents       *lru.Cache
-	adding         sync.Mutex // held while one is added to contents
-	issuer         issuer     // without a requester if there are no tokens
-	defaultContext bool
-	onlyAccount    string
-}
+	cached, live client.Reader
+	options      Options
+	issuer       issuer
+	secrets      *secrets
 
-// Option changes a setting of a Resolver.
-type Option func(*Resolver)
-
-// WithDefaultContext lets a missing Context named "default" count as an empty one. This is for a cluster without
-// Landscaper, which would create it.
-func WithDefaultContext() Option {
-	return func(r *Resolver) { r.defaultContext = true }
-}
-
-// WithTokens lets Targets name a ServiceAccount to log in with, in oidcConfig or selfConfig. requester issues tokens in
-// the Landscaper cluster. config is how the host itself reaches that cluster: a selfConfig takes the address, the
-// certificate authority and the expected name of the API server from it, and none of the credentials. Neither may be
-// nil, and config must not change any more. Defaults to no tokens: such Targets are a configuration problem.
-func WithTokens(requester TokenRequester, config *rest.Config) Option {
-	return func(r *Resolver) { r.issuer.requester, r.issuer.own = requester, config }
-}
-
-// WithServiceAccount has each Target with an oidcConfig or a selfConfig act as the ServiceAccount of this name in its
-// namespace. It may leave it out then, and one that names another one is a configuration problem. Defaults to none:
-// each Target names its own.
-func WithServiceAccount(name string) Option {
-	return func(r *Resolver) { r.onlyAccount = name }
-}
-
-// WithClock sets the clock that tells when a token is replaced. Defaults to the real one.
-func WithClock(c clock.PassiveClock) Option {
-	return func(r *Resolver) { r.issuer.clock = c }
+	mu       sync.Mutex // held while a content is looked up and made
+	contents *lru.Cache
 }
 
 // NewResolver returns a Resolver.
@@ -69,15 +59,15 @@ func WithClock(c clock.PassiveClock) Option {
 // cached is backed by informers and asked for Targets and Contexts, and for the metadata of Secrets (a
 // *metav1.PartialObjectMetadata of kind v1/Secret). live reads from the API server and is asked for the same Targets
 // and Contexts, and for Secrets.
-func NewResolver(cached, live client.Reader, opts ...Option) *Resolver {
-	r := &Resolver{
-		cached: cached, live: live, issuer: issuer{clock: clock.RealClock{}}, contents: lru.New(cacheSize),
+func NewResolver(cached, live client.Reader, o Options) *Resolver {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Resolver{
+		cached: cached, live: live, options: o, contents: lru.New(cacheSize),
+		issuer:  issuer{requester: o.Tokens, own: o.Cluster, clock: o.Clock},
 		secrets: &secrets{cached: cached, live: live, byVersion: lru.New(cacheSize)},
 	}
-	for _, opt := range opts {
-		opt(r)
-	}
-	return r
 }
 
 // Target returns the Target of an item with its content, as the package comment describes; nil without an error for an
@@ -102,7 +92,8 @@ func (r *Resolver) Target(ctx context.Context, item *v1alpha1.DeployItem) (*v1al
 		})
 	}
 	if ref.Namespace != "" && ref.Namespace != item.Namespace {
-		w.advice += fmt.Sprintf(" (a Target is read from the namespace of its item; spec.target.namespace %q has no effect)", ref.Namespace)
+		w.advice += fmt.Sprintf(" (a Target is read from the namespace of its item; spec.target.namespace %q has no effect)",
+			ref.Namespace)
 	}
 	return r.confirmed(ctx, w)
 }
@@ -129,7 +120,8 @@ type wanted struct {
 }
 
 func (w wanted) error(cause error, problems ...Problem) *Error {
-	return &Error{Reason: reasonOf(problems), Kind: "Target", Namespace: w.Namespace, Name: w.Name, Problems: problems, Err: cause}
+	return &Error{Reason: reasonOf(problems), Kind: "Target", Namespace: w.Namespace, Name: w.Name, Problems: problems,
+		Err: cause}
 }
 
 // confirmed resolves a Target, and looks with live objects at what seems wrong: the cache may not know yet what
@@ -144,7 +136,8 @@ func (r *Resolver) confirmed(ctx context.Context, w wanted) (*v1alpha1.ResolvedT
 }
 
 // resolve reads the Target from reader, and its secret live if fresh is true.
-func (r *Resolver) resolve(ctx context.Context, w wanted, reader client.Reader, fresh bool) (*v1alpha1.ResolvedTarget, error) {
+func (r *Resolver) resolve(ctx context.Context, w wanted, reader client.Reader, fresh bool) (*v1alpha1.ResolvedTarget,
+	error) {
 	target := &v1alpha1.Target{}
 	err := reader.Get(ctx, w.NamespacedName, target)
 	if apierrors.IsNotFound(err) {
@@ -163,7 +156,8 @@ func (r *Resolver) resolve(ctx context.Context, w wanted, reader client.Reader, 
 		data, err = r.secrets.get(ctx, secretName, fresh)
 		if apierrors.IsNotFound(err) {
 			return nil, w.error(err, Problem{
-				Reason: ReasonSecretNotFound, Field: "spec.secretRef.name", Message: fmt.Sprintf("there is no Secret %q; create it", secretName),
+				Reason: ReasonSecretNotFound, Field: "spec.secretRef.name",
+				Message: fmt.Sprintf("there is no Secret %q; create it", secretName),
 			})
 		}
 		if err != nil {
@@ -186,17 +180,19 @@ func (r *Resolver) resolve(ctx context.Context, w wanted, reader client.Reader, 
 
 // logIn returns the content of a Target that names a ServiceAccount.
 func (r *Resolver) logIn(ctx context.Context, w wanted, a *account) (string, error) {
-	if r.issuer.requester == nil {
-		return "", w.error(nil, noTokens(a.login))
+	if r.options.Tokens == nil {
+		return "", w.error(nil, invalid(a.field,
+			"is not supported by this host, which has no tokens to give; use the field kubeconfig"))
 	}
-	text, problems, err := a.content(ctx, &r.issuer)
+	kubeconfig, err := a.kubeconfigs.get(ctx)
 	if problem, ok := a.problem(err); ok {
-		problems = []Problem{problem}
+		return "", w.error(err, problem)
 	} else if err != nil {
 		return "", fmt.Errorf("resolve Target %q: %w", w, err)
 	}
+	text, problems := encode(map[string]any{"kubeconfig": kubeconfig})
 	if len(problems) > 0 {
-		return "", w.error(err, problems...)
+		return "", w.error(nil, problems...)
 	}
 	return text, nil
 }
@@ -221,41 +217,36 @@ func (r *Resolver) content(target *v1alpha1.Target, data *corev1.Secret) *conten
 	if data != nil {
 		key.secret = versionOf(data)
 	}
-	if known, ok := r.contents.Get(key); ok {
-		return known.(*content) //nolint:forcetypeassert // nothing else is in there
-	}
-	made := newContent(target, data, r.onlyAccount)
-	r.adding.Lock()
-	defer r.adding.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if known, ok := r.contents.Get(key); ok { // all must share one account, or each would request its own token
 		return known.(*content) //nolint:forcetypeassert // nothing else is in there
 	}
+	made := r.newContent(target, data)
 	r.contents.Add(key, made)
 	return made
 }
 
-func newContent(target *v1alpha1.Target, data *corev1.Secret, onlyAccount string) *content {
+func (r *Resolver) newContent(target *v1alpha1.Target, data *corev1.Secret) *content {
 	raw, problems := rawContent(&target.Spec, data)
 	if len(problems) > 0 {
 		return &content{problems: problems}
 	}
-	text, login, problems := sanitize(target.Spec.Type, raw, onlyAccount)
+	text, login, problems := sanitize(target.Spec.Type, raw, r.options.ServiceAccount)
 	if len(problems) > maxProblems {
 		problems = slices.Clone(problems[:maxProblems]) // the rest is not kept in memory
 	}
 	if len(problems) > 0 || login == nil {
 		return &content{text: text, problems: problems}
 	}
-	return &content{account: &account{
-		login: login, name: types.NamespacedName{Namespace: target.Namespace, Name: login.serviceAccount},
-	}}
+	return &content{account: newAccount(&r.issuer, target.Namespace, login)}
 }
 
 // Context returns the Context of an item, in the item's namespace. The result belongs to the caller.
 //
-// If there is none, the error is an *Error with ReasonContextNotFound, confirmed with a live read; see
-// WithDefaultContext for the exception. A failure of the readers is returned wrapped. Context blocks on API requests
-// until ctx ends.
+// If there is none, the error is an *Error with ReasonContextNotFound, confirmed with a live read, but for what
+// Options.DefaultContext says. A failure of the readers is returned wrapped. Context blocks on API requests until ctx
+// ends.
 func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.Context, error) {
 	name := types.NamespacedName{Namespace: item.Namespace, Name: item.Spec.Context}
 	if name.Name == "" {
@@ -273,13 +264,14 @@ func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1a
 	if !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("get Context %q: %w", name, err)
 	}
-	if r.defaultContext && name.Name == v1alpha1.DefaultContextName {
+	if r.options.DefaultContext && name.Name == v1alpha1.DefaultContextName {
 		return &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}, nil
 	}
 	return nil, &Error{
 		Reason: ReasonContextNotFound, Kind: "Context", Namespace: name.Namespace, Name: name.Name, Err: err,
 		Problems: []Problem{{
-			Reason: ReasonContextNotFound, Message: "there is no such Context; create it, or correct spec.context of the deploy item",
+			Reason: ReasonContextNotFound, Message: "there is no such Context; create it, or correct spec.context of the " +
+				"deploy item",
 		}},
 	}
 }
@@ -355,9 +347,10 @@ func (s *secrets) read(ctx context.Context, name types.NamespacedName) (*corev1.
 		return nil, fmt.Errorf("get Secret %q: %w", name, err)
 	}
 	version := versionOf(object)
-	read := &corev1.Secret{Type: object.Type, Data: object.Data, ObjectMeta: metav1.ObjectMeta{ // the rest is not kept in memory
-		Namespace: version.Namespace, Name: version.Name, UID: version.uid, ResourceVersion: version.resourceVersion,
-	}}
+	read := &corev1.Secret{Type: object.Type, Data: object.Data,
+		ObjectMeta: metav1.ObjectMeta{ // the rest is not kept in memory
+			Namespace: version.Namespace, Name: version.Name, UID: version.uid, ResourceVersion: version.resourceVersion,
+		}}
 	s.byVersion.Add(version, read)
 	return read, nil
 }
