@@ -52,7 +52,7 @@ func rawContent(spec *v1alpha1.TargetSpec, data *corev1.Secret) ([]byte, []Probl
 	}
 	key := spec.SecretRef.Key
 	if key == "" {
-		return wholeSecret(data.Data)
+		return wholeSecret(data.Data), nil
 	}
 	raw, ok := data.Data[key]
 	if !ok {
@@ -67,7 +67,7 @@ func rawContent(spec *v1alpha1.TargetSpec, data *corev1.Secret) ([]byte, []Probl
 
 // wholeSecret returns the data of a secret as a JSON object. A value that is JSON or YAML becomes what it says, as in
 // Landscaper; one that is not, or is not beyond doubt, stays the text that it is.
-func wholeSecret(data map[string][]byte) ([]byte, []Problem) {
+func wholeSecret(data map[string][]byte) []byte {
 	object := make(map[string]any, len(data))
 	for key, text := range data {
 		object[key] = string(text)
@@ -75,12 +75,7 @@ func wholeSecret(data map[string][]byte) ([]byte, []Problem) {
 			object[key] = value
 		}
 	}
-	raw, err := json.Marshal(object)
-	if err != nil {
-		return nil, []Problem{invalid(contentField, "the secret cannot be written as one JSON object; name a key in "+
-			"spec.secretRef")}
-	}
-	return raw, nil
+	return []byte(encode(object))
 }
 
 // sanitize returns what a plugin may see of the content of a Target of this type; or how to log in, in which case the
@@ -166,15 +161,13 @@ func fieldContent(kubeconfig any, beside map[string]any) (string, []Problem) {
 	}
 	whole := map[string]any{"kubeconfig": text}
 	maps.Copy(whole, beside)
-	return encode(whole)
+	return encode(whole), nil
 }
 
-func encode(object map[string]any) (string, []Problem) {
-	text, err := json.Marshal(object)
-	if err != nil {
-		return "", []Problem{invalid(contentField, "cannot be written as JSON")}
-	}
-	return string(text), nil
+// encode writes a value of the types of encoding/json.
+func encode(object map[string]any) string {
+	text, _ := json.Marshal(object) // there is nothing in it that JSON does not have
+	return string(text)
 }
 
 // textDepth is how many texts inside each other are looked into.

@@ -3,7 +3,6 @@ package target
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -69,7 +68,7 @@ func rebuild(kubeconfig map[string]any) (string, []Problem) {
 	if len(problems) > 0 {
 		return "", problems
 	}
-	text, err := writeKubeconfig(config.CurrentContext, current.Namespace,
+	return writeKubeconfig(config.CurrentContext, current.Namespace,
 		clientcmdv1.NamedCluster{Name: current.Cluster, Cluster: clientcmdv1.Cluster{
 			Server:                   cluster.Server,
 			TLSServerName:            cluster.TLSServerName,
@@ -84,21 +83,13 @@ func rebuild(kubeconfig map[string]any) (string, []Problem) {
 			Token:                 user.Token,
 			Username:              user.Username,
 			Password:              user.Password,
-		}})
-	if err != nil {
-		return "", []Problem{invalid("kubeconfig", "cannot be written as JSON")}
-	}
-	return text, nil
+		}}), nil
 }
 
 // loadCurrent reads a kubeconfig as client-go does, and leaves its current context alone in it. Errors of client-go are
 // not passed on where they may quote values.
 func loadCurrent(kubeconfig map[string]any) (*clientcmdapi.Config, []Problem) {
-	text, err := json.Marshal(kubeconfig)
-	if err != nil {
-		return nil, []Problem{invalid("kubeconfig", "cannot be written as JSON")}
-	}
-	config, err := clientcmd.Load(text)
+	config, err := clientcmd.Load([]byte(encode(kubeconfig)))
 	if err != nil {
 		problem := mismatch(err, "")
 		if problem.Field == "" {
@@ -161,8 +152,8 @@ func checkEntries(kubeconfig map[string]any, list, inner string,
 // writeKubeconfig writes a kubeconfig with one context in JSON, which is YAML.
 func writeKubeconfig(
 	context, namespace string, cluster clientcmdv1.NamedCluster, user clientcmdv1.NamedAuthInfo,
-) (string, error) {
-	text, err := json.Marshal(clientcmdv1.Config{
+) string {
+	text, _ := json.Marshal(clientcmdv1.Config{ // which JSON can always hold
 		Kind: "Config", APIVersion: clientcmdv1.SchemeGroupVersion.Version, CurrentContext: context,
 		Clusters:  []clientcmdv1.NamedCluster{cluster},
 		AuthInfos: []clientcmdv1.NamedAuthInfo{user},
@@ -170,14 +161,11 @@ func writeKubeconfig(
 			Name: context, Context: clientcmdv1.Context{Cluster: cluster.Name, AuthInfo: user.Name, Namespace: namespace},
 		}},
 	})
-	if err != nil {
-		return "", fmt.Errorf("write kubeconfig: %w", err)
-	}
-	return string(text), nil
+	return string(text)
 }
 
 // tokenKubeconfig writes a kubeconfig with a token for a cluster and nothing else. All of its entries have one name.
-func tokenKubeconfig(name, namespace string, cluster *clientcmdv1.Cluster, token string) (string, error) {
+func tokenKubeconfig(name, namespace string, cluster *clientcmdv1.Cluster, token string) string {
 	return writeKubeconfig(name, namespace, clientcmdv1.NamedCluster{Name: name, Cluster: *cluster},
 		clientcmdv1.NamedAuthInfo{Name: name, AuthInfo: clientcmdv1.AuthInfo{Token: token}})
 }

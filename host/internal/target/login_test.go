@@ -292,13 +292,6 @@ func loggedIn(t failer, text string, l *login) string {
 	if cluster == nil {
 		cluster = &clientcmdv1.Cluster{Server: "https://own"}
 	}
-	kubeconfig, err := tokenKubeconfig("target", "", cluster, "token")
-	if err != nil {
-		t.Fatalf("write content: %v", err)
-	}
-	content, problems := encode(map[string]any{"kubeconfig": kubeconfig})
-	if len(problems) > 0 {
-		t.Fatalf("write content: %v", problems)
-	}
+	content := encode(map[string]any{"kubeconfig": tokenKubeconfig("target", "", cluster, "token")})
 	return content
 }

@@ -190,11 +190,7 @@ func (r *Resolver) logIn(ctx context.Context, w wanted, a *account) (string, err
 	} else if err != nil {
 		return "", fmt.Errorf("resolve Target %q: %w", w, err)
 	}
-	text, problems := encode(map[string]any{"kubeconfig": kubeconfig})
-	if len(problems) > 0 {
-		return "", w.error(nil, problems...)
-	}
-	return text, nil
+	return encode(map[string]any{"kubeconfig": kubeconfig}), nil
 }
 
 // contentVersion identifies what the content of a Target was made from; secret is zero for inline content.

@@ -161,10 +161,7 @@ func (k *kubeconfigs) issue(ctx context.Context) (*issued, error) {
 		return nil, fmt.Errorf("request a token for ServiceAccount %q: the answer of the API server holds no token",
 			k.account)
 	}
-	text, err := tokenKubeconfig(k.name, k.namespace, cluster, status.Token)
-	if err != nil {
-		return nil, err
-	}
+	text := tokenKubeconfig(k.name, k.namespace, cluster, status.Token)
 	life := min(status.ExpirationTimestamp.Sub(asked), time.Duration(k.seconds)*time.Second)
 	return &issued{text: text, replaceAt: asked.Add(k.use(life))}, nil
 }
