@@ -64,8 +64,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 }
 
 // register creates a registration. It is older the fewer there are.
-func (w *world) register(name string, hook *v1alpha1.Hook,
-	types ...v1alpha1.DeployItemType) *v1alpha1.DeployerRegistration {
+func (w *world) register(
+	name string, hook *v1alpha1.Hook, types ...v1alpha1.DeployItemType,
+) *v1alpha1.DeployerRegistration {
 	w.t.Helper()
 	list := &v1alpha1.DeployerRegistrationList{}
 	if err := w.admin.List(w.t.Context(), list); err != nil {

@@ -124,8 +124,9 @@ func (r *Registrations) find(name string, types []v1alpha1.DeployItemType) (hook
 }
 
 // deployers returns the plugins that serve types, in the order of the types, and which types nobody serves.
-func (r *Registrations) deployers(types []v1alpha1.DeployItemType) (found []v1alpha1.RegisteredDeployer,
-	missing faults) {
+func (r *Registrations) deployers(
+	types []v1alpha1.DeployItemType,
+) (found []v1alpha1.RegisteredDeployer, missing faults) {
 	var names []string
 	for _, t := range types {
 		plugin, version, replicas, ok := r.options.Deployers(t)

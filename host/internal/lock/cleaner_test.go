@@ -44,8 +44,9 @@ func deleteItem(t *testing.T, key Key) {
 // withoutItems is a cache that does not know of the items.
 type withoutItems struct{ client.Reader }
 
-func (c withoutItems) Get(ctx context.Context, key client.ObjectKey, object client.Object,
-	opts ...client.GetOption) error {
+func (c withoutItems) Get(
+	ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption,
+) error {
 	key.Name = "unknown"
 	return c.Reader.Get(ctx, key, object, opts...)
 }

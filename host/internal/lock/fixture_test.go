@@ -210,8 +210,9 @@ func (f *flakyAPI) do(request func() error) error {
 	return err
 }
 
-func (f *flakyAPI) Get(ctx context.Context, key client.ObjectKey, object client.Object,
-	opts ...client.GetOption) error {
+func (f *flakyAPI) Get(
+	ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption,
+) error {
 	return f.do(func() error { return f.API.Get(ctx, key, object, opts...) })
 }
 
@@ -224,8 +225,9 @@ func (f *flakyAPI) Create(ctx context.Context, object client.Object, opts ...cli
 	return f.do(func() error { return f.API.Create(ctx, object, opts...) })
 }
 
-func (f *flakyAPI) Patch(ctx context.Context, object client.Object, patch client.Patch,
-	opts ...client.PatchOption) error {
+func (f *flakyAPI) Patch(
+	ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption,
+) error {
 	return f.do(func() error { return f.API.Patch(ctx, object, patch, opts...) })
 }
 

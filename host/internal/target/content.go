@@ -30,8 +30,8 @@ func checkSpec(spec *v1alpha1.TargetSpec) []Problem {
 	case spec.SecretRef != nil && spec.SecretRef.Name == "":
 		return []Problem{invalid("spec.secretRef.name", "is empty; name a secret")}
 	case !inline && spec.SecretRef == nil && spec.Type == v1alpha1.KubernetesClusterTargetType:
-		return []Problem{invalid("spec", "neither config nor secretRef is set; a target of type %q needs a kubeconfig",
-			spec.Type)}
+		return []Problem{invalid("spec",
+			"neither config nor secretRef is set; a target of type %q needs a kubeconfig", spec.Type)}
 	default:
 		return nil
 	}
@@ -58,8 +58,8 @@ func rawContent(spec *v1alpha1.TargetSpec, data *corev1.Secret) ([]byte, []Probl
 	if !ok {
 		return nil, []Problem{{
 			Reason: ReasonSecretKeyNotFound, Field: "spec.secretRef.key",
-			Message: fmt.Sprintf("Secret %q has no key %q; add it, or correct the Target", client.ObjectKeyFromObject(data),
-				key),
+			Message: fmt.Sprintf("Secret %q has no key %q; add it, or correct the Target",
+				client.ObjectKeyFromObject(data), key),
 		}}
 	}
 	return raw, nil
@@ -139,9 +139,8 @@ func foreignContent(raw []byte) (string, []Problem) {
 	}
 	maps.DeleteFunc(root, func(key string, _ any) bool { return fold(key) == "kubeconfig" })
 	if path, found := find(root, contentField, textDepth); found {
-		return "", []Problem{forbidden(path, "a kubeconfig is allowed only in the field kubeconfig, or as the content "+
-			"itself; "+
-			"move it")}
+		return "", []Problem{forbidden(path,
+			"a kubeconfig is allowed only in the field kubeconfig, or as the content itself; move it")}
 	}
 	return fieldContent(field, root)
 }

@@ -51,8 +51,9 @@ func Credentials(ctx context.Context, reader SecretReader, lsContext *v1alpha1.C
 // NamedCredentials returns the credentials for registries in one Secret that something else than a Context names, for
 // an item of the given namespace; an empty ref.Namespace is that one. A problem does not say what names the Secret,
 // which whoever asks knows. The error is as with Credentials.
-func NamedCredentials(ctx context.Context, reader SecretReader, namespace string,
-	ref types.NamespacedName) (*sdk.RegistryCredentials, error) {
+func NamedCredentials(
+	ctx context.Context, reader SecretReader, namespace string, ref types.NamespacedName,
+) (*sdk.RegistryCredentials, error) {
 	if ref.Namespace != "" && ref.Namespace != namespace {
 		return &sdk.RegistryCredentials{Secret: cut(ref.Name), Problem: fmt.Sprintf(
 			"Secret %q: the host reads no Secrets of other namespaces than that of the deploy item, which is %q; "+
@@ -106,8 +107,9 @@ func (r *credentialReader) spend(field string, bytes int) (problem string) {
 // secret has take look at a Secret of the Context's namespace that a field of the Context names. take returns what is
 // wrong with it, or nothing. What seems wrong is confirmed with a live read, because somebody may just have mended it.
 // The error is that of the API server.
-func (r *credentialReader) secret(ctx context.Context, field, name string,
-	take func(*corev1.Secret) string) (problem string, err error) {
+func (r *credentialReader) secret(
+	ctx context.Context, field, name string, take func(*corev1.Secret) string,
+) (problem string, err error) {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return r.problem(field+".name", "no Secret can have the name %q; correct it", cut(name)), nil
 	}
@@ -139,8 +141,9 @@ const ocmConfigKey = ".ocmcredentialconfig"
 const remedy = "kubectl create secret docker-registry"
 
 // registries resolves registryPullSecrets.
-func (r *credentialReader) registries(ctx context.Context,
-	refs []v1alpha1.LocalObjectReference) ([]sdk.RegistryCredentials, error) {
+func (r *credentialReader) registries(
+	ctx context.Context, refs []v1alpha1.LocalObjectReference,
+) ([]sdk.RegistryCredentials, error) {
 	const list = "registryPullSecrets"
 	var entries []sdk.RegistryCredentials
 	for i, ref := range refs {

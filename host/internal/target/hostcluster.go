@@ -86,9 +86,8 @@ func (h *HostCluster) explain(err error) error {
 		return fmt.Errorf("the namespace of the ServiceAccount %q is being deleted; correct %s of the host configuration: "+
 			"%w", account, field, err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("its API server refuses the host a token for the ServiceAccount %q; the host needs the right to "+
-			"create "+
-			"serviceaccounts/token for it in the namespace %q: %w", account, account.Namespace, err)
+		return fmt.Errorf("its API server refuses the host a token for the ServiceAccount %q; the host needs the right "+
+			"to create serviceaccounts/token for it in the namespace %q: %w", account, account.Namespace, err)
 	default:
 		return err
 	}

@@ -101,8 +101,8 @@ func loadCurrent(kubeconfig map[string]any) (*clientcmdapi.Config, []Problem) {
 		return nil, []Problem{invalid("current-context", "is missing")}
 	}
 	if err := clientcmdapi.MinifyConfig(config); err != nil {
-		return nil, []Problem{invalid("kubeconfig", "%s",
-			contract.Cut(err.Error(), 2*maxName))} // it quotes the name of an entry
+		// It quotes the name of an entry.
+		return nil, []Problem{invalid("kubeconfig", "%s", contract.Cut(err.Error(), 2*maxName))}
 	}
 	return config, nil
 }
@@ -119,8 +119,9 @@ func checkVersion(kubeconfig map[string]any) (problems []Problem) {
 
 // checkEntries checks a list of named entries, whose content is in the field of the name inner, for what client-go
 // would not tell, or not tell without secrets.
-func checkEntries(kubeconfig map[string]any, list, inner string,
-	forbiddenFields map[string]string) (problems []Problem) {
+func checkEntries(
+	kubeconfig map[string]any, list, inner string, forbiddenFields map[string]string,
+) (problems []Problem) {
 	entries, _ := get(kubeconfig, list).([]any)
 	seen := map[string]bool{}
 	for i, entry := range entries {

@@ -48,7 +48,7 @@ type Resolver struct {
 	cached, live client.Reader
 	options      Options
 	issuer       issuer
-	secrets      *secrets
+	secrets      *lru.Cache // by version
 
 	mu       sync.Mutex // held while a content is looked up and made
 	contents *lru.Cache
@@ -64,9 +64,8 @@ func NewResolver(cached, live client.Reader, o Options) *Resolver {
 		o.Clock = clock.RealClock{}
 	}
 	return &Resolver{
-		cached: cached, live: live, options: o, contents: lru.New(cacheSize),
-		issuer:  issuer{requester: o.Tokens, own: o.Cluster, clock: o.Clock},
-		secrets: &secrets{cached: cached, live: live, byVersion: lru.New(cacheSize)},
+		cached: cached, live: live, options: o, secrets: lru.New(cacheSize), contents: lru.New(cacheSize),
+		issuer: issuer{requester: o.Tokens, own: o.Cluster, clock: o.Clock},
 	}
 }
 
@@ -136,8 +135,9 @@ func (r *Resolver) confirmed(ctx context.Context, w wanted) (*v1alpha1.ResolvedT
 }
 
 // resolve reads the Target from reader, and its secret live if fresh is true.
-func (r *Resolver) resolve(ctx context.Context, w wanted, reader client.Reader, fresh bool) (*v1alpha1.ResolvedTarget,
-	error) {
+func (r *Resolver) resolve(
+	ctx context.Context, w wanted, reader client.Reader, fresh bool,
+) (*v1alpha1.ResolvedTarget, error) {
 	target := &v1alpha1.Target{}
 	err := reader.Get(ctx, w.NamespacedName, target)
 	if apierrors.IsNotFound(err) {
@@ -153,7 +153,7 @@ func (r *Resolver) resolve(ctx context.Context, w wanted, reader client.Reader, 
 	var data *corev1.Secret
 	if ref := target.Spec.SecretRef; ref != nil {
 		secretName := types.NamespacedName{Namespace: w.Namespace, Name: ref.Name}
-		data, err = r.secrets.get(ctx, secretName, fresh)
+		data, err = r.Secret(ctx, secretName, fresh)
 		if apierrors.IsNotFound(err) {
 			return nil, w.error(err, Problem{
 				Reason: ReasonSecretNotFound, Field: "spec.secretRef.name",
@@ -266,17 +266,10 @@ func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1a
 	return nil, &Error{
 		Reason: ReasonContextNotFound, Kind: "Context", Namespace: name.Namespace, Name: name.Name, Err: err,
 		Problems: []Problem{{
-			Reason: ReasonContextNotFound, Message: "there is no such Context; create it, or correct spec.context of the " +
-				"deploy item",
+			Reason:  ReasonContextNotFound,
+			Message: "there is no such Context; create it, or correct spec.context of the deploy item",
 		}},
 	}
-}
-
-// Secret returns a Secret, of which only names, Type and Data are there, which are shared and read only. It costs no
-// request if the version that the cache knows of is remembered, and one if fresh is true, or for a Secret that the
-// cache does not know of. The error wraps that of the readers, so that what is missing was looked for with a live read.
-func (r *Resolver) Secret(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
-	return r.secrets.get(ctx, name, fresh)
 }
 
 // withoutContent returns a copy of a Target without the fields that hold its content, or may hold it once more.
@@ -309,44 +302,37 @@ func versionOf(object metav1.Object) version {
 	}
 }
 
-// secrets reads secrets and remembers their data by version.
-type secrets struct {
-	cached, live client.Reader
-	byVersion    *lru.Cache
-}
-
-// get returns the secret, which is shared and read only, in the version that the cached metadata tells of, without a
-// request if that version is remembered. A secret without cached metadata is read live, as is every secret if fresh is
-// true. An error of the readers is wrapped.
-func (s *secrets) get(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
+// Secret returns a Secret, of which only names, Type and Data are there, which are shared and read only. It costs no
+// request if the version that the cache knows of is remembered, and one if fresh is true, or for a Secret that the
+// cache does not know of. The error wraps that of the readers, so that what is missing was looked for with a live read.
+func (r *Resolver) Secret(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
 	if fresh {
-		return s.read(ctx, name)
+		return r.readSecret(ctx, name)
 	}
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err := s.cached.Get(ctx, name, metadata)
+	err := r.cached.Get(ctx, name, metadata)
 	if apierrors.IsNotFound(err) {
-		return s.read(ctx, name)
+		return r.readSecret(ctx, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get metadata of Secret %q: %w", name, err)
 	}
-	if known, ok := s.byVersion.Get(versionOf(metadata)); ok {
+	if known, ok := r.secrets.Get(versionOf(metadata)); ok {
 		return known.(*corev1.Secret), nil //nolint:forcetypeassert // nothing else is in there
 	}
-	return s.read(ctx, name)
+	return r.readSecret(ctx, name)
 }
 
-func (s *secrets) read(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
+func (r *Resolver) readSecret(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
 	object := &corev1.Secret{}
-	if err := s.live.Get(ctx, name, object); err != nil {
+	if err := r.live.Get(ctx, name, object); err != nil {
 		return nil, fmt.Errorf("get Secret %q: %w", name, err)
 	}
 	version := versionOf(object)
-	read := &corev1.Secret{Type: object.Type, Data: object.Data,
-		ObjectMeta: metav1.ObjectMeta{ // the rest is not kept in memory
-			Namespace: version.Namespace, Name: version.Name, UID: version.uid, ResourceVersion: version.resourceVersion,
-		}}
-	s.byVersion.Add(version, read)
+	read := &corev1.Secret{Type: object.Type, Data: object.Data, ObjectMeta: metav1.ObjectMeta{
+		Namespace: version.Namespace, Name: version.Name, UID: version.uid, ResourceVersion: version.resourceVersion,
+	}} // the rest is not kept in memory
+	r.secrets.Add(version, read)
 	return read, nil
 }

@@ -50,12 +50,12 @@ var _ TokenRequester = (*ClientTokenRequester)(nil)
 func (c *ClientTokenRequester) RequestToken(
 	ctx context.Context, serviceAccount types.NamespacedName, spec authenticationv1.TokenRequestSpec,
 ) (authenticationv1.TokenRequestStatus, error) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: serviceAccount.Namespace,
-		Name: serviceAccount.Name}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Namespace: serviceAccount.Namespace, Name: serviceAccount.Name,
+	}}
 	request := &authenticationv1.TokenRequest{Spec: spec}
 	if err := c.Client.SubResource("token").Create(ctx, account, request); err != nil {
-		return authenticationv1.TokenRequestStatus{},
-			err //nolint:wrapcheck // the contract is to return the API server's error
+		return authenticationv1.TokenRequestStatus{}, err // the contract is to return the API server's error
 	}
 	return request.Status, nil
 }
@@ -69,8 +69,9 @@ type shared[T any] struct {
 // get returns the latest value, or asks for a new one if there is none that is usable. All who wait for it share one
 // request, which goes on if the first of them gives up, until requestTimeout at the latest. A failure is not
 // remembered.
-func (s *shared[T]) get(ctx context.Context, usable func(*T) bool, request func(context.Context) (*T, error)) (*T,
-	error) {
+func (s *shared[T]) get(
+	ctx context.Context, usable func(*T) bool, request func(context.Context) (*T, error),
+) (*T, error) {
 	if latest := s.latest.Load(); latest != nil && usable(latest) {
 		return latest, nil
 	}
