@@ -13,7 +13,7 @@ import (
 // controller are there.
 func (h *host) registerHTTPHooks() error {
 	requests := httphook.NewMetrics()
-	if err := metrics.Registry.Register(requests); err != nil {
+	if err := requests.Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of HTTP hooks: %w", err)
 	}
 	var err error

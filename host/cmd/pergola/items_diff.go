@@ -224,8 +224,10 @@ func (c *userCluster) stayingItem(ctx context.Context, name string) (*v1alpha1.D
 // resolver resolves with the user's own rights, and by the rules of a host. A missing Context "default" is an empty one: Landscaper would
 // create it, and a host without Landscaper does the same.
 func (c *userCluster) resolver() *target.Resolver {
-	return target.NewResolver(c, c, target.WithDefaultContext(), target.WithServiceAccount(c.targetAccount),
-		target.WithTokens(&target.ClientTokenRequester{Client: c}, c.config))
+	return target.NewResolver(c, c, target.Options{
+		DefaultContext: true, ServiceAccount: c.targetAccount,
+		Tokens: &target.ClientTokenRequester{Client: c}, Cluster: c.config,
+	})
 }
 
 // callFor resolves what any plugin needs to know.

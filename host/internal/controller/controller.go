@@ -131,14 +131,10 @@ func newController(mgr manager.Manager, plugins plugins, options Options) *Contr
 	if options.Locks != nil {
 		c.router.locks = options.Locks
 	}
-	targetOptions := []target.Option{
-		target.WithTokens(&target.ClientTokenRequester{Client: mgr.GetClient()}, mgr.GetConfig()),
-		target.WithServiceAccount(options.TargetServiceAccount),
-	}
-	if options.Standalone {
-		targetOptions = append(targetOptions, target.WithDefaultContext())
-	}
-	c.targets = target.NewResolver(mgr.GetCache(), mgr.GetAPIReader(), targetOptions...)
+	c.targets = target.NewResolver(mgr.GetCache(), mgr.GetAPIReader(), target.Options{
+		Tokens: &target.ClientTokenRequester{Client: mgr.GetClient()}, Cluster: mgr.GetConfig(),
+		ServiceAccount: options.TargetServiceAccount, DefaultContext: options.Standalone,
+	})
 	return c
 }
 

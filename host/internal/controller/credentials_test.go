@@ -55,7 +55,7 @@ func TestCredentialsGoToThePlugin(t *testing.T) {
 					}
 					return c.Get(ctx, key, object, opts...)
 				},
-			}))
+			}), target.Options{})
 			var log bytes.Buffer
 			b.log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			lsContext := &v1alpha1.Context{}

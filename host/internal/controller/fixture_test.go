@@ -82,7 +82,7 @@ func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.De
 	b.reconciler = &reconciler{
 		name: "one", plugin: b.plugin, options: Options{Identity: "here", AbortTimeout: time.Minute, MaxCrashes: defaultMaxCrashes}, slots: newSlots(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
 		cache: a.admin, live: a.admin, writer: &writer{client: client.WithFieldOwner(written, UserAgent)}, exports: &exporter{live: written},
-		targets: target.NewResolver(a.admin, a.admin), plugins: r.plugins, router: r, memory: m,
+		targets: target.NewResolver(a.admin, a.admin, target.Options{}), plugins: r.plugins, router: r, memory: m,
 		recorder: b.events, clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),
 	}
 	b.item = newDeployItem(b.newNamespace(), "item", modify...)

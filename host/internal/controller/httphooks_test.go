@@ -63,13 +63,10 @@ func newHookedByHTTP(t *testing.T, answer answer, capabilities ...v1alpha1.HookC
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.hook, err = httphook.New(httphook.Options{
+	b.hook = httphook.New(httphook.Options{
 		Registration: "labels", URL: address, Capabilities: capabilities, Timeout: 5 * time.Minute, Conditions: []v1alpha1.ConditionType{"Labelled"},
 		Metrics: httphook.NewMetrics(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(b.hook.Close)
 	b.options.HTTPHooks = b
 	b.plugin.call = func(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error) {

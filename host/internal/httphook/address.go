@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,22 +85,18 @@ func resolve(
 	ctx context.Context, live client.Reader, ref v1alpha1.HookReference, uri *url.URL, clusterDomain string,
 ) (*url.URL, error) {
 	name := fmt.Sprintf("the %s %q in namespace %q", ref.Kind, ref.Name, ref.Namespace)
-	base := &url.URL{Scheme: schemeHTTP, Host: fmt.Sprintf("%s.%s.svc.%s", ref.Name, ref.Namespace, clusterDomain)}
-	var object client.Object = &corev1.Service{}
-	published := &unstructured.Unstructured{}
-	isService := ref.APIVersion == "v1" && ref.Kind == "Service"
-	if !isService {
-		published.SetGroupVersionKind(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
-		object = published
-	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
 	if err := live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object); err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", name, err)
 	}
-	if !isService {
-		var err error
-		if base, err = publishedURL(published); err != nil {
-			return nil, fmt.Errorf(".status.address.url of %s: %w", name, err)
-		}
+	if ref.APIVersion == "v1" && ref.Kind == "Service" {
+		host := fmt.Sprintf("%s.%s.svc.%s", ref.Name, ref.Namespace, clusterDomain)
+		return combine(&url.URL{Scheme: schemeHTTP, Host: host}, uri), nil
+	}
+	base, err := publishedURL(object)
+	if err != nil {
+		return nil, fmt.Errorf(".status.address.url of %s: %w", name, err)
 	}
 	return combine(base, uri), nil
 }
@@ -120,7 +115,8 @@ func publishedURL(object *unstructured.Unstructured) (*url.URL, error) {
 	case err != nil:
 		return nil, err
 	case u.Scheme == "" || u.Hostname() == "":
-		return nil, fmt.Errorf("expected an absolute URL that names a host, such as %s, but found %.64q", exampleURL, shown(u))
+		return nil, fmt.Errorf("expected an absolute URL that names a host, such as %s, but found %.64q", exampleURL,
+			shown(u))
 	}
 	return u, nil
 }

@@ -26,7 +26,8 @@ import (
 func TestWithAPIServer(t *testing.T) {
 	controlPlane, admin := testenv.ForTest(t)
 	for name, test := range map[string]func(*testing.T, *testenv.ControlPlane, client.Client){
-		"Admission": testAdmission, "ReservedConditions": testReservedConditions, "InstallationTemplate": testInstallationTemplate,
+		"Admission": testAdmission, "ReservedConditions": testReservedConditions,
+		"InstallationTemplate": testInstallationTemplate,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, controlPlane, admin) })
 	}
@@ -67,97 +68,77 @@ func hookSpec(fields string) string {
 
 // What is wrong with a registration is refused by the API server, which names the field.
 func testAdmission(t *testing.T, _ *testenv.ControlPlane, admin client.Client) {
-	tests := map[string]struct {
-		reason, spec string
-		field        string // that is wrong; empty if nothing is
-	}{
-		"NoHook":       {reason: "types alone", spec: "types: [example.org/a, example.org/b]"},
-		"Minimal":      {reason: "all else has defaults", spec: hookSpec("")},
-		"Full":         {reason: "all there is", spec: hookSpec("address: {uri: 'https://:8443/v1?a=b', ref: {apiVersion: v1, kind: Service, namespace: hooks, name: labels}}\ntimeout: PT1M30.5S\ncapabilities: [pre-reconcile, finalize]\nformFactor: deployment\nconditionsFromHook: [{type: Labelled}, {type: HTTP2Ready}]\ntls: {secretRef: {namespace: hooks, name: tls}, serverName: labels.hooks.svc}\nauth: {secretRef: {namespace: hooks, name: token}}")},
-		"Knative":      {reason: "any object that says where it is", spec: hookSpec("address: {ref: {apiVersion: serving.knative.dev/v1, kind: Service, namespace: hooks, name: labels}}\nauth: {secretRef: {namespace: hooks, name: token}}")},
-		"OnlyScheme":   {reason: "TLS for a Service", spec: hookSpec("address: {uri: 'https://', ref: {apiVersion: v1, kind: Service, namespace: hooks, name: labels}}\nauth: {secretRef: {namespace: hooks, name: token}}")},
-		"OnlyPath":     {reason: "the scheme is that of the ref", spec: hookSpec("address: {uri: /v1, ref: {apiVersion: v1, kind: Service, namespace: hooks, name: labels}}")},
-		"OnlyQuery":    {reason: "all else is that of the ref", spec: hookSpec("address: {uri: '?a=b@c', ref: {apiVersion: v1, kind: Service, namespace: hooks, name: labels}}")},
-		"IPv6":         {reason: "hosts are not only names", spec: hookSpec("address: {uri: 'http://[::1]:8080/'}")},
-		"LongestTime":  {reason: "still allowed", spec: hookSpec("timeout: PT10M")},
-		"ShortestTime": {reason: "still allowed", spec: hookSpec("timeout: PT0.001S")},
-
-		"NoTypes":       {reason: "about nothing", spec: "hook: {version: v1, address: {uri: https://a}}", field: "spec.types"},
-		"EmptyTypes":    {reason: "about nothing", spec: "types: []", field: "spec.types"},
-		"TypeTwice":     {reason: "a slip", spec: "types: [a, a]", field: "spec.types"},
-		"EmptyType":     {reason: "no type is empty", spec: "types: ['']", field: "spec.types"},
-		"TemplateIsNot": {reason: "a template is an object", spec: "types: [a]\ninstallationTemplate: text", field: "spec.installationTemplate"},
-
-		"NoVersion":      {reason: "there may be others", spec: hookSpec("version: -"), field: "spec.hook.version"},
-		"VersionNumber":  {reason: "as some comment has it", spec: hookSpec("version: 1"), field: "spec.hook.version"},
-		"AnotherVersion": {reason: "there is none yet", spec: hookSpec("version: v2"), field: "spec.hook.version"},
-
-		"NoAddress":     {reason: "nowhere to ask", spec: hookSpec("address: -"), field: "spec.hook.address"},
-		"EmptyAddress":  {reason: "nowhere to ask", spec: hookSpec("address: {}"), field: "spec.hook.address"},
-		"EmptyURI":      {reason: "nowhere to ask", spec: hookSpec("address: {uri: ''}"), field: "spec.hook.address"},
-		"RelativeURI":   {reason: "nowhere to ask", spec: hookSpec("address: {uri: /v1}"), field: "spec.hook.address"},
-		"NoHost":        {reason: "a port of nobody", spec: hookSpec("address: {uri: 'http://:8080/v1'}"), field: "spec.hook.address"},
-		"NoScheme":      {reason: "http or https?", spec: hookSpec("address: {uri: //hooks.example.org/v1}"), field: "spec.hook.address"},
-		"WordURI":       {reason: "a host is no URI", spec: hookSpec("address: {uri: hooks.example.org}"), field: "spec.hook.address.uri"},
-		"FTP":           {reason: "not HTTP", spec: hookSpec("address: {uri: 'ftp://hooks.example.org'}"), field: "spec.hook.address"},
-		"File":          {reason: "not HTTP", spec: hookSpec("address: {uri: 'file:///etc/passwd'}"), field: "spec.hook.address"},
-		"Password":      {reason: "it belongs into a secret", spec: hookSpec("address: {uri: 'https://user:confidential@hooks.example.org'}"), field: "spec.hook.address.uri"},
-		"Fragment":      {reason: "nobody gets it", spec: hookSpec("address: {uri: 'https://hooks.example.org/#a'}"), field: "spec.hook.address.uri"},
-		"Space":         {reason: "no URI", spec: hookSpec("address: {uri: 'https://hooks example.org/'}"), field: "spec.hook.address.uri"},
-		"PortZero":      {reason: "no port", spec: hookSpec("address: {uri: 'https://hooks.example.org:0/'}"), field: "spec.hook.address"},
-		"LastPort":      {reason: "still a port", spec: hookSpec("address: {uri: 'https://hooks.example.org:65535/'}")},
-		"PortTooLarge":  {reason: "one too many", spec: hookSpec("address: {uri: 'https://hooks.example.org:65536/'}"), field: "spec.hook.address.uri"},
-		"Port":          {reason: "no port", spec: hookSpec("address: {uri: 'https://hooks.example.org:99999/'}"), field: "spec.hook.address.uri"},
-		"PortIsAWord":   {reason: "no port", spec: hookSpec("address: {uri: 'https://hooks.example.org:http/'}"), field: "spec.hook.address"},
-		"TwoHosts":      {reason: "which one?", spec: hookSpec("address: {uri: 'https://hooks.example.org/v1', ref: {apiVersion: v1, kind: Service, namespace: hooks, name: labels}}"), field: "spec.hook.address"},
-		"NoNamespace":   {reason: "a Service has one", spec: hookSpec("address: {ref: {apiVersion: v1, kind: Service, name: labels}}"), field: "spec.hook.address.ref"},
-		"NoName":        {reason: "of which one?", spec: hookSpec("address: {ref: {apiVersion: v1, kind: Service, namespace: hooks}}"), field: "spec.hook.address.ref"},
-		"NoAPIVersion":  {reason: "of which kind?", spec: hookSpec("address: {ref: {kind: Service, namespace: hooks, name: labels}}"), field: "spec.hook.address.ref"},
-		"NameOfNothing": {reason: "no name", spec: hookSpec("address: {ref: {apiVersion: v1, kind: Service, namespace: hooks, name: ../a}}"), field: "spec.hook.address.ref.name"},
-
-		"GoTime":       {reason: "not ISO 8601", spec: hookSpec("timeout: 15s"), field: "spec.hook.timeout"},
-		"TimeNumber":   {reason: "of what unit?", spec: hookSpec("timeout: 15"), field: "spec.hook.timeout"},
-		"NoTime":       {reason: "no answer could come", spec: hookSpec("timeout: PT0S"), field: "spec.hook.timeout"},
-		"NegativeTime": {reason: "no answer could come", spec: hookSpec("timeout: -PT1S"), field: "spec.hook.timeout"},
-		"LongTime":     {reason: "longer than a worker waits", spec: hookSpec("timeout: PT10M1S"), field: "spec.hook.timeout"},
-		"Day":          {reason: "longer than a worker waits", spec: hookSpec("timeout: P1D"), field: "spec.hook.timeout"},
-		"Month":        {reason: "how many days?", spec: hookSpec("timeout: P1M"), field: "spec.hook.timeout"},
-		"OnlyPT":       {reason: "nothing said", spec: hookSpec("timeout: PT"), field: "spec.hook.timeout"},
-		"HugeTime":     {reason: "beyond any number", spec: hookSpec("timeout: PT99999999999999999999H"), field: "spec.hook.timeout"},
-
-		"Capability":      {reason: "the name in the seed's comment", spec: hookSpec("capabilities: [finalization]"), field: "spec.hook.capabilities"},
-		"CapabilityTwice": {reason: "a slip", spec: hookSpec("capabilities: [finalize, finalize]"), field: "spec.hook.capabilities"},
-		"CapabilityText":  {reason: "a list", spec: hookSpec("capabilities: finalize"), field: "spec.hook.capabilities"},
-
-		"ConditionTwice":    {reason: "a slip", spec: hookSpec("conditionsFromHook: [{type: A}, {type: A}]"), field: "spec.hook.conditionsFromHook"},
-		"ConditionCase":     {reason: "not in CamelCase", spec: hookSpec("conditionsFromHook: [{type: labelled}]"), field: "spec.hook.conditionsFromHook"},
-		"ConditionDash":     {reason: "not in CamelCase", spec: hookSpec("conditionsFromHook: [{type: Is-Labelled}]"), field: "spec.hook.conditionsFromHook"},
-		"LongCondition":     {reason: "no column is so wide", spec: hookSpec("conditionsFromHook: [{type: " + strings.Repeat("A", 64) + "}]"), field: "spec.hook.conditionsFromHook"},
-		"ManyConditions":    {reason: "more than anybody reads", spec: hookSpec("conditionsFromHook: [" + manyConditions(17) + "]"), field: "spec.hook.conditionsFromHook"},
-		"AllowedConditions": {reason: "still read", spec: hookSpec("conditionsFromHook: [" + manyConditions(16) + "]")},
-
-		"AuthOverHTTP":    {reason: "anybody could read it", spec: hookSpec("address: {uri: 'http://hooks.example.org'}\nauth: {secretRef: {namespace: a, name: b}}"), field: "spec.hook"},
-		"TLSOverHTTP":     {reason: "it would not be used", spec: hookSpec("address: {uri: 'http://hooks.example.org'}\ntls: {serverName: a}"), field: "spec.hook"},
-		"AuthOfAService":  {reason: "a Service is http by default", spec: hookSpec("address: {ref: {apiVersion: v1, kind: Service, namespace: a, name: b}}\nauth: {secretRef: {namespace: a, name: b}}"), field: "spec.hook"},
-		"AuthOfAPort":     {reason: "nor does a port change that", spec: hookSpec("address: {uri: '//:8443', ref: {apiVersion: v1, kind: Service, namespace: a, name: b}}\nauth: {secretRef: {namespace: a, name: b}}"), field: "spec.hook"},
-		"AuthWithoutName": {reason: "which secret?", spec: hookSpec("auth: {secretRef: {namespace: a}}"), field: "spec.hook.auth.secretRef.name"},
-		"AuthInline":      {reason: "no secrets in registrations", spec: hookSpec("auth: {token: confidential}"), field: "spec.hook.auth.secretRef"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			object := registration(t, tc.spec)
-			err := admin.Create(t.Context(), object, client.DryRunAll)
-			if tc.field == "" && err != nil || tc.field != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.field)) {
-				t.Errorf("%s: expected that the API server finds %q wrong, but found %v", tc.reason, tc.field, err)
+	const (
+		ref  = "ref: {apiVersion: v1, kind: Service, namespace: hooks, name: labels}"
+		auth = "\nauth: {secretRef: {namespace: hooks, name: token}}"
+	)
+	uri := func(text string) string { return hookSpec("address: {uri: '" + text + "'}") }
+	combined := func(text string) string { return hookSpec("address: {uri: '" + text + "', " + ref + "}") }
+	conditions := func(of string) string { return hookSpec("conditionsFromHook: [" + of + "]") }
+	// By the field that is wrong; empty for those that are right.
+	for field, specs := range map[string][]string{
+		"": {
+			"types: [example.org/a, example.org/b]", hookSpec(""), uri("http://[::1]:8080/"), uri("https://a:65535/"),
+			hookSpec("address: {uri: 'https://:8443/v1?a=b', " + ref + "}\ntimeout: PT1M30.5S\nformFactor: deployment\n" +
+				"capabilities: [pre-reconcile, finalize]\nconditionsFromHook: [{type: Labelled}, {type: HTTP2Ready}]\n" +
+				"tls: {secretRef: {namespace: hooks, name: tls}, serverName: labels.hooks.svc}" + auth),
+			hookSpec("address: {ref: {apiVersion: serving.knative.dev/v1, kind: Service, namespace: hooks, name: labels}}" +
+				auth),
+			hookSpec("address: {uri: 'https://', " + ref + "}" + auth), combined("/v1"), combined("?a=b@c"),
+			hookSpec("timeout: PT10M"), hookSpec("timeout: PT0.001S"), conditions(manyConditions(16)),
+		},
+		"spec.types": {
+			"hook: {version: v1, address: {uri: https://a}}", "types: []", "types: [a, a]", "types: ['']",
+		},
+		"spec.installationTemplate": {"types: [a]\ninstallationTemplate: text"},
+		"spec.hook.version":         {hookSpec("version: -"), hookSpec("version: 1"), hookSpec("version: v2")},
+		"spec.hook.address": {
+			hookSpec("address: -"), hookSpec("address: {}"), uri(""), uri("/v1"), uri("http://:8080/v1"), uri("//a/v1"),
+			uri("ftp://a"), uri("file:///etc/passwd"), uri("https://a:0/"), uri("https://a:http/"), combined("https://a/v1"),
+		},
+		"spec.hook.address.uri": {
+			uri("hooks.example.org"), uri("https://user:confidential@a"), uri("https://a/#a"), uri("https://a b/"),
+			uri("https://a:65536/"),
+		},
+		"spec.hook.address.ref": {
+			hookSpec("address: {ref: {apiVersion: v1, kind: Service, name: labels}}"),
+			hookSpec("address: {ref: {apiVersion: v1, kind: Service, namespace: hooks}}"),
+			hookSpec("address: {ref: {kind: Service, namespace: hooks, name: labels}}"),
+			hookSpec("address: {ref: {apiVersion: v1, kind: Service, namespace: hooks, name: ../a}}"),
+		},
+		"spec.hook.timeout": {
+			hookSpec("timeout: 15s"), hookSpec("timeout: 15"), hookSpec("timeout: PT0S"), hookSpec("timeout: -PT1S"),
+			hookSpec("timeout: PT10M1S"), hookSpec("timeout: P1D"), hookSpec("timeout: PT"),
+			hookSpec("timeout: PT99999999999999999999H"),
+		},
+		"spec.hook.capabilities": {
+			hookSpec("capabilities: [finalization]"), hookSpec("capabilities: [finalize, finalize]"),
+			hookSpec("capabilities: finalize"),
+		},
+		"spec.hook.conditionsFromHook": {
+			conditions("{type: A}, {type: A}"), conditions("{type: labelled}"), conditions("{type: Is-Labelled}"),
+			conditions("{type: " + strings.Repeat("A", 64) + "}"), conditions(manyConditions(17)),
+		},
+		"spec.hook": { // credentials would be sent unencrypted
+			hookSpec("address: {uri: 'http://a'}" + auth), hookSpec("address: {uri: 'http://a'}\ntls: {serverName: a}"),
+			hookSpec("address: {" + ref + "}" + auth), hookSpec("address: {uri: '//:8443', " + ref + "}" + auth),
+		},
+		"spec.hook.auth.secretRef": {
+			hookSpec("auth: {secretRef: {namespace: a}}"), hookSpec("auth: {token: confidential}"),
+		},
+	} {
+		for _, spec := range specs {
+			err := admin.Create(t.Context(), registration(t, spec), client.DryRunAll)
+			if field == "" && err != nil || field != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), field)) {
+				t.Errorf("expected that the API server finds %q wrong, but found %v in\n%s", field, err, spec)
 			}
-			if strings.HasSuffix(tc.field, ".uri") && !strings.Contains(err.Error(), "neither user, password nor fragment") {
-				t.Errorf("%s: expected words of what a URI has, but found %v", tc.reason, err)
+			if strings.HasSuffix(field, ".uri") && !strings.Contains(err.Error(), "neither user, password nor fragment") {
+				t.Errorf("expected words of what a URI has, but found %v", err)
 			}
 			if err != nil && strings.Contains(err.Error(), "rule evaluation") {
-				t.Errorf("%s: a rule fails instead of saying what is wrong: %v", tc.reason, err)
+				t.Errorf("a rule fails instead of saying what is wrong: %v", err)
 			}
-		})
+		}
 	}
 }
 
@@ -172,7 +153,8 @@ func manyConditions(n int) string {
 // A hook must not report what the host says itself.
 func testReservedConditions(t *testing.T, _ *testenv.ControlPlane, admin client.Client) {
 	reserved := hostConditions(t)
-	if !slices.Contains(reserved, string(contract.ConditionReady)) || !slices.Contains(reserved, string(contract.ConditionFinalized)) {
+	if !slices.Contains(reserved, string(contract.ConditionReady)) ||
+		!slices.Contains(reserved, string(contract.ConditionFinalized)) {
 		t.Fatalf("expected all conditions of the host, but found %v", reserved)
 	}
 	for _, conditionType := range reserved {
@@ -210,7 +192,8 @@ func testInstallationTemplate(t *testing.T, _ *testenv.ControlPlane, admin clien
 types: [example.org/a]
 installationTemplate:
   blueprint: {ref: {resourceName: deployer-blueprint}}
-  componentDescriptor: {ref: {repositoryContext: {type: ociRegistry, baseUrl: example.org}, componentName: example.org/d, version: v0.1.0}}
+  componentDescriptor:
+    ref: {repositoryContext: {type: ociRegistry, baseUrl: example.org}, componentName: example.org/d, version: v0.1.0}
   imports: {targets: [{name: cluster, target: ''}], data: []}
   importDataMappings: {values: {replicas: 9007199254740991, ratio: 1.5, none: null}}
   unknown: [1, {a: true}]

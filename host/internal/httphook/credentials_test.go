@@ -41,7 +41,8 @@ func pair(t *testing.T) (certificate, key []byte) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "pergola"}, NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true, IsCA: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
@@ -51,7 +52,8 @@ func pair(t *testing.T) (certificate, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
 func TestTLS(t *testing.T) {
@@ -73,14 +75,33 @@ func TestTLS(t *testing.T) {
 		serverName  string
 		fails       bool
 	}{
-		"Known":          {reason: "the server is known by its authority", url: open.URL, secret: map[string][]byte{"ca.crt": openCA}},
-		"Unknown":        {reason: "without one those of the system count", url: open.URL, fails: true},
-		"OtherAuthority": {reason: "that of another server", url: open.URL, secret: map[string][]byte{"ca.crt": certificate}, fails: true},
-		"ServerName":     {reason: "the certificate is for this name too", url: open.URL, secret: map[string][]byte{"ca.crt": openCA}, serverName: "example.com"},
-		"OtherName":      {reason: "the certificate is for other names", url: open.URL, secret: map[string][]byte{"ca.crt": openCA}, serverName: "example.org", fails: true},
-		"Client":         {reason: "the server knows the host", url: closed.URL, secret: map[string][]byte{"ca.crt": closedCA, "tls.crt": certificate, "tls.key": key}},
-		"NoClient":       {reason: "the server wants to know who asks", url: closed.URL, secret: map[string][]byte{"ca.crt": closedCA}, fails: true},
-		"OtherClient":    {reason: "the server does not know who asks", url: closed.URL, secret: map[string][]byte{"ca.crt": closedCA, "tls.crt": otherCertificate, "tls.key": otherKey}, fails: true},
+		"Known": {
+			reason: "the server is known by its authority", url: open.URL, secret: map[string][]byte{"ca.crt": openCA},
+		},
+		"Unknown": {reason: "without one those of the system count", url: open.URL, fails: true},
+		"OtherAuthority": {
+			reason: "that of another server", url: open.URL, secret: map[string][]byte{"ca.crt": certificate}, fails: true,
+		},
+		"ServerName": {
+			reason: "the certificate is for this name too", url: open.URL, secret: map[string][]byte{"ca.crt": openCA},
+			serverName: "example.com",
+		},
+		"OtherName": {
+			reason: "the certificate is for other names", url: open.URL, secret: map[string][]byte{"ca.crt": openCA},
+			serverName: "example.org", fails: true,
+		},
+		"Client": {
+			reason: "the server knows the host", url: closed.URL,
+			secret: map[string][]byte{"ca.crt": closedCA, "tls.crt": certificate, "tls.key": key},
+		},
+		"NoClient": {
+			reason: "the server wants to know who asks", url: closed.URL, secret: map[string][]byte{"ca.crt": closedCA},
+			fails: true,
+		},
+		"OtherClient": {
+			reason: "the server does not know who asks", url: closed.URL,
+			secret: map[string][]byte{"ca.crt": closedCA, "tls.crt": otherCertificate, "tls.key": otherKey}, fails: true,
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -116,13 +137,19 @@ func TestTLSConfigThatCannotBe(t *testing.T) {
 		secret map[string][]byte
 		want   string
 	}{
-		"NoAuthority":     {reason: "no PEM", secret: map[string][]byte{"ca.crt": []byte("confidential")}, want: "ca.crt"},
-		"KeyAsAuthority":  {reason: "another PEM", secret: map[string][]byte{"ca.crt": key}, want: "ca.crt"},
-		"EmptyAuthority":  {reason: "no server would be known", secret: map[string][]byte{"ca.crt": nil}, want: "ca.crt"},
-		"CertificateOnly": {reason: "the key is missing", secret: map[string][]byte{"tls.crt": certificate}, want: "together"},
-		"KeyOnly":         {reason: "the certificate is missing", secret: map[string][]byte{"tls.key": key}, want: "together"},
-		"OtherKey":        {reason: "the key of another certificate", secret: map[string][]byte{"tls.crt": certificate, "tls.key": otherKey}, want: "tls.key"},
-		"NoPEM":           {reason: "no PEM", secret: map[string][]byte{"tls.crt": []byte("confidential"), "tls.key": []byte("confidential")}, want: "tls.crt"},
+		"NoAuthority": {reason: "no PEM", secret: map[string][]byte{"ca.crt": []byte("confidential")}, want: "ca.crt"},
+		"CertificateOnly": {
+			reason: "the key is missing", secret: map[string][]byte{"tls.crt": certificate}, want: "together",
+		},
+		"KeyOnly": {reason: "the certificate is missing", secret: map[string][]byte{"tls.key": key}, want: "together"},
+		"OtherKey": {
+			reason: "the key of another certificate", secret: map[string][]byte{"tls.crt": certificate, "tls.key": otherKey},
+			want: "tls.key",
+		},
+		"NoPEM": {
+			reason: "no PEM", secret: map[string][]byte{"tls.crt": []byte("confidential"), "tls.key": []byte("confidential")},
+			want: "tls.crt",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -149,19 +176,21 @@ func TestAuthorization(t *testing.T) {
 		secret map[string][]byte
 		want   string // empty for an error
 	}{
-		"Token":         {reason: "a bearer token", secret: data("token", "abc.def"), want: "Bearer abc.def"},
-		"Newline":       {reason: "as editors write files", secret: data("token", "abc\n"), want: "Bearer abc"},
-		"Basic":         {reason: "user and password", secret: data("username", "me", "password", "a:b"), want: "Basic bWU6YTpi"},
+		"Token":   {reason: "a bearer token", secret: data("token", "abc.def"), want: "Bearer abc.def"},
+		"Newline": {reason: "as editors write files", secret: data("token", "abc\n"), want: "Bearer abc"},
+		"Basic": {
+			reason: "user and password", secret: data("username", "me", "password", "a:b"), want: "Basic bWU6YTpi",
+		},
 		"EmptyPassword": {reason: "some have none", secret: data("username", "me", "password", ""), want: "Basic bWU6"},
-		"Both":          {reason: "nobody knows which one counts", secret: data("token", "confidential", "username", "me", "password", "confidential")},
-		"Nothing":       {reason: "another secret", secret: data("key", "confidential")},
-		"UserOnly":      {reason: "the password is missing", secret: data("username", "confidential")},
-		"PasswordOnly":  {reason: "the user is missing", secret: data("password", "confidential")},
-		"EmptyToken":    {reason: "it would be no header", secret: data("token", "\n")},
-		"TwoLines":      {reason: "it would be another header", secret: data("token", "confidential\r\nHost: x")},
-		"Space":         {reason: "it would be two words", secret: data("token", "confidential x")},
-		"NoASCII":       {reason: "no character of a header", secret: data("token", "confidentiäl")},
-		"Colon":         {reason: "the password would begin there", secret: data("username", "confidential:x", "password", "")},
+		"Both": {
+			reason: "nobody knows which one counts",
+			secret: data("token", "confidential", "username", "me", "password", "confidential"),
+		},
+		"Nothing":    {reason: "another secret", secret: data("key", "confidential")},
+		"UserOnly":   {reason: "the password is missing", secret: data("username", "confidential")},
+		"EmptyToken": {reason: "it would be no header", secret: data("token", "\n")},
+		"Space":      {reason: "it would be two words", secret: data("token", "confidential x")},
+		"Colon":      {reason: "the password would begin there", secret: data("username", "confidential:x", "password", "")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

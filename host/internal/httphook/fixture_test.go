@@ -49,15 +49,17 @@ func item() *v1alpha1.DeployItem {
 			Phase: v1alpha1.DeployItemPhaseProgressing, ObservedGeneration: 2, JobID: "job-1",
 			Conditions: []v1alpha1.Condition{{
 				Type: "Ready", Status: v1alpha1.ConditionUnknown, Reason: "Progressing", Message: "the job is under way",
-				LastTransitionTime: v1alpha1.NewTime(time.Unix(1700000000, 0)), LastUpdateTime: v1alpha1.NewTime(time.Unix(1700000000, 0)),
+				LastTransitionTime: v1alpha1.NewTime(time.Unix(1700000000, 0)),
+				LastUpdateTime:     v1alpha1.NewTime(time.Unix(1700000000, 0)),
 			}},
 		},
 	}
 }
 
 const (
-	deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"team-a","name":"web"},"spec":{"replicas":9007199254740993,"ratio":1.0,"note":"<&>"}}`
-	service    = `{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"team-a","name":"web"}}`
+	deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"team-a","name":"web"},` +
+		`"spec":{"replicas":9007199254740993,"ratio":1.0,"note":"<&>"}}`
+	service = `{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"team-a","name":"web"}}`
 )
 
 // children are a deployment and a service.
@@ -91,15 +93,13 @@ func parse(t *testing.T, text string) *url.URL {
 	return u
 }
 
-// newHook makes a hook of a registration named "labels", with a timeout that no test waits for unless it says another one.
+// newHook makes a hook of a registration named "labels", with a timeout that no test waits for unless it says another
+// one.
 func newHook(t *testing.T, o Options) *Hook {
 	t.Helper()
 	o.Registration = "labels"
-	o.Timeout = cmp.Or(o.Timeout, maxTimeout)
-	h, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o.Timeout, o.Metrics = cmp.Or(o.Timeout, maxTimeout), cmp.Or(o.Metrics, NewMetrics())
+	h := New(o)
 	t.Cleanup(h.Close)
 	return h
 }
@@ -107,7 +107,8 @@ func newHook(t *testing.T, o Options) *Hook {
 // hookAnswering makes a hook whose server has a fixed answer.
 func hookAnswering(t *testing.T, code int, body string) *Hook {
 	t.Helper()
-	return newHook(t, Options{URL: serve(t, answering(code, body)), Conditions: []v1alpha1.ConditionType{"Labelled", "Counted"}})
+	return newHook(t, Options{URL: serve(t, answering(code, body)),
+		Conditions: []v1alpha1.ConditionType{"Labelled", "Counted"}})
 }
 
 // hookError returns the *Error that an error is.

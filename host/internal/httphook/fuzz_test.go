@@ -15,8 +15,10 @@ func FuzzReadAnswer(f *testing.F) {
 	for _, body := range []string{
 		"", " ", "null", "{}", "[]", `{"object":{"status":{"conditions":[{"type":"Labelled","status":"True"}]}}}`,
 		`{"object":{"metadata":{"name":"x"},"kind":"DeployItem"},"children":{}}`,
-		`{"children":{"service":{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"x":1e999},"pod":{"apiVersion":"v1","kind":"Pod"}}}`,
-		`{"children":{"service":{"apiVersion":"v1","kind":"Secret","Kind":"Service"},"pod":null}}`, strings.Repeat(`{"object":`, 20000),
+		`{"children":{"service":{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"x":1e999},` +
+			`"pod":{"apiVersion":"v1","kind":"Pod"}}}`,
+		`{"children":{"service":{"apiVersion":"v1","kind":"Secret","Kind":"Service"},"pod":null}}`,
+		strings.Repeat(`{"object":`, 20000),
 	} {
 		f.Add([]byte(body))
 	}
@@ -42,9 +44,11 @@ func FuzzReadAnswer(f *testing.F) {
 		for i, c := range answer.Children {
 			// As the next one reads it: into a map, with the last of two fields.
 			var object map[string]any
-			if err := json.Unmarshal(c.Object, &object); err != nil && !strings.Contains(err.Error(), "cannot unmarshal number") {
+			if err := json.Unmarshal(c.Object, &object); err != nil &&
+				!strings.Contains(err.Error(), "cannot unmarshal number") {
 				t.Fatalf("%s: %v", c.Object, err)
-			} else if err == nil && (c.Name != sent[i].Name || object["kind"] != sent[i].identity.Kind || object["apiVersion"] != sent[i].identity.APIVersion) {
+			} else if err == nil && (c.Name != sent[i].Name || object["kind"] != sent[i].identity.Kind ||
+				object["apiVersion"] != sent[i].identity.APIVersion) {
 				t.Errorf("%s became %s", sent[i].Object, c.Object)
 			}
 		}

@@ -15,11 +15,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Options describe a Hook. Registration and URL are required.
+// Options describe a Hook. Registration, URL and Metrics are required.
 type Options struct {
 	// Registration is the name of the DeployerRegistration.
 	Registration string
-	// URL of the server.
+	// URL of the server, absolute, of scheme http or https, and without a user.
 	URL *url.URL
 	// Timeout of one request, from its first byte to the last one of the answer. Zero stands for defaultTimeout.
 	Timeout time.Duration
@@ -29,14 +29,13 @@ type Options struct {
 	FormFactor string
 	// Conditions are the types of the conditions that count in answers.
 	Conditions []v1alpha1.ConditionType
-	// TLS says how to know the server, and with which certificate. nil for the authorities of the system. It needs an
-	// https URL.
+	// TLS says how to know the server, and with which certificate. nil for the authorities of the system.
 	TLS *tls.Config
-	// Authorization is the value of that header. Empty for none. It needs an https URL.
+	// Authorization is the value of that header. Empty for none.
 	Authorization string
 	// Version of the host, for the header User-Agent.
 	Version string
-	// Metrics count the requests. nil for nobody.
+	// Metrics count the requests.
 	Metrics *Metrics
 }
 
@@ -46,19 +45,10 @@ type Hook struct {
 	client  *http.Client
 }
 
-// New returns a Hook. It makes no request. The error says that the URL cannot be, and holds no secret. The caller
-// closes the Hook.
-func New(o Options) (*Hook, error) {
-	switch {
-	case o.URL.Scheme != schemeHTTP && o.URL.Scheme != schemeHTTPS || o.URL.Hostname() == "" || o.URL.User != nil:
-		return nil, fmt.Errorf("expected an absolute URL of scheme http or https, without a user, but found %.64q",
-			shown(o.URL))
-	case o.URL.Scheme != schemeHTTPS && (o.TLS != nil || o.Authorization != ""):
-		return nil, fmt.Errorf("auth and tls need an address of scheme https, as credentials are not sent unencrypted, "+
-			"but found %.64q", shown(o.URL))
-	}
+// New returns a Hook. It makes no request. The caller closes the Hook.
+func New(o Options) *Hook {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
-	return &Hook{options: o, client: newClient(o.TLS)}, nil
+	return &Hook{options: o, client: newClient(o.TLS)}
 }
 
 // Close closes the idle connections. Requests under way are not affected, and further ones are still possible.

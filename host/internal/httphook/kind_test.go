@@ -23,7 +23,8 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// Without the CustomResourceDefinition there are no registrations. When it comes there may be some, and a host that may not list them does not
+// Without the CustomResourceDefinition there are no registrations. When it comes there may be some, and a host that may
+// not list them does not
 // take that for none. Once it may, their hooks are in force, until they are deleted.
 func TestKindComesLater(t *testing.T) {
 	t.Parallel()
@@ -35,7 +36,9 @@ func TestKindComesLater(t *testing.T) {
 		return d.Spec.Names.Kind == "DeployerRegistration"
 	})
 	controlPlane, admin := testenv.StartForTest(t, func(env *envtest.Environment) {
-		env.CRDs = slices.DeleteFunc(env.CRDs, func(d *apiextensionsv1.CustomResourceDefinition) bool { return d.Name == definitions[kind].Name })
+		env.CRDs = slices.DeleteFunc(env.CRDs, func(d *apiextensionsv1.CustomResourceDefinition) bool {
+			return d.Name == definitions[kind].Name
+		})
 	})
 	r := startAs(t, controlPlane, "host")
 	await.That(t, patience, "the registrations to be known", func() bool { return r.Ready() == nil })
@@ -44,12 +47,14 @@ func TestKindComesLater(t *testing.T) {
 		t.Errorf("there is a hook: %v, %v", hook, err)
 	}
 
-	if _, err := envtest.InstallCRDs(controlPlane.Config, envtest.CRDInstallOptions{CRDs: definitions[kind : kind+1]}); err != nil {
+	if _, err := envtest.InstallCRDs(controlPlane.Config,
+		envtest.CRDInstallOptions{CRDs: definitions[kind : kind+1]}); err != nil {
 		t.Fatal(err)
 	}
 	await.That(t, patience, "the right that is missing", func() bool {
 		_, err := r.For(itemType)
-		return err != nil && strings.Contains(err.Error(), "get, list and watch") && strings.Contains(err.Error(), "forbidden") && r.Ready() != nil
+		return err != nil && strings.Contains(err.Error(), "get, list and watch") &&
+			strings.Contains(err.Error(), "forbidden") && r.Ready() != nil
 	})
 
 	first := create(t, admin, "first", refHook("v1", "Service", "kubernetes"))
@@ -89,12 +94,15 @@ func startAs(t *testing.T, controlPlane *testenv.ControlPlane, user string) *Reg
 	}
 	config := rest.CopyConfig(controlPlane.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
-	mgr, err := manager.New(config, manager.Options{Scheme: scheme, Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"}})
+	mgr, err := manager.New(config, manager.Options{
+		Scheme: scheme, Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r, err := NewRegistrations(mgr, RegistrationOptions{
-		ClusterDomain: "cluster.test", Elected: func() bool { return true }, Metrics: NewMetrics(), Log: slog.New(slog.DiscardHandler),
+		ClusterDomain: "cluster.test", Elected: func() bool { return true }, Metrics: NewMetrics(),
+		Log: slog.New(slog.DiscardHandler),
 		Deployers: func(v1alpha1.DeployItemType) (plugin, version string, replicas int, ok bool) {
 			return "one", "v1", 1, true
 		},

@@ -2,6 +2,7 @@ package httphook
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -17,8 +18,6 @@ type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
-
-var _ prometheus.Collector = (*Metrics)(nil)
 
 // NewMetrics returns Metrics without any series.
 func NewMetrics() *Metrics {
@@ -36,16 +35,9 @@ func NewMetrics() *Metrics {
 	}
 }
 
-// Describe implements prometheus.Collector.
-func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
-	m.requests.Describe(descs)
-	m.duration.Describe(descs)
-}
-
-// Collect implements prometheus.Collector.
-func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
-	m.requests.Collect(metrics)
-	m.duration.Collect(metrics)
+// Register registers the metrics.
+func (m *Metrics) Register(registry prometheus.Registerer) error {
+	return errors.Join(registry.Register(m.requests), registry.Register(m.duration))
 }
 
 // forget drops the series of a registration that is gone. A request that is still under way brings some of them back.
@@ -56,9 +48,6 @@ func (m *Metrics) forget(registration string) {
 }
 
 func (m *Metrics) observe(registration string, phase v1alpha1.HookCapability, code string, took time.Duration) {
-	if m == nil {
-		return
-	}
 	m.requests.WithLabelValues(registration, string(phase), code).Inc()
 	m.duration.WithLabelValues(registration, string(phase)).Observe(took.Seconds())
 }

@@ -115,22 +115,19 @@ func (r *Registrations) prepare(ctx context.Context, registration *v1alpha1.Depl
 	next := &entry{registration: registration, inputs: in}
 	switch {
 	case len(faults) > 0:
-	case before != nil && before.hook != nil && reflect.DeepEqual(before.inputs, in):
-		next.hook = before.hook
-	default:
-		var err error
-		next.hook, err = New(options)
-		faults.add(reasonAddressNotResolved, "spec.hook.address: ", err)
-	}
-	if len(faults) > 0 {
 		next.problem = &NotReadyError{
 			Registration: registration.Name, Reason: faults[0].reason, Message: faults.String(),
 			Capabilities: registration.Spec.Hook.Capabilities,
 		}
-		r.remember(registration.Name, next)
-		return next.problem
+	case before != nil && before.hook != nil && reflect.DeepEqual(before.inputs, in):
+		next.hook = before.hook
+	default:
+		next.hook = New(options)
 	}
 	r.remember(registration.Name, next)
+	if next.problem != nil {
+		return next.problem
+	}
 	return nil
 }
 
@@ -150,7 +147,8 @@ func (r *Registrations) read(
 	var all faults
 	var err error
 	if spec.Version != v1alpha1.HookVersionV1 { // a newer definition has others
-		all.add(reasonInvalid, "spec.hook.version: ", fmt.Errorf("expected %q, but found %q", v1alpha1.HookVersionV1, spec.Version))
+		all.add(reasonInvalid, "spec.hook.version: ",
+			fmt.Errorf("expected %q, but found %q", v1alpha1.HookVersionV1, spec.Version))
 	}
 	options.Timeout, err = parseTimeout(spec.Timeout)
 	all.add(reasonInvalid, "spec.hook.timeout: ", err)
@@ -162,6 +160,10 @@ func (r *Registrations) read(
 	}
 	if err == nil {
 		options.URL, in.url = uri, uri.String()
+		if uri.Scheme != schemeHTTPS && (spec.TLS != nil || spec.Auth != nil) {
+			all.add(reasonAddressNotResolved, "spec.hook.address: ", fmt.Errorf("auth and tls need an address of scheme "+
+				"https, as credentials are not sent unencrypted, but found %.64q", shown(uri)))
+		}
 	}
 	if spec.TLS != nil {
 		options.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: spec.TLS.ServerName}

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"flag"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,7 +53,8 @@ func TestRequestOnTheWire(t *testing.T) {
 				t.Errorf("expected POST /v1/hook?a=b, but found %s %s", method, path)
 			}
 			wantHeader := http.Header{
-				"Content-Type": {"application/json; charset=UTF-8"}, "Accept": {"application/json"}, "User-Agent": {"pergola-host/1.2.3"},
+				"Content-Type": {"application/json; charset=UTF-8"}, "Accept": {"application/json"},
+				"User-Agent":      {"pergola-host/1.2.3"},
 				"Accept-Encoding": {"gzip"},
 			}
 			header.Del("Content-Length")
@@ -87,7 +86,10 @@ func TestFormFactor(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ reason, option, call, want string }{
 		{reason: "the name of the plugin is the default", call: "manifest", want: "manifest"},
-		{reason: "a server written for another host wants its names", option: "deployment", call: "manifest", want: "deployment"},
+		{
+			reason: "a server written for another host wants its names", option: "deployment", call: "manifest",
+			want: "deployment",
+		},
 	} {
 		var got received
 		h := newHook(t, Options{URL: serve(t, recorder(t, &got)), FormFactor: tc.option})
@@ -100,7 +102,8 @@ func TestFormFactor(t *testing.T) {
 func TestKeysOfChildren(t *testing.T) {
 	t.Parallel()
 	object := func(apiVersion, kind, namespace, name string) string {
-		out, err := json.Marshal(map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]string{"namespace": namespace, "name": name}})
+		out, err := json.Marshal(map[string]any{"apiVersion": apiVersion, "kind": kind,
+			"metadata": map[string]string{"namespace": namespace, "name": name}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,17 +114,20 @@ func TestKeysOfChildren(t *testing.T) {
 		objects []string
 		want    []string
 	}{
-		"None":   {reason: "a deployer may have no objects"},
-		"Unique": {reason: "as Scoby has it", objects: []string{deployment, service}, want: []string{"deployment", "service"}},
+		"None": {reason: "a deployer may have no objects"},
+		"Unique": {
+			reason: "as Scoby has it", objects: []string{deployment, service}, want: []string{"deployment", "service"},
+		},
 		"Several": {
 			reason:  "the kind alone does not tell them apart",
 			objects: []string{object("v1", "ConfigMap", "a", "x"), object("v1", "ConfigMap", "b", "x"), service},
 			want:    []string{"configmap.a.x", "configmap.b.x", "service"},
 		},
 		"WithoutNamespace": {
-			reason:  "an empty namespace keeps its place",
-			objects: []string{object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "x"), object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "y.z")},
-			want:    []string{"clusterrole..x", "clusterrole..y.z"},
+			reason: "an empty namespace keeps its place",
+			objects: []string{object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "x"),
+				object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "y.z")},
+			want: []string{"clusterrole..x", "clusterrole..y.z"},
 		},
 		"OtherGroup": {
 			reason:  "two kinds of a name are told apart by the names of the children",
@@ -142,16 +148,16 @@ func TestKeysOfChildren(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var got received
-			h := newHook(t, Options{URL: serve(t, recorder(t, &got))})
-			if _, err := h.PreReconcile(t.Context(), "", item(), numbered(tc.objects...)); err != nil {
+			children, err := identify(numbered(tc.objects...))
+			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(got.Children))); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			var got []string
+			for _, c := range children {
+				got = append(got, c.key)
 			}
-			if got.Children == nil {
-				t.Error("children are absent, as in a finalize")
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
 	}
@@ -172,20 +178,18 @@ func TestChildrenThatAreNone(t *testing.T) {
 		reason   string
 		children []sdk.Child
 	}{
-		"NoJSON":     {reason: "cut off", children: numbered(`{"kind":`)},
-		"NoObject":   {reason: "a text", children: numbered(`"text"`)},
-		"Empty":      {reason: "nothing at all", children: numbered("")},
-		"NoKind":     {reason: "nobody knows what it is", children: numbered(`{"apiVersion":"v1"}`)},
-		"NoVersion":  {reason: "nobody knows what it is", children: numbered(`{"kind":"Secret"}`)},
-		"KeyAsAKind": {reason: "made to have the key of another", children: numbered(`{"apiVersion":"v1","kind":"x"}`, `{"apiVersion":"v1","kind":"x"}`, `{"apiVersion":"v1","kind":"x../0"}`)},
+		"NoJSON":    {reason: "cut off", children: numbered(`{"kind":`)},
+		"NoVersion": {reason: "nobody knows what it is", children: numbered(`{"kind":"Secret"}`)},
+		"KeyAsAKind": {
+			reason: "made to have the key of another",
+			children: numbered(`{"apiVersion":"v1","kind":"x"}`, `{"apiVersion":"v1","kind":"x"}`,
+				`{"apiVersion":"v1","kind":"x../0"}`),
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHook(t, Options{URL: serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-				t.Error("the hook was asked")
-			}))})
-			if _, err := h.PreReconcile(t.Context(), "", item(), tc.children); !errors.Is(err, ErrChildren) {
+			if _, err := identify(tc.children); !errors.Is(err, ErrChildren) {
 				t.Errorf("%s: expected %v, but found %v", tc.reason, ErrChildren, err)
 			}
 		})

@@ -2,6 +2,7 @@ package httphook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -47,7 +48,7 @@ func (r *Registrations) report(ctx context.Context, registration *v1alpha1.Deplo
 		return nil
 	}
 	after := registration.DeepCopy()
-	after.Status = r.find(registration).status(v1alpha1.Now())
+	after.Status = r.status(registration, v1alpha1.Now())
 	if reflect.DeepEqual(after.Status, registration.Status) {
 		return nil
 	}
@@ -67,93 +68,87 @@ func (r *Registrations) report(ctx context.Context, registration *v1alpha1.Deplo
 	return nil
 }
 
-// finding is what is known of a registration.
-type finding struct {
-	registration *v1alpha1.DeployerRegistration
-	hook         *Hook
-	problem      *NotReadyError
-	// taken are the types that older registrations have.
-	taken faults
-	// deployers are in the order of the types; missing are the types without one.
-	deployers []v1alpha1.RegisteredDeployer
-	missing   []string
-}
-
-func (r *Registrations) find(registration *v1alpha1.DeployerRegistration) finding {
-	f := finding{registration: registration}
-	types := slices.Sorted(slices.Values(registration.Spec.Types))
-	for _, t := range types {
-		plugin, version, replicas, ok := r.options.Deployers(t)
-		if !ok {
-			f.missing = append(f.missing, strconv.Quote(string(t)))
-			continue
-		}
-		f.deployers = append(f.deployers, v1alpha1.RegisteredDeployer{
-			Type: t, Plugin: plugin, Version: version,
-			Replicas: int32(min(replicas, math.MaxInt32)), //nolint:gosec // bounded
-		})
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	own := r.entries[registration.Name]
-	if own == nil {
-		return f
-	}
-	f.hook, f.problem = own.hook, own.problem
-	for _, t := range types {
-		if owner := r.owner(t); owner != nil && owner != own {
-			f.taken.add(reasonTypeTaken, "spec.types: ", fmt.Errorf("the hook of the older DeployerRegistration %q "+
-				"is in force for %q; take the type out of one of them", owner.registration.Name, t))
-		}
-	}
-	return f
-}
-
-// status returns the status that follows. Conditions of others stay in it.
-func (f finding) status(now v1alpha1.Time) v1alpha1.DeployerRegistrationStatus {
-	isTrue := func(t v1alpha1.ConditionType, reason, message string) v1alpha1.Condition {
-		return v1alpha1.Condition{Type: t, Status: v1alpha1.ConditionTrue, Reason: reason, Message: message}
-	}
-	ready := isTrue(conditionReady, reasonReady, "everything is as it should be")
-	resolved := isTrue(conditionHookResolved, reasonResolved, "")
-	found := isTrue(conditionDeployersFound, reasonDeployersFound, "each type is served by a plugin")
+// status returns the status that a registration should have. Conditions of others stay in it.
+func (r *Registrations) status(
+	registration *v1alpha1.DeployerRegistration, now v1alpha1.Time,
+) v1alpha1.DeployerRegistrationStatus {
 	status := v1alpha1.DeployerRegistrationStatus{
-		ObservedGeneration: f.registration.Generation, Deployers: f.deployers,
-		Conditions: slices.Clone(f.registration.Status.Conditions),
+		ObservedGeneration: registration.Generation, Conditions: slices.Clone(registration.Status.Conditions),
 	}
-	wrong := slices.Clone(f.taken)
-	if f.hook != nil {
-		status.Hook = &v1alpha1.HookStatus{URL: f.hook.URL()}
-		resolved.Message = "the hook is called at " + f.hook.URL()
+	set := func(t v1alpha1.ConditionType, reason, message string, wrong faults) {
+		c := v1alpha1.Condition{Type: t, Status: v1alpha1.ConditionTrue, Reason: reason, Message: message}
+		if len(wrong) > 0 {
+			c.Status, c.Reason, c.Message = v1alpha1.ConditionFalse, wrong[0].reason, wrong.String()
+		}
+		setCondition(&status, c, now)
 	}
-	if f.problem != nil {
-		resolved.Status = v1alpha1.ConditionFalse
-		resolved.Reason, resolved.Message = f.problem.Reason, f.problem.Message
-		wrong = append(wrong, fault{reason: f.problem.Reason, message: f.problem.Message})
-	}
-	if len(f.missing) > 0 {
-		found.Status, found.Reason = v1alpha1.ConditionFalse, reasonNoDeployer
-		found.Message = clean("spec.types: no plugin of this host serves "+strings.Join(f.missing, ", "), maxStatus)
-		wrong = append(wrong, fault{reason: found.Reason, message: found.Message})
-	}
-	if len(wrong) > 0 {
-		ready.Status, ready.Reason, ready.Message = v1alpha1.ConditionFalse, wrong[0].reason, wrong.String()
-	}
-	set(&status, ready, now)
-	set(&status, found, now)
-	if f.hook == nil && f.problem == nil {
+	types := slices.Sorted(slices.Values(registration.Spec.Types))
+	hook, unresolved, taken := r.find(registration.Name, types)
+	deployers, missing := r.deployers(types)
+	status.Deployers = deployers
+	set(conditionReady, reasonReady, "everything is as it should be", slices.Concat(taken, unresolved, missing))
+	set(conditionDeployersFound, reasonDeployersFound, "each type is served by a plugin", missing)
+	switch {
+	case hook != nil:
+		status.Hook = &v1alpha1.HookStatus{URL: hook.URL()}
+		set(conditionHookResolved, reasonResolved, "the hook is called at "+hook.URL(), nil)
+	case len(unresolved) > 0:
+		set(conditionHookResolved, "", "", unresolved)
+	default:
 		status.Conditions = slices.DeleteFunc(status.Conditions, func(c v1alpha1.Condition) bool {
 			return c.Type == conditionHookResolved
 		})
-	} else {
-		set(&status, resolved, now)
 	}
 	return status
 }
 
-// set puts a condition into the place of the one of its type. Its times are those from before as far as nothing has
+// find returns the hook of a registration, or why it cannot be called; and those of its types that older registrations
+// have.
+func (r *Registrations) find(name string, types []v1alpha1.DeployItemType) (hook *Hook, unresolved, taken faults) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own := r.entries[name]
+	if own == nil {
+		return nil, nil, nil
+	}
+	if own.problem != nil {
+		unresolved = faults{{reason: own.problem.Reason, message: own.problem.Message}}
+	}
+	for _, t := range types {
+		if owner := r.owner(t); owner != nil && owner != own {
+			taken.add(reasonTypeTaken, "spec.types: ", fmt.Errorf("the hook of the older DeployerRegistration %q "+
+				"is in force for %q; take the type out of one of them", owner.registration.Name, t))
+		}
+	}
+	return own.hook, unresolved, taken
+}
+
+// deployers returns the plugins that serve types, in the order of the types, and which types nobody serves.
+func (r *Registrations) deployers(
+	types []v1alpha1.DeployItemType,
+) (found []v1alpha1.RegisteredDeployer, missing faults) {
+	var names []string
+	for _, t := range types {
+		plugin, version, replicas, ok := r.options.Deployers(t)
+		if !ok {
+			names = append(names, strconv.Quote(string(t)))
+			continue
+		}
+		found = append(found, v1alpha1.RegisteredDeployer{
+			Type: t, Plugin: plugin, Version: version,
+			Replicas: int32(min(replicas, math.MaxInt32)), //nolint:gosec // bounded
+		})
+	}
+	if len(names) > 0 {
+		missing.add(reasonNoDeployer, "spec.types: ", errors.New("no plugin of this host serves "+strings.Join(names, ", ")))
+	}
+	return found, missing
+}
+
+// setCondition puts a condition into the place of the one of its type. Its times are those from before as far as
+// nothing has
 // changed since.
-func set(status *v1alpha1.DeployerRegistrationStatus, c v1alpha1.Condition, now v1alpha1.Time) {
+func setCondition(status *v1alpha1.DeployerRegistrationStatus, c v1alpha1.Condition, now v1alpha1.Time) {
 	c.LastTransitionTime, c.LastUpdateTime = now, now
 	before := conditionOf(status, c.Type)
 	if before == nil {

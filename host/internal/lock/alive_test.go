@@ -48,9 +48,14 @@ func (w *world) must(err error) {
 	}
 }
 
+// metaOf is that of a pod, or of its Lease.
+func metaOf(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}
+}
+
 func (w *world) pod(name string) {
 	w.t.Helper()
-	w.must(w.server.Create(context.Background(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}}))
+	w.must(w.server.Create(context.Background(), &corev1.Pod{ObjectMeta: metaOf(name)}))
 }
 
 func (w *world) finishPod(name string) {
@@ -63,7 +68,7 @@ func (w *world) finishPod(name string) {
 
 func (w *world) deletePod(name string) {
 	w.t.Helper()
-	w.must(w.server.Delete(context.Background(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+	w.must(w.server.Delete(context.Background(), &corev1.Pod{ObjectMeta: metaOf(name)}))
 }
 
 // lease writes the Lease of a pod, as a renewal by a process.
@@ -72,8 +77,10 @@ func (w *world) lease(podName, process string, change ...func(*coordinationv1.Le
 	lease := &coordinationv1.Lease{}
 	err := w.server.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: podName}, lease)
 	missing := apierrors.IsNotFound(err)
-	lease.Namespace, lease.Name, lease.Labels = namespace, podName, map[string]string{labelReplica: "true", labelGroup: groupLabel("")}
-	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &process, RenewTime: ptr.To(metav1.NowMicro()), LeaseDurationSeconds: ptr.To(int32(15))}
+	lease.Namespace, lease.Name, lease.Labels = namespace, podName,
+		map[string]string{labelReplica: "true", labelGroup: groupLabel("")}
+	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &process, RenewTime: ptr.To(metav1.NowMicro()),
+		LeaseDurationSeconds: ptr.To(int32(15))}
 	for _, c := range change {
 		c(lease)
 	}
@@ -86,7 +93,7 @@ func (w *world) lease(podName, process string, change ...func(*coordinationv1.Le
 
 func (w *world) deleteLease(podName string) {
 	w.t.Helper()
-	w.must(w.server.Delete(context.Background(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: podName}}))
+	w.must(w.server.Delete(context.Background(), &coordinationv1.Lease{ObjectMeta: metaOf(podName)}))
 }
 
 // view is the cache of a replica: what was there when it saw it last.
@@ -141,7 +148,8 @@ func (w *world) replica(podName string) *member {
 	w.t.Helper()
 	m := &member{w: w, view: &view{}}
 	api := interceptor.NewClient(w.server, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			opts ...client.GetOption) error {
 			return m.request(ctx, func() error { return c.Get(ctx, key, object, opts...) })
 		},
 		Update: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.UpdateOption) error {
@@ -266,7 +274,8 @@ func TestDead(t *testing.T) {
 			}},
 		"Lease deleted": {reason: "its holder ends, and has the time to", pod: "a", process: "a/1",
 			happen: deletedLease},
-		"Lease deleted unseen": {reason: "so does one whose Lease went after it had been renewed unseen", pod: "a", process: "a/1", seems: dead,
+		"Lease deleted unseen": {reason: "so does one whose Lease went after it had been renewed unseen", pod: "a",
+			process: "a/1", seems: dead,
 			happen: func(w *world, me *member) { expired(w, me); w.deleteLease("a") }},
 		"Lease deleted for long": {reason: "who is alive has one", pod: "a", process: "a/1", seems: dead, is: dead,
 			happen: func(w *world, me *member) { deletedLease(w, me); passTime(leaseDuration); me.see() }},

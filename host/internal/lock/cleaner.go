@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -41,18 +42,14 @@ func (c *Cleaner) NeedLeaderElection() bool { return false }
 
 // Start cleans up until ctx ends. It blocks until then.
 func (c *Cleaner) Start(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if c.Elected() {
-			if err := c.clean(ctx); err != nil && ctx.Err() == nil {
-				c.Log.Warn("the locks of deploy items that are gone are still there; it is tried again",
-					"error", err.Error())
-			}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if !c.Elected() {
+			return
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(cleanInterval):
+		if err := c.clean(ctx); err != nil && ctx.Err() == nil {
+			c.Log.Warn("the locks of deploy items that are gone are still there; it is tried again", "error", err.Error())
 		}
-	}
+	}, cleanInterval)
 	return nil
 }
 

@@ -23,7 +23,8 @@ func newMetadata() *metav1.PartialObjectMetadata {
 // newItem creates an item, and its lock, which the pod "there" holds. It returns the key of the lock.
 func newItem(t *testing.T, namespace, name string) Key {
 	t.Helper()
-	item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uuid.NewString())}}
+	item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+		UID: types.UID(uuid.NewString())}}
 	if err := admin.Create(t.Context(), item); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,9 @@ func deleteItem(t *testing.T, key Key) {
 // withoutItems is a cache that does not know of the items.
 type withoutItems struct{ client.Reader }
 
-func (c withoutItems) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+func (c withoutItems) Get(
+	ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption,
+) error {
 	key.Name = "unknown"
 	return c.Reader.Get(ctx, key, object, opts...)
 }
@@ -65,7 +68,8 @@ func TestClean(t *testing.T) {
 	if err := c.clean(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for reason, key := range map[string]Key{"its item is gone": gone, "it is one lock of several, whoever has made it": foreign} {
+	for reason, key := range map[string]Key{"its item is gone": gone,
+		"it is one lock of several, whoever has made it": foreign} {
 		if readLock(t, key) != nil {
 			t.Errorf("%s, but the lock is there", reason)
 		}

@@ -210,7 +210,9 @@ func (f *flakyAPI) do(request func() error) error {
 	return err
 }
 
-func (f *flakyAPI) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+func (f *flakyAPI) Get(
+	ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption,
+) error {
 	return f.do(func() error { return f.API.Get(ctx, key, object, opts...) })
 }
 
@@ -223,14 +225,17 @@ func (f *flakyAPI) Create(ctx context.Context, object client.Object, opts ...cli
 	return f.do(func() error { return f.API.Create(ctx, object, opts...) })
 }
 
-func (f *flakyAPI) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (f *flakyAPI) Patch(
+	ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption,
+) error {
 	return f.do(func() error { return f.API.Patch(ctx, object, patch, opts...) })
 }
 
 // newKey is the lock of plugin "one" on an item "item" in a namespace of its own.
 func newKey() Key {
 	return Key{
-		Plugin: "one", Item: types.NamespacedName{Namespace: "lock-" + uuid.NewString(), Name: "item"}, UID: types.UID(uuid.NewString()),
+		Plugin: "one", Item: types.NamespacedName{Namespace: "lock-" + uuid.NewString(), Name: "item"},
+		UID: types.UID(uuid.NewString()),
 	}
 }
 

@@ -29,8 +29,10 @@ func TestLeaseIsKept(t *testing.T) {
 		stop := a.run()
 		first := w.readLease("a")
 		owners := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "a", UID: "a"}}
-		diff := cmp.Diff(map[string]string{labelReplica: "true", labelGroup: groupLabel("")}, first.Labels) + cmp.Diff(owners, first.OwnerReferences)
-		if diff != "" || *first.Spec.HolderIdentity != a.Process() || !strings.HasPrefix(a.Process(), "a/") || *first.Spec.LeaseDurationSeconds != 15 {
+		diff := cmp.Diff(map[string]string{labelReplica: "true", labelGroup: groupLabel("")}, first.Labels) +
+			cmp.Diff(owners, first.OwnerReferences)
+		if diff != "" || *first.Spec.HolderIdentity != a.Process() || !strings.HasPrefix(a.Process(), "a/") ||
+			*first.Spec.LeaseDurationSeconds != 15 {
 			t.Errorf("the process is %s, the Lease says %+v\n%s", a.Process(), first.Spec, diff)
 		}
 		passTime(leaseDuration / 3)
@@ -47,7 +49,8 @@ func TestLeaseIsKept(t *testing.T) {
 		before := a.told.Load()
 		w.must(stop())
 		if a.Valid() || a.told.Load() == before || *w.readLease("a").Spec.HolderIdentity != "" {
-			t.Errorf("valid %t after the end, told %d times, the Lease says %+v", a.Valid(), a.told.Load()-before, w.readLease("a").Spec)
+			t.Errorf("valid %t after the end, told %d times, the Lease says %+v", a.Valid(), a.told.Load()-before,
+				w.readLease("a").Spec)
 		}
 	})
 }
@@ -74,7 +77,8 @@ func TestLeaseLapses(t *testing.T) {
 					invalid = time.Since(cut)
 				}
 			}
-			if limit := leaseDuration * 2 / 3; invalid > limit+200*time.Millisecond || heard > limit+200*time.Millisecond || heard == 0 {
+			if limit := leaseDuration * 2 / 3; invalid > limit+200*time.Millisecond || heard > limit+200*time.Millisecond ||
+				heard == 0 {
 				t.Errorf("invalid after %s, and heard of after %s", invalid, heard)
 			}
 			a.cut.Store(false)

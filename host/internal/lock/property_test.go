@@ -79,7 +79,8 @@ func (s *rivals) step() {
 	pod := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(s.t, "pod")
 	key := rapid.SampledFrom(s.keys).Draw(s.t, "lock")
 	what := rapid.SampledFrom([]string{
-		"acquire", "acquire", "acquire", "acquire", "release", "release without answer", "acquire without answer", "see locks", "see locks",
+		"acquire", "acquire", "acquire", "acquire", "release", "release without answer", "acquire without answer",
+		"see locks", "see locks",
 		"see others", "see others", "cut", "heal", "heal", "time", "time", "much time", "kill", "start", "delete pod", "stop",
 	}).Draw(s.t, "step")
 	s.history = append(s.history, fmt.Sprintf("%s: %s %s", pod, what, key.Item.Name))

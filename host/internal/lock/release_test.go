@@ -46,13 +46,6 @@ func TestRelease(t *testing.T) {
 			reason: "it still names this process", requests: 1,
 			happen: func(_ *testing.T, b *bench, _ *Key) { b.lapse() },
 		},
-		"counted as lost, any item": {
-			reason: "what is forgotten is given back", requests: 1,
-			happen: func(_ *testing.T, b *bench, key *Key) {
-				b.lapse()
-				key.UID = ""
-			},
-		},
 		"forgotten": {
 			reason: "the item is gone, and nobody needs the lock", requests: 0, holder: "here",
 			happen: func(_ *testing.T, b *bench, key *Key) {
@@ -174,7 +167,10 @@ func TestReleaseMeetsAConflict(t *testing.T) {
 	}{
 		"labelled": {"it is still ours", func(o *v1alpha1.SyncObject) { o.Labels = map[string]string{"a": "b"} }, true, ""},
 		"lost":     {"it is not ours to give back", takenOver, false, "there"},
-		"followed": {"the next process of the pod has it", func(o *v1alpha1.SyncObject) { o.Annotations[AnnotationProcess] = "here/2" }, true, "here"},
+		"followed": {
+			"the next process of the pod has it", func(o *v1alpha1.SyncObject) { o.Annotations[AnnotationProcess] = "here/2" },
+			true, "here",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, key := newBench(t, "here"), newKey()
@@ -234,8 +230,9 @@ func TestLost(t *testing.T) {
 		}},
 		"other prefix": {reason: "it is none of ours", happen: func(_ *testing.T, b *bench, key Key) {
 			b.Seen(&v1alpha1.SyncObject{
-				ObjectMeta: metav1.ObjectMeta{Namespace: key.Item.Namespace, Name: "x-one-" + string(key.UID), ResourceVersion: "99999999"},
-				Spec:       v1alpha1.SyncObjectSpec{Kind: kindDeployItem, Name: "item", Prefix: "x-one", PodName: "there"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: key.Item.Namespace, Name: "x-one-" + string(key.UID),
+					ResourceVersion: "99999999"},
+				Spec: v1alpha1.SyncObjectSpec{Kind: kindDeployItem, Name: "item", Prefix: "x-one", PodName: "there"},
 			})
 		}},
 		"lapsed": {reason: "the others may take this replica for dead", lost: true,

@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -19,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -37,12 +33,12 @@ type cluster struct {
 func TestRealTokens(t *testing.T) {
 	controlPlane, admin := testenv.ForTest(t)
 	for name, test := range map[string]func(*testing.T, *cluster){
-		"login": testRealLogin, "replaced": testRealReplacement, "no account": testRealNoAccount,
-		"forbidden": testRealForbidden, "namespace goes": testRealTermination,
+		"login": testRealLogin, "namespace goes": testRealTermination,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &cluster{config: controlPlane.Config, admin: admin}
-			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "real-"}} // the next run may share the control plane
+			// The next run may share the control plane.
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "real-"}}
 			c.create(t, namespace)
 			c.namespace = namespace.Name
 			test(t, c)
@@ -76,13 +72,14 @@ func (c *cluster) user(account string) string {
 // awaitRights waits until the API server knows of a role binding that was just created.
 func (c *cluster) awaitRights(t *testing.T, user string) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"},
-		}}
-		err := c.admin.Create(ctx, review)
-		return review.Status.Allowed, err
-	})
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"},
+			}}
+			err := c.admin.Create(ctx, review)
+			return review.Status.Allowed, err
+		})
 	if err != nil {
 		t.Fatalf("wait for the rights of %s: %v", user, err)
 	}
@@ -97,7 +94,8 @@ func (c *cluster) createTarget(t *testing.T, name string, config map[string]any)
 	}
 	c.create(t, &v1alpha1.Target{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace},
-		Spec:       v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType, Configuration: &runtime.RawExtension{Raw: raw}},
+		Spec: v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType,
+			Configuration: &runtime.RawExtension{Raw: raw}},
 	})
 	item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Name: "item", Namespace: c.namespace}}
 	item.Spec.Target = &v1alpha1.ObjectReference{Name: name}
@@ -105,16 +103,17 @@ func (c *cluster) createTarget(t *testing.T, name string, config map[string]any)
 }
 
 // resolver returns a Resolver that asks for tokens as the user of a client configuration.
-func (c *cluster) resolver(t *testing.T, as *rest.Config, opts ...Option) *Resolver {
+func (c *cluster) resolver(t *testing.T, as *rest.Config) *Resolver {
 	t.Helper()
 	requester, err := client.New(as, client.Options{Scheme: c.admin.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewResolver(c.admin, c.admin, append(opts, WithTokens(&ClientTokenRequester{Client: requester}, as))...)
+	return NewResolver(c.admin, c.admin, Options{Tokens: &ClientTokenRequester{Client: requester}, Cluster: as})
 }
 
-// whoAmI logs in with resolved content, as a plugin does, and returns the name that the API server knows it by, or its refusal.
+// whoAmI logs in with resolved content, as a plugin does, and returns the name that the API server knows it by, or its
+// refusal.
 func (c *cluster) whoAmI(t *testing.T, content string) (string, error) {
 	t.Helper()
 	checkHarmless(t, content)
@@ -179,71 +178,16 @@ func testRealLogin(t *testing.T, c *cluster) {
 	}
 }
 
-func testRealReplacement(t *testing.T, c *cluster) {
-	c.createAccount(t, "deployer")
-	item := c.createTarget(t, "self", self("deployer"))
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	resolver := c.resolver(t, c.config, WithClock(clock))
-	first := c.resolve(t, resolver, item)
-	if again := c.resolve(t, resolver, item); again != first {
-		t.Error("want the same token while it is new")
-	}
-	clock.SetTime(clock.Now().Add(maxTokenUse))
-	second := c.resolve(t, resolver, item)
-	if second == first {
-		t.Error("want another token when the first is not new any more")
-	}
-	for _, content := range []string{first, second} { // who got the first may still be at work with it
-		if got, err := c.whoAmI(t, content); err != nil || got != c.user("deployer") {
-			t.Errorf("want to be logged in as %s, but am %s: %v", c.user("deployer"), got, err)
-		}
-	}
-}
-
-// wantError resolves and returns the typed error, which has no code: all of these are worth another try.
-func wantError(t *testing.T, r *Resolver, item *v1alpha1.DeployItem, want Reason) *Error {
-	t.Helper()
-	_, err := r.Target(t.Context(), item)
-	var typed *Error
-	if !errors.As(err, &typed) || typed.Reason != want || typed.Code() != "" {
-		t.Fatalf("want an *Error with reason %s and no code, got %v", want, err)
-	}
-	return typed
-}
-
-func testRealNoAccount(t *testing.T, c *cluster) {
-	item, resolver := c.createTarget(t, "self", self("missing")), c.resolver(t, c.config)
-	err := wantError(t, resolver, item, ReasonServiceAccountNotFound)
-	want := fmt.Sprintf(`Target "%[1]s/self": selfConfig.serviceAccount.name: there is no ServiceAccount "%[1]s/missing"; `+
-		`create it, or correct the Target`, c.namespace)
-	if diff := cmp.Diff(want, err.Error()); diff != "" || !apierrors.IsNotFound(err) {
-		t.Errorf("the error (-want +got):\n%s", diff)
-	}
-	c.createAccount(t, "missing")
-	if _, err := c.whoAmI(t, c.resolve(t, resolver, item)); err != nil {
-		t.Errorf("log in once the ServiceAccount is there: %v", err)
-	}
-}
-
-func testRealForbidden(t *testing.T, c *cluster) {
-	c.createAccount(t, "deployer")
-	powerless := rest.CopyConfig(c.config)
-	powerless.Impersonate.UserName = "host-without-rights"
-	err := wantError(t, c.resolver(t, powerless), c.createTarget(t, "self", self("deployer")), ReasonTokenForbidden)
-	if !strings.Contains(err.Error(), "the right to create serviceaccounts/token") || !apierrors.IsForbidden(err) {
-		t.Errorf("want the missing right to be named, got %v", err)
-	}
-}
-
 func testRealTermination(t *testing.T, c *cluster) {
 	c.createAccount(t, "deployer")
 	item := c.createTarget(t, "self", self("deployer"))
 	// Nobody here finishes the deletion of a namespace, so that it stays as it is with a deploy item in it.
-	if err := c.admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}); err != nil {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}
+	if err := c.admin.Delete(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	err := wantError(t, c.resolver(t, c.config), item, ReasonTokenForbidden)
-	if !strings.Contains(err.Error(), "its namespace is being deleted") {
+	_, err := c.resolver(t, c.config).Target(t.Context(), item)
+	if err == nil || !strings.Contains(err.Error(), "its namespace is being deleted") {
 		t.Errorf("want the reason to be told, got %v", err)
 	}
 }

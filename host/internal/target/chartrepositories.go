@@ -55,7 +55,8 @@ func (r *credentialReader) chartRepositories(
 	var entries []sdk.ChartRepositoryCredentials
 	for i, raw := range parsed.Auths {
 		if i == maxEntries {
-			return append(entries, sdk.ChartRepositoryCredentials{Problem: r.problemOfRest(root+".auths", len(parsed.Auths))}), nil
+			rest := sdk.ChartRepositoryCredentials{Problem: r.problemOfRest(root+".auths", len(parsed.Auths))}
+			return append(entries, rest), nil
 		}
 		entry, err := r.chartRepository(ctx, fmt.Sprintf("%s.auths[%d]", root, i), raw)
 		if err != nil {
@@ -67,7 +68,9 @@ func (r *credentialReader) chartRepositories(
 }
 
 // chartRepository resolves one entry. The first thing that is wrong with it is told.
-func (r *credentialReader) chartRepository(ctx context.Context, field string, raw []byte) (sdk.ChartRepositoryCredentials, error) {
+func (r *credentialReader) chartRepository(
+	ctx context.Context, field string, raw []byte,
+) (sdk.ChartRepositoryCredentials, error) {
 	var parsed repository
 	if err := json.Unmarshal(raw, &parsed); err != nil {
 		wrong := mismatch(err, field)
@@ -88,8 +91,8 @@ func (r *credentialReader) chartRepository(ctx context.Context, field string, ra
 	if err != nil {
 		return sdk.ChartRepositoryCredentials{}, err
 	}
-	if problem == "" && !r.spend(len(authorities)+len(header)) {
-		problem = r.problemOfSize(field)
+	if problem == "" {
+		problem = r.spend(field, len(authorities)+len(header))
 	}
 	if problem != "" {
 		return wrong(problem)
@@ -98,7 +101,9 @@ func (r *credentialReader) chartRepository(ctx context.Context, field string, ra
 }
 
 // header returns the header of an entry, empty if it has none, or what is wrong with it.
-func (r *credentialReader) header(ctx context.Context, field string, of *repository) (header, problem string, err error) {
+func (r *credentialReader) header(
+	ctx context.Context, field string, of *repository,
+) (header, problem string, err error) {
 	switch {
 	case of.AuthHeader != "" && of.SecretRef != nil:
 		return "", r.problem(field, "has both authHeader and secretRef; remove one of them"), nil

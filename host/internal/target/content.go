@@ -30,7 +30,8 @@ func checkSpec(spec *v1alpha1.TargetSpec) []Problem {
 	case spec.SecretRef != nil && spec.SecretRef.Name == "":
 		return []Problem{invalid("spec.secretRef.name", "is empty; name a secret")}
 	case !inline && spec.SecretRef == nil && spec.Type == v1alpha1.KubernetesClusterTargetType:
-		return []Problem{invalid("spec", "neither config nor secretRef is set; a target of type %q needs a kubeconfig", spec.Type)}
+		return []Problem{invalid("spec",
+			"neither config nor secretRef is set; a target of type %q needs a kubeconfig", spec.Type)}
 	default:
 		return nil
 	}
@@ -51,13 +52,14 @@ func rawContent(spec *v1alpha1.TargetSpec, data *corev1.Secret) ([]byte, []Probl
 	}
 	key := spec.SecretRef.Key
 	if key == "" {
-		return wholeSecret(data.Data)
+		return wholeSecret(data.Data), nil
 	}
 	raw, ok := data.Data[key]
 	if !ok {
 		return nil, []Problem{{
 			Reason: ReasonSecretKeyNotFound, Field: "spec.secretRef.key",
-			Message: fmt.Sprintf("Secret %q has no key %q; add it, or correct the Target", client.ObjectKeyFromObject(data), key),
+			Message: fmt.Sprintf("Secret %q has no key %q; add it, or correct the Target",
+				client.ObjectKeyFromObject(data), key),
 		}}
 	}
 	return raw, nil
@@ -65,7 +67,7 @@ func rawContent(spec *v1alpha1.TargetSpec, data *corev1.Secret) ([]byte, []Probl
 
 // wholeSecret returns the data of a secret as a JSON object. A value that is JSON or YAML becomes what it says, as in
 // Landscaper; one that is not, or is not beyond doubt, stays the text that it is.
-func wholeSecret(data map[string][]byte) ([]byte, []Problem) {
+func wholeSecret(data map[string][]byte) []byte {
 	object := make(map[string]any, len(data))
 	for key, text := range data {
 		object[key] = string(text)
@@ -73,15 +75,11 @@ func wholeSecret(data map[string][]byte) ([]byte, []Problem) {
 			object[key] = value
 		}
 	}
-	raw, err := json.Marshal(object)
-	if err != nil {
-		return nil, []Problem{invalid(contentField, "the secret cannot be written as one JSON object; name a key in spec.secretRef")}
-	}
-	return raw, nil
+	return []byte(encode(object))
 }
 
 // sanitize returns what a plugin may see of the content of a Target of this type; or how to log in, in which case the
-// plugin sees a kubeconfig made of that; or what is wrong. onlyAccount is as in WithServiceAccount.
+// plugin sees a kubeconfig made of that; or what is wrong. onlyAccount is Options.ServiceAccount.
 func sanitize(targetType v1alpha1.TargetType, raw []byte, onlyAccount string) (string, *login, []Problem) {
 	if len(raw) > maxContentSize {
 		return "", nil, []Problem{invalid(contentField, "has %d bytes; at most %d are allowed", len(raw), maxContentSize)}
@@ -112,7 +110,8 @@ func kubernetesContent(raw []byte, onlyAccount string) (string, *login, []Proble
 	case oidc != nil && self != nil:
 		return "", nil, []Problem{invalid(contentField, "has both oidcConfig and selfConfig; remove one of them")}
 	case bare && (oidc != nil || self != nil):
-		return "", nil, []Problem{invalid(contentField, "is a kubeconfig and has oidcConfig or selfConfig too; remove one of them")}
+		return "", nil, []Problem{invalid(contentField,
+			"is a kubeconfig and has oidcConfig or selfConfig too; remove one of them")}
 	case bare:
 		text, problems := fieldContent(root, nil)
 		return text, nil, problems
@@ -140,8 +139,8 @@ func foreignContent(raw []byte) (string, []Problem) {
 	}
 	maps.DeleteFunc(root, func(key string, _ any) bool { return fold(key) == "kubeconfig" })
 	if path, found := find(root, contentField, textDepth); found {
-		return "", []Problem{forbidden(path, "a kubeconfig is allowed only in the field kubeconfig, or as the content itself; "+
-			"move it")}
+		return "", []Problem{forbidden(path,
+			"a kubeconfig is allowed only in the field kubeconfig, or as the content itself; move it")}
 	}
 	return fieldContent(field, root)
 }
@@ -161,15 +160,13 @@ func fieldContent(kubeconfig any, beside map[string]any) (string, []Problem) {
 	}
 	whole := map[string]any{"kubeconfig": text}
 	maps.Copy(whole, beside)
-	return encode(whole)
+	return encode(whole), nil
 }
 
-func encode(object map[string]any) (string, []Problem) {
-	text, err := json.Marshal(object)
-	if err != nil {
-		return "", []Problem{invalid(contentField, "cannot be written as JSON")}
-	}
-	return string(text), nil
+// encode writes a value of the types of encoding/json.
+func encode(object map[string]any) string {
+	text, _ := json.Marshal(object) // there is nothing in it that JSON does not have
+	return string(text)
 }
 
 // textDepth is how many texts inside each other are looked into.

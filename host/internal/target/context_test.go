@@ -22,16 +22,25 @@ func TestContext(t *testing.T) {
 	cases := map[string]struct {
 		reason       string
 		name         string
-		opts         []Option
+		opts         Options
 		cached, live []client.Object
 		want         *v1alpha1.Context
 		wantErr      string
 		wantLive     int64
 	}{
-		"named":       {reason: "spec.context is read from the cache.", name: "c", cached: []client.Object{object("c")}, want: object("c")},
-		"default":     {reason: "An empty name is the default.", cached: []client.Object{object("default")}, want: object("default")},
-		"only live":   {reason: "The cache may lag.", name: "c", live: []client.Object{object("c")}, want: object("c"), wantLive: 1},
-		"not missing": {reason: "A default that exists is used.", opts: []Option{WithDefaultContext()}, live: []client.Object{object("default")}, want: object("default"), wantLive: 1},
+		"named": {
+			reason: "spec.context is read from the cache.", name: "c", cached: []client.Object{object("c")}, want: object("c"),
+		},
+		"default": {
+			reason: "An empty name is the default.", cached: []client.Object{object("default")}, want: object("default"),
+		},
+		"only live": {
+			reason: "The cache may lag.", name: "c", live: []client.Object{object("c")}, want: object("c"), wantLive: 1,
+		},
+		"not missing": {
+			reason: "A default that exists is used.", opts: Options{DefaultContext: true},
+			live: []client.Object{object("default")}, want: object("default"), wantLive: 1,
+		},
 		"missing": {
 			reason: "A missing Context is named.", name: "c", wantLive: 1,
 			wantErr: `Context "foo/c": there is no such Context; create it, or correct spec.context of the deploy item`,
@@ -41,11 +50,11 @@ func TestContext(t *testing.T) {
 			wantErr: `Context "foo/default": there is no such Context; create it, or correct spec.context of the deploy item`,
 		},
 		"default allowed to be missing": {
-			reason: "The option stands in for the default.", opts: []Option{WithDefaultContext()}, wantLive: 1,
+			reason: "The option stands in for the default.", opts: Options{DefaultContext: true}, wantLive: 1,
 			want: &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: "foo", Name: "default"}},
 		},
 		"other missing": {
-			reason: "The option stands in for no other Context.", name: "c", opts: []Option{WithDefaultContext()}, wantLive: 1,
+			reason: "The option stands in for no other Context.", name: "c", opts: Options{DefaultContext: true}, wantLive: 1,
 			wantErr: `Context "foo/c": there is no such Context; create it, or correct spec.context of the deploy item`,
 		},
 	}
@@ -55,7 +64,7 @@ func TestContext(t *testing.T) {
 			item := newItem("")
 			item.Spec.Context = tc.name
 			live := newStore(tc.live...)
-			got, err := NewResolver(newCache(tc.cached...).reader(), live.reader(), tc.opts...).Context(t.Context(), item)
+			got, err := NewResolver(newCache(tc.cached...).reader(), live.reader(), tc.opts).Context(t.Context(), item)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s\nContext() (-want +got):\n%s", tc.reason, diff)
 			}
@@ -66,7 +75,8 @@ func TestContext(t *testing.T) {
 				return
 			}
 			var typed *Error
-			if !errors.As(err, &typed) || typed.Error() != tc.wantErr || typed.Reason != ReasonContextNotFound || typed.Code() != "" {
+			if !errors.As(err, &typed) || typed.Error() != tc.wantErr || typed.Reason != ReasonContextNotFound ||
+				typed.Code() != "" {
 				t.Errorf("%s\nContext(): want %q, got %v", tc.reason, tc.wantErr, err)
 			}
 		})

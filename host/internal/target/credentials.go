@@ -51,7 +51,9 @@ func Credentials(ctx context.Context, reader SecretReader, lsContext *v1alpha1.C
 // NamedCredentials returns the credentials for registries in one Secret that something else than a Context names, for
 // an item of the given namespace; an empty ref.Namespace is that one. A problem does not say what names the Secret,
 // which whoever asks knows. The error is as with Credentials.
-func NamedCredentials(ctx context.Context, reader SecretReader, namespace string, ref types.NamespacedName) (*sdk.RegistryCredentials, error) {
+func NamedCredentials(
+	ctx context.Context, reader SecretReader, namespace string, ref types.NamespacedName,
+) (*sdk.RegistryCredentials, error) {
 	if ref.Namespace != "" && ref.Namespace != namespace {
 		return &sdk.RegistryCredentials{Secret: cut(ref.Name), Problem: fmt.Sprintf(
 			"Secret %q: the host reads no Secrets of other namespaces than that of the deploy item, which is %q; "+
@@ -92,24 +94,22 @@ func (r *credentialReader) problemOfRest(field string, entries int) string {
 	return r.problem(field, "has %d entries, of which only the first %d count; remove some", entries, maxEntries)
 }
 
-// spend tells whether so many bytes can still be handed over.
-func (r *credentialReader) spend(bytes int) bool {
+// spend returns what is wrong if so many bytes cannot be handed over any more.
+func (r *credentialReader) spend(field string, bytes int) (problem string) {
 	if bytes > r.left {
-		return false
+		return r.problem(field, "is left out, because the Context names more than %d MiB of credentials; remove some",
+			maxBytes>>20)
 	}
 	r.left -= bytes
-	return true
-}
-
-// problemOfSize is a text for the user about what cannot be handed over.
-func (r *credentialReader) problemOfSize(field string) string {
-	return r.problem(field, "is left out, because the Context names more than %d MiB of credentials; remove some", maxBytes>>20)
+	return ""
 }
 
 // secret has take look at a Secret of the Context's namespace that a field of the Context names. take returns what is
 // wrong with it, or nothing. What seems wrong is confirmed with a live read, because somebody may just have mended it.
 // The error is that of the API server.
-func (r *credentialReader) secret(ctx context.Context, field, name string, take func(*corev1.Secret) string) (problem string, err error) {
+func (r *credentialReader) secret(
+	ctx context.Context, field, name string, take func(*corev1.Secret) string,
+) (problem string, err error) {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return r.problem(field+".name", "no Secret can have the name %q; correct it", cut(name)), nil
 	}
@@ -141,7 +141,9 @@ const ocmConfigKey = ".ocmcredentialconfig"
 const remedy = "kubectl create secret docker-registry"
 
 // registries resolves registryPullSecrets.
-func (r *credentialReader) registries(ctx context.Context, refs []v1alpha1.LocalObjectReference) ([]sdk.RegistryCredentials, error) {
+func (r *credentialReader) registries(
+	ctx context.Context, refs []v1alpha1.LocalObjectReference,
+) ([]sdk.RegistryCredentials, error) {
 	const list = "registryPullSecrets"
 	var entries []sdk.RegistryCredentials
 	for i, ref := range refs {
@@ -169,8 +171,8 @@ func (r *credentialReader) registry(ctx context.Context, field, name string) (sd
 	if err != nil {
 		return sdk.RegistryCredentials{}, err
 	}
-	if problem == "" && !r.spend(len(config)) {
-		problem = r.problemOfSize(field)
+	if problem == "" {
+		problem = r.spend(field, len(config))
 	}
 	if problem != "" {
 		config = nil
@@ -212,7 +214,8 @@ func dockerConfig(secret *corev1.Secret) (config []byte, problem string) {
 			cut(string(secret.Type)), corev1.DockerConfigJsonKey, corev1.SecretTypeDockerConfigJson, remedy)
 	}
 	if err != nil {
-		return nil, fmt.Sprintf("%s; create a Secret of type %s anew (%s)", mismatch(err, key), corev1.SecretTypeDockerConfigJson, remedy)
+		return nil, fmt.Sprintf("%s; create a Secret of type %s anew (%s)", mismatch(err, key),
+			corev1.SecretTypeDockerConfigJson, remedy)
 	}
 	maps.DeleteFunc(parsed.Auths, func(_ string, l registryLogin) bool { return l == registryLogin{} })
 	if len(parsed.Auths) == 0 && len(parsed.CredsStore)+len(parsed.CredHelpers) > 0 {

@@ -1,7 +1,6 @@
 package target
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -17,15 +16,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-func TestNothingNamed(t *testing.T) {
-	t.Parallel()
-	reader := &secretMap{}
-	got, err := Credentials(t.Context(), reader, newContext())
-	if diff := cmp.Diff(&sdk.Credentials{}, got); diff != "" || err != nil || reader.asked > 0 {
-		t.Errorf("expected credentials that are none, without any read, but found %d reads, %v (-want +got):\n%s", reader.asked, err, diff)
-	}
-}
-
 // What the API server cannot answer now is an error; what it says of the Secret is not.
 func TestErrorsOfTheReader(t *testing.T) {
 	t.Parallel()
@@ -36,24 +26,29 @@ func TestErrorsOfTheReader(t *testing.T) {
 		// problem begins after the path of the entry; empty for an error.
 		problem string
 	}{
-		"NotFound":  {"it may come", apierrors.NewNotFound(secret, "pull"), `.name: there is no Secret "shop/pull"; create it, or remove the entry`},
-		"Forbidden": {"a public chart needs none", apierrors.NewForbidden(secret, "pull", errors.New("RBAC")), `.name: the Secret "shop/pull" may not be read; allow "get" for secrets in the namespace "shop"`},
-		"Timeout":   {"again", apierrors.NewTimeoutError("busy", 1), ""},
-		"Internal":  {"again", apierrors.NewInternalError(errors.New("etcd")), ""},
-		"TooMany":   {"again", apierrors.NewTooManyRequests("slowly", 1), ""},
-		"Refused":   {"again", errors.New("connection refused"), ""},
-		"Cancelled": {"the host stops", context.Canceled, ""},
+		"NotFound": {
+			"it may come", apierrors.NewNotFound(secret, "pull"),
+			`.name: there is no Secret "shop/pull"; create it, or remove the entry`,
+		},
+		"Forbidden": {
+			"a public chart needs none", apierrors.NewForbidden(secret, "pull", errors.New("RBAC")),
+			`.name: the Secret "shop/pull" may not be read; allow "get" for secrets in the namespace "shop"`,
+		},
+		"Timeout": {"again", apierrors.NewTimeoutError("busy", 1), ""},
+		"Refused": {"again", errors.New("connection refused"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reader := &secretMap{errs: map[string]error{"pull": tc.err}}
 			for field, lsContext := range map[string]*v1alpha1.Context{
-				"registryPullSecrets[0]":                                     newContext("pull"),
-				"configurations.helmChartRepoCredentials.auths[0].secretRef": withRepositories(newContext(), `{"auths":[{"url":"https://a","secretRef":{"name":"pull"}}]}`),
+				"registryPullSecrets[0]": newContext("pull"),
+				"configurations.helmChartRepoCredentials.auths[0].secretRef": withRepositories(newContext(),
+					`{"auths":[{"url":"https://a","secretRef":{"name":"pull"}}]}`),
 			} {
 				got, err := Credentials(t.Context(), reader, lsContext)
 				if tc.problem == "" {
-					if !errors.Is(err, tc.err) || got != nil || !strings.HasPrefix(err.Error(), `resolve credentials of Context "shop/default": get Secret "shop/pull": `) {
+					if !errors.Is(err, tc.err) || got != nil ||
+						!strings.HasPrefix(err.Error(), `resolve credentials of Context "shop/default": get Secret "shop/pull": `) {
 						t.Errorf("%s: expected the error with its object, but found %v, %v", tc.reason, got, err)
 					}
 					continue
@@ -84,7 +79,8 @@ func TestMendedCredentials(t *testing.T) {
 		byName: map[string]*corev1.Secret{"pull": dockerSecret(config), "header": opaque("authHeader", password)},
 		stale:  map[string]*corev1.Secret{"pull": dockerSecret("{"), "header": opaque("authheader", password)},
 	}
-	got, err := Credentials(t.Context(), reader, withRepositories(newContext("pull"), `{"auths":[{"url":"https://a","secretRef":{"name":"header"}}]}`))
+	got, err := Credentials(t.Context(), reader, withRepositories(newContext("pull"),
+		`{"auths":[{"url":"https://a","secretRef":{"name":"header"}}]}`))
 	want := &sdk.Credentials{
 		Registries:        []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(config)}},
 		ChartRepositories: []sdk.ChartRepositoryCredentials{{URL: "https://a", AuthHeader: password}},
@@ -94,12 +90,14 @@ func TestMendedCredentials(t *testing.T) {
 	}
 }
 
-// Whatever is in Secrets and Contexts: there is an entry for each, which has either a problem or can be used, no problem tells a secret, and
+// Whatever is in Secrets and Contexts: there is an entry for each, which has either a problem or can be used, no
+// problem tells a secret, and
 // what comes out can be sent.
 func TestAnyCredentials(t *testing.T) {
 	t.Parallel()
 	fragments := []string{
-		password, `{"auths":{"` + "a" + `":{"password":"` + password + `"}}}`, `{"auths":{"a":` + `"` + password + `"}}`, `{"a":{"auth":"` + password + `"}}`,
+		password, `{"auths":{"` + "a" + `":{"password":"` + password + `"}}}`, `{"auths":{"a":` + `"` + password + `"}}`,
+		`{"a":{"auth":"` + password + `"}}`,
 		"{", "[]", "null", "\xff" + password, "Bearer " + password + "\n", "",
 	}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -107,8 +105,10 @@ func TestAnyCredentials(t *testing.T) {
 		name := rapid.SampledFrom([]string{"a", "b", "c", "", "../d", "gone"})
 		for _, key := range []string{"a", "b", "c"} {
 			reader.byName[key] = secretOf(
-				rapid.SampledFrom([]corev1.SecretType{corev1.SecretTypeOpaque, corev1.SecretTypeDockercfg, corev1.SecretTypeDockerConfigJson}).Draw(rt, "type"),
-				rapid.SampledFrom([]string{corev1.DockerConfigJsonKey, corev1.DockerConfigKey, "authHeader"}).Draw(rt, "key"), rapid.SampledFrom(fragments).Draw(rt, "value"),
+				rapid.SampledFrom([]corev1.SecretType{corev1.SecretTypeOpaque, corev1.SecretTypeDockercfg,
+					corev1.SecretTypeDockerConfigJson}).Draw(rt, "type"),
+				rapid.SampledFrom([]string{corev1.DockerConfigJsonKey, corev1.DockerConfigKey, "authHeader"}).Draw(rt, "key"),
+				rapid.SampledFrom(fragments).Draw(rt, "value"),
 			)
 		}
 		names := rapid.SliceOfN(name, 0, 4).Draw(rt, "names")
@@ -122,19 +122,23 @@ func TestAnyCredentials(t *testing.T) {
 				}
 			}
 			if rapid.Bool().Draw(rt, "ref") {
-				auth["secretRef"] = map[string]any{"name": name.Draw(rt, "ref"), "key": rapid.SampledFrom([]string{"", "authHeader", "typo"}).Draw(rt, "ref key")}
+				auth["secretRef"] = map[string]any{"name": name.Draw(rt, "ref"),
+					"key": rapid.SampledFrom([]string{"", "authHeader", "typo"}).Draw(rt, "ref key")}
 			}
 			auths = append(auths, auth)
 		}
-		got, err := Credentials(t.Context(), reader, withRepositories(newContext(names...), marshal(t, map[string]any{"auths": auths})))
+		got, err := Credentials(t.Context(), reader,
+			withRepositories(newContext(names...), marshal(t, map[string]any{"auths": auths})))
 		if err != nil {
 			rt.Fatal(err)
 		}
 		if len(got.Registries) != len(names) || len(got.ChartRepositories) != len(auths) {
-			rt.Fatalf("expected %d and %d entries, but found %d and %d", len(names), len(auths), len(got.Registries), len(got.ChartRepositories))
+			rt.Fatalf("expected %d and %d entries, but found %d and %d", len(names), len(auths), len(got.Registries),
+				len(got.ChartRepositories))
 		}
 		for i, r := range got.Registries {
-			if r.Secret != names[i] || (r.Problem == "") != json.Valid(r.DockerConfig) || r.Problem != "" && len(r.DockerConfig) > 0 {
+			if r.Secret != names[i] || (r.Problem == "") != json.Valid(r.DockerConfig) || r.Problem != "" &&
+				len(r.DockerConfig) > 0 {
 				rt.Errorf("entry %d of %q: %v", i, names[i], r)
 			}
 			checkTold(rt, r.Problem, r.Secret)
@@ -157,27 +161,4 @@ func checkTold(t *rapid.T, texts ...string) {
 			t.Errorf("a text tells a secret, or cannot be sent: %q", text)
 		}
 	}
-}
-
-func FuzzDockerConfig(f *testing.F) {
-	f.Add([]byte(`{"auths":{"a":{"auth":"x"}},"credsStore":"y"}`), false)
-	f.Add([]byte(`{"a":{"password":1}}`), true)
-	f.Add([]byte("\xff"), false)
-	f.Fuzz(func(t *testing.T, document []byte, old bool) {
-		key := corev1.DockerConfigJsonKey
-		if old {
-			key = corev1.DockerConfigKey
-		}
-		config, problem := dockerConfig(opaque(key, string(document)))
-		if (problem == "") == (config == nil) {
-			t.Fatalf("expected either a configuration or a problem, but found %q and %q", config, problem)
-		}
-		if problem != "" {
-			return
-		}
-		again, problem := dockerConfig(dockerSecret(string(config)))
-		if problem != "" || string(again) != string(config) {
-			t.Errorf("what comes out does not go in: %q becomes %q, %s", config, again, problem)
-		}
-	})
 }

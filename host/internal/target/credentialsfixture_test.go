@@ -10,7 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"math/big"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -25,7 +26,8 @@ import (
 // password is part of every secret of these tests, and of nothing else.
 const password = "t0ps3cret"
 
-// secretMap is a SecretReader of Secrets by name, and of errors by name. It counts how often it was asked, and for what is up to date.
+// secretMap is a SecretReader of Secrets by name, and of errors by name. It counts how often it was asked, and for what
+// is up to date.
 type secretMap struct {
 	byName map[string]*corev1.Secret
 	errs   map[string]error
@@ -82,7 +84,8 @@ func newContext(pullSecrets ...string) *v1alpha1.Context {
 
 // withRepositories adds the configuration of chart repositories.
 func withRepositories(lsContext *v1alpha1.Context, document string) *v1alpha1.Context {
-	lsContext.Configurations = map[string]runtime.RawExtension{ChartRepositoriesKey: {Raw: []byte(document)}, "other": {Raw: []byte(`{}`)}}
+	lsContext.Configurations = map[string]runtime.RawExtension{ChartRepositoriesKey: {Raw: []byte(document)},
+		"other": {Raw: []byte(`{}`)}}
 	return lsContext
 }
 
@@ -96,25 +99,22 @@ func marshal(t testing.TB, value any) string {
 }
 
 // newAuthority returns the certificate of an authority and its key, in PEM.
-func newAuthority(t testing.TB) (certificate, key string) {
-	t.Helper()
+var newAuthority = sync.OnceValue(func() (pair struct{ certificate, key string }) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		panic(err) //nolint:forbidigo // there is no test yet that could fail
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	certificate, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "ca"}, private)
 	if err != nil {
-		t.Fatal(err)
+		panic(err) //nolint:forbidigo // there is no test yet that could fail
 	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
-		t.Fatal(err)
+		panic(err) //nolint:forbidigo // there is no test yet that could fail
 	}
-	encode := func(blockType string, content []byte) string {
-		return string(pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: content}))
-	}
-	return encode("CERTIFICATE", der), encode("PRIVATE KEY", keyDER)
-}
+	pair.certificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw}))
+	pair.key = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	return pair
+})
 
 func base64Of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }

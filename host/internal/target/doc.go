@@ -42,7 +42,7 @@
 // beside a kubeconfig that is the content itself, are an error: nobody guesses which cluster is meant. So is a field
 // that is not known.
 //
-// With WithServiceAccount the operator says as which ServiceAccount of its namespace each oidcConfig and selfConfig
+// With Options.ServiceAccount the operator says as which ServiceAccount of its namespace each oidcConfig and selfConfig
 // acts. It may be left out then, and a Target that names another one is refused.
 //
 // Otherwise who may write Targets in a namespace can act as each of its ServiceAccounts, like who may create pods

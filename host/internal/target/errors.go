@@ -92,7 +92,8 @@ func (e *Error) Code() v1alpha1.ErrorCode {
 	switch e.Reason {
 	case ReasonSecretKeyNotFound, ReasonContentInvalid, ReasonForbidden:
 		return v1alpha1.ErrorConfigurationProblem
-	case ReasonTargetNotFound, ReasonSecretNotFound, ReasonContextNotFound, ReasonServiceAccountNotFound, ReasonTokenForbidden:
+	case ReasonTargetNotFound, ReasonSecretNotFound, ReasonContextNotFound, ReasonServiceAccountNotFound,
+		ReasonTokenForbidden:
 		return ""
 	}
 	return ""

@@ -34,7 +34,8 @@ func (f *fakeReader) List(ctx context.Context, list client.ObjectList, _ ...clie
 	return f.list(ctx, list)
 }
 
-// store holds objects by kind and name and counts how often it was asked. As a cache it refuses to hand out secret data.
+// store holds objects by kind and name and counts how often it was asked. As a cache it refuses to hand out secret
+// data.
 type store struct {
 	metadataOnly bool
 	err          error

@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,14 +45,18 @@ type HostClusterOptions struct {
 // stays the same until half of the token's life is over, so that a plugin can keep its client for it, and a call that
 // got it last has the other half.
 type HostCluster struct {
-	options HostClusterOptions
-	issuer  *issuer
-	current shared[issued]
+	options     HostClusterOptions
+	kubeconfigs kubeconfigs
 }
 
 // NewHostCluster returns the access of a plugin. It makes no request.
 func NewHostCluster(o HostClusterOptions) *HostCluster {
-	return &HostCluster{options: o, issuer: &issuer{requester: o.Tokens, own: o.Cluster, clock: o.Clock}}
+	return &HostCluster{options: o, kubeconfigs: kubeconfigs{
+		issuer:  &issuer{requester: o.Tokens, own: o.Cluster, clock: o.Clock},
+		account: o.ServiceAccount, seconds: int64(hostTokenLife / time.Second),
+		name: "host", namespace: o.ServiceAccount.Namespace,
+		use: func(life time.Duration) time.Duration { return life / 2 },
+	}}
 }
 
 // Get returns the access. The error is a sentence for operator and user that wraps that of an API server;
@@ -61,17 +66,13 @@ func (h *HostCluster) Get(ctx context.Context) (*sdk.HostCluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("give the plugin %q access to the host cluster: %w", h.options.Plugin, err)
 	}
-	account := h.options.ServiceAccount
-	current, err := h.current.get(ctx, h.issuer.usable, func(ctx context.Context) (*issued, error) {
-		return h.issuer.issue(ctx, wish{
-			account: account, seconds: int64(hostTokenLife / time.Second), name: "host", namespace: account.Namespace,
-			use: func(life time.Duration) time.Duration { return life / 2 },
-		})
-	})
+	kubeconfig, err := h.kubeconfigs.get(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("give the plugin %q access to the host cluster: %w", h.options.Plugin, h.explain(err))
 	}
-	return &sdk.HostCluster{Kubeconfig: []byte(current.text), Namespace: account.Namespace, Installation: installation}, nil
+	return &sdk.HostCluster{
+		Kubeconfig: []byte(kubeconfig), Namespace: h.options.ServiceAccount.Namespace, Installation: installation,
+	}, nil
 }
 
 // explain adds to an error of the API server what the operator can do about it, where that is known.
@@ -79,12 +80,14 @@ func (h *HostCluster) explain(err error) error {
 	account, field := h.options.ServiceAccount, "plugins."+h.options.Plugin+".hostCluster.serviceAccount"
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no ServiceAccount %q in it; create it, or correct %s of the host configuration: %w", account, field, err)
+		return fmt.Errorf("there is no ServiceAccount %q in it; create it, or correct %s of the host configuration: %w",
+			account, field, err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return fmt.Errorf("the namespace of the ServiceAccount %q is being deleted; correct %s of the host configuration: %w", account, field, err)
+		return fmt.Errorf("the namespace of the ServiceAccount %q is being deleted; correct %s of the host configuration: "+
+			"%w", account, field, err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("its API server refuses the host a token for the ServiceAccount %q; the host needs the right to create "+
-			"serviceaccounts/token for it in the namespace %q: %w", account, account.Namespace, err)
+		return fmt.Errorf("its API server refuses the host a token for the ServiceAccount %q; the host needs the right "+
+			"to create serviceaccounts/token for it in the namespace %q: %w", account, account.Namespace, err)
 	default:
 		return err
 	}
@@ -94,7 +97,7 @@ func (h *HostCluster) explain(err error) error {
 // UID of the namespace kube-system, which every cluster has, and which stays. It may be used concurrently.
 type Installation struct {
 	reader client.Reader
-	uid    shared[string]
+	uid    atomic.Pointer[types.UID]
 }
 
 // NewInstallation returns that of the cluster that a reader reads, which is asked for the metadata of a namespace. It
@@ -104,24 +107,19 @@ func NewInstallation(reader client.Reader) *Installation { return &Installation{
 // UID returns what tells the cluster from others. It is read once; the error wraps that of the reader, and is worth
 // another try. UID blocks while it reads, until ctx ends at the latest.
 func (i *Installation) UID(ctx context.Context) (string, error) {
-	uid, err := i.uid.get(ctx, func(*string) bool { return true }, i.read)
-	if err != nil {
-		return "", err
+	if uid := i.uid.Load(); uid != nil {
+		return string(*uid), nil
 	}
-	return *uid, nil
-}
-
-func (i *Installation) read(ctx context.Context) (*string, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	err := i.reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace)
 	if apierrors.IsForbidden(err) {
-		return nil, fmt.Errorf("the host may not read the namespace %s of the cluster with the deploy items; "+
+		return "", fmt.Errorf("the host may not read the namespace %s of the cluster with the deploy items; "+
 			"allow \"get\" for it: %w", metav1.NamespaceSystem, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the namespace %s of the cluster with the deploy items: %w", metav1.NamespaceSystem, err)
+		return "", fmt.Errorf("read the namespace %s of the cluster with the deploy items: %w", metav1.NamespaceSystem, err)
 	}
-	uid := string(namespace.UID)
-	return &uid, nil
+	i.uid.Store(&namespace.UID)
+	return string(namespace.UID), nil
 }

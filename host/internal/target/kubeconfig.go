@@ -3,7 +3,6 @@ package target
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -23,8 +22,7 @@ const (
 	adviceFile        = "reading files is not allowed; use "
 )
 
-// Fields that no cluster and no user of a kubeconfig may have, as fold has them, and what to tell the user. The
-// impersonation fields are "as" in a file and "act-as" where the internal type was written.
+// Fields that no cluster and no user of a kubeconfig may have, as fold has them, and what to tell the user.
 var (
 	forbiddenInCluster = map[string]string{"certificate-authority": adviceFile + "certificate-authority-data"}
 	forbiddenInUser    = map[string]string{
@@ -37,10 +35,6 @@ var (
 		"as-uid":             adviceImpersonate,
 		"as-groups":          adviceImpersonate,
 		"as-user-extra":      adviceImpersonate,
-		"act-as":             adviceImpersonate,
-		"act-as-uid":         adviceImpersonate,
-		"act-as-groups":      adviceImpersonate,
-		"act-as-user-extra":  adviceImpersonate,
 	}
 )
 
@@ -74,7 +68,7 @@ func rebuild(kubeconfig map[string]any) (string, []Problem) {
 	if len(problems) > 0 {
 		return "", problems
 	}
-	text, err := writeKubeconfig(config.CurrentContext, current.Namespace,
+	return writeKubeconfig(config.CurrentContext, current.Namespace,
 		clientcmdv1.NamedCluster{Name: current.Cluster, Cluster: clientcmdv1.Cluster{
 			Server:                   cluster.Server,
 			TLSServerName:            cluster.TLSServerName,
@@ -89,21 +83,13 @@ func rebuild(kubeconfig map[string]any) (string, []Problem) {
 			Token:                 user.Token,
 			Username:              user.Username,
 			Password:              user.Password,
-		}})
-	if err != nil {
-		return "", []Problem{invalid("kubeconfig", "cannot be written as JSON")}
-	}
-	return text, nil
+		}}), nil
 }
 
 // loadCurrent reads a kubeconfig as client-go does, and leaves its current context alone in it. Errors of client-go are
 // not passed on where they may quote values.
 func loadCurrent(kubeconfig map[string]any) (*clientcmdapi.Config, []Problem) {
-	text, err := json.Marshal(kubeconfig)
-	if err != nil {
-		return nil, []Problem{invalid("kubeconfig", "cannot be written as JSON")}
-	}
-	config, err := clientcmd.Load(text)
+	config, err := clientcmd.Load([]byte(encode(kubeconfig)))
 	if err != nil {
 		problem := mismatch(err, "")
 		if problem.Field == "" {
@@ -115,7 +101,8 @@ func loadCurrent(kubeconfig map[string]any) (*clientcmdapi.Config, []Problem) {
 		return nil, []Problem{invalid("current-context", "is missing")}
 	}
 	if err := clientcmdapi.MinifyConfig(config); err != nil {
-		return nil, []Problem{invalid("kubeconfig", "%s", contract.Cut(err.Error(), 2*maxName))} // it quotes the name of an entry
+		// It quotes the name of an entry.
+		return nil, []Problem{invalid("kubeconfig", "%s", contract.Cut(err.Error(), 2*maxName))}
 	}
 	return config, nil
 }
@@ -132,7 +119,9 @@ func checkVersion(kubeconfig map[string]any) (problems []Problem) {
 
 // checkEntries checks a list of named entries, whose content is in the field of the name inner, for what client-go
 // would not tell, or not tell without secrets.
-func checkEntries(kubeconfig map[string]any, list, inner string, forbiddenFields map[string]string) (problems []Problem) {
+func checkEntries(
+	kubeconfig map[string]any, list, inner string, forbiddenFields map[string]string,
+) (problems []Problem) {
 	entries, _ := get(kubeconfig, list).([]any)
 	seen := map[string]bool{}
 	for i, entry := range entries {
@@ -164,8 +153,8 @@ func checkEntries(kubeconfig map[string]any, list, inner string, forbiddenFields
 // writeKubeconfig writes a kubeconfig with one context in JSON, which is YAML.
 func writeKubeconfig(
 	context, namespace string, cluster clientcmdv1.NamedCluster, user clientcmdv1.NamedAuthInfo,
-) (string, error) {
-	text, err := json.Marshal(clientcmdv1.Config{
+) string {
+	text, _ := json.Marshal(clientcmdv1.Config{ // which JSON can always hold
 		Kind: "Config", APIVersion: clientcmdv1.SchemeGroupVersion.Version, CurrentContext: context,
 		Clusters:  []clientcmdv1.NamedCluster{cluster},
 		AuthInfos: []clientcmdv1.NamedAuthInfo{user},
@@ -173,14 +162,11 @@ func writeKubeconfig(
 			Name: context, Context: clientcmdv1.Context{Cluster: cluster.Name, AuthInfo: user.Name, Namespace: namespace},
 		}},
 	})
-	if err != nil {
-		return "", fmt.Errorf("write kubeconfig: %w", err)
-	}
-	return string(text), nil
+	return string(text)
 }
 
 // tokenKubeconfig writes a kubeconfig with a token for a cluster and nothing else. All of its entries have one name.
-func tokenKubeconfig(name, namespace string, cluster *clientcmdv1.Cluster, token string) (string, error) {
+func tokenKubeconfig(name, namespace string, cluster *clientcmdv1.Cluster, token string) string {
 	return writeKubeconfig(name, namespace, clientcmdv1.NamedCluster{Name: name, Cluster: *cluster},
 		clientcmdv1.NamedAuthInfo{Name: name, AuthInfo: clientcmdv1.AuthInfo{Token: token}})
 }

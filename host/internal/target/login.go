@@ -62,12 +62,16 @@ func readLogin(value any, field, onlyAccount string) (*login, []Problem) {
 	if field == oidcField {
 		known = []string{"server", "caData", "serviceAccount", "audience", "expirationSeconds"}
 	}
-	p := &parser{problems: append(unknown(value, field, known...), unknown(get(value, "serviceAccount"), field+".serviceAccount", "name")...)}
+	p := &parser{problems: append(
+		unknown(value, field, known...), unknown(get(value, "serviceAccount"), field+".serviceAccount", "name")...)}
 	var fields loginFields
 	if mistakes := decode(value, &fields, field); len(mistakes) > 0 {
 		return nil, append(p.problems, mistakes...)
 	}
-	l := &login{field: field, expiration: defaultExpiration, serviceAccount: fields.ServiceAccount.Name, audiences: fields.Audience}
+	l := &login{
+		field: field, expiration: defaultExpiration,
+		serviceAccount: fields.ServiceAccount.Name, audiences: fields.Audience,
+	}
 	if field == oidcField {
 		p.checkServer(fields.Server)
 		authorities, problem := certificates(fields.CAData)
@@ -89,7 +93,8 @@ func readLogin(value any, field, onlyAccount string) (*login, []Problem) {
 		l.expiration = *fields.ExpirationSeconds
 	}
 	if l.expiration < minExpiration || l.expiration > maxExpiration {
-		p.note(invalid(field+".expirationSeconds", "expected a whole number from %d to %d", minExpiration, int64(maxExpiration)))
+		p.note(invalid(field+".expirationSeconds", "expected a whole number from %d to %d", minExpiration,
+			int64(maxExpiration)))
 	}
 	return l, p.problems
 }
@@ -174,7 +179,9 @@ func ownCluster(config *rest.Config) (*clientcmdv1.Cluster, error) {
 		return nil, fmt.Errorf("read the address of the API server: %w", err)
 	}
 	server.User = nil
-	cluster := &clientcmdv1.Cluster{Server: server.String(), TLSServerName: tls.ServerName, InsecureSkipTLSVerify: tls.Insecure}
+	cluster := &clientcmdv1.Cluster{
+		Server: server.String(), TLSServerName: tls.ServerName, InsecureSkipTLSVerify: tls.Insecure,
+	}
 	if tls.Insecure {
 		return cluster, nil // client-go refuses certificates that would not be looked at
 	}

@@ -1,15 +1,11 @@
 package target
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,27 +13,12 @@ import (
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
-	"k8s.io/client-go/util/cert"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// authority returns the certificate of a certificate authority, in PEM.
-var authority = sync.OnceValue(func() []byte {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err) //nolint:forbidigo // there is no test yet that could fail
-	}
-	certificate, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "ca"}, key)
-	if err != nil {
-		panic(err) //nolint:forbidigo // there is no test yet that could fail
-	}
-	pem, err := cert.EncodeCertificates(certificate)
-	if err != nil {
-		panic(err) //nolint:forbidigo // there is no test yet that could fail
-	}
-	return pem
-})
+// authority returns the certificate of an authority, in PEM.
+func authority() []byte { return []byte(newAuthority().certificate) }
 
 // oidcContent returns content with an oidcConfig that is sound but for these fields of it.
 func oidcContent(fields ...string) string {
@@ -60,13 +41,20 @@ func oidcContent(fields ...string) string {
 func TestServiceAccountOfTheOperator(t *testing.T) {
 	t.Parallel()
 	const only = "deployer"
-	refused := `is not "deployer", the only ServiceAccount of the namespace that the operator of the host allows; leave serviceAccount out`
+	refused := `is not "deployer", the only ServiceAccount of the namespace that the operator of the host allows; leave ` +
+		`serviceAccount out`
 	for _, tc := range []struct{ reason, content, account, problem string }{
 		{"it need not be named", `{"selfConfig":{}}`, only, ""},
 		{"it may be named", `{"selfConfig":{"serviceAccount":{"name":"deployer"}}}`, only, ""},
-		{"no other one may", `{"selfConfig":{"serviceAccount":{"name":"admin"}}}`, "", "selfConfig.serviceAccount.name: " + refused},
+		{
+			"no other one may", `{"selfConfig":{"serviceAccount":{"name":"admin"}}}`, "",
+			"selfConfig.serviceAccount.name: " + refused,
+		},
 		{"an empty one is none", `{"selfConfig":{"serviceAccount":{}}}`, only, ""},
-		{"nor for another cluster, which may be this one under another name", oidcContent(`serviceAccount: {"name":"admin"}`), "", "oidcConfig.serviceAccount.name: " + refused},
+		{
+			"nor for another cluster, which may be this one under another name", oidcContent(`serviceAccount: {"name":"admin"}`),
+			"", "oidcConfig.serviceAccount.name: " + refused,
+		},
 		{"there it need not be named, either", oidcContent(`serviceAccount: null`), only, ""},
 	} {
 		_, login, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(tc.content), only)
@@ -104,25 +92,41 @@ func TestLogin(t *testing.T) {
 		reason, raw string
 		want        outcome
 	}{
-		"oidc":          {"The defaults are Landscaper's.", oidcContent(), oidc(86400, cluster)},
-		"everything":    {"All fields.", oidcContent("audience: [a, b]", "expirationSeconds: 3600"), oidc(3600, cluster, "a", "b")},
-		"self":          {"The cluster is the host's.", `{"selfConfig":{"serviceAccount":{"name":"deployer"}}}`, self(86400)},
-		"self expires":  {"JSON numbers too.", `{"selfConfig":{"serviceAccount":{"name":"deployer"},"expirationSeconds":600}}`, self(600)},
-		"longest":       {"The API server's bound.", `{"selfConfig":{"serviceAccount":{"name":"deployer"},"expirationSeconds":4294967296}}`, self(1 << 32)},
-		"other case":    {"Landscaper ignores case.", `{"SelfConfig":{"ServiceAccount":{"Name":"deployer"}}}`, self(86400)},
-		"field beside":  {"As with a kubeconfig.", `{"region":"eu","kubeconfig":"","selfConfig":{"serviceAccount":{"name":"deployer"}}}`, self(86400)},
-		"no caData":     {"Public certificates exist.", oidcContent(`caData: ""`), oidc(86400, &clientcmdv1.Cluster{Server: cluster.Server})},
-		"empty values":  {"Generated content spells out what is not there.", oidcContent("audience: []", "expirationSeconds: null"), oidc(86400, cluster)},
-		"both":          {"Nobody guesses.", oidcContent() + "\nselfConfig: {}", fails("content: has both oidcConfig and selfConfig; remove one of them")},
-		"bare beside":   {"Nobody guesses.", sound + oidcContent(), fails("content: is a kubeconfig and has oidcConfig or selfConfig too; remove one of them")},
-		"no object":     {"The kind is told.", `{"selfConfig":"t0ps3cret"}`, fails("selfConfig: expected an object, found a text")},
-		"empty self":    {"What is missing is told.", `{"selfConfig":{}}`, fails("selfConfig.serviceAccount.name: is missing")},
-		"empty oidc":    {"All of it at once.", `{"oidcConfig":{}}`, fails("oidcConfig.server: is missing", "oidcConfig.serviceAccount.name: is missing")},
-		"upper scheme":  {"Schemes have no case.", oidcContent("server: HTTPS://example.org"), oidc(86400, &clientcmdv1.Cluster{Server: "HTTPS://example.org", CertificateAuthorityData: authority()})},
-		"http":          {"No token in clear text.", oidcContent("server: http://t0ps3cret"), fails(noHTTPS)},
-		"no scheme":     {"client-go would guess.", oidcContent("server: 't0ps3cret:6443'"), fails(noHTTPS)},
-		"no host":       {"client-go would dial nothing.", oidcContent("server: 'https://:6443'"), fails(noHTTPS)},
-		"not parseable": {"The parser's error would quote it.", oidcContent(`server: "https://t0ps3cret\x7f"`), fails(noHTTPS)},
+		"oidc": {"The defaults are Landscaper's.", oidcContent(), oidc(86400, cluster)},
+		"everything": {
+			"All fields.", oidcContent("audience: [a, b]", "expirationSeconds: 3600"), oidc(3600, cluster, "a", "b"),
+		},
+		"self": {"The cluster is the host's.", `{"selfConfig":{"serviceAccount":{"name":"deployer"}}}`, self(86400)},
+		"longest": {
+			"The API server's bound.", `{"selfConfig":{"serviceAccount":{"name":"deployer"},"expirationSeconds":4294967296}}`,
+			self(1 << 32),
+		},
+		"no caData": {
+			"Public certificates exist.", oidcContent(`caData: ""`), oidc(86400, &clientcmdv1.Cluster{Server: cluster.Server}),
+		},
+		"both": {
+			"Nobody guesses.", oidcContent() + "\nselfConfig: {}",
+			fails("content: has both oidcConfig and selfConfig; remove one of them"),
+		},
+		"bare beside": {
+			"Nobody guesses.", sound + oidcContent(),
+			fails("content: is a kubeconfig and has oidcConfig or selfConfig too; remove one of them"),
+		},
+		"no object": {
+			"The kind is told.", `{"selfConfig":"t0ps3cret"}`, fails("selfConfig: expected an object, found a text"),
+		},
+		"empty self": {
+			"What is missing is told.", `{"selfConfig":{}}`, fails("selfConfig.serviceAccount.name: is missing"),
+		},
+		"empty oidc": {
+			"All of it at once.", `{"oidcConfig":{}}`,
+			fails("oidcConfig.server: is missing", "oidcConfig.serviceAccount.name: is missing"),
+		},
+		"http":    {"No token in clear text.", oidcContent("server: http://t0ps3cret"), fails(noHTTPS)},
+		"no host": {"client-go would dial nothing.", oidcContent("server: 'https://:6443'"), fails(noHTTPS)},
+		"not parseable": {
+			"The parser's error would quote it.", oidcContent(`server: "https://t0ps3cret\x7f"`), fails(noHTTPS),
+		},
 		"user": {
 			"A password would be shown in messages.", oidcContent("server: https://u:t0ps3cret@example.org"),
 			fails("oidcConfig.server: has a user or a password; remove it, as the token is the credential"),
@@ -131,45 +135,37 @@ func TestLogin(t *testing.T) {
 			"client-go would drop it.", oidcContent("server: https://example.org?t0ps3cret"),
 			fails("oidcConfig.server: has a query or a fragment; remove it"),
 		},
-		"raw PEM": {
-			"A frequent mistake gets its own message.", oidcContent(fmt.Sprintf("caData: %q", authority())),
-			fails("oidcConfig.caData: is PEM as such; encode it in base64, as in the certificate-authority-data of a kubeconfig"),
+		"too short": {
+			"The API server would refuse.", oidcContent("expirationSeconds: 599"), fails("oidcConfig." + outOfRange),
 		},
-		"no base64":      {"The value is not told.", oidcContent("caData: t0ps3cret!"), fails("oidcConfig.caData: is not valid base64; expected certificates in PEM, in base64")},
-		"no certificate": {"client-go would fail later.", oidcContent("caData: Y2E="), fails("oidcConfig.caData: holds no certificate in PEM once decoded from base64")},
-		"too short":      {"The API server would refuse.", oidcContent("expirationSeconds: 599"), fails("oidcConfig." + outOfRange)},
-		"too long":       {"The API server would refuse.", oidcContent("expirationSeconds: 4294967297"), fails("oidcConfig." + outOfRange)},
-		"fraction":       {"Landscaper takes none.", oidcContent("expirationSeconds: 3600.5"), fails(noWhole)},
-		"octal":          {"Octal for one parser, decimal for another.", oidcContent("expirationSeconds: 07777"), fails("oidcConfig.expirationSeconds: expected a whole number, found a text")},
-		"zero":           {"Zero is no default.", oidcContent("expirationSeconds: 0"), fails("oidcConfig." + outOfRange)},
-		"huge":           {"More than 64 bits.", oidcContent("expirationSeconds: 99999999999999999999"), fails(noWhole)},
-		"account text": {
-			"The kind is told.", oidcContent("serviceAccount: t0ps3cret"),
-			fails("oidcConfig.serviceAccount: expected an object, found a text"),
+		"too long": {
+			"The API server would refuse.", oidcContent("expirationSeconds: 4294967297"), fails("oidcConfig." + outOfRange),
 		},
+		"octal": {
+			"Octal for one parser, decimal for another.", oidcContent("expirationSeconds: 07777"),
+			fails("oidcConfig.expirationSeconds: expected a whole number, found a text"),
+		},
+		"huge": {"More than 64 bits.", oidcContent("expirationSeconds: 99999999999999999999"), fails(noWhole)},
 		"account namespace": {
-			"Another namespace is not possible.", `{"selfConfig":{"serviceAccount":{"name":"deployer","namespace":"t0ps3cret"}}}`,
+			"Another namespace is not possible.",
+			`{"selfConfig":{"serviceAccount":{"name":"deployer","namespace":"t0ps3cret"}}}`,
 			fails("selfConfig.serviceAccount.namespace: is not known; expected only name"),
 		},
 		"account name": {
 			"The name is part of a URL.", `{"selfConfig":{"serviceAccount":{"name":"../secrets"}}}`,
-			fails("selfConfig.serviceAccount.name: is no name that a ServiceAccount can have: lower case letters, digits, '-' and '.'"),
-		},
-		"self server": {
-			"That is oidcConfig.", `{"selfConfig":{"serviceAccount":{"name":"deployer"},"server":"t0ps3cret","audience":[]}}`,
-			fails(
-				"selfConfig.audience: is not known; expected only serviceAccount, expirationSeconds",
-				"selfConfig.server: is not known; expected only serviceAccount, expirationSeconds",
-			),
+			fails("selfConfig.serviceAccount.name: is no name that a ServiceAccount can have: lower case letters, digits, '-' " +
+				"and '.'"),
 		},
 		"all at once": {
-			"All problems at once.", "oidcConfig: {server: 'http://t0ps3cret', caData: '1', serviceAccount: {name: A}, audience: [''], expirationSeconds: 9, audiences: []}",
+			"All problems at once.", "oidcConfig: {server: 'http://t0ps3cret', caData: '1', serviceAccount: {name: A}, " +
+				"audience: [''], expirationSeconds: 9, audiences: []}",
 			fails(
 				"oidcConfig.audiences: is not known; expected only server, caData, serviceAccount, audience, expirationSeconds",
 				noHTTPS,
 				"oidcConfig.caData: is not valid base64; expected certificates in PEM, in base64",
 				"oidcConfig.audience[0]: expected a text that is not empty",
-				"oidcConfig.serviceAccount.name: is no name that a ServiceAccount can have: lower case letters, digits, '-' and '.'",
+				"oidcConfig.serviceAccount.name: is no name that a ServiceAccount can have: lower case letters, digits, '-' and "+
+					"'.'",
 				"oidcConfig."+outOfRange,
 			),
 		},
@@ -179,7 +175,8 @@ func TestLogin(t *testing.T) {
 		},
 		"audience": {
 			"Each entry is checked.", oidcContent(`audience: [a, "", b, ""]`),
-			fails("oidcConfig.audience[1]: expected a text that is not empty", "oidcConfig.audience[3]: expected a text that is not empty"),
+			fails("oidcConfig.audience[1]: expected a text that is not empty",
+				"oidcConfig.audience[3]: expected a text that is not empty"),
 		},
 		"duplicate keys": {
 			"Parsers differ about which counts.", `{"selfConfig":{"serviceAccount":{"name":"a"},"serviceaccount":{"name":"b"}}}`,
@@ -235,7 +232,8 @@ func TestOwnCluster(t *testing.T) {
 			config: credentials(rest.Config{Host: "https://u:t0ps3cret@example.org", TLSClientConfig: rest.TLSClientConfig{
 				CAData: authority(), ServerName: "name",
 			}}),
-			want: &clientcmdv1.Cluster{Server: "https://example.org", CertificateAuthorityData: authority(), TLSServerName: "name"},
+			want: &clientcmdv1.Cluster{Server: "https://example.org", CertificateAuthorityData: authority(),
+				TLSServerName: "name"},
 		},
 		"file": {
 			reason: "In a cluster the authority is in a file, which no plugin may be told to read.",
@@ -244,8 +242,10 @@ func TestOwnCluster(t *testing.T) {
 		},
 		"data and file": {
 			reason: "As in client-go, data counts before a file.",
-			config: &rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{CAData: authority(), CAFile: "/missing"}},
-			want:   &clientcmdv1.Cluster{Server: "https://a", CertificateAuthorityData: authority()},
+			config: &rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{
+				CAData: authority(), CAFile: "/missing",
+			}},
+			want: &clientcmdv1.Cluster{Server: "https://a", CertificateAuthorityData: authority()},
 		},
 		"file missing": {
 			reason:  "A file that is missing is no reason to trust everybody.",
@@ -263,14 +263,8 @@ func TestOwnCluster(t *testing.T) {
 			want:   &clientcmdv1.Cluster{Server: "https://a:6443"},
 		},
 		"proxy": {
-			reason: "kubectl proxy is the operator's choice.",
-			config: &rest.Config{Host: "127.0.0.1:8001"},
-			want:   &clientcmdv1.Cluster{Server: "http://127.0.0.1:8001"},
-		},
-		"path": {
-			reason: "An API server behind a path.",
-			config: &rest.Config{Host: "https://a/k8s/clusters/c-1"},
-			want:   &clientcmdv1.Cluster{Server: "https://a/k8s/clusters/c-1"},
+			reason: "kubectl proxy is the operator's choice.", config: &rest.Config{Host: "127.0.0.1:8001"},
+			want: &clientcmdv1.Cluster{Server: "http://127.0.0.1:8001"},
 		},
 		"no host": {reason: "There must be one.", config: &rest.Config{}, wantErr: true},
 	}
@@ -298,13 +292,6 @@ func loggedIn(t failer, text string, l *login) string {
 	if cluster == nil {
 		cluster = &clientcmdv1.Cluster{Server: "https://own"}
 	}
-	kubeconfig, err := tokenKubeconfig("target", "", cluster, "token")
-	if err != nil {
-		t.Fatalf("write content: %v", err)
-	}
-	content, problems := encode(map[string]any{"kubeconfig": kubeconfig})
-	if len(problems) > 0 {
-		t.Fatalf("write content: %v", problems)
-	}
+	content := encode(map[string]any{"kubeconfig": tokenKubeconfig("target", "", cluster, "token")})
 	return content
 }

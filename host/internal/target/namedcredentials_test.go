@@ -21,21 +21,29 @@ func TestNamedCredentials(t *testing.T) {
 		want   sdk.RegistryCredentials
 		asked  int
 	}{
-		"Found":       {"of the item's namespace", types.NamespacedName{Namespace: "shop", Name: "pull"}, sdk.RegistryCredentials{Secret: "pull", DockerConfig: []byte(config)}, 1},
-		"NoNamespace": {"it is the item's", types.NamespacedName{Name: "pull"}, sdk.RegistryCredentials{Secret: "pull", DockerConfig: []byte(config)}, 1},
-		"Stale":       {"it was just mended", types.NamespacedName{Name: "mended"}, sdk.RegistryCredentials{Secret: "mended", DockerConfig: []byte(config)}, 2},
-		"Missing":     {"it may still come", types.NamespacedName{Name: "gone"}, sdk.RegistryCredentials{Secret: "gone", Problem: `there is no Secret "shop/gone"; create it, or remove the entry`}, 1},
-		"NoName":      {"there can be none", types.NamespacedName{Name: "A/b"}, sdk.RegistryCredentials{Secret: "A/b", Problem: `no Secret can have the name "A/b"; correct it`}, 0},
-		"Wrong": {
-			"it is of another type", types.NamespacedName{Name: "opaque"}, sdk.RegistryCredentials{
-				Secret:  "opaque",
-				Problem: `Secret "shop/opaque": has the type "Opaque" and not the key .dockerconfigjson; name one of type kubernetes.io/dockerconfigjson (kubectl create secret docker-registry)`,
-			}, 2,
+		"Found": {
+			"of the item's namespace", types.NamespacedName{Namespace: "shop", Name: "pull"},
+			sdk.RegistryCredentials{Secret: "pull", DockerConfig: []byte(config)}, 1,
+		},
+		"NoNamespace": {
+			"it is the item's", types.NamespacedName{Name: "pull"},
+			sdk.RegistryCredentials{Secret: "pull", DockerConfig: []byte(config)}, 1,
+		},
+		"Stale": {
+			"it was just mended", types.NamespacedName{Name: "mended"},
+			sdk.RegistryCredentials{Secret: "mended", DockerConfig: []byte(config)}, 2,
+		},
+		"Missing": {
+			"it may still come", types.NamespacedName{Name: "gone"},
+			sdk.RegistryCredentials{Secret: "gone", Problem: `there is no Secret "shop/gone"; create it, or remove the entry`},
+			1,
 		},
 		"Elsewhere": {
-			"who may write an item here may not read there", types.NamespacedName{Namespace: "vault", Name: "pull"}, sdk.RegistryCredentials{
+			"who may write an item here may not read there", types.NamespacedName{Namespace: "vault", Name: "pull"},
+			sdk.RegistryCredentials{
 				Secret: "pull",
-				Problem: `Secret "vault/pull": the host reads no Secrets of other namespaces than that of the deploy item, which is "shop"; ` +
+				Problem: `Secret "vault/pull": the host reads no Secrets of other namespaces than that of the deploy item, which ` +
+					`is "shop"; ` +
 					`create the Secret there, and name that one`,
 			}, 0,
 		},
@@ -43,21 +51,24 @@ func TestNamedCredentials(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reader := &secretMap{
-				byName: map[string]*corev1.Secret{"pull": dockerSecret(config), "mended": dockerSecret(config), "opaque": opaque("a", password)},
-				stale:  map[string]*corev1.Secret{"mended": opaque("a", password)},
+				byName: map[string]*corev1.Secret{"pull": dockerSecret(config), "mended": dockerSecret(config),
+					"opaque": opaque("a", password)},
+				stale: map[string]*corev1.Secret{"mended": opaque("a", password)},
 			}
 			got, err := NamedCredentials(t.Context(), reader, "shop", tc.ref)
 			if diff := cmp.Diff(&tc.want, got); diff != "" || err != nil {
 				t.Errorf("%s: %v (-want +got):\n%s", tc.reason, err, diff)
 			}
 			if reader.asked != tc.asked || strings.Contains(got.Problem, password) {
-				t.Errorf("%s: expected %d reads, and nothing of the Secret in the problem, but found %d, %q", tc.reason, tc.asked, reader.asked, got.Problem)
+				t.Errorf("%s: expected %d reads, and nothing of the Secret in the problem, but found %d, %q", tc.reason, tc.asked,
+					reader.asked, got.Problem)
 			}
 		})
 	}
 	down := errors.New("connection refused")
 	reader := &secretMap{errs: map[string]error{"pull": down}}
-	if got, err := NamedCredentials(t.Context(), reader, "shop", types.NamespacedName{Name: "pull"}); got != nil || !errors.Is(err, down) || !strings.HasPrefix(err.Error(), `read Secret "shop/pull": `) {
+	if got, err := NamedCredentials(t.Context(), reader, "shop", types.NamespacedName{Name: "pull"}); got != nil ||
+		!errors.Is(err, down) || !strings.HasPrefix(err.Error(), `read Secret "shop/pull": `) {
 		t.Errorf("expected an error that is worth another try, but found %v, %v", got, err)
 	}
 }

@@ -19,6 +19,7 @@ func TestDockerConfig(t *testing.T) {
 		want    = `{"auths":` + auths + `}`
 		current = corev1.DockerConfigJsonKey
 		old     = corev1.DockerConfigKey
+		anew    = `; create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`
 	)
 	for name, tc := range map[string]struct {
 		reason  string
@@ -26,65 +27,63 @@ func TestDockerConfig(t *testing.T) {
 		want    string
 		problem string
 	}{
-		"Usual":       {reason: "as kubectl makes it", secret: dockerSecret(want), want: want},
-		"Old":         {reason: "as Docker had it once", secret: secretOf(corev1.SecretTypeDockercfg, old, auths), want: want},
-		"Opaque":      {reason: "the key tells what it is", secret: opaque(current, want), want: want},
-		"OpaqueOld":   {reason: "the key tells what it is", secret: opaque(old, auths), want: want},
-		"Both":        {reason: "the newer one counts", secret: opaque(current, want, old, password), want: want},
-		"BothOfOld":   {reason: "the type says which is meant", secret: secretOf(corev1.SecretTypeDockercfg, current, password, old, auths), want: want},
-		"OldInType":   {reason: "the type alone is not enough", secret: secretOf(corev1.SecretTypeDockercfg, current, want), want: want},
-		"Beside":      {reason: "helpers and other settings are dropped", secret: dockerSecret(`{"credHelpers":{"a":"b"},"credsStore":"x","psFormat":"` + password + `","auths":` + auths + `}`), want: want},
-		"OtherFields": {reason: "what no tool reads is dropped", secret: dockerSecret(`{"auths":{"r.example.org":{"serveraddress":"x","username":"me","password":"` + password + `","auth":"` + password + `"}}}`), want: want},
-		"Tokens": {
-			reason: "some registries give tokens", secret: dockerSecret(`{"auths":{"a":{"identitytoken":"` + password + `"},"b":{"registrytoken":"<&>"}}}`),
-			want: `{"auths":{"a":{"identitytoken":"` + password + `"},"b":{"registrytoken":"\u003c\u0026\u003e"}}}`,
+		"Usual":  {reason: "as kubectl makes it", secret: dockerSecret(want), want: want},
+		"Old":    {reason: "as Docker had it once", secret: secretOf(corev1.SecretTypeDockercfg, old, auths), want: want},
+		"Opaque": {reason: "the key tells what it is", secret: opaque(current, want), want: want},
+		"Both":   {reason: "the newer one counts", secret: opaque(current, want, old, password), want: want},
+		"BothOfOld": {
+			reason: "the type says which is meant", secret: secretOf(corev1.SecretTypeDockercfg, current, password, old, auths),
+			want: want,
 		},
-		"EmptyEntry": {reason: "Docker leaves one where a helper has the rest", secret: dockerSecret(`{"auths":{"a":{},"b":null,"r.example.org":` + auth + `}}`), want: want},
-		"Nothing":    {reason: "no credentials are no mistake", secret: dockerSecret(`{}`), want: `{"auths":{}}`},
-		"OtherCase":  {reason: "other parsers ignore case", secret: dockerSecret(`{"Auths":` + auths + `}`), want: want},
+		"OldInType": {
+			reason: "the type alone is not enough", secret: secretOf(corev1.SecretTypeDockercfg, current, want), want: want,
+		},
+		"Beside": {
+			reason: "helpers and other settings are dropped",
+			secret: dockerSecret(`{"credHelpers":{"a":"b"},"credsStore":"x","psFormat":"` + password + `","auths":` + auths +
+				`}`),
+			want: want,
+		},
+		"Tokens": {
+			reason: "some registries give tokens",
+			secret: dockerSecret(`{"auths":{"a":{"identitytoken":"` + password + `"},"b":{"registrytoken":"<&>"}}}`),
+			want:   `{"auths":{"a":{"identitytoken":"` + password + `"},"b":{"registrytoken":"\u003c\u0026\u003e"}}}`,
+		},
+		"EmptyEntry": {
+			reason: "Docker leaves one where a helper has the rest",
+			secret: dockerSecret(`{"auths":{"a":{},"b":null,"r.example.org":` + auth + `}}`), want: want,
+		},
+		"Nothing": {reason: "no credentials are no mistake", secret: dockerSecret(`{}`), want: `{"auths":{}}`},
 		"NotJSON": {
 			reason: "a parser would quote it", secret: dockerSecret(password),
-			problem: `.dockerconfigjson: is no valid JSON; create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
-		},
-		"List": {
-			reason: "the kind is told", secret: dockerSecret(`["` + password + `"]`),
-			problem: `.dockerconfigjson: expected an object, found a list; create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
-		},
-		"AuthsText": {
-			reason: "the field is told", secret: dockerSecret(`{"auths":"` + password + `"}`),
-			problem: `.dockerconfigjson.auths: expected an object, found a text; create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
+			problem: `.dockerconfigjson: is no valid JSON` + anew,
 		},
 		"EntryText": {
 			reason: "the registry is told", secret: dockerSecret(`{"auths":{"r.example.org":"` + password + `"}}`),
-			problem: `.dockerconfigjson.auths: expected an object, found a text; create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
+			problem: `.dockerconfigjson.auths: expected an object, found a text` + anew,
 		},
 		"PasswordNumber": {
 			reason: "the number is a secret, too", secret: dockerSecret(`{"auths":{"r.example.org":{"password":31337}}}`),
-			problem: `.dockerconfigjson.auths.password: expected a text, found a number (quotes make it a text); create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
-		},
-		"PasswordBool": {
-			reason: "YAML made it so", secret: dockerSecret(`{"auths":{"r.example.org":{"password":true}}}`),
-			problem: `.dockerconfigjson.auths.password: expected a text, found true or false (quotes make it a text); create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
+			problem: `.dockerconfigjson.auths.password: expected a text, found a number (quotes make it a text)` + anew,
 		},
 		"Helper": {
 			reason: "no plugin runs it", secret: dockerSecret(`{"auths":{"r.example.org":{}},"credsStore":"desktop"}`),
-			problem: `.dockerconfigjson: leaves the credentials to a helper program (credsStore, credHelpers), which is not run; put them into auths (kubectl create secret docker-registry)`,
-		},
-		"OldNotJSON": {
-			reason: "a parser would quote it", secret: secretOf(corev1.SecretTypeDockercfg, old, `{"`+password),
-			problem: `.dockercfg: is no valid JSON; create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
+			problem: `.dockerconfigjson: leaves the credentials to a helper program (credsStore, credHelpers), which is not ` +
+				`run; put them into auths (kubectl create secret docker-registry)`,
 		},
 		"OldEntry": {
 			reason: "the registry is told", secret: opaque(old, `{"r.example.org":{"auth":{}}}`),
-			problem: `.dockercfg.auth: expected a text, found an object; create a Secret of type kubernetes.io/dockerconfigjson anew (kubectl create secret docker-registry)`,
+			problem: `.dockercfg.auth: expected a text, found an object` + anew,
 		},
 		"OCM": {
 			reason: "Landscaper's other form", secret: opaque(ocmConfigKey, password),
-			problem: `holds the key .ocmcredentialconfig, which is not supported; put the credentials into .dockerconfigjson (kubectl create secret docker-registry)`,
+			problem: `holds the key .ocmcredentialconfig, which is not supported; put the credentials into .dockerconfigjson ` +
+				`(kubectl create secret docker-registry)`,
 		},
 		"NoKey": {
 			reason: "another Secret was named", secret: secretOf(corev1.SecretTypeBasicAuth, "password", password),
-			problem: `has the type "kubernetes.io/basic-auth" and not the key .dockerconfigjson; name one of type kubernetes.io/dockerconfigjson (kubectl create secret docker-registry)`,
+			problem: `has the type "kubernetes.io/basic-auth" and not the key .dockerconfigjson; name one of type ` +
+				`kubernetes.io/dockerconfigjson (kubectl create secret docker-registry)`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +97,8 @@ func TestDockerConfig(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := &sdk.Credentials{Registries: []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(tc.want), Problem: problem}}}
+			want := &sdk.Credentials{Registries: []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(tc.want),
+				Problem: problem}}}
 			if tc.want == "" {
 				want.Registries[0].DockerConfig = nil
 			}
@@ -132,7 +132,10 @@ func TestPullSecretsInOrder(t *testing.T) {
 		{Problem: where + `[2].name: no Secret can have the name ""; correct it`},
 		{Secret: "a/b", Problem: where + `[3].name: no Secret can have the name "a/b"; correct it`},
 		{Secret: "good", DockerConfig: []byte(config)},
-		{Secret: strings.Repeat("ü", 126) + "…", Problem: where + `[5].name: no Secret can have the name "` + strings.Repeat("ü", 126) + `…"; correct it`},
+		{
+			Secret:  strings.Repeat("ü", 126) + "…",
+			Problem: where + `[5].name: no Secret can have the name "` + strings.Repeat("ü", 126) + `…"; correct it`,
+		},
 	}
 	if diff := cmp.Diff(want, got.Registries); diff != "" {
 		t.Errorf("registries (-want +got):\n%s", diff)
@@ -154,14 +157,17 @@ func TestTooManyPullSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := sdk.RegistryCredentials{Problem: `Context "shop/default": registryPullSecrets: has 52 entries, of which only the first 50 count; remove some`}
+	want := sdk.RegistryCredentials{Problem: `Context "shop/default": registryPullSecrets: has 52 entries, of which ` +
+		`only the first 50 count; remove some`}
 	if len(got.Registries) != maxEntries+1 || reader.asked != maxEntries {
-		t.Fatalf("expected %d entries and %d reads, but found %d and %d", maxEntries+1, maxEntries, len(got.Registries), reader.asked)
+		t.Fatalf("expected %d entries and %d reads, but found %d and %d", maxEntries+1, maxEntries, len(got.Registries),
+			reader.asked)
 	}
 	if diff := cmp.Diff(want, got.Registries[maxEntries]); diff != "" {
 		t.Errorf("the last entry (-want +got):\n%s", diff)
 	}
-	if got, err = Credentials(t.Context(), reader, newContext(names[:maxEntries]...)); err != nil || len(got.Registries) != maxEntries || got.Registries[maxEntries-1].Problem != "" {
+	if got, err = Credentials(t.Context(), reader, newContext(names[:maxEntries]...)); err != nil ||
+		len(got.Registries) != maxEntries || got.Registries[maxEntries-1].Problem != "" {
 		t.Errorf("expected that a bound is no mistake, but found %d entries, %v", len(got.Registries), err)
 	}
 }
@@ -170,7 +176,8 @@ func TestTooManyPullSecrets(t *testing.T) {
 func TestTooLargePullSecrets(t *testing.T) {
 	t.Parallel()
 	large := dockerSecret(`{"auths":{"a":{"password":"` + strings.Repeat("x", 1<<20-100) + `"}}}`)
-	reader := &secretMap{byName: map[string]*corev1.Secret{"large": large, "small": dockerSecret(`{"auths":{"b":{"auth":"eDp5"}}}`)}}
+	reader := &secretMap{byName: map[string]*corev1.Secret{"large": large,
+		"small": dockerSecret(`{"auths":{"b":{"auth":"eDp5"}}}`)}}
 	names := strings.Fields(strings.Repeat("large ", 9) + "small")
 	got, err := Credentials(t.Context(), reader, newContext(names...))
 	if err != nil {
@@ -179,7 +186,8 @@ func TestTooLargePullSecrets(t *testing.T) {
 	total := 0
 	for i, r := range got.Registries {
 		total += len(r.DockerConfig)
-		left := `Context "shop/default": registryPullSecrets[8]: is left out, because the Context names more than 8 MiB of credentials; remove some`
+		left := `Context "shop/default": registryPullSecrets[8]: is left out, because the Context names more than 8 MiB of ` +
+			`credentials; remove some`
 		if i != 8 {
 			left = ""
 		}

@@ -24,44 +24,34 @@ import (
 // longest go first.
 const cacheSize = 1000
 
+// Options are the settings of a Resolver. None is required.
+type Options struct {
+	// DefaultContext lets a missing Context named "default" count as an empty one. This is for a cluster without
+	// Landscaper, which would create it.
+	DefaultContext bool
+	// Tokens lets Targets name a ServiceAccount to log in with, in oidcConfig or selfConfig. It issues tokens in the
+	// Landscaper cluster. Without it such Targets are a configuration problem.
+	Tokens TokenRequester
+	// Cluster is how the host itself reaches the Landscaper cluster: a selfConfig takes the address, the certificate
+	// authority and the expected name of the API server from it, and none of the credentials. It must not change any
+	// more. Required with Tokens.
+	Cluster *rest.Config
+	// ServiceAccount is the one of its namespace as which each Target with an oidcConfig or a selfConfig acts. It may
+	// leave it out then, and one that names another one is a configuration problem. Empty if each Target names its own.
+	ServiceAccount string
+	// Clock tells when a token is replaced. Defaults to the real one.
+	Clock clock.PassiveClock
+}
+
 // Resolver resolves Targets and Contexts. It may be used concurrently.
 type Resolver struct {
-	cached, live   client.Reader
-	secrets        *secrets
-	contents       *lru.Cache
-	adding         sync.Mutex // held while one is added to contents
-	issuer         issuer     // without a requester if there are no tokens
-	defaultContext bool
-	onlyAccount    string
-}
+	cached, live client.Reader
+	options      Options
+	issuer       issuer
+	secrets      *lru.Cache // by version
 
-// Option changes a setting of a Resolver.
-type Option func(*Resolver)
-
-// WithDefaultContext lets a missing Context named "default" count as an empty one. This is for a cluster without
-// Landscaper, which would create it.
-func WithDefaultContext() Option {
-	return func(r *Resolver) { r.defaultContext = true }
-}
-
-// WithTokens lets Targets name a ServiceAccount to log in with, in oidcConfig or selfConfig. requester issues tokens in
-// the Landscaper cluster. config is how the host itself reaches that cluster: a selfConfig takes the address, the
-// certificate authority and the expected name of the API server from it, and none of the credentials. Neither may be
-// nil, and config must not change any more. Defaults to no tokens: such Targets are a configuration problem.
-func WithTokens(requester TokenRequester, config *rest.Config) Option {
-	return func(r *Resolver) { r.issuer.requester, r.issuer.own = requester, config }
-}
-
-// WithServiceAccount has each Target with an oidcConfig or a selfConfig act as the ServiceAccount of this name in its
-// namespace. It may leave it out then, and one that names another one is a configuration problem. Defaults to none:
-// each Target names its own.
-func WithServiceAccount(name string) Option {
-	return func(r *Resolver) { r.onlyAccount = name }
-}
-
-// WithClock sets the clock that tells when a token is replaced. Defaults to the real one.
-func WithClock(c clock.PassiveClock) Option {
-	return func(r *Resolver) { r.issuer.clock = c }
+	mu       sync.Mutex // held while a content is looked up and made
+	contents *lru.Cache
 }
 
 // NewResolver returns a Resolver.
@@ -69,15 +59,14 @@ func WithClock(c clock.PassiveClock) Option {
 // cached is backed by informers and asked for Targets and Contexts, and for the metadata of Secrets (a
 // *metav1.PartialObjectMetadata of kind v1/Secret). live reads from the API server and is asked for the same Targets
 // and Contexts, and for Secrets.
-func NewResolver(cached, live client.Reader, opts ...Option) *Resolver {
-	r := &Resolver{
-		cached: cached, live: live, issuer: issuer{clock: clock.RealClock{}}, contents: lru.New(cacheSize),
-		secrets: &secrets{cached: cached, live: live, byVersion: lru.New(cacheSize)},
+func NewResolver(cached, live client.Reader, o Options) *Resolver {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
 	}
-	for _, opt := range opts {
-		opt(r)
+	return &Resolver{
+		cached: cached, live: live, options: o, secrets: lru.New(cacheSize), contents: lru.New(cacheSize),
+		issuer: issuer{requester: o.Tokens, own: o.Cluster, clock: o.Clock},
 	}
-	return r
 }
 
 // Target returns the Target of an item with its content, as the package comment describes; nil without an error for an
@@ -102,7 +91,8 @@ func (r *Resolver) Target(ctx context.Context, item *v1alpha1.DeployItem) (*v1al
 		})
 	}
 	if ref.Namespace != "" && ref.Namespace != item.Namespace {
-		w.advice += fmt.Sprintf(" (a Target is read from the namespace of its item; spec.target.namespace %q has no effect)", ref.Namespace)
+		w.advice += fmt.Sprintf(" (a Target is read from the namespace of its item; spec.target.namespace %q has no effect)",
+			ref.Namespace)
 	}
 	return r.confirmed(ctx, w)
 }
@@ -129,7 +119,8 @@ type wanted struct {
 }
 
 func (w wanted) error(cause error, problems ...Problem) *Error {
-	return &Error{Reason: reasonOf(problems), Kind: "Target", Namespace: w.Namespace, Name: w.Name, Problems: problems, Err: cause}
+	return &Error{Reason: reasonOf(problems), Kind: "Target", Namespace: w.Namespace, Name: w.Name, Problems: problems,
+		Err: cause}
 }
 
 // confirmed resolves a Target, and looks with live objects at what seems wrong: the cache may not know yet what
@@ -144,7 +135,9 @@ func (r *Resolver) confirmed(ctx context.Context, w wanted) (*v1alpha1.ResolvedT
 }
 
 // resolve reads the Target from reader, and its secret live if fresh is true.
-func (r *Resolver) resolve(ctx context.Context, w wanted, reader client.Reader, fresh bool) (*v1alpha1.ResolvedTarget, error) {
+func (r *Resolver) resolve(
+	ctx context.Context, w wanted, reader client.Reader, fresh bool,
+) (*v1alpha1.ResolvedTarget, error) {
 	target := &v1alpha1.Target{}
 	err := reader.Get(ctx, w.NamespacedName, target)
 	if apierrors.IsNotFound(err) {
@@ -160,10 +153,11 @@ func (r *Resolver) resolve(ctx context.Context, w wanted, reader client.Reader, 
 	var data *corev1.Secret
 	if ref := target.Spec.SecretRef; ref != nil {
 		secretName := types.NamespacedName{Namespace: w.Namespace, Name: ref.Name}
-		data, err = r.secrets.get(ctx, secretName, fresh)
+		data, err = r.Secret(ctx, secretName, fresh)
 		if apierrors.IsNotFound(err) {
 			return nil, w.error(err, Problem{
-				Reason: ReasonSecretNotFound, Field: "spec.secretRef.name", Message: fmt.Sprintf("there is no Secret %q; create it", secretName),
+				Reason: ReasonSecretNotFound, Field: "spec.secretRef.name",
+				Message: fmt.Sprintf("there is no Secret %q; create it", secretName),
 			})
 		}
 		if err != nil {
@@ -186,19 +180,17 @@ func (r *Resolver) resolve(ctx context.Context, w wanted, reader client.Reader, 
 
 // logIn returns the content of a Target that names a ServiceAccount.
 func (r *Resolver) logIn(ctx context.Context, w wanted, a *account) (string, error) {
-	if r.issuer.requester == nil {
-		return "", w.error(nil, noTokens(a.login))
+	if r.options.Tokens == nil {
+		return "", w.error(nil, invalid(a.field,
+			"is not supported by this host, which has no tokens to give; use the field kubeconfig"))
 	}
-	text, problems, err := a.content(ctx, &r.issuer)
+	kubeconfig, err := a.kubeconfigs.get(ctx)
 	if problem, ok := a.problem(err); ok {
-		problems = []Problem{problem}
+		return "", w.error(err, problem)
 	} else if err != nil {
 		return "", fmt.Errorf("resolve Target %q: %w", w, err)
 	}
-	if len(problems) > 0 {
-		return "", w.error(err, problems...)
-	}
-	return text, nil
+	return encode(map[string]any{"kubeconfig": kubeconfig}), nil
 }
 
 // contentVersion identifies what the content of a Target was made from; secret is zero for inline content.
@@ -221,41 +213,36 @@ func (r *Resolver) content(target *v1alpha1.Target, data *corev1.Secret) *conten
 	if data != nil {
 		key.secret = versionOf(data)
 	}
-	if known, ok := r.contents.Get(key); ok {
-		return known.(*content) //nolint:forcetypeassert // nothing else is in there
-	}
-	made := newContent(target, data, r.onlyAccount)
-	r.adding.Lock()
-	defer r.adding.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if known, ok := r.contents.Get(key); ok { // all must share one account, or each would request its own token
 		return known.(*content) //nolint:forcetypeassert // nothing else is in there
 	}
+	made := r.newContent(target, data)
 	r.contents.Add(key, made)
 	return made
 }
 
-func newContent(target *v1alpha1.Target, data *corev1.Secret, onlyAccount string) *content {
+func (r *Resolver) newContent(target *v1alpha1.Target, data *corev1.Secret) *content {
 	raw, problems := rawContent(&target.Spec, data)
 	if len(problems) > 0 {
 		return &content{problems: problems}
 	}
-	text, login, problems := sanitize(target.Spec.Type, raw, onlyAccount)
+	text, login, problems := sanitize(target.Spec.Type, raw, r.options.ServiceAccount)
 	if len(problems) > maxProblems {
 		problems = slices.Clone(problems[:maxProblems]) // the rest is not kept in memory
 	}
 	if len(problems) > 0 || login == nil {
 		return &content{text: text, problems: problems}
 	}
-	return &content{account: &account{
-		login: login, name: types.NamespacedName{Namespace: target.Namespace, Name: login.serviceAccount},
-	}}
+	return &content{account: newAccount(&r.issuer, target.Namespace, login)}
 }
 
 // Context returns the Context of an item, in the item's namespace. The result belongs to the caller.
 //
-// If there is none, the error is an *Error with ReasonContextNotFound, confirmed with a live read; see
-// WithDefaultContext for the exception. A failure of the readers is returned wrapped. Context blocks on API requests
-// until ctx ends.
+// If there is none, the error is an *Error with ReasonContextNotFound, confirmed with a live read, but for what
+// Options.DefaultContext says. A failure of the readers is returned wrapped. Context blocks on API requests until ctx
+// ends.
 func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.Context, error) {
 	name := types.NamespacedName{Namespace: item.Namespace, Name: item.Spec.Context}
 	if name.Name == "" {
@@ -273,22 +260,16 @@ func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1a
 	if !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("get Context %q: %w", name, err)
 	}
-	if r.defaultContext && name.Name == v1alpha1.DefaultContextName {
+	if r.options.DefaultContext && name.Name == v1alpha1.DefaultContextName {
 		return &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}, nil
 	}
 	return nil, &Error{
 		Reason: ReasonContextNotFound, Kind: "Context", Namespace: name.Namespace, Name: name.Name, Err: err,
 		Problems: []Problem{{
-			Reason: ReasonContextNotFound, Message: "there is no such Context; create it, or correct spec.context of the deploy item",
+			Reason:  ReasonContextNotFound,
+			Message: "there is no such Context; create it, or correct spec.context of the deploy item",
 		}},
 	}
-}
-
-// Secret returns a Secret, of which only names, Type and Data are there, which are shared and read only. It costs no
-// request if the version that the cache knows of is remembered, and one if fresh is true, or for a Secret that the
-// cache does not know of. The error wraps that of the readers, so that what is missing was looked for with a live read.
-func (r *Resolver) Secret(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
-	return r.secrets.get(ctx, name, fresh)
 }
 
 // withoutContent returns a copy of a Target without the fields that hold its content, or may hold it once more.
@@ -321,43 +302,37 @@ func versionOf(object metav1.Object) version {
 	}
 }
 
-// secrets reads secrets and remembers their data by version.
-type secrets struct {
-	cached, live client.Reader
-	byVersion    *lru.Cache
-}
-
-// get returns the secret, which is shared and read only, in the version that the cached metadata tells of, without a
-// request if that version is remembered. A secret without cached metadata is read live, as is every secret if fresh is
-// true. An error of the readers is wrapped.
-func (s *secrets) get(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
+// Secret returns a Secret, of which only names, Type and Data are there, which are shared and read only. It costs no
+// request if the version that the cache knows of is remembered, and one if fresh is true, or for a Secret that the
+// cache does not know of. The error wraps that of the readers, so that what is missing was looked for with a live read.
+func (r *Resolver) Secret(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
 	if fresh {
-		return s.read(ctx, name)
+		return r.readSecret(ctx, name)
 	}
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err := s.cached.Get(ctx, name, metadata)
+	err := r.cached.Get(ctx, name, metadata)
 	if apierrors.IsNotFound(err) {
-		return s.read(ctx, name)
+		return r.readSecret(ctx, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get metadata of Secret %q: %w", name, err)
 	}
-	if known, ok := s.byVersion.Get(versionOf(metadata)); ok {
+	if known, ok := r.secrets.Get(versionOf(metadata)); ok {
 		return known.(*corev1.Secret), nil //nolint:forcetypeassert // nothing else is in there
 	}
-	return s.read(ctx, name)
+	return r.readSecret(ctx, name)
 }
 
-func (s *secrets) read(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
+func (r *Resolver) readSecret(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
 	object := &corev1.Secret{}
-	if err := s.live.Get(ctx, name, object); err != nil {
+	if err := r.live.Get(ctx, name, object); err != nil {
 		return nil, fmt.Errorf("get Secret %q: %w", name, err)
 	}
 	version := versionOf(object)
-	read := &corev1.Secret{Type: object.Type, Data: object.Data, ObjectMeta: metav1.ObjectMeta{ // the rest is not kept in memory
+	read := &corev1.Secret{Type: object.Type, Data: object.Data, ObjectMeta: metav1.ObjectMeta{
 		Namespace: version.Namespace, Name: version.Name, UID: version.uid, ResourceVersion: version.resourceVersion,
-	}}
-	s.byVersion.Add(version, read)
+	}} // the rest is not kept in memory
+	r.secrets.Add(version, read)
 	return read, nil
 }

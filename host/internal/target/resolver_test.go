@@ -3,9 +3,7 @@ package target
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,10 +44,7 @@ func TestTarget(t *testing.T) {
 		cached, live []client.Object
 		want         want
 	}{
-		"no target": {
-			reason: "An item without a target has none, which is no error.",
-			item:   newItem(""),
-		},
+		"no target": {reason: "An item without a target has none, which is no error.", item: newItem("")},
 		"inline": {
 			reason: "Inline content costs no request at all.",
 			cached: []client.Object{inline("1", sound)},
@@ -67,10 +62,7 @@ func TestTarget(t *testing.T) {
 			live:   []client.Object{newSecret("1", map[string]string{"kubeconfig": sound, "other": "x"})},
 			want:   want{content: content, live: 1},
 		},
-		"nothing": {
-			reason: "A target of another type may be without content.",
-			cached: []client.Object{foreign},
-		},
+		"nothing": {reason: "A target of another type may be without content.", cached: []client.Object{foreign}},
 		"target only live": {
 			reason: "The cache may not know a new Target yet.",
 			live:   []client.Object{inline("1", sound)},
@@ -96,22 +88,25 @@ func TestTarget(t *testing.T) {
 		},
 		"target missing": {
 			reason: "A missing Target is confirmed once, and the wrong namespace pointed out.",
-			want: want{reason: ReasonTargetNotFound, live: 1, notFound: true, err: `Target "foo/my-target": there is no such Target; create it, ` +
-				`or correct spec.target.name of the deploy item (a Target is read from the namespace of its item; ` +
-				`spec.target.namespace "elsewhere" has no effect)`},
+			want: want{reason: ReasonTargetNotFound, live: 1, notFound: true,
+				err: `Target "foo/my-target": there is no such Target; create it, ` +
+					`or correct spec.target.name of the deploy item (a Target is read from the namespace of its item; ` +
+					`spec.target.namespace "elsewhere" has no effect)`},
 		},
 		"target in the other namespace": {
 			reason: "spec.target.namespace has no effect.",
 			live: []client.Object{&v1alpha1.Target{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "my-target"}, Spec: inline("1", sound).Spec,
 			}},
-			want: want{reason: ReasonTargetNotFound, live: 1, notFound: true, err: `Target "foo/my-target": there is no such Target; create it, ` +
-				`or correct spec.target.name of the deploy item (a Target is read from the namespace of its item; ` +
-				`spec.target.namespace "elsewhere" has no effect)`},
+			want: want{reason: ReasonTargetNotFound, live: 1, notFound: true,
+				err: `Target "foo/my-target": there is no such Target; create it, ` +
+					`or correct spec.target.name of the deploy item (a Target is read from the namespace of its item; ` +
+					`spec.target.namespace "elsewhere" has no effect)`},
 		},
 		"target without name": {
 			reason: "An empty name would be a list request.",
-			item:   &v1alpha1.DeployItem{ObjectMeta: meta("item", "1"), Spec: v1alpha1.DeployItemSpec{Target: &v1alpha1.ObjectReference{}}},
+			item: &v1alpha1.DeployItem{ObjectMeta: meta("item", "1"),
+				Spec: v1alpha1.DeployItemSpec{Target: &v1alpha1.ObjectReference{}}},
 			want: want{
 				reason: ReasonTargetNotFound,
 				err:    `Target "foo/": spec.target.name: is empty in the deploy item; name a Target, or remove spec.target`,
@@ -132,7 +127,8 @@ func TestTarget(t *testing.T) {
 			live:   []client.Object{secretTarget("1", "k"), newSecret("1", map[string]string{"other": "x"})},
 			want: want{
 				reason: ReasonSecretKeyNotFound, code: v1alpha1.ErrorConfigurationProblem, live: 3,
-				err: `Target "foo/my-target": spec.secretRef.key: Secret "foo/my-secret" has no key "k"; add it, or correct the Target`,
+				err: `Target "foo/my-target": spec.secretRef.key: Secret "foo/my-secret" has no key "k"; add it, or correct the ` +
+					`Target`,
 			},
 		},
 		"both": {
@@ -165,7 +161,8 @@ func TestTarget(t *testing.T) {
 			cached: []client.Object{inline("1", forbiddenExec)}, live: []client.Object{inline("1", forbiddenExec)},
 			want: want{
 				reason: ReasonForbidden, code: v1alpha1.ErrorConfigurationProblem, live: 1,
-				err: `Target "foo/my-target": users["admin"].exec: running commands is not allowed; use a token or client-certificate-data`,
+				err: `Target "foo/my-target": users["admin"].exec: running commands is not allowed; use a token or ` +
+					`client-certificate-data`,
 			},
 		},
 	}
@@ -177,7 +174,7 @@ func TestTarget(t *testing.T) {
 				item = newItem("my-target")
 			}
 			live := newStore(tc.live...)
-			resolver := NewResolver(newCache(tc.cached...).reader(), live.reader())
+			resolver := NewResolver(newCache(tc.cached...).reader(), live.reader(), Options{})
 			resolved, err := resolver.Target(t.Context(), item)
 
 			got := want{live: live.requests.Load(), notFound: apierrors.IsNotFound(err)}
@@ -201,7 +198,8 @@ func TestTargetStripped(t *testing.T) {
 	whole := marshal(t, map[string]any{"spec": map[string]any{"config": map[string]any{"kubeconfig": sound}}})
 	target.Labels = map[string]string{"l": "1"}
 	target.Annotations = map[string]string{
-		corev1.LastAppliedConfigAnnotation: `{"spec":{"config":{"password":"t0ps3cret"}}}`, "kapp.k14s.io/original": whole, "kept": "a: b",
+		corev1.LastAppliedConfigAnnotation: `{"spec":{"config":{"password":"t0ps3cret"}}}`, "kapp.k14s.io/original": whole,
+		"kept": "a: b",
 	}
 	target.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	want := &v1alpha1.Target{ObjectMeta: meta("my-target", "1"), Spec: v1alpha1.TargetSpec{Type: target.Spec.Type}}
@@ -213,7 +211,7 @@ func TestTargetStripped(t *testing.T) {
 		*object.(*v1alpha1.Target) = *target
 		return nil
 	}}
-	resolved, err := NewResolver(shared, newStore().reader()).Target(t.Context(), newItem("my-target"))
+	resolved, err := NewResolver(shared, newStore().reader(), Options{}).Target(t.Context(), newItem("my-target"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,9 +232,16 @@ func TestFailureOfReader(t *testing.T) {
 		reason       string
 		cached, live *store
 	}{
-		"cache":  {reason: "A cache that fails says nothing about the Target.", cached: failing(newCache()), live: newStore()},
-		"live":   {reason: "What is missing in the cache is not reported unconfirmed.", cached: newCache(), live: failing(newStore())},
-		"secret": {reason: "A secret that cannot be read is not missing.", cached: newCache(secretTarget("1", "k"), data), live: failing(newStore())},
+		"cache": {
+			reason: "A cache that fails says nothing about the Target.", cached: failing(newCache()), live: newStore(),
+		},
+		"live": {
+			reason: "What is missing in the cache is not reported unconfirmed.", cached: newCache(), live: failing(newStore()),
+		},
+		"secret": {
+			reason: "A secret that cannot be read is not missing.", cached: newCache(secretTarget("1", "k"), data),
+			live: failing(newStore()),
+		},
 		"mended": {
 			reason: "What is wrong in the cache is not reported unconfirmed.",
 			cached: newCache(inlineTarget("1", `{}`)), live: failing(newStore()),
@@ -245,7 +250,7 @@ func TestFailureOfReader(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			resolver := NewResolver(tc.cached.reader(), tc.live.reader(), WithDefaultContext())
+			resolver := NewResolver(tc.cached.reader(), tc.live.reader(), Options{DefaultContext: true})
 			_, err := resolver.Target(t.Context(), newItem("my-target"))
 			var typed *Error
 			if !errors.Is(err, broken) || errors.As(err, &typed) {
@@ -260,8 +265,9 @@ func TestFailureOfReader(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	cached, live := newCache(secretTarget("1", "k")), newStore(secretTarget("1", "k"), newSecret("1", map[string]string{"k": sound}))
-	resolver := NewResolver(cached.reader(), live.reader())
+	cached, live := newCache(secretTarget("1", "k")),
+		newStore(secretTarget("1", "k"), newSecret("1", map[string]string{"k": sound}))
+	resolver := NewResolver(cached.reader(), live.reader(), Options{})
 	resolve := func(reason string, wantRequests int64) {
 		t.Helper()
 		before := live.requests.Load()
@@ -288,81 +294,24 @@ func TestRequests(t *testing.T) {
 	live.put(recreated)
 	cached.put(recreated)
 	resolve("another secret of the same name and version is another secret", 1)
-}
-
-func TestContentParsedOnce(t *testing.T) {
-	t.Parallel()
-	cases := map[string]struct {
-		reason, config string
-	}{
-		"sound":  {"A result is shared.", marshal(t, map[string]any{"kubeconfig": sound})},
-		"broken": {"Problems are shared too.", `{}`},
+	live.put(newSecret("3", map[string]string{"k": "fresh"}))
+	secret, err := resolver.Secret(t.Context(), client.ObjectKeyFromObject(recreated), true)
+	if err != nil || string(secret.Data["k"]) != "fresh" {
+		t.Errorf("whoever wants to be sure gets what is there, but found %v, %v", secret, err)
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			resolver := NewResolver(newCache().reader(), newStore().reader())
-			first, second := resolver.content(inlineTarget("1", tc.config), nil), resolver.content(inlineTarget("1", tc.config), nil)
-			changed := resolver.content(inlineTarget("2", tc.config), nil)
-			if first != second {
-				t.Errorf("%s: the same version was parsed twice", tc.reason)
-			}
-			if first == changed {
-				t.Errorf("%s: another version was not parsed", tc.reason)
-			}
-		})
-	}
-}
-
-func TestConcurrent(t *testing.T) {
-	t.Parallel()
-	cached, live := newCache(secretTarget("1", "k"), newSecret("1", nil)), newStore(newSecret("1", map[string]string{"k": sound}))
-	resolver := NewResolver(cached.reader(), live.reader())
-	var workers sync.WaitGroup
-	for worker := range 8 {
-		workers.Go(func() {
-			for round := range 50 {
-				resolved, err := resolver.Target(t.Context(), newItem("my-target"))
-				if err != nil {
-					t.Errorf("Target(): %v", err)
-					return
-				}
-				resolved.Target.Labels = map[string]string{"worker": fmt.Sprint(worker)} // the result belongs to the caller
-				if worker == 0 {
-					version := fmt.Sprint(round)
-					live.put(newSecret(version, map[string]string{"k": sound}))
-					cached.put(newSecret(version, nil))
-					cached.put(secretTarget(version, "k"))
-				}
-			}
-		})
-	}
-	workers.Wait()
 }
 
 func TestManyProblems(t *testing.T) {
 	t.Parallel()
 	lines := strings.Repeat("- {name: x, user: {exec: {command: t0ps3cret}}}\n", 500)
-	made := newContent(inlineTarget("1", marshal(t, map[string]any{"kubeconfig": kubeconfig("{}") + lines})), nil, "")
+	made := NewResolver(nil, nil, Options{}).newContent(
+		inlineTarget("1", marshal(t, map[string]any{"kubeconfig": kubeconfig("{}") + lines})), nil)
 	if len(made.problems) != maxProblems {
 		t.Errorf("want %d problems, got %d", maxProblems, len(made.problems))
 	}
 	err := wanted{NamespacedName: types.NamespacedName{Namespace: "foo", Name: "my-target"}}.error(nil, made.problems...)
-	if text := err.Error(); len(text) > 2000 || !strings.HasSuffix(text, ", and 90 more]") || strings.Contains(text, "t0ps3cret") {
+	if text := err.Error(); len(text) > 2000 || !strings.HasSuffix(text, ", and 90 more]") ||
+		strings.Contains(text, "t0ps3cret") {
 		t.Errorf("the text of the error is %q", text)
-	}
-}
-
-func TestMendedSecret(t *testing.T) {
-	t.Parallel()
-	cached := newCache(secretTarget("1", "k"), newSecret("1", nil))
-	live := newStore(secretTarget("1", "k"), newSecret("1", map[string]string{"k": "{}"}))
-	resolver := NewResolver(cached.reader(), live.reader())
-	if _, err := resolver.Target(t.Context(), newItem("my-target")); err == nil {
-		t.Fatal("want an error")
-	}
-	live.put(newSecret("2", map[string]string{"k": sound}))
-	if _, err := resolver.Target(t.Context(), newItem("my-target")); err != nil {
-		t.Errorf("the cache still tells of the broken secret, which must not be reported: %v", err)
 	}
 }

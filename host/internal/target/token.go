@@ -50,10 +50,12 @@ var _ TokenRequester = (*ClientTokenRequester)(nil)
 func (c *ClientTokenRequester) RequestToken(
 	ctx context.Context, serviceAccount types.NamespacedName, spec authenticationv1.TokenRequestSpec,
 ) (authenticationv1.TokenRequestStatus, error) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: serviceAccount.Namespace, Name: serviceAccount.Name}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Namespace: serviceAccount.Namespace, Name: serviceAccount.Name,
+	}}
 	request := &authenticationv1.TokenRequest{Spec: spec}
 	if err := c.Client.SubResource("token").Create(ctx, account, request); err != nil {
-		return authenticationv1.TokenRequestStatus{}, err //nolint:wrapcheck // the contract is to return the API server's error
+		return authenticationv1.TokenRequestStatus{}, err // the contract is to return the API server's error
 	}
 	return request.Status, nil
 }
@@ -67,7 +69,9 @@ type shared[T any] struct {
 // get returns the latest value, or asks for a new one if there is none that is usable. All who wait for it share one
 // request, which goes on if the first of them gives up, until requestTimeout at the latest. A failure is not
 // remembered.
-func (s *shared[T]) get(ctx context.Context, usable func(*T) bool, request func(context.Context) (*T, error)) (*T, error) {
+func (s *shared[T]) get(
+	ctx context.Context, usable func(*T) bool, request func(context.Context) (*T, error),
+) (*T, error) {
 	if latest := s.latest.Load(); latest != nil && usable(latest) {
 		return latest, nil
 	}
@@ -95,12 +99,28 @@ func (s *shared[T]) get(ctx context.Context, usable func(*T) bool, request func(
 	}
 }
 
-// issuer has tokens issued, and logs in with them.
+// issuer has tokens issued.
 type issuer struct {
 	requester TokenRequester
 	// own is how the host itself reaches the cluster that issues the tokens.
 	own   *rest.Config
 	clock clock.PassiveClock
+}
+
+// kubeconfigs makes kubeconfigs with a token for one ServiceAccount, and keeps the latest one.
+type kubeconfigs struct {
+	issuer    *issuer
+	account   types.NamespacedName
+	audiences []string
+	// seconds that a token is to live.
+	seconds int64
+	// cluster to log in to; nil for the one that issues the token.
+	cluster *clientcmdv1.Cluster
+	// name of the entries of the kubeconfig, and its namespace.
+	name, namespace string
+	// use is for how long a token of some life is handed out.
+	use    func(life time.Duration) time.Duration
+	latest shared[issued]
 }
 
 // issued is a kubeconfig with a token. It does not change.
@@ -110,93 +130,71 @@ type issued struct {
 	replaceAt time.Time
 }
 
-func (i *issuer) usable(k *issued) bool { return i.clock.Now().Before(k.replaceAt) }
-
-// wish is for a kubeconfig with a token.
-type wish struct {
-	account   types.NamespacedName
-	audiences []string
-	// seconds that the token is to live.
-	seconds int64
-	// cluster to log in to; nil for the one that issues the token.
-	cluster *clientcmdv1.Cluster
-	// name of the entries of the kubeconfig, and its namespace.
-	name, namespace string
-	// use is for how long a token of some life is handed out.
-	use func(life time.Duration) time.Duration
+// get returns the latest kubeconfig, or one with a new token.
+func (k *kubeconfigs) get(ctx context.Context) (string, error) {
+	latest, err := k.latest.get(ctx, func(l *issued) bool { return k.issuer.clock.Now().Before(l.replaceAt) }, k.issue)
+	if err != nil {
+		return "", err
+	}
+	return latest.text, nil
 }
 
 // issue makes a kubeconfig with a new token. The API server may have shortened the token's life; if that seems longer
 // than what was asked for, the clock of the host is slow. If it seems to be over, the clock is fast: such a token is
 // handed out once.
-func (i *issuer) issue(ctx context.Context, w wish) (*issued, error) {
-	cluster := w.cluster
+func (k *kubeconfigs) issue(ctx context.Context) (*issued, error) {
+	cluster := k.cluster
 	if cluster == nil {
-		own, err := ownCluster(i.own)
+		own, err := ownCluster(k.issuer.own)
 		if err != nil {
 			return nil, err
 		}
 		cluster = own
 	}
-	asked := i.clock.Now()
-	status, err := i.requester.RequestToken(ctx, w.account, authenticationv1.TokenRequestSpec{
-		Audiences: w.audiences, ExpirationSeconds: &w.seconds,
+	asked := k.issuer.clock.Now()
+	status, err := k.issuer.requester.RequestToken(ctx, k.account, authenticationv1.TokenRequestSpec{
+		Audiences: k.audiences, ExpirationSeconds: &k.seconds,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("request a token for ServiceAccount %q: %w", w.account, err)
+		return nil, fmt.Errorf("request a token for ServiceAccount %q: %w", k.account, err)
 	}
 	if status.Token == "" {
-		return nil, fmt.Errorf("request a token for ServiceAccount %q: the answer of the API server holds no token", w.account)
+		return nil, fmt.Errorf("request a token for ServiceAccount %q: the answer of the API server holds no token",
+			k.account)
 	}
-	text, err := tokenKubeconfig(w.name, w.namespace, cluster, status.Token)
-	if err != nil {
-		return nil, err
-	}
-	life := min(status.ExpirationTimestamp.Sub(asked), time.Duration(w.seconds)*time.Second)
-	return &issued{text: text, replaceAt: asked.Add(w.use(life))}, nil
+	text := tokenKubeconfig(k.name, k.namespace, cluster, status.Token)
+	life := min(status.ExpirationTimestamp.Sub(asked), time.Duration(k.seconds)*time.Second)
+	return &issued{text: text, replaceAt: asked.Add(k.use(life))}, nil
 }
 
-// account is a login of one version of a Target, together with the latest kubeconfig for it.
+// account is a login of one version of a Target.
 type account struct {
-	login  *login
-	name   types.NamespacedName
-	latest shared[issued]
+	field       string // of the content that it was read from
+	kubeconfigs kubeconfigs
 }
 
-// content returns the content that a plugin gets: a kubeconfig with a token for the account. An error that says what
-// the user or the operator can do about it is one that problem understands.
-func (a *account) content(ctx context.Context, from *issuer) (string, []Problem, error) {
-	latest, err := a.latest.get(ctx, from.usable, func(ctx context.Context) (*issued, error) {
-		return from.issue(ctx, wish{
-			account: a.name, audiences: a.login.audiences, seconds: a.login.expiration, cluster: a.login.cluster, name: "target",
-			use: func(life time.Duration) time.Duration { return min(life/tokenUsePart, maxTokenUse) },
-		})
-	})
-	if err != nil {
-		return "", nil, err
-	}
-	text, problems := encode(map[string]any{"kubeconfig": latest.text})
-	return text, problems, nil
-}
-
-// noTokens says that a Target needs a token and the Resolver has none to give.
-func noTokens(l *login) Problem {
-	return invalid(l.field, "is not supported by this host, which has no tokens to give; use the field kubeconfig")
+func newAccount(from *issuer, namespace string, l *login) *account {
+	return &account{field: l.field, kubeconfigs: kubeconfigs{
+		issuer: from, account: types.NamespacedName{Namespace: namespace, Name: l.serviceAccount}, name: "target",
+		audiences: l.audiences, seconds: l.expiration, cluster: l.cluster,
+		use: func(life time.Duration) time.Duration { return min(life/tokenUsePart, maxTokenUse) },
+	}}
 }
 
 // problem tells what the user or the operator can do about an error; it is false if that is unknown.
 func (a *account) problem(err error) (Problem, bool) {
-	problem := Problem{Reason: ReasonTokenForbidden, Field: a.login.field + ".serviceAccount.name"}
+	problem := Problem{Reason: ReasonTokenForbidden, Field: a.field + ".serviceAccount.name"}
+	name := a.kubeconfigs.account
 	switch {
 	case apierrors.IsNotFound(err):
 		problem.Reason = ReasonServiceAccountNotFound
-		problem.Message = fmt.Sprintf("there is no ServiceAccount %q; create it, or correct the Target", a.name)
+		problem.Message = fmt.Sprintf("there is no ServiceAccount %q; create it, or correct the Target", name)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		problem.Message = fmt.Sprintf("no token can be had for ServiceAccount %q, because its namespace is being deleted; "+
-			"delete deploy items before their namespace", a.name)
+			"delete deploy items before their namespace", name)
 	case apierrors.IsForbidden(err):
 		problem.Message = fmt.Sprintf("the API server refuses the host a token for ServiceAccount %q; "+
-			"the host needs the right to create serviceaccounts/token in namespace %q", a.name, a.name.Namespace)
+			"the host needs the right to create serviceaccounts/token in namespace %q", name, name.Namespace)
 	default:
 		return Problem{}, false
 	}

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -92,10 +91,12 @@ func TestTargetWithToken(t *testing.T) {
 	}{
 		"self": {
 			reason: "The cluster is the host's own.", config: selfContent, requester: issuing(time.Now, time.Hour),
-			want: want{server: "https://own", token: "t0ps3cret-1", asked: &askedFor{Account: account, Seconds: 86400}, requests: 1},
+			want: want{server: "https://own", token: "t0ps3cret-1", asked: &askedFor{Account: account, Seconds: 86400},
+				requests: 1},
 		},
 		"oidc": {
-			reason: "The cluster is that of the content.", config: oidcContent("audience: [a, b]", "expirationSeconds: 900"), requester: issuing(time.Now, time.Hour),
+			reason: "The cluster is that of the content.", config: oidcContent("audience: [a, b]", "expirationSeconds: 900"),
+			requester: issuing(time.Now, time.Hour),
 			want: want{
 				server: "https://example.org:6443", token: "t0ps3cret-1", requests: 1,
 				asked: &askedFor{Account: account, Audiences: []string{"a", "b"}, Seconds: 900},
@@ -105,14 +106,8 @@ func TestTargetWithToken(t *testing.T) {
 			reason: "A host without tokens says so.", config: selfContent,
 			want: want{
 				reason: ReasonContentInvalid, code: v1alpha1.ErrorConfigurationProblem,
-				err: `Target "foo/my-target": selfConfig: is not supported by this host, which has no tokens to give; use the field kubeconfig`,
-			},
-		},
-		"invalid": {
-			reason: "No token is asked for content that is wrong.", config: `{"selfConfig":{}}`, requester: issuing(time.Now, time.Hour),
-			want: want{
-				reason: ReasonContentInvalid, code: v1alpha1.ErrorConfigurationProblem,
-				err: field + `is missing`,
+				err: `Target "foo/my-target": selfConfig: is not supported by this host, which has no tokens to give; use the ` +
+					`field kubeconfig`,
 			},
 		},
 		"no account": {
@@ -124,7 +119,8 @@ func TestTargetWithToken(t *testing.T) {
 			},
 		},
 		"forbidden": {
-			reason: "The missing right is named.", config: selfContent, requester: failing(apierrors.NewForbidden(accounts, name, nil)),
+			reason: "The missing right is named.", config: selfContent,
+			requester: failing(apierrors.NewForbidden(accounts, name, nil)),
 			want: want{
 				reason: ReasonTokenForbidden, asked: &askedFor{Account: account, Seconds: 86400}, requests: 2,
 				err: field + `the API server refuses the host a token for ServiceAccount "foo/deployer"; ` +
@@ -146,24 +142,16 @@ func TestTargetWithToken(t *testing.T) {
 				err: `resolve Target "foo/my-target": request a token for ServiceAccount "foo/deployer": connection refused`,
 			},
 		},
-		"empty answer": {
-			reason: "An empty token would be no credential at all.", config: selfContent,
-			requester: failing(nil),
-			want: want{
-				asked: &askedFor{Account: account, Seconds: 86400}, requests: 1,
-				err: `resolve Target "foo/my-target": request a token for ServiceAccount "foo/deployer": the answer of the API server holds no token`,
-			},
-		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var opts []Option
+			var opts Options
 			if tc.requester != nil {
-				opts = append(opts, WithTokens(tc.requester, ownConfig))
+				opts = Options{Tokens: tc.requester, Cluster: ownConfig}
 			}
 			target := inlineTarget("1", tc.config)
-			resolver := NewResolver(newCache(target).reader(), newStore(target).reader(), opts...)
+			resolver := NewResolver(newCache(target).reader(), newStore(target).reader(), opts)
 			resolved, err := resolver.Target(t.Context(), newItem("my-target"))
 
 			got := want{}
@@ -200,15 +188,25 @@ func TestTokenReplaced(t *testing.T) {
 		life            time.Duration // as the clock of the host sees it
 		usable, useless time.Duration // ages at which the first token is still handed out, and is not any more
 	}{
-		"a day":     {reason: "At most ten minutes.", asked: 86400, life: 24 * time.Hour, usable: 10*time.Minute - time.Second, useless: 10 * time.Minute},
-		"an hour":   {reason: "A fifth is longer than ten minutes.", asked: 3600, life: time.Hour, usable: 10*time.Minute - time.Second, useless: 10 * time.Minute},
-		"shortest":  {reason: "A fifth of its life.", asked: 600, life: 10 * time.Minute, usable: 2*time.Minute - time.Second, useless: 2 * time.Minute},
-		"shortened": {reason: "What the API server gives counts.", asked: 86400, life: 10 * time.Minute, usable: 2*time.Minute - time.Second, useless: 2 * time.Minute},
-		"slow clock": {
-			reason: "A token lives no longer than was asked for.", asked: 600, life: time.Hour, usable: 2*time.Minute - time.Second, useless: 2 * time.Minute,
+		"a day": {
+			reason: "At most ten minutes.", asked: 86400, life: 24 * time.Hour, usable: 10*time.Minute - time.Second,
+			useless: 10 * time.Minute,
 		},
-		"fast clock": {reason: "A token that seems over is handed out once.", asked: 600, life: -time.Minute, usable: -1, useless: 0},
-		"longest":    {reason: "No overflow.", asked: 1 << 32, life: 1 << 32 * time.Second, usable: 10*time.Minute - time.Second, useless: 10 * time.Minute},
+		"shortest": {
+			reason: "A fifth of its life.", asked: 600, life: 10 * time.Minute, usable: 2*time.Minute - time.Second,
+			useless: 2 * time.Minute,
+		},
+		"shortened": {
+			reason: "What the API server gives counts.", asked: 86400, life: 10 * time.Minute,
+			usable: 2*time.Minute - time.Second, useless: 2 * time.Minute,
+		},
+		"slow clock": {
+			reason: "A token lives no longer than was asked for.", asked: 600, life: time.Hour,
+			usable: 2*time.Minute - time.Second, useless: 2 * time.Minute,
+		},
+		"fast clock": {
+			reason: "A token that seems over is handed out once.", asked: 600, life: -time.Minute, usable: -1, useless: 0,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -216,8 +214,11 @@ func TestTokenReplaced(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(time.Now())
 			start := clock.Now()
 			requester := issuing(clock.Now, tc.life)
-			target := inlineTarget("1", fmt.Sprintf(`{"selfConfig":{"serviceAccount":{"name":"deployer"},"expirationSeconds":%d}}`, tc.asked))
-			resolver := NewResolver(newCache(target).reader(), newStore().reader(), WithTokens(requester, ownConfig), WithClock(clock))
+			target := inlineTarget("1", fmt.Sprintf(
+				`{"selfConfig":{"serviceAccount":{"name":"deployer"},"expirationSeconds":%d}}`, tc.asked))
+			resolver := NewResolver(newCache(target).reader(), newStore().reader(), Options{
+				Tokens: requester, Cluster: ownConfig, Clock: clock,
+			})
 			resolve := func(age time.Duration, want int64) {
 				t.Helper()
 				clock.SetTime(start.Add(age))
@@ -243,7 +244,7 @@ func TestTokenPerVersion(t *testing.T) {
 	t.Parallel()
 	cached := newCache(inlineTarget("1", selfContent))
 	requester := issuing(time.Now, time.Hour)
-	resolver := NewResolver(cached.reader(), newStore().reader(), WithTokens(requester, ownConfig))
+	resolver := NewResolver(cached.reader(), newStore().reader(), Options{Tokens: requester, Cluster: ownConfig})
 	resolve := func(target *v1alpha1.Target, reason string, want int64) {
 		t.Helper()
 		cached.put(target)
@@ -262,19 +263,6 @@ func TestTokenPerVersion(t *testing.T) {
 	resolve(other, "another Target", 3)
 }
 
-func TestTokenAfterFailure(t *testing.T) {
-	t.Parallel()
-	requester := failing(errors.New("connection refused"))
-	resolver := NewResolver(newCache(inlineTarget("1", selfContent)).reader(), newStore().reader(), WithTokens(requester, ownConfig))
-	if _, err := resolver.Target(t.Context(), newItem("my-target")); err == nil {
-		t.Fatal("want an error")
-	}
-	requester.request = issuing(time.Now, time.Hour).request
-	if _, err := resolver.Target(t.Context(), newItem("my-target")); err != nil {
-		t.Errorf("a failure must not be remembered: %v", err)
-	}
-}
-
 // TestConcurrentTokens: many items of a new Target cause one request; who gives up, also the first, stops nobody else.
 func TestConcurrentTokens(t *testing.T) {
 	t.Parallel()
@@ -290,7 +278,8 @@ func TestConcurrentTokens(t *testing.T) {
 				return authenticationv1.TokenRequestStatus{}, ctx.Err()
 			}
 		}
-		resolver := NewResolver(newCache(inlineTarget("1", selfContent)).reader(), newStore().reader(), WithTokens(requester, ownConfig))
+		resolver := NewResolver(newCache(inlineTarget("1", selfContent)).reader(), newStore().reader(),
+			Options{Tokens: requester, Cluster: ownConfig})
 		impatient, giveUp := context.WithCancel(t.Context())
 		var workers sync.WaitGroup
 		start := func(ctx context.Context, wantErr error) {
@@ -316,26 +305,6 @@ func TestConcurrentTokens(t *testing.T) {
 	})
 }
 
-// TestOneAccount: items that meet a new version of a Target at the same moment share its account, and so its token.
-func TestOneAccount(t *testing.T) {
-	t.Parallel()
-	resolver := NewResolver(newCache().reader(), newStore().reader())
-	for version := range 100 {
-		target := inlineTarget(fmt.Sprint(version), selfContent)
-		contents := make([]*content, 8)
-		var workers sync.WaitGroup
-		for worker := range contents {
-			workers.Go(func() { contents[worker] = resolver.content(target, nil) })
-		}
-		workers.Wait()
-		for _, found := range contents {
-			if found.account == nil || found != contents[0] {
-				t.Fatal("two items of one version have different accounts")
-			}
-		}
-	}
-}
-
 // TestTokenTimeout: an API server that hangs is given up, for all who wait.
 func TestTokenTimeout(t *testing.T) {
 	t.Parallel()
@@ -344,28 +313,12 @@ func TestTokenTimeout(t *testing.T) {
 			<-ctx.Done()
 			return authenticationv1.TokenRequestStatus{}, ctx.Err()
 		}}
-		resolver := NewResolver(newCache(inlineTarget("1", selfContent)).reader(), newStore().reader(), WithTokens(requester, ownConfig))
+		resolver := NewResolver(newCache(inlineTarget("1", selfContent)).reader(), newStore().reader(),
+			Options{Tokens: requester, Cluster: ownConfig})
 		began := time.Now()
 		_, err := resolver.Target(t.Context(), newItem("my-target"))
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != requestTimeout {
 			t.Errorf("want to give up after %v, but it took %v and ended with %v", requestTimeout, took, err)
 		}
 	})
-}
-
-func TestTokenOfSecretContent(t *testing.T) {
-	t.Parallel()
-	data := newSecret("1", map[string]string{"selfConfig": "serviceAccount: {name: deployer}"})
-	requester := issuing(time.Now, time.Hour)
-	resolver := NewResolver(
-		newCache(secretTarget("1", ""), data).reader(), newStore(data).reader(), WithTokens(requester, ownConfig))
-	resolved, err := resolver.Target(t.Context(), newItem("my-target"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkHarmless(t, resolved.Content)
-	want := &askedFor{Account: client.ObjectKey{Namespace: "foo", Name: "deployer"}, Seconds: 86400}
-	if diff := cmp.Diff(want, requester.last.Load()); diff != "" {
-		t.Errorf("the token asked for (-want +got):\n%s", diff)
-	}
 }
