@@ -285,24 +285,15 @@ func verdictsText(verdicts []verdict) string {
 			word = "BAD"
 		}
 		out.WriteString(inspect.Printable(v.File) + ": " + word + ". " + summary + "\n")
-		out.WriteString(inspect.Indented(v.Problem))
+		out.WriteString(inspect.Indented("    ", v.Problem))
 		for _, f := range v.Rules {
 			if f.Verdict == string(conformance.Broken) {
 				out.WriteString("    " + f.Rule + ": " + f.Text + "\n")
 				for _, message := range f.Messages {
-					out.WriteString(deeper(inspect.Indented(message)))
+					out.WriteString(inspect.Indented("        ", message))
 				}
 			}
 		}
-	}
-	return out.String()
-}
-
-// deeper indents lines once more.
-func deeper(lines string) string {
-	var out strings.Builder
-	for line := range strings.Lines(lines) {
-		out.WriteString("    " + line)
 	}
 	return out.String()
 }
