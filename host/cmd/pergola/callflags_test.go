@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"os"
@@ -15,20 +16,28 @@ import (
 
 const itemHead = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DeployItem\n"
 
+func readComplete(path string) (*v1alpha1.DeployItem, error) {
+	call, err := (&callFlags{}).read(context.Background(), path)
+	if err != nil {
+		return nil, err
+	}
+	return call.item, nil
+}
+
 func TestReadItem(t *testing.T) {
 	t.Parallel()
-	item, err := readItem(writeFile(t, "item.yaml", itemHead+"metadata: {name: a}\nspec: {type: t}\n"))
+	item, err := readComplete(writeFile(t, "item.yaml", itemHead+"metadata: {name: a}\nspec: {type: t}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if item.Namespace != "default" || item.UID == "" || item.Generation != 1 {
 		t.Errorf("expected what an item has in a cluster, but found %+v", item.ObjectMeta)
 	}
-	item, err = readItem(writeFile(t, "item.yaml", "# a comment\n---\n"+itemHead+"metadata: {name: a}\nspec: {type: t}\n---\n"))
+	item, err = readComplete(writeFile(t, "item.yaml", "# a comment\n---\n"+itemHead+"metadata: {name: a}\nspec: {type: t}\n---\n"))
 	if err != nil || item.Name != "a" {
 		t.Errorf("expected empty documents to be passed over, but found %+v (%v)", item, err)
 	}
-	item, err = readItem(writeFile(t, "item.yaml", itemHead+"metadata: {name: a, namespace: b, uid: c, generation: 4}\nspec: {type: t}\n"))
+	item, err = readComplete(writeFile(t, "item.yaml", itemHead+"metadata: {name: a, namespace: b, uid: c, generation: 4}\nspec: {type: t}\n"))
 	if err != nil || item.Namespace != "b" || item.UID != "c" || item.Generation != 4 {
 		t.Errorf("expected what the item says, but found %+v (%v)", item.ObjectMeta, err)
 	}
@@ -42,11 +51,11 @@ func TestReadItem(t *testing.T) {
 		itemHead + "metadata: {name: a}\nspec: {type: t}\n---\n" + itemHead: "expected one object, but found several",
 	} {
 		path := writeFile(t, "item.yaml", text)
-		if _, err := readItem(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, err := readItem(path, nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%q: expected an error with %q and the file, but found: %v", text, want, err)
 		}
 	}
-	if _, err := readItem("/no/where"); !os.IsNotExist(err) && (err == nil || !strings.Contains(err.Error(), "/no/where")) {
+	if _, err := readItem("/no/where", nil); !os.IsNotExist(err) && (err == nil || !strings.Contains(err.Error(), "/no/where")) {
 		t.Errorf("expected the file to be named, but found: %v", err)
 	}
 }

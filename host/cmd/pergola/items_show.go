@@ -40,7 +40,7 @@ secret, and "create" for serviceaccounts/token where it names a ServiceAccount.`
 		}
 		out := cmd.OutOrStdout()
 		if output.value != formatText {
-			return asItems(newItemPrinter(out, output.value, false).print(item))
+			return asItems(newItemPrinter(out, output.value, false).print(*item))
 		}
 		return asItems(printText(out, inspect.Describe(cluster.evidenceOf(cmd.Context(), item))))
 	}

