@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,28 +141,6 @@ error: FILE: timeouts.pickup: expected a duration such as 10m or 1h30m, or "none
 `, "FILE", file)
 	if diff := cmp.Diff(want, printed.String()); diff != "" {
 		t.Errorf("standard error (-want +got):\n%s", diff)
-	}
-}
-
-func TestReport(t *testing.T) {
-	t.Parallel()
-	cases := map[string]struct {
-		reason string
-		err    error
-		want   string
-	}{
-		"one":     {reason: "one line", err: errors.New("a"), want: "error: a\n"},
-		"several": {reason: "a line for each", err: errors.Join(errors.New("a"), errors.New("b")), want: "error: a\nerror: b\n"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var out bytes.Buffer
-			report(&out, tc.err)
-			if diff := cmp.Diff(tc.want, out.String()); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-			}
-		})
 	}
 }
 
