@@ -8,15 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -66,54 +71,32 @@ type localCall struct {
 }
 
 // read reads the item of a file, and what the flags say it is called with.
-func (f *callFlags) read(ctx context.Context, path string) (*localCall, error) {
-	item, err := readItem(path)
-	if err != nil {
+func (f *callFlags) read(ctx context.Context, path string) (_ *localCall, err error) {
+	call := &localCall{}
+	if call.item, err = readItem(path, nil); err != nil {
 		return nil, err
 	}
-	own, err := f.targetOf(item)
-	if err != nil {
+	complete(call.item, localNamespace)
+	if call.target, err = f.targetOf(call.item); err != nil {
 		return nil, err
 	}
-	others, err := f.otherTargets(item.Namespace)
-	if err != nil {
+	if call.others, err = f.otherTargets(call.item.Namespace); err != nil {
 		return nil, err
 	}
-	itemContext, err := f.readContext(item.Namespace)
-	if err != nil {
+	if call.context, err = f.readContext(call.item.Namespace); err != nil {
 		return nil, err
 	}
-	secrets, err := f.readSecrets()
-	if err != nil {
+	if call.secrets, err = f.readSecrets(); err != nil {
 		return nil, err
 	}
-	credentials, err := target.Credentials(ctx, secrets, itemContext)
-	if err != nil {
-		return nil, err
-	}
-	return &localCall{
-		item: item, target: own, context: itemContext, credentials: credentials, others: others, secrets: secrets,
-	}, nil
+	call.credentials, err = target.Credentials(ctx, call.secrets, call.context)
+	return call, err
 }
 
-// readItem reads a DeployItem strictly and gives it what it would have in a cluster.
-func readItem(path string) (*v1alpha1.DeployItem, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read DeployItem: %w", err)
-	}
-	item, err := decodeItem(path, text)
-	if err != nil {
-		return nil, err
-	}
-	complete(item, localNamespace)
-	return item, nil
-}
-
-// decodeItem decodes a DeployItem strictly. The path is where it comes from.
-func decodeItem(path string, text []byte) (*v1alpha1.DeployItem, error) {
+// readItem reads the DeployItem of a file, or of standard input for "-".
+func readItem(path string, stdin io.Reader) (*v1alpha1.DeployItem, error) {
 	item := &v1alpha1.DeployItem{}
-	if err := decodeObject(path, text, "DeployItem", item, &item.TypeMeta); err != nil {
+	if err := readObject(path, stdin, v1alpha1.DeployItemGVK, item); err != nil {
 		return nil, err
 	}
 	if item.Name == "" {
@@ -138,28 +121,32 @@ func complete(item *v1alpha1.DeployItem, namespace string) {
 	}
 }
 
-// readObject reads an object of one of Landscaper's kinds, strictly.
-func readObject(path, kind string, into any, found *metav1.TypeMeta) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", kind, err)
+// readObject reads the one object of a YAML file, strictly; that of standard input for "-".
+func readObject(path string, stdin io.Reader, kind schema.GroupVersionKind, into client.Object) error {
+	var text []byte
+	var err error
+	if path == "-" && stdin != nil {
+		path = "standard input"
+		text, err = io.ReadAll(stdin)
+	} else {
+		text, err = os.ReadFile(path)
 	}
-	return decodeObject(path, text, kind, into, found)
-}
-
-func decodeObject(path string, text []byte, kind string, into any, found *metav1.TypeMeta) error {
-	text, err := onlyDocument(text)
+	if err == nil {
+		text, err = onlyDocument(text)
+	}
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, into)
+	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	if err := yaml.UnmarshalStrict(text, into); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	if want := v1alpha1.GroupVersion.String(); found.Kind != kind || found.APIVersion != want {
-		return fmt.Errorf("read %s: expected a %s of %s, but found a %q of %q", path, kind, want, found.Kind, found.APIVersion)
+	if found := into.GetObjectKind().GroupVersionKind(); found != kind {
+		return fmt.Errorf("read %s: expected a %s of %s, but found a %q of %q", path, kind.Kind, kind.GroupVersion(), found.Kind, found.GroupVersion())
 	}
 	return nil
 }
+
+var errSeveral = errors.New("expected one object, but found several")
 
 // onlyDocument returns the one document of a YAML file that is not empty; nothing if there is none.
 func onlyDocument(text []byte) ([]byte, error) {
@@ -177,7 +164,7 @@ func onlyDocument(text []byte) ([]byte, error) {
 			continue
 		}
 		if only != nil {
-			return nil, errors.New("expected one object, but found several")
+			return nil, errSeveral
 		}
 		only = document
 	}
@@ -189,44 +176,43 @@ func (f *callFlags) readContext(namespace string) (*v1alpha1.Context, error) {
 	if f.context == "" {
 		return out, nil
 	}
-	return out, readObject(f.context, "Context", out, &out.TypeMeta)
+	return out, readObject(f.context, nil, v1alpha1.GroupVersion.WithKind("Context"), out)
 }
 
 // targetOf makes the Target of an item; nil for an item without one.
 func (f *callFlags) targetOf(item *v1alpha1.DeployItem) (*v1alpha1.ResolvedTarget, error) {
-	if f.target == "" {
-		if item.Spec.Target != nil {
-			return nil, fmt.Errorf("item %s: spec.target names the Target %q; give the kubeconfig of its cluster with --target", item.Name, item.Spec.Target.Name)
-		}
-		return nil, nil //nolint:nilnil // no target is an ordinary case and no error
-	}
 	name := localTarget
 	if item.Spec.Target != nil {
 		name = item.Spec.Target.Name
 	}
-	target, err := clusterTarget(item.Namespace, name, f.target)
+	switch {
+	case f.target == "" && item.Spec.Target == nil:
+		return nil, nil //nolint:nilnil // no target is an ordinary case and no error
+	case f.target == "":
+		return nil, fmt.Errorf("item %s: spec.target names the Target %q; give the kubeconfig of its cluster with --target", item.Name, name)
+	}
+	resolved, err := clusterTarget(item.Namespace, name, f.target)
 	if err != nil {
 		return nil, fmt.Errorf("--target: %w", err)
 	}
-	return target, nil
+	return resolved, nil
 }
 
 // otherTargets makes the Targets that an item can name beside its own, by their names.
 func (f *callFlags) otherTargets(namespace string) (map[string]*v1alpha1.ResolvedTarget, error) {
 	targets := map[string]*v1alpha1.ResolvedTarget{}
 	for _, other := range f.others {
-		name, path, ok := strings.Cut(other, "=")
-		if !ok || name == "" || path == "" {
+		name, path, _ := strings.Cut(other, "=")
+		if name == "" || path == "" {
 			return nil, fmt.Errorf("--other-target: expected NAME=FILE, but found %q", other)
 		}
 		if targets[name] != nil {
 			return nil, fmt.Errorf("--other-target: the Target %q is there twice", name)
 		}
-		target, err := clusterTarget(namespace, name, path)
-		if err != nil {
+		var err error
+		if targets[name], err = clusterTarget(namespace, name, path); err != nil {
 			return nil, fmt.Errorf("--other-target %s: %w", name, err)
 		}
-		targets[name] = target
 	}
 	return targets, nil
 }
@@ -269,7 +255,8 @@ func inlineKubeconfig(path string) ([]byte, error) {
 	}
 	for name, user := range kubeconfig.AuthInfos {
 		if user.Exec != nil || user.AuthProvider != nil {
-			return nil, fmt.Errorf("user %q of %s: a command or provider fetches its credentials, which no Target may have; use a kubeconfig with a certificate or a token", name, path)
+			return nil, fmt.Errorf("user %q of %s: a command or provider fetches its credentials, which no Target may have; "+
+				"use a kubeconfig with a certificate or a token", name, path)
 		}
 		if user.TokenFile != "" {
 			token, err := os.ReadFile(user.TokenFile)
@@ -283,4 +270,57 @@ func inlineKubeconfig(path string) ([]byte, error) {
 		return nil, errors.New("the kubeconfig " + path + " has no current context")
 	}
 	return clientcmd.Write(*kubeconfig)
+}
+
+// fileSecrets are the Secrets of files, which count as those of the Context's namespace.
+type fileSecrets map[string]*corev1.Secret
+
+var _ target.SecretReader = fileSecrets{}
+
+// Secret implements target.SecretReader.
+func (s fileSecrets) Secret(_ context.Context, name types.NamespacedName, _ bool) (*corev1.Secret, error) {
+	if secret, ok := s[name.Name]; ok {
+		return secret, nil
+	}
+	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name.Name)
+}
+
+// readSecrets reads the Secrets of files. Its errors hold nothing of what is in them.
+func (f *callFlags) readSecrets() (fileSecrets, error) {
+	secrets := fileSecrets{}
+	for _, path := range f.secrets {
+		secret := &corev1.Secret{}
+		err := readObject(path, nil, corev1.SchemeGroupVersion.WithKind("Secret"), secret)
+		switch file := (*fs.PathError)(nil); {
+		case errors.As(err, &file) || errors.Is(err, errSeveral):
+			return nil, fmt.Errorf("--secret: %w", err)
+		case err != nil:
+			return nil, fmt.Errorf(`--secret: read %s: expected a Secret of v1, `+
+				`as "kubectl create secret docker-registry --dry-run=client -o yaml" writes it`, path)
+		case secret.Name == "":
+			return nil, fmt.Errorf("--secret: read %s: metadata.name is missing", path)
+		case secrets[secret.Name] != nil:
+			return nil, fmt.Errorf("--secret: read %s: the Secret %q is there twice", path, secret.Name)
+		case secret.Data == nil:
+			secret.Data = map[string][]byte{}
+		}
+		for key, value := range secret.StringData {
+			secret.Data[key] = []byte(value)
+		}
+		secrets[secret.Name] = secret
+	}
+	return secrets, nil
+}
+
+// registries are the credentials for registries in the Secrets, by their names, as an item of the namespace can name them.
+func (s fileSecrets) registries(ctx context.Context, namespace string) (map[string]*sdk.RegistryCredentials, error) {
+	found := make(map[string]*sdk.RegistryCredentials, len(s))
+	for name := range s {
+		credentials, err := target.NamedCredentials(ctx, s, namespace, types.NamespacedName{Name: name})
+		if err != nil {
+			return nil, err
+		}
+		found[name] = credentials
+	}
+	return found, nil
 }

@@ -8,27 +8,38 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 const itemHead = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DeployItem\n"
 
+func readComplete(t *testing.T, path string) (*v1alpha1.DeployItem, error) {
+	t.Helper()
+	call, err := (&callFlags{}).read(t.Context(), path)
+	if err != nil {
+		return nil, err
+	}
+	return call.item, nil
+}
+
 func TestReadItem(t *testing.T) {
 	t.Parallel()
-	item, err := readItem(writeFile(t, "item.yaml", itemHead+"metadata: {name: a}\nspec: {type: t}\n"))
+	item, err := readComplete(t, writeFile(t, "item.yaml", itemHead+"metadata: {name: a}\nspec: {type: t}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if item.Namespace != "default" || item.UID == "" || item.Generation != 1 {
 		t.Errorf("expected what an item has in a cluster, but found %+v", item.ObjectMeta)
 	}
-	item, err = readItem(writeFile(t, "item.yaml", "# a comment\n---\n"+itemHead+"metadata: {name: a}\nspec: {type: t}\n---\n"))
+	item, err = readComplete(t, writeFile(t, "item.yaml", "# a comment\n---\n"+itemHead+"metadata: {name: a}\nspec: {type: t}\n---\n"))
 	if err != nil || item.Name != "a" {
 		t.Errorf("expected empty documents to be passed over, but found %+v (%v)", item, err)
 	}
-	item, err = readItem(writeFile(t, "item.yaml", itemHead+"metadata: {name: a, namespace: b, uid: c, generation: 4}\nspec: {type: t}\n"))
+	item, err = readComplete(t, writeFile(t, "item.yaml", itemHead+"metadata: {name: a, namespace: b, uid: c, generation: 4}\nspec: {type: t}\n"))
 	if err != nil || item.Namespace != "b" || item.UID != "c" || item.Generation != 4 {
 		t.Errorf("expected what the item says, but found %+v (%v)", item.ObjectMeta, err)
 	}
@@ -42,11 +53,11 @@ func TestReadItem(t *testing.T) {
 		itemHead + "metadata: {name: a}\nspec: {type: t}\n---\n" + itemHead: "expected one object, but found several",
 	} {
 		path := writeFile(t, "item.yaml", text)
-		if _, err := readItem(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, err := readItem(path, nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%q: expected an error with %q and the file, but found: %v", text, want, err)
 		}
 	}
-	if _, err := readItem("/no/where"); !os.IsNotExist(err) && (err == nil || !strings.Contains(err.Error(), "/no/where")) {
+	if _, err := readItem("/no/where", nil); !os.IsNotExist(err) && (err == nil || !strings.Contains(err.Error(), "/no/where")) {
 		t.Errorf("expected the file to be named, but found: %v", err)
 	}
 }
@@ -128,19 +139,12 @@ func TestOtherTargets(t *testing.T) {
 		}
 	}
 	for want, others := range map[string][]string{
-		`expected NAME=FILE, but found "a"`:      {"a"},
-		`expected NAME=FILE, but found "=file"`:  {"=file"},
-		`expected NAME=FILE, but found "a="`:     {"a="},
-		`the Target "a" is there twice`:          {"a=" + path, "a=" + path},
-		"--other-target b: open /no/where":       {"b=/no/where"},
-		"fetches its credentials, which no Targ": {"c=" + kubeconfig(t, "exec: {apiVersion: client.authentication.k8s.io/v1, command: rm, interactiveMode: Never}")},
+		`expected NAME=FILE, but found "a"`:     {"a"},
+		`expected NAME=FILE, but found "=file"`: {"=file"},
+		`expected NAME=FILE, but found "a="`:    {"a="},
+		`the Target "a" is there twice`:         {"a=" + path, "a=" + path},
+		"--other-target b: open /no/where":      {"b=/no/where"},
 	} {
-		if strings.HasPrefix(want, "fetches") {
-			dir := filepath.Dir(strings.TrimPrefix(others[0], "c="))
-			if err := os.WriteFile(filepath.Join(dir, "ca"), []byte("authority"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
 		if got, err := (&callFlags{others: others}).otherTargets("ns"); got != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("expected an error with %q, but found %v: %v", want, got, err)
 		}
@@ -166,6 +170,59 @@ func TestBadKubeconfig(t *testing.T) {
 		target, err := (&callFlags{target: tc.path}).targetOf(&v1alpha1.DeployItem{})
 		if target != nil || err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: expected an error with %q, but found: %v", tc.reason, tc.want, err)
+		}
+	}
+}
+
+const pullConfig = `{"auths":{"r.example.org":{"auth":"bWU6c2VjcmV0"}}}`
+
+func TestCredentialsOfFiles(t *testing.T) {
+	t.Parallel()
+	data := writeFile(t, "secret.yaml", `{apiVersion: v1, kind: Secret, metadata: {name: data}, type: kubernetes.io/dockerconfigjson,
+		data: {.dockerconfigjson: eyJhdXRocyI6eyJyLmV4YW1wbGUub3JnIjp7ImF1dGgiOiJiV1U2YzJWamNtVjAifX19}}`)
+	text := writeFile(t, "secret.yaml",
+		"---\n{apiVersion: v1, kind: Secret, metadata: {name: text, namespace: any}, stringData: {.dockerconfigjson: '"+pullConfig+"'}}\n---\n")
+	item := writeFile(t, "item.yaml", itemHead+"metadata: {name: a}\nspec: {type: t}\n")
+	file := writeFile(t, "context.yaml", "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Context\n"+
+		"metadata: {name: mine}\nregistryPullSecrets: [{name: text}, {name: gone}, {name: data}]\n")
+	call, err := (&callFlags{context: file, secrets: []string{data, text}}).read(t.Context(), item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if call.context.Name != "mine" {
+		t.Errorf("expected the Context of the file, but found %q", call.context.Name)
+	}
+	want := &sdk.Credentials{Registries: []sdk.RegistryCredentials{
+		{Secret: "text", DockerConfig: []byte(pullConfig)},
+		{Secret: "gone", Problem: call.credentials.Registries[1].Problem},
+		{Secret: "data", DockerConfig: []byte(pullConfig)},
+	}}
+	if diff := cmp.Diff(want, call.credentials); diff != "" || want.Registries[1].Problem == "" {
+		t.Errorf("credentials (-want +got):\n%s", diff)
+	}
+	all, err := call.secrets.registries(t.Context(), "shop")
+	if err != nil || len(all) != 2 || string(all["text"].DockerConfig) != pullConfig {
+		t.Errorf("expected those of all files by their names, but found %v (%v)", all, err)
+	}
+}
+
+func TestBadSecretFiles(t *testing.T) {
+	t.Parallel()
+	const secret, wanted = "t0ps3cret", "expected a Secret of v1, as"
+	const head = "{apiVersion: v1, kind: Secret"
+	good := writeFile(t, "good.yaml", head+", metadata: {name: pull}}")
+	for reason, tc := range map[string]struct{ text, want string }{
+		"a docker config":       {`{"auths":{"a":{"auth":"` + secret + `"}}}`, wanted},
+		"what is no base64":     {head + ", metadata: {name: a}, data: {a: '" + secret + "!'}}", wanted},
+		"an unknown field":      {head + ", metadata: {name: a}, " + secret + ": a}", wanted},
+		"another kind":          {"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}", wanted},
+		"a Secret without name": {head + "}", "metadata.name is missing"},
+		"several in a file":     {head + "}\n---\n" + head + "}\n", "expected one object, but found several"},
+		"the same name twice":   {head + ", metadata: {name: pull}}", `the Secret "pull" is there twice`},
+	} {
+		got, err := (&callFlags{secrets: []string{good, writeFile(t, "s.yaml", tc.text)}}).readSecrets()
+		if got != nil || err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: expected an error with %q and nothing of the Secret, but found: %v", reason, tc.want, err)
 		}
 	}
 }

@@ -174,7 +174,7 @@ func (d *itemDiff) item(ctx context.Context, cluster *userCluster, name string, 
 	if d.file == "" {
 		return cluster.stayingItem(ctx, name)
 	}
-	item, err := d.fromFile(stdin)
+	item, err := readItem(d.file, stdin)
 	if err != nil {
 		return nil, err
 	}
@@ -195,21 +195,6 @@ func (d *itemDiff) item(ctx context.Context, cluster *userCluster, name string, 
 	existing.Labels = labels.Merge(existing.Labels, item.Labels)
 	existing.Annotations = labels.Merge(existing.Annotations, item.Annotations)
 	return existing, nil
-}
-
-func (d *itemDiff) fromFile(stdin io.Reader) (*v1alpha1.DeployItem, error) {
-	text, err := []byte(nil), error(nil)
-	path := d.file
-	if path == "-" {
-		path = "standard input"
-		text, err = io.ReadAll(stdin)
-	} else {
-		text, err = os.ReadFile(path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read DeployItem: %w", err)
-	}
-	return decodeItem(path, text)
 }
 
 // stayingItem reads an item that is not being deleted.

@@ -299,11 +299,11 @@ func TestItemOfFile(t *testing.T) {
 	t.Parallel()
 	const text = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DeployItem\nmetadata: {name: a}\nspec: {type: t}\n"
 	for path, stdin := range map[string]string{"-": text, writeFile(t, "item.yaml", text): ""} {
-		if item, err := (&itemDiff{file: path}).fromFile(strings.NewReader(stdin)); err != nil || item.Name != "a" {
+		if item, err := readItem(path, strings.NewReader(stdin)); err != nil || item.Name != "a" {
 			t.Errorf("%s: expected the item, but found %v (%v)", path, item, err)
 		}
 	}
-	if _, err := (&itemDiff{file: "-"}).fromFile(strings.NewReader("{")); err == nil || !strings.Contains(err.Error(), "read standard input") {
+	if _, err := readItem("-", strings.NewReader("{")); err == nil || !strings.Contains(err.Error(), "read standard input") {
 		t.Errorf("expected to hear where it comes from, but found: %v", err)
 	}
 }

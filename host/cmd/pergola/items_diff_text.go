@@ -69,7 +69,7 @@ func (r *diffReport) text(palette inspect.Palette) (string, error) {
 		if note != "" && !strings.Contains(note, "\n") {
 			header, note = header+": "+inspect.Printable(note), ""
 		}
-		out.WriteString(palette.Paint(colourOf[mark], header) + "\n" + inspect.Indented(note))
+		out.WriteString(palette.Paint(colourOf[mark], header) + "\n" + inspect.Indented("    ", note))
 		lines, err := c.lines()
 		if err != nil {
 			return "", err

@@ -86,7 +86,7 @@ func (l *itemList) run(ctx context.Context, printer *itemPrinter) error {
 		if gone {
 			item.Status = v1alpha1.DeployItemStatus{Phase: "(gone)"}
 		}
-		return false, printer.print(item)
+		return false, printer.print(*item)
 	})
 	if l.watch && errors.Is(ctx.Err(), context.Canceled) {
 		return nil // its user has seen enough
@@ -127,34 +127,31 @@ func newItemPrinter(out io.Writer, format string, withNamespace bool) *itemPrint
 	return p
 }
 
-// print prints one item, and the header of a table before the first.
-func (p *itemPrinter) print(item *v1alpha1.DeployItem) error {
+// print prints items one by one, and the header of a table before the first.
+func (p *itemPrinter) print(items ...v1alpha1.DeployItem) error {
 	if p.objects == nil {
-		return p.tables.PrintObj(inspect.Table(time.Now(), p.wide, *item), p.out)
+		return p.tables.PrintObj(inspect.Table(time.Now(), p.wide, items...), p.out)
 	}
-	return p.objects.PrintObj(inspect.WithoutSecrets(item), p.out)
+	for i := range items {
+		if err := p.objects.PrintObj(inspect.WithoutSecrets(&items[i]), p.out); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
+// printList prints items, as one document if it is one.
 func (p *itemPrinter) printList(items []v1alpha1.DeployItem) error {
-	switch p.objects.(type) {
-	case nil:
-		if len(items) == 0 {
-			return printText(p.out, "There are no such DeployItems.\n")
-		}
-		return p.tables.PrintObj(inspect.Table(time.Now(), p.wide, items...), p.out)
-	case *printers.NamePrinter:
-		for i := range items {
-			if err := p.print(&items[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	default:
-		list := &v1alpha1.DeployItemList{Items: []v1alpha1.DeployItem{}}
-		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
-		for i := range items {
-			list.Items = append(list.Items, *inspect.WithoutSecrets(&items[i]))
-		}
-		return p.objects.PrintObj(list, p.out)
+	if _, names := p.objects.(*printers.NamePrinter); names || p.objects == nil && len(items) > 0 {
+		return p.print(items...)
 	}
+	if p.objects == nil {
+		return printText(p.out, "There are no such DeployItems.\n")
+	}
+	list := &v1alpha1.DeployItemList{Items: []v1alpha1.DeployItem{}}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
+	for i := range items {
+		list.Items = append(list.Items, *inspect.WithoutSecrets(&items[i]))
+	}
+	return p.objects.PrintObj(list, p.out)
 }

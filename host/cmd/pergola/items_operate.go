@@ -98,15 +98,16 @@ func concludeRequests(refusals []error, err error) error {
 	return &exitError{code: code, err: errors.Join(append(refusals, err)...)}
 }
 
-// askAll asks items for an operation, one after the other, until there is an error. What is to be waited for then is added to the waiter.
+// askAll asks items for an operation, one after the other, until there is an error, and says why some were not asked.
 func (c *userCluster) askAll(ctx context.Context, w *waiter, names []string, operation string) (refusals []error, err error) {
 	for _, name := range names {
 		item, refusal, err := c.ask(ctx, w, name, operation)
-		switch {
-		case err != nil:
+		if err != nil {
 			return refusals, fmt.Errorf("ask DeployItem %q for %q: %w", c.namespace+"/"+name, operation, err)
-		case refusal != "":
-			refusals = append(refusals, fmt.Errorf("DeployItem %q is not asked for %q: %s", c.namespace+"/"+name, operation, inspect.Printable(refusal)))
+		}
+		if refusal != "" {
+			refusals = append(refusals, fmt.Errorf("DeployItem %q is not asked for %q: %s",
+				c.namespace+"/"+name, operation, inspect.Printable(refusal)))
 			continue
 		}
 		goal := inspect.Succeeded
@@ -132,9 +133,7 @@ func (c *userCluster) ask(ctx context.Context, w *waiter, name, operation string
 		}
 		execution, err := c.busyExecution(ctx, item)
 		if err != nil {
-			if err := printText(w.stderr, "warning: "+inspect.Printable(err.Error())+"\n"); err != nil {
-				return err
-			}
+			_ = printText(w.stderr, "warning: "+inspect.Printable(err.Error())+"\n") // asking does not depend on it
 		}
 		refusal = inspect.Refusal(item, operation, execution, time.Now())
 		if refusal != "" || item.Annotations[v1alpha1.OperationAnnotation] == operation {
@@ -151,19 +150,20 @@ func (c *userCluster) ask(ctx context.Context, w *waiter, name, operation string
 // knows.
 func (c *userCluster) busyExecution(ctx context.Context, item *v1alpha1.DeployItem) (string, error) {
 	for _, owner := range item.OwnerReferences {
-		of := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
-		if of.Group != v1alpha1.GroupName || of.Kind != "Execution" {
+		kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+		if kind.Group != v1alpha1.GroupName || kind.Kind != "Execution" {
 			continue
 		}
 		execution := &unstructured.Unstructured{}
-		execution.SetGroupVersionKind(of)
+		execution.SetGroupVersionKind(kind)
 		err := c.Get(ctx, client.ObjectKey{Namespace: item.Namespace, Name: owner.Name}, execution)
 		if client.IgnoreNotFound(err) != nil {
-			return "", fmt.Errorf("whether the execution %q is at work, and would put its own job in the place of this one, is not known: %w", owner.Name, err)
+			return "", fmt.Errorf("whether the execution %q is at work, and would put its own job in the place of this one, is not known: %w",
+				owner.Name, err)
 		}
 		set, _, _ := unstructured.NestedString(execution.Object, "status", "jobID")
 		finished, _, _ := unstructured.NestedString(execution.Object, "status", "jobIDFinished")
-		if err == nil && set != finished {
+		if set != finished { // both are empty for one that is not there
 			return owner.Name, nil
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,7 +40,7 @@ secret, and "create" for serviceaccounts/token where it names a ServiceAccount.`
 		}
 		out := cmd.OutOrStdout()
 		if output.value != formatText {
-			return asItems(newItemPrinter(out, output.value, false).print(item))
+			return asItems(newItemPrinter(out, output.value, false).print(*item))
 		}
 		return asItems(printText(out, inspect.Describe(cluster.evidenceOf(cmd.Context(), item))))
 	}
@@ -50,22 +51,16 @@ secret, and "create" for serviceaccounts/token where it names a ServiceAccount.`
 func (c *userCluster) evidenceOf(ctx context.Context, item *v1alpha1.DeployItem) inspect.Evidence {
 	e := inspect.Evidence{Item: item, Now: time.Now()}
 	_, e.TargetErr = c.resolver().Target(ctx, item)
-	locks := &v1alpha1.SyncObjectList{}
-	if err := c.List(ctx, locks, client.InNamespace(item.Namespace)); err != nil {
-		e.LocksErr = fmt.Errorf("list locks: %w", err)
+	locks, events := &v1alpha1.SyncObjectList{}, &eventsv1.EventList{}
+	there, regarding := client.InNamespace(item.Namespace), client.MatchingFields{"regarding.uid": string(item.UID)}
+	if err := c.List(ctx, locks, there); err != nil {
+		e.Unread = fmt.Errorf("list locks: %w", err)
 	}
-	e.Locks = locks.Items
-	e.Events, e.EventsErr = c.eventsOf(ctx, item)
+	if err := c.List(ctx, events, there, regarding); err != nil {
+		e.Unread = errors.Join(e.Unread, fmt.Errorf("list events: %w", err))
+	}
+	e.Locks, e.Events = locks.Items, events.Items
 	return e
-}
-
-// eventsOf reads the events of an item.
-func (c *userCluster) eventsOf(ctx context.Context, item *v1alpha1.DeployItem) ([]eventsv1.Event, error) {
-	list := &eventsv1.EventList{}
-	if err := c.List(ctx, list, client.InNamespace(item.Namespace), client.MatchingFields{"regarding.uid": string(item.UID)}); err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
-	}
-	return list.Items, nil
 }
 
 // deployItem reads an item. The error is wrapped.

@@ -60,7 +60,7 @@ was over.`,
 			return failing(chosen.noneError(cluster))
 		}
 		w := &waiter{stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
-		for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		for _, name := range names {
 			w.items = append(w.items, &awaited{name: name, goal: goal})
 		}
 		return w.wait(cmd.Context(), cluster, timeout)
@@ -76,10 +76,9 @@ type waiter struct {
 
 // awaited is an item that is waited for.
 type awaited struct {
-	name string
-	goal inspect.Goal
-	// uid is empty as long as it was not seen.
-	uid     types.UID
+	name    string
+	goal    inspect.Goal
+	uid     types.UID // empty as long as it was not seen
 	verdict inspect.Verdict
 }
 
@@ -93,64 +92,56 @@ func (w *waiter) wait(ctx context.Context, cluster *userCluster, timeout time.Du
 	if len(w.items) == 1 {
 		options = append(options, client.MatchingFields{"metadata.name": w.items[0].name})
 	}
-	err := cluster.follow(ctx, options, w.seeAll, w.see)
+	err := cluster.follow(ctx, options, func(items []v1alpha1.DeployItem) (bool, error) {
+		byName := map[string]*v1alpha1.DeployItem{}
+		for i := range items {
+			byName[items[i].Name] = &items[i]
+		}
+		for _, a := range w.items {
+			w.see(a, byName[a.name])
+		}
+		return w.done(), nil
+	}, func(item *v1alpha1.DeployItem, gone bool) (bool, error) {
+		for _, a := range w.items {
+			switch {
+			case a.name == item.Name && gone:
+				w.see(a, nil)
+			case a.name == item.Name:
+				w.see(a, item)
+			}
+		}
+		return w.done(), nil
+	})
 	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return asItems(err)
 	}
 	return w.conclude(cluster.namespace)
 }
 
-// seeAll judges all items that there are.
-func (w *waiter) seeAll(items []v1alpha1.DeployItem) (bool, error) {
-	there := map[types.UID]bool{}
-	for i := range items {
-		there[items[i].UID] = true
-		if _, err := w.see(&items[i], false); err != nil {
-			return false, err
-		}
+// see judges an item, nil if it is gone, and prints how far it is if that has changed. One of the same name that was created since
+// is another one.
+func (w *waiter) see(a *awaited, item *v1alpha1.DeployItem) {
+	if a.decided() {
+		return
 	}
-	for _, a := range w.items {
-		if a.decided() || there[a.uid] {
-			continue
-		}
-		a.verdict = a.goal.Judge(nil, time.Now())
-		if a.uid == "" && !a.verdict.Reached {
-			a.verdict.Failed = "there is no such DeployItem"
-		}
+	before, seen := a.verdict.Waiting, a.uid != ""
+	if item != nil && !seen {
+		a.uid = item.UID
 	}
-	return w.done(), nil
-}
-
-// see judges an item, and prints how far it is if that has changed. One of the same name that was created since is another one.
-func (w *waiter) see(item *v1alpha1.DeployItem, gone bool) (bool, error) {
-	for _, a := range w.items {
-		if a.name != item.Name || a.decided() {
-			continue
-		}
-		if a.uid == "" {
-			a.uid = item.UID
-		}
-		current, before := item, a.verdict.Waiting
-		if gone || a.uid != item.UID {
-			current = nil
-		}
-		a.verdict = a.goal.Judge(current, time.Now())
-		if waiting := a.verdict.Waiting; waiting != "" && waiting != before {
-			if err := printText(w.stderr, inspect.Printable(a.name+": "+waiting)+"\n"); err != nil {
-				return false, err
-			}
-		}
+	if item != nil && item.UID != a.uid {
+		item = nil
 	}
-	return w.done(), nil
+	a.verdict = a.goal.Judge(item, time.Now())
+	if !seen && item == nil && a.verdict.Failed != "" {
+		a.verdict.Failed = "there is no such DeployItem"
+	}
+	if waiting := a.verdict.Waiting; waiting != "" && waiting != before {
+		_ = printText(w.stderr, inspect.Printable(a.name+": "+waiting)+"\n") // the wait does not depend on it
+	}
 }
 
 func (w *waiter) done() bool {
-	for _, a := range w.items {
-		if !a.decided() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(w.items, func(a *awaited) bool { return !a.decided() })
 }
 
 // conclude prints which items are where they should be, and returns why the others are not, with the exit code.
@@ -203,17 +194,18 @@ func (c *itemChoice) check(_ *cobra.Command, names []string) error {
 	return nil
 }
 
-// names returns the names of the items that the arguments name or that have the labels.
+// names returns the names of the items that the arguments name or that have the labels, each once.
 func (c *itemChoice) names(ctx context.Context, cluster *userCluster, args []string) ([]string, error) {
 	if len(args) > 0 {
-		return args, nil
+		return slices.Compact(slices.Sorted(slices.Values(args))), nil
 	}
 	selector, err := labels.Parse(c.selector)
 	if err != nil {
 		return nil, fmt.Errorf("--selector: %w", err)
 	}
 	list := &v1alpha1.DeployItemList{}
-	if err := cluster.List(ctx, list, client.InNamespace(cluster.namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	err = cluster.List(ctx, list, client.InNamespace(cluster.namespace), client.MatchingLabelsSelector{Selector: selector})
+	if err != nil {
 		return nil, fmt.Errorf("list DeployItems: %w", err)
 	}
 	var names []string

@@ -77,7 +77,7 @@ func addColour(flags *pflag.FlagSet) *choice {
 
 // paletteOf is what to paint with. A terminal whose user has nothing against colours gets them by itself; see no-color.org.
 func paletteOf(when string, out io.Writer) inspect.Palette {
-	return inspect.Palette{On: when == colourAlways || when == colourAuto && printers.AllowsColorOutput(out)}
+	return inspect.Palette(when == colourAlways || when == colourAuto && printers.AllowsColorOutput(out))
 }
 
 // printAs prints a value in a format: as a document, or as a text that may be wide.
@@ -102,6 +102,7 @@ func printText(out io.Writer, text string) error {
 
 func printJSON(out io.Writer, value any) error {
 	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false) // schemas have such characters in patterns
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(value); err != nil {
 		return fmt.Errorf("print: %w", err)

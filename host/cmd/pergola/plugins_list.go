@@ -105,15 +105,12 @@ func rowOf(p statuspage.Plugin, wide bool) inspect.Row {
 		sum = sum[:min(len(sum), shortSum)]
 		confinement, _, _ = strings.Cut(confinement, ":")
 	}
-	r := inspect.Row{Cells: []string{
+	r := inspect.Row{Note: p.Problem, Cells: []string{
 		p.File, p.Name, p.Version, typesAndHooks(p), strings.Join(p.Capabilities, ","),
 		sum, p.State, confinement,
 	}}
 	if wide {
 		r.Cells = append(r.Cells, strings.Join(p.HookTypes, ","))
-	}
-	if p.Problem != "" {
-		r.Notes = []string{p.Problem}
 	}
 	return r
 }

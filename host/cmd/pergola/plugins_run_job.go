@@ -176,23 +176,22 @@ type narrator struct {
 	err  error
 }
 
+// fields are what a thing is as JSON.
+type fields map[string]any
+
 // tell prints one thing: its kind, a text for people, and what it is as JSON.
 func (n *narrator) tell(kind, text string, value any) {
-	var line []byte
 	var err error
 	if n.json {
-		line, err = json.Marshal(map[string]any{kind: value})
+		err = json.NewEncoder(n.out).Encode(fields{kind: value})
 	} else {
-		line = fmt.Appendf(nil, "%-15s %s", kind, inspect.Printable(text))
-	}
-	if err == nil {
-		_, err = n.out.Write(append(line, '\n'))
+		err = printText(n.out, fmt.Sprintf("%-15s %s\n", kind, inspect.Printable(text)))
 	}
 	n.err = errors.Join(n.err, err)
 }
 
 func (n *narrator) progress(step, message string) {
-	n.tell("progress", step+": "+message, map[string]string{"step": step, "message": message})
+	n.tell("progress", step+": "+message, fields{"step": step, "message": message})
 }
 
 func (n *narrator) event(warning bool, reason, message string) {
@@ -200,7 +199,7 @@ func (n *narrator) event(warning bool, reason, message string) {
 	if warning {
 		kind = "Warning"
 	}
-	n.tell("event", kind+" "+reason+": "+message, map[string]string{"type": kind, "reason": reason, "message": message})
+	n.tell("event", kind+" "+reason+": "+message, fields{"type": kind, "reason": reason, "message": message})
 }
 
 func (n *narrator) saved(document []byte) {
@@ -214,7 +213,7 @@ func (n *narrator) outcome(o *plugin.Outcome) error {
 	}
 	for _, c := range o.Conditions {
 		n.tell("condition", fmt.Sprintf("%s is %s: %s: %s", c.Type, c.Status, c.Reason, c.Message),
-			map[string]string{"type": string(c.Type), "status": string(c.Status), "reason": c.Reason, "message": c.Message})
+			fields{"type": c.Type, "status": c.Status, "reason": c.Reason, "message": c.Message})
 	}
 	switch {
 	case o.Succeeded != nil:
@@ -222,14 +221,14 @@ func (n *narrator) outcome(o *plugin.Outcome) error {
 		if o.Succeeded.Exports != nil {
 			text = "exports " + string(o.Succeeded.Exports)
 		}
-		n.tell("succeeded", text, map[string]json.RawMessage{"exports": o.Succeeded.Exports})
+		n.tell("succeeded", text, fields{"exports": json.RawMessage(o.Succeeded.Exports)})
 	case o.InProgress != nil:
 		text := "waits for " + cmp.Or(o.InProgress.WaitingFor, "something that it does not name")
 		n.tell("inProgress", fmt.Sprintf("%s; to be called again after %s", text, cmp.Or(o.InProgress.PollAfter, defaultPoll)),
-			map[string]any{"waitingFor": o.InProgress.WaitingFor, "pollAfterSeconds": o.InProgress.PollAfter.Seconds()})
+			fields{"waitingFor": o.InProgress.WaitingFor, "pollAfterSeconds": o.InProgress.PollAfter.Seconds()})
 	default:
 		for _, e := range o.Errors {
-			n.tell("failed", failureText(e), map[string]any{"codes": e.Codes, "operation": e.Operation, "reason": e.Reason, "message": e.Message})
+			n.tell("failed", failureText(e), fields{"codes": e.Codes, "operation": e.Operation, "reason": e.Reason, "message": e.Message})
 		}
 	}
 	return n.err
@@ -237,13 +236,13 @@ func (n *narrator) outcome(o *plugin.Outcome) error {
 
 // failureText writes an error as a line.
 func failureText(e plugin.Error) string {
-	codes := make([]string, 0, len(e.Codes))
-	for _, code := range e.Codes {
-		codes = append(codes, string(code))
-	}
 	text := e.Reason + ": " + e.Message
 	if e.Operation != "" {
 		text = e.Operation + ": " + text
+	}
+	codes := make([]string, 0, len(e.Codes))
+	for _, code := range e.Codes {
+		codes = append(codes, string(code))
 	}
 	if len(codes) > 0 {
 		text = "[" + strings.Join(codes, ", ") + "] " + text

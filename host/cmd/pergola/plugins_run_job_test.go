@@ -263,12 +263,3 @@ func TestNarratorThatCannotPrint(t *testing.T) {
 		t.Errorf("expected the reason, but found: %v", err)
 	}
 }
-
-func TestFailureText(t *testing.T) {
-	t.Parallel()
-	want := "[ERR_INTERNAL_PROBLEM] Apply: Bad: it"
-	got := failureText(plugin.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: "Apply", Reason: "Bad", Message: "it"})
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}

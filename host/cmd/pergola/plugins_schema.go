@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,7 +46,10 @@ The plugin is started for this, without a host, a cluster or a confinement: do n
 		if len(schema) == 0 {
 			return fmt.Errorf("the plugin %s publishes no such schema", info.Name)
 		}
-		return printIndented(cmd.OutOrStdout(), schema)
+		if !json.Valid(schema) {
+			return errors.New("the schema that the plugin publishes is no JSON")
+		}
+		return printJSON(cmd.OutOrStdout(), json.RawMessage(schema))
 	}
 	return cmd
 }
@@ -74,14 +76,4 @@ func schemaOf(info *conformance.Info, itemType v1alpha1.DeployItemType) ([]byte,
 		return nil, fmt.Errorf("the plugin %s publishes no schema for %q, but for %q", info.Name, itemType, types)
 	}
 	return info.ProviderConfigSchemas[itemType], nil
-}
-
-func printIndented(out io.Writer, document []byte) error {
-	var text bytes.Buffer
-	if err := json.Indent(&text, bytes.TrimSpace(document), "", "  "); err != nil {
-		return errors.New("the schema that the plugin publishes is no JSON")
-	}
-	text.WriteByte('\n')
-	_, err := out.Write(text.Bytes())
-	return err
 }

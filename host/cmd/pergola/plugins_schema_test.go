@@ -37,14 +37,3 @@ func TestSchemaOf(t *testing.T) {
 		})
 	}
 }
-
-func TestPrintIndented(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	if err := printIndented(&out, []byte(` {"a":[]} `)); err != nil || out.String() != "{\n  \"a\": []\n}\n" {
-		t.Errorf("found %q, %v", out.String(), err)
-	}
-	if err := printIndented(&out, []byte(`{`)); err == nil {
-		t.Error("expected an error for what is no JSON")
-	}
-}

@@ -61,11 +61,7 @@ The exit code is 1 if anything is wrong.`,
 		if err != nil {
 			return err
 		}
-		if output.value == formatJSON {
-			err = printJSON(cmd.OutOrStdout(), verdicts)
-		} else {
-			err = printText(cmd.OutOrStdout(), verdictsText(verdicts))
-		}
+		err = printAs(cmd.OutOrStdout(), output.value, verdicts, func(bool) string { return verdictsText(verdicts) })
 		if err == nil && slices.ContainsFunc(verdicts, verdict.broken) {
 			err = errors.New("not every plugin is as it must be")
 		}
@@ -122,12 +118,16 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 	if err != nil {
 		return nil, err
 	}
-	found, err := v.examine(ctx, options)
+	plugins, err := startPlugins(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	if err := orphans(cases, found); err != nil {
+	found := plugins.set.Status()
+	if err := errors.Join(plugins.close(), orphans(cases, found)); err != nil {
 		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("there are no plugins in %s", options.Dir)
 	}
 	verdicts := make([]verdict, 0, len(found))
 	for _, s := range found {
@@ -137,8 +137,8 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 			if v.local.verbose {
 				o.Output = stderr
 			}
-			if verdict.Rules, err = v.checkRules(ctx, options.Dir, s.File, o); err != nil {
-				return nil, err
+			if verdict.Rules, err = v.checkRules(ctx, filepath.Join(options.Dir, s.File), o); err != nil {
+				return nil, fmt.Errorf("check plugin %s: %w", s.File, err)
 			}
 		}
 		verdicts = append(verdicts, verdict)
@@ -146,32 +146,17 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 	return verdicts, nil
 }
 
-// examine has the plugins started as a host does, and returns what became of them.
-func (v *verifier) examine(ctx context.Context, options plugin.Options) (found []plugin.Status, err error) {
-	plugins, err := startPlugins(ctx, options)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, plugins.close()) }()
-	if found = plugins.set.Status(); len(found) == 0 {
-		return nil, fmt.Errorf("there are no plugins in %s", options.Dir)
-	}
-	return found, nil
-}
-
 // checkRules checks the rules of the protocol.
-func (v *verifier) checkRules(ctx context.Context, dir, file string, o conformance.Options) ([]finding, error) {
+func (v *verifier) checkRules(ctx context.Context, path string, o conformance.Options) (findings []finding, err error) {
 	var report *conformance.Report
-	var err error
 	if v.local.attach != "" {
 		report, err = conformance.Attached(ctx, v.local.attach, o)
 	} else {
-		report, err = conformance.Binary(ctx, filepath.Join(dir, file), o)
+		report, err = conformance.Binary(ctx, path, o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("check plugin %s: %w", file, err)
+		return nil, err
 	}
-	findings := make([]finding, 0, len(report.Findings))
 	for _, f := range report.Findings {
 		findings = append(findings, finding{Rule: string(f.Rule), Text: f.Rule.Text(), Verdict: string(f.Verdict), Messages: f.Messages})
 	}
@@ -284,24 +269,15 @@ func verdictsText(verdicts []verdict) string {
 			word = "BAD"
 		}
 		out.WriteString(inspect.Printable(v.File) + ": " + word + ". " + summary + "\n")
-		out.WriteString(inspect.Indented(v.Problem))
+		out.WriteString(inspect.Indented("    ", v.Problem))
 		for _, f := range v.Rules {
 			if f.Verdict == string(conformance.Broken) {
 				out.WriteString("    " + f.Rule + ": " + f.Text + "\n")
 				for _, message := range f.Messages {
-					out.WriteString(deeper(inspect.Indented(message)))
+					out.WriteString(inspect.Indented("        ", message))
 				}
 			}
 		}
-	}
-	return out.String()
-}
-
-// deeper indents lines once more.
-func deeper(lines string) string {
-	var out strings.Builder
-	for line := range strings.Lines(lines) {
-		out.WriteString("    " + line)
 	}
 	return out.String()
 }

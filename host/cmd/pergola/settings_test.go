@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,7 +66,7 @@ func TestSettings(t *testing.T) {
 		},
 		"bad flags": {
 			reason: "all errors", args: []string{"--identity", "", "--listen-address", "x", "--log-level", "loud", "--log-format", "xml"},
-			errs: []string{"--identity: ", "--listen-address: ", "--log-level: ", "--log-format: "},
+			errs: []string{"--listen-address: ", "--identity: ", "--log-level: ", "--log-format: "},
 		},
 		"bad file and flag": {
 			reason: "a flag hides no error of the file", file: bad, args: []string{"--log-level", "louder"},
@@ -114,26 +113,6 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Each override is the flag and the field that it says.
-func TestOverrides(t *testing.T) {
-	t.Parallel()
-	for _, o := range overrides() {
-		t.Run(o.flag, func(t *testing.T) {
-			t.Parallel()
-			c := config.Default("host")
-			o.apply(&hostFlags{}, c) // no value of theirs is valid when it is empty
-			if errs := config.Validate(c); len(errs) != 1 || errs[0].Field != o.field {
-				t.Errorf("expected an error of %s, but found %v", o.field, errs)
-			}
-			flags, cmd := &hostFlags{}, &cobra.Command{}
-			flags.addTo(cmd)
-			if cmd.Flags().Lookup(o.flag) == nil {
-				t.Errorf("there is no flag --%s", o.flag)
-			}
-		})
-	}
-}
-
 func TestPluginConfigs(t *testing.T) {
 	t.Parallel()
 	c := config.Default("host")
@@ -162,28 +141,6 @@ error: FILE: timeouts.pickup: expected a duration such as 10m or 1h30m, or "none
 `, "FILE", file)
 	if diff := cmp.Diff(want, printed.String()); diff != "" {
 		t.Errorf("standard error (-want +got):\n%s", diff)
-	}
-}
-
-func TestReport(t *testing.T) {
-	t.Parallel()
-	cases := map[string]struct {
-		reason string
-		err    error
-		want   string
-	}{
-		"one":     {reason: "one line", err: errors.New("a"), want: "error: a\n"},
-		"several": {reason: "a line for each", err: errors.Join(errors.New("a"), errors.New("b")), want: "error: a\nerror: b\n"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var out bytes.Buffer
-			report(&out, tc.err)
-			if diff := cmp.Diff(tc.want, out.String()); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-			}
-		})
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,7 +18,7 @@ import (
 type stateFile struct {
 	path string // empty for none
 
-	// JobID is that of the job under way; empty if there is none.
+	// JobID is that of the running job; empty if there is none.
 	JobID string `json:"jobID,omitempty"`
 	// ProviderStatus is what the plugin has saved last.
 	ProviderStatus json.RawMessage `json:"providerStatus,omitempty"`
@@ -35,16 +34,16 @@ func readState(path string) (*stateFile, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the state: %w", err)
+	if err == nil {
+		err = json.Unmarshal(text, s)
 	}
-	if err := json.Unmarshal(text, s); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("read the state in %s: %w", path, err)
 	}
 	return s, nil
 }
 
-// applyTo gives an item what it would have in a cluster where the job is under way.
+// applyTo gives an item what it would have in a cluster where the job runs.
 func (s *stateFile) applyTo(item *v1alpha1.DeployItem, op plugin.Operation) {
 	item.Status.JobID = s.JobID
 	if len(s.ProviderStatus) > 0 {
@@ -62,19 +61,13 @@ func (s *stateFile) write() error {
 		return nil
 	}
 	text, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return fmt.Errorf("save the state: %w", err)
+	if err == nil {
+		err = os.WriteFile(s.path+".new", append(text, '\n'), 0o600)
 	}
-	next, err := os.CreateTemp(filepath.Dir(s.path), ".state-*")
-	if err != nil {
-		return fmt.Errorf("save the state: %w", err)
-	}
-	_, err = next.Write(append(text, '\n'))
-	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
-		err = os.Rename(next.Name(), s.path)
+	if err == nil {
+		err = os.Rename(s.path+".new", s.path)
 	}
 	if err != nil {
-		_ = os.Remove(next.Name()) // nobody looks for it
 		return fmt.Errorf("save the state: %w", err)
 	}
 	return nil
@@ -82,10 +75,7 @@ func (s *stateFile) write() error {
 
 // remove removes the state of an item that is gone.
 func (s *stateFile) remove() error {
-	if s.path == "" {
-		return nil
-	}
-	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(s.path); s.path != "" && err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the state of the item, which is deleted: %w", err)
 	}
 	return nil

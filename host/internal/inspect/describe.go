@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,17 +14,17 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Evidence is what was read about an item. What could not be read is its zero value, and the error beside it says why.
+// Evidence is what was read about an item.
 type Evidence struct {
 	Item *v1alpha1.DeployItem
-	// TargetErr says why the Target of the item leads nowhere.
+	// TargetErr says why the Target of the item cannot be resolved.
 	TargetErr error
 	// Locks are the SyncObjects of the item's namespace.
-	Locks    []v1alpha1.SyncObject
-	LocksErr error
-	// Events are those of the item, in any order.
-	Events    []eventsv1.Event
-	EventsErr error
+	Locks []v1alpha1.SyncObject
+	// Events of the item, in any order.
+	Events []eventsv1.Event
+	// Unread says what of these could not be read, and why.
+	Unread error
 	// Now is when all of it was read.
 	Now time.Time
 }
@@ -33,12 +32,21 @@ type Evidence struct {
 // Describe is everything that is known about an item, for people. Of its configuration, its credentials and its exports nothing is in it.
 func Describe(e Evidence) string {
 	d := &description{Evidence: e}
-	fmt.Fprintf(&d.out, "DeployItem %s\n", Printable(e.Item.Namespace+"/"+e.Item.Name))
+	d.out.WriteString("DeployItem " + Printable(e.Item.Namespace+"/"+e.Item.Name) + "\n")
 	d.what()
+	d.section("Job")
 	d.job()
-	d.lastError()
+	if last := e.Item.Status.LastError; last != nil {
+		d.section("Last error")
+		d.lastError(last)
+	}
+	d.section("Results")
 	d.results()
 	d.tables()
+	if e.Unread != nil {
+		d.section("Could not be read")
+		d.out.WriteString(Indented("    ", e.Unread.Error()))
+	}
 	return d.out.String()
 }
 
@@ -51,20 +59,19 @@ type description struct {
 
 func (d *description) what() {
 	item := d.Item
-	d.field("Phase", cmp.Or(phaseOf(item), "none yet"))
-	d.field("Type", string(item.Spec.Type))
-	d.field("Created", d.ago(&v1alpha1.Time{Time: item.CreationTimestamp.Time}))
-	if item.Spec.Target != nil {
-		d.field("Target", item.Spec.Target.Name)
-	}
-	if d.TargetErr != nil {
-		d.field("", "does not resolve: "+d.TargetErr.Error())
-	}
-	d.field("Context", item.Spec.Context)
+	target, _ := contract.TargetOfItem(item)
 	generation := fmt.Sprint(item.Generation)
 	if item.Status.ObservedGeneration != item.Generation {
 		generation += fmt.Sprintf("; the last job was for %d", item.Status.ObservedGeneration)
 	}
+	d.field("Phase", cmp.Or(phaseOf(item), "none yet"))
+	d.field("Type", string(item.Spec.Type))
+	d.field("Created", d.ago(&v1alpha1.Time{Time: item.CreationTimestamp.Time}))
+	d.field("Target", target)
+	if d.TargetErr != nil {
+		d.field("", "does not resolve: "+d.TargetErr.Error())
+	}
+	d.field("Context", item.Spec.Context)
 	d.field("Generation", generation)
 	d.field("Deployer", cmp.Or(deployerOf(item), "none has picked up a job yet"))
 	for _, lock := range d.Locks {
@@ -75,47 +82,40 @@ func (d *description) what() {
 }
 
 func (d *description) job() {
-	item, status := d.Item, &d.Item.Status
-	state := stateOf(item)
-	d.section("Job")
-	d.field("State", string(state))
+	item, status, state := d.Item, &d.Item.Status, jobState(d.Item)
+	d.field("State", state)
 	d.field("ID", status.JobID)
 	d.field("Set", d.ago(status.JobIDGenerationTime))
-	if times := status.TransitionTimes; times != nil && state != JobSet {
+	if times := status.TransitionTimes; times != nil && state != jobSet {
 		d.field("Picked up", d.ago(times.InitTime))
-		if state == JobDone {
+		if state == jobDone {
 			d.field("Finished", d.ago(times.FinishedTime))
 		}
 	}
-	if deadline, err := contract.Deadline(item); state == JobUnderWay && err == nil {
+	if deadline, err := contract.Deadline(item); state == jobActive && err == nil {
 		left := "no limit"
 		if !deadline.IsZero() {
-			left = duration.HumanDuration(max(0, deadline.Sub(d.Now))) + " of " +
-				cmp.Or(string(item.Spec.Timeout), duration.HumanDuration(contract.DefaultTimeout))
+			all := cmp.Or(string(item.Spec.Timeout), duration.HumanDuration(contract.DefaultTimeout))
+			left = duration.HumanDuration(max(0, deadline.Sub(d.Now))) + " of " + all
 		}
 		d.field("Time left", left)
 	}
-	if c := conditionOf(status, contract.ConditionReconciling); c != nil && state != JobDone {
+	if c := conditionOf(status, contract.ConditionReconciling); c != nil && state != jobDone {
 		d.field("Waiting for", c.Message)
 		d.field("", "since: "+d.ago(&c.LastUpdateTime))
 	}
 	d.field("Asked for", item.Annotations[v1alpha1.OperationAnnotation])
-	if state == JobSet || state == JobNone || contract.Unserved(item) != "" {
+	if state == jobSet || state == jobNone || contract.Unserved(item) != "" {
 		d.field("Note", Message(item))
 	}
 }
 
-func (d *description) lastError() {
-	last := d.Item.Status.LastError
-	if last == nil {
-		return
-	}
-	d.section("Last error")
-	codes := ""
+func (d *description) lastError(last *v1alpha1.Error) {
+	reason := last.Reason
 	if len(last.Codes) > 0 {
-		codes = fmt.Sprint(last.Codes)
+		reason += fmt.Sprintf(" %v", last.Codes)
 	}
-	d.field("Reason", strings.TrimSpace(last.Reason+" "+codes))
+	d.field("Reason", strings.TrimSpace(reason))
 	d.field("While", last.Operation)
 	d.field("When", d.ago(&last.LastUpdateTime))
 	d.field("Message", last.Message)
@@ -123,59 +123,47 @@ func (d *description) lastError() {
 }
 
 func (d *description) results() {
-	d.section("Results")
-	if objects, ok := ManagedObjects(d.Item); ok {
-		d.field("Objects", fmt.Sprintf("%d; items tree shows them", len(objects)))
-	} else {
-		d.field("Objects", "its deployer names none")
+	managed, exports := "its deployer names none", "none"
+	if objects, ok := managedObjects(d.Item); ok {
+		managed = fmt.Sprintf("%d; items tree shows them", len(objects))
 	}
-	exports := "none"
 	if ref := d.Item.Status.ExportReference; ref != nil {
 		exports = "in the Secret " + ref.Name
 	}
+	d.field("Objects", managed)
 	d.field("Exports", exports)
 }
 
 func (d *description) tables() {
-	conditions := [][]string{}
+	var conditions, events []Row
 	for _, c := range d.Item.Status.Conditions {
-		conditions = append(conditions, []string{string(c.Type), string(c.Status), c.Reason, Ago(c.LastTransitionTime.Time, d.Now), c.Message})
+		since := Ago(c.LastTransitionTime.Time, d.Now)
+		conditions = append(conditions, Row{Cells: []string{string(c.Type), string(c.Status), c.Reason, since, c.Message}})
 	}
-	slices.SortFunc(conditions, func(a, b []string) int { return cmp.Compare(a[0], b[0]) })
+	slices.SortFunc(conditions, func(a, b Row) int { return cmp.Compare(a.Cells[0], b.Cells[0]) })
 	d.table("Conditions", []string{"TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"}, conditions)
-	events := [][]string{}
-	for _, e := range eventsOf(d.Events) {
-		events = append(events, []string{Ago(e.Time.Time, d.Now), e.Type, e.Reason, fmt.Sprint(e.Count), e.Message})
+
+	slices.SortStableFunc(d.Events, func(a, b eventsv1.Event) int { return lastSeen(a).Compare(lastSeen(b)) })
+	for _, e := range d.Events {
+		count := max(1, e.DeprecatedCount)
+		if e.Series != nil {
+			count = e.Series.Count
+		}
+		events = append(events, Row{Cells: []string{Ago(lastSeen(e), d.Now), e.Type, e.Reason, fmt.Sprint(count), e.Note}})
 	}
 	d.table("Events", []string{"LAST", "TYPE", "REASON", "COUNT", "MESSAGE"}, events)
-	if err := errors.Join(d.LocksErr, d.EventsErr); err != nil {
-		d.section("Could not be read")
-		d.out.WriteString(Indented(err.Error()))
-	}
 }
 
-// event is an event of an item, and how often it came.
-type event struct {
-	Time                  v1alpha1.Time
-	Type, Reason, Message string
-	Count                 int32
-}
-
-// eventsOf returns events in the order of their times.
-func eventsOf(events []eventsv1.Event) []event {
-	all := make([]event, 0, len(events))
-	for _, e := range events {
-		at, count := e.EventTime.Time, max(1, e.DeprecatedCount)
-		if at.IsZero() {
-			at = e.DeprecatedLastTimestamp.Time
-		}
-		if e.Series != nil {
-			at, count = e.Series.LastObservedTime.Time, e.Series.Count
-		}
-		all = append(all, event{Time: v1alpha1.NewTime(at), Type: e.Type, Reason: e.Reason, Message: e.Note, Count: count})
+// lastSeen is when an event came last. Those of the older kind of events have another time.
+func lastSeen(e eventsv1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case e.EventTime.IsZero():
+		return e.DeprecatedLastTimestamp.Time
+	default:
+		return e.EventTime.Time
 	}
-	slices.SortStableFunc(all, func(a, b event) int { return a.Time.Compare(b.Time.Time) })
-	return all
 }
 
 func (d *description) section(title string) { d.out.WriteString("\n" + title + "\n") }
@@ -192,17 +180,10 @@ func (d *description) field(name, text string) {
 }
 
 // table writes a section with a table, unless it has no rows.
-func (d *description) table(title string, header []string, cells [][]string) {
-	if len(cells) == 0 {
-		return
-	}
-	d.section(title)
-	rows := make([]Row, 0, len(cells))
-	for _, c := range cells {
-		rows = append(rows, Row{Cells: c})
-	}
-	for line := range strings.Lines(TextTable(header, rows)) {
-		d.out.WriteString("  " + line)
+func (d *description) table(title string, header []string, rows []Row) {
+	if len(rows) > 0 {
+		d.section(title)
+		d.out.WriteString(Indented("  ", TextTable(header, rows)))
 	}
 }
 
@@ -218,10 +199,47 @@ func (d *description) ago(at *v1alpha1.Time) string {
 	return Ago(at.Time, d.Now) + " ago" + stamp
 }
 
-// prefixed puts something before a text that is not empty.
-func prefixed(before, text string) string {
-	if text == "" {
+// leaveBehind is what a deletion can be ended with.
+const leaveBehind = "let the item go without what it has deployed: annotate it with " +
+	v1alpha1.DeleteWithoutUninstallAnnotation + "=true"
+
+// Advice says what to do about the last error of an item, beside what its message says; empty if there is none.
+func Advice(item *v1alpha1.DeployItem) string {
+	last, deleted := item.Status.LastError, item.DeletionTimestamp != nil
+	switch {
+	case last == nil || item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded:
 		return ""
+	case !contract.Finished(item):
+		return "nothing: the job goes on, and tries again until its time is up"
+	case contract.FailedForLack(item) && deleted:
+		return "create what is missing, and the deletion goes on by itself; or " + leaveBehind
+	case contract.FailedForLack(item):
+		return "create what is missing; a host with --standalone sets a new job then, and otherwise so does items trigger"
+	case deleted:
+		return adviceFor(last) + "; or " + leaveBehind
+	default:
+		return adviceFor(last)
 	}
-	return before + text
+}
+
+// adviceFor says what to do about an error that has ended a job.
+func adviceFor(e *v1alpha1.Error) string {
+	has := func(code v1alpha1.ErrorCode) bool { return slices.Contains(e.Codes, code) }
+	switch {
+	case e.Reason == contract.ReasonPluginCrashed:
+		return "look into the log of the host for the last words of the plugin; a new job tries it again"
+	case has(v1alpha1.ErrorConfigurationProblem):
+		return "correct what the message names; " +
+			"a change of the item brings a new job where Pergola or Landscaper sets them, and so does items trigger"
+	case has(v1alpha1.ErrorUnauthorized):
+		return "correct the credentials that the message is about, or give them the rights that it names, " +
+			"then have a new job with items trigger"
+	case has(v1alpha1.ErrorTimeout):
+		return "look at what it was waiting for with items tree; if it only needs longer, raise spec.timeout; " +
+			"then have a new job with items trigger"
+	case has(v1alpha1.ErrorInternalProblem):
+		return "look into the log of the host; a new job, with items trigger, tries it again"
+	default:
+		return "fix what the message says, then have a new job with items trigger"
+	}
 }

@@ -44,14 +44,14 @@ func everything() inspect.Evidence {
 				Series: &eventsv1.EventSeries{Count: 2, LastObservedTime: metav1.MicroTime{Time: at(7 * time.Second)}},
 			},
 		},
-		LocksErr: errors.New("the list is old"),
+		Unread: errors.New("the list is old"),
 	}
 }
 
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	lost := inspect.Evidence{
-		Item: after(underWay), TargetErr: errors.New("there is no such Target"), EventsErr: errors.New("events is forbidden"), Now: at(time.Minute),
+		Item: after(underWay), TargetErr: errors.New("there is no such Target"), Unread: errors.New("events is forbidden"), Now: at(time.Minute),
 	}
 	for name, e := range map[string]inspect.Evidence{
 		"describe.golden.txt": everything(), "describe-lost.golden.txt": lost, "describe-new.golden.txt": {Item: newItem(), Now: noon},
@@ -74,7 +74,7 @@ func TestDescribeIsOnlyText(t *testing.T) {
 		status.LastError.Message, status.LastError.Reason = text.Draw(t, "message"), text.Draw(t, "reason")
 		status.Phase, status.JobID, status.Deployer.Name = v1alpha1.DeployItemPhase(text.Draw(t, "phase")), text.Draw(t, "job"), text.Draw(t, "deployer")
 		e.Item.Name, e.Item.Spec.Target.Name = text.Draw(t, "name"), text.Draw(t, "target")
-		e.TargetErr, e.EventsErr = errors.New(text.Draw(t, "error")), errors.New(text.Draw(t, "error"))
+		e.TargetErr, e.Unread = errors.New(text.Draw(t, "error")), errors.New(text.Draw(t, "error"))
 		e.Events[0].Note, status.Conditions[0].Reason = text.Draw(t, "note"), text.Draw(t, "reason")
 		for _, r := range inspect.Describe(e) {
 			if r != '\n' && !unicode.IsPrint(r) {

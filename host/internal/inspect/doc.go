@@ -1,6 +1,5 @@
 // Package inspect tells what a DeployItem shows of itself: a line of a list, an account of everything that is known
-// about it, the tree of what it has deployed, and what can be asked of it. It makes texts and documents of objects that
-// somebody else has read, and reads nothing itself.
+// about it, the tree of what it has deployed, and what can be asked of it.
 //
 // Nothing that it returns holds a value of a Secret, of an export or of a provider configuration. Its texts are for
 // terminals: what clusters and plugins say is in them as text and nothing else, as Printable has it. The documents,

@@ -25,27 +25,28 @@ const (
 	Finished Goal = "finished"
 	// Deleted: the item is gone.
 	Deleted Goal = "deleted"
-	// Ended: the job under way has come to its end, whatever the item needs next. ParseGoal does not know it.
+	// Ended: the running job has ended, whatever the item needs next. ParseGoal does not know it.
 	Ended Goal = "ended"
 )
 
 // ParseGoal reads a goal as a flag has it.
 func ParseGoal(text string) (Goal, error) {
 	goal := Goal(text)
-	if conditionType, _ := goal.condition(); conditionType != "" || slices.Contains([]Goal{Succeeded, Finished, Deleted}, goal) {
+	conditionType, _ := goal.condition()
+	if conditionType != "" || slices.Contains([]Goal{Succeeded, Finished, Deleted}, goal) {
 		return goal, nil
 	}
 	return "", fmt.Errorf("expected %s, but found %q", Goals, text)
 }
 
 // condition is the condition that is waited for, and its status; empty for another goal.
-func (g Goal) condition() (v1alpha1.ConditionType, v1alpha1.ConditionStatus) {
+func (g Goal) condition() (v1alpha1.ConditionType, string) {
 	text, found := strings.CutPrefix(string(g), "condition=")
 	if !found {
 		return "", ""
 	}
 	conditionType, status, _ := strings.Cut(text, "=")
-	return v1alpha1.ConditionType(conditionType), cmp.Or(v1alpha1.ConditionStatus(status), v1alpha1.ConditionTrue)
+	return v1alpha1.ConditionType(conditionType), cmp.Or(status, string(v1alpha1.ConditionTrue))
 }
 
 // Verdict is how far an item is from a goal.
@@ -60,34 +61,38 @@ type Verdict struct {
 
 // Judge tells how far an item is from the goal. A nil item is one that is gone.
 func (g Goal) Judge(item *v1alpha1.DeployItem, now time.Time) Verdict {
+	if item == nil {
+		if g == Deleted || g == Finished || g == Ended {
+			return Verdict{Reached: true}
+		}
+		return Verdict{Failed: "it is gone"}
+	}
 	verdict := g.judge(item, now)
-	if verdict.Waiting != "" && contract.Unserved(item) != "" {
-		return Verdict{Failed: contract.Unserved(item)}
+	if unserved := contract.Unserved(item); verdict.Waiting != "" && unserved != "" {
+		return Verdict{Failed: unserved}
 	}
 	return verdict
 }
 
 func (g Goal) judge(item *v1alpha1.DeployItem, now time.Time) Verdict {
+	observed := item.Status.JobID != "" && item.Status.ObservedGeneration == item.Generation
+	conditionType, _ := g.condition()
 	switch {
-	case item == nil && (g == Deleted || g == Finished || g == Ended):
-		return Verdict{Reached: true}
-	case item == nil:
-		return Verdict{Failed: "it is gone"}
-	case strings.HasPrefix(string(g), "condition="):
+	case conditionType != "":
 		return g.judgeCondition(item)
 	case item.DeletionTimestamp != nil && g == Succeeded:
 		return Verdict{Failed: "it is being deleted"}
-	case !Settled(item, now):
-		return Verdict{Waiting: waiting(item)}
+	case !isIdle(item, now):
+		return Verdict{Waiting: waitingFor(item)}
 	case g == Ended:
 		return Verdict{Reached: true}
-	case failed(item.Status.Phase) && g != Finished && observed(item):
+	case observed && item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded && g != Finished:
 		return Verdict{Failed: cmp.Or(Message(item), "its job has failed")}
 	case g == Deleted && item.DeletionTimestamp == nil:
 		return Verdict{Waiting: "waits for its deletion, which nobody has asked for yet"}
 	case g == Deleted:
 		return Verdict{Waiting: "waits for its end"}
-	case !observed(item):
+	case !observed:
 		return Verdict{Waiting: fmt.Sprintf("waits for a job for its generation %d", item.Generation)}
 	default:
 		return Verdict{Reached: true}
@@ -100,17 +105,26 @@ func (g Goal) judgeCondition(item *v1alpha1.DeployItem) Verdict {
 	switch {
 	case c == nil:
 		return Verdict{Waiting: fmt.Sprintf("waits for the condition %s, which it does not have yet", wanted)}
-	case strings.EqualFold(string(c.Status), string(status)):
+	case strings.EqualFold(string(c.Status), status):
 		return Verdict{Reached: true}
 	default:
 		return Verdict{Waiting: fmt.Sprintf("waits for the condition %s, which is %s: %s", wanted, c.Status, c.Message)}
 	}
 }
 
-// waiting is what an item that is not settled waits for.
-func waiting(item *v1alpha1.DeployItem) string {
+// isIdle tells whether the job of an item is finished, nobody asks for another one, and no deployer is about to begin one.
+func isIdle(item *v1alpha1.DeployItem, now time.Time) bool {
+	if !contract.Finished(item) || item.Annotations[v1alpha1.OperationAnnotation] != "" {
+		return false
+	}
+	action := contract.Decide(item, now).Action
+	return action == contract.Nothing || action == contract.Restart
+}
+
+// waitingFor is what an item that is not idle waits for.
+func waitingFor(item *v1alpha1.DeployItem) string {
 	phase := cmp.Or(string(item.Status.Phase), "no phase yet")
-	if message := Message(item); message != "" && stateOf(item) != JobDone {
+	if message := Message(item); message != "" && jobState(item) != jobDone {
 		return phase + ": " + message
 	}
 	if operation := item.Annotations[v1alpha1.OperationAnnotation]; operation != "" {
@@ -119,11 +133,33 @@ func waiting(item *v1alpha1.DeployItem) string {
 	return phase
 }
 
-func failed(phase v1alpha1.DeployItemPhase) bool {
-	return phase == v1alpha1.DeployItemPhaseFailed || phase == v1alpha1.DeployItemPhaseDeleteFailed
-}
-
-// observed tells whether the last job was one for the item as it is now.
-func observed(item *v1alpha1.DeployItem) bool {
-	return item.Status.JobID != "" && item.Status.ObservedGeneration == item.Generation
+// Refusal says why asking an item for an operation makes no sense; empty if it does. An item that is asked for the operation
+// already is not refused. execution is the name of the Execution of a Landscaper that works on the item; empty for none.
+func Refusal(item *v1alpha1.DeployItem, operation, execution string, now time.Time) string {
+	aborts := operation == v1alpha1.OperationAbort
+	if unserved := contract.Unserved(item); unserved != "" && !aborts {
+		return unserved
+	}
+	action, finished := contract.Decide(item, now).Action, contract.Finished(item)
+	aborting := action == contract.Abort || action == contract.GiveUp
+	switch asked := item.Annotations[v1alpha1.OperationAnnotation]; {
+	case asked == operation:
+		return ""
+	case asked != "":
+		return fmt.Sprintf("it asks for %q already, and that is not taken up yet; wait for it, or remove the annotation %s",
+			asked, v1alpha1.OperationAnnotation)
+	case !aborts && execution != "":
+		return fmt.Sprintf("its execution %q is at work and would put its own job in the place of this one; "+
+			"wait until the execution is finished, or abort", execution)
+	case aborts && item.Status.JobID == "":
+		return "it has no job to abort: there was none yet"
+	case aborts && finished:
+		return fmt.Sprintf("it has no job to abort: the last one is finished, with phase %s", item.Status.Phase)
+	case aborts && aborting:
+		return "its job is being aborted already"
+	case operation == v1alpha1.OperationForceReconcile && aborting:
+		return "its job is being aborted; wait for its end"
+	default:
+		return ""
+	}
 }

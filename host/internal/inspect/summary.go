@@ -14,38 +14,76 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Message is what is most worth knowing about an item: what a job under way waits for, why the last one failed, or what else there is to be
-// known; empty if all is well.
+// The states of the job of an item.
+const (
+	jobNone   = "none"    // there was never a job
+	jobSet    = "set"     // nobody has picked it up yet
+	jobQueued = "queued"  // it was picked up and waits for a worker
+	jobActive = "running" // a deployer works on it, or waits for something
+	jobDone   = "done"    // it is finished, with whatever result
+)
+
+func jobState(item *v1alpha1.DeployItem) string {
+	switch {
+	case item.Status.JobID == "":
+		return jobNone
+	case contract.Finished(item):
+		return jobDone
+	case contract.IsQueued(item):
+		return jobQueued
+	case contract.IsUnderWay(item), heldByOther(&item.Status):
+		return jobActive
+	default:
+		return jobSet
+	}
+}
+
+// heldByOther tells whether a deployer that is none of Pergola's works on the job: it names the job in no condition.
+func heldByOther(status *v1alpha1.DeployItemStatus) bool {
+	working := status.Phase != "" && !status.Phase.IsFinal()
+	return working && conditionOf(status, contract.ConditionPickedUp) == nil &&
+		!status.LastReconcileTime.IsZero() && !status.LastReconcileTime.Before(status.JobIDGenerationTime)
+}
+
+// conditionOf returns a condition; nil if there is none of the type.
+func conditionOf(status *v1alpha1.DeployItemStatus, conditionType v1alpha1.ConditionType) *v1alpha1.Condition {
+	for i := range status.Conditions {
+		if status.Conditions[i].Type == conditionType {
+			return &status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// Message is what is most worth knowing about an item: what a running job waits for, or why the last one failed; empty
+// if all is well.
 func Message(item *v1alpha1.DeployItem) string {
 	status := &item.Status
 	if unserved := contract.Unserved(item); unserved != "" {
 		return unserved
 	}
-	switch stateOf(item) {
-	case JobNone:
+	switch jobState(item) {
+	case jobNone:
 		return "there was no job yet"
-	case JobSet:
+	case jobSet:
 		return "nobody has picked up the job yet"
-	case JobQueued, JobUnderWay:
-		if waitingFor := contract.WaitingFor(item); waitingFor != "" || status.LastError == nil {
-			return waitingFor
-		}
-		return errorText(status.LastError)
-	default:
+	case jobQueued, jobActive:
+		return cmp.Or(contract.WaitingFor(item), errorText(status.LastError))
 	}
-	ready := conditionOf(status, contract.ConditionReady)
-	switch {
-	case status.Phase != v1alpha1.DeployItemPhaseSucceeded && status.LastError != nil:
+	if status.Phase != v1alpha1.DeployItemPhaseSucceeded {
 		return errorText(status.LastError)
-	case status.Phase == v1alpha1.DeployItemPhaseSucceeded && ready != nil && ready.Status != v1alpha1.ConditionTrue:
+	}
+	if ready := conditionOf(status, contract.ConditionReady); ready != nil && ready.Status != v1alpha1.ConditionTrue {
 		return ready.Message
-	default:
-		return ""
 	}
+	return ""
 }
 
-// errorText writes an error as a line, without its codes.
+// errorText writes an error as a line, without its codes; empty for none.
 func errorText(e *v1alpha1.Error) string {
+	if e == nil {
+		return ""
+	}
 	return cmp.Or(e.Reason, e.Operation) + ": " + e.Message
 }
 
@@ -56,10 +94,10 @@ func ShortType(of v1alpha1.DeployItemType) string {
 
 // FullType is the type that somebody means who may have left out that group.
 func FullType(text string) v1alpha1.DeployItemType {
-	if strings.Contains(text, "/") {
-		return v1alpha1.DeployItemType(text)
+	if !strings.Contains(text, "/") {
+		text = v1alpha1.GroupName + "/" + text
 	}
-	return v1alpha1.DeployItemType(v1alpha1.GroupName + "/" + text)
+	return v1alpha1.DeployItemType(text)
 }
 
 // maxMessage is how many characters of a message a list shows that is not wide.
@@ -68,7 +106,9 @@ const maxMessage = 60
 // Table returns items as a table. Columns of priority 1 are for wide lists, in which no message is cut.
 func Table(now time.Time, wide bool, items ...v1alpha1.DeployItem) *metav1.Table {
 	table := &metav1.Table{}
-	for _, name := range []string{"Name", "Type", "Target", "Phase", "Job", "Age", "Job ID", "Deployer", "Waiting for / last error"} {
+	for _, name := range []string{
+		"Name", "Type", "Target", "Phase", "Job", "Age", "Job ID", "Deployer", "Waiting for / last error",
+	} {
 		column := metav1.TableColumnDefinition{Name: name, Type: "string"}
 		if name == "Job ID" || name == "Deployer" {
 			column.Priority = 1
@@ -77,18 +117,15 @@ func Table(now time.Time, wide bool, items ...v1alpha1.DeployItem) *metav1.Table
 	}
 	for i := range items {
 		item := &items[i]
-		target := ""
-		if item.Spec.Target != nil {
-			target = item.Spec.Target.Name
-		}
+		target, _ := contract.TargetOfItem(item)
 		message := []rune(Message(item))
 		if len(message) > maxMessage && !wide {
 			message = append(message[:maxMessage-1], '…')
 		}
 		row := metav1.TableRow{Object: runtime.RawExtension{Object: item}}
 		for _, cell := range []string{
-			item.Name, ShortType(item.Spec.Type), target, phaseOf(item), string(stateOf(item)), Ago(item.CreationTimestamp.Time, now),
-			item.Status.JobID, deployerOf(item), string(message),
+			item.Name, ShortType(item.Spec.Type), target, phaseOf(item), jobState(item),
+			Ago(item.CreationTimestamp.Time, now), item.Status.JobID, deployerOf(item), string(message),
 		} {
 			row.Cells = append(row.Cells, cmp.Or(Printable(cell), "-"))
 		}
@@ -109,7 +146,10 @@ func phaseOf(item *v1alpha1.DeployItem) string {
 // deployerOf is who has picked up the last job, such as "helm v1.2 of pergola-0"; empty if nobody has ever.
 func deployerOf(item *v1alpha1.DeployItem) string {
 	d := item.Status.Deployer
-	return strings.TrimSpace(d.Name+" "+d.Version) + prefixed(" of ", d.Identity)
+	if d.Identity == "" {
+		return strings.TrimSpace(d.Name + " " + d.Version)
+	}
+	return strings.TrimSpace(d.Name + " " + d.Version + " of " + d.Identity)
 }
 
 // Ago is how long ago something was, in few characters; empty for no time.

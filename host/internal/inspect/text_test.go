@@ -16,8 +16,8 @@ func TestTableIsOnlyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cells := rapid.SliceOfN(rapid.String(), 1, 5).Draw(t, "cells")
 		raw := rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) })
-		notes := rapid.SliceOfN(raw, 0, 3).Draw(t, "notes")
-		text := inspect.TextTable([]string{"HEADER"}, []inspect.Row{{Cells: cells, Notes: notes}, {Cells: []string{"last"}}})
+		note := raw.Draw(t, "note")
+		text := inspect.TextTable([]string{"HEADER"}, []inspect.Row{{Cells: cells, Note: note}, {Cells: []string{"last"}}})
 		for _, r := range text {
 			if r != '\n' && !unicode.IsPrint(r) {
 				t.Fatalf("%q is in %q", r, text)

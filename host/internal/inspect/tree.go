@@ -2,11 +2,13 @@ package inspect
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,20 +16,22 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// How far an object is, beside the words of kstatus.
+// What the status of an object is, beside the words of kstatus.
 const (
 	ready   = "Ready"
-	failing = "Failed"
 	missing = "Missing"
-	gone    = "Gone" // as it should be
-	// Unknown: it could not be read.
-	Unknown = "Unknown"
+	gone    = "Gone"    // as it should be
+	unknown = "Unknown" // it could not be read
 )
+
+// readers is how many objects are read at once.
+const readers = 8
 
 // Node is an object, and the objects below it.
 type Node struct {
@@ -44,55 +48,140 @@ type Node struct {
 	Children []*Node `json:"children,omitempty"`
 }
 
-// Root returns the node of an item. problem says why its objects could not be read; nil if they could.
-func Root(item *v1alpha1.DeployItem, problem error) *Node {
+// Tree reads what an item has deployed, from the cluster of the item and from that of its Target, which openTarget connects to.
+// What cannot be read is in the tree, with the reason. Of Secrets nothing but the metadata is read.
+func Tree(ctx context.Context, item *v1alpha1.DeployItem, host client.Reader, openTarget func() (client.Reader, error)) *Node {
 	root := &Node{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.DeployItemGVK.Kind, Namespace: item.Namespace, Name: item.Name,
 		Status: cmp.Or(phaseOf(item), "(no phase)"), Message: Message(item),
 	}
-	if problem != nil {
-		root.Children = []*Node{{Kind: "Objects", Status: Unknown, Message: problem.Error()}}
+	objects, ok := managedObjects(item)
+	if !ok {
+		root.Children = []*Node{{Kind: "Objects", Status: unknown, Message: "its deployer keeps none in the status of the item"}}
+		return root
 	}
+	var target client.Reader
+	if slices.ContainsFunc(objects, func(m managedObject) bool { return !m.onHost && m.gone == "" }) {
+		var err error
+		if target, err = openTarget(); err != nil {
+			root.Children = []*Node{{Kind: "Objects", Status: unknown, Message: err.Error()}}
+			return root
+		}
+	}
+	root.Children = make([]*Node, len(objects))
+	var group errgroup.Group
+	group.SetLimit(readers)
+	for i, m := range objects {
+		from := target
+		if m.onHost {
+			from = host
+		}
+		group.Go(func() error {
+			root.Children[i] = readManaged(ctx, from, m)
+			return nil
+		})
+	}
+	_ = group.Wait() // what goes wrong is in the nodes
 	return root
 }
 
-// NodeOf returns the node of a managed object: as it was read, or with the error of that.
-func NodeOf(m ManagedObject, object *unstructured.Unstructured, err error) *Node {
-	n := &Node{APIVersion: m.APIVersion, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, Status: missing}
-	if m.Policy != managedresource.PolicyManage {
-		n.Policy = m.Policy
+// readManaged reads an object and those below it.
+func readManaged(ctx context.Context, from client.Reader, m managedObject) *Node {
+	n := &Node{APIVersion: m.APIVersion, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, Policy: m.policy, Status: missing}
+	if m.gone != "" {
+		n.Status, n.Message = gone, m.gone
+		return n
 	}
+	object, err := readObject(ctx, from, m)
 	switch {
-	case m.Gone != "":
-		n.Status, n.Message = gone, m.Gone
-	case apierrors.IsNotFound(err) && m.OnHost:
+	case apierrors.IsNotFound(err) && m.onHost:
 		n.Message = "it is not in the cluster of the DeployItem; the host may run containers in another one"
 	case apierrors.IsNotFound(err):
 		n.Message = "it is not there"
 	case meta.IsNoMatchError(err):
 		n.Message = "the cluster has no such kind of objects"
 	case err != nil:
-		n.Status, n.Message = Unknown, err.Error()
+		n.Status, n.Message = unknown, err.Error()
 	case m.UID != "" && m.UID != object.GetUID():
 		n.Message = "there is another object of this name instead, which somebody else has created"
 	default:
 		n.Status, n.Message = readinessOf(object)
 	}
+	if err == nil {
+		n.Children = readChildren(ctx, from, object)
+	}
 	return n
 }
 
-// ChildOf returns the node of an object that belongs to another.
-func ChildOf(object *unstructured.Unstructured) *Node {
-	n := &Node{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName()}
-	n.Status, n.Message = readinessOf(object)
-	return n
+// readObject reads an object; of a Secret the metadata alone.
+func readObject(ctx context.Context, from client.Reader, m managedObject) (*unstructured.Unstructured, error) {
+	kind := schema.FromAPIVersionAndKind(m.APIVersion, m.Kind)
+	key, object := client.ObjectKey{Namespace: m.Namespace, Name: m.Name}, &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	if kind.GroupKind() != (schema.GroupKind{Kind: "Secret"}) {
+		return object, from.Get(ctx, key, object)
+	}
+	metadata := &metav1.PartialObjectMetadata{}
+	metadata.SetGroupVersionKind(kind)
+	err := from.Get(ctx, key, metadata)
+	object.SetUID(metadata.UID)
+	object.SetDeletionTimestamp(metadata.DeletionTimestamp)
+	return object, err
+}
+
+// below are the kinds of objects that controllers of Kubernetes make for those of other kinds.
+var below = map[schema.GroupKind]schema.GroupVersionKind{
+	{Group: "apps", Kind: "Deployment"}:  {Group: "apps", Version: "v1", Kind: "ReplicaSet"},
+	{Group: "apps", Kind: "ReplicaSet"}:  {Version: "v1", Kind: "Pod"},
+	{Group: "apps", Kind: "StatefulSet"}: {Version: "v1", Kind: "Pod"},
+	{Group: "apps", Kind: "DaemonSet"}:   {Version: "v1", Kind: "Pod"},
+	{Group: "batch", Kind: "CronJob"}:    {Group: "batch", Version: "v1", Kind: "Job"},
+	{Group: "batch", Kind: "Job"}:        {Version: "v1", Kind: "Pod"},
+}
+
+// readChildren reads what is below an object, in the order of the names.
+func readChildren(ctx context.Context, from client.Reader, object *unstructured.Unstructured) []*Node {
+	kind, ok := below[object.GroupVersionKind().GroupKind()]
+	if !ok {
+		return nil
+	}
+	options := []client.ListOption{client.InNamespace(object.GetNamespace())}
+	if wanted, found, _ := unstructured.NestedStringMap(object.Object, "spec", "selector", "matchLabels"); found {
+		options = append(options, client.MatchingLabels(wanted))
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := from.List(ctx, list, options...); err != nil {
+		return []*Node{{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Status: unknown, Message: err.Error()}}
+	}
+	var nodes []*Node
+	for i := range list.Items {
+		child := &list.Items[i]
+		if !belongs(child, object) {
+			continue
+		}
+		n := &Node{APIVersion: child.GetAPIVersion(), Kind: child.GetKind(), Namespace: child.GetNamespace(), Name: child.GetName()}
+		n.Status, n.Message = readinessOf(child)
+		n.Children = readChildren(ctx, from, child)
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// belongs tells whether an object belongs to another. ReplicaSets that are kept for a rollback alone do not.
+func belongs(object, to *unstructured.Unstructured) bool {
+	wanted, said, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
+	running, _, _ := unstructured.NestedInt64(object.Object, "status", "replicas")
+	retired := object.GetKind() == "ReplicaSet" && said && wanted == 0 && running == 0
+	owned := func(owner metav1.OwnerReference) bool { return owner.UID == to.GetUID() }
+	return !retired && slices.ContainsFunc(object.GetOwnerReferences(), owned)
 }
 
 // readinessOf asks kstatus, which Flux and others use, and says of Pods what keeps their containers from starting.
 func readinessOf(object *unstructured.Unstructured) (readiness, message string) {
 	result, err := status.Compute(object)
 	if err != nil {
-		return Unknown, "its status cannot be understood: " + err.Error()
+		return unknown, "its status cannot be understood: " + err.Error()
 	}
 	readiness, message = string(result.Status), result.Message
 	if result.Status == status.CurrentStatus {
@@ -114,34 +203,20 @@ func hindrances(object *unstructured.Unstructured) []string {
 		return nil
 	}
 	var why []string
+	add := func(parts ...string) {
+		parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+		why = append(why, strings.Join(parts, ": "))
+	}
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		waiting, terminated := c.State.Waiting, c.State.Terminated
 		switch {
-		case waiting != nil && waiting.Reason != "" && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing":
-			why = append(why, fmt.Sprintf("container %s: %s", c.Name, waiting.Reason)+prefixed(": ", waiting.Message))
+		case waiting != nil && !slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, waiting.Reason):
+			add("container "+c.Name, waiting.Reason, waiting.Message)
 		case terminated != nil && terminated.ExitCode != 0:
-			why = append(why, fmt.Sprintf("container %s: has ended with code %d", c.Name, terminated.ExitCode)+prefixed(": ", terminated.Reason))
+			add("container "+c.Name, fmt.Sprintf("has ended with code %d", terminated.ExitCode), terminated.Reason)
 		}
 	}
 	return why
-}
-
-// Below are the kinds of objects that controllers of Kubernetes make for those of other kinds.
-var Below = map[schema.GroupKind]schema.GroupVersionKind{
-	{Group: "apps", Kind: "Deployment"}:  {Group: "apps", Version: "v1", Kind: "ReplicaSet"},
-	{Group: "apps", Kind: "ReplicaSet"}:  {Version: "v1", Kind: "Pod"},
-	{Group: "apps", Kind: "StatefulSet"}: {Version: "v1", Kind: "Pod"},
-	{Group: "apps", Kind: "DaemonSet"}:   {Version: "v1", Kind: "Pod"},
-	{Group: "batch", Kind: "CronJob"}:    {Group: "batch", Version: "v1", Kind: "Job"},
-	{Group: "batch", Kind: "Job"}:        {Version: "v1", Kind: "Pod"},
-}
-
-// Belongs tells whether an object belongs to another. ReplicaSets that are kept for a rollback alone do not.
-func Belongs(object, to *unstructured.Unstructured) bool {
-	wanted, said, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
-	there, _, _ := unstructured.NestedInt64(object.Object, "status", "replicas")
-	retired := object.GetKind() == "ReplicaSet" && said && wanted == 0 && there == 0
-	return !retired && slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.UID == to.GetUID() })
 }
 
 // Text is a tree for people. No message is cut.
@@ -157,33 +232,31 @@ func (n *Node) write(out *strings.Builder, palette Palette, first, rest string) 
 	if n.Policy != "" {
 		title += " (" + string(n.Policy) + ")"
 	}
-	lines := strings.Split(strings.TrimSpace(n.Message), "\n")
+	message, more, _ := strings.Cut(strings.TrimSpace(n.Message), "\n")
 	state := palette.Paint(colourOf(n.Status), Printable(n.Status))
-	fmt.Fprintln(out, strings.TrimSpace(first+Printable(title)+"  "+state+"  "+Printable(lines[0])))
-	below := rest + "  "
+	fmt.Fprintln(out, strings.TrimSpace(first+Printable(title)+"  "+state+"  "+Printable(strings.TrimSpace(message))))
 	if len(n.Children) > 0 {
-		below = rest + "│ "
-	}
-	for _, line := range lines[1:] {
-		out.WriteString(below + "    " + Printable(strings.TrimRight(line, "\r")) + "\n")
+		out.WriteString(Indented(rest+"│     ", more))
+	} else {
+		out.WriteString(Indented(rest+"      ", more))
 	}
 	for i, child := range n.Children {
 		if i == len(n.Children)-1 {
 			child.write(out, palette, rest+"└─ ", rest+"   ")
-			continue
+		} else {
+			child.write(out, palette, rest+"├─ ", rest+"│  ")
 		}
-		child.write(out, palette, rest+"├─ ", rest+"│  ")
 	}
 }
 
 // colourOf is how a status or a phase is painted.
-func colourOf(status string) Colour {
-	switch status {
+func colourOf(of string) Colour {
+	switch of {
 	case ready, string(v1alpha1.DeployItemPhaseSucceeded):
 		return Green
-	case failing, missing, string(v1alpha1.DeployItemPhaseDeleteFailed):
+	case missing, string(status.FailedStatus), string(v1alpha1.DeployItemPhaseDeleteFailed):
 		return Red
-	case Unknown, gone:
+	case unknown, gone:
 		return Grey
 	default:
 		return Yellow

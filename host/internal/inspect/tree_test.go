@@ -1,4 +1,4 @@
-package inspect_test
+package inspect
 
 import (
 	"strings"
@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -43,17 +42,17 @@ func TestReadiness(t *testing.T) {
 			document: pod(`{"phase":"Pending","initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":3,"reason":"Error"}}}]}`),
 		},
 	} {
-		n := inspect.NodeOf(inspect.ManagedObject{}, object(t, tc.document), nil)
-		if n.Status != tc.want || (n.Message != "") != (tc.message != "") || !strings.Contains(n.Message, tc.message) {
-			t.Errorf("%s: expected %s with %q, but found %s with %q", tc.reason, tc.want, tc.message, n.Status, n.Message)
+		status, message := readinessOf(object(t, tc.document))
+		if status != tc.want || (message != "") != (tc.message != "") || !strings.Contains(message, tc.message) {
+			t.Errorf("%s: expected %s with %q, but found %s with %q", tc.reason, tc.want, tc.message, status, message)
 		}
 	}
 }
 
 func TestManagedObjects(t *testing.T) {
 	t.Parallel()
-	name := func(m inspect.ManagedObject) string {
-		return strings.Join([]string{m.APIVersion, m.Kind, m.Namespace, m.Name, string(m.Policy)}, " ")
+	name := func(m managedObject) string {
+		return strings.Join([]string{m.APIVersion, m.Kind, m.Namespace, m.Name, string(m.policy)}, " ")
 	}
 	for _, tc := range []struct {
 		reason   string
@@ -73,14 +72,14 @@ func TestManagedObjects(t *testing.T) {
 		{reason: "a container that has not run", itemType: "landscaper.gardener.cloud/container", status: `{"lastOperation":"RECONCILE"}`, none: true},
 		{reason: "a container", itemType: "landscaper.gardener.cloud/container", status: `{"run":{"namespace":"n","name":"run"}}`, want: []string{"v1 Pod n run "}},
 	} {
-		item := newItem()
+		item := &v1alpha1.DeployItem{}
 		if tc.itemType != "" {
 			item.Spec.Type = tc.itemType
 		}
 		if tc.status != "" {
 			item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(tc.status)}
 		}
-		objects, ok := inspect.ManagedObjects(item)
+		objects, ok := managedObjects(item)
 		var got []string
 		for _, m := range objects {
 			got = append(got, name(m))
