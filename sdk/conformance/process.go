@@ -77,7 +77,7 @@ func Start(ctx context.Context, path string, o Options) (*Plugin, error) {
 		SyncStderr:       p.output,
 		GRPCDialOptions:  dialOptions(),
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, dir string) (runner.Runner, error) {
-			p.env, p.dir = append(spec.Env, "PLUGIN_CLIENT_CERT="+string(certificate)), dir
+			p.env, p.dir = slices.Concat(spec.Env, []string{"PLUGIN_CLIENT_CERT=" + string(certificate)}), dir
 			return p, nil
 		},
 	})

@@ -166,7 +166,7 @@ func conditionFromWire(in *deployerv1.Condition) sdk.Condition {
 // decodeExports reads exports without a loss of digits.
 func decodeExports(document []byte) (exports map[string]any, err error) {
 	if len(document) == 0 {
-		return nil, nil
+		return nil, nil //nolint:nilnil // no exports are an ordinary case and no error
 	}
 	decoder := json.NewDecoder(bytes.NewReader(document))
 	decoder.UseNumber()

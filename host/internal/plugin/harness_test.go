@@ -267,14 +267,6 @@ func left(t *testing.T, dir, name string) string {
 	return string(text)
 }
 
-// leaveIn leaves something for a plugin.
-func leaveIn(t *testing.T, dir, name string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "."+name), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // forget removes what a plugin has left, so that it can be waited for anew.
 func (h *host) forget(name string) {
 	h.t.Helper()

@@ -126,8 +126,8 @@ func (o order) execute() error {
 		return fmt.Errorf("read its first bytes: %w", err)
 	}
 	script := string(magic[:n]) == "#!"
-	first := uint(o.Program) //nolint:gosec // a descriptor
-	if script {              // its interpreter opens it by the same name
+	first := uint(o.Program)
+	if script { // its interpreter opens it by the same name
 		first++
 	}
 	// The host may have more from its own parent. A kernel before 5.11 leaves them open, which does no harm.
