@@ -287,7 +287,7 @@ func hazardOpaqueStart(t *testing.T) {
 	}{
 		"not executable": {"#!/bin/sh\n", 0o644, "is not executable (mode 0644); chmod 0755"},
 		"another CPU": {otherCPU.String(), 0o755,
-			"it is neither a script nor a program for this machine; build it with GOOS=linux GOARCH="},
+			"is no program for this machine, and no script; build it with GOOS=linux GOARCH="},
 		"missing interpreter": {"#!/no/such/interpreter\n", 0o755,
 			"the interpreter that its first line names does not exist here"},
 	} {

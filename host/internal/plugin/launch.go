@@ -365,7 +365,7 @@ func (r *runner) explain(launching context.Context, err error) error {
 	status, _ := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {
 	case status.ExitStatus() == sandbox.ExitNotExecutable:
-		return refusal(fmt.Errorf("cannot be started: %s", said))
+		return refusal(errors.New(said))
 	case status.ExitStatus() == sandbox.ExitNotStarted:
 		return fmt.Errorf("cannot be started: %s", said)
 	case status.Signal() == syscall.SIGKILL: // by go-plugin, which does not understand the handshake

@@ -108,13 +108,12 @@ func launch(text string) error {
 		{"limit its core dumps", func() error { return limit(unix.RLIMIT_CORE, 0) }},
 		{"limit its open files", func() error { return limitIfSet(unix.RLIMIT_NOFILE, told.OpenFiles) }},
 		{"limit its memory", func() error { return limitIfSet(unix.RLIMIT_DATA, told.DataBytes) }},
-		{"execute it", told.execute},
 	} {
 		if err := step.do(); err != nil {
 			return fmt.Errorf("cannot %s: %w", step.name, err)
 		}
 	}
-	return nil
+	return told.execute()
 }
 
 // execute replaces this process by the program. It does so by the name of the descriptor: unlike execveat, syscall.Exec
@@ -123,7 +122,7 @@ func (o order) execute() error {
 	var magic [2]byte
 	n, err := unix.Pread(o.Program, magic[:], 0)
 	if err != nil {
-		return fmt.Errorf("read its first bytes: %w", err)
+		return fmt.Errorf("cannot read its first bytes: %w", err)
 	}
 	script := string(magic[:n]) == "#!"
 	first := uint(o.Program)
@@ -148,18 +147,17 @@ func (o order) explain(err error, script bool) error {
 		return fmt.Errorf("the dynamic loader that it was linked for does not exist here; build it with CGO_ENABLED=0: %w",
 			err)
 	case err == unix.ENOEXEC: //nolint:errorlint // it comes from the system call
-		return fmt.Errorf("it is neither a script nor a program for this machine; build it with GOOS=linux GOARCH=%s: %w",
+		return fmt.Errorf("is no program for this machine, and no script; build it with GOOS=linux GOARCH=%s: %w",
 			runtime.GOARCH, err)
 	case err != unix.EACCES: //nolint:errorlint // it comes from the system call
 		return err
 	case unix.Fstatfs(o.Program, &fileSystem) == nil && fileSystem.Flags&unix.ST_NOEXEC != 0:
-		return fmt.Errorf("it lies on a file system that is mounted noexec, where nothing can be run; mount that without "+
-			"this option, "+
-			"or have the plugin copied to where it can be run, by itself: install --to DIR: %w", err)
+		return fmt.Errorf("lies on a file system that is mounted noexec, where nothing can be run; mount that without "+
+			"this option, or have the plugin copied to where it can be run, by itself: install --to DIR: %w", err)
 	case o.Confine:
-		return fmt.Errorf("not executable, or its interpreter lies outside of what a confined program may read: %w", err)
+		return fmt.Errorf("is not executable, or its interpreter lies outside of what a confined program may read: %w", err)
 	default:
-		return err
+		return fmt.Errorf("is not executable: %w", err)
 	}
 }
 
