@@ -148,9 +148,11 @@ func (p *hookRun) end() reconcile.Result {
 	return p.r.until(p.r.orDeadline(p.item, p.again(time.Time{})))
 }
 
-// orDeadline returns a time, or the end of the time of a job under way if that is earlier.
+// orDeadline returns a time, or the end of the time of a job under way if that is earlier. An end that has passed does
+// not count: whoever comes here then leaves the job to others, or to hooks.
 func (r *reconciler) orDeadline(item *v1alpha1.DeployItem, again time.Time) time.Time {
-	if deadline, err := contract.Deadline(item); err == nil && contract.IsUnderWay(item) && !deadline.IsZero() {
+	deadline, err := contract.Deadline(item)
+	if err == nil && contract.IsUnderWay(item) && deadline.After(r.clock.Now()) {
 		return earlier(again, deadline)
 	}
 	return again

@@ -307,10 +307,11 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	if again := j.hooks.again(j.known.hooks.again); !again.IsZero() {
 		j.known.due = earlier(j.known.due, again)
 	}
-	if r.plugins.Running()[j.known.waitsFor] { // it has begun to run meanwhile
-		j.known.due = earlier(j.known.due, r.clock.Now().Add(firstRetry))
-	}
 	due := r.memory.underWay(j.known, r.clock.Now())
+	if r.plugins.Running()[j.known.waitsFor] { // it has begun to run before the job was known to wait for it
+		j.known.due = earlier(j.known.due, r.clock.Now().Add(firstRetry))
+		due = r.memory.underWay(j.known, r.clock.Now())
+	}
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil
 }
 

@@ -191,6 +191,9 @@ func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployI
 	} else if err != nil {
 		return err
 	}
+	if contract.UnknownOperation(fresh) != contract.UnknownOperation(j.item) {
+		j.r.reportUnknownOperation(fresh)
+	}
 	*j.item = *fresh
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -25,6 +26,8 @@ const (
 	// maxLine is how much of a line is kept, and maxStack how much of a crash report.
 	maxLine  = 64 << 10
 	maxStack = 256 << 10
+	// maxAttributes is how many attributes the record of a line has.
+	maxAttributes = 64
 	// linesPerSecond and bytesPerSecond are what one process may log in the long run; logBurst seconds' worth may come at
 	// once.
 	linesPerSecond = 500
@@ -61,10 +64,11 @@ type processLog struct {
 	clock        clock.PassiveClock
 	lines, bytes *rate.Limiter
 
+	dropped atomic.Uint64 // is read while the host's log may hold a write up
+
 	mu       sync.Mutex // guards what follows, and the state of each stream
-	dropped  uint64
-	reported uint64    // how many of the dropped lines the log has told of
-	told     time.Time // when it has, or since when lines are dropped
+	reported uint64     // how many of the dropped lines the log has told of
+	told     time.Time  // when it has, or since when lines are dropped
 	tail     []tailLine
 }
 
@@ -89,9 +93,7 @@ func (l *processLog) writer(stream string) io.WriteCloser {
 }
 
 func (l *processLog) droppedLines() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dropped
+	return l.dropped.Load()
 }
 
 // lastWords are the last lines of the process that are not older than age, as plain text.
@@ -121,7 +123,7 @@ func (l *processLog) admit(size int, now time.Time) bool {
 	if l.lines.AllowN(now, 1) && l.bytes.AllowN(now, size) {
 		return true
 	}
-	if l.dropped++; l.dropped == l.reported+1 {
+	if l.dropped.Add(1) == l.reported+1 {
 		l.told = now
 	}
 	return false
@@ -129,11 +131,12 @@ func (l *processLog) admit(size int, now time.Time) bool {
 
 // reportDropped logs how many lines were dropped since the log has last said so.
 func (l *processLog) reportDropped(now time.Time) {
-	if l.dropped == l.reported {
+	dropped := l.dropped.Load()
+	if dropped == l.reported {
 		return
 	}
-	l.log.Warn("plugin logs too much; lines were dropped", "lines", l.dropped-l.reported)
-	l.reported, l.told = l.dropped, now
+	l.log.Warn("plugin logs too much; lines were dropped", "lines", dropped-l.reported)
+	l.reported, l.told = dropped, now
 }
 
 // logWriter is one stream of a process.
@@ -185,8 +188,11 @@ func (w *logWriter) endLine(now time.Time) {
 		if w.report.remembers() {
 			w.log.remember(text, now)
 		}
-		if w.report.add(text) {
-			w.endReport()
+		if w.report.add(text) { // the process goes on, and may have many
+			if w.log.admit(len(w.report.message)+len(w.report.stack), now) {
+				w.endReport()
+			}
+			w.report = nil
 		}
 		return
 	case len(text) == 0:
@@ -205,7 +211,8 @@ func (w *logWriter) endLine(now time.Time) {
 	}
 }
 
-// endReport logs the crash report if there is one, however much was logged before: there are few, and they matter most.
+// endReport logs the crash report if there is one. One that ends with its process, or lasts for reportTime, is logged
+// however much was logged before: there are few, and they matter most.
 func (w *logWriter) endReport() {
 	if w.report != nil {
 		handle(w.handler, w.report.record())
@@ -295,7 +302,8 @@ func recordOf(text []byte, mayBeRecord, cut bool, now time.Time) slog.Record {
 
 var errNoRecord = errors.New("no log record")
 
-// parseRecord reads a line as slog and hclog write it. The time is that of the host.
+// parseRecord reads a line as slog and hclog write it. The time is that of the host. One with more than maxAttributes is
+// no record.
 func parseRecord(text []byte, now time.Time) (slog.Record, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -321,6 +329,9 @@ func parseRecord(text []byte, now time.Time) (slog.Record, error) {
 		if _, taken := own[name]; name != "" && isKey && !taken {
 			own[name] = text
 			continue
+		}
+		if len(attrs) == maxAttributes {
+			return slog.Record{}, errNoRecord
 		}
 		attrs = append(attrs, slog.Any(freeKey(keys, clean(key)), cleanValue(value)))
 	}

@@ -135,6 +135,7 @@ func TestLogRecords(t *testing.T) {
 func TestLogOfNoRecords(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
+		`{"level":"info","msg":"x"` + strings.Repeat(`,"attempt":1`, maxAttributes+1) + `}`,
 		`{"@level":"info","@message":123}`, `{"@message":123}`, `{"@level":[],"@message":"m","@timestamp":{}}`, `{"msg":"m"}`,
 		`["level","msg"]`,
 		`{"level":"info","msg":"x"} tail`, `{"level":"info","msg":"x"}{"level":"info","msg":""}`, `{"level":"info","msg":"x"`,

@@ -27,10 +27,13 @@ const (
 
 // Supported asks the kernel what it can do; the answer does not change while it runs.
 var Supported = sync.OnceValue(func() Support {
-	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	abi, errno := askLandlock(unix.LANDLOCK_CREATE_RULESET_VERSION)
 	switch errno {
 	case 0:
-		return Support{ABI: int(abi)}
+		if abi >= abiScopes && !scopesWork() {
+			abi = abiScopes - 1
+		}
+		return Support{ABI: abi}
 	case unix.ENOSYS:
 		return Support{Reason: "the kernel was built without Landlock, or is older than it (Linux 5.13)"}
 	case unix.EOPNOTSUPP:
@@ -39,6 +42,19 @@ var Supported = sync.OnceValue(func() Support {
 		return Support{Reason: fmt.Sprintf("Landlock cannot be used here, such as because of a seccomp profile (%s)", errno)}
 	}
 })
+
+// scopesWork tells whether the kernel lets threads of one process send signals to each other. The first kernels with
+// scopes did not, and go-landlock does without scopes there.
+func scopesWork() bool {
+	const signalsBetweenThreads = 1 << 1
+	fixed, errno := askLandlock(unix.LANDLOCK_CREATE_RULESET_ERRATA)
+	return errno == 0 && fixed&signalsBetweenThreads != 0
+}
+
+func askLandlock(question uintptr) (answer int, errno unix.Errno) {
+	found, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, question)
+	return int(found), errno
+}
 
 // confine takes from this process, for good, whatever the program is not to do.
 func (o order) confine() error {
