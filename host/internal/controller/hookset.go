@@ -91,21 +91,28 @@ func (h hookSet) call(
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, context.DeadlineExceeded): // which is not that of the job
-		return nil, failed("HookTimeout", fmt.Sprintf("no answer within %s", h.timeout))
+		return nil, failed(reasonHookTimeout, fmt.Sprintf("no answer within %s", h.timeout))
 	case err != nil: // the plugin is not running, or has ended in the middle of the call
-		e := failed("HookNotRun", err.Error())
+		e := failed(reasonHookNotRun, err.Error())
 		e.Cause = err
 		return nil, e
 	}
 	for _, outcome := range outcomes {
 		if outcome.Error != nil {
-			e := failed(cmp.Or(outcome.Error.Reason, "HookFailed"), outcome.Error.Message)
+			e := failed(cmp.Or(outcome.Error.Reason, reasonHookFailed), outcome.Error.Message)
 			e.Codes = outcome.Error.Codes
 			return nil, e
 		}
 	}
 	return outcomes, nil
 }
+
+// The reasons of errors for which a hook function gives none; docs/hooks.md says what they mean.
+const (
+	reasonHookFailed  = "HookFailed"
+	reasonHookTimeout = "HookTimeout"
+	reasonHookNotRun  = "HookNotRun"
+)
 
 // resultOf is what has come of a call, in a word.
 func resultOf(ctx context.Context, outcomes []plugin.HookOutcome, err error) string {
