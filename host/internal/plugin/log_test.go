@@ -258,6 +258,15 @@ func TestLogFloodOfBytes(t *testing.T) {
 	}
 }
 
+// A program that survives its exceptions may have many: each counts as a line does.
+func TestLogFloodOfTracebacks(t *testing.T) {
+	t.Parallel()
+	const most = logBurst * linesPerSecond
+	if got := said(t, strings.Repeat(exception+"ValueError: oh\n", most+100), 1<<20); len(got) != most {
+		t.Errorf("expected %d records, but found %d", most, len(got))
+	}
+}
+
 // What only looks like the end of a program must not swallow what it says later.
 func TestCrashReportOfAProgramThatLivesOn(t *testing.T) {
 	t.Parallel()
