@@ -11,21 +11,21 @@ import (
 // The conditions of an item. Those but PickedUp, Started and PluginCrashes are the ones that kstatus reads, and with it
 // kubectl wait, Flux and others: Reconciling and Stalled are absent when they do not hold.
 const (
-	// ConditionReady: True after a job that succeeded, False after an error, Unknown while a job is under way that has
-	// met none. Its reason is that of the error, or whether the job waits.
+	// ConditionReady: True after a job that succeeded, False after an error, Unknown while a job without an error is
+	// running. Its reason is that of the error, or says whether the job waits.
 	ConditionReady v1alpha1.ConditionType = "Ready"
-	// ConditionReconciling: a job is under way; the message says what is being done or waited for.
+	// ConditionReconciling: a job is running; the message says what it does or waits for.
 	ConditionReconciling v1alpha1.ConditionType = "Reconciling"
 	// ConditionStalled: the last job failed, and nothing happens until there is another one.
 	ConditionStalled v1alpha1.ConditionType = "Stalled"
 	// ConditionPickedUp names, in its message, the job that was picked up last.
 	ConditionPickedUp v1alpha1.ConditionType = "PickedUp"
-	// ConditionStarted names, in its message, the job that Pergola has set last itself, so that none is set twice: a
-	// Landscaper may put the job before it in its place. Deployers know it as hook.ConditionStarted.
+	// ConditionStarted names, in its message, the job that Pergola itself has set last, so that none is set twice: a
+	// Landscaper may replace it with the job before. Deployers know it as hook.ConditionStarted.
 	ConditionStarted v1alpha1.ConditionType = "Started"
-	// ConditionPluginCrashes says, in its message, how often a plugin has died in the middle of a call for the job
-	// under way; absent if none has. The list of the last errors is no place for the count: it is text for people, and
-	// other errors push it out.
+	// ConditionPluginCrashes says, in its message, how often a plugin has crashed during a call for the running job;
+	// absent if none has. The list of the last errors cannot hold the count: it is text for people, and other errors
+	// push it out.
 	ConditionPluginCrashes v1alpha1.ConditionType = "PluginCrashes"
 	// ConditionServed: False for an item of a type that no plugin serves, where there is no Landscaper; absent for all
 	// others.
@@ -56,8 +56,8 @@ const (
 	messageSucceeded = "the job succeeded"
 )
 
-// Step changes the status to that of a job whose deployer is in the middle of a call. step is a short name, which
-// becomes the condition's reason if it can be one; message says what is being done. The same again changes nothing.
+// Step shows in the status what a running call does. step is a short name, which becomes the condition's reason if it
+// is a valid one; message says what is being done.
 func Step(item *v1alpha1.DeployItem, step, message string, now time.Time) {
 	Progress(item)
 	if !reasonPattern.MatchString(step) {
@@ -72,16 +72,15 @@ func Step(item *v1alpha1.DeployItem, step, message string, now time.Time) {
 // reasonPattern is that of Kubernetes for the reasons of conditions.
 var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,254}[A-Za-z0-9_])?$`)
 
-// Wait changes the status to that of a job under way that waits for something. The same text again changes nothing.
-// Ready says so, too: its reason is what kubectl get shows.
+// Wait shows in the status what a running job waits for. Ready shows it, too: its reason is what kubectl get prints.
 func Wait(item *v1alpha1.DeployItem, waitingFor string, now time.Time) {
 	Progress(item)
 	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonWaiting, waitingFor, now)
 	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionUnknown, reasonWaiting, waitingFor, now)
 }
 
-// Retry changes the status to that of a job under way that has met an error and is tried again later. It reports
-// whether the error is another one than the last.
+// Retry shows in the status that a running job has met an error and is tried again. It reports whether the error
+// differs from the last one.
 func Retry(item *v1alpha1.DeployItem, e Error, now time.Time) (changed bool) {
 	Progress(item)
 	message := "another try, after: " + e.Message
@@ -89,7 +88,7 @@ func Retry(item *v1alpha1.DeployItem, e Error, now time.Time) (changed bool) {
 	return RecordError(item, e, now)
 }
 
-// WaitingFor is what the job under way does or waits for, as far as its deployer has said so; empty if it has not.
+// WaitingFor is what the running job does or waits for, as its deployer has reported; empty if it has not.
 func WaitingFor(item *v1alpha1.DeployItem) string {
 	c := condition(&item.Status, ConditionReconciling)
 	if c == nil || c.Reason == reasonProgressing && c.Message == messageWorking {
@@ -98,9 +97,9 @@ func WaitingFor(item *v1alpha1.DeployItem) string {
 	return c.Message
 }
 
-// settled tells whether the conditions of a finished job agree with its phase. Those of an item that was never picked
-// up here are nobody's.
-func settled(status *v1alpha1.DeployItemStatus) bool {
+// conditionsFinished reports whether the conditions of a finished job agree with its phase. It is true for a job that
+// was never picked up here.
+func conditionsFinished(status *v1alpha1.DeployItemStatus) bool {
 	if pickedUpJob(status) == "" || !status.Phase.IsFinal() {
 		return true
 	}
@@ -114,10 +113,9 @@ func settled(status *v1alpha1.DeployItemStatus) bool {
 	return !holds(ConditionReconciling) && fits && holds(ConditionStalled) == failed
 }
 
-// SettleConditions changes the conditions of a finished job to those of its phase, and nothing else. Who ends a job in
-// the deployer's place, such as Landscaper by an interruption, knows nothing of them; without this the tools of the
-// field would take the job for one under way.
-func SettleConditions(item *v1alpha1.DeployItem, now time.Time) {
+// FinishConditions sets the conditions of a finished job to those of its phase, and changes nothing else. It is for a
+// job that somebody else has ended, such as Landscaper by an interruption: tools would take it for a running one.
+func FinishConditions(item *v1alpha1.DeployItem, now time.Time) {
 	status := &item.Status
 	removeConditions(status, ConditionReconciling, ConditionStalled, ConditionPluginCrashes)
 	if status.Phase == v1alpha1.DeployItemPhaseSucceeded {
@@ -132,12 +130,12 @@ func SettleConditions(item *v1alpha1.DeployItem, now time.Time) {
 	setCondition(status, ConditionStalled, v1alpha1.ConditionTrue, e.Reason, e.Message, now, e.Codes...)
 }
 
-// IsUnderWay tells whether the item's job was picked up and is not finished.
+// IsUnderWay reports whether the item's job was picked up and is not finished. A queued one counts, too.
 func IsUnderWay(item *v1alpha1.DeployItem) bool {
 	return !Finished(item) && PickedUp(item)
 }
 
-// IsQueued tells whether the item's job was picked up and waits for a worker.
+// IsQueued reports whether the item's job was picked up and waits for a worker.
 func IsQueued(item *v1alpha1.DeployItem) bool {
 	return PickedUp(item) && isQueued(&item.Status)
 }
@@ -169,15 +167,15 @@ func condition(status *v1alpha1.DeployItemStatus, conditionType v1alpha1.Conditi
 	return &status.Conditions[i]
 }
 
-// SetUnserved notes in the status that no plugin serves the item's type. The message says which ones are served.
+// SetUnserved shows in the status that no plugin serves the item's type. The message names the types that are served.
 func SetUnserved(item *v1alpha1.DeployItem, message string, now time.Time) {
 	setCondition(&item.Status, ConditionServed, v1alpha1.ConditionFalse, ReasonTypeNotServed, message, now)
-	if condition(&item.Status, ConditionReady) == nil { // it is what kubectl get shows
+	if condition(&item.Status, ConditionReady) == nil { // kubectl get prints it
 		setCondition(&item.Status, ConditionReady, v1alpha1.ConditionFalse, ReasonTypeNotServed, message, now)
 	}
 }
 
-// SetServed takes back what SetUnserved has noted.
+// SetServed removes what SetUnserved has set.
 func SetServed(item *v1alpha1.DeployItem) {
 	removeConditions(&item.Status, ConditionServed)
 	if ready := condition(&item.Status, ConditionReady); ready != nil && ready.Reason == ReasonTypeNotServed {
@@ -185,10 +183,10 @@ func SetServed(item *v1alpha1.DeployItem) {
 	}
 }
 
-// Unserved is what SetUnserved has noted; empty if it has not.
+// Unserved is the message of SetUnserved; empty if there is none.
 func Unserved(item *v1alpha1.DeployItem) string { return named(&item.Status, ConditionServed) }
 
-// setCondition sets a condition. The time of its transition is that of its status.
+// setCondition sets a condition. Its transition time changes with its status alone.
 func setCondition(
 	status *v1alpha1.DeployItemStatus, conditionType v1alpha1.ConditionType, value v1alpha1.ConditionStatus,
 	reason, message string, now time.Time, codes ...v1alpha1.ErrorCode,

@@ -128,7 +128,7 @@ func TestStepEndsWaiting(t *testing.T) {
 	}
 }
 
-func TestSettleConditions(t *testing.T) {
+func TestFinishConditions(t *testing.T) {
 	interruption := &v1alpha1.Error{Operation: "InterruptOperation", Reason: "InterruptOperation", Message: "operation was interrupted", LastTransitionTime: *at(0), LastUpdateTime: *at(0)}
 	cases := map[string]struct {
 		reason string
@@ -165,7 +165,7 @@ func TestSettleConditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			item := newItem(func(i *v1alpha1.DeployItem) { contract.Begin(i, false, deployer, noon) }, tc.end)
 			want := item.DeepCopy()
-			contract.SettleConditions(item, noon.Add(time.Minute))
+			contract.FinishConditions(item, noon.Add(time.Minute))
 			want.Status.Conditions = append(want.Status.Conditions[:1:1], tc.want...)
 			failWith(t, tc.reason+"; nothing but the conditions changes", cmp.Diff(want, item))
 			if got := kstatusOf(t, item); got != tc.status {

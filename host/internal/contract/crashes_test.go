@@ -94,7 +94,7 @@ func TestCountGoesWithTheJob(t *testing.T) {
 		"failed":    func(i *v1alpha1.DeployItem) { contract.Fail(i, false, contract.Error{Message: "no"}, noon) },
 		"ended by somebody else": func(i *v1alpha1.DeployItem) {
 			finished(v1alpha1.DeployItemPhaseFailed)(i)
-			contract.SettleConditions(i, noon)
+			contract.FinishConditions(i, noon)
 		},
 	} {
 		item := newItem(underWay, crashed(2), end)

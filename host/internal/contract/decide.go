@@ -14,30 +14,30 @@ type Action string
 const (
 	// Nothing: there is no job, or it is finished.
 	Nothing Action = "Nothing"
-	// Accept: somebody asks for an operation; see AcceptOperation.
+	// Accept: an operation is requested; see AcceptOperation.
 	Accept Action = "Accept"
-	// Start: no job is under way, and one is to be set and picked up.
+	// Start: no job is running; set one and pick it up.
 	Start Action = "Start"
-	// Restart: like Start, if the Target and the Context of the item, and the Secret of that Target, have come back.
-	// The last job was to delete what the item has deployed and failed because one of them was gone.
+	// Restart: like Start, once the item's Target, the Secret of the Target and the item's Context exist. The last job
+	// was a deletion, which failed because one of them was missing.
 	Restart Action = "Restart"
-	// PickUp: there is a job that nobody has picked up, or one that waits for a worker, or one that begins anew because
-	// the item is now to be deleted.
+	// PickUp: there is a job that nobody has picked up, or that waits for a worker, or that starts again because the
+	// item is being deleted now.
 	PickUp Action = "PickUp"
-	// Skip: there is a job, but the item wants none without a change, and nothing has changed since the last success.
+	// Skip: there is a job, but the item has updateOnChangeOnly and has not changed since the last success.
 	Skip Action = "Skip"
-	// Continue: the job was picked up and is under way.
+	// Continue: the job was picked up and is running.
 	Continue Action = "Continue"
-	// TimedOut: the job was picked up and has taken too long.
+	// TimedOut: the job was picked up and has exceeded its timeout.
 	TimedOut Action = "TimedOut"
-	// Abort: the job is to be ended, and its deployer gets the chance to do that in its own way.
+	// Abort: end the job; its deployer is called for that.
 	Abort Action = "Abort"
-	// Repair: somebody has put a finished job in the place of one under way; see EndReplaced.
+	// Repair: a finished job was set in place of a running one; see EndReplaced.
 	Repair Action = "Repair"
-	// Settle: somebody else has ended a job that was picked up here, and the conditions do not show it yet; see
-	// SettleConditions.
-	Settle Action = "Settle"
-	// GiveUp: the job is to be ended without its deployer: that has never been called for it, or takes too long for the
+	// EndedElsewhere: somebody else has ended a job that was picked up here, and the conditions do not show that; see
+	// FinishConditions.
+	EndedElsewhere Action = "EndedElsewhere"
+	// GiveUp: end the job without its deployer, which was not called for it yet, or has exceeded the time for the
 	// abort.
 	GiveUp Action = "GiveUp"
 )
@@ -57,8 +57,8 @@ type Decision struct {
 	ByHook bool
 }
 
-// Decide tells what is to be done with an item. It never fails: an item with a malformed timeout is handled as one
-// without, until its job is picked up and Deadline says what is wrong.
+// Decide returns what to do with an item. A malformed timeout counts as none here; Deadline returns the error once the
+// job is picked up.
 func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {
 	status := &item.Status
 	d := Decision{Deletion: item.DeletionTimestamp != nil}
@@ -87,52 +87,52 @@ func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {
 	return d
 }
 
-// decideFinished tells what is to be done with an item whose last job is finished.
+// decideFinished returns what to do with an item whose last job is finished.
 func decideFinished(item *v1alpha1.DeployItem, accepted *accepted, leaveBehind bool) (Action, string) {
 	switch {
 	case accepted.starts(&item.Status):
 		return Start, accepted.JobID
-	case taken(&item.Status):
+	case replacedByFinished(&item.Status):
 		return Repair, ""
-	case !settled(&item.Status):
-		return Settle, ""
+	case !conditionsFinished(&item.Status):
+		return EndedElsewhere, ""
 	case item.DeletionTimestamp == nil || item.Status.Phase != v1alpha1.DeployItemPhaseDeleteFailed:
 		return Nothing, ""
 	case leaveBehind && slices.Contains(item.Finalizers, v1alpha1.Finalizer) && !leftBehindLast(&item.Status):
 		return Start, ""
-	case FailedForLack(item):
+	case FailedForMissingReference(item):
 		return Restart, ""
 	default:
 		return Nothing, ""
 	}
 }
 
-// leavesBehind tells whether an item is to be deleted without what it has deployed.
+// leavesBehind reports whether an item is being deleted without what it has deployed.
 func leavesBehind(item *v1alpha1.DeployItem) bool {
 	return item.DeletionTimestamp != nil && item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] == "true"
 }
 
-// leftBehindLast tells whether the last job was one that was to leave everything behind, so that to set another one for
-// that would come to the same: an HTTP hook can have such a job fail.
+// leftBehindLast reports whether the last job was already one that leaves everything behind. An HTTP hook can have such
+// a job fail, and another one would fail, too.
 func leftBehindLast(status *v1alpha1.DeployItemStatus) bool {
 	c := condition(status, ConditionPickedUp)
 	return c != nil && c.Reason == reasonLeavesBehind && c.Message == status.JobID
 }
 
-// taken tells whether a job that was under way is gone without an end: somebody has set one again that is finished. So
-// does a Landscaper whose execution still runs when Pergola sets a job of its own.
-func taken(status *v1alpha1.DeployItemStatus) bool {
+// replacedByFinished reports whether a finished job was set in place of a running one. A Landscaper whose execution
+// still runs does that when Pergola has set a job itself.
+func replacedByFinished(status *v1alpha1.DeployItemStatus) bool {
 	picked := pickedUpJob(status)
 	return status.Phase != "" && !status.Phase.IsFinal() && picked != "" && picked != status.JobID
 }
 
-// Same tells whether a decision made anew changes nothing for a call of the deployer that is under way because of this
-// one. A call ends by itself when its time is over.
+// Same reports whether a later decision lets a running call go on that this one has led to. Time does not count: a call
+// ends by itself at its deadline.
 func (d Decision) Same(again Decision) bool {
 	return d.inTime() == again.inTime()
 }
 
-// inTime is the decision as if there were time enough.
+// inTime is the decision without regard to time.
 func (d Decision) inTime() Decision {
 	switch d.Action { //nolint:exhaustive // the others are not about time
 	case TimedOut:
@@ -143,11 +143,11 @@ func (d Decision) inTime() Decision {
 	return d
 }
 
-// Finished tells whether no job of the item is to be done: it has had none, or the last one is finished.
+// Finished reports whether the item has no job to do: it never had one, or the last one is finished.
 func Finished(item *v1alpha1.DeployItem) bool { return item.Status.JobID == item.Status.JobIDFinished }
 
-// PickedUp tells whether the current job is under way, if it is not finished. A job that was picked up before the
-// item's deletion is not: it starts anew as one that deletes.
+// PickedUp reports whether the current job, if it is not finished, was picked up. A job that was picked up before the
+// item's deletion was not: it starts again as a deletion.
 func PickedUp(item *v1alpha1.DeployItem) bool {
 	status := &item.Status
 	underWay := status.Phase != "" && !status.Phase.IsFinal()
@@ -158,8 +158,7 @@ func PickedUp(item *v1alpha1.DeployItem) bool {
 		pickedUpJob(status) == status.JobID
 }
 
-// setSincePickUp tells whether the job was set after the last pick-up. It is Landscaper's own rule for a job that
-// nobody has picked up yet.
+// setSincePickUp reports whether the job was set after the last pick-up, as Landscaper decides it.
 func setSincePickUp(status *v1alpha1.DeployItemStatus) bool {
 	return status.JobIDGenerationTime != nil && status.LastReconcileTime.Before(status.JobIDGenerationTime)
 }

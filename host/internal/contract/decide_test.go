@@ -51,12 +51,12 @@ func TestDecide(t *testing.T) {
 		"interrupted, with conditions": {
 			reason: "conditions that say the job is under way are not true any more",
 			item:   newItem(func(i *v1alpha1.DeployItem) { contract.Begin(i, false, deployer, noon) }, finished(failed)),
-			want:   contract.Decision{Action: contract.Settle},
+			want:   contract.Decision{Action: contract.EndedElsewhere},
 		},
 		"pick-up timeout after a success": {
 			reason: "the item is not ready any more",
 			item:   newItem(func(i *v1alpha1.DeployItem) { contract.FinishUnchanged(i, deployer, noon) }, func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-3" }, finished(failed)),
-			want:   contract.Decision{Action: contract.Settle},
+			want:   contract.Decision{Action: contract.EndedElsewhere},
 		},
 		"job of ours taken": {
 			reason: "a Landscaper whose execution still runs sets its job again, which is finished: the phase must be final",

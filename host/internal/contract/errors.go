@@ -12,38 +12,37 @@ import (
 // maxLastErrors is how many errors the status remembers.
 const maxLastErrors = 5
 
-// OperationResolve is the operation of errors that concern the Target or the Context of the item. It is the host's
-// alone.
+// OperationResolve is the operation of errors about the Target or the Context of the item. Only the host uses it.
 const OperationResolve = "ResolveTarget"
 
-// The reasons of errors that, with OperationResolve, say that something is not there which the item uses.
+// The reasons of errors that, with OperationResolve, say that something that the item refers to is missing.
 const (
 	ReasonTargetNotFound  = "NoTargetFound"
 	ReasonSecretNotFound  = "TargetSecretNotFound"
 	ReasonContextNotFound = "ContextNotFound"
-	// The time of a job is over, which has waited for one of them.
+	// A job has exceeded its time, and has waited for one of them.
 	ReasonPickupTimeout      = "PickupTimeout"
 	ReasonProgressingTimeout = "ProgressingTimeout"
 )
 
-var reasonsOfLack = []string{
+var missingReferenceReasons = []string{
 	ReasonTargetNotFound, ReasonSecretNotFound, ReasonContextNotFound, ReasonPickupTimeout, ReasonProgressingTimeout,
 }
 
-// FailedForLack tells whether the last job of an item failed because something was not there which the item uses: its
-// Target, the Secret of that, or its Context.
-func FailedForLack(item *v1alpha1.DeployItem) bool {
+// FailedForMissingReference reports whether the last job of an item failed because its Target, the Secret of the
+// Target, or its Context was missing.
+func FailedForMissingReference(item *v1alpha1.DeployItem) bool {
 	status, failed := &item.Status, failedPhase(item.DeletionTimestamp != nil)
-	return Finished(item) && status.Phase == failed && lacks(status)
+	return Finished(item) && status.Phase == failed && missesReference(status)
 }
 
-// lacks tells whether the last error of a job is that something was not there which the item uses.
-func lacks(status *v1alpha1.DeployItemStatus) bool {
+// missesReference reports whether the last error says that something that the item refers to is missing.
+func missesReference(status *v1alpha1.DeployItemStatus) bool {
 	last := status.LastError
-	return last != nil && last.Operation == OperationResolve && slices.Contains(reasonsOfLack, last.Reason)
+	return last != nil && last.Operation == OperationResolve && slices.Contains(missingReferenceReasons, last.Reason)
 }
 
-// Error is what goes wrong with a job, for the status of the item. Its message must hold no secrets.
+// Error is an error of a job, as it goes into the status of the item. Its message must not contain secrets.
 type Error struct {
 	// Codes classify the error; may be empty.
 	Codes []v1alpha1.ErrorCode
@@ -53,11 +52,11 @@ type Error struct {
 	Reason string
 	// Message is a sentence for people.
 	Message string
-	// Terminal: the error ends the job although none of its codes says so.
+	// Terminal: the error ends the job, whatever its codes say.
 	Terminal bool
-	// Plugin is the one whose hook has met the error; empty for any other error.
+	// Plugin is the one whose hook has failed; empty for other errors.
 	Plugin string
-	// Cause is the error of the call that this one comes of; nil if it comes of none.
+	// Cause is the underlying error; nil for none.
 	Cause error
 }
 
@@ -67,25 +66,25 @@ func (e Error) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e Error) Unwrap() error { return e.Cause }
 
-// Final tells whether the error ends the job. Others are retried until the deadline.
+// Final reports whether the error ends the job. Others are retried until the deadline.
 func (e Error) Final() bool {
 	return e.Terminal || slices.ContainsFunc(e.Codes, func(c v1alpha1.ErrorCode) bool {
 		return c.Unrecoverable() || c == v1alpha1.ErrorNoRetry
 	})
 }
 
-// ForInfoOnly tells whether the error is expected, and of no interest to an operator.
+// ForInfoOnly reports whether the error is expected and no concern of an operator.
 func (e Error) ForInfoOnly() bool { return slices.Contains(e.Codes, v1alpha1.ErrorForInfoOnly) }
 
-// is tells whether a recorded error is this one.
+// is reports whether a recorded error is this one.
 func (e Error) is(recorded *v1alpha1.Error) bool {
 	return recorded != nil && recorded.Operation == e.Operation && recorded.Reason == e.Reason &&
 		recorded.Message == e.Message && slices.Equal(recorded.Codes, e.Codes)
 }
 
-// RecordError notes an error in the status: as the last one, as the first one if there was none, and at the end of the
-// last five. Of those no two are the same: one that comes again is counted, at the end of its message. It reports
-// whether the error is another one than the last.
+// RecordError adds an error to the status: as the last one, as the first one if there was none, and to the list of the
+// last five. An error that is in that list already is counted, at the end of its message. It reports whether the error
+// differs from the last one.
 func RecordError(item *v1alpha1.DeployItem, e Error, now time.Time) (changed bool) {
 	status := &item.Status
 	at := moment(status, now)
@@ -108,7 +107,7 @@ func RecordError(item *v1alpha1.DeployItem, e Error, now time.Time) (changed boo
 	return changed
 }
 
-// count adds the last error to the list of the last ones, or counts it there.
+// count adds the last error to the list, or counts it there.
 func count(status *v1alpha1.DeployItemStatus, e Error, at v1alpha1.Time) {
 	entry, times := status.LastError.DeepCopy(), 1
 	for i, recorded := range status.LastErrors {
@@ -129,10 +128,10 @@ func count(status *v1alpha1.DeployItemStatus, e Error, at v1alpha1.Time) {
 	}
 }
 
-// timesSuffix is what follows the message of an error that came several times.
+// timesSuffix follows the message of an error that occurred several times.
 const timesSuffix = " (%d times)"
 
-// timesRecorded is how often an error has come that an entry of the list stands for; zero if it stands for another one.
+// timesRecorded is how often an error has occurred according to an entry of the list; zero for the entry of another one.
 func timesRecorded(entry *v1alpha1.Error, e Error) int {
 	if entry == nil { // an API server takes null in a list
 		return 0

@@ -72,7 +72,7 @@ func TestTimeoutError(t *testing.T) {
 			want := contract.Error{
 				Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout}, Operation: "Timeout", Reason: "ProgressingTimeout", Message: tc.want,
 			}
-			failWith(t, tc.reason, cmp.Diff(tc.lacks, contract.AwaitsWhatItLacks(tc.item)))
+			failWith(t, tc.reason, cmp.Diff(tc.lacks, contract.WaitsForReference(tc.item)))
 			failWith(t, tc.reason, cmp.Diff(want, contract.TimeoutError(tc.item, tc.call)))
 		})
 	}

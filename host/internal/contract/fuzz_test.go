@@ -78,8 +78,8 @@ func act(item *v1alpha1.DeployItem, decision contract.Decision) {
 		contract.Fail(item, decision.Deletion, contract.TimeoutError(item, ""), noon)
 	case contract.Repair:
 		contract.EndReplaced(item, decision.Deletion, noon)
-	case contract.Settle:
-		contract.SettleConditions(item, noon)
+	case contract.EndedElsewhere:
+		contract.FinishConditions(item, noon)
 	case contract.GiveUp:
 		contract.EndAborted(item, decision.Deletion, deployer, noon)
 	case contract.Abort:

@@ -7,10 +7,10 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// The conditions about HTTP hooks, beside those that hooks report themselves.
+// The conditions about HTTP hooks, besides those that hooks report themselves.
 const (
-	// ConditionHookAnswered: whether the last call of the item's HTTP hook was answered as it should be; the message
-	// says what was wrong. Absent as long as nothing was wrong.
+	// ConditionHookAnswered: whether the last call of the item's HTTP hook had a good answer; the message says what was
+	// wrong. Absent as long as nothing was wrong.
 	ConditionHookAnswered v1alpha1.ConditionType = "HookAnswered"
 	// ConditionFinalized: the item's HTTP hook has agreed to its deletion, so that it is not asked again.
 	ConditionFinalized v1alpha1.ConditionType = "Finalized"
@@ -24,9 +24,8 @@ const (
 	reasonReported = "HookReported"
 )
 
-// Report changes the conditions that an HTTP hook declares to those that it has reported: declared ones are there from
-// the start, as Unknown, and stay as they are until they are reported again. Those that are reported but not declared
-// do not count.
+// Report sets the conditions that an HTTP hook declares to those that it has reported. Declared ones are Unknown at
+// first, and stay as they are until they are reported again. Undeclared ones are ignored.
 func Report(
 	item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, reported []v1alpha1.Condition, now time.Time,
 ) {
@@ -43,8 +42,7 @@ func Report(
 	}
 }
 
-// SucceedWith changes the status to that of a finished job, as Succeed does. The item is Ready if all conditions that
-// its HTTP hook declares are True.
+// SucceedWith is Succeed for an item whose HTTP hook declares conditions: it is Ready if all of them are True.
 func SucceedWith(item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, now time.Time) {
 	Succeed(item, now)
 	ready := v1alpha1.ConditionTrue
@@ -63,7 +61,7 @@ func SucceedWith(item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, n
 	}
 }
 
-// HookAnswered changes the status to that of an item whose HTTP hook has answered as it should.
+// HookAnswered shows in the status that the HTTP hook has given a good answer, if an earlier one was not.
 func HookAnswered(item *v1alpha1.DeployItem, now time.Time) {
 	if condition(&item.Status, ConditionHookAnswered) != nil {
 		setCondition(&item.Status, ConditionHookAnswered, v1alpha1.ConditionTrue, reasonAnswered,
@@ -71,17 +69,17 @@ func HookAnswered(item *v1alpha1.DeployItem, now time.Time) {
 	}
 }
 
-// HookFailed changes the status to that of an item whose HTTP hook has not answered as it should.
+// HookFailed shows in the status that the HTTP hook has given no good answer.
 func HookFailed(item *v1alpha1.DeployItem, e Error, now time.Time) {
 	setCondition(&item.Status, ConditionHookAnswered, v1alpha1.ConditionFalse, e.Reason, e.Message, now)
 }
 
-// NoteFinalized changes the status to that of an item to whose deletion its HTTP hook has agreed.
+// NoteFinalized notes in the status that the HTTP hook of a registration has agreed to the item's deletion.
 func NoteFinalized(item *v1alpha1.DeployItem, registration string, now time.Time) {
 	setCondition(&item.Status, ConditionFinalized, v1alpha1.ConditionTrue, reasonFinalized, registration, now)
 }
 
-// IsFinalized tells whether the HTTP hook of a registration has agreed to the deletion of an item.
+// IsFinalized reports whether the HTTP hook of a registration has agreed to the deletion of an item.
 func IsFinalized(item *v1alpha1.DeployItem, registration string) bool {
 	return named(&item.Status, ConditionFinalized) == registration
 }

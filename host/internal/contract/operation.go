@@ -12,21 +12,21 @@ import (
 // AcceptedAnnotation notes the operation that was accepted last.
 const AcceptedAnnotation = "host.pergola.dev/operation"
 
-// accepted is the note of an operation. Its methods take nil for none.
+// accepted is the note of an accepted operation. Its methods take nil for none.
 type accepted struct {
 	// Operation is one of the values of v1alpha1.OperationAnnotation.
 	Operation string `json:"operation"`
-	// JobID is the job that the operation is about: the one under way, or the one to be set.
+	// JobID is the job that the operation is about: the running one, or the one to set.
 	JobID string `json:"jobID"`
-	// After is the finished job that the one to be set follows. It is JobID itself if that was under way.
+	// After is the finished job before the one to set. It is JobID itself if that was running.
 	After string `json:"after"`
-	// Deletion: the job to be aborted is one that deletes.
+	// Deletion: the job to abort is a deletion.
 	Deletion bool `json:"deletion,omitempty"`
-	// Until is when an abort has to be done.
+	// Until is the deadline of an abort.
 	Until *v1alpha1.Time `json:"until,omitempty"`
 }
 
-// acceptedOf reads the note of an item. What cannot be read was not written by Pergola, and means nothing.
+// acceptedOf reads the note of an item; nil for none, and for one that Pergola cannot have written.
 func acceptedOf(item *v1alpha1.DeployItem) *accepted {
 	text, ok := item.Annotations[AcceptedAnnotation]
 	if !ok {
@@ -39,13 +39,13 @@ func acceptedOf(item *v1alpha1.DeployItem) *accepted {
 	return a
 }
 
-// starts tells whether the job is still to be set.
+// starts reports whether the job still has to be set.
 func (a *accepted) starts(status *v1alpha1.DeployItemStatus) bool {
 	return a != nil && a.Operation != v1alpha1.OperationAbort && a.JobID != a.After &&
 		status.JobID == a.After && startedJob(status) != a.JobID
 }
 
-// forces tells whether the current job, or the one that is to be started, is forced.
+// forces reports whether the current job, or the job start, which is to be set, is forced.
 func (a *accepted) forces(item *v1alpha1.DeployItem, start string) bool {
 	if a == nil || a.Operation != v1alpha1.OperationForceReconcile {
 		return false
@@ -53,20 +53,20 @@ func (a *accepted) forces(item *v1alpha1.DeployItem, start string) bool {
 	return a.JobID == start || a.JobID == item.Status.JobID && !Finished(item)
 }
 
-// aborts tells whether the current job is to be ended.
+// aborts reports whether the current job is to be aborted.
 func (a *accepted) aborts(item *v1alpha1.DeployItem) bool {
 	return a != nil && a.Operation == v1alpha1.OperationAbort && a.Until != nil &&
 		a.JobID == item.Status.JobID && !Finished(item) &&
 		a.Deletion == (item.DeletionTimestamp != nil)
 }
 
-// operations are the operations that an item can be asked for.
+// operations are those that can be requested.
 var operations = []string{
 	v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile,
 	v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort,
 }
 
-// UnknownOperation returns the operation that an item asks for if it is none that there is; empty otherwise.
+// UnknownOperation returns the operation that an item requests if there is no such operation; empty otherwise.
 func UnknownOperation(item *v1alpha1.DeployItem) string {
 	if operation := item.Annotations[v1alpha1.OperationAnnotation]; !slices.Contains(operations, operation) {
 		return operation
@@ -74,9 +74,9 @@ func UnknownOperation(item *v1alpha1.DeployItem) string {
 	return ""
 }
 
-// acceptable tells whether an item asks for an operation that can begin now. A new job has to wait for the end of the
-// one under way: Landscaper would take its own job for lost. A deletion is what it is, and cannot be forced; nor can a
-// job that is to be aborted.
+// acceptable reports whether an item requests an operation that can begin now. A new job has to wait for the end of the
+// running one: Landscaper would take its own job for lost. Neither a deletion nor a job that is being aborted can be
+// forced.
 func acceptable(item *v1alpha1.DeployItem, accepted *accepted) bool {
 	finished := Finished(item)
 	switch operation := item.Annotations[v1alpha1.OperationAnnotation]; operation {
@@ -89,9 +89,9 @@ func acceptable(item *v1alpha1.DeployItem, accepted *accepted) bool {
 	}
 }
 
-// AcceptOperation changes the metadata of an item that Decide has said Accept of: the annotation that asks for the
-// operation goes, and the note of it comes. newJob is the job to set if none is under way. An abort has to be done
-// within abortTimeout. It reports the operation, and whether there is anything to do: not for an abort without a job.
+// AcceptOperation changes the metadata of an item for which Decide returns Accept: it replaces the annotation that
+// requests the operation with the note of it. newJob is the job to set if none is running. An abort may take
+// abortTimeout. It returns the operation, and whether it has an effect: an abort without a job has none.
 func AcceptOperation(
 	item *v1alpha1.DeployItem, newJob string, abortTimeout time.Duration, now time.Time,
 ) (operation string, effective bool) {
@@ -118,7 +118,7 @@ func AcceptOperation(
 	return operation, true
 }
 
-// EndAborted changes the status to that of an aborted job whose deployer is not called, or not any more.
+// EndAborted ends an aborted job whose deployer is not called, or not any more.
 func EndAborted(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
 	why := "its deployer did not finish the abort in time"
 	if !PickedUp(item) {
@@ -130,7 +130,7 @@ func EndAborted(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.Depl
 	Fail(item, deletion, AbortedError(why), now)
 }
 
-// AbortedError is the error that an aborted job ends with. why says more, if there is more to say.
+// AbortedError is the error of an aborted job. why says more; it may be empty.
 func AbortedError(why string) Error {
 	message := "the job was aborted by the annotation " + v1alpha1.OperationAnnotation
 	if why != "" {

@@ -74,7 +74,7 @@ func TestDecideOperation(t *testing.T) {
 			item:   newItem(inPhase(succeeded), onChangeOnly(3), accepts(force)), want: forced(do(contract.PickUp)),
 		},
 		"force-reconcile, to be aborted": {reason: "an abort is not taken back", item: newItem(underWay, accepts(abort), asks(force)), want: do(contract.Abort)},
-		"force accepted, finished":       {reason: "the force was for the job that is finished", item: newItem(underWay, accepts(force), finished(succeeded)), want: do(contract.Settle)},
+		"force accepted, finished":       {reason: "the force was for the job that is finished", item: newItem(underWay, accepts(force), finished(succeeded)), want: do(contract.EndedElsewhere)},
 		"force accepted, deletion":       {reason: "a deletion is what it is", item: newItem(deletes, deleted, accepts(force)), want: contract.Decision{Action: contract.Continue, Deletion: true}},
 		"abort accepted":                 {reason: "the deployer is called for it", item: newItem(underWay, accepts(abort)), want: do(contract.Abort)},
 		"abort accepted, timed out":      {reason: "an abort has its own time", item: newItem(underWay, accepts(abort), timeout("1s")), after: 30 * time.Second, want: do(contract.Abort)},
@@ -82,7 +82,7 @@ func TestDecideOperation(t *testing.T) {
 		"abort accepted, not begun":      {reason: "its deployer knows nothing of it", item: newItem(accepts(abort)), want: do(contract.GiveUp)},
 		"abort accepted, interrupted": {
 			reason: "somebody else has ended the job",
-			item:   newItem(underWay, accepts(abort), finished(failed)), want: do(contract.Settle),
+			item:   newItem(underWay, accepts(abort), finished(failed)), want: do(contract.EndedElsewhere),
 		},
 		"abort accepted, new job":  {reason: "the abort was for the job before", item: newItem(underWay, accepts(abort), otherJob), want: do(contract.PickUp)},
 		"abort accepted, deletion": {reason: "the abort was not for the deletion", item: newItem(underWay, accepts(abort), deleted), want: contract.Decision{Action: contract.PickUp, Deletion: true}},

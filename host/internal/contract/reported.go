@@ -10,7 +10,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// maxReported is how many conditions a deployer reports with one result at most.
+// maxReported is how many conditions a deployer can report with one result.
 const maxReported = 8
 
 // maxQuoted bounds what is quoted of a condition that is refused.
@@ -19,7 +19,7 @@ const maxQuoted = 64
 // typePattern is also that of the conditions of HTTP hooks.
 var typePattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`)
 
-// CheckReported tells what is wrong with the conditions that a deployer reports with a result; nil if nothing is.
+// CheckReported validates the conditions that a deployer reports with a result.
 func CheckReported(reported []sdk.Condition) error {
 	if len(reported) > maxReported {
 		return fmt.Errorf("conditions: expected at most %d, but found %d", maxReported, len(reported))
@@ -48,8 +48,8 @@ func CheckReported(reported []sdk.Condition) error {
 	return nil
 }
 
-// SetReported changes the conditions that a deployer reports, and leaves all others as they are. The same again changes
-// nothing. They belong to the item and not to a job, and stay until they are reported anew.
+// SetReported sets the conditions that a deployer reports. They belong to the item and not to a job, and stay until they
+// are reported again.
 func SetReported(item *v1alpha1.DeployItem, reported []sdk.Condition, now time.Time) {
 	for _, c := range reported {
 		setCondition(&item.Status, c.Type, c.Status, c.Reason, c.Message, now)

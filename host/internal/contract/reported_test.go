@@ -124,7 +124,7 @@ func TestReportedConditionsStay(t *testing.T) {
 	contract.NoteCrashes(item, 1, now)
 	contract.Retry(item, e, now)
 	contract.Fail(item, false, e, now)
-	contract.SettleConditions(item, now)
+	contract.FinishConditions(item, now)
 	contract.FinishUnchanged(item, deployer, now)
 	contract.Begin(item, true, deployer, now)
 	contract.EndReplaced(item, true, now)

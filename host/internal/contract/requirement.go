@@ -12,8 +12,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// requirement is a checked requirement. It is our own and not that of Kubernetes' label selectors, which refuses values
-// that no label can have but an annotation can.
+// requirement is a valid requirement. Kubernetes' own for label selectors cannot be used: it refuses values that an
+// annotation can have and a label cannot.
 type requirement struct {
 	key      string
 	operator v1alpha1.RequirementOperator
@@ -23,7 +23,7 @@ type requirement struct {
 	text     string // for messages
 }
 
-// compileRequirements returns the requirements for what of returns of a Target, and everything that is wrong with them.
+// compileRequirements returns requirements for the map that of returns of a Target, and all errors.
 func compileRequirements(
 	requirements []v1alpha1.Requirement, path *field.Path, of func(metav1.Object) map[string]string,
 ) ([]requirement, field.ErrorList) {
@@ -45,7 +45,7 @@ func compileRequirements(
 	return compiled, errs
 }
 
-// matches means what Kubernetes means by the operators: those that negate also match when the key is missing.
+// matches follows Kubernetes: the operators that negate also match when the key is missing.
 func (r requirement) matches(target metav1.Object) bool {
 	value, found := r.of(target)[r.key]
 	switch r.operator {
@@ -78,7 +78,7 @@ var operators = []string{
 	string(v1alpha1.RequirementGreaterThan), string(v1alpha1.RequirementLessThan),
 }
 
-// validateRequirement returns everything that is wrong with a requirement.
+// validateRequirement returns all errors of a requirement.
 func validateRequirement(r v1alpha1.Requirement, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if r.Key == "" {
@@ -118,7 +118,7 @@ func validateRequirement(r v1alpha1.Requirement, path *field.Path) field.ErrorLi
 }
 
 func invalid(path *field.Path, format string, args ...any) *field.Error {
-	return field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(format, args...)) // the sentence says what was found
+	return field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(format, args...)) // the text has the value
 }
 
 // quoteAll quotes the first values; a message needs no more of them.

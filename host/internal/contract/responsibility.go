@@ -16,8 +16,8 @@ func TypeOf(meta metav1.Object) (v1alpha1.DeployItemType, bool) {
 	return v1alpha1.DeployItemType(t), ok && t != ""
 }
 
-// TargetOf returns the name of the target that the metadata of an item repeats. Without a target hasTarget is false;
-// known is false if the metadata does not tell, so that the item has to be read.
+// TargetOf returns the name of the target that the metadata of an item repeats. hasTarget is false for an item without
+// a target; known is false if the metadata does not say, so that the item has to be read.
 func TargetOf(meta metav1.Object) (name string, hasTarget, known bool) {
 	name = meta.GetAnnotations()[v1alpha1.DeployerTargetNameAnnotation]
 	switch name {
@@ -38,8 +38,8 @@ func TargetOfItem(item *v1alpha1.DeployItem) (name string, hasTarget bool) {
 	return item.Spec.Target.Name, true
 }
 
-// DeployerAnnotations are the annotations with which an item repeats in its metadata what a deployer must know of it.
-// Landscaper sets them on the items that it creates.
+// DeployerAnnotations are the annotations that repeat the type and the Target of an item in its metadata. Landscaper
+// sets them on the items that it creates.
 func DeployerAnnotations(item *v1alpha1.DeployItem) map[string]string {
 	target, hasTarget := TargetOfItem(item)
 	if !hasTarget {
@@ -51,12 +51,12 @@ func DeployerAnnotations(item *v1alpha1.DeployItem) map[string]string {
 	}
 }
 
-// SelectionReason tells in one word for machines why an item is ours, or is not.
+// SelectionReason says why an item is ours or not, in one word for machines.
 type SelectionReason string
 
 // The reasons of a Selection.
 const (
-	// NoTargetSelectors: nothing is selected, so that everything is ours.
+	// NoTargetSelectors: there are no selectors, so that every item is ours.
 	NoTargetSelectors SelectionReason = "NoTargetSelectors"
 	// NoTarget: the item has no target that could be selected. It is ours.
 	NoTarget SelectionReason = "NoTarget"
@@ -64,12 +64,12 @@ const (
 	TargetSelected SelectionReason = "TargetSelected"
 	// TargetNotSelected: no selector matches the Target. The item is somebody else's.
 	TargetNotSelected SelectionReason = "TargetNotSelected"
-	// TargetNotFound: the Target is missing, so that nobody knows whose it would be. Only a deployer that is
-	// responsible for all takes the item; if several that select did, they would contend for it.
+	// TargetNotFound: the Target is missing. Only a deployer without selectors takes the item; several with selectors
+	// would contend for it.
 	TargetNotFound SelectionReason = "TargetNotFound"
 )
 
-// Selection tells whether an item is ours and why.
+// Selection says whether an item is ours, and why.
 type Selection struct {
 	// Responsible: the item is ours.
 	Responsible bool
@@ -79,22 +79,21 @@ type Selection struct {
 	Message string
 }
 
-// Selectors decide by the Target of an item whether it is ours. The zero value is responsible for all. Selectors do
-// not change, and can be used by several goroutines as long as nobody changes the list that they were made of.
+// Selectors decide by the Target of an item whether it is ours. The zero value selects all. They are immutable, and safe
+// for concurrent use as long as nobody changes the list that they were made from.
 type Selectors struct {
 	entries []selector
 }
 
-// selector is one of the list. A Target must meet all that it says.
+// selector is an entry of the list. A Target must meet all of it.
 type selector struct {
 	path         string
 	targets      []v1alpha1.ObjectReference
 	requirements []requirement
 }
 
-// CompileSelectors checks selectors and returns them in the form that decides, together with everything that is wrong
-// with them. With errors the Selectors are of no use. path is where the list was found; nil stands for
-// "targetSelectors".
+// CompileSelectors validates selectors and returns them ready for use, or all errors. path is where the list was found;
+// nil stands for "targetSelectors".
 func CompileSelectors(selectors []v1alpha1.TargetSelector, path *field.Path) (Selectors, field.ErrorList) {
 	if path == nil {
 		path = field.NewPath("targetSelectors")
@@ -122,13 +121,13 @@ func CompileSelectors(selectors []v1alpha1.TargetSelector, path *field.Path) (Se
 	return compiled, errs
 }
 
-// Empty tells that there is nothing to select by: every item is ours, and the Target need not be read for it.
+// Empty reports whether there are no selectors: every item is ours, and its Target need not be read.
 func (s Selectors) Empty() bool { return len(s.entries) == 0 }
 
-// maxMismatches bounds the selectors that a message accounts for.
+// maxMismatches bounds the selectors that a message explains.
 const maxMismatches = 3
 
-// Select tells whether an item is ours. target is the Target of the item, or its metadata; nil if there is no such
+// Select decides whether an item is ours. target is the Target of the item, or its metadata; nil if there is no such
 // Target. It is ignored if the item has no target.
 func (s Selectors) Select(hasTarget bool, target metav1.Object) Selection {
 	switch {
@@ -154,7 +153,7 @@ func (s Selectors) Select(hasTarget bool, target metav1.Object) Selection {
 	return Selection{false, TargetNotSelected, name + " is not selected: " + strings.Join(mismatches, ", ")}
 }
 
-// mismatch says which part of the selector does not match; it is empty if all do.
+// mismatch says which part of the selector does not match; empty if all do.
 func (s selector) mismatch(target metav1.Object) string {
 	if len(s.targets) > 0 && !names(s.targets, target) {
 		return s.path + ".targets do not name it"

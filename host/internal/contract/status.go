@@ -8,8 +8,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// SetJob changes the status to that of an item for which Pergola has set a job that is not picked up yet. But for the
-// condition that names it Landscaper does the same.
+// SetJob sets a job that is not picked up yet, as Landscaper does, and the condition that names it.
 func SetJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 	set := wholeSeconds(now)
 	item.Status.JobID = jobID
@@ -18,14 +17,14 @@ func SetJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, reasonStarted, jobID, now)
 }
 
-// SetJobOfHook is SetJob for a job that hooks have asked for. Deployers can tell, see hook.AskedFor.
+// SetJobOfHook is SetJob for a job that hooks have requested. Deployers can see that; see hook.AskedFor.
 func SetJobOfHook(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 	SetJob(item, jobID, now)
 	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, hook.ReasonStartedByHook, jobID, now)
 }
 
-// Begin changes the status to that of a job that has just been picked up. Landscaper takes the write for the signal
-// that a deployer is at work.
+// Begin changes the status to that of a job that is being picked up. Landscaper takes that write as the sign that a
+// deployer works on the item.
 func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
 	status := &item.Status
 	status.Phase = v1alpha1.DeployItemPhaseInit
@@ -55,14 +54,14 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 	setCondition(status, ConditionReady, v1alpha1.ConditionUnknown, reasonProgressing, messageUnderWay, now)
 }
 
-// Enqueue changes the status to that of a job that has just been picked up and waits for a worker.
+// Enqueue changes the status to that of a job that is being picked up and waits for a worker.
 func Enqueue(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
 	Begin(item, deletion, deployer, now)
 	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonQueued, messageQueued, now)
 }
 
-// TakeOver changes the status to that of a job under way that another deployer goes on with, and leaves the job as it
-// is. It always changes something: the write of it tells the one before that the job is not its own any more.
+// TakeOver makes another deployer the one that goes on with a running job. It always changes something, so that writes
+// of the previous deployer conflict.
 func TakeOver(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInformation, now time.Time) {
 	signal := wholeSeconds(now)
 	if last := item.Status.LastReconcileTime; last != nil && !last.Before(&signal) {
@@ -72,13 +71,13 @@ func TakeOver(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInformation, 
 	item.Status.Deployer = deployer
 }
 
-// FinishUnchanged changes the status to that of a job that was picked up and finished without a call of the deployer.
+// FinishUnchanged changes the status to that of a job that succeeded without a call of the deployer.
 func FinishUnchanged(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInformation, now time.Time) {
 	Begin(item, false, deployer, now)
 	Succeed(item, now)
 }
 
-// Progress changes the phase to that of a job under way.
+// Progress changes the phase to that of a running job.
 func Progress(item *v1alpha1.DeployItem) {
 	if item.Status.Phase.IsDeletion() {
 		item.Status.Phase = v1alpha1.DeployItemPhaseDeleting
@@ -87,7 +86,7 @@ func Progress(item *v1alpha1.DeployItem) {
 	item.Status.Phase = v1alpha1.DeployItemPhaseProgressing
 }
 
-// Succeed changes the status to that of a finished job.
+// Succeed changes the status to that of a job that succeeded.
 func Succeed(item *v1alpha1.DeployItem, now time.Time) {
 	finish(item, v1alpha1.DeployItemPhaseSucceeded, now)
 	item.Status.LastError = nil
@@ -95,7 +94,7 @@ func Succeed(item *v1alpha1.DeployItem, now time.Time) {
 	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionTrue, reasonSucceeded, messageSucceeded, now)
 }
 
-// Fail changes the status to that of a job that was given up because of an error.
+// Fail changes the status to that of a job that failed with an error.
 func Fail(item *v1alpha1.DeployItem, deletion bool, e Error, now time.Time) {
 	RecordError(item, e, now)
 	finish(item, failedPhase(deletion), now)
@@ -109,8 +108,8 @@ func failedPhase(deletion bool) v1alpha1.DeployItemPhase {
 	return v1alpha1.DeployItemPhaseFailed
 }
 
-// EndReplaced changes the status of an item whose job was taken away half-way: the one that is there in its place is
-// finished, and its phase must be final. To begin anew would be answered in the same way, again and again.
+// EndReplaced fails a running job that was replaced by one that is finished, whose phase must be final. To set the job
+// again would be answered in the same way, again and again.
 func EndReplaced(item *v1alpha1.DeployItem, deletion bool, now time.Time) {
 	Fail(item, deletion, Error{
 		Operation: "Repair", Reason: "JobReplaced",
@@ -120,7 +119,7 @@ func EndReplaced(item *v1alpha1.DeployItem, deletion bool, now time.Time) {
 	}, now)
 }
 
-// finish sets the final phase and jobIDFinished together: nobody may ever see one without the other.
+// finish sets the final phase and jobIDFinished together: nobody may see one without the other.
 func finish(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase, now time.Time) {
 	status := &item.Status
 	at := moment(status, now)
@@ -133,7 +132,7 @@ func finish(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase, now time.
 	status.TransitionTimes.FinishedTime = &at
 }
 
-// moment is now, but never before the pick-up of the job, whatever the clock does meanwhile.
+// moment is now, but never before the pick-up of the job, whatever the clocks say.
 func moment(status *v1alpha1.DeployItemStatus, now time.Time) v1alpha1.Time {
 	at := wholeSeconds(now)
 	if times := status.TransitionTimes; times != nil && at.Before(times.InitTime) {
@@ -142,7 +141,7 @@ func moment(status *v1alpha1.DeployItemStatus, now time.Time) v1alpha1.Time {
 	return at
 }
 
-// wholeSeconds is a time as the API server gives it back.
+// wholeSeconds is a time as the API server returns it.
 func wholeSeconds(t time.Time) v1alpha1.Time {
 	return v1alpha1.NewTime(t.Truncate(time.Second))
 }

@@ -2,8 +2,8 @@ package contract
 
 import "strings"
 
-// Cut bounds a text of unknown length for a status, an event or a log line: it returns valid UTF-8 of at most so many
-// bytes, which is the text, or its beginning and an ellipsis.
+// Cut bounds a text for a status, an event or a log line: it returns valid UTF-8 of at most maxBytes bytes, which is
+// the text, or its beginning and an ellipsis.
 func Cut(text string, maxBytes int) string {
 	const mark = "…"
 	if len(text) <= maxBytes {

@@ -10,8 +10,8 @@ import (
 // DefaultTimeout is how long a job may take if the item does not say.
 const DefaultTimeout = 10 * time.Minute
 
-// Deadline is when the item's job has to be done: its timeout counted from its pick-up, or when its abort has to be
-// done; zero for none, as for a job that waits for a worker. The error says that spec.timeout is malformed.
+// Deadline is when the time of the item's job, or of its abort, is over. A job's time begins with its pick-up. It is
+// zero for no deadline, as for a job that waits for a worker. The error says that spec.timeout is malformed.
 func Deadline(item *v1alpha1.DeployItem) (time.Time, error) {
 	if accepted := acceptedOf(item); accepted.aborts(item) {
 		return accepted.Until.Time, nil
@@ -39,8 +39,8 @@ func expired(item *v1alpha1.DeployItem, now time.Time) bool {
 	return err == nil && !deadline.IsZero() && !now.Before(deadline)
 }
 
-// TimeoutError says that a job took too long, which call was under way, empty for none, and what it waited for last, as
-// the item's status tells.
+// TimeoutError says that a job took too long, what was running, empty for nothing, and what the job waited for last,
+// by its status.
 func TimeoutError(item *v1alpha1.DeployItem, underWay string) Error {
 	message := "the job took longer than spec.timeout allows"
 	if item.Spec.Timeout == "" {
@@ -61,8 +61,7 @@ func TimeoutError(item *v1alpha1.DeployItem, underWay string) Error {
 	}
 }
 
-// PickupTimeoutError says that no deployer has picked a job up in time, and whether the Target is missing that all of
-// them wait for.
+// PickupTimeoutError says that no deployer has picked a job up in time, and whether the item's Target is missing.
 func PickupTimeoutError(timeout time.Duration, targetMissing bool) Error {
 	e := Error{
 		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
@@ -71,13 +70,13 @@ func PickupTimeoutError(timeout time.Duration, targetMissing bool) Error {
 		Message:   fmt.Sprintf("no deployer has reconciled this deployitem within %v seconds", timeout.Seconds()),
 	}
 	if targetMissing {
-		e.Operation = OperationResolve // the item gets a new job when it is there
+		e.Operation = OperationResolve // the item gets a new job when the Target exists
 		e.Message += ", probably because the referenced Target does not exist"
 	}
 	return e
 }
 
-// DeadDeployerError says that the deployer of a job has not ended it in time and counts as dead.
+// DeadDeployerError says that the deployer of a job is taken for dead, as it has not ended the job in time.
 func DeadDeployerError(item *v1alpha1.DeployItem) Error {
 	message := "the deployer"
 	if deployer := item.Status.Deployer; deployer.Name != "" {
@@ -95,10 +94,11 @@ func DeadDeployerError(item *v1alpha1.DeployItem) Error {
 	}
 }
 
-// AwaitsWhatItLacks tells whether the job under way is tried again because something is not there which the item uses.
-func AwaitsWhatItLacks(item *v1alpha1.DeployItem) bool {
+// WaitsForReference reports whether the running job is tried again because something that the item refers to is
+// missing.
+func WaitsForReference(item *v1alpha1.DeployItem) bool {
 	c := condition(&item.Status, ConditionReconciling)
-	return c != nil && c.Reason == reasonRetrying && lacks(&item.Status)
+	return c != nil && c.Reason == reasonRetrying && missesReference(&item.Status)
 }
 
 func fieldError(field string, err error) Error {

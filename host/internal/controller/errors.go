@@ -127,10 +127,10 @@ func eventType(e contract.Error) string {
 }
 
 // timeoutError is contract.TimeoutError. Without a Landscaper, a job that has waited for something that the item uses
-// begins anew when that is there, see contract.FailedForLack.
+// begins anew when that is there, see contract.FailedForMissingReference.
 func (j *job) timeoutError(item *v1alpha1.DeployItem, underWay string) contract.Error {
 	e := contract.TimeoutError(item, underWay)
-	if j.r.options.Standalone && underWay == "" && contract.AwaitsWhatItLacks(item) {
+	if j.r.options.Standalone && underWay == "" && contract.WaitsForReference(item) {
 		e.Operation = contract.OperationResolve
 	}
 	return e

@@ -178,7 +178,7 @@ func (j *job) skip(ctx context.Context) error {
 // updateConditions brings the conditions up to date after somebody else has ended a job that was picked up here.
 func (j *job) updateConditions(ctx context.Context) error {
 	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
-		contract.SettleConditions(item, j.r.clock.Now())
+		contract.FinishConditions(item, j.r.clock.Now())
 	})
 	if err == nil {
 		j.endedUnreported()

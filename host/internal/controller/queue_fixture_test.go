@@ -97,7 +97,7 @@ func (r *queuedPeer) setPlugin(runs bool) {
 	r.router.pluginsRun(plugins.Running())
 }
 
-// runs tells whether the replica has a plugin that takes calls.
+// runs reports whether the replica has a plugin that takes calls.
 func (r *queuedPeer) runs() bool { return r.plugins.Running()[r.name] }
 
 // trouble is what comes of a request that changes something.

@@ -204,7 +204,7 @@ func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, er
 // failed for lack of something.
 func decide(item *v1alpha1.DeployItem, standalone bool, now time.Time) contract.Decision {
 	decision := contract.Decide(item, now)
-	if decision.Action == contract.Nothing && standalone && contract.FailedForLack(item) {
+	if decision.Action == contract.Nothing && standalone && contract.FailedForMissingReference(item) {
 		decision.Action = contract.Restart
 	}
 	return decision
@@ -213,7 +213,7 @@ func decide(item *v1alpha1.DeployItem, standalone bool, now time.Time) contract.
 // endsWithoutDeployer reports whether all that is to be done is to note that a job has ended.
 func endsWithoutDeployer(decision contract.Decision) bool {
 	switch decision.Action {
-	case contract.TimedOut, contract.GiveUp, contract.Repair, contract.Settle:
+	case contract.TimedOut, contract.GiveUp, contract.Repair, contract.EndedElsewhere:
 		return true
 	default:
 		return false

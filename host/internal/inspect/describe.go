@@ -211,9 +211,9 @@ func Advice(item *v1alpha1.DeployItem) string {
 		return ""
 	case !contract.Finished(item):
 		return "nothing: the job goes on, and tries again until its time is up"
-	case contract.FailedForLack(item) && deleted:
+	case contract.FailedForMissingReference(item) && deleted:
 		return "create what is missing, and the deletion goes on by itself; or " + leaveBehind
-	case contract.FailedForLack(item):
+	case contract.FailedForMissingReference(item):
 		return "create what is missing; a host with --standalone sets a new job then, and otherwise so does items trigger"
 	case deleted:
 		return adviceFor(last) + "; or " + leaveBehind
