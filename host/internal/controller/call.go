@@ -24,21 +24,21 @@ import (
 )
 
 const (
-	// stepInterval is how often what a plugin says of its progress is written to the item, at most.
+	// stepInterval is the least pause between two writes of a plugin's progress.
 	stepInterval = time.Second
 	// maxEvents is how many events a plugin can have in one call.
 	maxEvents = 20
 )
 
-// operationResolveOther is the operation of errors that concern a Target for which the plugin has asked. It is not
-// that of the item's own, whose return lets a deletion begin anew.
+// operationResolveOther is the operation of errors about a Target that the plugin has asked for. It differs from that
+// of the item's own Target, whose return restarts a deletion.
 const operationResolveOther = "ResolveOtherTarget"
 
-// call calls the plugin, and the item's HTTP hook before it. The error is errOutdated if the call was cancelled
-// because nobody wants it any more.
+// call calls the item's HTTP hook and then the plugin. The error is errOutdated if the call was cancelled because the
+// item has changed.
 func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Call) (*plugin.Outcome, error) {
 	var outcome *plugin.Outcome
-	err := j.attended(ctx, func(ctx context.Context, o *observer) error {
+	err := j.watched(ctx, func(ctx context.Context, o *observer) error {
 		var err error
 		outcome, err = j.withHTTPHook(ctx, operation, c, o)
 		return err
@@ -50,21 +50,20 @@ func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Cal
 	return outcome, err
 }
 
-// attended does something that takes its time and keeps an eye on the item meanwhile: when somebody changes what it
-// is for, such as by another job, a deletion, an abort or an interruption, the context of work is cancelled and the
-// error is errOutdated.
-func (j *job) attended(ctx context.Context, work func(context.Context, *observer) error) error {
+// watched does work while the item is watched. When the item asks for something else, such as another job, a deletion,
+// an abort or an interruption, or its lock is lost, the context of work is cancelled and the error is errOutdated.
+func (j *job) watched(ctx context.Context, work func(context.Context, *observer) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	attending, endAttendance := context.WithCancel(ctx)
+	watching, endWatch := context.WithCancel(ctx)
 	o := &observer{job: j, report: func(progress telemetry.Progress) { telemetry.Report(ctx, progress) }}
 	signals, unsubscribe := j.r.memory.subscribe(keyOf(j.item))
 	defer unsubscribe()
-	var attendance sync.WaitGroup
-	attendance.Go(func() { o.attend(attending, signals, cancel) })
+	var watch sync.WaitGroup
+	watch.Go(func() { o.watch(watching, signals, cancel) })
 	err := work(ctx, o)
-	endAttendance()
-	attendance.Wait()
+	endWatch()
+	watch.Wait()
 	o.logDroppedEvents()
 	j.step, j.message = o.takeStep()
 	if !errors.Is(context.Cause(ctx), plugin.ErrInterrupted) {
@@ -78,8 +77,8 @@ func (j *job) attended(ctx context.Context, work func(context.Context, *observer
 	return errOutdated
 }
 
-// keepProviderStatus writes what a plugin has reported with an outcome that does not count any more: it may name what
-// the plugin has created, and whoever comes next must know of it; unless somebody has saved more by now.
+// keepProviderStatus writes the provider status of an outcome that is discarded, unless somebody has written another
+// one meanwhile: it may name what the plugin has created, which the next call must know.
 func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 	if outcome == nil || outcome.ProviderStatus == nil {
 		return
@@ -91,34 +90,34 @@ func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 		}, func(fresh *v1alpha1.DeployItem) bool { return fresh.UID == j.item.UID && j.sameProviderStatus(fresh) })
 	}
 	if err != nil {
-		j.log.Warn("the provider status of a call whose outcome does not count could not be kept", "error", err.Error())
+		j.log.Warn("the provider status of a discarded outcome could not be written", "error", err.Error())
 	}
 }
 
-// observer hears what a plugin says about a job while it works on it.
+// observer gets what a plugin reports during a call.
 type observer struct {
 	job    *job
 	report func(telemetry.Progress)
-	begun  bool // the phase shows that the call is under way; of attend alone
+	shown  bool // the phase shows that the call is running; of watch alone
 
 	mu sync.Mutex
-	// step and message are what the plugin said last about its progress; empty once that was written.
+	// step and message are the last progress that the plugin has reported; empty once that is written.
 	step, message string
-	// reported is what was reported last of the progress, and reportedAt when.
+	// reported is the progress that was reported to telemetry last, and reportedAt when.
 	reported   telemetry.Progress
 	reportedAt time.Time
-	// events are all that the plugin had in this call, those that were dropped included.
+	// events counts the events of this call, dropped ones included.
 	events int
 }
 
 var _ plugin.Observer = (*observer)(nil)
 
-// attend looks after the item until ctx ends: it writes the plugin's progress, and cancels the call when it has no
-// purpose any more. signals tell that the item may have changed.
-func (o *observer) attend(ctx context.Context, signals <-chan struct{}, cancel context.CancelCauseFunc) {
+// watch writes the plugin's progress, and cancels the call when the item asks for something else or its lock is lost.
+// A signal says that the item may have changed. It returns when ctx ends.
+func (o *observer) watch(ctx context.Context, signals <-chan struct{}, cancel context.CancelCauseFunc) {
 	ticker := o.job.r.clock.NewTicker(stepInterval)
 	defer ticker.Stop()
-	check := true // something may have happened before there were signals
+	check := true // the item may have changed before the subscription
 	for {
 		if check {
 			err := o.check(ctx)
@@ -126,7 +125,7 @@ func (o *observer) attend(ctx context.Context, signals <-chan struct{}, cancel c
 				cancel(plugin.ErrInterrupted)
 				return
 			}
-			check = err != nil // an API error: again with the next tick
+			check = err != nil // an API error: try again after the next tick
 		}
 		select {
 		case <-ctx.Done():
@@ -142,8 +141,8 @@ func (o *observer) attend(ctx context.Context, signals <-chan struct{}, cancel c
 	}
 }
 
-// check finds out whether somebody else has changed the item, and if so, whether the call still makes sense. Metadata
-// in the cache reports whether the item has changed at all.
+// check returns errOutdated if somebody else has changed the item so that the call is not wanted any more. The item is
+// read only if its metadata in the cache has changed.
 func (o *observer) check(ctx context.Context) error {
 	j := o.job
 	j.mu.Lock()
@@ -151,14 +150,14 @@ func (o *observer) check(ctx context.Context) error {
 	meta := NewMetadata()
 	err := j.r.cache.Get(ctx, keyOf(j.item), meta)
 	unchanged := err == nil && meta.UID == j.item.UID && !newer(meta.ResourceVersion, j.item.ResourceVersion)
-	if unchanged || ctx.Err() != nil { // the call has ended
+	if unchanged || ctx.Err() != nil { // ctx ends with the call
 		return nil
 	}
 	return j.readAgain(ctx, j.stillWanted)
 }
 
-// Progress is written to the item if the call goes on for a while. Each step is reported, and what changes within one at
-// most once in a stepInterval.
+// Progress is written to the item with the next tick. Each step is reported to telemetry; changes within a step are
+// reported once in a stepInterval.
 func (o *observer) Progress(step, message string) {
 	o.job.log.Debug("plugin reports progress", "step", step, "message", message)
 	o.mu.Lock()
@@ -179,11 +178,11 @@ func (o *observer) takeStep() (step, message string) {
 	return step, message
 }
 
-// writeStep shows the user that the call is under way, once, and what the plugin is doing. It is for information
-// only: what cannot be written is followed by more.
+// writeStep shows in the status that the call is running, and the plugin's progress. An error is only logged: more
+// progress follows.
 func (o *observer) writeStep(ctx context.Context) {
 	step, message := o.takeStep()
-	if message == "" && o.begun {
+	if message == "" && o.shown {
 		return
 	}
 	j := o.job
@@ -193,12 +192,12 @@ func (o *observer) writeStep(ctx context.Context) {
 			contract.Step(item, step, message, j.r.clock.Now())
 		}
 	})
-	if o.begun = o.begun || err == nil; err != nil {
+	if o.shown = o.shown || err == nil; err != nil {
 		j.log.Debug("progress could not be written", "error", err.Error())
 	}
 }
 
-// SaveProviderStatus writes the provider status, and in the same write that the job is under way.
+// SaveProviderStatus writes the provider status, and in the same write that the call is running.
 func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) error {
 	if err := checkProviderStatus(document); err != nil {
 		return err
@@ -213,8 +212,7 @@ func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) erro
 	})
 }
 
-// checkProviderStatus returns what is wrong with a provider status. The API server takes it only as an object with a
-// type.
+// checkProviderStatus validates a provider status: the API server takes only an object with a type.
 func checkProviderStatus(document []byte) error {
 	var meta metav1.TypeMeta
 	if err := json.Unmarshal(document, &meta); err != nil || meta.APIVersion == "" || meta.Kind == "" {
@@ -223,7 +221,7 @@ func checkProviderStatus(document []byte) error {
 	return nil
 }
 
-// checkExports returns what is wrong with exports that others could not read.
+// checkExports validates exports.
 func checkExports(s *plugin.Succeeded) error {
 	if s == nil || s.Exports == nil {
 		return nil
@@ -235,7 +233,7 @@ func checkExports(s *plugin.Succeeded) error {
 	return nil
 }
 
-// ResolveTarget resolves as for the item's own Target, by the same rules.
+// ResolveTarget resolves a Target of the item's namespace by the rules for the item's own.
 func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
 	resolved, err := o.job.r.targets.Named(ctx, o.job.snapshot().Namespace, name)
 	if err == nil {
@@ -243,21 +241,21 @@ func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.Re
 	}
 	e := asError(operationResolveOther, err)
 	if e.Terminal && len(e.Codes) == 0 {
-		// The protocol has no other word for what ends a job.
+		// In the protocol only a code can end a job.
 		e.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}
 	}
 	return nil, plugin.Error{Codes: e.Codes, Operation: operationResolveOther, Reason: e.Reason, Message: e.Message}
 }
 
-// ResolveRegistryCredentials reads as for the item's Context, by the same rules. An error is worth another try.
+// ResolveRegistryCredentials reads a Secret by the rules for those of the item's Context. An error is worth a retry.
 func (o *observer) ResolveRegistryCredentials(
 	ctx context.Context, secret types.NamespacedName,
 ) (*sdk.RegistryCredentials, error) {
 	return target.NamedCredentials(ctx, o.job.r.targets, o.job.snapshot().Namespace, secret)
 }
 
-// Event becomes an event of the deploy item, unless the plugin has had too many: they flood neither the API server
-// nor the host's log.
+// Event records an event of the deploy item. After maxEvents in a call they are dropped, so that they flood neither the
+// API server nor the host's log.
 func (o *observer) Event(warning bool, reason, message string) {
 	eventType := corev1.EventTypeNormal
 	if warning {
@@ -274,11 +272,11 @@ func (o *observer) Event(warning bool, reason, message string) {
 				"the first of them is in the host's log", o.job.r.name, maxEvents-1))
 		o.job.log.Info("plugin has too many events; this is the first that is dropped",
 			"type", eventType, "reason", reason, "message", message)
-	default: // logDroppedEvents tells how many
+	default: // logDroppedEvents logs how many
 	}
 }
 
-// logDroppedEvents logs, after the call, how many events the plugin had too many.
+// logDroppedEvents logs, after the call, how many events were dropped.
 func (o *observer) logDroppedEvents() {
 	o.job.mu.Lock()
 	defer o.job.mu.Unlock()

@@ -31,63 +31,60 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// pickUpWorkers is how many items of one plugin are picked up, read or written down at the same time when all its
-// calls are taken.
+// pickUpWorkers is how many items of one plugin can be reconciled at once while all its slots are taken.
 const pickUpWorkers = 4
 
-// classifyWorkers is how many items of unknown type are read at the same time.
+// classifyWorkers is how many items of unknown type are read at once.
 const classifyWorkers = 4
 
-// Options are what a Controller works with and its settings.
+// Options of a Controller.
 type Options struct {
 	// Plugins to call. The Controller is their listener. Required.
 	Plugins *plugin.Set
-	// Locks under which it works, and whose listener it is; nil for a host without other replicas.
+	// Locks of items; the Controller is their listener. Nil for a host without other replicas.
 	Locks *lock.Locker
 	// Identity of this installation, for the status of the items. Required.
 	Identity string
-	// Workers is how many calls of a plugin may be under way. Calls do not wait, so that few suffice. Required.
+	// Workers is how many calls of a plugin may run at once. Calls do not wait, so that few suffice. Required.
 	Workers int
 	// PluginWorkers are the Workers of single plugins, by name.
 	PluginWorkers map[string]int
 	// AbortTimeout is how long a deployer may take for an abort. Required.
 	AbortTimeout time.Duration
-	// MaxCrashes is how often a plugin may die in the middle of the calls for one job; with the last the job fails.
-	// Zero stands for 3. With 1 every item fails that is in a call when its plugin dies, whichever is to blame.
+	// MaxCrashes is how often a plugin may crash during calls for one job; with the last the job fails. Zero stands for
+	// 3. With 1 every item fails that is in a call when its plugin crashes, whichever is to blame.
 	MaxCrashes int
 	// HookTimeout is how long one call of a plugin's hooks may take. Zero for ever.
 	HookTimeout time.Duration
-	// MinimumInterval is the time between the beginnings of two jobs of an item, of which the later one is set
-	// because hooks, such as a schedule, ask for it. Jitter is how much later than it is due such a job may begin;
-	// each item has its own part of it.
+	// MinimumInterval is the least time between the beginning of a job and that of the next one that hooks, such as a
+	// schedule, request. Jitter is how much later such a job may begin; each item has a constant part of it.
 	MinimumInterval, Jitter time.Duration
 	// HTTPHooks say which HTTP hooks there are; nil for none.
 	HTTPHooks HTTPHooks
 	// Selectors choose the items of certain Targets; the zero value takes all.
 	Selectors contract.Selectors
-	// Standalone: there is no Landscaper. A missing Context of the default name counts as an empty one, as nobody
-	// creates it, and an item whose job has failed for lack of something that it uses gets a new one when that is
-	// there.
+	// Standalone: there is no Landscaper. A missing Context "default" counts as an empty one, as nobody creates it, and
+	// an item whose job has failed because something was missing gets a new one when that exists.
 	Standalone bool
 	// TargetServiceAccount is the ServiceAccount of its namespace as which each Target of the cluster itself acts;
 	// empty if each names its own.
 	TargetServiceAccount string
-	// JobEnded is called with the plugin of each job that has ended without a result of it, such as one whose time was
-	// up. It must not block. Nil for nobody.
+	// JobEnded is called with the plugin of each job that has ended without its outcome, such as one that has exceeded
+	// its time. It must not block. Nil for nobody.
 	JobEnded func(plugin string)
-	// Served is called with the types of each plugin that begins to be served, and with none when all plugins have come
-	// through their first attempt to start. It must not block. Nil for nobody.
+	// Served is called with the types of each plugin that comes to be served, and with none when all plugins have tried
+	// to start. It must not block. Nil for nobody.
 	Served func(types []v1alpha1.DeployItemType)
-	// Witness hears of the items that are there at the start; nil for nobody.
+	// Witness gets the items that exist at the start; nil for nobody.
 	Witness SurveyWitness
-	// Observed forwards what happens to jobs; nil for nobody to hear of it.
+	// Observed gets the events of jobs; nil for nobody.
 	Observed *telemetry.Stream
 	// Log is required.
 	Log *slog.Logger
 }
 
-// Controller carries out deploy items. It adds a queue and workers for each plugin when that is known to serve
-// something.
+// Controller reconciles deploy items. It adds a queue and workers for each plugin once the types are known that the
+// plugin serves.
 type Controller struct {
 	options Options
 	manager manager.Manager
@@ -142,7 +139,7 @@ func newController(mgr manager.Manager, plugins plugins, options Options) *Contr
 func (c *Controller) Changed() {
 	select {
 	case c.changes <- struct{}{}:
-	default: // a change is announced already
+	default: // there is a signal already
 	}
 }
 
@@ -151,8 +148,7 @@ func (c *Controller) WakeUp(p *plugin.Plugin, namespace, name string) {
 	c.router.WakeUp(p.Name(), namespace, name)
 }
 
-// HTTPHooksChanged hears that other HTTP hooks are called for deploy items of some types: jobs that have met an error
-// are tried again. It does not block.
+// HTTPHooksChanged retries the jobs with an error of some types, whose HTTP hooks have changed. It does not block.
 func (c *Controller) HTTPHooksChanged(types []v1alpha1.DeployItemType) { c.router.hooksChanged(types) }
 
 // Freed implements lock.Listener.
@@ -164,8 +160,7 @@ func (c *Controller) Lost(key lock.Key) {
 	c.router.Lost(key)
 }
 
-// Workers returns for each plugin how many calls are under way, how many there may be, and how many items are in line
-// for one.
+// Workers returns for each plugin how many calls are running, how many may run, and how many items are queued for one.
 func (c *Controller) Workers() []telemetry.Workers {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,22 +172,22 @@ func (c *Controller) Workers() []telemetry.Workers {
 	return all
 }
 
-// Remembered is of how many deploy items something is remembered.
+// Remembered is the number of deploy items that are remembered.
 func (c *Controller) Remembered() int { return c.memory.size() }
 
-// Unserved is how many deploy items are of types that no plugin serves; none as long as that is not known.
+// Unserved is the number of deploy items whose types no plugin serves; zero as long as that is unknown.
 func (c *Controller) Unserved(ctx context.Context) int {
 	if !c.ready.Load() || !c.plugins.Started() {
 		return 0
 	}
 	unserved, err := c.router.countUnserved(ctx, c.manager.GetCache())
 	if err != nil {
-		c.options.Log.Warn("the deploy items that nobody serves were not counted", "error", err.Error())
+		c.options.Log.Warn("the deploy items that no plugin serves were not counted", "error", err.Error())
 	}
 	return unserved
 }
 
-// Ready is why the Controller has not begun to work; nil once it knows the deploy items that are there.
+// Ready says why the Controller has not begun to work; nil once it has listed the deploy items.
 func (c *Controller) Ready() error {
 	if !c.ready.Load() {
 		return errors.New("the deploy items are being listed")
@@ -203,8 +198,7 @@ func (c *Controller) Ready() error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica is active.
 func (c *Controller) NeedLeaderElection() bool { return false }
 
-// Start watches deploy items and gives each plugin a queue and workers as soon as it is known to serve something. It
-// blocks until ctx ends.
+// Start watches deploy items and reconciles them. It blocks until ctx ends.
 func (c *Controller) Start(ctx context.Context) error {
 	if err := c.watchReferences(ctx); err != nil {
 		return err
@@ -233,7 +227,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	return c.servePlugins(ctx)
 }
 
-// servePlugins serves each plugin as soon as it is known to serve something, until ctx ends.
+// servePlugins adds a queue and workers for each plugin that comes to serve something, until ctx ends.
 func (c *Controller) servePlugins(ctx context.Context) error {
 	if c.options.HTTPHooks != nil {
 		select {
@@ -256,10 +250,9 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 	}
 }
 
-// followPlugins begins to serve the plugins that have come, and has items reconciled for which it matters which
-// plugins there are and run: those about which other hooks are asked now, and those that wait for a plugin. asked has,
-// by plugin that is served, the hooks that say whether items of its types are to be reconciled; started is whether all
-// plugins have come through their first attempt to start.
+// followPlugins adds queues and workers for new plugins, and has the items reconciled whose ShouldReconcile hooks have
+// changed or that wait for a plugin that runs now. asked has the ShouldReconcile hooks by plugin that is served;
+// started: all plugins have tried to start.
 func (c *Controller) followPlugins(ctx context.Context, asked map[string]string, started *bool) error {
 	running := c.plugins.Running()
 	var atWork []string
@@ -305,7 +298,7 @@ func (c *Controller) served(types []v1alpha1.DeployItemType) {
 	}
 }
 
-// addPlugin starts the queue and the workers of a plugin.
+// addPlugin adds the queue and the workers of a plugin.
 func (c *Controller) addPlugin(p deployer) error {
 	name := p.Name()
 	calls := c.options.Workers
@@ -329,7 +322,7 @@ func (c *Controller) addPlugin(p deployer) error {
 	})
 }
 
-// addClassifier starts the queue of the items whose metadata does not repeat their type. Each is read once.
+// addClassifier adds the queue of the items whose metadata does not say their type. Each is read once.
 func (c *Controller) addClassifier() error {
 	read := func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		item := &v1alpha1.DeployItem{}
@@ -349,15 +342,17 @@ func (c *Controller) addClassifier() error {
 	})
 }
 
-// add starts a queue whose only source is the router.
-func (c *Controller) add(name string, workers int, r reconcile.Reconciler, attach func(context.Context, queue) error) error {
+// add adds a queue whose only source is the router.
+func (c *Controller) add(
+	name string, workers int, r reconcile.Reconciler, attach func(context.Context, queue) error,
+) error {
 	everyReplica := false
 	options := controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
 		NeedLeaderElection:      &everyReplica,
 		CacheSyncTimeout:        2 * time.Minute,
-		// What fails because of the API server is tried again soon after that is back.
+		// The pauses are short, so that items are reconciled soon after an outage of the API server.
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minPoll, maxRetry),
 		LogConstructor: func(req *reconcile.Request) logr.Logger {
 			log := c.manager.GetLogger().WithValues("queue", name)

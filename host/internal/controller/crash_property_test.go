@@ -126,7 +126,7 @@ func TestOnlyPoisonIsConvicted(t *testing.T) {
 				w.fail("%s: poison %t, but %s", item.Name, w.poison[item.Name], describe(fresh))
 			}
 		}
-		if w.slots.used()+w.slots.waiting() > 0 || !w.slots.take(slotKey(1), poison) {
+		if w.slots.used()+w.slots.waiting() > 0 || !w.slots.acquire(slotKey(1), poison) {
 			w.fail("left behind: %+v", w.slots)
 		}
 	})

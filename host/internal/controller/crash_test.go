@@ -171,7 +171,7 @@ func TestCrashThatDoesNotCount(t *testing.T) {
 			if item := b.read(); contract.Crashes(item) != 0 || item.Status.LastError != nil {
 				t.Errorf("%s: found %d crashes, %s", tc.reason, contract.Crashes(item), describe(item))
 			}
-			if !b.slots.take(slotKey(1), poison) {
+			if !b.slots.acquire(slotKey(1), poison) {
 				t.Error("the call has ended, but its slot is not free")
 			}
 		})

@@ -1,67 +1,62 @@
-// Package controller carries out deploy items: it hears of them, finds the plugin that serves them, follows the
-// deployer contract and calls the plugin. Reconcile and job.run read like "The way of a DeployItem" in
-// docs/architecture.md.
+// Package controller reconciles deploy items: it watches them, finds the plugin that serves them, follows the deployer
+// contract and calls the plugin. Reconcile and job.run read like "The way of a DeployItem" in docs/architecture.md.
 //
 // # Events
 //
 // There is one watch for all plugins, of metadata only: deploy items can be large, and most events concern idle ones.
-// The router forwards each event to the queue of the plugin that serves the item; each plugin has a queue and workers
-// of its own, so that none waits for another's.
+// The router puts each item into the queue of the plugin that serves it. Each plugin has its own queue and workers, so
+// that none waits for another.
 //
 // # Memory
 //
-// A replica remembers what it has read and written itself: an item that has nothing to do is not read again until it
-// has changed, and one whose job is under way is not read again for each poll. When the host starts it lists all items
-// once, page by page, so that those that have nothing to do are not read one by one. None of this is needed for
-// correctness. Every write is conditional on the resourceVersion that its decision was made from; a write that meets a
-// conflict is given up, and everything is decided again from what is there now.
+// A replica remembers what it has read and written: an idle item is not read again until it has changed, and one with a
+// running job is not read for each poll. When the host starts it lists all items once, page by page, so that idle ones
+// are not read one by one. Correctness does not depend on this: every write is conditional on the resourceVersion that
+// was decided on, and after a conflict the item is read and decided again.
 //
 // # Slots
 //
-// Slots, not workers, bound how many calls of a plugin are under way: there are a few workers more, so that jobs are
-// picked up however slow the deployer is. A job that gets no slot is written down as queued and stands in line.
+// Slots, not workers, bound how many calls of a plugin run at once. There are a few more workers, so that jobs are
+// picked up however slow the deployer is. A job that gets no slot is picked up as queued.
 //
-// During a call the item is watched. A change that leaves the call its purpose, such as a label, disturbs nothing;
-// another job, a deletion, an abort or an interruption cancels the call. The plugin's progress is shown.
+// During a call the item is watched. Another job, a deletion, an abort or an interruption cancels the call; other
+// changes, such as a label, do not. The plugin's progress is shown in the status.
 //
 // # Poison items
 //
-// An item may kill its plugin, and with it the calls of others. How often the plugin has died in the middle of a
-// job's call is counted in the item's status, so that all replicas count together and none begins anew; the last of
-// Options.MaxCrashes crashes fails the job. A crash that could not be written is not counted, nor is one that comes
-// of the host's own end. When a plugin dies, each item in a call counts as poison, the guilty and the innocent alike.
-// From then on these items are called one at a time, beside those that are not poison, so that of them only the guilty
-// one is hit by what it does; see place for what that guarantees. They count as poison until their jobs end. They wait
-// as any job under way does: their time goes on, and an abort, a deletion or a new job finds them in line.
+// An item may crash its plugin, and with it the calls for others. The item's status counts how often the plugin has
+// crashed during a call for the job, so that all replicas share the count; the last of Options.MaxCrashes crashes fails
+// the job. A crash that could not be written is not counted, nor is one when the host stops. After a crash each item
+// that was in a call is a poison item, whether it is to blame or not. Poison items get slots one at a time, besides the
+// other items, until their jobs end, so that the one to blame hits no other poison item; see class for what that
+// guarantees. While they are queued, their time goes on, and an abort, a deletion or a new job takes effect.
 //
 // # Replicas
 //
-// Every replica hears of every item. Each item prefers one of them; the others leave it alone for a moment, and then
-// try to take it, too. A job is carried out under the item's lock (package lock), which is taken when there is
-// something to do and a slot to do it with, and held until the job ends. An item whose lock another replica holds is
-// not read; when that one gives it back it notes the version at which there was nothing to do, so that the item need
-// not be read for that either. A job that waits for a slot is not locked: that its pick-up was written down without a
-// lock does no harm, as it starts nothing, and whoever has a slot first carries it out.
+// Every replica watches every item. Each item prefers one replica; the others wait for a moment before they try to
+// handle it. A job needs the item's lock (package lock), which is acquired when there is something to do and a slot for
+// it, and held until the job ends. An item whose lock another replica holds is not read. When that replica releases the
+// lock, it notes the version at which the item was idle, so that others need not read it for that either. A job that is
+// queued for a slot has no lock: its pick-up starts nothing, and the replica with the first free slot handles it.
 //
-// A lock that was taken over, or may have been, fences off: see job.takeOver, job.readAgain and exporter.write.
+// A replica that has lost a lock must not write any more: see job.takeOver, job.readAgain and exporter.write.
 //
 // # Hooks
 //
-// Hooks run in a reconcile unless the item has nothing to do, is not due or is left to others. An item with hooks of
-// its type is read in full before the first of them; nothing of it is written before they agree. What only notes that
-// a job has ended goes past them, so that no hook keeps a job from its end.
+// Hooks run in a reconcile unless the item is skipped. The item is read in full before the first of them, and nothing
+// is written before they agree. Hooks do not run before the write that ends a job after its deadline, so that no hook
+// can keep a job from ending.
 //
-// Hooks of type ShouldReconcile are asked about each item that has nothing to do, once: memory, and the note on its
-// lock, say which ones were asked and when they want to be asked again. When a job ends they are asked at once, under
-// the same lock, so that the note is there for the other replicas. A job that they ask for is one that the host sets,
-// as it does for an annotation, by the write that picks it up; whoever has set another one meanwhile wins, because
-// that write is conditional.
+// ShouldReconcile hooks run once for each idle item: the memory and the note at its lock say which ones ran, and when
+// they want to run again. After a job they run at once, under the same lock, so that the note is there for the other
+// replicas. The host sets the job that they request by the write that picks it up, as for an annotation; that write is
+// conditional, so that a job that somebody else has set meanwhile wins.
 //
-// HTTP hooks belong to the call of the plugin: what cancels the call cancels them.
+// HTTP hooks are part of the plugin's call: what cancels the call cancels them.
 //
 // # Waiting
 //
-// No worker waits. A job that waits for something goes back to the queue with the plugin's hint, and comes earlier
-// when the plugin says that the item may have moved on, when the item is changed, or when what is missing has come: a
-// Target or its Secret, a Context, a plugin, a slot.
+// No worker waits. A job that waits is requeued after the time that the plugin asks for. It is reconciled earlier when
+// the plugin says that the item may have changed, when the item changes, or when what it waits for is there: a Target or
+// its Secret, a Context, a plugin, a slot.
 package controller

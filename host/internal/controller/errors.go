@@ -25,8 +25,8 @@ const (
 	maxEventNote   = 1024
 )
 
-// asError describes an error that the host itself met. Package target knows what its errors mean; any other is the API
-// server's and is retried. Of several the first says what comes of them, and all are in the message.
+// asError describes an error of the host itself. That of package target has a reason; any other is one of the API
+// server and is retried. Of joined errors the first one decides, and all are in the message.
 func asError(operation string, err error) contract.Error {
 	var contractErr contract.Error
 	if errors.As(err, &contractErr) {
@@ -36,7 +36,7 @@ func asError(operation string, err error) contract.Error {
 	var targetErr *target.Error
 	if errors.As(err, &targetErr) {
 		e.Operation, e.Reason = contract.OperationResolve, string(targetErr.Reason)
-		e.Terminal = targetErr.Reason == target.ReasonTargetNotFound // as upstream: no code, and final
+		e.Terminal = targetErr.Reason == target.ReasonTargetNotFound // as in Landscaper: no code, and final
 		if code := targetErr.Code(); code != "" {
 			e.Codes = []v1alpha1.ErrorCode{code}
 		}
@@ -73,8 +73,8 @@ func (r *reconciler) event(item *v1alpha1.DeployItem, eventType, reason, message
 		"%s", contract.Cut(message, maxEventNote))
 }
 
-// callError is the error of a call that has no outcome. What the plugin was not called for, because the host cannot
-// give it what was promised, is an error of the job, and so is what a plugin says that is against the protocol.
+// callError is the error of a call without an outcome. If the host could not give the plugin what it needs, or the
+// plugin has broken the protocol, it is an error of the job.
 func callError(err error) error {
 	var withheld plugin.Error
 	switch {
@@ -87,9 +87,9 @@ func callError(err error) error {
 	}
 }
 
-// joinErrors makes one error of those of a plugin: the status has room for one at a time, and for seven copies of it.
-// contract.OperationResolve is the host's own: after such an error a job begins anew when the item's Target and Context
-// are there. A plugin that names it means a Target that it has asked for.
+// joinErrors makes one error of those of a plugin: the status has room for one, in seven copies. Only the host uses
+// contract.OperationResolve, after which a job is restarted when the item's Target and Context exist; a plugin that
+// names it means a Target that it has asked for.
 func joinErrors(errs []plugin.Error) contract.Error {
 	joined := contract.Error{Operation: errs[0].Operation, Reason: errs[0].Reason}
 	if joined.Operation == contract.OperationResolve {
@@ -111,7 +111,7 @@ func joinErrors(errs []plugin.Error) contract.Error {
 	return joined
 }
 
-// level is how loud an error is logged.
+// level is the level at which an error is logged.
 func level(e contract.Error) slog.Level {
 	if e.ForInfoOnly() {
 		return slog.LevelInfo
@@ -126,8 +126,8 @@ func eventType(e contract.Error) string {
 	return corev1.EventTypeWarning
 }
 
-// timeoutError is contract.TimeoutError. Without a Landscaper, a job that has waited for something that the item uses
-// begins anew when that is there, see contract.FailedForMissingReference.
+// timeoutError is contract.TimeoutError. Without a Landscaper, a job that has waited for something that was missing is
+// restarted when that exists; see contract.FailedForMissingReference.
 func (j *job) timeoutError(item *v1alpha1.DeployItem, underWay string) contract.Error {
 	e := contract.TimeoutError(item, underWay)
 	if j.r.options.Standalone && underWay == "" && contract.WaitsForReference(item) {
@@ -140,16 +140,16 @@ func protocolError(err error) contract.Error {
 	return contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()}
 }
 
-// defaultMaxCrashes is how often a plugin may die in the middle of the calls for a job if nobody says otherwise.
+// defaultMaxCrashes is the default of Options.MaxCrashes.
 const defaultMaxCrashes = 3
 
-// leaveBehind is what a user can do about a deletion that does not succeed.
+// leaveBehind says what a user can do about a deletion that fails.
 const leaveBehind = "annotate the deploy item with " + v1alpha1.DeleteWithoutUninstallAnnotation +
 	`: "true", and it goes without what it has deployed`
 
-// countCrash counts that a plugin has died in the middle of the job's call, or of a hook for it, which e says then. The
-// last of so many crashes ends the job, because it may be what kills the plugin, and with it the calls of others. The
-// count is in the status: it is that of all replicas, and outlives them.
+// countCrash counts that a plugin has crashed during the job's call, or during a hook for it, which e names. At the
+// limit the job fails, because it may be what crashes the plugin, and with it the calls of others. The count is in the
+// status, so that all replicas share it and it outlives them.
 func (j *job) countCrash(ctx context.Context, e contract.Error) error {
 	where := contract.Error{
 		Operation: "CallPlugin", Message: fmt.Sprintf("the plugin %q ended in the middle of the call", j.r.name),
@@ -170,8 +170,7 @@ func (j *job) countCrash(ctx context.Context, e contract.Error) error {
 	return j.retry(ctx, crash, j.pollInterval(pluginPoll))
 }
 
-// crashError says that a plugin has died in the middle of the calls for a job. It is final when that has happened
-// limit times.
+// crashError says how often a plugin has crashed during calls for a job. It is final from the limit on.
 func crashError(e contract.Error, deletion bool, crashes, limit int) contract.Error {
 	e.Reason = contract.ReasonPluginCrashed
 	if crashes < limit {
@@ -191,8 +190,8 @@ func crashError(e contract.Error, deletion bool, crashes, limit int) contract.Er
 	return e
 }
 
-// retryPause is the pause after so many failures in a row: it doubles from a second to a minute. random, from [0, 1),
-// takes up to a fifth off, so that what fails together does not come back together.
+// retryPause is the pause after a number of failures in a row: it doubles from a second to a minute. random, in [0, 1),
+// shortens it by up to a fifth, so that jobs that fail together are not retried together.
 func retryPause(failures int, random float64) time.Duration {
 	pause := maxRetry
 	if failures < 6 {
@@ -201,7 +200,6 @@ func retryPause(failures int, random float64) time.Duration {
 	return pause - time.Duration(random*float64(pause)/5)
 }
 
-// defaultRandom is used unless a test brings its own.
 func defaultRandom() float64 { return rand.Float64() } //nolint:gosec // jitter is no secret
 
 const (

@@ -15,13 +15,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// references has items reconciled again when a Target, its Secret or a Context that they use has come or has changed:
-// jobs that have met an error, those that have failed for lack of it, and items that the host's selectors may now let
-// it have.
+// references has items reconciled when a Target, its Secret or a Context that they refer to is created or changed: jobs
+// with an error, jobs that have failed because it was missing, and items that selectors may select now.
 type references struct {
 	router *router
 	reader client.Reader // metadata of deploy items, and Targets
-	// all items that use it are reconciled, and not only those that are to be deleted.
+	// all: all items that refer to it are reconciled, and not only those with an error and those being deleted.
 	all bool
 	log *slog.Logger
 }
@@ -32,8 +31,8 @@ const (
 	kindSecret  = "Secret"
 )
 
-// handler hears of the objects of a kind. What was there when the host started needs no attention: all items are
-// reconciled then.
+// handler handles the objects of a kind. Those that existed when the host started are ignored: all items are reconciled
+// then.
 func (r *references) handler(ctx context.Context, kind string) cache.ResourceEventHandler {
 	changed := func(obj any) {
 		if object, ok := obj.(metav1.Object); ok {
@@ -47,7 +46,7 @@ func (r *references) handler(ctx context.Context, kind string) cache.ResourceEve
 			}
 		},
 		UpdateFunc: func(_, obj any) {
-			if kind != kindSecret { // a job that waits for what is in it is tried again, and most Secrets are nobody's
+			if kind != kindSecret { // most are not of Targets, and a job that waits for the content is retried
 				changed(obj)
 			}
 		},
@@ -65,7 +64,7 @@ func (r *references) changed(ctx context.Context, kind string, object client.Obj
 	}
 }
 
-// secretCame does for the Targets with a Secret what is done when they change.
+// secretCame handles the Targets that refer to a Secret.
 func (r *references) secretCame(ctx context.Context, secret client.ObjectKey) error {
 	list := &v1alpha1.TargetList{}
 	if err := r.reader.List(ctx, list, client.InNamespace(secret.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -79,8 +78,7 @@ func (r *references) secretCame(ctx context.Context, secret client.ObjectKey) er
 	return nil
 }
 
-// reconcileUsers makes the jobs due that have met an error, and puts the items into their queues whose decision may have
-// changed although they have not.
+// reconcileUsers has the items reconciled that refer to an object.
 func (r *references) reconcileUsers(ctx context.Context, kind string, object client.ObjectKey) error {
 	using := map[types.NamespacedName]bool{}
 	err := existing(ctx, r.reader, func(item *metav1.PartialObjectMetadata) {
@@ -101,7 +99,7 @@ func newSecretMetadata() *metav1.PartialObjectMetadata {
 	return secret
 }
 
-// watchLocks has the locks of others known before anything is done.
+// watchLocks returns when the locks of others are known.
 func (c *Controller) watchLocks(ctx context.Context) error {
 	if c.options.Locks == nil {
 		return nil
@@ -113,7 +111,7 @@ func (c *Controller) watchLocks(ctx context.Context) error {
 	return c.options.Locks.Watch(ctx, informer)
 }
 
-// watchReferences has items reconciled again when what they use changes.
+// watchReferences has items reconciled when what they refer to changes.
 func (c *Controller) watchReferences(ctx context.Context) error {
 	r := &references{
 		router: c.router, reader: c.manager.GetCache(), log: c.options.Log,

@@ -17,16 +17,15 @@ import (
 // exportKey is the key of the export secret under which Landscaper looks for all values.
 const exportKey = "config"
 
-// exporter writes what a job exports into the secret "<item>-export", or the one that the item's status names already.
+// exporter writes the exports of a job into the Secret "<item>-export", or the one that the item's status names.
 type exporter struct {
 	live client.Client
 }
 
-// write creates the secret or brings it up to date, and returns a reference to it; nil if there is nothing to export.
-// A secret of that name that does not belong to the item is not touched: the error is a contract.Error that ends the
-// job, as it is for what the API server would refuse again. verify reports whether the item is still ours to write for;
-// it is asked between the secret's read and its conditional write, so that one who does not know that another goes on
-// with the job cannot put old values in the place of newer ones.
+// write creates or updates the Secret, and returns a reference to it; nil if there is nothing to export. If a Secret of
+// that name does not belong to the item, or the API server refuses the exports, the error is a contract.Error that ends
+// the job. verify returns an error if the item's lock was lost; it is called between the read of the Secret and its
+// conditional write, so that old values never replace those of the next holder.
 func (e *exporter) write(
 	ctx context.Context, item *v1alpha1.DeployItem, values []byte, verify func(context.Context) error,
 ) (*v1alpha1.ObjectReference, error) {
@@ -90,8 +89,8 @@ func (e *exporter) update(
 	return e.live.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// belongsTo reports whether a secret is the item's: it is its owner, or its status names it, or an item of its name
-// that is gone has left it.
+// belongsTo reports whether a Secret is the item's: the item owns it, or its status names it, or an item of the same
+// name, which is gone, has left it.
 func belongsTo(secret *corev1.Secret, item *v1alpha1.DeployItem) bool {
 	for _, owner := range secret.OwnerReferences {
 		if owner.UID == item.UID {
@@ -102,8 +101,8 @@ func belongsTo(secret *corev1.Secret, item *v1alpha1.DeployItem) bool {
 	return ref != nil && ref.Name == secret.Name || ownerOfThatName(secret, item) != nil
 }
 
-// ownerOfThatName returns the secret's owner that was a deploy item of the same name and is gone, since this one is
-// there. The garbage collector takes the secret away sooner or later, unless it gets its new owner.
+// ownerOfThatName returns the Secret's owner that was a deploy item of the same name, which is gone as there is another
+// one. The garbage collector will delete the Secret unless it gets its new owner.
 func ownerOfThatName(secret *corev1.Secret, item *v1alpha1.DeployItem) *metav1.OwnerReference {
 	for i, owner := range secret.OwnerReferences {
 		if owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Kind == "DeployItem" &&

@@ -18,10 +18,10 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// crashPause is how long an item is left alone in whose hooks a plugin has died again and again: others need it, too.
+// crashPause is how long an item is skipped during whose hooks a plugin has crashed repeatedly: others need the plugin.
 const crashPause = 10 * time.Minute
 
-// hookRequeue is how soon an item is reconciled again that hooks want to see again at once.
+// hookRequeue is the pause before an item is reconciled again that hooks want to be requeued at once.
 const hookRequeue = time.Second
 
 // hookRun runs the hooks of one reconcile of an item.
@@ -30,9 +30,9 @@ type hookRun struct {
 	hooks  hookSet
 	item   *v1alpha1.DeployItem
 	target *v1alpha1.Target // nil if there is none
-	// decision is what is to be done with the item, as it was decided before the first hook.
+	// decision is the one before the first hook.
 	decision contract.Decision
-	// overruled: a hook may have had the item worked on here although this host was not meant for it.
+	// overruled: a hook may have made this host responsible for the item.
 	overruled bool
 	// result is that of all hooks so far.
 	result *sdkhook.Result
@@ -45,7 +45,7 @@ func (r *reconciler) hooksFor(itemType v1alpha1.DeployItemType) hookSet {
 	return hookSet{plugins: r.plugins.Hooking(itemType), timeout: r.options.HookTimeout}
 }
 
-// newHookRun prepares the hooks of a reconcile. What only notes that a job has ended has none: no hook can hold it up.
+// newHookRun prepares the hooks of a reconcile. If only the end of a job is to be written, no hooks run.
 func (r *reconciler) newHookRun(
 	ctx context.Context, hooks hookSet, item *v1alpha1.DeployItem, decision contract.Decision,
 ) (*hookRun, error) {
@@ -70,7 +70,7 @@ func (r *reconciler) newHookRun(
 	return p, nil
 }
 
-// run runs the hooks of a type. It returns their result, and adds it to that of the reconcile.
+// run runs the hooks of a type, returns their result, and adds it to that of the reconcile.
 func (p *hookRun) run(ctx context.Context, t sdkhook.Type) (*sdkhook.Result, error) {
 	if !p.hooks.has(t) {
 		return nil, nil //nolint:nilnil // no opinion, see sdkhook.Func
@@ -89,9 +89,8 @@ func (p *hookRun) add(t sdkhook.Type, result *sdkhook.Result) {
 	p.result = sdkhook.Aggregate(t, p.result, result)
 }
 
-// goesOn runs the hooks up to the one after the check of responsibility, and reports whether the reconcile goes on: the
-// item is one that is worked on here, and no hook ends the reconcile. The hooks during the check overrule it both
-// ways.
+// goesOn checks responsibility and runs the hooks before, during and after that. It reports whether the reconcile goes
+// on: this host is responsible for the item, and no hook ends the reconcile. The hooks during the check overrule it.
 func (p *hookRun) goesOn(ctx context.Context) (bool, error) {
 	if result, err := p.run(ctx, sdkhook.Start); err != nil || aborts(result) {
 		p.reportEnd(sdkhook.Start, result)
@@ -118,7 +117,7 @@ func (p *hookRun) goesOn(ctx context.Context) (bool, error) {
 	return err == nil && !aborts(result), err
 }
 
-// reportEnd says to the user that a hook has ended the reconcile of an item with something to do.
+// reportEnd reports to the user that a hook has ended the reconcile, if there was something to do.
 func (p *hookRun) reportEnd(t sdkhook.Type, result *sdkhook.Result) {
 	if !aborts(result) || p.decision.Action == contract.Nothing {
 		return
@@ -128,7 +127,7 @@ func (p *hookRun) reportEnd(t sdkhook.Type, result *sdkhook.Result) {
 	p.r.event(p.item, corev1.EventTypeNormal, "HeldByHook", heldBy(t, p.aborting, result))
 }
 
-// heldBy says which hook holds a job up, and whether it wants to be asked again.
+// heldBy says which hook holds a job up, and when it is asked again.
 func heldBy(t sdkhook.Type, plugins []string, result *sdkhook.Result) string {
 	message := fmt.Sprintf("a hook of type %s of the plugin %s holds the job up", t, strings.Join(plugins, ", "))
 	switch {
@@ -141,15 +140,15 @@ func heldBy(t sdkhook.Type, plugins []string, result *sdkhook.Result) string {
 	}
 }
 
-// end ends a reconcile that does not go on, and returns when the next one is to come, if any: when hooks want it, or
-// when the time of a job under way is over.
+// end ends a reconcile that does not go on, and returns when to reconcile the item again: when hooks want it, or at the
+// deadline of a running job.
 func (p *hookRun) end() reconcile.Result {
 	p.r.forget(keyOf(p.item), false)
 	return p.r.until(p.r.orDeadline(p.item, p.again(time.Time{})))
 }
 
-// orDeadline returns a time, or the end of the time of a job under way if that is earlier. An end that has passed does
-// not count: whoever comes here then leaves the job to others, or to hooks.
+// orDeadline returns a time, or the deadline of a running job if that is earlier and has not passed: after the deadline
+// a job that comes here is left to other hosts, or to hooks.
 func (r *reconciler) orDeadline(item *v1alpha1.DeployItem, again time.Time) time.Time {
 	deadline, err := contract.Deadline(item)
 	if err == nil && contract.IsUnderWay(item) && deadline.After(r.clock.Now()) {
@@ -158,7 +157,7 @@ func (r *reconciler) orDeadline(item *v1alpha1.DeployItem, again time.Time) time
 	return again
 }
 
-// until returns when to reconcile an item again; never for the zero time.
+// until is the Result for a reconcile at a time; none for the zero time.
 func (r *reconciler) until(again time.Time) reconcile.Result {
 	if again.IsZero() {
 		return reconcile.Result{}
@@ -166,7 +165,7 @@ func (r *reconciler) until(again time.Time) reconcile.Result {
 	return pollAfter(max(again.Sub(r.clock.Now()), time.Millisecond))
 }
 
-// earlier returns the earlier of two times, of which the zero one is none.
+// earlier returns the earlier of two times; the zero time is none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -174,8 +173,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// again is when the hooks of this reconcile want the next one, given when those of earlier ones want it; zero for no
-// such time.
+// again is when hooks want the next reconcile, those of earlier reconciles (before) included; zero for no such time.
 func (p *hookRun) again(before time.Time) time.Time {
 	var wanted time.Time
 	switch {
@@ -190,7 +188,7 @@ func (p *hookRun) again(before time.Time) time.Time {
 
 func aborts(result *sdkhook.Result) bool { return result != nil && result.AbortReconcile }
 
-// afterHookError ends a reconcile in which a hook has failed before there was a job to note it with.
+// afterHookError ends a reconcile in which a hook has failed before the job.
 func (r *reconciler) afterHookError(
 	ctx context.Context, req reconcile.Request, item *v1alpha1.DeployItem, err error,
 ) (reconcile.Result, error) {
@@ -208,11 +206,11 @@ func (r *reconciler) afterHookError(
 			crashPause, err))
 		return r.until(r.orDeadline(item, r.clock.Now().Add(crashPause))), nil
 	}
-	// It is announced when it runs, unless it does already.
+	// There is an event when the plugin runs, unless it does already.
 	return r.until(r.orDeadline(item, r.clock.Now().Add(retryPause(missed, r.random())))), nil
 }
 
-// reportHook says to the user and the operator of a hook that has failed.
+// reportHook reports a failed hook to user and operator.
 func (r *reconciler) reportHook(item *v1alpha1.DeployItem, err error) {
 	var e contract.Error
 	if !errors.As(err, &e) {
@@ -223,11 +221,11 @@ func (r *reconciler) reportHook(item *v1alpha1.DeployItem, err error) {
 	r.event(item, corev1.EventTypeWarning, e.Reason, e.Message)
 }
 
-// heldUp is how long a job without a timeout is left alone that hooks hold up without saying until when.
+// heldUp is the pause of a job without a timeout that hooks hold up without a time.
 const heldUp = 24 * time.Hour
 
-// runBefore runs the hooks before the job's operation, and reports whether the job goes on now. One that does not is
-// tried again when its hooks want that, or when something changes; otherwise its time runs out.
+// runBefore runs the hooks before the job's operation, and reports whether the job goes on. A job that does not is
+// reconciled again when its hooks want that, when the item changes, or at its deadline.
 func (j *job) runBefore(ctx context.Context) (goesOn bool, err error) {
 	for _, t := range []sdkhook.Type{sdkhook.BeforeAnyReconcile, j.beforeType()} {
 		result, err := j.hooks.run(ctx, t)
@@ -243,7 +241,7 @@ func (j *job) runBefore(ctx context.Context) (goesOn bool, err error) {
 	return true, nil
 }
 
-// beforeType is the type of the hooks before the job's operation.
+// beforeType is the type of the hooks for the job's operation.
 func (j *job) beforeType() sdkhook.Type {
 	switch {
 	case j.decision.Action == contract.Abort:
@@ -257,15 +255,15 @@ func (j *job) beforeType() sdkhook.Type {
 	}
 }
 
-// holdUp notes that a hook holds the job up.
+// holdUp writes that a hook holds the job up.
 func (j *job) holdUp(ctx context.Context, t sdkhook.Type, result *sdkhook.Result) error {
 	j.known.due = j.r.clock.Now().Add(j.pollInterval(heldUp))
 	j.log.Info("hook holds the job up", "hookType", string(t), "hookPlugins", j.hooks.aborting)
 	return j.wait(ctx, heldBy(t, j.hooks.aborting, result))
 }
 
-// runEnd runs the hooks after the plugin has returned. What they have to say cannot change what has come of the job;
-// an error has the item reconciled again.
+// runEnd runs the hooks at the end. Their result cannot change the outcome of the job; after an error the item is
+// reconciled again.
 func (j *job) runEnd(ctx context.Context) error {
 	_, err := j.hooks.run(ctx, sdkhook.End)
 	j.r.reportHook(j.item, err)

@@ -18,7 +18,7 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// hookSet are the hooks that run for one type of deploy items. They do not change. The zero value has none.
+// hookSet are the hooks for one type of deploy items. It is immutable. The zero value has none.
 type hookSet struct {
 	plugins []deployer // in the order in which they are called
 	timeout time.Duration
@@ -31,9 +31,8 @@ func (h hookSet) has(types ...sdkhook.Type) bool {
 	})
 }
 
-// asking names the plugins with ShouldReconcile hooks and their builds, so that two of which these are the same give
-// the same results; empty if there are none. Versions would not do: they are free text, which an author may forget to
-// change.
+// asking identifies the ShouldReconcile hooks: plugins and their builds; empty if there are none. Equal ones give equal
+// results. Versions would not do: an author may forget to change them.
 func (h hookSet) asking() string {
 	var names []string
 	for _, p := range h.plugins {
@@ -44,9 +43,9 @@ func (h hookSet) asking() string {
 	return strings.Join(names, ",")
 }
 
-// run runs all hooks of a type and aggregates their results; nil if none has one. item and target are nil where the
-// type says so. aborting are the names of the plugins that have a function which aborts. It stops at the first error,
-// which is a contract.Error, unless the host stops.
+// run runs all hooks of a type and aggregates their results; nil if there are none. item and target may be nil. aborting
+// are the plugins of which a hook aborts. It returns the first error, a contract.Error, or that of ctx if the host
+// stops.
 func (h hookSet) run(
 	ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
 ) (result *sdkhook.Result, aborting []string, err error) {
@@ -92,7 +91,7 @@ func (h hookSet) call(
 		return nil, context.Cause(ctx)
 	case errors.Is(err, context.DeadlineExceeded): // which is not that of the job
 		return nil, failed(reasonHookTimeout, fmt.Sprintf("no answer within %s", h.timeout))
-	case err != nil: // the plugin is not running, or has ended in the middle of the call
+	case err != nil: // the plugin is not running, or has crashed
 		e := failed(reasonHookNotRun, err.Error())
 		e.Cause = err
 		return nil, e
@@ -107,14 +106,14 @@ func (h hookSet) call(
 	return outcomes, nil
 }
 
-// The reasons of errors for which a hook function gives none; docs/hooks.md says what they mean.
+// The reasons of errors of hooks without one; docs/hooks.md explains them.
 const (
 	reasonHookFailed  = "HookFailed"
 	reasonHookTimeout = "HookTimeout"
 	reasonHookNotRun  = "HookNotRun"
 )
 
-// resultOf is what has come of a call, in a word.
+// resultOf is the result of a call for telemetry.
 func resultOf(ctx context.Context, outcomes []plugin.HookOutcome, err error) string {
 	switch {
 	case err == nil && slices.ContainsFunc(outcomes, func(o plugin.HookOutcome) bool { return o.Error != nil }):
@@ -134,7 +133,7 @@ func hasHook(p deployer, t sdkhook.Type) bool {
 	return slices.Contains(p.Info().Capabilities.HookTypes, string(t))
 }
 
-// withoutContent returns a Target as hooks get it: without the content that it may have, which are credentials.
+// withoutContent returns a Target as hooks get it: without its content, which has credentials.
 func withoutContent(target *v1alpha1.Target) *v1alpha1.Target {
 	bare := target.DeepCopy()
 	bare.Spec.Configuration = nil

@@ -16,13 +16,13 @@ import (
 
 // HTTPHooks says which HTTP hook is called for deploy items; see httphook.Registrations.
 type HTTPHooks interface {
-	// For returns the hook of a type; nil if it has none. The error says why there is one that cannot be called.
+	// For returns the hook of a type; nil if it has none. The error says why its hook cannot be called.
 	For(itemType v1alpha1.DeployItemType) (*httphook.Hook, error)
-	// Synced is closed when the hooks are known. Nothing is carried out before.
+	// Synced is closed when the hooks are known. No item is reconciled before.
 	Synced() <-chan struct{}
 }
 
-// operationOf is the operation of errors that concern an HTTP hook.
+// operationOf is the operation of errors of an HTTP hook.
 func operationOf(phase v1alpha1.HookCapability) string {
 	if phase == v1alpha1.HookFinalize {
 		return "HookFinalize"
@@ -30,11 +30,11 @@ func operationOf(phase v1alpha1.HookCapability) string {
 	return "HookPreReconcile"
 }
 
-// reasonHookNotReady is given to the error about a hook that cannot be called.
+// reasonHookNotReady is the reason of errors about a hook that cannot be called.
 const reasonHookNotReady = "HookNotReady"
 
-// httpHook returns the HTTP hook of the item that is called in a phase; nil if it has none. What is registered and
-// cannot be called is an error of the job: it must not be carried out as if there were no hook.
+// httpHook returns the item's HTTP hook for a phase; nil if there is none. A registered hook that cannot be called is an
+// error of the job, which must not go on as if there were no hook.
 func (j *job) httpHook(phase v1alpha1.HookCapability) (*httphook.Hook, error) {
 	if j.r.options.HTTPHooks == nil {
 		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error
@@ -57,8 +57,8 @@ func (j *job) httpHook(phase v1alpha1.HookCapability) (*httphook.Hook, error) {
 	}
 }
 
-// withHTTPHook carries out an operation of the plugin, with what the item's HTTP hook has to do with it. An error
-// that is a contract.Error has kept the plugin from being called.
+// withHTTPHook calls the item's HTTP hook for an operation, and then the plugin. If the error is a contract.Error, the
+// plugin was not called.
 func (j *job) withHTTPHook(
 	ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer,
 ) (*plugin.Outcome, error) {
@@ -76,15 +76,14 @@ func (j *job) withHTTPHook(
 		c.Children = children
 	case plugin.Abort:
 	}
-	if c.DeployItem = j.snapshot(); c.DeployItem.Generation != generation { // the children are those of another spec
+	if c.DeployItem = j.snapshot(); c.DeployItem.Generation != generation { // the children are of another spec
 		return nil, errOutdated
 	}
 	return j.callPlugin(ctx, operation, c, o)
 }
 
-// preReconcile has the HTTP hook look at the desired objects before the plugin applies them. It returns those that it
-// wants instead; nil if they stay as they are. failed is the outcome of the job if the plugin cannot tell the desired
-// objects.
+// preReconcile sends the desired objects to the HTTP hook before the plugin applies them, and returns those of its
+// answer; nil if they do not change. failed is the outcome of the job if the plugin cannot render the desired objects.
 func (j *job) preReconcile(
 	ctx context.Context, c plugin.Call,
 ) (children []sdk.Child, failed *plugin.Outcome, err error) {
@@ -121,7 +120,7 @@ func (j *job) preReconcile(
 	return answer.Children, nil, err
 }
 
-// finalize asks the HTTP hook before what the item has deployed is deleted. One that has agreed is not asked again.
+// finalize calls the HTTP hook before what the item has deployed is deleted, until it has agreed.
 func (j *job) finalize(ctx context.Context, deadline time.Time) error {
 	found, err := j.httpHook(v1alpha1.HookFinalize)
 	if err != nil || found == nil {
@@ -146,8 +145,8 @@ func (j *job) finalize(ctx context.Context, deadline time.Time) error {
 	})
 }
 
-// unanswered deals with a hook that has not answered as it should. It returns nil if the job goes on all the same,
-// because the hook says so, and else a contract.Error.
+// unanswered handles an error of a hook. It returns nil if the hook says that the job goes on all the same, and else a
+// contract.Error.
 func (j *job) unanswered(ctx context.Context, phase v1alpha1.HookCapability, err error) error {
 	var e *httphook.Error
 	if !errors.As(err, &e) {
@@ -174,27 +173,27 @@ func (j *job) unanswered(ctx context.Context, phase v1alpha1.HookCapability, err
 	return j.writeStatus(ctx, note)
 }
 
-// snapshot returns the item as it is, while somebody else may be at it.
+// snapshot returns a copy of the item, which another goroutine may be changing.
 func (j *job) snapshot() *v1alpha1.DeployItem {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.item.DeepCopy()
 }
 
-// finalizeOnly asks the HTTP hook before a deletion that leaves behind what the item has deployed: what the hook has
-// made elsewhere is its own matter.
+// finalizeOnly calls the HTTP hook before a deletion that leaves behind what the item has deployed: the hook may have
+// something of its own to remove.
 func (j *job) finalizeOnly(ctx context.Context) error {
 	if !j.wasDeployed() {
 		return nil
 	}
 	deadline, err := contract.Deadline(j.item)
 	if err != nil {
-		deadline = time.Time{} // what is wrong with the timeout is no reason to keep the item
+		deadline = time.Time{} // a malformed timeout is no reason to keep the item
 	}
-	return j.attended(ctx, func(ctx context.Context, _ *observer) error { return j.finalize(ctx, deadline) })
+	return j.watched(ctx, func(ctx context.Context, _ *observer) error { return j.finalize(ctx, deadline) })
 }
 
-// untilDeadline ends a context at the deadline of a call; never for the zero one.
+// untilDeadline is context.WithDeadline; the zero time is no deadline.
 func untilDeadline(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
 	if deadline.IsZero() {
 		return context.WithCancel(ctx)

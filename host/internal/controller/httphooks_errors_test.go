@@ -73,6 +73,23 @@ func TestHTTPHookErrors(t *testing.T) {
 	}
 }
 
+// TestSlowWriteIsNoTimeout: a write of what the hook has answered that takes too long is tried again, and is not taken
+// for the job's timeout.
+func TestSlowWriteIsNoTimeout(t *testing.T) {
+	t.Parallel()
+	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
+	b.write = func(n int, do func() error) error {
+		if n == 3 { // after the pick-up and the finalizer
+			return context.DeadlineExceeded
+		}
+		return do()
+	}
+	b.setJob()
+	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || len(b.errs) != 1 {
+		t.Errorf("expected success after one error, but found %s, errors %v", describe(item), b.errs)
+	}
+}
+
 // fails has the hook answer with an error that has more fields than its message.
 func (b *hookedByHTTP) fails(fields string) {
 	b.serve = func(w http.ResponseWriter, _ *http.Request) {

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// defaultPoll is how long a waiting job is left alone if its plugin names no time.
+	// defaultPoll is the pause before the next call of a waiting job whose plugin names none.
 	defaultPoll = 5 * time.Second
-	// minPoll keeps a plugin from being called in a loop.
+	// minPoll is the least pause between two calls for a job.
 	minPoll = 100 * time.Millisecond
-	// slotPoll is how long a job waits for a slot, should it not be woken earlier.
+	// slotPoll is how long a job waits for a slot if nothing wakes it earlier.
 	slotPoll = time.Minute
-	// maxConflicts is how often a write is tried that meets writes of others which do not concern the job.
+	// maxConflicts is how often a write is tried again after conflicts that do not concern the job.
 	maxConflicts = 20
 )
 
@@ -33,39 +33,45 @@ const (
 type job struct {
 	r        *reconciler
 	decision contract.Decision
-	hooks    *hookRun // whose hooks this step of the job runs
-	// known is what is remembered until the next step. Its item is this one.
+	hooks    *hookRun
+	// known is what is remembered until the next step. Its item is the one below.
 	known entry
 	item  *v1alpha1.DeployItem
 	// conditions are those that the item's HTTP hook declares.
 	conditions []v1alpha1.ConditionType
-	lock       *lock.Lock // nil before it is taken
+	lock       *lock.Lock // nil before it is acquired
 	log        *slog.Logger
-	gone       bool // the item is, or will be without our doing
-	calling    bool // the plugin has been called, and is at work until it has reported
-	reported   bool // the plugin has said how its call ended
-	// step and message are what the plugin said last about its progress, as far as that is not in the status.
+	gone       bool // the item does not exist any more, or its last finalizer is removed
+	calling    bool // the plugin was called
+	reported   bool // the plugin has returned an outcome
+	// step and message are the last progress that the plugin has reported and that is not in the status yet.
 	step, message string
 
-	mu sync.Mutex // guards what follows and the item during a call, when two goroutines write
-	// note is what is written together with what comes of the call; nil for nothing.
+	mu sync.Mutex // guards note and item during a call, when two goroutines write
+	// note is a change that is written together with the outcome of the call; nil for none.
 	note func(*v1alpha1.DeployItem)
+}
+
+func (r *reconciler) newJob(known entry, decision contract.Decision, hooks *hookRun) *job {
+	item := known.item
+	log := r.log.With("deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID)
+	return &job{r: r, known: known, item: item, decision: decision, hooks: hooks, log: log}
 }
 
 func (j *job) finished() bool { return contract.Finished(j.item) }
 
-// run takes the job one step on. What goes wrong with the job is written into the item's status; the error is that of
-// a write or a read, errOutdated, or lock.ErrHeld.
+// run does one step of the job. Errors of the job go into the item's status; the error returned is that of a write or a
+// read, errOutdated, or lock.ErrHeld.
 func (j *job) run(ctx context.Context) error {
-	// 8. The job gets a slot, or stands in line for one; then it takes the item's lock.
+	// 8. The job gets a slot, or is queued for one; then it acquires the item's lock.
 	if j.needsCall() || j.finalizesOnly() {
-		if !j.r.slots.take(keyOf(j.item), j.place()) {
+		if !j.r.slots.acquire(keyOf(j.item), j.slotClass()) {
 			return j.waitForSlot(ctx)
 		}
-		defer j.r.slots.giveBack()
+		defer j.r.slots.release()
 		telemetry.LogWorkers(j.r.log, j.r.name, j.r.slots.used(), j.r.slots.size)
 	}
-	if j.decision.Action != contract.Start { // else the job is not yet there
+	if j.decision.Action != contract.Start { // else the job does not exist yet
 		j.observe(ctx)
 	}
 	if err := j.takeLock(ctx); err != nil {
@@ -112,12 +118,12 @@ func (j *job) run(ctx context.Context) error {
 	return j.runEnd(ctx)
 }
 
-// onlyEnds reports whether the job is to be ended by one write.
+// onlyEnds reports whether one write ends the job.
 func (j *job) onlyEnds() bool {
 	return endsWithoutDeployer(j.decision) || j.decision.Action == contract.Skip
 }
 
-// endWithoutDeployer ends a job by one write, without a call of the plugin.
+// endWithoutDeployer ends a job with one write, without a call of the plugin.
 func (j *job) endWithoutDeployer(ctx context.Context) error {
 	switch j.decision.Action {
 	case contract.Skip:
@@ -133,8 +139,7 @@ func (j *job) endWithoutDeployer(ctx context.Context) error {
 	}
 }
 
-// claim makes the job one of this replica's: it picks a new job up, and takes over one that another replica may have
-// been at work on.
+// claim picks up a new job, and takes over one that another replica may have worked on.
 func (j *job) claim(ctx context.Context) error {
 	if j.begun() {
 		return j.takeOver(ctx)
@@ -142,9 +147,8 @@ func (j *job) claim(ctx context.Context) error {
 	return j.pickUp(ctx, contract.Begin)
 }
 
-// addFinalizer adds the finalizer to an item that something is about to be deployed for. An item that cannot be
-// deployed gets none, and can be deleted at once; but nothing is deployed before the finalizer is there to remember
-// it.
+// addFinalizer adds the finalizer before anything is deployed for the item. An item that cannot be deployed does not
+// come here, and can be deleted at once.
 func (j *job) addFinalizer(ctx context.Context) error {
 	if operation := j.operation(); operation != plugin.Reconcile && operation != plugin.ForceReconcile {
 		return nil
@@ -152,19 +156,19 @@ func (j *job) addFinalizer(ctx context.Context) error {
 	return j.write(ctx, func() error { return j.r.writer.addFinalizer(ctx, j.item) })
 }
 
-// place is where the job stands in line for a slot.
-func (j *job) place() place {
+// slotClass is the class in which the job gets a slot.
+func (j *job) slotClass() class {
 	switch {
 	case contract.Crashes(j.item) > 0:
 		return poison
 	case j.begun():
-		return underWay
+		return running
 	default:
-		return placeOf(j.r.locks.Rank(j.r.lockKey(j.item)))
+		return classOf(j.r.locks.Rank(j.r.lockKey(j.item)))
 	}
 }
 
-// begun reports whether the job was picked up, and has not to wait for a slot any more.
+// begun reports whether the job was picked up and has had a slot.
 func (j *job) begun() bool {
 	return j.decision.Action == contract.Continue || j.decision.Action == contract.Abort
 }
@@ -183,9 +187,9 @@ func (j *job) operation() plugin.Operation {
 	}
 }
 
-// needsCall reports whether the plugin has to be called. It has not for what only ends a job, nor for an abort that it
-// knows nothing of: the call that was under way is cancelled already. Nor has it for the deletion of an item that
-// never got a finalizer, and so never reached a deployer, or whose user wants to leave behind what was deployed.
+// needsCall reports whether the plugin has to be called. It is not called to abort if it has no Abort: the running call
+// is cancelled already. Nor is it called to delete an item that has no finalizer, and so never reached a deployer, or
+// whose user wants to keep what was deployed.
 func (j *job) needsCall() bool {
 	switch operation := j.operation(); {
 	case j.onlyEnds():
@@ -200,8 +204,8 @@ func (j *job) needsCall() bool {
 // wasDeployed reports whether the item may have reached a deployer.
 func (j *job) wasDeployed() bool { return controllerutil.ContainsFinalizer(j.item, v1alpha1.Finalizer) }
 
-// finalizesOnly reports whether nobody but an HTTP hook may have to be asked, which takes its time as a call of the
-// plugin does.
+// finalizesOnly reports whether an HTTP hook alone has to be called for a deletion. Like a call of the plugin it needs a
+// slot.
 func (j *job) finalizesOnly() bool {
 	if j.onlyEnds() || j.operation() != plugin.Delete || !j.wasDeployed() {
 		return false
@@ -210,7 +214,7 @@ func (j *job) finalizesOnly() bool {
 	return err != nil || found != nil
 }
 
-// finishWithoutCall ends a job whose plugin has nothing to do with that.
+// finishWithoutCall ends a job whose plugin does not have to be called.
 func (j *job) finishWithoutCall(ctx context.Context) error {
 	if j.decision.Action != contract.Abort {
 		if err := j.finalizeOnly(ctx); err != nil {
@@ -227,13 +231,13 @@ func (j *job) finishWithoutCall(ctx context.Context) error {
 	return j.runEnd(ctx)
 }
 
-// begin changes an item to one whose job was picked up, or waits for a slot: contract.Begin or contract.Enqueue.
+// begin is contract.Begin or contract.Enqueue.
 type begin func(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time)
 
-// pickUp claims the job with one conditional write, which for a job of our own also sets it. It is also the fence:
-// nobody calls a plugin before it has succeeded.
+// pickUp picks the job up by one conditional write, which also sets a job of our own. No plugin is called before it has
+// succeeded, so that it fences off others.
 func (j *job) pickUp(ctx context.Context, begin begin) error {
-	since := j.inLineSince()
+	since := j.queuedSince()
 	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
 		now := j.r.clock.Now()
 		if j.decision.Action == contract.Start {
@@ -265,9 +269,9 @@ func (j *job) pickUp(ctx context.Context, begin begin) error {
 	return nil
 }
 
-// takeOver claims a job under way that somebody else may have been at work on, with one conditional write: another
-// replica, which had the lock before, or another host, which was meant for the item when the job was picked up. That
-// one is fenced off by the write, and cancels its call.
+// takeOver makes a running job this replica's by one conditional write, if somebody else may have worked on it: another
+// replica, which had the lock before, or another host, which was responsible for the item when the job was picked up.
+// Their writes conflict with this one, and they cancel their calls.
 func (j *job) takeOver(ctx context.Context) error {
 	otherHost := !j.r.options.Selectors.Empty() && j.item.Status.Deployer.Identity != j.r.options.Identity
 	if j.lock.Fenced() && !otherHost {
@@ -298,27 +302,27 @@ func (j *job) deployer() v1alpha1.DeployerInformation {
 	return v1alpha1.DeployerInformation{Identity: j.r.options.Identity, Name: info.Name, Version: info.Version}
 }
 
-// waitForSlot leaves a job until there is a slot for its call. Landscaper fails a job that nobody picks up, so that
-// one is picked up; its time begins with its slot.
+// waitForSlot has the job reconciled again when a slot is reserved for it. Landscaper fails a job that nobody picks up,
+// so a new job is picked up as queued; its time begins when it has a slot.
 func (j *job) waitForSlot(ctx context.Context) error {
 	j.known.due = j.r.clock.Now().Add(slotPoll)
 	if j.begun() {
 		j.known.due = j.r.clock.Now().Add(j.pollInterval(slotPoll))
 		return nil
 	}
-	if j.inLine() {
+	if j.queued() {
 		return nil
 	}
 	return j.pickUp(ctx, contract.Enqueue)
 }
 
-// inLine reports whether the job was picked up to wait for a slot, and has got none.
-func (j *job) inLine() bool {
+// queued reports whether the job was picked up as queued, and has had no slot since.
+func (j *job) queued() bool {
 	return contract.IsQueued(j.item) && j.decision.Action == contract.PickUp
 }
 
-// pollInterval is when to call the plugin again; never later than the job's deadline, so that a timeout is noticed in
-// time.
+// pollInterval is how long to wait before the next call of the plugin: wish, within limits, and no longer than until
+// the job's deadline.
 func (j *job) pollInterval(wish time.Duration) time.Duration {
 	if wish <= 0 {
 		wish = defaultPoll
@@ -330,9 +334,8 @@ func (j *job) pollInterval(wish time.Duration) time.Duration {
 	return wish
 }
 
-// prepare resolves what the plugin needs to know. Errors are those of package target, contract.Error, or of the API
-// server. Credentials are read only for a plugin that takes them, once for a call; what is wrong with them is for the
-// plugin to judge and no error.
+// prepare resolves Context, Target and, for a plugin that asks for them, credentials. Errors are those of package
+// target, contract.Error, or of the API server. Credentials that are wrong are no error: the plugin decides.
 func (j *job) prepare(ctx context.Context) (plugin.Call, error) {
 	deadline, err := contract.Deadline(j.item)
 	if err != nil {

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// elsewherePoll is how long an item is left alone that another replica works on, should it not be
-	// announced earlier that it is free.
-	elsewherePoll = time.Minute
-	// unlockRetry is the pause before another try to give a lock back.
+	// heldPoll is how long an item is skipped whose lock another replica holds, if no event says earlier that the lock
+	// is free.
+	heldPoll = time.Minute
+	// unlockRetry is the pause before another try to release a lock.
 	unlockRetry = time.Second
-	// rankPatience is how long a replica waits for each one that comes before it for an item.
-	rankPatience = 500 * time.Millisecond
-	// maxPatience is how long it waits at all.
-	maxPatience = 2 * time.Second
+	// rankDelay is how long a replica waits for each one that an item prefers to it.
+	rankDelay = 500 * time.Millisecond
+	// maxRankDelay is how long it waits in all.
+	maxRankDelay = 2 * time.Second
 )
 
-// locks keep replicas from working on the same item at the same time; see lock.Locker and lock.Off.
+// locks keep replicas from handling the same item at the same time; see lock.Locker and lock.Off.
 type locks interface {
 	Look(key lock.Key, version string) lock.View
 	Left(key lock.Key) string
@@ -39,8 +39,8 @@ type locks interface {
 	Forget(plugin string, item types.NamespacedName)
 }
 
-// forget drops what is remembered of an item that is not to be worked on here, or not now; what is held of it is
-// given back, unless it is gone.
+// forget drops what is remembered of an item that is not handled here, or not now. gone: it does not exist any more, and
+// neither does its lock.
 func (r *reconciler) forget(key types.NamespacedName, gone bool) {
 	r.memory.forget(key)
 	if gone {
@@ -48,16 +48,16 @@ func (r *reconciler) forget(key types.NamespacedName, gone bool) {
 	}
 }
 
-// unlock holds the lock of a job on that goes on later, and gives any other one back. It reports whether that is done.
+// unlock keeps the lock of a job that goes on later, and releases any other one. It reports whether that has succeeded.
 func (r *reconciler) unlock(ctx context.Context, item types.NamespacedName) bool {
-	uid, version, goesOn := r.memory.state(item)
+	uid, version, goesOn := r.memory.lockState(item)
 	if goesOn && ctx.Err() == nil {
 		r.locks.Keep(ctx, r.name, item)
 		return true
 	}
 	err := r.locks.Release(ctx, lock.Key{Plugin: r.name, Item: item, UID: uid}, version)
 	if err != nil {
-		r.log.Warn("the lock of a deploy item was not given back; it is tried again",
+		r.log.Warn("the lock of a deploy item was not released; it is tried again",
 			"deployitem", item.String(), "error", err.Error())
 	}
 	return err == nil
@@ -72,33 +72,32 @@ func (r *reconciler) lockKey(item metav1.Object) lock.Key {
 
 var _ lock.Listener = (*router)(nil)
 
-// patienceFor is how long this replica leaves an item to those that come before it. It keeps them from all trying at
+// delayFor is how long this replica leaves an item to those that the item prefers. It keeps them from all trying at
 // once, and costs time only if they fail.
-func (r *router) patienceFor(key lock.Key) time.Duration {
+func (r *router) delayFor(key lock.Key) time.Duration {
 	rank := r.locks.Rank(key)
 	if rank == 0 || r.locks.Holds(key) {
 		return 0
 	}
-	return min(time.Duration(rank)*rankPatience, maxPatience)
+	return min(time.Duration(rank)*rankDelay, maxRankDelay)
 }
 
-// Freed implements lock.Listener: an item can be worked on that another replica has worked on.
+// Freed implements lock.Listener: another replica has released the lock of an item.
 func (r *router) Freed(key lock.Key) {
 	r.memory.wake(key.Item, key.Plugin, r.now())
-	r.enqueue(key.Plugin, key.Item, priorityChange, r.patienceFor(key))
+	r.enqueue(key.Plugin, key.Item, priorityChange, r.delayFor(key))
 }
 
-// Lost implements lock.Listener: what is remembered of an item does not count any more.
+// Lost implements lock.Listener: what is remembered of an item is outdated.
 func (r *router) Lost(key lock.Key) {
 	r.memory.forget(key.Item)
 	r.enqueue(key.Plugin, key.Item, priorityChange, 0)
 }
 
-// skip tells from what is known without a request whether there is nothing to be done about an item here and now, and
-// when to reconcile it again then. known is what is remembered of the item, with its content if that is current;
-// slotKept reports whether a slot is kept for it; hooks are those of its type.
+// skip decides, without a request, whether to skip an item for now, and until when. known is what is remembered of it,
+// with its content if that is current. slotReserved: a slot is reserved for it. hooks are those of its type.
 func (r *reconciler) skip(
-	meta *metav1.PartialObjectMetadata, known entry, slotKept bool, hooks hookSet,
+	meta *metav1.PartialObjectMetadata, known entry, slotReserved bool, hooks hookSet,
 ) (wait reconcile.Result, skip bool) {
 	key := r.lockKey(meta)
 	if r.leftToOthers(key) {
@@ -109,39 +108,39 @@ func (r *reconciler) skip(
 	switch view {
 	case lock.Elsewhere:
 		r.forget(key.Item, false)
-		return pollAfter(elsewherePoll), true
+		return pollAfter(heldPoll), true
 	case lock.Settled:
 		asked := hooks.asking()
 		if again, noted := readNote(r.locks.Left(key), asked); noted {
 			noted := hookMemory{asked: asked, again: again, begins: again}
-			if wait, idle := r.idles(meta, entry{hooks: noted}, hooks); idle {
-				r.memory.noted(key.Item, meta.UID, meta.ResourceVersion, noted)
+			if wait, idle := r.idle(meta, entry{hooks: noted}, hooks); idle {
+				r.memory.idleAt(key.Item, meta.UID, meta.ResourceVersion, noted)
 				return wait, true
 			}
 		}
 	default:
 	}
-	if wait := known.due.Sub(r.clock.Now()); known.item != nil && wait > 0 && !slotKept {
+	if wait := known.due.Sub(r.clock.Now()); known.item != nil && wait > 0 && !slotReserved {
 		return pollAfter(wait), true
 	}
-	if rank := r.locks.Rank(key); rank > 0 && view != lock.Ours && !r.slots.standby(key.Item, placeOf(rank)) {
+	rank := r.locks.Rank(key)
+	if rank > 0 && view != lock.Ours && !r.slots.standby(key.Item, classOf(rank)) {
 		return pollAfter(maxStandby), true
 	}
 	return reconcile.Result{}, false
 }
 
-// idles reports whether an item that has nothing to do is to be left alone, and until when. When its time has come,
-// those replicas come first that the item prefers.
-func (r *reconciler) idles(
+// idle reports whether an item is idle, and until when. After that, the replicas that the item prefers come first.
+func (r *reconciler) idle(
 	meta *metav1.PartialObjectMetadata, known entry, hooks hookSet,
-) (until reconcile.Result, idles bool) {
+) (until reconcile.Result, idle bool) {
 	if !known.hooks.again.IsZero() {
-		known.hooks.again = known.hooks.again.Add(r.router.patienceFor(r.lockKey(meta)))
+		known.hooks.again = known.hooks.again.Add(r.router.delayFor(r.lockKey(meta)))
 	}
-	return r.until(known.hooks.again), known.idles(hooks.asking(), r.clock.Now())
+	return r.until(known.hooks.again), known.isIdle(hooks.asking(), r.clock.Now())
 }
 
-// leftToOthers reports whether an item is left to replicas whose plugin runs, because the one here does not.
+// leftToOthers reports whether an item is left to replicas whose plugin runs, because the plugin here does not.
 func (r *reconciler) leftToOthers(key lock.Key) bool {
 	return r.locks.Rank(key) > 0 && !r.plugins.Running()[r.name]
 }
@@ -149,9 +148,9 @@ func (r *reconciler) leftToOthers(key lock.Key) bool {
 // never stands in a note for no time.
 const never = "never"
 
-// idleNote is what a replica leaves with the lock of an item that has nothing to do at a version: the version, and
-// if hooks were asked about the item, which ones and when they want it to be reconciled again. Whoever has the same
-// hooks need not ask them.
+// idleNote is what a replica notes at the lock of an item that is idle at a version: the version, and if ShouldReconcile
+// hooks ran for it, which ones, and when hooks want it to be reconciled again. A replica with the same hooks does not
+// run them again.
 func idleNote(version string, hooks hookMemory) string {
 	if hooks.asked == "" && hooks.again.IsZero() {
 		return version
@@ -163,8 +162,8 @@ func idleNote(version string, hooks hookMemory) string {
 	return strings.Join([]string{version, digestOf(hooks.asked), until}, " ")
 }
 
-// readNote reads what idleNote has added to the version. It reports whether these hooks were asked, and when they
-// want the item to be reconciled again; zero for never.
+// readNote reads what idleNote has added to the version. It reports whether the hooks asked were those that ran, and
+// when hooks want the item to be reconciled again; zero for never.
 func readNote(note, asked string) (again time.Time, ok bool) {
 	if note == "" {
 		return time.Time{}, asked == ""
@@ -180,7 +179,7 @@ func readNote(note, asked string) (again time.Time, ok bool) {
 	return again, err == nil
 }
 
-// digestOf is short enough for a note.
+// digestOf shortens text for a note.
 func digestOf(asked string) string {
 	sum := sha256.Sum256([]byte(asked))
 	return hex.EncodeToString(sum[:8])

@@ -11,55 +11,51 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// memory is what a replica remembers of the items that it has read or written itself. It saves requests, and keeps
-// what is not worth a place in the status: pauses between tries, and what was reported. Forgetting an entry is always
-// safe.
+// memory is what a replica remembers of the items that it has read or written. It saves requests, and has what the
+// status has no field for: pauses between retries, and what was reported. It is always safe to forget an entry.
 type memory struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry
-	// subscribed are the items that a call is under way for. Their channels take one signal that they have changed.
+	// subscribed are the items for which a call is running. Each channel takes one signal that the item has changed.
 	subscribed map[types.NamespacedName]chan struct{}
 }
 
 // entry is what is remembered of one item.
 type entry struct {
 	uid     types.UID
-	version string // the newest resourceVersion that this replica has seen the content of; empty if it is to be read
-	// item is the content of a job under way, or of one that has just ended; nil for an item that has nothing to do,
-	// whose content nobody needs. It belongs to the worker that is busy with it.
+	version string // the newest resourceVersion whose content this replica knows; empty if the item has to be read
+	// item is the content of an item whose job is running or has just ended; nil for an idle item, whose content nobody
+	// needs. It belongs to the worker that reconciles the item.
 	item *v1alpha1.DeployItem
-	// plugin is the one that the item is a matter of, if a job is under way or has met an error.
+	// plugin is the plugin of a job that is running or has met an error.
 	plugin string
-	// ended: the item's job has just ended, and hooks are to say whether it is to be reconciled again.
-	ended bool
 
-	// due is when the job under way is to be reconciled again.
+	// due is when to reconcile the running job again.
 	due time.Time
-	// woken: the job is to be reconciled again soon because of what has happened while it was being worked on.
+	// woken: something has happened during a reconcile, so that the job is to be reconciled again soon.
 	woken bool
-	// retries counts the failures in a row.
+	// retries counts the errors in a row.
 	retries int
-	// waitsFor is the plugin that has to run for the job to go on; empty if it waits for none.
+	// waitsFor is the plugin that has to run before the job can go on; empty for none.
 	waitsFor string
-	// worked is when the job under way was worked on last, and since when this replica has had it in line for a slot,
-	// or has been at work on it after that; zero if another one picked it up.
+	// worked is when the running job was reconciled last. since is when this replica has queued it for a slot, or, once
+	// it has one, has begun it; zero if another replica has.
 	worked, since time.Time
 	hooks         hookMemory
 }
 
-// hookMemory is what is remembered of an item's hooks.
+// hookMemory is what is remembered of the hooks for an item.
 type hookMemory struct {
-	// asked is the hookSet.build of the hooks that have said of an item that has nothing to do whether it is to be
-	// reconciled; empty if there are none.
+	// asked is the hookSet.asking of the ShouldReconcile hooks that ran for the idle item; empty for none.
 	asked string
-	// again is when hooks want the item to be reconciled again, and begins when a job begins that they ask for; zero
+	// again is when hooks want the item to be reconciled again, and begins when the job begins that they request; zero
 	// for no such time.
 	again, begins time.Time
-	// raised is the generation of the item for which it was reported that hooks want a job too soon.
+	// raised is the generation of the item for which it was reported that hooks request jobs too often.
 	raised int64
-	// crashes counts how often a plugin has died in the middle of a hook before there was a job to note it with.
+	// crashes counts how often a plugin has crashed during a hook before there was a job that could note it.
 	crashes int
-	// paused is until when the item is left alone because of that.
+	// paused is until when the item is skipped because of these crashes.
 	paused time.Time
 }
 
@@ -67,8 +63,7 @@ func newMemory() *memory {
 	return &memory{entries: map[types.NamespacedName]*entry{}, subscribed: map[types.NamespacedName]chan struct{}{}}
 }
 
-// recall returns what is remembered of an item, and whether that is still all there is to know: nothing has been
-// written since.
+// recall returns what is remembered of an item, and whether the item has not changed since.
 func (m *memory) recall(key types.NamespacedName, uid types.UID, version string) (known entry, current bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,43 +74,38 @@ func (m *memory) recall(key types.NamespacedName, uid types.UID, version string)
 	return *e, !newer(version, e.version)
 }
 
-// idle remembers that an item has nothing to do.
+// idle remembers that there is nothing to do for an item.
 func (m *memory) idle(e entry) {
 	e.hooks.crashes, e.hooks.paused = 0, time.Time{}
-	m.noted(keyOf(e.item), e.item.UID, e.item.ResourceVersion, e.hooks)
+	m.idleAt(keyOf(e.item), e.item.UID, e.item.ResourceVersion, e.hooks)
 }
 
-// noted remembers that an item has nothing to do at a version.
-func (m *memory) noted(key types.NamespacedName, uid types.UID, version string, hooks hookMemory) {
+// idleAt remembers that there is nothing to do for an item at a version.
+func (m *memory) idleAt(key types.NamespacedName, uid types.UID, version string, hooks hookMemory) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entries[key] = &entry{uid: uid, version: version, hooks: hooks}
 }
 
-// ended remembers an item whose job has just ended, and of which hooks are to say whether it is to be reconciled again.
-func (m *memory) ended(e entry) {
+// finished remembers an item whose job has just ended, and for which ShouldReconcile hooks are to run.
+func (m *memory) finished(e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entries[keyOf(e.item)] = &entry{
-		uid: e.item.UID, version: e.item.ResourceVersion, item: e.item, ended: true,
+		uid: e.item.UID, version: e.item.ResourceVersion, item: e.item,
 		hooks: hookMemory{again: e.hooks.again, raised: e.hooks.raised},
 	}
 }
 
-// surveyed remembers that an item had nothing to do when it was listed.
-func (m *memory) surveyed(item *v1alpha1.DeployItem) {
-	m.noted(keyOf(item), item.UID, item.ResourceVersion, hookMemory{})
-}
-
-// idles reports whether an item that has nothing to do is to be left alone: asked are the hooks that are to have been
-// asked.
-func (e entry) idles(asked string, now time.Time) bool {
+// isIdle reports whether to skip an item because there is nothing to do for it. asked are the ShouldReconcile hooks
+// that must have run for that.
+func (e entry) isIdle(asked string, now time.Time) bool {
 	return e.item == nil && e.hooks.asked == asked && (e.hooks.again.IsZero() || now.Before(e.hooks.again))
 }
 
-// state tells what is remembered of an item: its UID, empty if nothing is, and what is noted of one that has nothing
-// to do for those who come next, or whether its job goes on. One that waits in line for a slot has not begun.
-func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, goesOn bool) {
+// lockState is what unlock needs to know of an item: its UID, empty if nothing is remembered; the note for others if
+// the item is idle; and whether its job goes on, so that the lock is kept. A job that is queued for a slot has no lock.
+func (m *memory) lockState(key types.NamespacedName) (uid types.UID, note string, goesOn bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.entries[key]
@@ -124,40 +114,39 @@ func (m *memory) state(key types.NamespacedName) (uid types.UID, idle string, go
 		return "", "", false
 	case e.item == nil && e.version != "":
 		return e.uid, idleNote(e.version, e.hooks), false
-	case e.item == nil, e.version == "" && contract.Finished(e.item): // it is to be read
+	case e.item == nil, e.version == "" && contract.Finished(e.item): // it has to be read
 		return e.uid, "", false
 	default:
 		return e.uid, "", !contract.IsQueued(e.item)
 	}
 }
 
-// begin remembers that a plugin's job is being worked on, so that what happens meanwhile is not missed, and returns
-// the job as it begins. It is followed by idle, underWay or forget.
+// begin remembers that a job is being reconciled, so that nothing that happens meanwhile is missed, and returns the
+// entry to go on with. Then comes idle, finished, requeue or forget.
 func (m *memory) begin(e entry, plugin string) entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.uid, e.version, e.plugin = e.item.UID, e.item.ResourceVersion, plugin
-	e.waitsFor, e.woken, e.ended = "", false, false
+	e.waitsFor, e.woken = "", false
 	begun := e
 	m.entries[keyOf(e.item)] = &begun
 	return e
 }
 
-// underWay remembers a job that is to be reconciled again, and returns when: earlier than it says itself if it was
-// woken meanwhile.
-func (m *memory) underWay(e entry, now time.Time) time.Time {
+// requeue remembers a running job, and returns when to reconcile it again: earlier than e.due if it was woken.
+func (m *memory) requeue(e entry, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := keyOf(e.item)
 	if begun, ok := m.entries[key]; ok && begun.woken {
 		e.due, e.waitsFor = now.Add(minPoll), ""
 	}
-	e.uid, e.version, e.worked, e.ended = e.item.UID, e.item.ResourceVersion, now, false
+	e.uid, e.version, e.worked = e.item.UID, e.item.ResourceVersion, now
 	m.entries[key] = &e
 	return e.due
 }
 
-// wake makes a plugin's job under way due, but not so soon that a plugin could keep a worker busy with one item.
+// wake makes a running job of a plugin due, but not so soon that a plugin could occupy a worker with one item.
 func (m *memory) wake(key types.NamespacedName, plugin string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -169,7 +158,7 @@ func (m *memory) wake(key types.NamespacedName, plugin string, now time.Time) {
 	}
 }
 
-// wakeWhere makes the jobs due that something is true of, and returns their plugins by their keys.
+// wakeWhere makes the jobs due that which selects, and returns their plugins by item.
 func (m *memory) wakeWhere(
 	now time.Time, which func(types.NamespacedName, *entry) bool,
 ) map[types.NamespacedName]string {
@@ -185,8 +174,8 @@ func (m *memory) wakeWhere(
 	return woken
 }
 
-// hookMissed remembers that a reconcile of an item came to nothing because a plugin with hooks, waitsFor, was not
-// running. It returns how often in a row that was so before.
+// hookMissed remembers that a reconcile could not go on because a plugin with hooks, waitsFor, was not running. It
+// returns how often in a row that was so before.
 func (m *memory) hookMissed(item *v1alpha1.DeployItem, plugin, waitsFor string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -196,8 +185,8 @@ func (m *memory) hookMissed(item *v1alpha1.DeployItem, plugin, waitsFor string) 
 	return e.retries - 1
 }
 
-// hookCrashed counts that a plugin has died in the middle of a hook for an item. With the last of limit times, and
-// with each that follows, the item is to be left alone until a time, and it reports that.
+// hookCrashed counts that a plugin has crashed during a hook for an item. From the limit on it pauses the item until a
+// time, and returns true.
 func (m *memory) hookCrashed(item *v1alpha1.DeployItem, limit int, until time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -209,7 +198,7 @@ func (m *memory) hookCrashed(item *v1alpha1.DeployItem, limit int, until time.Ti
 	return true
 }
 
-// entryOf returns what is remembered of an item, if only that it is there. memory.mu must be held.
+// entryOf returns the entry of an item, and adds one if there is none. memory.mu must be held.
 func (m *memory) entryOf(item *v1alpha1.DeployItem) *entry {
 	e, ok := m.entries[keyOf(item)]
 	if !ok || e.uid != item.UID {
@@ -219,7 +208,7 @@ func (m *memory) entryOf(item *v1alpha1.DeployItem) *entry {
 	return e
 }
 
-// subscribe returns a channel that gets a signal when the item may have changed, and what ends that.
+// subscribe returns a channel that gets a signal when the item may have changed, and a function that ends that.
 func (m *memory) subscribe(key types.NamespacedName) (signals <-chan struct{}, end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -232,7 +221,7 @@ func (m *memory) subscribe(key types.NamespacedName) (signals <-chan struct{}, e
 	}
 }
 
-// changed tells the call that is under way for an item that the item may have changed.
+// changed signals to the running call for an item that the item may have changed.
 func (m *memory) changed(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -251,14 +240,13 @@ func (m *memory) outdated(key types.NamespacedName) {
 	}
 }
 
-// size is of how many items something is remembered.
+// size is the number of items that are remembered.
 func (m *memory) size() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.entries)
 }
 
-// forget drops what is remembered of an item.
 func (m *memory) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

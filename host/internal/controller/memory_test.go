@@ -37,7 +37,7 @@ func TestRecall(t *testing.T) {
 		"no number": {reason: "a version that cannot be compared costs a read", uid: "a", version: "x", retries: 3},
 	} {
 		m := newMemory()
-		m.underWay(entry{item: itemAt("a", "5"), retries: 3}, noon)
+		m.requeue(entry{item: itemAt("a", "5"), retries: 3}, noon)
 		if known, current := m.recall(itemKey, tc.uid, tc.version); current != tc.current || known.retries != tc.retries {
 			t.Errorf("%s: %s: found %t, %+v", name, tc.reason, current, known)
 		}
@@ -83,13 +83,13 @@ func TestWakeUpsAreNotLost(t *testing.T) {
 		begun := r.memory.begin(entry{item: itemAt("a", "5"), waitsFor: "p", woken: true}, "p")
 		tc.during(r)
 		tc.ends.plugin = begun.plugin
-		r.memory.underWay(tc.ends, noon)
+		r.memory.requeue(tc.ends, noon)
 		tc.after(r)
 		known, _ := r.memory.recall(itemKey, "a", "5")
 		if !known.due.Equal(tc.want) || begun.woken || begun.waitsFor != "" {
 			t.Errorf("%s: %s: expected it to be due at %s, but found %s", name, tc.reason, tc.want, known.due)
 		}
-		if due := r.memory.underWay(r.memory.begin(known, "p"), noon); due.Before(known.due) {
+		if due := r.memory.requeue(r.memory.begin(known, "p"), noon); due.Before(known.due) {
 			t.Errorf("%s: a wake-up counts once, but the next step was woken again", name)
 		}
 	}

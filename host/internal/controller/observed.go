@@ -13,18 +13,18 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// observe says to which job the events from now on belong.
+// observe sets the job that telemetry events belong to from now on.
 func (j *job) observe(ctx context.Context) {
 	telemetry.SetJob(ctx, telemetry.Job{
 		Plugin: j.r.name, Item: keyOf(j.item), UID: j.item.UID, ID: j.item.Status.JobID, Operation: string(j.operation()),
 	})
 }
 
-// takeLock takes the item's lock.
+// takeLock acquires the item's lock.
 func (j *job) takeLock(ctx context.Context) (err error) {
 	key := j.r.lockKey(j.item)
 	end := func(string) {}
-	if _, none := j.r.locks.(lock.Off); !none && !j.r.locks.Holds(key) { // else it takes no time
+	if _, off := j.r.locks.(lock.Off); !off && !j.r.locks.Holds(key) { // else there is no request
 		ctx, end = telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindLock})
 	}
 	j.lock, err = j.r.locks.Acquire(ctx, key)
@@ -39,11 +39,11 @@ func (j *job) takeLock(ctx context.Context) (err error) {
 	return err
 }
 
-// inLineSince is since when the job, which was picked up for that, waits for a slot; zero if it does not.
-func (j *job) inLineSince() time.Time {
+// queuedSince is since when the job is queued for a slot; zero if it is not.
+func (j *job) queuedSince() time.Time {
 	times := j.item.Status.TransitionTimes
 	switch {
-	case !j.inLine():
+	case !j.queued():
 		return time.Time{}
 	case j.known.since.IsZero() && times != nil && times.InitTime != nil:
 		return times.InitTime.Time
@@ -52,14 +52,14 @@ func (j *job) inLineSince() time.Time {
 	}
 }
 
-// reportPickedUp reports that the job was picked up, or that it has got its slot if it was in line since a time.
-func (j *job) reportPickedUp(ctx context.Context, inLineSince time.Time) {
+// reportPickedUp reports that the job was picked up, or, if it was queued since a time, that it has a slot now.
+func (j *job) reportPickedUp(ctx context.Context, queuedSince time.Time) {
 	now, queued := j.r.clock.Now(), contract.IsQueued(j.item)
 	j.observe(ctx)
-	if inLineSince.IsZero() {
+	if queuedSince.IsZero() {
 		telemetry.Report(ctx, telemetry.PickedUp{Triggered: triggered(j.item), Queued: queued})
 	} else {
-		telemetry.Report(ctx, telemetry.Turn{Waited: max(0, now.Sub(inLineSince))})
+		telemetry.Report(ctx, telemetry.Turn{Waited: max(0, now.Sub(queuedSince))})
 	}
 	j.known.since = now
 }
@@ -76,7 +76,7 @@ func (j *job) reportEnded(ctx context.Context, phase v1alpha1.DeployItemPhase) {
 	telemetry.Report(ctx, e)
 }
 
-// triggered is when an item's job was set; zero if nobody has said.
+// triggered is when an item's job was set; zero if that is unknown.
 func triggered(item *v1alpha1.DeployItem) time.Time {
 	if set := item.Status.JobIDGenerationTime; set != nil {
 		return set.Time

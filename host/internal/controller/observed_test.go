@@ -114,11 +114,11 @@ func TestReportsOfAJob(t *testing.T) {
 			reason: "a job that waits for a slot",
 			answer: picky(succeeded),
 			drive: func(b *bench) {
-				b.slots.take(keyOf(newDeployItem("other", "item")), own)
+				b.slots.acquire(keyOf(newDeployItem("other", "item")), preferred)
 				b.setJob()
 				b.reconcile(b.t.Context())
 				b.clock.Step(1300 * time.Millisecond)
-				b.slots.giveBack()
+				b.slots.release()
 				b.slots.reconciled(slotKey(0), false)
 				b.drive()
 			},

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// pluginPoll is how long a job waits for a plugin that is not running, should nobody wake it earlier.
+	// pluginPoll is how long a job waits for a plugin that is not running, if nothing wakes it earlier.
 	pluginPoll = 30 * time.Second
 	// maxMessage bounds the message of an error in the status.
 	maxMessage = 16 << 10
 )
 
-// errAbandoned says that the host stops and the plugin did not end its call in order: it may still be at work, so
-// that nobody else is to begin before it has ended.
+// errAbandoned says that the host stops and the plugin did not end its call: it may still be at work, so that nobody
+// else may begin before it has ended.
 var errAbandoned = errors.New("the plugin's call was abandoned")
 
-// handleError makes what has gone wrong with a job its status: the job ends, waits for its plugin, or is tried again
-// later. Any other error than a contract.Error or one of a call is returned, as are errOutdated and the host's end.
+// handleError handles an error of a job: the job fails, waits for its plugin, or is tried again later. It returns
+// errors that are neither a contract.Error nor one of a call, errOutdated, and ctx.Err() when the host stops.
 func (j *job) handleError(ctx context.Context, err error) error {
 	var e contract.Error
 	known := errors.As(err, &e)
@@ -65,7 +65,7 @@ func (j *job) handleError(ctx context.Context, err error) error {
 	return j.retry(ctx, e, j.pollInterval(pause))
 }
 
-// callTimeout says that the job's time was over in the middle of a call.
+// callTimeout is the error of a job that has exceeded its time during a call.
 func (j *job) callTimeout() contract.Error {
 	item := j.item.DeepCopy()
 	if j.message != "" {
@@ -77,10 +77,10 @@ func (j *job) callTimeout() contract.Error {
 	return j.timeoutError(item, fmt.Sprintf("the plugin %q had not ended the call %s", j.r.name, j.operation()))
 }
 
-// waitForPlugin has the job go on when its plugin runs again.
+// waitForPlugin has the job reconciled again when its plugin runs.
 func (j *job) waitForPlugin(ctx context.Context, err error) error {
 	j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
-	if errors.Is(err, plugin.ErrUnhealthy) { // without the reason, which may name an item of another namespace
+	if errors.Is(err, plugin.ErrUnhealthy) { // the reason may name an item of another namespace
 		j.r.event(j.item, corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
 			"the plugin %q was unhealthy and was killed in the middle of the call %s, for a reason that is in the "+
 				"host's log; the call is repeated", j.r.name, j.operation()))
@@ -92,8 +92,8 @@ func (j *job) waitForPlugin(ctx context.Context, err error) error {
 	return j.wait(ctx, fmt.Sprintf("the plugin %q to run again", j.r.name))
 }
 
-// handleOutcome writes down what the plugin has reached. What cannot be written is the plugin's error: without it the
-// job would be tried again for ever and nobody would know why.
+// handleOutcome writes the outcome of a call into the status. A refusal of the API server becomes an error of the job:
+// otherwise the write would be tried for ever and nobody would know why.
 func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 	j.reported = true
 	if err := checkProviderStatus(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
@@ -105,7 +105,7 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 		return err
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
-		j.log.Warn("the API server refuses what the plugin has reached", "error", err.Error())
+		j.log.Warn("the API server refuses the status of the plugin", "error", err.Error())
 		j.noteWith(nil)
 		return j.handleError(ctx, contract.Error{
 			Operation: "WriteStatus", Reason: "StatusRefused",
@@ -118,7 +118,7 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 
 func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 	if err := errors.Join(checkExports(outcome.Succeeded), contract.CheckReported(outcome.Conditions)); err != nil {
-		j.noteWith(withProviderStatus(outcome.ProviderStatus)) // it is good, and names what is deployed
+		j.noteWith(withProviderStatus(outcome.ProviderStatus)) // it is valid, and names what is deployed
 		return j.handleError(ctx, protocolError(err))
 	}
 	j.noteWith(func(item *v1alpha1.DeployItem) {
@@ -153,7 +153,7 @@ func withProviderStatus(document []byte) func(*v1alpha1.DeployItem) {
 	}
 }
 
-// wait writes that the job is under way and what it waits for, if that is not yet there to see.
+// wait writes what the job waits for, if the status does not show it yet.
 func (j *job) wait(ctx context.Context, waitingFor string) error {
 	err := j.writeStatus(ctx, func(item *v1alpha1.DeployItem) { contract.Wait(item, waitingFor, j.r.clock.Now()) })
 	if err == nil {
@@ -162,7 +162,7 @@ func (j *job) wait(ctx context.Context, waitingFor string) error {
 	return err
 }
 
-// skip ends a job that the item wants only after a change.
+// skip ends a job of an unchanged item with updateOnChangeOnly.
 func (j *job) skip(ctx context.Context) error {
 	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
 		contract.FinishUnchanged(item, j.deployer(), j.r.clock.Now())
@@ -175,7 +175,7 @@ func (j *job) skip(ctx context.Context) error {
 	return err
 }
 
-// updateConditions brings the conditions up to date after somebody else has ended a job that was picked up here.
+// updateConditions updates the conditions after somebody else has ended a job that was picked up here.
 func (j *job) updateConditions(ctx context.Context) error {
 	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
 		contract.FinishConditions(item, j.r.clock.Now())
@@ -187,14 +187,14 @@ func (j *job) updateConditions(ctx context.Context) error {
 	return err
 }
 
-// endedUnreported tells that a job has ended without a result of the plugin, which may have left something behind.
+// endedUnreported reports that a job has ended without an outcome of the plugin, which may have left something behind.
 func (j *job) endedUnreported() {
 	if j.r.options.JobEnded != nil && !j.reported {
 		j.r.options.JobEnded(j.r.name)
 	}
 }
 
-// succeed ends a job that is done: first its exports, then phase and jobIDFinished in one write.
+// succeed writes the exports, and then phase and jobIDFinished in one write.
 func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 	if j.lockLost() {
 		return errOutdated
@@ -221,8 +221,7 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 	return nil
 }
 
-// finishDeletion ends a job that deletes. Removing the finalizer ends it in one write, because the item is gone then.
-// Only an item that somebody else still holds on to gets a final status.
+// finishDeletion removes the finalizer, which ends the deletion. An item that has other finalizers gets a final status.
 func (j *job) finishDeletion(ctx context.Context) error {
 	if err := j.write(ctx, func() error { return j.r.writer.removeFinalizer(ctx, j.item) }); err != nil {
 		return err
@@ -239,7 +238,7 @@ func (j *job) finishDeletion(ctx context.Context) error {
 	return nil
 }
 
-// retry notes an error, and tries again after a pause.
+// retry writes an error into the status, and has the job tried again after a pause.
 func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration) error {
 	j.known.due = j.r.clock.Now().Add(pause)
 	j.log.Log(ctx, level(e), "job met an error; it is tried again",
@@ -256,7 +255,7 @@ func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration) 
 	return nil
 }
 
-// fail gives the job up.
+// fail ends the job with an error.
 func (j *job) fail(ctx context.Context, e contract.Error) error {
 	return j.end(ctx, func(item *v1alpha1.DeployItem) { contract.Fail(item, j.decision.Deletion, e, j.r.clock.Now()) })
 }
@@ -268,14 +267,14 @@ func (j *job) giveUp(ctx context.Context) error {
 	})
 }
 
-// repair ends a job whose place was taken by one that is finished.
+// repair ends a job that was replaced by a finished one.
 func (j *job) repair(ctx context.Context) error {
 	return j.end(ctx, func(item *v1alpha1.DeployItem) {
 		contract.EndReplaced(item, j.decision.Deletion, j.r.clock.Now())
 	})
 }
 
-// end writes the final status of a job that has failed, and reports its error.
+// end writes the final status of a failed job, and reports its error.
 func (j *job) end(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	if err := j.writeStatus(ctx, change); err != nil {
 		return err

@@ -23,14 +23,14 @@ type deployer interface {
 // plugins are all plugins as this package uses them; see plugin.Set.
 type plugins interface {
 	Serving() []deployer
-	// For returns nil for a type that nobody serves.
+	// For returns nil for a type that no plugin serves.
 	For(itemType v1alpha1.DeployItemType) deployer
 	// Started and Unserved: see plugin.Set.
 	Started() bool
 	Unserved(itemType v1alpha1.DeployItemType) string
-	// Hooking are the plugins whose hooks run for deploy items of a type, in the order in which they do.
+	// Hooking are the plugins with hooks for deploy items of a type, in the order in which the hooks run.
 	Hooking(itemType v1alpha1.DeployItemType) []deployer
-	// Running are the names of the plugins that take calls at the moment.
+	// Running are the names of the plugins that take calls now.
 	Running() map[string]bool
 }
 

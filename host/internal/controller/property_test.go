@@ -328,7 +328,7 @@ func TestInvariantsHoldInAnyOrder(t *testing.T) {
 				c.clock.SetTime(c.clock.Now().Add(time.Duration(rapid.IntRange(-3600, 3600).Draw(rt, "seconds")) * time.Second))
 			},
 			"restart":   func(*rapid.T) { c.restart() },
-			"no worker": func(*rapid.T) { c.slots.take(slotKey(1), underWay) },
+			"no worker": func(*rapid.T) { c.slots.acquire(slotKey(1), running) },
 			"worker":    func(*rapid.T) { c.slots = newSlots(1, time.Now) },
 		})
 		c.calm = true

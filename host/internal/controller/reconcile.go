@@ -23,10 +23,10 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// outdatedPause lets the write settle that ours met before the item is read again.
-const outdatedPause = 50 * time.Millisecond
+// conflictPause is the pause before an item is read again after a conflict.
+const conflictPause = 50 * time.Millisecond
 
-// reconciler carries out the deploy items of one plugin.
+// reconciler reconciles the deploy items of one plugin.
 type reconciler struct {
 	name    string // of the plugin
 	plugin  deployer
@@ -51,40 +51,41 @@ type reconciler struct {
 
 var _ reconcile.Reconciler = (*reconciler)(nil)
 
-// Reconcile does what is to be done with a DeployItem now. Its slot and its lock outlast no reconcile but that of a
-// job which goes on. The steps here, in reconcile and in job.run are those of "The way of a DeployItem" in
-// docs/architecture.md.
+// Reconcile does what is to be done with a DeployItem now. The comments here, in reconcile and in job.run are the steps
+// of "The way of a DeployItem" in docs/architecture.md. Only the lock of a job that goes on outlasts a reconcile.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ctx, over := r.options.Observed.StartReconcile(ctx, telemetry.Job{Plugin: r.name, Item: req.NamespacedName})
 	defer over()
 	// 1. An event comes to the queue of the plugin that serves the item.
-	slotKept := r.slots.hasSlot(req.NamespacedName)
-	defer func() { r.router.slotsKept(r.name, r.slots.reconciled(req.NamespacedName, slotKept)) }()
-	result, err := r.reconcile(ctx, req, slotKept)
+	slotReserved := r.slots.isReserved(req.NamespacedName)
+	defer func() { r.router.slotsReserved(r.name, r.slots.reconciled(req.NamespacedName, slotReserved)) }()
+	result, err := r.reconcile(ctx, req, slotReserved)
 	if errors.Is(err, errAbandoned) {
 		return reconcile.Result{}, nil // the lock stays until the plugin has ended
 	}
-	// 15. The lock is given back, unless the job goes on.
+	// 15. The lock is released, unless the job goes on.
 	if !r.unlock(ctx, req.NamespacedName) && err == nil {
 		result.RequeueAfter = unlockRetry
 	}
 	return result, err
 }
 
-func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotKept bool) (reconcile.Result, error) {
-	// 2. The metadata tells the type and the Target, and so whether the item may be one for this host.
+func (r *reconciler) reconcile(
+	ctx context.Context, req reconcile.Request, slotReserved bool,
+) (reconcile.Result, error) {
+	// 2. The metadata says which type and Target the item has, and so whether this host may be responsible for it.
 	meta, hooks, err := r.metadata(ctx, req)
 	if meta == nil || err != nil {
 		return reconcile.Result{}, err
 	}
 
-	// 3. An item that has nothing to do, is not due, or is left to another replica, is not read.
-	known, wait, skip := r.recall(meta, hooks, slotKept)
+	// 3. An item that is idle, not due, or left to another replica is not read.
+	known, wait, skip := r.recall(meta, hooks, slotReserved)
 	if skip {
 		return wait, nil
 	}
 
-	// 4. The item is read in full, unless it is known, and contract.Decide tells what is to be done with it.
+	// 4. The item is read in full, unless it is known, and contract.Decide decides what to do with it.
 	readNow := known.item == nil
 	if readNow {
 		if known, err = r.read(ctx, req); err != nil {
@@ -110,19 +111,19 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 		return run.end(), nil
 	}
 
-	// 6. What a user asks for by annotation is accepted.
+	// 6. An operation that a user requests by annotation is accepted.
 	if readNow {
 		r.reportUnknownOperation(known.item)
 	}
 	if decision, err = r.accept(ctx, known.item, decision); err != nil {
 		return r.conclude(ctx, req, nil, err)
 	}
-	if decision.Action == contract.Restart { // what is missing is still missing; its coming is an event
+	if decision.Action == contract.Restart { // something is still missing; when it comes there is an event
 		r.forget(req.NamespacedName, false)
 		return reconcile.Result{}, nil
 	}
 
-	// 7. ShouldReconcile hooks may want a job for an item that has nothing to do.
+	// 7. ShouldReconcile hooks may request a job for an idle item.
 	if decision, err = run.shouldReconcile(ctx, &known, decision); err != nil {
 		return r.afterHookError(ctx, req, known.item, err)
 	}
@@ -137,8 +138,8 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, slotK
 	return r.conclude(ctx, req, j, j.run(ctx))
 }
 
-// metadata returns the metadata of an item that may be one for this host, and the hooks of its type; nil for any
-// other item.
+// metadata returns the metadata of an item that this host may be responsible for, and the hooks of its type; nil for
+// any other item.
 func (r *reconciler) metadata(
 	ctx context.Context, req reconcile.Request,
 ) (*metav1.PartialObjectMetadata, hookSet, error) {
@@ -160,24 +161,24 @@ func (r *reconciler) metadata(
 	return meta, hooks, nil
 }
 
-// recall returns what is remembered of an item, without its content if that has to be read. skip tells that nothing
-// is to be done about the item here and now, and wait when to do so then.
+// recall returns what is remembered of an item, without its content if that is outdated. If skip is true, there is
+// nothing to do for the item before wait is over.
 func (r *reconciler) recall(
-	meta *metav1.PartialObjectMetadata, hooks hookSet, slotKept bool,
+	meta *metav1.PartialObjectMetadata, hooks hookSet, slotReserved bool,
 ) (known entry, wait reconcile.Result, skip bool) {
 	known, current := r.memory.recall(client.ObjectKeyFromObject(meta), meta.UID, meta.ResourceVersion)
-	if wait, idle := r.idles(meta, known, hooks); current && idle {
+	if wait, idle := r.idle(meta, known, hooks); current && idle {
 		return known, wait, true
 	}
 	if !current {
 		known.item = nil
 	}
-	wait, skip = r.skip(meta, known, slotKept, hooks)
+	wait, skip = r.skip(meta, known, slotReserved, hooks)
 	return known, wait, skip
 }
 
-// read reads an item in full, and returns what is remembered of it besides; without an item for one that is gone, or
-// whose type turns out to be another one. An error is that of the read, or lock.ErrHeld or errOutdated.
+// read reads an item in full, and adds what is remembered of it. The entry has no item if that is gone or turns out to
+// have another type. An error is that of the read, or lock.ErrHeld or errOutdated.
 func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, error) {
 	item := &v1alpha1.DeployItem{}
 	if err := r.live.Get(ctx, req.NamespacedName, item); err != nil {
@@ -187,7 +188,7 @@ func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, er
 		}
 		return entry{}, fmt.Errorf("read deploy item: %w", err)
 	}
-	if !r.serves(item.Spec.Type) { // its metadata does not tell the truth
+	if !r.serves(item.Spec.Type) { // its metadata is wrong
 		r.forget(req.NamespacedName, false)
 		r.router.classify(item)
 		return entry{}, nil
@@ -200,8 +201,8 @@ func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, er
 	return known, nil
 }
 
-// decide is contract.Decide, and without a Landscaper, which sets the jobs otherwise, Restart for each job that has
-// failed for lack of something.
+// decide is contract.Decide. Without a Landscaper, which sets the jobs otherwise, each job that has failed because
+// something was missing is to be restarted, and not only a deletion.
 func decide(item *v1alpha1.DeployItem, standalone bool, now time.Time) contract.Decision {
 	decision := contract.Decide(item, now)
 	if decision.Action == contract.Nothing && standalone && contract.FailedForMissingReference(item) {
@@ -210,7 +211,7 @@ func decide(item *v1alpha1.DeployItem, standalone bool, now time.Time) contract.
 	return decision
 }
 
-// endsWithoutDeployer reports whether all that is to be done is to note that a job has ended.
+// endsWithoutDeployer reports whether a write that ends the job is all there is to do.
 func endsWithoutDeployer(decision contract.Decision) bool {
 	switch decision.Action {
 	case contract.TimedOut, contract.GiveUp, contract.Repair, contract.EndedElsewhere:
@@ -220,8 +221,8 @@ func endsWithoutDeployer(decision contract.Decision) bool {
 	}
 }
 
-// accept accepts what somebody asks for, and returns what is to be done then. It leaves Restart only if the item has
-// to wait for it.
+// accept accepts the operation that is requested, if there is one, and returns what to do then. It returns Restart only
+// if something that the item refers to is still missing.
 func (r *reconciler) accept(
 	ctx context.Context, item *v1alpha1.DeployItem, decision contract.Decision,
 ) (contract.Decision, error) {
@@ -235,14 +236,14 @@ func (r *reconciler) accept(
 		return decision, nil
 	}
 	there, err := r.referencesThere(ctx, item)
-	if there { // for whom the last job was set, as this one does what that was to do
+	if there { // the new job does what the last one was to do, and for the same requester
 		decision.Action, decision.ByHook = contract.Start, sdkhook.AskedFor(item)
 	}
 	return decision, err
 }
 
-// reportUnknownOperation says to the user that an item which was read asks for an operation that there is not. One
-// replica is enough: the one that holds the item's lock, or comes first for it.
+// reportUnknownOperation reports to the user that an item requests an operation that does not exist. One replica does
+// so: the one that holds the item's lock, or is preferred for it.
 func (r *reconciler) reportUnknownOperation(item *v1alpha1.DeployItem) {
 	unknown, key := contract.UnknownOperation(item), r.lockKey(item)
 	if unknown == "" || r.locks.Rank(key) > 0 && !r.locks.Holds(key) {
@@ -254,8 +255,7 @@ func (r *reconciler) reportUnknownOperation(item *v1alpha1.DeployItem) {
 		v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort))
 }
 
-// acceptOperation takes the annotation that asks for an operation away and notes the operation in one write, with
-// which it begins.
+// acceptOperation replaces the annotation that requests an operation with the note of it, in one write.
 func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployItem) error {
 	if _, err := r.locks.Acquire(ctx, r.lockKey(item)); err != nil {
 		return err
@@ -278,20 +278,21 @@ func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployI
 	return nil
 }
 
-// conclude remembers what has come of a job's step and says when to reconcile the item again.
+// conclude remembers the result of a job's step and returns when to reconcile the item again. j is nil after an error
+// before the job.
 func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job, err error) (reconcile.Result, error) {
 	switch {
-	case errors.Is(err, lock.ErrHeld): // it is announced when it is free
+	case errors.Is(err, lock.ErrHeld): // there is an event when it is free
 		r.forget(req.NamespacedName, false)
-		return pollAfter(elsewherePoll), nil
+		return pollAfter(heldPoll), nil
 	case errors.Is(err, errOutdated):
 		r.memory.outdated(req.NamespacedName)
-		return reconcile.Result{RequeueAfter: outdatedPause}, nil
+		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	case errors.Is(err, errAbandoned):
 		return reconcile.Result{}, err
-	case ctx.Err() != nil: // the host is shutting down; another one goes on from what is written
+	case ctx.Err() != nil: // the host is shutting down; another replica goes on from the status
 		r.forget(req.NamespacedName, false)
-		return reconcile.Result{}, nil //nolint:nilerr // the error is the shutdown, or comes of it
+		return reconcile.Result{}, nil //nolint:nilerr // the error is the shutdown, or caused by it
 	case err != nil:
 		r.memory.outdated(req.NamespacedName)
 		return reconcile.Result{}, err
@@ -299,28 +300,28 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		r.forget(req.NamespacedName, true)
 		return reconcile.Result{}, nil
 	case j.finished() && decide(j.item, r.options.Standalone, r.clock.Now()).Action == contract.Nothing:
-		return r.idle(j), nil
-	case j.finished(): // somebody asks for more
+		return r.afterJob(j), nil
+	case j.finished(): // more is requested
 		r.forget(req.NamespacedName, false)
-		return reconcile.Result{RequeueAfter: outdatedPause}, nil
+		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	}
 	if again := j.hooks.again(j.known.hooks.again); !again.IsZero() {
 		j.known.due = earlier(j.known.due, again)
 	}
-	due := r.memory.underWay(j.known, r.clock.Now())
-	if r.plugins.Running()[j.known.waitsFor] { // it has begun to run before the job was known to wait for it
+	due := r.memory.requeue(j.known, r.clock.Now())
+	if r.plugins.Running()[j.known.waitsFor] { // it has started before the memory had that the job waits for it
 		j.known.due = earlier(j.known.due, r.clock.Now().Add(firstRetry))
-		due = r.memory.underWay(j.known, r.clock.Now())
+		due = r.memory.requeue(j.known, r.clock.Now())
 	}
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil
 }
 
-// idle remembers an item whose job has just ended, and says when to reconcile it again. Hooks that say whether an item
-// is to be reconciled are asked at once, in a reconcile of their own.
-func (r *reconciler) idle(j *job) reconcile.Result {
+// afterJob remembers an item whose job has just ended, and returns when to reconcile it again. ShouldReconcile hooks run
+// at once, in another reconcile.
+func (r *reconciler) afterJob(j *job) reconcile.Result {
 	j.known.hooks.again = j.hooks.again(j.known.hooks.again)
 	if r.hooksFor(j.item.Spec.Type).has(sdkhook.ShouldReconcile) {
-		r.memory.ended(j.known)
+		r.memory.finished(j.known)
 		return pollAfter(time.Millisecond)
 	}
 	r.memory.idle(j.known)
@@ -338,22 +339,8 @@ func (r *reconciler) serves(itemType v1alpha1.DeployItemType) bool {
 	return p != nil && p.Name() == r.name
 }
 
-func (r *reconciler) newJob(known entry, decision contract.Decision, hooks *hookRun) *job {
-	return &job{
-		r:        r,
-		known:    known,
-		item:     known.item,
-		decision: decision,
-		hooks:    hooks,
-		log: r.log.With(
-			"deployitem", known.item.Namespace+"/"+known.item.Name,
-			"jobID", known.item.Status.JobID,
-		),
-	}
-}
-
-// verifyHeld checks the lock of an item that was read while the lock was held here: who has taken it since may have
-// written what was read. The error is lock.ErrHeld or errOutdated if it was lost.
+// verifyHeld checks that a lock which is held here was not taken over before the item was read: the new holder may have
+// written what was read. The error is lock.ErrHeld, or errOutdated if the lock was lost.
 func (r *reconciler) verifyHeld(ctx context.Context, item *v1alpha1.DeployItem) error {
 	key := r.lockKey(item)
 	if !r.locks.Holds(key) {

@@ -194,8 +194,8 @@ func (c *replicaTest) renew(r *queuedPeer) {
 func (c *replicaTest) freeSlot(r *queuedPeer) {
 	if c.full[r] {
 		delete(c.full, r)
-		r.slots.giveBack()
-		r.router.slotsKept(r.name, r.slots.reconciled(slotKey(1), false))
+		r.slots.release()
+		r.router.slotsReserved(r.name, r.slots.reconciled(slotKey(1), false))
 	}
 }
 
@@ -204,13 +204,13 @@ func (c *replicaTest) fillSlot(r *queuedPeer) {
 	if c.full[r] {
 		return
 	}
-	if r.slots.take(slotKey(1), own) {
+	if r.slots.acquire(slotKey(1), preferred) {
 		c.full[r] = true
 		return
 	}
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()
-	r.slots.leave(slotKey(1))
+	r.slots.dequeue(slotKey(1))
 }
 
 // sweep deletes the lock of the item if nobody holds it, as the cleaner does with one whose item it takes for gone.
@@ -280,7 +280,7 @@ func (c *replicaTest) calmDown() {
 // finishes lets the replicas hear of everything and do what they want to.
 func (c *replicaTest) finishes() {
 	began, reconciles := c.clock.Now(), 0
-	// Soon is well before anybody reconciles what nothing has put into the queue: see elsewherePoll and slotPoll.
+	// Soon is well before anybody reconciles what nothing has put into the queue: see heldPoll and slotPoll.
 	soon := 25 * time.Second
 	if c.down { // who leaves an item because of that reconciles it again after a while
 		soon += pluginPoll

@@ -20,9 +20,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Priorities in the queues of plugins: a job that has got its slot is not to be kept waiting; what has changed comes
-// before what was there when the host started, and both come before another reconcile of a job that waits. Upstream's
-// pick-up timeout runs for new jobs, not for polls.
+// Priorities in the queues of plugins: items for which a slot is reserved, then changed items, then those that existed
+// when the host started, then polls of jobs that wait. Landscaper's pick-up timeout runs for new jobs, not for polls.
 const (
 	prioritySlot    = 150
 	priorityChange  = 100
@@ -33,7 +32,7 @@ const (
 // queue is the queue of one plugin.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// router forwards events of deploy items on to the queue of the plugin that serves them.
+// router puts deploy items into the queues of the plugins that serve them.
 type router struct {
 	plugins plugins
 	locks   locks
@@ -43,13 +42,13 @@ type router struct {
 
 	mu     sync.Mutex
 	queues map[string]queue // by name of the plugin, and untyped
-	// types of the items whose metadata does not repeat it, or lies.
+	// types are those of the items whose metadata does not say it, or says another one.
 	types map[types.NamespacedName]itemType
-	// unserved are the types that nobody serves and that were logged, at most maxUnserved.
+	// unserved are the types that no plugin serves and that were logged, at most maxUnserved.
 	unserved map[v1alpha1.DeployItemType]bool
 }
 
-// itemType is the type of one item, not of a later one of the same name.
+// itemType is the type of the item with a UID.
 type itemType struct {
 	uid  types.UID
 	name v1alpha1.DeployItemType
@@ -66,7 +65,7 @@ func newRouter(plugins plugins, locks locks, m *memory, now func() time.Time, lo
 	}
 }
 
-// OnAdd hears of an item that is new, or that was there before the host started.
+// OnAdd handles an item that is new, or that existed when the host started.
 func (r *router) OnAdd(obj any, isInInitialList bool) {
 	priority := priorityChange
 	if isInInitialList {
@@ -77,7 +76,7 @@ func (r *router) OnAdd(obj any, isInInitialList bool) {
 	}
 }
 
-// OnUpdate hears of a change.
+// OnUpdate handles a change.
 func (r *router) OnUpdate(_, obj any) {
 	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		r.memory.changed(client.ObjectKeyFromObject(meta))
@@ -85,8 +84,8 @@ func (r *router) OnUpdate(_, obj any) {
 	}
 }
 
-// OnDelete forgets an item that is gone. A worker that is busy with it may remember it again afterwards: it has
-// another reconcile, and then forgets it, too.
+// OnDelete forgets an item that is gone, and has it reconciled once more: a worker that is at it may remember it again,
+// and forgets it then.
 func (r *router) OnDelete(obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
@@ -100,24 +99,24 @@ func (r *router) OnDelete(obj any) {
 	}
 }
 
-// WakeUp puts an item into the queue of the plugin that says that it may have moved on.
+// WakeUp has an item reconciled because its plugin says that it may have changed.
 func (r *router) WakeUp(plugin, namespace, name string) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	r.memory.wake(key, plugin, r.now())
 	r.enqueue(plugin, key, priorityChange, 0)
 }
 
-// slotsKept puts the items into the plugin's queue for which slots are kept.
-func (r *router) slotsKept(plugin string, keys []types.NamespacedName) {
+// slotsReserved has the items reconciled for which slots of a plugin are reserved.
+func (r *router) slotsReserved(plugin string, keys []types.NamespacedName) {
 	for _, key := range keys {
 		r.enqueue(plugin, key, prioritySlot, 0)
 	}
 }
 
-// untyped names the queue of the items whose type is not known yet.
+// untyped is the name of the queue of items whose type is unknown.
 const untyped = ""
 
-// queueFor names the queue of an item, which is that of its plugin; none if nobody serves its type.
+// queueFor returns the name of an item's queue: that of its plugin. There is none if no plugin serves its type.
 func (r *router) queueFor(meta *metav1.PartialObjectMetadata) (name string, ok bool) {
 	itemType, typed := r.typeOf(meta)
 	if !typed {
@@ -138,15 +137,15 @@ func (r *router) route(meta *metav1.PartialObjectMetadata, priority int) {
 	}
 	key, after := client.ObjectKeyFromObject(meta), time.Duration(0)
 	if name != untyped {
-		after = r.patienceFor(lock.Key{Plugin: name, Item: key, UID: meta.UID})
+		after = r.delayFor(lock.Key{Plugin: name, Item: key, UID: meta.UID})
 	}
 	r.enqueue(name, key, priority, after)
 }
 
-// maxUnserved bounds the types that are logged: users may make up any.
+// maxUnserved bounds the types that are logged: users can invent any.
 const maxUnserved = 100
 
-// logUnserved logs, once for each type, that nobody serves it.
+// logUnserved logs, once for each type, that no plugin serves it.
 func (r *router) logUnserved(itemType v1alpha1.DeployItemType) {
 	message := r.plugins.Unserved(itemType)
 	if message == "" {
@@ -163,7 +162,7 @@ func (r *router) logUnserved(itemType v1alpha1.DeployItemType) {
 	}
 }
 
-// countUnserved counts the items of types that nobody serves, and logs their types; see plugin.Set.Unserved.
+// countUnserved counts the items of types that no plugin serves, and logs the types; see plugin.Set.Unserved.
 func (r *router) countUnserved(ctx context.Context, reader client.Reader) (int, error) {
 	items := map[v1alpha1.DeployItemType]int{}
 	err := existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) {
@@ -181,7 +180,7 @@ func (r *router) countUnserved(ctx context.Context, reader client.Reader) (int, 
 	return unserved, err
 }
 
-// typeOf is the type of an item, as far as it can be told without reading it.
+// typeOf is the type of an item, if it is known without reading the item.
 func (r *router) typeOf(meta *metav1.PartialObjectMetadata) (v1alpha1.DeployItemType, bool) {
 	r.mu.Lock()
 	known, ok := r.types[client.ObjectKeyFromObject(meta)]
@@ -192,15 +191,13 @@ func (r *router) typeOf(meta *metav1.PartialObjectMetadata) (v1alpha1.DeployItem
 	return contract.TypeOf(meta)
 }
 
-// forgetType forgets the type of an item that is gone.
 func (r *router) forgetType(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.types, key)
 }
 
-// enqueue puts an item into the queue of a plugin after a while. A plugin whose queue is not there yet gets all its
-// items when it is.
+// enqueue puts an item into the queue of a plugin after a time. If there is no queue yet, attach will fill it.
 func (r *router) enqueue(plugin string, key types.NamespacedName, priority int, after time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,7 +211,7 @@ func (r *router) enqueue(plugin string, key types.NamespacedName, priority int, 
 	}
 }
 
-// attach makes a queue that of a plugin, or of the items of unknown type, and fills it with the items that are there.
+// attach registers the queue of a plugin, or of the items of unknown type, and fills it with the items that exist.
 func (r *router) attach(ctx context.Context, reader client.Reader, name string, q queue) error {
 	r.mu.Lock()
 	r.queues[name] = q
@@ -222,7 +219,7 @@ func (r *router) attach(ctx context.Context, reader client.Reader, name string, 
 	return r.refill(ctx, reader, name)
 }
 
-// refill fills a queue with the items that are there already.
+// refill puts all its items into a queue.
 func (r *router) refill(ctx context.Context, reader client.Reader, name string) error {
 	return existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) {
 		if queue, ok := r.queueFor(meta); ok && queue == name {
@@ -246,7 +243,7 @@ func existing(
 	return nil
 }
 
-// classify remembers the type of an item whose metadata does not tell it, and forwards the item.
+// classify remembers the type of an item whose metadata does not say it, and puts the item into its queue.
 func (r *router) classify(item *v1alpha1.DeployItem) {
 	r.setType(item)
 	r.route(metadataOf(item), priorityChange)
@@ -258,19 +255,19 @@ func (r *router) setType(item *v1alpha1.DeployItem) {
 	r.types[keyOf(item)] = itemType{uid: item.UID, name: item.Spec.Type}
 }
 
-// wakeWhere makes the jobs due that something is true of.
+// wakeWhere has the jobs reconciled that which selects.
 func (r *router) wakeWhere(which func(types.NamespacedName, *entry) bool) {
 	for key, plugin := range r.memory.wakeWhere(r.now(), which) {
 		r.enqueue(plugin, key, priorityChange, 0)
 	}
 }
 
-// pluginsRun makes the jobs due that wait for one of these plugins to run.
+// pluginsRun has the jobs reconciled that wait for one of the running plugins.
 func (r *router) pluginsRun(running map[string]bool) {
 	r.wakeWhere(func(_ types.NamespacedName, e *entry) bool { return running[e.waitsFor] })
 }
 
-// hooksChanged makes those jobs due that have met an error, of the plugins that serve some types.
+// hooksChanged has the jobs with an error reconciled of the plugins that serve these types.
 func (r *router) hooksChanged(itemTypes []v1alpha1.DeployItemType) {
 	plugins := map[string]bool{}
 	for _, t := range itemTypes {

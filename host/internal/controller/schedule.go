@@ -15,9 +15,8 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// shouldReconcile asks the hooks whether an item is to be reconciled. They can have a job set for one that has
-// nothing to do, and cannot stop one that has. It changes what is known of the item to when it is to be looked at
-// again.
+// shouldReconcile runs the ShouldReconcile hooks. They can request a job for an idle item, and cannot stop a job. It
+// notes in known when they want the item to be reconciled again.
 func (p *hookRun) shouldReconcile(
 	ctx context.Context, known *entry, decision contract.Decision,
 ) (contract.Decision, error) {
@@ -32,11 +31,11 @@ func (p *hookRun) shouldReconcile(
 	var failed contract.Error
 	switch {
 	case errors.As(err, &failed) && failed.Final() && decision.Action == contract.Nothing:
-		p.r.reportHook(p.item, err) // to ask again makes no sense before the item is changed
-	case errors.Is(err, plugin.ErrCrashed): // it counts, whatever there is to do
+		p.r.reportHook(p.item, err) // another try makes no sense before the item changes
+	case errors.Is(err, plugin.ErrCrashed): // it is counted, whatever there is to do
 		return decision, err
 	case err != nil && ctx.Err() == nil && decision.Action != contract.Nothing:
-		// What they have to say could not stop the job either. It is said once, and not with each poll.
+		// They could not stop the job either. The error is reported once, and not with each poll.
 		if decision.Action != contract.Continue {
 			p.r.reportHook(p.item, err)
 		}
@@ -57,7 +56,7 @@ func (p *hookRun) shouldReconcile(
 	return decision, nil
 }
 
-// enforce reports whether the job that hooks ask for is set now, or when they are to be asked again.
+// enforce decides whether to start the job that hooks request now, or when to run them again.
 func (p *hookRun) enforce(known *entry) (contract.Action, time.Time) {
 	now := p.r.clock.Now()
 	if earliest := p.earliest(); now.Before(earliest) {
@@ -74,7 +73,7 @@ func (p *hookRun) enforce(known *entry) (contract.Action, time.Time) {
 	return contract.Start, time.Time{}
 }
 
-// plan notes when hooks want to be asked again that ask for no job now.
+// plan notes when to run hooks again that request no job now.
 func (p *hookRun) plan(known *entry, result *sdkhook.Result) {
 	if result == nil || result.RequeueAfter <= 0 || result.Requeue {
 		p.add(sdkhook.ShouldReconcile, result)
@@ -89,7 +88,7 @@ func (p *hookRun) plan(known *entry, result *sdkhook.Result) {
 	known.hooks.again = known.hooks.begins
 }
 
-// earliest is when the next job may begin that hooks ask for.
+// earliest is when the next job may begin that hooks request.
 func (p *hookRun) earliest() time.Time {
 	if last := p.item.Status.LastReconcileTime; last != nil {
 		return last.Add(p.r.options.MinimumInterval)
@@ -97,7 +96,7 @@ func (p *hookRun) earliest() time.Time {
 	return time.Time{}
 }
 
-// reportRaised says to the user, once for each generation of an item, that hooks ask for jobs too often.
+// reportRaised reports to the user, once for each generation of an item, that hooks request jobs too often.
 func (p *hookRun) reportRaised(known *entry, earliest time.Time) {
 	if known.hooks.raised == p.item.Generation {
 		return
@@ -112,8 +111,8 @@ func (p *hookRun) reportRaised(known *entry, earliest time.Time) {
 		p.r.options.MinimumInterval, earliest.UTC().Format(time.RFC3339)))
 }
 
-// offset is how much later than it is due a job begins that hooks ask for, up to jitter. It is the same in all
-// replicas, and each item has its own.
+// offset is the delay of the jobs of an item that hooks request, up to jitter. It is constant, and the same in all
+// replicas.
 func offset(item *v1alpha1.DeployItem, jitter time.Duration) time.Duration {
 	if jitter <= 0 {
 		return 0

@@ -184,9 +184,9 @@ func TestJitter(t *testing.T) {
 func TestHooksAreAskedAboutIdleItems(t *testing.T) {
 	t.Parallel()
 	for name, remember := range map[string]func(b *hooked, item *v1alpha1.DeployItem){
-		"listed at the start": func(b *hooked, item *v1alpha1.DeployItem) { b.memory.surveyed(item) },
+		"listed at the start": func(b *hooked, item *v1alpha1.DeployItem) { b.memory.idleAt(keyOf(item), item.UID, item.ResourceVersion, hookMemory{}) },
 		"noted by others": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.noted(keyOf(item), item.UID, item.ResourceVersion, hookMemory{})
+			b.memory.idleAt(keyOf(item), item.UID, item.ResourceVersion, hookMemory{})
 		},
 		"asked about before": func(b *hooked, item *v1alpha1.DeployItem) {
 			b.memory.idle(entry{item: item, hooks: hookMemory{asked: "one=b0"}})

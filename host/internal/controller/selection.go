@@ -13,9 +13,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// mayBeOurs tells from metadata whether an item may be one that this host is meant for. One whose Target is missing may
-// be: a job under way goes on, and what was deployed is deleted, although the Target is gone. A Target that is there
-// and not selected is the matter of another host, whatever was before.
+// mayBeOurs reports whether this host may be responsible for an item, by its metadata. It may be for one whose Target is
+// missing: a running job goes on, and what was deployed is deleted. It is not for one whose Target exists and is not
+// selected, whatever was before.
 func (r *reconciler) mayBeOurs(ctx context.Context, meta *metav1.PartialObjectMetadata) (bool, error) {
 	target, has, known := contract.TargetOf(meta)
 	if !known {
@@ -25,14 +25,14 @@ func (r *reconciler) mayBeOurs(ctx context.Context, meta *metav1.PartialObjectMe
 	return selection.Responsible || selection.Reason == contract.TargetNotFound, err
 }
 
-// isOurs tells the same from the item in full.
+// isOurs reports whether this host is responsible for an item, by the item in full.
 func (r *reconciler) isOurs(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
 	target, has := contract.TargetOfItem(item)
 	selection, err := r.selection(ctx, item, target, has)
 	return selection.Responsible || selection.Reason == contract.TargetNotFound && r.claimed(item), err
 }
 
-// claimed reports whether this host has picked the item's job up, or has deployed what is now to be deleted.
+// claimed reports whether this host has picked up the item's job, or has deployed what is being deleted.
 func (r *reconciler) claimed(item *v1alpha1.DeployItem) bool {
 	if item.Status.Deployer.Identity != r.options.Identity {
 		return false
@@ -41,8 +41,7 @@ func (r *reconciler) claimed(item *v1alpha1.DeployItem) bool {
 		item.DeletionTimestamp != nil && slices.Contains(item.Finalizers, v1alpha1.Finalizer)
 }
 
-// selection reports whether this host is meant for items of a Target. Without selectors it is, and the Target is not
-// read.
+// selection decides whether the selectors select the items of a Target. Without selectors the Target is not read.
 func (r *reconciler) selection(
 	ctx context.Context, item metav1.Object, name string, has bool,
 ) (contract.Selection, error) {
@@ -66,7 +65,7 @@ func (r *reconciler) selection(
 	return decision, nil
 }
 
-// referencesThere reports whether the Context and the Target of an item are there, and the Secret of the Target.
+// referencesThere reports whether an item's Context, its Target and the Secret of the Target exist.
 func (r *reconciler) referencesThere(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
 	if _, err := r.targets.Context(ctx, item); err != nil {
 		return false, ignoreMissing(err)
@@ -97,8 +96,8 @@ func metadataOf(item *v1alpha1.DeployItem) *metav1.PartialObjectMetadata {
 	return meta
 }
 
-// Slim is the transformation for the cache of DeployItem metadata. It drops the managed fields, by far the largest part
-// of the metadata, and the annotation in which kubectl repeats the whole item.
+// Slim is the transformation for the cache of DeployItem metadata. It drops the managed fields, most of the metadata,
+// and the annotation in which kubectl repeats the whole item.
 func Slim(object any) (any, error) {
 	if meta, ok := object.(*metav1.PartialObjectMetadata); ok {
 		meta.ManagedFields = nil
@@ -107,6 +106,5 @@ func Slim(object any) (any, error) {
 	return object, nil
 }
 
-// UserAgent is how hosts name themselves to the API server, which notes the name with each write; a version follows
-// it after a slash.
+// UserAgent is the user agent of hosts, which the API server notes with each write; a slash and a version follow.
 const UserAgent = "pergola-host"

@@ -17,16 +17,16 @@ func slotKey(n int) types.NamespacedName { return types.NamespacedName{Name: fmt
 // one is the next best for, the last one first.
 func TestOrderOfSlots(t *testing.T) {
 	s := newSlots(1, time.Now)
-	s.take(slotKey(0), own)
-	s.standby(slotKey(1), placeOf(2))
-	s.standby(slotKey(2), placeOf(1))
-	s.take(slotKey(3), own)
-	s.standby(slotKey(4), placeOf(1))
-	s.take(slotKey(5), underWay)
-	s.take(slotKey(6), own)
-	s.standby(slotKey(7), placeOf(99))
+	s.acquire(slotKey(0), preferred)
+	s.standby(slotKey(1), classOf(2))
+	s.standby(slotKey(2), classOf(1))
+	s.acquire(slotKey(3), preferred)
+	s.standby(slotKey(4), classOf(1))
+	s.acquire(slotKey(5), running)
+	s.acquire(slotKey(6), preferred)
+	s.standby(slotKey(7), classOf(99))
 	var order []types.NamespacedName
-	s.giveBack()
+	s.release()
 	for next := s.reconciled(slotKey(0), false); len(next) > 0; next = s.reconciled(next[0], true) {
 		order = append(order, next...)
 	}
@@ -44,7 +44,7 @@ func TestStandby(t *testing.T) {
 	if !s.standby(slotKey(1), firstOther) {
 		t.Error("there is a free slot, but the item is not reconciled")
 	}
-	s.take(slotKey(2), own)
+	s.acquire(slotKey(2), preferred)
 	if s.standby(slotKey(1), firstOther) {
 		t.Error("there is no free slot, but the item is reconciled")
 	}
@@ -54,7 +54,7 @@ func TestStandby(t *testing.T) {
 	if now = now.Add(1); !s.standby(slotKey(1), firstOther) {
 		t.Error("the item has waited for long, but is not reconciled")
 	}
-	if s.take(slotKey(1), firstOther) || s.standby(slotKey(3), firstOther) {
+	if s.acquire(slotKey(1), firstOther) || s.standby(slotKey(3), firstOther) {
 		t.Error("a slot was given that is taken")
 	}
 }
@@ -78,20 +78,20 @@ func TestSlotsNeverLeak(t *testing.T) {
 		end := func(key types.NamespacedName) {
 			delete(busy, key)
 			delete(poisons, key)
-			s.giveBack()
+			s.release()
 			call(s.reconciled(key, false))
 		}
 		reconcile := func(key types.NamespacedName, takes bool) {
 			if busy[key] {
 				return // an item is reconciled by one worker at a time
 			}
-			kept := s.hasSlot(key)
+			kept := s.isReserved(key)
 			if kept != called[key] {
 				t.Fatalf("a slot is kept for %v: %t", key, kept)
 			}
 			delete(called, key)
-			at := place(rapid.IntRange(int(poison), int(lastOther)).Draw(t, "place"))
-			if takes && (at < firstOther || s.standby(key, at)) && s.take(key, at) {
+			at := class(rapid.IntRange(int(poison), int(lastOther)).Draw(t, "class"))
+			if takes && (at < firstOther || s.standby(key, at)) && s.acquire(key, at) {
 				busy[key] = true
 				if at == poison {
 					poisons[key] = true
@@ -105,7 +105,7 @@ func TestSlotsNeverLeak(t *testing.T) {
 			if len(poisons) > 1 {
 				t.Fatalf("poison items are in calls at the same time: %v", poisons)
 			}
-			if waiting := len(s.inLine) - len(s.lines[poison]); waiting > 0 && len(busy)+len(called) < size {
+			if waiting := len(s.queued) - len(s.queues[poison]); waiting > 0 && len(busy)+len(called) < size {
 				t.Fatalf("%d wait although a slot is free", waiting)
 			}
 		}
@@ -127,7 +127,7 @@ func TestSlotsNeverLeak(t *testing.T) {
 				reconcile(key, true)
 			}
 		}
-		if len(s.inLine)+len(slices.Concat(s.lines[:]...)) > 0 || s.free != size || s.poison != (types.NamespacedName{}) {
+		if len(s.queued)+len(slices.Concat(s.queues[:]...)) > 0 || s.free != size || s.poison != (types.NamespacedName{}) {
 			t.Fatalf("left behind: %+v", s)
 		}
 	})

@@ -17,22 +17,21 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// writeTimeout bounds a write. It is not the caller's context that does, so that a replica that shuts down can still
-// write down what has come of its last calls.
+// writeTimeout bounds a write. The caller's context does not, so that a replica that shuts down can still write the
+// outcome of its last calls.
 const writeTimeout = 15 * time.Second
 
-// errOutdated: the item is no longer the one that was decided on; decide again.
+// errOutdated: the item is not the one that was decided on any more; decide again.
 var errOutdated = errors.New("the deploy item has changed meanwhile")
 
-// writer changes deploy items. It patches the fields that changed and no others, so that fields which our types do
-// not know survive, and each patch carries the resourceVersion of the item that it was computed from.
+// writer patches deploy items: only the fields that have changed, so that fields that our types do not know survive, and
+// on condition that the resourceVersion is still the one that the patch was computed from.
 type writer struct {
 	client client.Client
 }
 
-// status changes the status of an item and writes what changed; without a difference it writes nothing. Afterwards
-// item is what the API server has; after an error it is what it was. The error is errOutdated if somebody else has
-// written meanwhile, or if the item is gone.
+// status changes the status of an item, and writes the difference if there is one. Afterwards item is what the API
+// server has; after an error it is unchanged. The error is errOutdated after a conflict, or if the item is gone.
 func (w *writer) status(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
 	return write(ctx, item, change, func(ctx context.Context, after *v1alpha1.DeployItem, patch client.Patch) error {
 		return w.client.Status().Patch(ctx, after, patch)
@@ -51,14 +50,14 @@ func (w *writer) addFinalizer(ctx context.Context, item *v1alpha1.DeployItem) er
 	return w.metadata(ctx, item, func(item *v1alpha1.DeployItem) { controllerutil.AddFinalizer(item, v1alpha1.Finalizer) })
 }
 
-// removeFinalizer removes Landscaper's finalizer if it is there. If it was the last one the item is gone afterwards.
+// removeFinalizer removes Landscaper's finalizer if it is there. If it was the last one, the item is gone afterwards.
 func (w *writer) removeFinalizer(ctx context.Context, item *v1alpha1.DeployItem) error {
 	return w.metadata(ctx, item, func(item *v1alpha1.DeployItem) {
 		controllerutil.RemoveFinalizer(item, v1alpha1.Finalizer)
 	})
 }
 
-// write sends the difference that a change makes, and makes item what the API server has then.
+// write sends the difference that change makes, and sets item to what the API server returns.
 func write(
 	ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem),
 	send func(context.Context, *v1alpha1.DeployItem, client.Patch) error,
@@ -78,6 +77,9 @@ func write(
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return errOutdated
 	}
+	if errors.Is(err, context.DeadlineExceeded) { // which is not that of the job
+		return fmt.Errorf("write deploy item: no answer from the API server within %s", writeTimeout)
+	}
 	if err != nil {
 		return fmt.Errorf("write deploy item: %w", err)
 	}
@@ -85,8 +87,7 @@ func write(
 	return nil
 }
 
-// writeStatus writes a change of the status, and the note with it. The pick-up, which is the fence, does not go this
-// way.
+// writeStatus writes a change of the status, and the note with it. It is not for the pick-up, which must not be retried.
 func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	return j.write(ctx, func() error {
 		return j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
@@ -98,15 +99,15 @@ func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)
 	})
 }
 
-// noteWith has a change of the status written together with what comes of the call; nil for none.
+// noteWith has a change of the status written together with the outcome of the call; nil for none.
 func (j *job) noteWith(change func(*v1alpha1.DeployItem)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.note = change
 }
 
-// save writes a change of the status that has the provider status, on which the plugin relies. Where nothing changes
-// the API server is only asked: the item was read from a cache, which may be behind.
+// save writes a change of the status on which the plugin relies. If there is no difference to write, the item is read:
+// the one that is known may be outdated.
 func (j *job) save(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -123,18 +124,16 @@ func (j *job) sameProviderStatus(fresh *v1alpha1.DeployItem) bool {
 	return reflect.DeepEqual(fresh.Status.ProviderStatus, j.item.Status.ProviderStatus)
 }
 
-// write does a write of a job that was picked up, as long as the lock is held. When it meets the write of somebody
-// else, the item is read again and everything is decided again; if that comes to the same, the write is done to what
-// is there now.
+// write does a write of a job that was picked up, as long as the lock is held. After a conflict the item is read and
+// decided again; if the decision is the same, the write is retried.
 func (j *job) write(ctx context.Context, write func() error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.retryOutdated(ctx, write, j.stillWanted)
 }
 
-// stillWanted reports whether the job goes on as it is, after somebody else has changed the item: it is the same job,
-// nobody else has picked it up or has written another provider status than the one that the plugin goes on with, and
-// the decision is the same.
+// stillWanted reports whether the job goes on after somebody else has changed the item: the job, the deployer, the
+// provider status that the plugin goes on with, and the decision are the same.
 func (j *job) stillWanted(fresh *v1alpha1.DeployItem) bool {
 	before, after := &j.item.Status, &fresh.Status
 	return fresh.UID == j.item.UID && j.sameProviderStatus(fresh) &&
@@ -170,8 +169,8 @@ func (j *job) lockLost() bool {
 	}
 }
 
-// readAgain reads the item again while the job is under way. The error is errOutdated if it is not wanted any more or
-// the lock was lost, or that of the read. The lock is read after the item: see lock.Lock.Verify.
+// readAgain reads the item again during a job. The error is errOutdated if the job is not wanted any more or the lock
+// was lost, or that of the read. The lock is read after the item; see lock.Lock.Verify.
 func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployItem) bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()

@@ -17,13 +17,13 @@ import (
 const (
 	// surveyPage is how many items the survey holds at a time.
 	surveyPage = 500
-	// surveyPatience is how long the survey waits for a page: the items that were there wait for its end.
-	surveyPatience = time.Minute
+	// surveyTimeout is how long the survey waits for a page.
+	surveyTimeout = time.Minute
 )
 
-// survey lists all items in full when the host starts, so that those that have nothing to do, in a while nearly all
-// of them, are not read one by one. It keeps no item, only which ones are idle, and what type those are whose
-// metadata does not tell it. Plugins are served when it is over.
+// survey lists all items in full when the host starts, so that the idle ones, which are nearly all, are not read one by
+// one. It remembers which items are idle, and the types of those whose metadata does not say it. Plugins are served
+// when it is over.
 type survey struct {
 	live    client.Reader
 	router  *router
@@ -34,27 +34,26 @@ type survey struct {
 	log        *slog.Logger
 }
 
-// SurveyWitness hears of the survey, so that it need not list the items itself.
+// SurveyWitness gets the items of the survey, so that it need not list them itself.
 type SurveyWitness interface {
-	// Surveyed hears of an item in full, which is not to be kept or changed. Of some items it may hear twice. An
-	// error ends the survey.
+	// Surveyed gets an item in full, which it must neither keep nor change. It may get an item twice. An error ends the
+	// survey.
 	Surveyed(ctx context.Context, item *v1alpha1.DeployItem) error
-	// SurveyEnded hears that there is nothing more to come, be it that the survey has failed. An error ends the
-	// Controller.
+	// SurveyEnded is called at the end of the survey, also of one that has failed. An error ends the Controller.
 	SurveyEnded(ctx context.Context) error
 }
 
-// run takes the survey. One that fails is logged, and the items are read one by one; the error is that of the witness.
-// It blocks until all is done or ctx ends, which is no error.
+// run does the survey. If it fails, that is logged, and the items are read one by one; the error is that of
+// SurveyEnded. It blocks until all is done or ctx ends, which is no error.
 func (s *survey) run(ctx context.Context) error {
 	start := s.clock.Now()
 	seen, err := s.listAll(ctx)
-	if apierrors.IsResourceExpired(err) { // the API server could not keep the list for so long
+	if apierrors.IsResourceExpired(err) { // the list was too old for another page
 		seen, err = s.listAll(ctx)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return nil //nolint:nilerr // the error is the shutdown, or comes of it
+		return nil //nolint:nilerr // the error is the shutdown, or caused by it
 	case err != nil:
 		s.log.Warn("the deploy items could not be listed; they are read one by one",
 			"listed", seen, "error", err.Error())
@@ -67,7 +66,7 @@ func (s *survey) run(ctx context.Context) error {
 	return s.witness.SurveyEnded(ctx)
 }
 
-// listAll goes through all items page by page, and returns how many it has seen.
+// listAll lists all items page by page, and returns how many there were.
 func (s *survey) listAll(ctx context.Context) (seen int, err error) {
 	for token := ""; ; {
 		page, err := s.list(ctx, token)
@@ -87,13 +86,13 @@ func (s *survey) listAll(ctx context.Context) (seen int, err error) {
 }
 
 func (s *survey) list(ctx context.Context, token string) (*v1alpha1.DeployItemList, error) {
-	ctx, cancel := context.WithTimeout(ctx, surveyPatience)
+	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
 	page := &v1alpha1.DeployItemList{}
 	return page, s.live.List(ctx, page, client.Limit(surveyPage), client.Continue(token))
 }
 
-// note remembers what spares an item from being read by itself.
+// note remembers that an item is idle, and its type if its metadata does not say it.
 func (s *survey) note(ctx context.Context, item *v1alpha1.DeployItem) error {
 	if s.witness != nil {
 		if err := s.witness.Surveyed(ctx, item); err != nil {
@@ -104,7 +103,7 @@ func (s *survey) note(ctx context.Context, item *v1alpha1.DeployItem) error {
 		s.router.setType(item)
 	}
 	if decide(item, s.standalone, s.clock.Now()).Action == contract.Nothing && contract.UnknownOperation(item) == "" {
-		s.router.memory.surveyed(item)
+		s.router.memory.idleAt(keyOf(item), item.UID, item.ResourceVersion, hookMemory{})
 	}
 	return nil
 }
