@@ -131,7 +131,8 @@ func count(status *v1alpha1.DeployItemStatus, e Error, at v1alpha1.Time) {
 // timesSuffix follows the message of an error that occurred several times.
 const timesSuffix = " (%d times)"
 
-// timesRecorded is how often an error has occurred according to an entry of the list; zero for the entry of another one.
+// timesRecorded is how often an error has occurred according to an entry of the list; zero for the entry of another
+// one.
 func timesRecorded(entry *v1alpha1.Error, e Error) int {
 	if entry == nil { // an API server takes null in a list
 		return 0

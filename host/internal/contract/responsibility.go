@@ -79,8 +79,8 @@ type Selection struct {
 	Message string
 }
 
-// Selectors decide by the Target of an item whether it is ours. The zero value selects all. They are immutable, and safe
-// for concurrent use as long as nobody changes the list that they were made from.
+// Selectors decide by the Target of an item whether it is ours. The zero value selects all. They are immutable, and
+// safe for concurrent use as long as nobody changes the list that they were made from.
 type Selectors struct {
 	entries []selector
 }

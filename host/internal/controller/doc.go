@@ -57,6 +57,6 @@
 // # Waiting
 //
 // No worker waits. A job that waits is requeued after the time that the plugin asks for. It is reconciled earlier when
-// the plugin says that the item may have changed, when the item changes, or when what it waits for is there: a Target or
-// its Secret, a Context, a plugin, a slot.
+// the plugin says that the item may have changed, when the item changes, or when what it waits for is there: a Target
+// or its Secret, a Context, a plugin, a slot.
 package controller

@@ -43,9 +43,9 @@ func (h hookSet) asking() string {
 	return strings.Join(names, ",")
 }
 
-// run runs all hooks of a type and aggregates their results; nil if there are none. item and target may be nil. aborting
-// are the plugins of which a hook aborts. It returns the first error, a contract.Error, or that of ctx if the host
-// stops.
+// run runs all hooks of a type and aggregates their results; nil if there are none. item and target may be nil.
+// aborting are the plugins of which a hook aborts. It returns the first error, a contract.Error, or that of ctx if the
+// host stops.
 func (h hookSet) run(
 	ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
 ) (result *sdkhook.Result, aborting []string, err error) {

@@ -33,8 +33,8 @@ func operationOf(phase v1alpha1.HookCapability) string {
 // reasonHookNotReady is the reason of errors about a hook that cannot be called.
 const reasonHookNotReady = "HookNotReady"
 
-// httpHook returns the item's HTTP hook for a phase; nil if there is none. A registered hook that cannot be called is an
-// error of the job, which must not go on as if there were no hook.
+// httpHook returns the item's HTTP hook for a phase; nil if there is none. A registered hook that cannot be called is
+// an error of the job, which must not go on as if there were no hook.
 func (j *job) httpHook(phase v1alpha1.HookCapability) (*httphook.Hook, error) {
 	if j.r.options.HTTPHooks == nil {
 		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error

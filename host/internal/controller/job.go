@@ -204,8 +204,8 @@ func (j *job) needsCall() bool {
 // wasDeployed reports whether the item may have reached a deployer.
 func (j *job) wasDeployed() bool { return controllerutil.ContainsFinalizer(j.item, v1alpha1.Finalizer) }
 
-// finalizesOnly reports whether an HTTP hook alone has to be called for a deletion. Like a call of the plugin it needs a
-// slot.
+// finalizesOnly reports whether an HTTP hook alone has to be called for a deletion. Like a call of the plugin it needs
+// a slot.
 func (j *job) finalizesOnly() bool {
 	if j.onlyEnds() || j.operation() != plugin.Delete || !j.wasDeployed() {
 		return false

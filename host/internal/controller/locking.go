@@ -39,8 +39,8 @@ type locks interface {
 	Forget(plugin string, item types.NamespacedName)
 }
 
-// forget drops what is remembered of an item that is not handled here, or not now. gone: it does not exist any more, and
-// neither does its lock.
+// forget drops what is remembered of an item that is not handled here, or not now. gone: it does not exist any more,
+// and neither does its lock.
 func (r *reconciler) forget(key types.NamespacedName, gone bool) {
 	r.memory.forget(key)
 	if gone {
@@ -148,9 +148,9 @@ func (r *reconciler) leftToOthers(key lock.Key) bool {
 // never stands in a note for no time.
 const never = "never"
 
-// idleNote is what a replica notes at the lock of an item that is idle at a version: the version, and if ShouldReconcile
-// hooks ran for it, which ones, and when hooks want it to be reconciled again. A replica with the same hooks does not
-// run them again.
+// idleNote is what a replica notes at the lock of an item that is idle at a version: the version, and if
+// ShouldReconcile hooks ran for it, which ones, and when hooks want it to be reconciled again. A replica with the same
+// hooks does not run them again.
 func idleNote(version string, hooks hookMemory) string {
 	if hooks.asked == "" && hooks.again.IsZero() {
 		return version

@@ -123,7 +123,8 @@ func (j *job) render(ctx context.Context, c plugin.Call) (*plugin.Rendered, erro
 func beginHTTPHook(
 	ctx context.Context, h *httphook.Hook, phase v1alpha1.HookCapability,
 ) (_ context.Context, end func(error)) {
-	ctx, done := telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindHTTPHook, Name: string(phase), By: h.Registration()})
+	work := telemetry.Work{Of: telemetry.KindHTTPHook, Name: string(phase), By: h.Registration()}
+	ctx, done := telemetry.Begin(ctx, work)
 	return ctx, func(err error) {
 		switch {
 		case err == nil:

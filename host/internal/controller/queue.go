@@ -21,8 +21,8 @@ type class int
 //
 // When the plugin crashes again, one poison item alone can be to blame. An item that crashes the plugin hits another
 // one at most once: after that both are poison. An innocent job therefore reaches the limit of crashes only if at least
-// as many others crash the plugin while it runs, or if the plugin crashes for another reason. Nor does it wait for ever:
-// each crash before its call brings another item closer to the limit.
+// as many others crash the plugin while it runs, or if the plugin crashes for another reason. Nor does it wait for
+// ever: each crash before its call brings another item closer to the limit.
 const (
 	poison class = iota
 	running

@@ -316,8 +316,8 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil
 }
 
-// afterJob remembers an item whose job has just ended, and returns when to reconcile it again. ShouldReconcile hooks run
-// at once, in another reconcile.
+// afterJob remembers an item whose job has just ended, and returns when to reconcile it again. ShouldReconcile hooks
+// run at once, in another reconcile.
 func (r *reconciler) afterJob(j *job) reconcile.Result {
 	j.known.hooks.again = j.hooks.again(j.known.hooks.again)
 	if r.hooksFor(j.item.Spec.Type).has(sdkhook.ShouldReconcile) {

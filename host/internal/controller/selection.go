@@ -13,8 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// mayBeOurs reports whether this host may be responsible for an item, by its metadata. It may be for one whose Target is
-// missing: a running job goes on, and what was deployed is deleted. It is not for one whose Target exists and is not
+// mayBeOurs reports whether this host may be responsible for an item, by its metadata. It may be for one whose Target
+// is missing: a running job goes on, and what was deployed is deleted. It is not for one whose Target exists and is not
 // selected, whatever was before.
 func (r *reconciler) mayBeOurs(ctx context.Context, meta *metav1.PartialObjectMetadata) (bool, error) {
 	target, has, known := contract.TargetOf(meta)

@@ -24,8 +24,8 @@ const writeTimeout = 15 * time.Second
 // errOutdated: the item is not the one that was decided on any more; decide again.
 var errOutdated = errors.New("the deploy item has changed meanwhile")
 
-// writer patches deploy items: only the fields that have changed, so that fields that our types do not know survive, and
-// on condition that the resourceVersion is still the one that the patch was computed from.
+// writer patches deploy items: only the fields that have changed, so that fields that our types do not know survive,
+// and on condition that the resourceVersion is still the one that the patch was computed from.
 type writer struct {
 	client client.Client
 }
@@ -87,7 +87,8 @@ func write(
 	return nil
 }
 
-// writeStatus writes a change of the status, and the note with it. It is not for the pick-up, which must not be retried.
+// writeStatus writes a change of the status, and the note with it. It is not for the pick-up, which must not be
+// retried.
 func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	return j.write(ctx, func() error {
 		return j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
