@@ -31,16 +31,6 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 		item   func(*v1alpha1.DeployItem)
 		check  func(t *testing.T, b *bench)
 	}{
-		"identical errors fill lastErrors five times": {
-			reason: "an error that comes again is counted", answer: refused, item: withoutTimeout,
-			check: func(t *testing.T, b *bench) {
-				b.setJob()
-				reconcile(b, 7)
-				if errs := b.read().Status.LastErrors; len(errs) != 1 || errs[0].Message != "Refused (7 times)" {
-					t.Errorf("found %+v", errs)
-				}
-			},
-		},
 		"jobID change while Progressing never re-inits": {
 			reason: "a new job begins anew, and ends", answer: waiting, item: withoutTimeout,
 			check: func(t *testing.T, b *bench) {

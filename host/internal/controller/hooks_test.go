@@ -260,22 +260,6 @@ func TestErrorsOfHooks(t *testing.T) {
 	}
 }
 
-func TestErrorCodesOfHooks(t *testing.T) {
-	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.BeforeReconcile})
-	b.plugin.hooks = func(context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target) ([]plugin.HookOutcome, error) {
-		return []plugin.HookOutcome{{Error: &plugin.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Message: "not on a Friday"}}}, nil
-	}
-	jobID := b.setJob()
-	item := b.drive()
-	if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobIDFinished != jobID || len(b.calls) != 0 {
-		t.Errorf("%s, calls %v", describe(item), b.calls)
-	}
-	if want := `BeforeReconcile hook of the plugin "one": not on a Friday`; item.Status.LastError.Message != want || item.Status.LastError.Reason != "HookFailed" {
-		t.Errorf("unexpected error: %v", item.Status.LastError)
-	}
-}
-
 // TestNoHookHoldsUpTheEnd: a job whose time is over ends, whatever its hooks are up to.
 func TestNoHookHoldsUpTheEnd(t *testing.T) {
 	t.Parallel()

@@ -155,24 +155,37 @@ func TestShutdownInTheMiddle(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	cases := map[string]struct {
+	waiting := answers(func() (*plugin.Outcome, error) { return waits("pod a/b") })
+	for name, tc := range map[string]struct {
 		reason  string
+		answer  answer
 		timeout v1alpha1.Duration
 		times   int
 		phase   v1alpha1.DeployItemPhase
 		says    []string
 	}{
-		"waiting":   {reason: "the message names what was waited for", timeout: "90s", times: 3, phase: v1alpha1.DeployItemPhaseFailed, says: []string{"ERR_TIMEOUT", "ProgressingTimeout", "pod a/b"}},
-		"none":      {reason: "none really is none", timeout: "none", times: 100, phase: v1alpha1.DeployItemPhaseProgressing},
-		"malformed": {reason: "the error names the field", timeout: "99999999999999h", times: 1, phase: v1alpha1.DeployItemPhaseFailed, says: []string{"ERR_CONFIGURATION_PROBLEM", "spec.timeout", "99999999999999h"}},
-	}
-	for name, tc := range cases {
+		"waiting": {
+			reason: "the message names what was waited for", answer: waiting, timeout: "90s", times: 3,
+			phase: v1alpha1.DeployItemPhaseFailed, says: []string{"ERR_TIMEOUT", "ProgressingTimeout", "pod a/b"},
+		},
+		"none": {
+			reason: "none really is none", answer: waiting, timeout: "none", times: 100,
+			phase: v1alpha1.DeployItemPhaseProgressing,
+		},
+		"malformed": {
+			reason: "the error names the field", answer: waiting, timeout: "99999999999999h", times: 1,
+			phase: v1alpha1.DeployItemPhaseFailed,
+			says:  []string{"ERR_CONFIGURATION_PROBLEM", "spec.timeout", "99999999999999h"},
+		},
+		"plugin down": {
+			reason: "the message names the plugin, and the timeout is not noticed late", timeout: "45s", times: 3,
+			answer: answers(func() (*plugin.Outcome, error) { return nil, plugin.ErrNotRunning }),
+			phase:  v1alpha1.DeployItemPhaseFailed, says: []string{`the plugin "one" to run again`},
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
-				return waits("pod a/b")
-			},
-				func(i *v1alpha1.DeployItem) { i.Spec.Timeout = tc.timeout })
-			jobID := b.setJob()
+			b := newBench(t, tc.answer, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = tc.timeout })
+			jobID, began := b.setJob(), b.clock.Now()
 			for range tc.times {
 				b.clock.Step(b.reconcile(t.Context()))
 			}
@@ -180,27 +193,17 @@ func TestTimeout(t *testing.T) {
 			if item.Status.Phase != tc.phase || item.Status.Phase.IsFinal() != (item.Status.JobIDFinished == jobID) {
 				t.Fatalf("%s: found %s", tc.reason, describe(item))
 			}
+			limit, err := time.ParseDuration(string(tc.timeout))
+			if took := b.clock.Since(began); err == nil && took > limit+2*time.Second {
+				t.Errorf("%s: the timeout was noticed after %s", tc.reason, took)
+			}
 			for _, text := range tc.says {
-				if e := item.Status.LastError; e == nil || !strings.Contains(fmt.Sprint(e.Reason, e.Message, e.Codes), text) {
+				e := item.Status.LastError
+				if e == nil || !strings.Contains(fmt.Sprint(e.Reason, e.Message, e.Codes), text) {
 					t.Errorf("%s: expected %q in %s", tc.reason, text, describe(item))
 				}
 			}
 		})
-	}
-}
-
-func TestPluginStopsRunning(t *testing.T) {
-	b := newBench(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
-		return nil, plugin.ErrNotRunning
-	},
-		func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "45s" })
-	b.setJob()
-	item := b.drive()
-	if e := item.Status.LastError; e == nil || !strings.Contains(e.Message, `the plugin "one" to run again`) {
-		t.Errorf("expected a timeout that names the plugin, but found %s", describe(item))
-	}
-	if took := b.clock.Since(item.Status.TransitionTimes.InitTime.Time); took > 46*time.Second {
-		t.Errorf("a timeout of 45s was noticed after %s", took)
 	}
 }
 
