@@ -345,33 +345,42 @@ func TestShutdownReleasesTheLock(t *testing.T) {
 	}
 }
 
-// TestUnknownOperationIsReported: also when it is asked for while another replica than the one that reports it works
-// on the item, so that this one need not read the item for anything else.
+// TestUnknownOperationIsReported: once, whether it is requested between the calls of another replica than the one that
+// the item prefers, or during one.
 func TestUnknownOperationIsReported(t *testing.T) {
-	b := newBench(t, nil)
-	reports, works := newPeer(b, "reports"), newPeer(b, "works")
-	works.others.rank = 1
-	b.answer = func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
-		b.answer = succeeds
-		return &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Second, WaitingFor: "something"}}, nil
-	}
-	b.setJob()
-	works.reconcile(t.Context())
-	b.annotate(b.item, v1alpha1.OperationAnnotation, "dance")
-	for range 3 {
-		reports.hear()
-		reports.reconcile(t.Context())
-		b.clock.Step(time.Second)
-		works.reconcile(t.Context())
-	}
-	reported := 0
-	for len(b.events.Events) > 0 {
-		if strings.Contains(<-b.events.Events, "UnknownOperation") {
-			reported++
+	for _, duringCall := range []bool{false, true} {
+		b := newBench(t, nil)
+		ask := func() { b.annotate(b.item, v1alpha1.OperationAnnotation, "dance") }
+		reports, works := newPeer(b, "reports"), newPeer(b, "works")
+		works.others.rank = 1
+		b.answer = func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
+			b.answer = succeeds
+			if duringCall {
+				ask()
+			}
+			return &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Second, WaitingFor: "something"}}, nil
 		}
-	}
-	if item := b.read(); item.Status.JobID != item.Status.JobIDFinished || reported != 1 {
-		t.Errorf("expected a job that ends, and one event of the unknown operation, but found %d, %s", reported, describe(item))
+		b.setJob()
+		works.reconcile(t.Context())
+		if !duringCall {
+			ask()
+		}
+		for range 3 {
+			reports.hear()
+			reports.reconcile(t.Context())
+			b.clock.Step(time.Second)
+			works.reconcile(t.Context())
+		}
+		reported := 0
+		for len(b.events.Events) > 0 {
+			if strings.Contains(<-b.events.Events, "UnknownOperation") {
+				reported++
+			}
+		}
+		if item := b.read(); item.Status.JobID != item.Status.JobIDFinished || reported != 1 {
+			t.Errorf("during a call %t: expected a job that ends, and one event of the unknown operation, but found %d, %s",
+				duringCall, reported, describe(item))
+		}
 	}
 }
 

@@ -178,7 +178,7 @@ func TestTimeout(t *testing.T) {
 			says:  []string{"ERR_CONFIGURATION_PROBLEM", "spec.timeout", "99999999999999h"},
 		},
 		"plugin down": {
-			reason: "the message names the plugin, and the timeout is not noticed late", timeout: "45s", times: 3,
+			reason: "the message names the plugin, and the timeout is not noticed late", timeout: "45s", times: 100,
 			answer: answers(func() (*plugin.Outcome, error) { return nil, plugin.ErrNotRunning }),
 			phase:  v1alpha1.DeployItemPhaseFailed, says: []string{`the plugin "one" to run again`},
 		},
@@ -204,6 +204,16 @@ func TestTimeout(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPluginRunsAgainMeanwhile: a plugin that has started before its job was known to wait for it wakes nobody; the job
+// does not wait for the next poll all the same.
+func TestPluginRunsAgainMeanwhile(t *testing.T) {
+	b := newBench(t, answers(func() (*plugin.Outcome, error) { return nil, plugin.ErrNotRunning }))
+	b.setJob()
+	if wait := b.reconcile(t.Context()); wait > firstRetry { // the plugin is running
+		t.Errorf("the job goes on after %s", wait)
 	}
 }
 
