@@ -30,7 +30,9 @@ func TestConditions(t *testing.T) {
 		c.LastTransitionTime = *at(transition)
 		return c
 	}
-	failure := contract.Error{Operation: "Apply", Reason: "Refused", Message: "no", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorUnauthorized}}
+	failure := contract.Error{
+		Operation: "Apply", Reason: "Refused", Message: "no", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorUnauthorized},
+	}
 	coded := func(c v1alpha1.Condition) v1alpha1.Condition { c.Codes = failure.Codes; return c }
 	const minute, second = time.Minute, time.Second
 	readyUnknown := newCondition(ready, isUnknown, "Progressing", "the job is under way", second)
@@ -45,45 +47,77 @@ func TestConditions(t *testing.T) {
 	}{
 		{
 			"a job in the queue", func(i *v1alpha1.DeployItem, now time.Time) { contract.Enqueue(i, false, deployer, now) },
-			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), newCondition(reconciling, isTrue, "Queued", "a free worker", second), readyUnknown}, status.InProgressStatus,
+			[]v1alpha1.Condition{
+				foreign, pickedUp("job-2", second), newCondition(reconciling, isTrue, "Queued", "a free worker", second),
+				readyUnknown,
+			}, status.InProgressStatus,
 		},
 		{
 			"its turn", func(i *v1alpha1.DeployItem, now time.Time) { contract.Begin(i, false, deployer, now) },
-			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Progressing", "the deployer is at work", minute+second), second), readyUnknown}, status.InProgressStatus,
+			[]v1alpha1.Condition{
+				foreign, pickedUp("job-2", second),
+				updated(newCondition(reconciling, isTrue, "Progressing", "the deployer is at work", minute+second), second),
+				readyUnknown,
+			}, status.InProgressStatus,
 		},
 		{
-			"a step in the middle of a call", func(i *v1alpha1.DeployItem, now time.Time) { contract.Step(i, "ReadChart", "reading chart", now) },
-			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "ReadChart", "reading chart", 2*minute), second), readyUnknown}, status.InProgressStatus,
+			"a step in the middle of a call", func(i *v1alpha1.DeployItem, now time.Time) {
+				contract.Step(i, "ReadChart", "reading chart", now)
+			},
+			[]v1alpha1.Condition{
+				foreign, pickedUp("job-2", second),
+				updated(newCondition(reconciling, isTrue, "ReadChart", "reading chart", 2*minute), second), readyUnknown,
+			}, status.InProgressStatus,
 		},
 		{
-			"a step whose name is no reason", func(i *v1alpha1.DeployItem, now time.Time) { contract.Step(i, "read the chart!", "reading chart", now) },
-			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Progressing", "reading chart", 3*minute), second), readyUnknown}, status.InProgressStatus,
+			"a step whose name is no reason", func(i *v1alpha1.DeployItem, now time.Time) {
+				contract.Step(i, "read the chart!", "reading chart", now)
+			},
+			[]v1alpha1.Condition{
+				foreign, pickedUp("job-2", second),
+				updated(newCondition(reconciling, isTrue, "Progressing", "reading chart", 3*minute), second), readyUnknown,
+			}, status.InProgressStatus,
 		},
 		{
 			"what is waited for", func(i *v1alpha1.DeployItem, now time.Time) { contract.Wait(i, "the moon", now) },
-			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Waiting", "the moon", 4*minute), second), readyWaits("the moon", 4*minute, second)}, status.InProgressStatus,
+			[]v1alpha1.Condition{
+				foreign, pickedUp("job-2", second),
+				updated(newCondition(reconciling, isTrue, "Waiting", "the moon", 4*minute), second),
+				readyWaits("the moon", 4*minute, second),
+			}, status.InProgressStatus,
 		},
 		{
 			"the same again changes nothing", func(i *v1alpha1.DeployItem, now time.Time) { contract.Wait(i, "the moon", now) },
-			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Waiting", "the moon", 4*minute), second), readyWaits("the moon", 4*minute, second)}, status.InProgressStatus,
+			[]v1alpha1.Condition{
+				foreign, pickedUp("job-2", second),
+				updated(newCondition(reconciling, isTrue, "Waiting", "the moon", 4*minute), second),
+				readyWaits("the moon", 4*minute, second),
+			}, status.InProgressStatus,
 		},
 		{
 			"an error, and another try", func(i *v1alpha1.DeployItem, now time.Time) { contract.Retry(i, failure, now) },
 			[]v1alpha1.Condition{
-				foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Retrying", "another try, after: no", 6*minute), second),
+				foreign, pickedUp("job-2", second), updated(
+					newCondition(reconciling, isTrue, "Retrying", "another try, after: no", 6*minute), second,
+				),
 				coded(newCondition(ready, isFalse, "Refused", "no", 6*minute)),
 			}, status.InProgressStatus,
 		},
 		{
 			"the error is overcome", func(i *v1alpha1.DeployItem, now time.Time) { contract.Wait(i, "the sun", now) },
 			[]v1alpha1.Condition{
-				foreign, pickedUp("job-2", second), updated(newCondition(reconciling, isTrue, "Waiting", "the sun", 7*minute), second),
+				foreign, pickedUp("job-2", second), updated(
+					newCondition(reconciling, isTrue, "Waiting", "the sun", 7*minute), second,
+				),
 				readyWaits("the sun", 7*minute, 7*minute),
 			}, status.InProgressStatus,
 		},
 		{
 			"given up", func(i *v1alpha1.DeployItem, now time.Time) { contract.Fail(i, false, failure, now) },
-			[]v1alpha1.Condition{foreign, pickedUp("job-2", second), coded(newCondition(ready, isFalse, "Refused", "no", 8*minute)), coded(newCondition(stalled, isTrue, "Refused", "no", 8*minute))}, status.FailedStatus,
+			[]v1alpha1.Condition{
+				foreign, pickedUp("job-2", second), coded(newCondition(ready, isFalse, "Refused", "no", 8*minute)),
+				coded(newCondition(stalled, isTrue, "Refused", "no", 8*minute)),
+			}, status.FailedStatus,
 		},
 		{
 			"a new job", func(i *v1alpha1.DeployItem, now time.Time) {
@@ -91,13 +125,18 @@ func TestConditions(t *testing.T) {
 				contract.Begin(i, false, deployer, now)
 			},
 			[]v1alpha1.Condition{
-				foreign, updated(pickedUp("job-3", 9*minute+second), second), newCondition(ready, isUnknown, "Progressing", "the job is under way", 9*minute+second),
+				foreign, updated(pickedUp("job-3", 9*minute+second), second), newCondition(
+					ready, isUnknown, "Progressing", "the job is under way", 9*minute+second,
+				),
 				newCondition(reconciling, isTrue, "Progressing", "the deployer is at work", 9*minute+second),
 			}, status.InProgressStatus,
 		},
 		{
 			"done", func(i *v1alpha1.DeployItem, now time.Time) { contract.Succeed(i, now) },
-			[]v1alpha1.Condition{foreign, updated(pickedUp("job-3", 9*minute+second), second), newCondition(ready, isTrue, "Succeeded", "the job succeeded", 10*minute)}, status.CurrentStatus,
+			[]v1alpha1.Condition{
+				foreign, updated(pickedUp("job-3", 9*minute+second), second),
+				newCondition(ready, isTrue, "Succeeded", "the job succeeded", 10*minute),
+			}, status.CurrentStatus,
 		},
 	}
 	item := newItem()
@@ -121,7 +160,9 @@ func TestStepEndsWaiting(t *testing.T) {
 			contract.Retry(item, contract.Error{Operation: "Apply", Reason: before, Message: "no"}, noon)
 		}
 		contract.Step(item, "Apply", "applying", noon)
-		i := slices.IndexFunc(item.Status.Conditions, func(c v1alpha1.Condition) bool { return c.Type == contract.ConditionReady })
+		i := slices.IndexFunc(
+			item.Status.Conditions, func(c v1alpha1.Condition) bool { return c.Type == contract.ConditionReady },
+		)
 		if got := item.Status.Conditions[i].Reason; got != want {
 			t.Errorf("after %s: expected the reason %s, but found %s", before, want, got)
 		}
@@ -129,7 +170,10 @@ func TestStepEndsWaiting(t *testing.T) {
 }
 
 func TestFinishConditions(t *testing.T) {
-	interruption := &v1alpha1.Error{Operation: "InterruptOperation", Reason: "InterruptOperation", Message: "operation was interrupted", LastTransitionTime: *at(0), LastUpdateTime: *at(0)}
+	interruption := &v1alpha1.Error{
+		Operation: "InterruptOperation", Reason: "InterruptOperation", Message: "operation was interrupted",
+		LastTransitionTime: *at(0), LastUpdateTime: *at(0),
+	}
 	cases := map[string]struct {
 		reason string
 		end    modifier
@@ -151,7 +195,10 @@ func TestFinishConditions(t *testing.T) {
 		"failed without a reason": {
 			reason: "a status needs no error",
 			end:    finished(v1alpha1.DeployItemPhaseFailed),
-			want:   []v1alpha1.Condition{newCondition(ready, isFalse, "Failed", "the job failed", time.Minute), newCondition(stalled, isTrue, "Failed", "the job failed", time.Minute)},
+			want: []v1alpha1.Condition{
+				newCondition(ready, isFalse, "Failed", "the job failed", time.Minute),
+				newCondition(stalled, isTrue, "Failed", "the job failed", time.Minute),
+			},
 			status: status.FailedStatus,
 		},
 		"succeeded": {
@@ -207,7 +254,9 @@ func TestServed(t *testing.T) {
 		"never a job": {reason: "nothing else is known", unserved: []v1alpha1.Condition{own, shown}},
 		"after a job": {
 			reason: "what a job has said stays",
-			before: []v1alpha1.Condition{ofAJob}, unserved: []v1alpha1.Condition{ofAJob, own}, served: []v1alpha1.Condition{ofAJob},
+			before: []v1alpha1.Condition{ofAJob}, unserved: []v1alpha1.Condition{
+				ofAJob, own,
+			}, served: []v1alpha1.Condition{ofAJob},
 		},
 	}
 	for name, tc := range cases {

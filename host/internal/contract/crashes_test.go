@@ -31,11 +31,14 @@ func TestCrashes(t *testing.T) {
 		item   *v1alpha1.DeployItem
 		want   int
 	}{
-		"none":        {"nothing is noted", newItem(underWay), 0},
-		"two":         {"what was noted last counts", newItem(underWay, crashed(1), crashed(2)), 2},
-		"not begun":   {"the job was not picked up", newItem(crashed(2)), 0},
-		"finished":    {"no job is under way", newItem(underWay, crashed(2), finished(v1alpha1.DeployItemPhaseFailed)), 0},
-		"another job": {"the count was that of the job before", newItem(underWay, crashed(2), func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-3" }), 0},
+		"none":      {"nothing is noted", newItem(underWay), 0},
+		"two":       {"what was noted last counts", newItem(underWay, crashed(1), crashed(2)), 2},
+		"not begun": {"the job was not picked up", newItem(crashed(2)), 0},
+		"finished":  {"no job is under way", newItem(underWay, crashed(2), finished(v1alpha1.DeployItemPhaseFailed)), 0},
+		"another job": {
+			"the count was that of the job before",
+			newItem(underWay, crashed(2), func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-3" }), 0,
+		},
 		"now deleted": {"the deletion begins anew", newItem(underWay, crashed(2), deleted), 0},
 		"text":        {"not written by Pergola", newItem(underWay, countedAs("2 times")), 0},
 	} {
@@ -117,11 +120,16 @@ func TestShowsCrash(t *testing.T) {
 		item   *v1alpha1.DeployItem
 		want   bool
 	}{
-		"crash":         {"it is the last that has happened", newItem(underWay, crashed(1), retries(e)), true},
-		"waits since":   {"the plugin has been called since", newItem(underWay, crashed(1), retries(e), waits), false},
-		"another error": {"another error has come since", newItem(underWay, crashed(1), retries(e), retries(contract.Error{Message: "refused"})), false},
-		"not counted":   {"a deployer may use the same word", newItem(underWay, retries(e)), false},
-		"finished":      {"nothing is tried again", newItem(underWay, crashed(1), retries(e), finished(v1alpha1.DeployItemPhaseFailed)), false},
+		"crash":       {"it is the last that has happened", newItem(underWay, crashed(1), retries(e)), true},
+		"waits since": {"the plugin has been called since", newItem(underWay, crashed(1), retries(e), waits), false},
+		"another error": {
+			"another error has come since",
+			newItem(underWay, crashed(1), retries(e), retries(contract.Error{Message: "refused"})), false,
+		},
+		"not counted": {"a deployer may use the same word", newItem(underWay, retries(e)), false},
+		"finished": {
+			"nothing is tried again", newItem(underWay, crashed(1), retries(e), finished(v1alpha1.DeployItemPhaseFailed)), false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := contract.ShowsCrash(tc.item); got != tc.want {

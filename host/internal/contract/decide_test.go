@@ -55,8 +55,11 @@ func TestDecide(t *testing.T) {
 		},
 		"pick-up timeout after a success": {
 			reason: "the item is not ready any more",
-			item:   newItem(func(i *v1alpha1.DeployItem) { contract.FinishUnchanged(i, deployer, noon) }, func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-3" }, finished(failed)),
-			want:   contract.Decision{Action: contract.EndedElsewhere},
+			item: newItem(
+				func(i *v1alpha1.DeployItem) { contract.FinishUnchanged(i, deployer, noon) },
+				func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-3" }, finished(failed),
+			),
+			want: contract.Decision{Action: contract.EndedElsewhere},
 		},
 		"job of ours taken": {
 			reason: "a Landscaper whose execution still runs sets its job again, which is finished: the phase must be final",
@@ -73,14 +76,38 @@ func TestDecide(t *testing.T) {
 			item:   newItem(),
 			want:   contract.Decision{Action: contract.PickUp},
 		},
-		"job after success":  {reason: "a final phase is that of the job before", item: newItem(inPhase(succeeded)), want: contract.Decision{Action: contract.PickUp}},
-		"job after failure":  {reason: "a final phase is that of the job before", item: newItem(inPhase(failed)), want: contract.Decision{Action: contract.PickUp}},
-		"deletion":           {reason: "a job of a deleted item deletes", item: newItem(inPhase(succeeded), deleted), want: contract.Decision{Action: contract.PickUp, Deletion: true}},
-		"picked up":          {reason: "a job that was picked up goes on", item: newItem(pickedUp(0, initial)), want: contract.Decision{Action: contract.Continue}},
-		"under way":          {reason: "a job under way goes on", item: newItem(pickedUp(0, progressing)), want: contract.Decision{Action: contract.Continue}},
-		"completing":         {reason: "no phase of ours, but one of a job under way", item: newItem(pickedUp(0, completing)), want: contract.Decision{Action: contract.Continue}},
-		"deletion picked up": {reason: "a deletion that was picked up goes on", item: newItem(pickedUp(0, initDelete), deleted), want: contract.Decision{Action: contract.Continue, Deletion: true}},
-		"deletion under way": {reason: "a deletion under way goes on", item: newItem(pickedUp(0, deleting), deleted), want: contract.Decision{Action: contract.Continue, Deletion: true}},
+		"job after success": {
+			reason: "a final phase is that of the job before", item: newItem(inPhase(succeeded)),
+			want: contract.Decision{Action: contract.PickUp},
+		},
+		"job after failure": {
+			reason: "a final phase is that of the job before", item: newItem(inPhase(failed)),
+			want: contract.Decision{Action: contract.PickUp},
+		},
+		"deletion": {
+			reason: "a job of a deleted item deletes", item: newItem(inPhase(succeeded), deleted),
+			want: contract.Decision{Action: contract.PickUp, Deletion: true},
+		},
+		"picked up": {
+			reason: "a job that was picked up goes on", item: newItem(pickedUp(0, initial)),
+			want: contract.Decision{Action: contract.Continue},
+		},
+		"under way": {
+			reason: "a job under way goes on", item: newItem(pickedUp(0, progressing)),
+			want: contract.Decision{Action: contract.Continue},
+		},
+		"completing": {
+			reason: "no phase of ours, but one of a job under way", item: newItem(pickedUp(0, completing)),
+			want: contract.Decision{Action: contract.Continue},
+		},
+		"deletion picked up": {
+			reason: "a deletion that was picked up goes on", item: newItem(pickedUp(0, initDelete), deleted),
+			want: contract.Decision{Action: contract.Continue, Deletion: true},
+		},
+		"deletion under way": {
+			reason: "a deletion under way goes on", item: newItem(pickedUp(0, deleting), deleted),
+			want: contract.Decision{Action: contract.Continue, Deletion: true},
+		},
 		"deleted in the middle": {
 			reason: "a job that was picked up before the deletion begins anew as one that deletes",
 			item:   newItem(pickedUp(0, progressing), deleted),
@@ -131,9 +158,18 @@ func TestDecide(t *testing.T) {
 			item:   newItem(inPhase(succeeded), onChangeOnly(3)),
 			want:   contract.Decision{Action: contract.Skip},
 		},
-		"changed":          {reason: "a change needs its job", item: newItem(inPhase(succeeded), onChangeOnly(2)), want: contract.Decision{Action: contract.PickUp}},
-		"unchanged, fails": {reason: "what has failed is tried again", item: newItem(inPhase(failed), onChangeOnly(3)), want: contract.Decision{Action: contract.PickUp}},
-		"unchanged, new":   {reason: "a first job is never skipped", item: newItem(onChangeOnly(3)), want: contract.Decision{Action: contract.PickUp}},
+		"changed": {
+			reason: "a change needs its job", item: newItem(inPhase(succeeded), onChangeOnly(2)),
+			want: contract.Decision{Action: contract.PickUp},
+		},
+		"unchanged, fails": {
+			reason: "what has failed is tried again", item: newItem(inPhase(failed), onChangeOnly(3)),
+			want: contract.Decision{Action: contract.PickUp},
+		},
+		"unchanged, new": {
+			reason: "a first job is never skipped", item: newItem(onChangeOnly(3)),
+			want: contract.Decision{Action: contract.PickUp},
+		},
 		"unchanged, deleted": {
 			reason: "a deletion is never skipped",
 			item:   newItem(inPhase(succeeded), onChangeOnly(3), deleted),
@@ -188,9 +224,18 @@ func TestDecideQueued(t *testing.T) {
 		item   *v1alpha1.DeployItem
 		want   contract.Decision
 	}{
-		"waits":    {reason: "a queued job is picked up once more when its turn comes", item: newItem(queued(0)), want: contract.Decision{Action: contract.PickUp}},
-		"deletion": {reason: "deletions queue, too", item: newItem(deleted, queued(0)), want: contract.Decision{Action: contract.PickUp, Deletion: true}},
-		"long":     {reason: "the time of a job does not run in the queue", item: newItem(queued(-1000*time.Hour), timeout("1s")), want: contract.Decision{Action: contract.PickUp}},
+		"waits": {
+			reason: "a queued job is picked up once more when its turn comes", item: newItem(queued(0)),
+			want: contract.Decision{Action: contract.PickUp},
+		},
+		"deletion": {
+			reason: "deletions queue, too", item: newItem(deleted, queued(0)),
+			want: contract.Decision{Action: contract.PickUp, Deletion: true},
+		},
+		"long": {
+			reason: "the time of a job does not run in the queue", item: newItem(queued(-1000*time.Hour), timeout("1s")),
+			want: contract.Decision{Action: contract.PickUp},
+		},
 		"aborted": {
 			reason: "its deployer knows nothing of it",
 			item:   newItem(queued(0), accepts(v1alpha1.OperationAbort)), want: contract.Decision{Action: contract.GiveUp},
@@ -211,24 +256,36 @@ func TestDeadline(t *testing.T) {
 		want   time.Time
 		wrong  bool
 	}{
-		"default":        {reason: "ten minutes from the pick-up on", item: newItem(picked), want: at(10 * time.Minute).Time},
-		"timeout":        {reason: "what the item says", item: newItem(picked, timeout("1h30m")), want: at(90 * time.Minute).Time},
-		"none":           {reason: "zero for none", item: newItem(picked, timeout("none"))},
-		"not picked up":  {reason: "no deadline before the pick-up", item: newItem()},
-		"queued":         {reason: "the time of a job does not run in the queue", item: newItem(queued(0))},
-		"aborted":        {reason: "an abort has its own time", item: newItem(picked, timeout("none"), accepts(v1alpha1.OperationAbort)), want: at(time.Minute + time.Second).Time},
-		"no times":       {reason: "no deadline before the pick-up", item: &v1alpha1.DeployItem{}},
-		"no duration":    {reason: "an error before anything else", item: newItem(timeout("soon")), wrong: true},
-		"negative":       {reason: "a negative timeout is none that anybody means", item: newItem(picked, timeout("-1s")), wrong: true},
-		"beyond a int64": {reason: "the schema's pattern lets it pass", item: newItem(picked, timeout("99999999999999h")), wrong: true},
+		"default": {reason: "ten minutes from the pick-up on", item: newItem(picked), want: at(10 * time.Minute).Time},
+		"timeout": {
+			reason: "what the item says", item: newItem(picked, timeout("1h30m")), want: at(90 * time.Minute).Time,
+		},
+		"none":          {reason: "zero for none", item: newItem(picked, timeout("none"))},
+		"not picked up": {reason: "no deadline before the pick-up", item: newItem()},
+		"queued":        {reason: "the time of a job does not run in the queue", item: newItem(queued(0))},
+		"aborted": {
+			reason: "an abort has its own time", item: newItem(picked, timeout("none"), accepts(v1alpha1.OperationAbort)),
+			want: at(time.Minute + time.Second).Time,
+		},
+		"no times":    {reason: "no deadline before the pick-up", item: &v1alpha1.DeployItem{}},
+		"no duration": {reason: "an error before anything else", item: newItem(timeout("soon")), wrong: true},
+		"negative": {
+			reason: "a negative timeout is none that anybody means", item: newItem(picked, timeout("-1s")), wrong: true,
+		},
+		"beyond a int64": {
+			reason: "the schema's pattern lets it pass", item: newItem(picked, timeout("99999999999999h")), wrong: true,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, err := contract.Deadline(tc.item)
 			if tc.wrong {
 				var e contract.Error
-				if !errors.As(err, &e) || !e.Final() || !strings.HasPrefix(e.Message, "spec.timeout: ") || !strings.Contains(e.Message, string(tc.item.Spec.Timeout)) {
-					t.Errorf("%s: expected a final contract.Error that names spec.timeout and what was found, but found %v", tc.reason, err)
+				if !errors.As(err, &e) || !e.Final() || !strings.HasPrefix(e.Message, "spec.timeout: ") ||
+					!strings.Contains(e.Message, string(tc.item.Spec.Timeout)) {
+					t.Errorf(
+						"%s: expected a final contract.Error that names spec.timeout and what was found, but found %v", tc.reason, err,
+					)
 				}
 				return
 			}

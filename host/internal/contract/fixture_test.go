@@ -58,7 +58,9 @@ func pickedUp(after time.Duration, phase v1alpha1.DeployItemPhase) modifier {
 		item.Status.Phase = phase
 		item.Status.LastReconcileTime = at(after)
 		item.Status.TransitionTimes.InitTime = at(after)
-		item.Status.Conditions = []v1alpha1.Condition{newCondition(contract.ConditionPickedUp, v1alpha1.ConditionTrue, "PickedUp", item.Status.JobID, after)}
+		item.Status.Conditions = []v1alpha1.Condition{
+			newCondition(contract.ConditionPickedUp, v1alpha1.ConditionTrue, "PickedUp", item.Status.JobID, after),
+		}
 	}
 }
 
@@ -69,7 +71,9 @@ func queued(after time.Duration) modifier {
 	}
 }
 
-func newCondition(conditionType v1alpha1.ConditionType, status v1alpha1.ConditionStatus, reason, message string, after time.Duration) v1alpha1.Condition {
+func newCondition(
+	conditionType v1alpha1.ConditionType, status v1alpha1.ConditionStatus, reason, message string, after time.Duration,
+) v1alpha1.Condition {
 	return v1alpha1.Condition{
 		Type: conditionType, Status: status, Reason: reason, Message: message,
 		LastTransitionTime: *at(after), LastUpdateTime: *at(after),
@@ -98,7 +102,9 @@ func accepts(operation string) modifier {
 
 func failedWith(operation, reason string) modifier {
 	return func(item *v1alpha1.DeployItem) {
-		contract.Fail(item, item.DeletionTimestamp != nil, contract.Error{Operation: operation, Reason: reason, Message: "gone"}, noon)
+		contract.Fail(
+			item, item.DeletionTimestamp != nil, contract.Error{Operation: operation, Reason: reason, Message: "gone"}, noon,
+		)
 	}
 }
 

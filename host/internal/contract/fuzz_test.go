@@ -29,8 +29,16 @@ func FuzzDeployItem(f *testing.F) {
 		}
 		f.Add(raw)
 	}
-	f.Add([]byte(`{"status":{"jobID":"a","lastErrors":[null],"conditions":[{"type":"Ready"},{"type":"Ready"},{}],"transitionTimes":{"initTime":["x"]}}}`))
-	f.Add([]byte(`{"metadata":{"annotations":{"host.pergola.dev/operation":"{\"operation\":\"abort\",\"jobID\":\"a\",\"until\":null}"}},"status":{"jobID":"a"}}`))
+	f.Add(
+		[]byte(
+			`{"status":{"jobID":"a","lastErrors":[null],"conditions":[{"type":"Ready"},{"type":"Ready"},{}],"transitionTimes":{"initTime":["x"]}}}`,
+		),
+	)
+	f.Add(
+		[]byte(
+			`{"metadata":{"annotations":{"host.pergola.dev/operation":"{\"operation\":\"abort\",\"jobID\":\"a\",\"until\":null}"}},"status":{"jobID":"a"}}`,
+		),
+	)
 	f.Add([]byte(`{"metadata":{"annotations":{"host.pergola.dev/operation":"null"}}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		item := &v1alpha1.DeployItem{}

@@ -25,11 +25,26 @@ func TestReport(t *testing.T) {
 		}
 	}
 	contract.Report(item, declared, nil, now)
-	expect("declared ones are there from the start", map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"Labelled": "Unknown", "Registered": "Unknown"})
-	contract.Report(item, declared, []v1alpha1.Condition{{Type: "Labelled", Status: "True", Reason: "Done"}, {Type: "Ready", Status: "True", Reason: "Lie"}}, now)
-	expect("others do not count", map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"Labelled": "True", "Registered": "Unknown"})
+	expect(
+		"declared ones are there from the start",
+		map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"Labelled": "Unknown", "Registered": "Unknown"},
+	)
+	contract.Report(
+		item, declared,
+		[]v1alpha1.Condition{
+			{Type: "Labelled", Status: "True", Reason: "Done"}, {Type: "Ready", Status: "True", Reason: "Lie"},
+		},
+		now,
+	)
+	expect(
+		"others do not count",
+		map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"Labelled": "True", "Registered": "Unknown"},
+	)
 	contract.Report(item, declared, []v1alpha1.Condition{{Type: "Registered", Status: "False", Reason: "Later"}}, now)
-	expect("what is not reported again stays", map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"Labelled": "True", "Registered": "False"})
+	expect(
+		"what is not reported again stays",
+		map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"Labelled": "True", "Registered": "False"},
+	)
 }
 
 func TestSucceedWith(t *testing.T) {
@@ -41,11 +56,25 @@ func TestSucceedWith(t *testing.T) {
 		want     v1alpha1.ConditionStatus
 		message  string
 	}{
-		"none":             {reason: "the job alone counts", want: "True", message: "the job succeeded"},
-		"all are true":     {reason: "the item is ready", reported: map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"A": "True", "B": "True"}, want: "True", message: "the job succeeded"},
-		"one is unknown":   {reason: "nobody knows", reported: map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"A": "True", "B": "Unknown"}, want: "Unknown", message: "B: said Unknown"},
-		"one is false":     {reason: "the item is not ready", reported: map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"A": "False", "B": "Unknown"}, want: "False", message: "A: said False"},
-		"the other is not": {reason: "False is more than Unknown", reported: map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"A": "Unknown", "B": "False"}, want: "False", message: "B: said False"},
+		"none": {reason: "the job alone counts", want: "True", message: "the job succeeded"},
+		"all are true": {
+			reason: "the item is ready", reported: map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"A": "True", "B": "True"},
+			want: "True", message: "the job succeeded",
+		},
+		"one is unknown": {
+			reason: "nobody knows", reported: map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"A": "True", "B": "Unknown"},
+			want: "Unknown", message: "B: said Unknown",
+		},
+		"one is false": {
+			reason:   "the item is not ready",
+			reported: map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"A": "False", "B": "Unknown"}, want: "False",
+			message: "A: said False",
+		},
+		"the other is not": {
+			reason:   "False is more than Unknown",
+			reported: map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"A": "Unknown", "B": "False"}, want: "False",
+			message: "B: said False",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +84,10 @@ func TestSucceedWith(t *testing.T) {
 			for _, conditionType := range []v1alpha1.ConditionType{"A", "B"} {
 				if status, ok := tc.reported[conditionType]; ok {
 					declared = append(declared, conditionType)
-					contract.Report(item, declared, []v1alpha1.Condition{{Type: conditionType, Status: status, Reason: "R", Message: "said " + string(status)}}, now)
+					contract.Report(
+						item, declared,
+						[]v1alpha1.Condition{{Type: conditionType, Status: status, Reason: "R", Message: "said " + string(status)}}, now,
+					)
 				}
 			}
 			contract.SucceedWith(item, declared, now)
@@ -81,7 +113,8 @@ func TestHookConditions(t *testing.T) {
 		t.Errorf("there is nothing to tell, but found %v", item.Status.Conditions)
 	}
 	contract.HookFailed(item, contract.Error{Reason: "HookTimeout", Message: "no answer"}, now)
-	if c := conditionOf(item, contract.ConditionHookAnswered); c == nil || c.Status != v1alpha1.ConditionFalse || c.Message != "no answer" {
+	if c := conditionOf(item, contract.ConditionHookAnswered); c == nil || c.Status != v1alpha1.ConditionFalse ||
+		c.Message != "no answer" {
 		t.Errorf("unexpected condition: %v", c)
 	}
 	contract.HookAnswered(item, now)

@@ -47,17 +47,28 @@ func TestCheckReported(t *testing.T) {
 		{reason: "as many as there may be", reported: several(8)},
 		{reason: "more", reported: several(9), want: "expected at most 8, but found 9"},
 		{reason: "the longest type", reported: typed(strings.Repeat("X", 63))},
-		{reason: "a longer one", reported: typed(strings.Repeat("X", 64)), want: "conditions[0].type: expected a name in CamelCase"},
+		{
+			reason: "a longer one", reported: typed(strings.Repeat("X", 64)),
+			want: "conditions[0].type: expected a name in CamelCase",
+		},
 		{reason: "no type", reported: typed(""), want: "conditions[0].type"},
 		{reason: "not in CamelCase", reported: typed("drifted"), want: `but found "drifted"`},
 		{reason: "another word for a type", reported: typed("Drifted "), want: "conditions[0].type"},
 		{reason: "a line more", reported: typed("Drifted\n"), want: "conditions[0].type"},
 		{reason: "the host's", reported: typed("Ready"), want: "Ready is a condition that the host sets itself"},
 		{reason: "twice", reported: append(several(2), several(1)...), want: "conditions[2].type: Drifted0 is there twice"},
-		{reason: "no status", reported: with(func(c *sdk.Condition) { c.Status = "" }), want: `conditions[0].status: expected True, False or Unknown for Drifted, but found ""`},
-		{reason: "another status", reported: with(func(c *sdk.Condition) { c.Status = "true" }), want: "conditions[0].status"},
+		{
+			reason: "no status", reported: with(func(c *sdk.Condition) { c.Status = "" }),
+			want: `conditions[0].status: expected True, False or Unknown for Drifted, but found ""`,
+		},
+		{
+			reason: "another status", reported: with(func(c *sdk.Condition) { c.Status = "true" }), want: "conditions[0].status",
+		},
 		{reason: "no reason", reported: with(func(c *sdk.Condition) { c.Reason = "" }), want: "conditions[0].reason"},
-		{reason: "a sentence", reported: with(func(c *sdk.Condition) { c.Reason = "It was so" }), want: `conditions[0].reason: expected a reason in CamelCase for Drifted, but found "It was so"`},
+		{
+			reason: "a sentence", reported: with(func(c *sdk.Condition) { c.Reason = "It was so" }),
+			want: `conditions[0].reason: expected a reason in CamelCase for Drifted, but found "It was so"`,
+		},
 	} {
 		err := contract.CheckReported(tc.reported)
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
@@ -102,7 +113,10 @@ func TestSetReported(t *testing.T) {
 	want[2].Message, want[2].LastUpdateTime = "data", *at(2 * time.Minute)
 	failWith(t, "another message is an update", cmp.Diff(want, item.Status.Conditions))
 
-	contract.SetReported(item, []sdk.Condition{{Type: "Drifted", Status: v1alpha1.ConditionFalse, Reason: "AsDeployed"}}, noon.Add(3*time.Minute))
+	contract.SetReported(
+		item, []sdk.Condition{{Type: "Drifted", Status: v1alpha1.ConditionFalse, Reason: "AsDeployed"}},
+		noon.Add(3*time.Minute),
+	)
 	want[2] = newCondition("Drifted", v1alpha1.ConditionFalse, "AsDeployed", "", 3*time.Minute)
 	failWith(t, "another status is a transition", cmp.Diff(want, item.Status.Conditions))
 }

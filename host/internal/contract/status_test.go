@@ -112,10 +112,18 @@ func TestProgress(t *testing.T) {
 }
 
 func TestFinish(t *testing.T) {
-	recorded := &v1alpha1.Error{Operation: "Apply", Reason: "Refused", Message: "no", LastTransitionTime: *at(time.Minute), LastUpdateTime: *at(time.Minute)}
-	twice := &v1alpha1.Error{Operation: "Apply", Reason: "Refused", Message: "no (2 times)", LastTransitionTime: *at(time.Minute), LastUpdateTime: *at(2 * time.Minute)}
+	recorded := &v1alpha1.Error{
+		Operation: "Apply", Reason: "Refused", Message: "no", LastTransitionTime: *at(time.Minute),
+		LastUpdateTime: *at(time.Minute),
+	}
+	twice := &v1alpha1.Error{
+		Operation: "Apply", Reason: "Refused", Message: "no (2 times)", LastTransitionTime: *at(time.Minute),
+		LastUpdateTime: *at(2 * time.Minute),
+	}
 	given := contract.Error{Operation: "Apply", Reason: "Refused", Message: "no"}
-	end := func(phase v1alpha1.DeployItemPhase, finishedAt time.Duration, errs ...*v1alpha1.Error) v1alpha1.DeployItemStatus {
+	end := func(
+		phase v1alpha1.DeployItemPhase, finishedAt time.Duration, errs ...*v1alpha1.Error,
+	) v1alpha1.DeployItemStatus {
 		status := newItem(pickedUp(0, phase)).Status
 		status.JobIDFinished = status.JobID
 		status.TransitionTimes.FinishedTime = at(finishedAt)
@@ -192,7 +200,9 @@ func TestFinishUnchanged(t *testing.T) {
 	contract.FinishUnchanged(item, deployer, noon)
 	want := newItem(finished(v1alpha1.DeployItemPhaseSucceeded)).Status
 	want.ObservedGeneration, want.Deployer, want.LastReconcileTime = 3, deployer, at(0)
-	want.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: at(0), InitTime: at(time.Second), FinishedTime: at(time.Second)}
+	want.TransitionTimes = &v1alpha1.TransitionTimes{
+		TriggerTime: at(0), InitTime: at(time.Second), FinishedTime: at(time.Second),
+	}
 	want.Conditions = []v1alpha1.Condition{
 		newCondition(contract.ConditionPickedUp, isTrue, "PickedUp", "job-2", time.Second),
 		newCondition(ready, isTrue, "Succeeded", "the job succeeded", time.Second),

@@ -51,7 +51,9 @@ func TestCallIsCancelled(t *testing.T) {
 		calls     string
 	}{
 		"interrupted": {
-			"what Landscaper has written stays", func() { b.patchStatus(b.item, fmt.Sprintf(interruption, b.read().Status.JobID)) },
+			"what Landscaper has written stays", func() {
+				b.patchStatus(b.item, fmt.Sprintf(interruption, b.read().Status.JobID))
+			},
 			v1alpha1.DeployItemPhaseFailed, "operation was interrupted", "Reconcile",
 		},
 		"new job": {
@@ -124,12 +126,16 @@ func TestSavedStatusIsThere(t *testing.T) {
 		meddle   func(status *v1alpha1.DeployItemStatus)
 		outdated bool
 	}{
-		"nobody":   {reason: "it is there", meddle: func(*v1alpha1.DeployItemStatus) {}},
-		"somebody": {reason: "the rest is none of its business", meddle: func(s *v1alpha1.DeployItemStatus) { s.ObservedGeneration++ }},
+		"nobody": {reason: "it is there", meddle: func(*v1alpha1.DeployItemStatus) {}},
+		"somebody": {
+			reason: "the rest is none of its business", meddle: func(s *v1alpha1.DeployItemStatus) { s.ObservedGeneration++ },
+		},
 		"its ending": {reason: "the job is over", outdated: true, meddle: func(s *v1alpha1.DeployItemStatus) {
 			s.JobIDFinished, s.Phase = s.JobID, v1alpha1.DeployItemPhaseFailed
 		}},
-		"its twin": {reason: "what it goes on with is not what is there", outdated: true, meddle: func(s *v1alpha1.DeployItemStatus) {
+		"its twin": {reason: "what it goes on with is not what is there", outdated: true, meddle: func(
+			s *v1alpha1.DeployItemStatus,
+		) {
 			s.ProviderStatus = raw(`{"apiVersion":"test.pergola.dev/v1","kind":"Status","revision":"other"}`)
 		}},
 	} {
@@ -191,7 +197,9 @@ func TestCallIsNotDisturbed(t *testing.T) {
 	first := b.setJob()
 	item := b.drive()
 	if got := operations(b.calls); got != "Reconcile Reconcile" || b.finals != 2 || len(b.errs) != 0 {
-		t.Errorf("expected one call for the job and one for the request, but found calls %q, %d ends, %v", got, b.finals, b.errs)
+		t.Errorf(
+			"expected one call for the job and one for the request, but found calls %q, %d ends, %v", got, b.finals, b.errs,
+		)
 	}
 	if item.Status.JobID == first || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
 		t.Errorf("expected a job of our own to have succeeded, but found %s", describe(item))
@@ -212,7 +220,8 @@ func TestEventsDoNotFlood(t *testing.T) {
 		t.Errorf("expected %d events, but found %d", want, got)
 	}
 	first, number := fmt.Sprintf("message=%d\n", maxEvents-1), fmt.Sprintf("count=%d\n", 500-maxEvents+1)
-	if log := logged.String(); !strings.Contains(log, first) || !strings.Contains(log, number) || strings.Count(log, "Probed") != 1 {
+	if log := logged.String(); !strings.Contains(log, first) || !strings.Contains(log, number) ||
+		strings.Count(log, "Probed") != 1 {
 		t.Errorf("expected the first event that was dropped and the number of them in the log, but found:\n%s", log)
 	}
 }
@@ -237,7 +246,9 @@ func TestAbort(t *testing.T) {
 	slow := func() (*plugin.Outcome, error) { return waits("the abort") }
 	refused := func() (*plugin.Outcome, error) { return fails("Refused") }
 	final := func() (*plugin.Outcome, error) {
-		return &plugin.Outcome{Errors: []plugin.Error{{Message: "cannot", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}}}}, nil
+		return &plugin.Outcome{
+			Errors: []plugin.Error{{Message: "cannot", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}}},
+		}, nil
 	}
 	late := func() (*plugin.Outcome, error) { return nil, context.DeadlineExceeded }
 	cases := map[string]struct {
@@ -247,11 +258,26 @@ func TestAbort(t *testing.T) {
 		says   string
 		calls  string
 	}{
-		"after a while": {reason: "an abort may take several calls", answer: abort(busy, refused, done), says: "aborted by the annotation", calls: "Reconcile Abort Abort Abort"},
-		"never":         {reason: "the job ends all the same", answer: abort(slow), says: "did not finish the abort in time", calls: "Reconcile Abort"},
-		"too late":      {reason: "the job ends all the same", answer: abort(late), says: "did not finish the abort in time", calls: "Reconcile Abort"},
-		"impossible":    {reason: "the job ends all the same, and says why it may not be clean", answer: abort(final), says: "could not do it in its own way: cannot", calls: "Reconcile Abort"},
-		"no Abort":      {reason: "a plugin without it is not called", answer: abort(), unable: true, says: "aborted by the annotation", calls: "Reconcile"},
+		"after a while": {
+			reason: "an abort may take several calls", answer: abort(busy, refused, done), says: "aborted by the annotation",
+			calls: "Reconcile Abort Abort Abort",
+		},
+		"never": {
+			reason: "the job ends all the same", answer: abort(slow), says: "did not finish the abort in time",
+			calls: "Reconcile Abort",
+		},
+		"too late": {
+			reason: "the job ends all the same", answer: abort(late), says: "did not finish the abort in time",
+			calls: "Reconcile Abort",
+		},
+		"impossible": {
+			reason: "the job ends all the same, and says why it may not be clean", answer: abort(final),
+			says: "could not do it in its own way: cannot", calls: "Reconcile Abort",
+		},
+		"no Abort": {
+			reason: "a plugin without it is not called", answer: abort(), unable: true, says: "aborted by the annotation",
+			calls: "Reconcile",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -265,7 +291,8 @@ func TestAbort(t *testing.T) {
 			b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
 			item := b.drive()
 			expectPhase(t, b, v1alpha1.DeployItemPhaseFailed)
-			if item.Status.JobIDFinished != jobID || item.Status.LastError.Reason != "Aborted" || !strings.Contains(describe(item), tc.says) {
+			if item.Status.JobIDFinished != jobID || item.Status.LastError.Reason != "Aborted" ||
+				!strings.Contains(describe(item), tc.says) {
 				t.Errorf("%s: expected %q, but found %s", tc.reason, tc.says, describe(item))
 			}
 			if diff := cmp.Diff(tc.calls, operations(b.calls)); diff != "" {
@@ -293,7 +320,8 @@ func TestProgressIsShown(t *testing.T) {
 	})
 	b.setJob()
 	item := b.drive()
-	if e := item.Status.LastError; e == nil || !strings.HasSuffix(e.Message, `the plugin "one" had not ended the call Reconcile; it was waiting for: installing`) {
+	if e := item.Status.LastError; e == nil ||
+		!strings.HasSuffix(e.Message, `the plugin "one" had not ended the call Reconcile; it was waiting for: installing`) {
 		t.Errorf("expected a timeout that names the plugin, the call and the last step, but found %s", describe(item))
 	}
 }

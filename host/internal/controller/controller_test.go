@@ -100,9 +100,16 @@ func TestServed(t *testing.T) {
 		change func(p *fakePlugins)
 		want   []v1alpha1.DeployItemType
 	}{
-		{"a plugin", func(p *fakePlugins) { p.serving = []*fakeDeployer{{name: "early", itemType: early}} }, []v1alpha1.DeployItemType{early}},
+		{
+			"a plugin", func(p *fakePlugins) { p.serving = []*fakeDeployer{{name: "early", itemType: early}} },
+			[]v1alpha1.DeployItemType{early},
+		},
 		{"all have started", func(p *fakePlugins) { p.started = true }, nil},
-		{"another plugin", func(p *fakePlugins) { p.serving = append(p.serving, &fakeDeployer{name: "late", itemType: late}) }, []v1alpha1.DeployItemType{late}},
+		{
+			"another plugin",
+			func(p *fakePlugins) { p.serving = append(p.serving, &fakeDeployer{name: "late", itemType: late}) },
+			[]v1alpha1.DeployItemType{late},
+		},
 	} {
 		plugins.change(step.change)
 		c.Changed()

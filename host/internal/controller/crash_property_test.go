@@ -31,7 +31,9 @@ type poisonTest struct {
 }
 
 // call is the plugin. In the middle of a call others begin and end; with its process all calls end.
-func (w *poisonTest) call(_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
+func (w *poisonTest) call(
+	_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer,
+) (*plugin.Outcome, error) {
 	name, counted, process := c.DeployItem.Name, contract.Crashes(c.DeployItem) > 0, w.process
 	w.note("%s is in its call, poison: %t", name, counted)
 	for other, also := range w.inCall {
@@ -101,7 +103,10 @@ func (w *poisonTest) work() bool {
 // soon, although they are reconciled only when they are in the queue.
 func TestOnlyPoisonIsConvicted(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &poisonTest{bench: newBench(t, nil, withoutTimeout), history: history{t: rt}, t: rt, poison: map[string]bool{}, inCall: map[string]bool{}}
+		w := &poisonTest{
+			bench: newBench(t, nil, withoutTimeout), history: history{t: rt}, t: rt, poison: map[string]bool{},
+			inCall: map[string]bool{},
+		}
 		w.queues = map[types.NamespacedName]*oneItemQueue{}
 		w.router.queues[w.name] = testQueue{poisonTest: w}
 		w.slots = newSlots(rapid.IntRange(1, 4).Draw(rt, "slots"), w.clock.Now)

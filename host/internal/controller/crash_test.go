@@ -98,10 +98,12 @@ func TestStatusBetweenCrashes(t *testing.T) {
 	expect := func(reason string) {
 		t.Helper()
 		item := b.read()
-		if e := item.Status.LastError; e == nil || e.Reason != contract.ReasonPluginCrashed || e.Message != says || len(e.Codes) != 0 {
+		if e := item.Status.LastError; e == nil || e.Reason != contract.ReasonPluginCrashed || e.Message != says ||
+			len(e.Codes) != 0 {
 			t.Errorf("%s: found %s", reason, describe(item))
 		}
-		if got := reconciling(item); got != "another try, after: "+says || item.Status.Phase != v1alpha1.DeployItemPhaseProgressing {
+		if got := reconciling(item); got != "another try, after: "+says ||
+			item.Status.Phase != v1alpha1.DeployItemPhaseProgressing {
 			t.Errorf("%s: the condition says %q, and the phase is %s", reason, got, item.Status.Phase)
 		}
 	}
@@ -111,12 +113,15 @@ func TestStatusBetweenCrashes(t *testing.T) {
 		t.Errorf("expected a warning, but found %q", event)
 	}
 
-	b.answer = answers(func() (*plugin.Outcome, error) { return nil, plugin.ErrNotRunning })
+	b.answer = always(nil, plugin.ErrNotRunning)
 	b.plugins.(*fakePlugins).change(func(p *fakePlugins) { p.down = map[string]bool{"one": true} })
 	b.router.pluginsRun(map[string]bool{"one": true})
 	writes := b.n
 	if wait := b.reconcile(t.Context()); b.n != writes || wait != pluginPoll || len(b.calls) != 2 {
-		t.Errorf("expected a call and no write, and another reconcile after %s, but found the calls %v, %d writes and %s", pluginPoll, b.calls, b.n-writes, wait)
+		t.Errorf(
+			"expected a call and no write, and another reconcile after %s, but found the calls %v, %d writes and %s", pluginPoll,
+			b.calls, b.n-writes, wait,
+		)
 	}
 	expect("the plugin does not run yet")
 
@@ -130,9 +135,8 @@ func TestStatusBetweenCrashes(t *testing.T) {
 // A plugin that is killed because of the call of another item is reported, without what that item is, and counts as no
 // crash.
 func TestUnhealthyPlugin(t *testing.T) {
-	b := newBench(t, answers(func() (*plugin.Outcome, error) {
-		return nil, fmt.Errorf("%w: %w: Reconcile of the deploy item other/item goes on", plugin.ErrNotRunning, plugin.ErrUnhealthy)
-	}))
+	b := newBench(t, always(nil, fmt.Errorf("%w: %w: Reconcile of the deploy item other/item goes on",
+		plugin.ErrNotRunning, plugin.ErrUnhealthy)))
 	b.setJob()
 	b.reconcile(t.Context())
 	item := b.read()
@@ -140,7 +144,8 @@ func TestUnhealthyPlugin(t *testing.T) {
 		t.Errorf("expected a job that goes on without an error, but found %s", describe(item))
 	}
 	<-b.events.Events // the pick-up
-	if event := <-b.events.Events; !strings.HasPrefix(event, "Warning PluginUnhealthy ") || strings.Contains(event, "other") {
+	if event := <-b.events.Events; !strings.HasPrefix(event, "Warning PluginUnhealthy ") ||
+		strings.Contains(event, "other") {
 		t.Errorf("expected a warning without the name of another item, but found %q", event)
 	}
 }

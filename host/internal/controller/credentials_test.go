@@ -43,13 +43,17 @@ func TestCredentialsGoToThePlugin(t *testing.T) {
 			b.plugin.capabilities.ContextCredentials = wanted
 			var got []*sdk.Credentials
 			call := b.plugin.call
-			b.plugin.call = func(ctx context.Context, op plugin.Operation, in plugin.Call, observer plugin.Observer) (*plugin.Outcome, error) {
+			b.plugin.call = func(
+				ctx context.Context, op plugin.Operation, in plugin.Call, observer plugin.Observer,
+			) (*plugin.Outcome, error) {
 				got = append(got, in.Credentials)
 				return call(ctx, op, in, observer)
 			}
 			reads := 0
 			b.targets = target.NewResolver(b.admin, interceptor.NewClient(b.admin, interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+				Get: func(
+					ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
+				) error {
 					if _, ok := object.(*corev1.Secret); ok {
 						reads++
 					}
@@ -59,7 +63,9 @@ func TestCredentialsGoToThePlugin(t *testing.T) {
 			var log bytes.Buffer
 			b.log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			lsContext := &v1alpha1.Context{}
-			if err := b.admin.Get(t.Context(), client.ObjectKey{Namespace: b.item.Namespace, Name: v1alpha1.DefaultContextName}, lsContext); err != nil {
+			if err := b.admin.Get(
+				t.Context(), client.ObjectKey{Namespace: b.item.Namespace, Name: v1alpha1.DefaultContextName}, lsContext,
+			); err != nil {
 				t.Fatal(err)
 			}
 			lsContext.RegistryPullSecrets = []v1alpha1.LocalObjectReference{{Name: "pull"}}

@@ -1,24 +1,18 @@
 package controller
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
-
-func answers(outcome func() (*plugin.Outcome, error)) answer {
-	return func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return outcome() }
-}
 
 // TestDefectsOfTheFirstImplementation has a row for each defect of Landscaper's deployer library that no other test
 // shows not to be here. The names are those under which the defects are known.
 func TestDefectsOfTheFirstImplementation(t *testing.T) {
-	refused := answers(func() (*plugin.Outcome, error) { return fails("Refused") })
-	waiting := answers(func() (*plugin.Outcome, error) { return waits("pod a/b") })
+	refused := always(fails("Refused"))
+	waiting := always(waits("pod a/b"))
 	deletion := func(b *bench) { b.remove(b.item); b.setJob() }
 	reconcile := func(b *bench, n int) {
 		for range n {

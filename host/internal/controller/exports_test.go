@@ -20,7 +20,9 @@ import (
 
 func TestExports(t *testing.T) {
 	owner := func(uid types.UID) []metav1.OwnerReference {
-		return []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "DeployItem", Name: "item", UID: uid}}
+		return []metav1.OwnerReference{
+			{APIVersion: v1alpha1.GroupVersion.String(), Kind: "DeployItem", Name: "item", UID: uid},
+		}
 	}
 	type secret struct {
 		Name   string
@@ -38,23 +40,36 @@ func TestExports(t *testing.T) {
 		kept     bool // nothing was written
 	}{
 		"nothing to export": {reason: "no secret without exports"},
-		"first":             {reason: "the item owns it", values: `{"a":1}`, want: &secret{Name: "item-export", Owners: owner("ours"), Data: ours}},
+		"first": {
+			reason: "the item owns it", values: `{"a":1}`, want: &secret{Name: "item-export", Owners: owner("ours"), Data: ours},
+		},
 		"changed": {
 			reason: "the values change, the rest stays", values: `{"a":1}`,
-			there: &secret{Name: "item-export", Owners: owner("ours"), Data: map[string][]byte{"config": []byte("old"), "other": []byte("kept")}},
-			want:  &secret{Name: "item-export", Owners: owner("ours"), Data: map[string][]byte{"config": []byte(`{"a":1}`), "other": []byte("kept")}},
+			there: &secret{
+				Name: "item-export", Owners: owner("ours"),
+				Data: map[string][]byte{"config": []byte("old"), "other": []byte("kept")},
+			},
+			want: &secret{
+				Name: "item-export", Owners: owner("ours"),
+				Data: map[string][]byte{"config": []byte(`{"a":1}`), "other": []byte("kept")},
+			},
 		},
 		"unchanged": {
 			reason: "no write without a change", values: `{"a":1}`, kept: true,
-			there: &secret{Name: "item-export", Owners: owner("ours"), Data: ours}, want: &secret{Name: "item-export", Owners: owner("ours"), Data: ours},
+			there: &secret{
+				Name: "item-export", Owners: owner("ours"), Data: ours,
+			}, want: &secret{Name: "item-export", Owners: owner("ours"), Data: ours},
 		},
 		"named by the status": {
 			reason: "Landscaper may have created it, without an owner", values: `{"a":1}`, named: "elsewhere",
 			there: &secret{Name: "elsewhere"}, want: &secret{Name: "elsewhere", Data: ours},
 		},
 		"left by an item of that name": {
-			reason: "its item is gone, and the garbage collector may be late; the values are the same, but the owner is not", values: `{"a":1}`,
-			there: &secret{Name: "item-export", Owners: owner("theirs"), Data: ours}, want: &secret{Name: "item-export", Owners: owner("ours"), Data: ours},
+			reason: "its item is gone, and the garbage collector may be late; the values are the same, but the owner is not",
+			values: `{"a":1}`,
+			there: &secret{
+				Name: "item-export", Owners: owner("theirs"), Data: ours,
+			}, want: &secret{Name: "item-export", Owners: owner("ours"), Data: ours},
 		},
 		"somebody else's": {
 			reason: "is not touched", values: `{"a":1}`, conflict: true, kept: true,
@@ -90,10 +105,14 @@ func TestExports(t *testing.T) {
 				return
 			}
 			after := &corev1.Secret{}
-			if err := a.admin.Get(t.Context(), client.ObjectKey{Namespace: item.Namespace, Name: tc.want.Name}, after); err != nil {
+			if err := a.admin.Get(
+				t.Context(), client.ObjectKey{Namespace: item.Namespace, Name: tc.want.Name}, after,
+			); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, &secret{Name: after.Name, Owners: after.OwnerReferences, Data: after.Data}); diff != "" {
+			if diff := cmp.Diff(
+				tc.want, &secret{Name: after.Name, Owners: after.OwnerReferences, Data: after.Data},
+			); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 			if tc.kept && after.ResourceVersion != before.ResourceVersion {
@@ -110,10 +129,17 @@ func TestExportsThatCannotBeWritten(t *testing.T) {
 		reason, item, values, want string
 		there                      bool
 	}{
-		"large":        {reason: "no Secret has more than 1 MiB", item: "item", values: secret, want: "data: Too long"},
-		"large update": {reason: "nor does one that is there", item: "item", values: secret, want: "data: Too long", there: true},
-		"huge":         {reason: "no request has more than 3 MiB", item: "item", values: secret + secret + secret, want: "too large"},
-		"name":         {reason: "the item has the longest one that there is", item: strings.Repeat("n", 253), values: "{}", want: "metadata.name"},
+		"large": {reason: "no Secret has more than 1 MiB", item: "item", values: secret, want: "data: Too long"},
+		"large update": {
+			reason: "nor does one that is there", item: "item", values: secret, want: "data: Too long", there: true,
+		},
+		"huge": {
+			reason: "no request has more than 3 MiB", item: "item", values: secret + secret + secret, want: "too large",
+		},
+		"name": {
+			reason: "the item has the longest one that there is", item: strings.Repeat("n", 253), values: "{}",
+			want: "metadata.name",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, item := newServerAPI(t), itemAt("ours", "5")
@@ -125,7 +151,8 @@ func TestExportsThatCannotBeWritten(t *testing.T) {
 			}
 			_, err := (&exporter{live: a.admin}).write(t.Context(), item, []byte(c.values), stillHeld)
 			got := asError("WriteExports", err)
-			if !slices.Equal(got.Codes, []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}) || got.Reason != "ExportsRefused" ||
+			if !slices.Equal(got.Codes, []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}) ||
+				got.Reason != "ExportsRefused" ||
 				!strings.Contains(got.Message, c.want) || strings.Contains(got.Message, "secretsecret") {
 				t.Errorf("%s: found %.500s: %v", c.reason, got.Reason, err)
 			}

@@ -15,9 +15,13 @@ type fakeDeployer struct {
 	name         string
 	itemType     v1alpha1.DeployItemType
 	capabilities plugin.Capabilities
-	call         func(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
+	call         func(
+		ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer,
+	) (*plugin.Outcome, error)
 	// hooks are those that it has, for its own type; see capabilities.HookTypes.
-	hooks func(ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]plugin.HookOutcome, error)
+	hooks func(
+		ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+	) ([]plugin.HookOutcome, error)
 	build string
 	// render tells the desired objects; see capabilities.Render.
 	render func(ctx context.Context, c plugin.Call) (*plugin.Rendered, error)
@@ -28,10 +32,14 @@ var _ deployer = (*fakeDeployer)(nil)
 func (d *fakeDeployer) Name() string { return d.name }
 
 func (d *fakeDeployer) Info() plugin.Info {
-	return plugin.Info{Name: d.name, Version: "v1", Types: []v1alpha1.DeployItemType{d.itemType}, Capabilities: d.capabilities}
+	return plugin.Info{
+		Name: d.name, Version: "v1", Types: []v1alpha1.DeployItemType{d.itemType}, Capabilities: d.capabilities,
+	}
 }
 
-func (d *fakeDeployer) Call(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error) {
+func (d *fakeDeployer) Call(
+	ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer,
+) (*plugin.Outcome, error) {
 	return d.call(ctx, op, c, observer)
 }
 

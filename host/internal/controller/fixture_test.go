@@ -72,7 +72,9 @@ func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.De
 		write:  func(_ int, do func() error) error { return do() },
 	}
 	b.plugin = &fakeDeployer{name: "one", itemType: testType}
-	b.plugin.call = func(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error) {
+	b.plugin.call = func(
+		ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer,
+	) (*plugin.Outcome, error) {
 		b.calls = append(b.calls, string(op)+" "+c.DeployItem.Status.JobID)
 		return b.answer(ctx, op, observer)
 	}
@@ -80,8 +82,12 @@ func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.De
 	r := newRouter(plugins, lock.Off{}, m, b.clock.Now, slog.New(slog.DiscardHandler))
 	written := interceptor.NewClient(a.admin, b.interceptors())
 	b.reconciler = &reconciler{
-		name: "one", plugin: b.plugin, options: Options{Identity: "here", AbortTimeout: time.Minute, MaxCrashes: defaultMaxCrashes}, slots: newSlots(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
-		cache: a.admin, live: a.admin, writer: &writer{client: client.WithFieldOwner(written, UserAgent)}, exports: &exporter{live: written},
+		name: "one", plugin: b.plugin, options: Options{
+			Identity: "here", AbortTimeout: time.Minute, MaxCrashes: defaultMaxCrashes,
+		}, slots: newSlots(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
+		cache: a.admin, live: a.admin, writer: &writer{
+			client: client.WithFieldOwner(written, UserAgent),
+		}, exports: &exporter{live: written},
 		targets: target.NewResolver(a.admin, a.admin, target.Options{}), plugins: r.plugins, router: r, memory: m,
 		recorder: b.events, clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),
 	}
@@ -99,10 +105,15 @@ func (b *bench) interceptors() interceptor.Funcs {
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			return write(func() error { return c.Create(ctx, obj, opts...) })
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		Patch: func(
+			ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption,
+		) error {
 			return write(func() error { return c.Patch(ctx, obj, patch, opts...) })
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch,
+			opts ...client.SubResourcePatchOption,
+		) error {
 			return write(func() error {
 				err := c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 				if err == nil && setsFinished(b.t, obj, patch) {
@@ -200,7 +211,9 @@ func describe(item *v1alpha1.DeployItem) string {
 	if item == nil {
 		return "gone"
 	}
-	text := fmt.Sprintf("phase %q, jobID %q, jobIDFinished %q", item.Status.Phase, item.Status.JobID, item.Status.JobIDFinished)
+	text := fmt.Sprintf(
+		"phase %q, jobID %q, jobIDFinished %q", item.Status.Phase, item.Status.JobID, item.Status.JobIDFinished,
+	)
 	if item.Status.LastError != nil {
 		text += fmt.Sprintf(", last error %s: %s", item.Status.LastError.Reason, item.Status.LastError.Message)
 	}
@@ -227,6 +240,11 @@ func fails(reason string) (*plugin.Outcome, error) {
 
 func waits(what string) (*plugin.Outcome, error) {
 	return &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Hour, WaitingFor: what}}, nil
+}
+
+// always is a plugin with one outcome.
+func always(outcome *plugin.Outcome, err error) answer {
+	return func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return outcome, err }
 }
 
 func rawStatus(item *v1alpha1.DeployItem) string {

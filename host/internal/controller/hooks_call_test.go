@@ -21,7 +21,9 @@ import (
 func hooking(name string, calls *[]string, err error, outcomes ...plugin.HookOutcome) deployer {
 	return &fakeDeployer{
 		name: name, capabilities: plugin.Capabilities{HookTypes: []string{string(sdkhook.Start)}},
-		hooks: func(ctx context.Context, t sdkhook.Type, _ *v1alpha1.DeployItem, _ *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+		hooks: func(
+			ctx context.Context, t sdkhook.Type, _ *v1alpha1.DeployItem, _ *v1alpha1.Target,
+		) ([]plugin.HookOutcome, error) {
 			*calls = append(*calls, name+" "+string(t))
 			if err == nil && outcomes == nil {
 				<-ctx.Done()
@@ -49,8 +51,10 @@ func TestCallsOfHooks(t *testing.T) {
 		cause    error
 	}{
 		"none": {
-			reason:  "a plugin without a hook of the type is not called",
-			plugins: []deployer{&fakeDeployer{name: "a", capabilities: plugin.Capabilities{HookTypes: []string{string(sdkhook.End)}}}},
+			reason: "a plugin without a hook of the type is not called",
+			plugins: []deployer{
+				&fakeDeployer{name: "a", capabilities: plugin.Capabilities{HookTypes: []string{string(sdkhook.End)}}},
+			},
 		},
 		"no opinion": {
 			reason: "nil of nil", plugins: []deployer{hooking("a", &calls, nil, none, none)}, calls: []string{"a Start"},
@@ -67,7 +71,10 @@ func TestCallsOfHooks(t *testing.T) {
 		"a function fails": {
 			reason: "the results do not count, and nobody is called any more",
 			plugins: []deployer{
-				hooking("a", &calls, nil, result(sdkhook.Result{AbortReconcile: true}), failed(plugin.Error{Message: "broken", Codes: configuration})),
+				hooking(
+					"a", &calls, nil, result(sdkhook.Result{AbortReconcile: true}),
+					failed(plugin.Error{Message: "broken", Codes: configuration}),
+				),
 				hooking("b", &calls, nil, none),
 			},
 			calls: []string{"a Start"},
@@ -144,9 +151,13 @@ func TestHostStopsDuringAHook(t *testing.T) {
 // TestTargetsOfHooksHaveNoContent: the credentials in a Target are not for hooks.
 func TestTargetsOfHooksHaveNoContent(t *testing.T) {
 	target := &v1alpha1.Target{
-		ObjectMeta: metav1.ObjectMeta{Name: "t", Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "secret", "a": "b"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "t", Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "secret", "a": "b"},
+		},
 		Spec: v1alpha1.TargetSpec{
-			Type: "x", Configuration: &runtime.RawExtension{Raw: []byte(`{"kubeconfig":"secret"}`)}, SecretRef: &v1alpha1.LocalSecretReference{Name: "s"},
+			Type: "x", Configuration: &runtime.RawExtension{
+				Raw: []byte(`{"kubeconfig":"secret"}`),
+			}, SecretRef: &v1alpha1.LocalSecretReference{Name: "s"},
 		},
 	}
 	before := target.DeepCopy()

@@ -42,7 +42,9 @@ func newHooked(t *testing.T, answer answer, types []sdkhook.Type, modify ...func
 	for _, hookType := range types {
 		b.plugin.capabilities.HookTypes = append(b.plugin.capabilities.HookTypes, string(hookType))
 	}
-	b.plugin.hooks = func(_ context.Context, hookType sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+	b.plugin.hooks = func(
+		_ context.Context, hookType sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+	) ([]plugin.HookOutcome, error) {
 		b.pass(string(hookType))
 		b.seen[hookType], b.targets[hookType] = item.DeepCopy(), target
 		if err := b.failing[hookType]; err != nil {
@@ -85,9 +87,13 @@ func TestHooksOfAnOperation(t *testing.T) {
 			ask(v1alpha1.OperationForceReconcile), plugin.Capabilities{},
 			"BeforeForceReconcile, call Reconcile", v1alpha1.DeployItemPhaseSucceeded,
 		},
-		"abort":                             {"a job that waits", abort, able, "BeforeAbort, call Abort", v1alpha1.DeployItemPhaseFailed},
-		"abort of a deployer that has none": {"a job that waits", abort, plugin.Capabilities{}, "BeforeAbort", v1alpha1.DeployItemPhaseFailed},
-		"delete":                            {"a deletion", deletion, able, "BeforeDelete, call Delete", ""},
+		"abort": {
+			"a job that waits", abort, able, "BeforeAbort, call Abort", v1alpha1.DeployItemPhaseFailed,
+		},
+		"abort of a deployer that has none": {
+			"a job that waits", abort, plugin.Capabilities{}, "BeforeAbort", v1alpha1.DeployItemPhaseFailed,
+		},
+		"delete": {"a deletion", deletion, able, "BeforeDelete, call Delete", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,7 +106,9 @@ func TestHooksOfAnOperation(t *testing.T) {
 					return done(ctx, op, o)
 				}
 			}
-			b := newHooked(t, outcome, sdkhook.Types(), func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
+			b := newHooked(
+				t, outcome, sdkhook.Types(), func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} },
+			)
 			tc.capabilities.HookTypes = b.plugin.capabilities.HookTypes
 			b.plugin.capabilities = tc.capabilities
 			tc.before(b)
@@ -134,19 +142,28 @@ func TestHooksOverruleResponsibility(t *testing.T) {
 		result   *sdkhook.Result
 		works    bool
 	}{
-		"no opinion":                 {reason: "the check decides", selected: true, works: true},
-		"no opinion about others'":   {reason: "the check decides", works: false},
-		"not ours":                   {reason: "the hook overrules a check that says yes", selected: true, result: &sdkhook.Result{AbortReconcile: true}},
-		"ours":                       {reason: "the hook overrules a check that says no", result: &sdkhook.Result{}, works: true},
+		"no opinion":               {reason: "the check decides", selected: true, works: true},
+		"no opinion about others'": {reason: "the check decides", works: false},
+		"not ours": {
+			reason: "the hook overrules a check that says yes", selected: true, result: &sdkhook.Result{AbortReconcile: true},
+		},
+		"ours": {
+			reason: "the hook overrules a check that says no", result: &sdkhook.Result{}, works: true,
+		},
 		"ours, as the check says":    {reason: "both agree", selected: true, result: &sdkhook.Result{}, works: true},
 		"not ours, as the check too": {reason: "both agree", result: &sdkhook.Result{AbortReconcile: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newHooked(t, done, []sdkhook.Type{sdkhook.DuringResponsibilityCheck, sdkhook.AfterResponsibilityCheck}, withTargetNamed("target"))
+			b := newHooked(
+				t, done, []sdkhook.Type{sdkhook.DuringResponsibilityCheck, sdkhook.AfterResponsibilityCheck},
+				withTargetNamed("target"),
+			)
 			b.create(&v1alpha1.Target{
 				ObjectMeta: metav1.ObjectMeta{Namespace: b.item.Namespace, Name: "target"},
-				Spec:       v1alpha1.TargetSpec{Type: "example.org/target", Configuration: &runtime.RawExtension{Raw: []byte(`{"password":"secret"}`)}},
+				Spec: v1alpha1.TargetSpec{
+					Type: "example.org/target", Configuration: &runtime.RawExtension{Raw: []byte(`{"password":"secret"}`)},
+				},
 			})
 			if !tc.selected {
 				b.selects("none")
@@ -164,7 +181,8 @@ func TestHooksOverruleResponsibility(t *testing.T) {
 			if asked := slices.Contains(b.passed, string(sdkhook.AfterResponsibilityCheck)); asked != tc.works {
 				t.Errorf("%s: expected AfterResponsibilityCheck to run: %t, but found %v", tc.reason, tc.works, b.passed)
 			}
-			if target := b.targets[sdkhook.DuringResponsibilityCheck]; target == nil || target.Spec.Configuration != nil || target.Name != "target" {
+			if target := b.targets[sdkhook.DuringResponsibilityCheck]; target == nil || target.Spec.Configuration != nil ||
+				target.Name != "target" {
 				t.Errorf("unexpected target of the hook: %v", target)
 			}
 		})
@@ -177,7 +195,8 @@ func TestHooksOverruleResponsibility(t *testing.T) {
 func TestHooksEndAReconcile(t *testing.T) {
 	t.Parallel()
 	for hookType, pickedUp := range map[sdkhook.Type]bool{
-		sdkhook.Start: false, sdkhook.AfterResponsibilityCheck: false, sdkhook.BeforeAnyReconcile: true, sdkhook.BeforeReconcile: true,
+		sdkhook.Start: false, sdkhook.AfterResponsibilityCheck: false, sdkhook.BeforeAnyReconcile: true,
+		sdkhook.BeforeReconcile: true,
 	} {
 		t.Run(string(hookType), func(t *testing.T) {
 			t.Parallel()
@@ -214,7 +233,9 @@ func TestHooksEndAReconcile(t *testing.T) {
 func TestHooksHoldAJobUp(t *testing.T) {
 	t.Parallel()
 	for requeue, next := range map[bool]time.Duration{true: time.Second, false: time.Minute} {
-		b := newHooked(t, done, []sdkhook.Type{sdkhook.BeforeReconcile}, func(item *v1alpha1.DeployItem) { item.Spec.Timeout = "1m" })
+		b := newHooked(
+			t, done, []sdkhook.Type{sdkhook.BeforeReconcile}, func(item *v1alpha1.DeployItem) { item.Spec.Timeout = "1m" },
+		)
 		b.results[sdkhook.BeforeReconcile] = &sdkhook.Result{AbortReconcile: true, Requeue: requeue}
 		b.setJob()
 		if wait := b.reconcile(t.Context()); wait > next+time.Second || wait < next-time.Second {
@@ -231,7 +252,12 @@ func TestErrorsOfHooks(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for _, hookType := range sdkhook.Types() {
-		if slices.Contains([]sdkhook.Type{sdkhook.BeforeAbort, sdkhook.BeforeDelete, sdkhook.BeforeForceReconcile, sdkhook.ShouldReconcile, sdkhook.End}, hookType) {
+		if slices.Contains(
+			[]sdkhook.Type{
+				sdkhook.BeforeAbort, sdkhook.BeforeDelete, sdkhook.BeforeForceReconcile, sdkhook.ShouldReconcile, sdkhook.End,
+			},
+			hookType,
+		) {
 			continue // they are passed elsewhere, or cannot stop the job
 		}
 		t.Run(string(hookType), func(t *testing.T) {
@@ -248,7 +274,8 @@ func TestErrorsOfHooks(t *testing.T) {
 			}
 			if before := strings.HasPrefix(string(hookType), "Before"); before != (item.Status.LastError != nil) {
 				t.Errorf("expected an error in the status: %t, but found %v", before, item.Status.LastError)
-			} else if before && (!strings.Contains(item.Status.LastError.Message, "broken") || item.Status.LastError.Operation != string(hookType)) {
+			} else if before && (!strings.Contains(item.Status.LastError.Message, "broken") ||
+				item.Status.LastError.Operation != string(hookType)) {
 				t.Errorf("unexpected error: %v", item.Status.LastError)
 			}
 			b.failing[hookType] = nil
@@ -263,7 +290,7 @@ func TestErrorsOfHooks(t *testing.T) {
 // TestNoHookHoldsUpTheEnd: a job whose time is over ends, whatever its hooks are up to.
 func TestNoHookHoldsUpTheEnd(t *testing.T) {
 	t.Parallel()
-	b := newHooked(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return waits("it") }, sdkhook.Types())
+	b := newHooked(t, always(waits("it")), sdkhook.Types())
 	jobID := b.setJob()
 	b.reconcile(t.Context())
 	for _, hookType := range sdkhook.Types() {
@@ -282,9 +309,10 @@ func TestNoHookHoldsUpTheEnd(t *testing.T) {
 // TestPoisonInHooks: an item whose hooks kill a plugin does not take it away from the others.
 func TestPoisonInHooks(t *testing.T) {
 	t.Parallel()
-	waiting := answers(func() (*plugin.Outcome, error) { return waits("it") })
+	waiting := always(waits("it"))
 	for hookType, ofJob := range map[sdkhook.Type]bool{
-		sdkhook.AfterResponsibilityCheck: false, sdkhook.ShouldReconcile: false, sdkhook.BeforeReconcile: true, sdkhook.End: true,
+		sdkhook.AfterResponsibilityCheck: false, sdkhook.ShouldReconcile: false, sdkhook.BeforeReconcile: true,
+		sdkhook.End: true,
 	} {
 		t.Run(string(hookType), func(t *testing.T) {
 			t.Parallel()
@@ -311,9 +339,13 @@ func TestPoisonInHooks(t *testing.T) {
 func TestHookOfAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.BeforeReconcile})
-	other := &fakeDeployer{name: "policy", itemType: testType, capabilities: plugin.Capabilities{HookTypes: []string{"BeforeReconcile"}}}
+	other := &fakeDeployer{
+		name: "policy", itemType: testType, capabilities: plugin.Capabilities{HookTypes: []string{"BeforeReconcile"}},
+	}
 	var held bool
-	other.hooks = func(context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+	other.hooks = func(
+		context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
+	) ([]plugin.HookOutcome, error) {
 		b.pass("policy")
 		return []plugin.HookOutcome{{Result: &sdkhook.Result{AbortReconcile: held, RequeueAfter: time.Second}}}, nil
 	}
@@ -336,7 +368,9 @@ func TestItemsWhoseHooksWereMissedAreReconciled(t *testing.T) {
 			t.Run(fmt.Sprint(hookType, " ", err), func(t *testing.T) {
 				t.Parallel()
 				b := newHooked(t, done, nil)
-				policy := &fakeDeployer{name: "policy", itemType: testType, capabilities: plugin.Capabilities{HookTypes: []string{string(hookType)}}}
+				policy := &fakeDeployer{
+					name: "policy", itemType: testType, capabilities: plugin.Capabilities{HookTypes: []string{string(hookType)}},
+				}
 				policy.hooks = b.plugin.hooks
 				b.plugins.(*fakePlugins).hooking = []*fakeDeployer{policy}
 				b.failing[hookType] = err
@@ -360,7 +394,7 @@ func TestItemsWhoseHooksWereMissedAreReconciled(t *testing.T) {
 // not ours, nor is the item reconciled again and again.
 func TestNotOursIsNotEndedHere(t *testing.T) {
 	t.Parallel()
-	b := newHooked(t, func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return waits("it") },
+	b := newHooked(t, always(waits("it")),
 		[]sdkhook.Type{sdkhook.DuringResponsibilityCheck}, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1m" })
 	b.options.Identity = "other"
 	b.setJob()

@@ -25,8 +25,12 @@ func TestHTTPHookErrors(t *testing.T) {
 		operation, call  string
 		underWay, failed v1alpha1.DeployItemPhase
 	}{
-		v1alpha1.HookPreReconcile: {"HookPreReconcile", "call Reconcile", v1alpha1.DeployItemPhaseProgressing, v1alpha1.DeployItemPhaseFailed},
-		v1alpha1.HookFinalize:     {"HookFinalize", "call Delete", v1alpha1.DeployItemPhaseDeleting, v1alpha1.DeployItemPhaseDeleteFailed},
+		v1alpha1.HookPreReconcile: {
+			"HookPreReconcile", "call Reconcile", v1alpha1.DeployItemPhaseProgressing, v1alpha1.DeployItemPhaseFailed,
+		},
+		v1alpha1.HookFinalize: {
+			"HookFinalize", "call Delete", v1alpha1.DeployItemPhaseDeleting, v1alpha1.DeployItemPhaseDeleteFailed,
+		},
 	} {
 		for fields, want := range map[string]string{
 			``:                                    "again",
@@ -113,7 +117,8 @@ func TestHTTPHookThatCannotBeCalled(t *testing.T) {
 	b.setJob()
 	wait := b.reconcile(t.Context())
 	item := b.read()
-	if b.expectPassed("nothing is done"); item.Status.LastError == nil || item.Status.LastError.Reason != "HookNotReady" || wait == 0 {
+	if b.expectPassed("nothing is done"); item.Status.LastError == nil || item.Status.LastError.Reason != "HookNotReady" ||
+		wait == 0 {
 		t.Errorf("%s, next reconcile after %s", describe(item), wait)
 	}
 	b.registered = nil
@@ -142,12 +147,19 @@ func TestErrorsBeforeAnHTTPHook(t *testing.T) {
 		want     string
 	}{
 		"wrong configuration": {
-			reason:   "the deployer says so by its codes",
-			rendered: &plugin.Rendered{Errors: []plugin.Error{{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Reason: "ConfigInvalid", Message: "no"}}},
-			phase:    v1alpha1.DeployItemPhaseFailed, want: "ConfigInvalid",
+			reason: "the deployer says so by its codes",
+			rendered: &plugin.Rendered{
+				Errors: []plugin.Error{
+					{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Reason: "ConfigInvalid", Message: "no"},
+				},
+			},
+			phase: v1alpha1.DeployItemPhaseFailed, want: "ConfigInvalid",
 		},
 		"not running": {reason: "it is tried again", err: plugin.ErrNotRunning, phase: v1alpha1.DeployItemPhaseProgressing},
-		"crashed":     {reason: "it counts as any crash", err: plugin.ErrCrashed, phase: v1alpha1.DeployItemPhaseProgressing, want: "PluginCrashed"},
+		"crashed": {
+			reason: "it counts as any crash", err: plugin.ErrCrashed, phase: v1alpha1.DeployItemPhaseProgressing,
+			want: "PluginCrashed",
+		},
 		"no objects": {
 			reason:   "that is the plugin's fault",
 			rendered: &plugin.Rendered{Children: []sdk.Child{{Name: "a", Object: json.RawMessage(`{}`)}}},
@@ -177,12 +189,17 @@ func TestSpecChangesWhileAnHTTPHookIsAsked(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
 	child := func(generation int64, label string) string {
-		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b"%s},"data":{"n":"%d"}}`, label, generation)
+		return fmt.Sprintf(
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b"%s},"data":{"n":"%d"}}`, label,
+			generation,
+		)
 	}
 	var rendered int64
 	b.plugin.render = func(_ context.Context, c plugin.Call) (*plugin.Rendered, error) {
 		rendered = c.DeployItem.Generation
-		return &plugin.Rendered{Children: []sdk.Child{{Name: "manifests[0]", Object: json.RawMessage(child(rendered, ""))}}}, nil
+		return &plugin.Rendered{
+			Children: []sdk.Child{{Name: "manifests[0]", Object: json.RawMessage(child(rendered, ""))}},
+		}, nil
 	}
 	change := sync.OnceFunc(func() {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"config":{"apiVersion":"x/v1","kind":"X","n":2}}}`))
@@ -195,7 +212,9 @@ func TestSpecChangesWhileAnHTTPHookIsAsked(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"children":{"configmap":%s}}`, child(rendered, `,"labels":{"x":"y"}`))
 	}
 	calls := 0
-	b.plugin.call = func(_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
+	b.plugin.call = func(
+		_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer,
+	) (*plugin.Outcome, error) {
 		if calls++; c.DeployItem.Generation != rendered {
 			t.Errorf("the item is of generation %d, and its children of generation %d", c.DeployItem.Generation, rendered)
 		}

@@ -64,12 +64,15 @@ func newHookedByHTTP(t *testing.T, answer answer, capabilities ...v1alpha1.HookC
 		t.Fatal(err)
 	}
 	b.hook = httphook.New(httphook.Options{
-		Registration: "labels", URL: address, Capabilities: capabilities, Timeout: 5 * time.Minute, Conditions: []v1alpha1.ConditionType{"Labelled"},
-		Metrics: httphook.NewMetrics(),
+		Registration: "labels", URL: address, Capabilities: capabilities, Timeout: 5 * time.Minute,
+		Conditions: []v1alpha1.ConditionType{"Labelled"},
+		Metrics:    httphook.NewMetrics(),
 	})
 	t.Cleanup(b.hook.Close)
 	b.options.HTTPHooks = b
-	b.plugin.call = func(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error) {
+	b.plugin.call = func(
+		ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer,
+	) (*plugin.Outcome, error) {
 		b.pass("call " + string(op))
 		b.children = c.Children
 		return b.answer(ctx, op, observer)
@@ -77,7 +80,9 @@ func newHookedByHTTP(t *testing.T, answer answer, capabilities ...v1alpha1.HookC
 	b.plugin.capabilities.Render = true
 	b.plugin.render = func(context.Context, plugin.Call) (*plugin.Rendered, error) {
 		return &plugin.Rendered{Children: []sdk.Child{{
-			Name: "manifests[0]", Object: json.RawMessage(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b"},"data":{"n":"1"}}`),
+			Name: "manifests[0]", Object: json.RawMessage(
+				`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b"},"data":{"n":"1"}}`,
+			),
 		}}}, nil
 	}
 	return b
@@ -113,7 +118,8 @@ func TestHTTPHookChangesChildren(t *testing.T) {
 		t.Fatalf("%s (errors %v)", describe(item), b.errs)
 	}
 	b.expectPassed("the hook comes first", "pre-reconcile", "call Reconcile")
-	if len(b.children) != 1 || b.children[0].Name != "manifests[0]" || !strings.Contains(string(b.children[0].Object), `"labels":{"x":"y"}`) {
+	if len(b.children) != 1 || b.children[0].Name != "manifests[0]" ||
+		!strings.Contains(string(b.children[0].Object), `"labels":{"x":"y"}`) {
 		t.Errorf("unexpected children of the call: %s", b.children)
 	}
 	request := b.requests[0]
@@ -145,9 +151,14 @@ func TestHTTPHookCapabilities(t *testing.T) {
 		capabilities []v1alpha1.HookCapability
 		want         []string
 	}{
-		"none":          {want: []string{"call Reconcile", "call Delete"}},
-		"pre-reconcile": {capabilities: []v1alpha1.HookCapability{"pre-reconcile"}, want: []string{"pre-reconcile", "call Reconcile", "call Delete"}},
-		"finalize":      {capabilities: []v1alpha1.HookCapability{"finalize"}, want: []string{"call Reconcile", "finalize", "call Delete"}},
+		"none": {want: []string{"call Reconcile", "call Delete"}},
+		"pre-reconcile": {
+			capabilities: []v1alpha1.HookCapability{"pre-reconcile"},
+			want:         []string{"pre-reconcile", "call Reconcile", "call Delete"},
+		},
+		"finalize": {
+			capabilities: []v1alpha1.HookCapability{"finalize"}, want: []string{"call Reconcile", "finalize", "call Delete"},
+		},
 	} {
 		b := newHookedByHTTP(t, done, tc.capabilities...)
 		b.setJob()
@@ -164,7 +175,7 @@ func TestHTTPHookCapabilities(t *testing.T) {
 // TestHTTPHookIsFinalizedOnce: a deletion that takes its time does not ask again.
 func TestHTTPHookIsFinalizedOnce(t *testing.T) {
 	t.Parallel()
-	b := newHookedByHTTP(t, answers(func() (*plugin.Outcome, error) { return waits("what is left") }), v1alpha1.HookFinalize)
+	b := newHookedByHTTP(t, always(waits("what is left")), v1alpha1.HookFinalize)
 	b.item.Finalizers = []string{v1alpha1.Finalizer}
 	b.update(b.item)
 	b.remove(b.item)
@@ -240,7 +251,9 @@ func TestOrderOfHooks(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
 	b.plugin.capabilities.HookTypes = []string{"BeforeReconcile", "End"}
-	b.plugin.hooks = func(_ context.Context, t sdkhook.Type, _ *v1alpha1.DeployItem, _ *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+	b.plugin.hooks = func(
+		_ context.Context, t sdkhook.Type, _ *v1alpha1.DeployItem, _ *v1alpha1.Target,
+	) ([]plugin.HookOutcome, error) {
 		b.pass(string(t))
 		return nil, nil
 	}

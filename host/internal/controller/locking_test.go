@@ -2,177 +2,16 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
-
-// peer is one of several replicas that share the item of a bench. What it knows of locks it hears when a test lets it.
-type peer struct {
-	*reconciler
-	b      *bench
-	locker *lock.Locker
-	others *fakeReplicas
-	reads  int // of deploy items, in full
-	locks  int // requests to SyncObjects
-	writes int // of deploy items
-	// trouble is what comes of the writes of SyncObjects; see troubled.
-	trouble trouble
-	// written is called after each successful write of the item; nil for nothing.
-	written func()
-}
-
-// fakeReplicas is what a peer believes of the replicas.
-type fakeReplicas struct {
-	podName string
-	process int
-	invalid bool
-	rank    int
-	dead    map[string]bool
-	// processes is which one is in each pod; nil for nobody knows.
-	processes map[string]string
-	mu        sync.Mutex // for change
-}
-
-var _ lock.Membership = (*fakeReplicas)(nil)
-
-func (r *fakeReplicas) PodName() string { return r.podName }
-func (r *fakeReplicas) Process() string { return fmt.Sprintf("%s/%d", r.podName, r.process) }
-func (r *fakeReplicas) Serve([]string)  {}
-
-func (r *fakeReplicas) Valid() (valid bool) {
-	r.change(func(r *fakeReplicas) { valid = !r.invalid })
-	return valid
-}
-
-func (r *fakeReplicas) Rank(string, string) (rank int) {
-	r.change(func(r *fakeReplicas) { rank = r.rank })
-	return rank
-}
-
-func (r *fakeReplicas) SeemsDead(podName, process string) (dead bool) {
-	r.change(func(r *fakeReplicas) { dead = r.dead[podName] || r.processes != nil && r.processes[podName] != process })
-	return dead
-}
-
-func (r *fakeReplicas) IsDead(_ context.Context, podName, process string) (bool, error) {
-	return r.SeemsDead(podName, process), nil
-}
-
-// newPeer returns a replica with the plugin of a bench, whose writes go through the bench's.
-func newPeer(b *bench, podName string) *peer {
-	return newProcess(b, &fakeReplicas{podName: podName, dead: map[string]bool{}})
-}
-
-func newProcess(b *bench, others *fakeReplicas) *peer {
-	p := &peer{b: b, others: others}
-	podName := others.podName
-	r := *b.reconciler
-	r.options.Identity, r.memory, r.slots = podName, newMemory(), newSlots(1, b.clock.Now)
-	r.router = newRouter(b.plugins, lock.Off{}, r.memory, b.clock.Now, r.log)
-	api := interceptor.NewClient(b.admin, p.interceptors(b.interceptors()))
-	r.live, r.writer, r.exports = api, &writer{client: client.WithFieldOwner(api, UserAgent)}, &exporter{live: api}
-	p.reconciler = &r
-	p.locker = lock.New(lock.Options{API: api, Replicas: p.others, Listener: r.router, Metrics: telemetry.NewLockMetrics(), Log: r.log})
-	r.locks, r.router.locks = p.locker, p.locker
-	return p
-}
-
-// interceptors count the requests, and pass the writes on.
-func (p *peer) interceptors(writes interceptor.Funcs) interceptor.Funcs {
-	count := func(obj client.Object, write bool) bool {
-		switch obj.(type) {
-		case *v1alpha1.SyncObject:
-			p.locks++
-			return true
-		case *v1alpha1.DeployItem:
-			if write {
-				p.writes++
-			} else {
-				p.reads++
-			}
-		}
-		return false
-	}
-	after := func(obj client.Object, err error) error {
-		if _, isItem := obj.(*v1alpha1.DeployItem); isItem && err == nil && p.written != nil {
-			p.written()
-		}
-		return err
-	}
-	return interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-			count(obj, false)
-			return c.Get(ctx, key, obj, opts...)
-		},
-		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			if count(obj, true) {
-				return p.troubled(func() error { return c.Create(ctx, obj, opts...) })
-			}
-			return writes.Create(ctx, c, obj, opts...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			if count(obj, true) {
-				return p.troubled(func() error { return c.Patch(ctx, obj, patch, opts...) })
-			}
-			return after(obj, writes.Patch(ctx, c, obj, patch, opts...))
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-			count(obj, true)
-			return after(obj, writes.SubResourcePatch(ctx, c, sub, obj, patch, opts...))
-		},
-	}
-}
-
-// reconcile reconciles the item once, and returns when the next time is due.
-func (p *peer) reconcile(ctx context.Context) time.Duration {
-	p.b.t.Helper()
-	result, err := p.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p.b.item)})
-	if err != nil {
-		p.b.t.Errorf("%s: %v", p.others.podName, err)
-	}
-	return result.RequeueAfter
-}
-
-// hear lets a replica hear of the locks as they are.
-func (p *peer) hear() {
-	p.b.t.Helper()
-	list := &v1alpha1.SyncObjectList{}
-	if err := p.b.admin.List(p.b.t.Context(), list, client.InNamespace(p.b.item.Namespace)); err != nil {
-		p.b.t.Fatal(err)
-	}
-	for i := range list.Items {
-		p.locker.Seen(&list.Items[i])
-	}
-}
-
-// holder is who holds the lock of the item, and whether there is one at all.
-func (b *bench) holder() (podName string, exists bool) {
-	b.t.Helper()
-	list := &v1alpha1.SyncObjectList{}
-	if err := b.admin.List(b.t.Context(), list, client.InNamespace(b.item.Namespace)); err != nil {
-		b.t.Fatal(err)
-	}
-	for _, object := range list.Items {
-		if object.Name == "one-"+string(b.read().UID) {
-			return object.Spec.PodName, true
-		}
-	}
-	return "", false
-}
 
 func TestLockOfAJob(t *testing.T) {
 	b := newBench(t, nil)
@@ -249,7 +88,9 @@ func TestTakeover(t *testing.T) {
 					<-ctx.Done()
 				}
 				return &plugin.Outcome{
-					Succeeded: &plugin.Succeeded{Exports: []byte(`{"a":"old"}`)}, ProviderStatus: []byte(`{"apiVersion":"v1","kind":"Old"}`),
+					Succeeded: &plugin.Succeeded{Exports: []byte(`{"a":"old"}`)}, ProviderStatus: []byte(
+						`{"apiVersion":"v1","kind":"Old"}`,
+					),
 				}, nil
 			}
 			jobID := b.setJob()
@@ -257,7 +98,8 @@ func TestTakeover(t *testing.T) {
 				t.Error("the item is not reconciled again")
 			}
 			item := b.read()
-			if item.Status.JobIDFinished != jobID || item.Status.Deployer.Identity != "there" || rawStatus(item) != providerStatus {
+			if item.Status.JobIDFinished != jobID || item.Status.Deployer.Identity != "there" ||
+				rawStatus(item) != providerStatus {
 				t.Errorf("%s: expected the outcome of the other replica, but found %s of %s, %s",
 					tc.reason, describe(item), item.Status.Deployer.Identity, rawStatus(item))
 			}
@@ -274,7 +116,7 @@ func TestTakeover(t *testing.T) {
 
 // TestTakeoverKeepsTheJob: the time of a job goes on, and its errors stay; only who carries it out changes.
 func TestTakeoverKeepsTheJob(t *testing.T) {
-	b := newBench(t, answers(func() (*plugin.Outcome, error) { return fails("NotYet") }), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1h" })
+	b := newBench(t, always(fails("NotYet")), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1h" })
 	here, there := newPeer(b, "here"), newPeer(b, "there")
 	b.setJob()
 	here.reconcile(t.Context())
@@ -299,7 +141,7 @@ func TestTakeoverKeepsTheJob(t *testing.T) {
 }
 
 func TestShutdownReleasesTheLock(t *testing.T) {
-	b := newBench(t, answers(func() (*plugin.Outcome, error) { return waits("something") }))
+	b := newBench(t, always(waits("something")))
 	here := newPeer(b, "here")
 	b.setJob()
 	here.reconcile(t.Context())
@@ -320,7 +162,9 @@ func TestShutdownReleasesTheLock(t *testing.T) {
 		ends           func(context.Context) (*plugin.Outcome, error)
 	}{
 		{"the deployer ends in order", "", func(context.Context) (*plugin.Outcome, error) { return fails("Stopped") }},
-		{"the deployer does not answer", "here", func(ctx context.Context) (*plugin.Outcome, error) { return nil, ctx.Err() }},
+		{
+			"the deployer does not answer", "here", func(ctx context.Context) (*plugin.Outcome, error) { return nil, ctx.Err() },
+		},
 		{"the plugin is gone", "", func(context.Context) (*plugin.Outcome, error) { return nil, plugin.ErrCrashed }},
 	} {
 		b = newBench(t, nil)
@@ -387,7 +231,7 @@ func TestUnknownOperationIsReported(t *testing.T) {
 // TestLockIsReadAfterTheItem: the watch of items is ahead of that of locks. Who still thinks that the lock is
 // held reads the item as the next holder has written it, and must not go on from there.
 func TestLockIsReadAfterTheItem(t *testing.T) {
-	b := newBench(t, answers(func() (*plugin.Outcome, error) { return waits("something") }),
+	b := newBench(t, always(waits("something")),
 		func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.NoDuration })
 	here, there := newPeer(b, "here"), newPeer(b, "there")
 	b.setJob()
@@ -423,6 +267,9 @@ func TestDownPluginTakesNoJob(t *testing.T) {
 	runs.hear()
 	runs.reconcile(t.Context())
 	if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Deployer.Identity != "runs" {
-		t.Errorf("expected the job to be carried out where the plugin runs, but found %s of %q", describe(item), item.Status.Deployer.Identity)
+		t.Errorf(
+			"expected the job to be carried out where the plugin runs, but found %s of %q", describe(item),
+			item.Status.Deployer.Identity,
+		)
 	}
 }

@@ -18,7 +18,9 @@ var (
 )
 
 func itemAt(uid types.UID, version string) *v1alpha1.DeployItem {
-	return &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "item", UID: uid, ResourceVersion: version}}
+	return &v1alpha1.DeployItem{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "item", UID: uid, ResourceVersion: version},
+	}
 }
 
 func TestRecall(t *testing.T) {
@@ -29,8 +31,10 @@ func TestRecall(t *testing.T) {
 		current bool
 		retries int
 	}{
-		"same":      {reason: "nothing has happened since", uid: "a", version: "5", current: true, retries: 3},
-		"older":     {reason: "the cache lags behind what was written here", uid: "a", version: "4", current: true, retries: 3},
+		"same": {reason: "nothing has happened since", uid: "a", version: "5", current: true, retries: 3},
+		"older": {
+			reason: "the cache lags behind what was written here", uid: "a", version: "4", current: true, retries: 3,
+		},
 		"newer":     {reason: "somebody has written since", uid: "a", version: "6", retries: 3},
 		"more":      {reason: "versions are numbers, not texts", uid: "a", version: "10", retries: 3},
 		"recreated": {reason: "another item of the same name", uid: "b", version: "5"},
@@ -68,9 +72,11 @@ func TestWakeUpsAreNotLost(t *testing.T) {
 		ends          entry
 		want          time.Time
 	}{
-		"no wake-up":       {"the plugin's hint counts", none, none, waiting, hour},
-		"meanwhile":        {"between the call and its note", wakes("p"), none, waiting, noon.Add(minPoll)},
-		"right afterwards": {"a plugin that wakes all the time gets no worker of its own", none, wakes("p"), waiting, noon.Add(minPoll)},
+		"no wake-up": {"the plugin's hint counts", none, none, waiting, hour},
+		"meanwhile":  {"between the call and its note", wakes("p"), none, waiting, noon.Add(minPoll)},
+		"right afterwards": {
+			"a plugin that wakes all the time gets no worker of its own", none, wakes("p"), waiting, noon.Add(minPoll),
+		},
 		"of another one":   {"a plugin wakes its own items", wakes("q"), none, waiting, hour},
 		"plugin runs":      {"that is what the job waits for", none, runs("p"), forPlugin, noon},
 		"plugin runs, but": {"the job waits for something else", runs("p"), runs("p"), waiting, hour},

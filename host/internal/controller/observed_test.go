@@ -138,7 +138,8 @@ func TestReportsOfAJob(t *testing.T) {
 			remembered := b.record()
 			tc.drive(b)
 			jobs := remembered.jobs
-			if len(jobs) != 1 || jobs[0].ID != b.read().Status.JobID || jobs[0].Operation != "Reconcile" || jobs[0].Plugin != "one" {
+			if len(jobs) != 1 || jobs[0].ID != b.read().Status.JobID || jobs[0].Operation != "Reconcile" ||
+				jobs[0].Plugin != "one" {
 				t.Fatalf("expected one job, but found %+v", jobs)
 			}
 			if diff := cmp.Diff(tc.want, jobs[0].timeline()); diff != "" {

@@ -36,11 +36,13 @@ func TestPollInterval(t *testing.T) {
 		wish    time.Duration
 		want    time.Duration
 	}{
-		"wish":              {reason: "the plugin knows best", wish: time.Minute, want: time.Minute},
-		"no wish":           {reason: "the default", want: defaultPoll},
-		"negative":          {reason: "the default", wish: -time.Second, want: defaultPoll},
-		"too short":         {reason: "no plugin keeps a worker busy", wish: time.Nanosecond, want: minPoll},
-		"beyond the end":    {reason: "a timeout is noticed in time", wish: time.Hour, now: 9 * time.Minute, want: time.Minute},
+		"wish":      {reason: "the plugin knows best", wish: time.Minute, want: time.Minute},
+		"no wish":   {reason: "the default", want: defaultPoll},
+		"negative":  {reason: "the default", wish: -time.Second, want: defaultPoll},
+		"too short": {reason: "no plugin keeps a worker busy", wish: time.Nanosecond, want: minPoll},
+		"beyond the end": {
+			reason: "a timeout is noticed in time", wish: time.Hour, now: 9 * time.Minute, want: time.Minute,
+		},
 		"after the end":     {reason: "and at once if it has passed", wish: time.Hour, now: time.Hour, want: minPoll},
 		"no timeout":        {reason: "none is none", timeout: "none", wish: time.Hour, now: time.Hour, want: time.Hour},
 		"malformed timeout": {reason: "that is reported elsewhere", timeout: "soon", wish: time.Hour, want: time.Hour},
@@ -64,7 +66,9 @@ func TestJoinErrors(t *testing.T) {
 		{Operation: "Apply", Reason: "Refused", Message: "a", Codes: []v1alpha1.ErrorCode{cleanup}},
 		{Operation: "Wait", Reason: "Slow", Message: "b", Codes: []v1alpha1.ErrorCode{cleanup, timeout}},
 	})
-	want := contract.Error{Operation: "Apply", Reason: "Refused", Message: "a\nb", Codes: []v1alpha1.ErrorCode{cleanup, timeout}}
+	want := contract.Error{
+		Operation: "Apply", Reason: "Refused", Message: "a\nb", Codes: []v1alpha1.ErrorCode{cleanup, timeout},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the first names it, all messages are there, and each code once (-want +got):\n%s", diff)
 	}

@@ -60,7 +60,9 @@ func (c *interferenceTest) interfere() {
 	if item == nil || c.calm {
 		return
 	}
-	what := rapid.SampledFrom([]string{"job", "rude job", "job before", "interruption", "label", "spec", "operation", "deletion", "leave behind"}).Draw(c.t, "interference")
+	what := rapid.SampledFrom(
+		[]string{"job", "rude job", "job before", "interruption", "label", "spec", "operation", "deletion", "leave behind"},
+	).Draw(c.t, "interference")
 	c.note("%s; before: %s", what, describe(item))
 	switch what {
 	case "job":
@@ -83,7 +85,9 @@ func (c *interferenceTest) interfere() {
 		c.update(item)
 	case "operation":
 		c.annotate(c.item, v1alpha1.OperationAnnotation,
-			rapid.SampledFrom([]string{"reconcile", "test-reconcile", "force-reconcile", "abort", "dance"}).Draw(c.t, "operation"))
+			rapid.SampledFrom(
+				[]string{"reconcile", "test-reconcile", "force-reconcile", "abort", "dance"},
+			).Draw(c.t, "operation"))
 	case "deletion":
 		c.remove(c.item)
 	case "leave behind":
@@ -93,7 +97,9 @@ func (c *interferenceTest) interfere() {
 }
 
 // deploy is what the deployer does. In the middle of its call anything may happen.
-func (c *interferenceTest) deploy(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+func (c *interferenceTest) deploy(
+	ctx context.Context, op plugin.Operation, o plugin.Observer,
+) (*plugin.Outcome, error) {
 	c.note("%s", c.calls[len(c.calls)-1])
 	if c.picked != c.calls[len(c.calls)-1][len(op)+1:] {
 		c.fail("%s, but %q was picked up last", c.calls[len(c.calls)-1], c.picked)
@@ -122,7 +128,9 @@ func (c *interferenceTest) deploy(ctx context.Context, op plugin.Operation, o pl
 	case "error":
 		return fails("Refused")
 	case "failure":
-		return &plugin.Outcome{Errors: []plugin.Error{{Message: "no", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}}}}, nil
+		return &plugin.Outcome{
+			Errors: []plugin.Error{{Message: "no", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}}},
+		}, nil
 	case "crash":
 		return nil, plugin.ErrCrashed
 	case "late":
@@ -134,7 +142,9 @@ func (c *interferenceTest) deploy(ctx context.Context, op plugin.Operation, o pl
 }
 
 // hooks are those of all types. Before each of them anything may happen.
-func (c *interferenceTest) hooks(_ context.Context, hookType sdkhook.Type, item *v1alpha1.DeployItem, _ *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+func (c *interferenceTest) hooks(
+	_ context.Context, hookType sdkhook.Type, item *v1alpha1.DeployItem, _ *v1alpha1.Target,
+) ([]plugin.HookOutcome, error) {
 	if hookType == sdkhook.Start {
 		c.refused = false
 	} else if item.UID != c.item.UID { // nothing that is none of the host's becomes so by a hook without an opinion
@@ -146,7 +156,9 @@ func (c *interferenceTest) hooks(_ context.Context, hookType sdkhook.Type, item 
 	if rapid.IntRange(0, 9).Draw(c.t, "meanwhile") == 0 {
 		c.interfere()
 	}
-	opinion := rapid.SampledFrom([]string{"none", "none", "none", "abort", "go on", "error", "crash", "failure", "later"}).Draw(c.t, string(hookType))
+	opinion := rapid.SampledFrom(
+		[]string{"none", "none", "none", "abort", "go on", "error", "crash", "failure", "later"},
+	).Draw(c.t, string(hookType))
 	if opinion != "none" {
 		c.note("hook %s: %s", hookType, opinion)
 	}
@@ -154,11 +166,15 @@ func (c *interferenceTest) hooks(_ context.Context, hookType sdkhook.Type, item 
 	switch opinion {
 	case "abort":
 		c.refused = c.refused || refused
-		return []plugin.HookOutcome{{Result: &sdkhook.Result{AbortReconcile: true, Requeue: rapid.Bool().Draw(c.t, "requeue")}}}, nil
+		return []plugin.HookOutcome{
+			{Result: &sdkhook.Result{AbortReconcile: true, Requeue: rapid.Bool().Draw(c.t, "requeue")}},
+		}, nil
 	case "go on":
 		return []plugin.HookOutcome{{Result: &sdkhook.Result{}}}, nil
 	case "later":
-		return []plugin.HookOutcome{{Result: &sdkhook.Result{RequeueAfter: time.Minute, AbortReconcile: hookType == sdkhook.ShouldReconcile}}}, nil
+		return []plugin.HookOutcome{
+			{Result: &sdkhook.Result{RequeueAfter: time.Minute, AbortReconcile: hookType == sdkhook.ShouldReconcile}},
+		}, nil
 	case "none":
 		return nil, nil
 	}
@@ -167,7 +183,9 @@ func (c *interferenceTest) hooks(_ context.Context, hookType sdkhook.Type, item 
 	case "crash":
 		return nil, plugin.ErrCrashed
 	case "failure":
-		return []plugin.HookOutcome{{Error: &plugin.Error{Message: "no", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}}}}, nil
+		return []plugin.HookOutcome{
+			{Error: &plugin.Error{Message: "no", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}}},
+		}, nil
 	default:
 		return []plugin.HookOutcome{{Error: &plugin.Error{Message: "not now"}}}, nil
 	}
@@ -178,7 +196,9 @@ func (c *interferenceTest) hooks(_ context.Context, hookType sdkhook.Type, item 
 func (c *interferenceTest) written(_ int, do func() error) error {
 	trouble := "none"
 	if !c.calm {
-		trouble = rapid.SampledFrom([]string{"none", "none", "none", "API error", "lost answer", "conflict"}).Draw(c.t, "trouble")
+		trouble = rapid.SampledFrom(
+			[]string{"none", "none", "none", "API error", "lost answer", "conflict"},
+		).Draw(c.t, "trouble")
 	}
 	unavailable := apierrors.NewInternalError(errors.New("etcd has no leader"))
 	switch trouble {
@@ -205,7 +225,8 @@ func (c *interferenceTest) written(_ int, do func() error) error {
 
 // check holds the invariants against a write of the host.
 func (c *interferenceTest) check(before, after *v1alpha1.DeployItem) {
-	if hadFinalizer := slices.Contains(before.Finalizers, v1alpha1.Finalizer); hadFinalizer && (after == nil || !slices.Contains(after.Finalizers, v1alpha1.Finalizer)) {
+	if hadFinalizer := slices.Contains(before.Finalizers, v1alpha1.Finalizer); hadFinalizer &&
+		(after == nil || !slices.Contains(after.Finalizers, v1alpha1.Finalizer)) {
 		c.note("finalizer removed")
 		if !c.deleted && before.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] != "true" {
 			c.fail("the finalizer went without a successful deletion")
@@ -218,14 +239,16 @@ func (c *interferenceTest) check(before, after *v1alpha1.DeployItem) {
 	status := after.Status
 	c.set = append(c.set, status.JobID)
 	repairs := !before.Status.Phase.IsFinal() && status.Phase.IsFinal()
-	if settled := before.DeepCopy(); !repairs && before.Status.JobID == before.Status.JobIDFinished && status.JobID == before.Status.JobID {
+	if settled := before.DeepCopy(); !repairs && before.Status.JobID == before.Status.JobIDFinished &&
+		status.JobID == before.Status.JobID {
 		settled.Status.Conditions, settled.Status.ProviderStatus = status.Conditions, status.ProviderStatus
 		if !cmp.Equal(settled.Status, status) {
 			c.fail("the host wrote to a job that was finished")
 		}
 		return
 	}
-	if repairs && status.JobID == before.Status.JobID && status.JobID == status.JobIDFinished && before.Status.JobIDFinished == status.JobID {
+	if repairs && status.JobID == before.Status.JobID && status.JobID == status.JobIDFinished &&
+		before.Status.JobIDFinished == status.JobID {
 		return // a finished job was put in the place of one under way
 	}
 	if status.Phase.IsFinal() != (status.JobID == status.JobIDFinished) {

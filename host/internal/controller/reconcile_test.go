@@ -25,7 +25,8 @@ const writesOfAJob = 5
 func (b *bench) expectSuccess(jobID string) {
 	b.t.Helper()
 	item := b.drive()
-	if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.JobIDFinished != jobID || item.Status.JobID != jobID {
+	if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.JobIDFinished != jobID ||
+		item.Status.JobID != jobID {
 		b.t.Errorf("expected job %s to succeed, but found %s (errors %v)", jobID, describe(item), b.errs)
 	}
 	if b.finals != 1 {
@@ -40,7 +41,9 @@ func (b *bench) expectSuccess(jobID string) {
 	secret := &corev1.Secret{}
 	if ref := item.Status.ExportReference; ref == nil {
 		b.t.Error("no export reference")
-	} else if err := b.admin.Get(b.t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil || string(secret.Data["config"]) != `{"a":1}` {
+	} else if err := b.admin.Get(
+		b.t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret,
+	); err != nil || string(secret.Data["config"]) != `{"a":1}` {
 		b.t.Errorf("export secret: %v, %s", err, secret.Data)
 	}
 	if last := b.calls[len(b.calls)-1]; last != "Reconcile "+jobID {
@@ -123,7 +126,10 @@ func TestTroubleAtEachWriteOfADeletion(t *testing.T) {
 					return
 				}
 				if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.JobIDFinished != jobID || b.finals != 1 {
-					t.Errorf("expected an item that somebody else holds to have Succeeded once, but found %s, %d times", describe(item), b.finals)
+					t.Errorf(
+						"expected an item that somebody else holds to have Succeeded once, but found %s, %d times", describe(item),
+						b.finals,
+					)
 				}
 				if diff := cmp.Diff([]string{other}, item.Finalizers); diff != "" {
 					t.Errorf("finalizers (-want +got):\n%s", diff)
@@ -148,14 +154,15 @@ func TestShutdownInTheMiddle(t *testing.T) {
 	if wait := b.reconcile(ctx); wait != 0 {
 		t.Errorf("a host that stops wants no further reconcile, but has one in %s", wait)
 	}
-	if item := b.read(); item.Status.Phase != v1alpha1.DeployItemPhaseInit || item.Status.LastError != nil || item.Status.JobIDFinished != "" {
+	if item := b.read(); item.Status.Phase != v1alpha1.DeployItemPhaseInit || item.Status.LastError != nil ||
+		item.Status.JobIDFinished != "" {
 		t.Errorf("a job that the host could not finish stays as it is, but found %s", describe(item))
 	}
 	b.expectSuccess(jobID)
 }
 
 func TestTimeout(t *testing.T) {
-	waiting := answers(func() (*plugin.Outcome, error) { return waits("pod a/b") })
+	waiting := always(waits("pod a/b"))
 	for name, tc := range map[string]struct {
 		reason  string
 		answer  answer
@@ -179,7 +186,7 @@ func TestTimeout(t *testing.T) {
 		},
 		"plugin down": {
 			reason: "the message names the plugin, and the timeout is not noticed late", timeout: "45s", times: 100,
-			answer: answers(func() (*plugin.Outcome, error) { return nil, plugin.ErrNotRunning }),
+			answer: always(nil, plugin.ErrNotRunning),
 			phase:  v1alpha1.DeployItemPhaseFailed, says: []string{`the plugin "one" to run again`},
 		},
 	} {
@@ -210,7 +217,7 @@ func TestTimeout(t *testing.T) {
 // TestPluginRunsAgainMeanwhile: a plugin that has started before its job was known to wait for it wakes nobody; the job
 // does not wait for the next poll all the same.
 func TestPluginRunsAgainMeanwhile(t *testing.T) {
-	b := newBench(t, answers(func() (*plugin.Outcome, error) { return nil, plugin.ErrNotRunning }))
+	b := newBench(t, always(nil, plugin.ErrNotRunning))
 	b.setJob()
 	if wait := b.reconcile(t.Context()); wait > firstRetry { // the plugin is running
 		t.Errorf("the job goes on after %s", wait)
@@ -244,15 +251,20 @@ func TestErrorsAreRetriedLessAndLessOften(t *testing.T) {
 		pauses = append(pauses, b.reconcile(t.Context()))
 		b.clock.Step(pauses[len(pauses)-1])
 	}
-	if diff := cmp.Diff([]time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}, pauses); diff != "" {
+	if diff := cmp.Diff(
+		[]time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}, pauses,
+	); diff != "" {
 		t.Errorf("pauses (-want +got):\n%s", diff)
 	}
 	// Writes: pick-up, finalizer, and one for each error. Events: pick-up, and one for all errors.
 	if b.n != 6 || len(b.events.Events) != 2 {
-		t.Errorf("the same error again is counted and costs no event, but found %d writes and %d events", b.n, len(b.events.Events))
+		t.Errorf(
+			"the same error again is counted and costs no event, but found %d writes and %d events", b.n, len(b.events.Events),
+		)
 	}
 	status := b.read().Status
-	if len(status.LastErrors) != 1 || status.LastErrors[0].Message != "Refused (4 times)" || status.LastError.Message != "Refused" {
+	if len(status.LastErrors) != 1 || status.LastErrors[0].Message != "Refused (4 times)" ||
+		status.LastError.Message != "Refused" {
 		t.Errorf("expected one error, counted four times, but found %+v", status.LastErrors)
 	}
 	b.expectSuccess(jobID)
@@ -268,7 +280,10 @@ func TestGarbage(t *testing.T) {
 		"PluginProtocolError/ 4": {Succeeded: &plugin.Succeeded{Exports: []byte(`["a"]`)}},
 		"PluginProtocolError/ 5": {Succeeded: &plugin.Succeeded{Exports: []byte(`null`)}},
 		"PluginProtocolError/ 6": {Succeeded: &plugin.Succeeded{Exports: []byte("{\"a\":\"\xff\"}")}},
-		"StatusRefused":          {Succeeded: done, ProviderStatus: []byte(`{"apiVersion":"v1","kind":"Status","a":"` + strings.Repeat("x", 4<<20) + `"}`)},
+		"StatusRefused": {
+			Succeeded:      done,
+			ProviderStatus: []byte(`{"apiVersion":"v1","kind":"Status","a":"` + strings.Repeat("x", 4<<20) + `"}`),
+		},
 	}
 	for name, outcome := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -277,12 +292,20 @@ func TestGarbage(t *testing.T) {
 			if reason == "StatusRefused" { // a fake one has no limit
 				on = newServerAPI
 			}
-			b := newBenchOn(t, on(t), func(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) { return outcome, nil },
+			b := newBenchOn(t, on(t), func(
+				context.Context, plugin.Operation, plugin.Observer,
+			) (*plugin.Outcome, error) {
+				return outcome, nil
+			},
 				func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "10s" })
 			jobID := b.setJob()
 			b.reconcile(t.Context())
-			if item := b.read(); item.Status.LastError == nil || item.Status.LastError.Reason != reason || item.Status.JobIDFinished != "" {
-				t.Fatalf("expected a job that goes on with reason %s, but found %s (errors %.200s)", reason, describe(item), fmt.Sprint(b.errs))
+			if item := b.read(); item.Status.LastError == nil || item.Status.LastError.Reason != reason ||
+				item.Status.JobIDFinished != "" {
+				t.Fatalf(
+					"expected a job that goes on with reason %s, but found %s (errors %.200s)", reason, describe(item),
+					fmt.Sprint(b.errs),
+				)
 			}
 			b.clock.Step(time.Second)
 			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobIDFinished != jobID {
@@ -321,10 +344,13 @@ func TestLyingMetadata(t *testing.T) {
 
 // TestJobEnded: a job that has ended without a result of the plugin is reported, and of no other.
 func TestJobEnded(t *testing.T) {
-	waiting := answers(func() (*plugin.Outcome, error) { return waits("something") })
-	refusing := answers(func() (*plugin.Outcome, error) {
-		return &plugin.Outcome{Errors: []plugin.Error{{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Message: "no"}}}, nil
-	})
+	waiting := always(waits("something"))
+	refusing := always(
+		&plugin.Outcome{
+			Errors: []plugin.Error{{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Message: "no"}},
+		},
+		nil,
+	)
 	for name, tc := range map[string]struct {
 		reason      string
 		answer      answer
@@ -346,7 +372,8 @@ func TestJobEnded(t *testing.T) {
 			if tc.interrupted {
 				b.patchStatus(b.item, `{"phase":"Failed","jobIDFinished":"`+jobID+`"}`)
 			}
-			if item := b.drive(); item.Status.JobIDFinished != jobID || slices.Equal(heard, []string{"one"}) != tc.heard || len(heard) > 1 {
+			if item := b.drive(); item.Status.JobIDFinished != jobID || slices.Equal(heard, []string{"one"}) != tc.heard ||
+				len(heard) > 1 {
 				t.Errorf("%s: found that %v were reported, and %s", tc.reason, heard, describe(item))
 			}
 		})
@@ -359,14 +386,17 @@ func TestWithheld(t *testing.T) {
 	withheld := true
 	b := newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
 		if withheld {
-			return nil, plugin.Error{Operation: "AccessHostCluster", Reason: "HostClusterUnavailable", Message: "there is no ServiceAccount"}
+			return nil, plugin.Error{
+				Operation: "AccessHostCluster", Reason: "HostClusterUnavailable", Message: "there is no ServiceAccount",
+			}
 		}
 		return succeeds(ctx, op, o)
 	})
 	b.setJob()
 	wait := b.reconcile(t.Context())
 	item := b.read()
-	if wait == 0 || item.Status.Phase.IsFinal() || item.Status.LastError == nil || item.Status.LastError.Reason != "HostClusterUnavailable" ||
+	if wait == 0 || item.Status.Phase.IsFinal() || item.Status.LastError == nil ||
+		item.Status.LastError.Reason != "HostClusterUnavailable" ||
 		item.Status.LastError.Message != "there is no ServiceAccount" {
 		t.Errorf("expected another try after %s and to hear why, but found %s", wait, describe(item))
 	}

@@ -29,7 +29,10 @@ func TestReferenceComesAfterTheItem(t *testing.T) {
 		"Target":                     {item: withTarget, after: target},
 		"Target, while no host runs": {item: withTarget, after: target, restarts: true},
 		"Secret of the Target":       {item: withTarget, before: withSecret, after: &corev1.Secret{ObjectMeta: meta}},
-		"Context":                    {item: func(i *v1alpha1.DeployItem) { i.Spec.Context, i.Spec.Timeout = "used", "1s" }, after: &v1alpha1.Context{ObjectMeta: meta}},
+		"Context": {
+			item:  func(i *v1alpha1.DeployItem) { i.Spec.Context, i.Spec.Timeout = "used", "1s" },
+			after: &v1alpha1.Context{ObjectMeta: meta},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -45,10 +48,14 @@ func TestReferenceComesAfterTheItem(t *testing.T) {
 			withHost := func(do func()) {
 				t.Run("host", func(t *testing.T) { // at the end of which it stops
 					one := &fakeDeployer{name: "one", itemType: itemType}
-					one.call = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+					one.call = func(
+						ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer,
+					) (*plugin.Outcome, error) {
 						return succeeds(ctx, op, o)
 					}
-					newServerAPI(t).startController(&fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.Standalone = true })
+					newServerAPI(t).startController(
+						&fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.Standalone = true },
+					)
 					do()
 				})
 			}
@@ -85,7 +92,8 @@ func TestJobThatLacksSomething(t *testing.T) {
 			jobID := b.setJob()
 			b.drive()
 			writes := b.n
-			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobID != jobID || b.n != writes {
+			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobID != jobID ||
+				b.n != writes {
 				t.Errorf("the Target is missing, but found %d more writes, %s", b.n-writes, describe(item))
 			}
 			b.newTarget(b.item.Namespace, "target")

@@ -27,10 +27,20 @@ func TestConditionsWithEachOutcome(t *testing.T) {
 		{"success", "the job is done", plugin.Outcome{Succeeded: &plugin.Succeeded{}}, v1alpha1.DeployItemPhaseSucceeded},
 		{
 			"final error", "the job has failed",
-			plugin.Outcome{Errors: []plugin.Error{{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Reason: "R", Message: "m"}}}, v1alpha1.DeployItemPhaseFailed,
+			plugin.Outcome{
+				Errors: []plugin.Error{
+					{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Reason: "R", Message: "m"},
+				},
+			}, v1alpha1.DeployItemPhaseFailed,
 		},
-		{"error", "the job is tried again", plugin.Outcome{Errors: []plugin.Error{{Reason: "R", Message: "m"}}}, v1alpha1.DeployItemPhaseProgressing},
-		{"waiting", "the job goes on", plugin.Outcome{InProgress: &plugin.InProgress{WaitingFor: "a pod"}}, v1alpha1.DeployItemPhaseProgressing},
+		{
+			"error", "the job is tried again", plugin.Outcome{Errors: []plugin.Error{{Reason: "R", Message: "m"}}},
+			v1alpha1.DeployItemPhaseProgressing,
+		},
+		{
+			"waiting", "the job goes on", plugin.Outcome{InProgress: &plugin.InProgress{WaitingFor: "a pod"}},
+			v1alpha1.DeployItemPhaseProgressing,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			writesOfCall := 0
@@ -45,10 +55,12 @@ func TestConditionsWithEachOutcome(t *testing.T) {
 			b.reconcile(t.Context())
 			item := b.read()
 			c := conditionOf(item, "Drifted")
-			if c == nil || c.Status != v1alpha1.ConditionTrue || c.Reason != "Repaired" || c.Message != "spec.replicas" || c.LastTransitionTime.IsZero() {
+			if c == nil || c.Status != v1alpha1.ConditionTrue || c.Reason != "Repaired" || c.Message != "spec.replicas" ||
+				c.LastTransitionTime.IsZero() {
 				t.Errorf("%s: expected the condition, but found %+v", tc.reason, item.Status.Conditions)
 			}
-			if item.Status.Phase != tc.phase || rawStatus(item) != providerStatus || conditionOf(item, contract.ConditionReady) == nil {
+			if item.Status.Phase != tc.phase || rawStatus(item) != providerStatus ||
+				conditionOf(item, contract.ConditionReady) == nil {
 				t.Errorf("%s: expected phase %s with everything else, but found %s", tc.reason, tc.phase, describe(item))
 			}
 			if writes := b.n - writesOfCall; writes != 1 {
@@ -87,7 +99,8 @@ func TestPluginResolvesTargets(t *testing.T) {
 	for name, reason := range map[string]string{"commands": "TargetForbidden", "elsewhere": "NoTargetFound"} {
 		var got plugin.Error
 		if !errors.As(errs[name], &got) || got.Reason != reason || got.Operation != operationResolveOther ||
-			!slices.Equal(got.Codes, []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}) || strings.Contains(got.Message, "t0ps3cret") {
+			!slices.Equal(got.Codes, []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}) ||
+			strings.Contains(got.Message, "t0ps3cret") {
 			t.Errorf("%s: found %v", name, errs[name])
 		}
 	}
@@ -96,12 +109,10 @@ func TestPluginResolvesTargets(t *testing.T) {
 // A plugin that says what the host says of a missing Target does not have the deletion begin anew: the item's own is
 // there, so that it would do so at once, again and again.
 func TestPluginsErrorIsNotTheHosts(t *testing.T) {
-	b := newBench(t, answers(func() (*plugin.Outcome, error) {
-		return &plugin.Outcome{Errors: []plugin.Error{{
-			Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry},
-			Operation: contract.OperationResolve, Reason: contract.ReasonTargetNotFound, Message: "not there",
-		}}}, nil
-	}), withoutTimeout)
+	b := newBench(t, always(&plugin.Outcome{Errors: []plugin.Error{{
+		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry},
+		Operation: contract.OperationResolve, Reason: contract.ReasonTargetNotFound, Message: "not there",
+	}}}, nil), withoutTimeout)
 	b.remove(b.item)
 	b.setJob()
 	item := b.drive()

@@ -77,7 +77,9 @@ func next(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) (strin
 // expect expects these names in this order, and then nothing.
 func expect(t *testing.T, reason string, q priorityqueue.PriorityQueue[reconcile.Request], want ...string) {
 	t.Helper()
-	q.AddWithOpts(priorityqueue.AddOpts{Priority: new(-1)}, reconcile.Request{NamespacedName: types.NamespacedName{Name: "end"}})
+	q.AddWithOpts(
+		priorityqueue.AddOpts{Priority: new(-1)}, reconcile.Request{NamespacedName: types.NamespacedName{Name: "end"}},
+	)
 	var got []string
 	for {
 		name, _ := next(t, q)
@@ -160,8 +162,14 @@ func TestPriorities(t *testing.T) {
 	r.OnAdd(typedItem("new", "one"), false)
 	r.OnUpdate(typedItem("changed", "one"), typedItem("changed", "one"))
 	r.WakeUp("one", "ns", "woken")
-	r.one.AddWithOpts(priorityqueue.AddOpts{Priority: new(priorityPoll)}, reconcile.Request{NamespacedName: types.NamespacedName{Name: "poll"}})
-	expect(t, "what has changed comes before what was there, and both before polls", r.one, "new", "changed", "woken", "there-before", "poll")
+	r.one.AddWithOpts(
+		priorityqueue.AddOpts{Priority: new(priorityPoll)},
+		reconcile.Request{NamespacedName: types.NamespacedName{Name: "poll"}},
+	)
+	expect(
+		t, "what has changed comes before what was there, and both before polls", r.one, "new", "changed", "woken",
+		"there-before", "poll",
+	)
 }
 
 func TestAttachReplays(t *testing.T) {

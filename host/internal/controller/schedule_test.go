@@ -18,7 +18,9 @@ import (
 
 // due is a ShouldReconcile hook with a schedule: every so often after the last job.
 func (b *hooked) due(every time.Duration) {
-	b.plugin.hooks = func(_ context.Context, _ sdkhook.Type, item *v1alpha1.DeployItem, _ *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+	b.plugin.hooks = func(
+		_ context.Context, _ sdkhook.Type, item *v1alpha1.DeployItem, _ *v1alpha1.Target,
+	) ([]plugin.HookOutcome, error) {
 		b.pass("asked")
 		if item.Status.LastReconcileTime == nil {
 			return []plugin.HookOutcome{{}}, nil
@@ -56,7 +58,10 @@ func TestScheduledJobs(t *testing.T) {
 					t.Fatalf("a job began %s after the last", gap)
 				}
 				if jobID := item.Status.JobID; seen[jobID] || (jobID == landscapers) == sdkhook.AskedFor(item) {
-					t.Fatalf("the job %s has run before: %t, the item says that a hook has asked for it: %t", jobID, seen[jobID], sdkhook.AskedFor(item))
+					t.Fatalf(
+						"the job %s has run before: %t, the item says that a hook has asked for it: %t", jobID, seen[jobID],
+						sdkhook.AskedFor(item),
+					)
 				}
 				seen[item.Status.JobID], last = true, began
 			}
@@ -119,9 +124,13 @@ func TestHopelessHooksAreNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
 	asked := 0
-	b.plugin.hooks = func(context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target) ([]plugin.HookOutcome, error) {
+	b.plugin.hooks = func(
+		context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
+	) ([]plugin.HookOutcome, error) {
 		asked++
-		return []plugin.HookOutcome{{Error: &plugin.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Message: "no such schedule"}}}, nil
+		return []plugin.HookOutcome{
+			{Error: &plugin.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Message: "no such schedule"}},
+		}, nil
 	}
 	for range 3 {
 		if wait := b.reconcile(t.Context()); wait != 0 || asked != 1 {
@@ -184,7 +193,9 @@ func TestJitter(t *testing.T) {
 func TestHooksAreAskedAboutIdleItems(t *testing.T) {
 	t.Parallel()
 	for name, remember := range map[string]func(b *hooked, item *v1alpha1.DeployItem){
-		"listed at the start": func(b *hooked, item *v1alpha1.DeployItem) { b.memory.idleAt(keyOf(item), item.UID, item.ResourceVersion, hookMemory{}) },
+		"listed at the start": func(b *hooked, item *v1alpha1.DeployItem) {
+			b.memory.idleAt(keyOf(item), item.UID, item.ResourceVersion, hookMemory{})
+		},
 		"noted by others": func(b *hooked, item *v1alpha1.DeployItem) {
 			b.memory.idleAt(keyOf(item), item.UID, item.ResourceVersion, hookMemory{})
 		},

@@ -8,14 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // selects makes a bench that of a host which is meant for one Target.
 func (b *bench) selects(target string) {
 	b.t.Helper()
-	selectors, errs := contract.CompileSelectors([]v1alpha1.TargetSelector{{Targets: []v1alpha1.ObjectReference{{Name: target}}}}, nil)
+	selectors, errs := contract.CompileSelectors(
+		[]v1alpha1.TargetSelector{{Targets: []v1alpha1.ObjectReference{{Name: target}}}}, nil,
+	)
 	if errs != nil {
 		b.t.Fatal(errs)
 	}
@@ -49,7 +50,9 @@ func TestClaimedItemsStayClaimed(t *testing.T) {
 			before: func(b *bench) { b.remove(b.item); b.setJob() },
 			check: func(t *testing.T, b *bench) {
 				b.drive()
-				if item := expectPhase(t, b, v1alpha1.DeployItemPhaseDeleteFailed); item.Status.LastError.Reason != contract.ReasonTargetNotFound {
+				if item := expectPhase(
+					t, b, v1alpha1.DeployItemPhaseDeleteFailed,
+				); item.Status.LastError.Reason != contract.ReasonTargetNotFound {
 					t.Errorf("found %s", describe(item))
 				}
 				b.newTarget(b.item.Namespace, "here")
@@ -62,7 +65,7 @@ func TestClaimedItemsStayClaimed(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, answers(func() (*plugin.Outcome, error) { return waits("something") }), withTargetNamed("here"))
+			b := newBench(t, always(waits("something")), withTargetNamed("here"))
 			target := b.newTarget(b.item.Namespace, "here")
 			b.selects("here")
 			b.setJob()
@@ -78,7 +81,9 @@ func TestClaimedItemsStayClaimed(t *testing.T) {
 
 // TestDeletionThatNobodyClaimed: the host was not there, or did not know the item, when its Target went.
 func TestDeletionThatNobodyClaimed(t *testing.T) {
-	b := newBench(t, succeeds, withTargetNamed("here"), func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
+	b := newBench(
+		t, succeeds, withTargetNamed("here"), func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} },
+	)
 	b.selects("here")
 	b.remove(b.item)
 	jobID := b.setJob()
@@ -86,7 +91,9 @@ func TestDeletionThatNobodyClaimed(t *testing.T) {
 	if b.drive(); b.read().ResourceVersion != item.ResourceVersion {
 		t.Fatalf("the item of another host was written: %s", describe(b.read()))
 	}
-	item.Status.Deployer = v1alpha1.DeployerInformation{Identity: b.options.Identity, Name: "one"} // this host has deployed it
+	item.Status.Deployer = v1alpha1.DeployerInformation{
+		Identity: b.options.Identity, Name: "one",
+	} // this host has deployed it
 	item.Status.Conditions = nil
 	if err := b.admin.Status().Update(t.Context(), item); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,9 @@ func (a *api) newSurvey(r *router, before func(n int) error) *surveyed {
 			page.Items = page.Items[from:]
 			return nil
 		},
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
+		) error {
 			s.read = append(s.read, key.Name)
 			return c.Get(ctx, key, obj, opts...)
 		},
@@ -97,7 +99,9 @@ func TestSurvey(t *testing.T) {
 		"finished":  {reason: "there is nothing to do", status: finished, idle: true},
 		"never-set": {reason: "nobody has set a job so far", idle: true},
 		"new-job":   {reason: "there is a job", status: newJob, read: true},
-		"asks":      {reason: "an operation is to begin", status: finished, modify: asks(v1alpha1.OperationReconcile), read: true},
+		"asks": {
+			reason: "an operation is to begin", status: finished, modify: asks(v1alpha1.OperationReconcile), read: true,
+		},
 		"asks-for-something-unknown": {
 			reason: "somebody is to learn that there is no such operation", status: finished, modify: asks("dance"), read: true,
 		},
@@ -166,12 +170,18 @@ func TestSurveyThatFails(t *testing.T) {
 		remembered bool  // the items of the second page
 		ends       bool
 	}{
-		"not at all": {reason: "the witness hears of all items once", lists: 2, heard: []int{1, 1}, remembered: true, ends: true},
+		"not at all": {
+			reason: "the witness hears of all items once", lists: 2, heard: []int{1, 1}, remembered: true, ends: true,
+		},
 		"down in between": {
-			reason: "what was remembered of the first page may be there", errs: map[int]error{2: down}, lists: 2, heard: []int{1, 0}, ends: true,
+			reason: "what was remembered of the first page may be there", errs: map[int]error{
+				2: down,
+			}, lists: 2, heard: []int{1, 0}, ends: true,
 		},
 		"expired twice": {
-			reason: "it does not begin again for ever", errs: map[int]error{2: expired, 4: expired}, lists: 4, heard: []int{2, 0}, ends: true,
+			reason: "it does not begin again for ever", errs: map[int]error{
+				2: expired, 4: expired,
+			}, lists: 4, heard: []int{2, 0}, ends: true,
 		},
 		"stopped": {reason: "the host ends", stop: true, lists: 1, heard: []int{0, 0}},
 	}
@@ -197,7 +207,8 @@ func TestSurveyThatFails(t *testing.T) {
 			}
 			last := fmt.Sprint("item-", 2*smallPage-1)
 			_, remembered := r.memory.entries[client.ObjectKey{Namespace: namespace, Name: last}]
-			if len(s.listed) != c.lists || remembered != c.remembered || s.heard["item-0"] != c.heard[0] || s.heard[last] != c.heard[1] {
+			if len(s.listed) != c.lists || remembered != c.remembered || s.heard["item-0"] != c.heard[0] ||
+				s.heard[last] != c.heard[1] {
 				t.Errorf("%s: found %d lists, the last item remembered: %t, heard %v", c.reason, len(s.listed), remembered, s.heard)
 			}
 			if warned := strings.Contains(s.logged.String(), "level=WARN"); warned != (c.ends && !c.remembered) {

@@ -59,7 +59,9 @@ func testWriter(t *testing.T, a *api) {
 
 	version := item.ResourceVersion
 	if err := save(item, rawStatus(item)); err != nil || item.ResourceVersion != version {
-		t.Errorf("what is there already must not be written: version %s instead of %s, error %v", item.ResourceVersion, version, err)
+		t.Errorf(
+			"what is there already must not be written: version %s instead of %s, error %v", item.ResourceVersion, version, err,
+		)
 	}
 
 	a.touch(item)

@@ -1,0 +1,317 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// peer is one of several replicas that share the item of a bench. What it knows of locks it hears when a test lets it.
+type peer struct {
+	*reconciler
+	b      *bench
+	locker *lock.Locker
+	others *fakeReplicas
+	reads  int // of deploy items, in full
+	locks  int // requests to SyncObjects
+	writes int // of deploy items
+	// trouble is what comes of the writes of SyncObjects; see troubled.
+	trouble trouble
+	// written is called after each successful write of the item; nil for nothing.
+	written func()
+}
+
+// fakeReplicas is what a peer believes of the replicas.
+type fakeReplicas struct {
+	podName string
+	process int
+	invalid bool
+	rank    int
+	dead    map[string]bool
+	// processes is which one is in each pod; nil for nobody knows.
+	processes map[string]string
+	mu        sync.Mutex // for change
+}
+
+var _ lock.Membership = (*fakeReplicas)(nil)
+
+func (r *fakeReplicas) PodName() string { return r.podName }
+func (r *fakeReplicas) Process() string { return fmt.Sprintf("%s/%d", r.podName, r.process) }
+func (r *fakeReplicas) Serve([]string)  {}
+
+func (r *fakeReplicas) Valid() (valid bool) {
+	r.change(func(r *fakeReplicas) { valid = !r.invalid })
+	return valid
+}
+
+func (r *fakeReplicas) Rank(string, string) (rank int) {
+	r.change(func(r *fakeReplicas) { rank = r.rank })
+	return rank
+}
+
+func (r *fakeReplicas) SeemsDead(podName, process string) (dead bool) {
+	r.change(func(r *fakeReplicas) { dead = r.dead[podName] || r.processes != nil && r.processes[podName] != process })
+	return dead
+}
+
+func (r *fakeReplicas) IsDead(_ context.Context, podName, process string) (bool, error) {
+	return r.SeemsDead(podName, process), nil
+}
+
+// newPeer returns a replica with the plugin of a bench, whose writes go through the bench's.
+func newPeer(b *bench, podName string) *peer {
+	return newProcess(b, &fakeReplicas{podName: podName, dead: map[string]bool{}})
+}
+
+func newProcess(b *bench, others *fakeReplicas) *peer {
+	p := &peer{b: b, others: others}
+	podName := others.podName
+	r := *b.reconciler
+	r.options.Identity, r.memory, r.slots = podName, newMemory(), newSlots(1, b.clock.Now)
+	r.router = newRouter(b.plugins, lock.Off{}, r.memory, b.clock.Now, r.log)
+	api := interceptor.NewClient(b.admin, p.interceptors(b.interceptors()))
+	r.live, r.writer, r.exports = api, &writer{client: client.WithFieldOwner(api, UserAgent)}, &exporter{live: api}
+	p.reconciler = &r
+	p.locker = lock.New(
+		lock.Options{API: api, Replicas: p.others, Listener: r.router, Metrics: telemetry.NewLockMetrics(), Log: r.log},
+	)
+	r.locks, r.router.locks = p.locker, p.locker
+	return p
+}
+
+// interceptors count the requests, and pass the writes on.
+func (p *peer) interceptors(writes interceptor.Funcs) interceptor.Funcs {
+	count := func(obj client.Object, write bool) bool {
+		switch obj.(type) {
+		case *v1alpha1.SyncObject:
+			p.locks++
+			return true
+		case *v1alpha1.DeployItem:
+			if write {
+				p.writes++
+			} else {
+				p.reads++
+			}
+		}
+		return false
+	}
+	after := func(obj client.Object, err error) error {
+		if _, isItem := obj.(*v1alpha1.DeployItem); isItem && err == nil && p.written != nil {
+			p.written()
+		}
+		return err
+	}
+	return interceptor.Funcs{
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
+		) error {
+			count(obj, false)
+			return c.Get(ctx, key, obj, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if count(obj, true) {
+				return p.troubled(func() error { return c.Create(ctx, obj, opts...) })
+			}
+			return writes.Create(ctx, c, obj, opts...)
+		},
+		Patch: func(
+			ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption,
+		) error {
+			if count(obj, true) {
+				return p.troubled(func() error { return c.Patch(ctx, obj, patch, opts...) })
+			}
+			return after(obj, writes.Patch(ctx, c, obj, patch, opts...))
+		},
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch,
+			opts ...client.SubResourcePatchOption,
+		) error {
+			count(obj, true)
+			return after(obj, writes.SubResourcePatch(ctx, c, sub, obj, patch, opts...))
+		},
+	}
+}
+
+// reconcile reconciles the item once, and returns when the next time is due.
+func (p *peer) reconcile(ctx context.Context) time.Duration {
+	p.b.t.Helper()
+	result, err := p.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p.b.item)})
+	if err != nil {
+		p.b.t.Errorf("%s: %v", p.others.podName, err)
+	}
+	return result.RequeueAfter
+}
+
+// hear lets a replica hear of the locks as they are.
+func (p *peer) hear() {
+	p.b.t.Helper()
+	list := &v1alpha1.SyncObjectList{}
+	if err := p.b.admin.List(p.b.t.Context(), list, client.InNamespace(p.b.item.Namespace)); err != nil {
+		p.b.t.Fatal(err)
+	}
+	for i := range list.Items {
+		p.locker.Seen(&list.Items[i])
+	}
+}
+
+// holder is who holds the lock of the item, and whether there is one at all.
+func (b *bench) holder() (podName string, exists bool) {
+	b.t.Helper()
+	list := &v1alpha1.SyncObjectList{}
+	if err := b.admin.List(b.t.Context(), list, client.InNamespace(b.item.Namespace)); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, object := range list.Items {
+		if object.Name == "one-"+string(b.read().UID) {
+			return object.Spec.PodName, true
+		}
+	}
+	return "", false
+}
+
+// queuedPeer is a replica that reconciles the item only when it is in its queue, as one does whose workers take from a
+// queue.
+type queuedPeer struct {
+	*peer
+	queue    *oneItemQueue
+	deployer *fakeDeployer
+	// seen is the item as the replica has heard of it last; nil if it has not.
+	seen *metav1.PartialObjectMetadata
+}
+
+// newQueuedPeer gives a peer plugins and a queue of its own.
+func newQueuedPeer(p *peer, deployer *fakeDeployer) *queuedPeer {
+	r := &queuedPeer{peer: p, queue: &oneItemQueue{now: p.b.clock.Now}, deployer: deployer}
+	p.plugin, p.plugins = deployer, &fakePlugins{serving: []*fakeDeployer{deployer}}
+	p.router.plugins = p.plugins
+	p.router.queues[p.name] = r.queue
+	return r
+}
+
+// oneItemQueue is the place of the one item of a bench in the queue of a plugin.
+type oneItemQueue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	now func() time.Time
+	due time.Time // zero if the item is not in the queue
+}
+
+func (q *oneItemQueue) AddAfter(_ reconcile.Request, after time.Duration) {
+	if at := q.now().Add(after); q.due.IsZero() || at.Before(q.due) {
+		q.due = at
+	}
+}
+
+func (q *oneItemQueue) isDue() bool { return !q.due.IsZero() && !q.due.After(q.now()) }
+
+// work reconciles the item if it is time. What goes wrong is tried again a second later.
+func (r *queuedPeer) work() (worked bool) {
+	r.b.t.Helper()
+	if !r.queue.isDue() {
+		return false
+	}
+	r.queue.due = time.Time{}
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(r.b.item)}
+	result, err := r.Reconcile(r.b.t.Context(), request)
+	if err != nil {
+		result.RequeueAfter = time.Second
+	}
+	if result.RequeueAfter > 0 {
+		r.queue.AddAfter(request, result.RequeueAfter)
+	}
+	return true
+}
+
+// hearItem lets the replica hear of the item as it is.
+func (r *queuedPeer) hearItem() {
+	r.b.t.Helper()
+	meta := NewMetadata()
+	if err := r.b.admin.Get(r.b.t.Context(), client.ObjectKeyFromObject(r.b.item), meta); err != nil {
+		r.b.t.Fatal(err)
+	}
+	if _, err := Slim(meta); err != nil {
+		r.b.t.Fatal(err)
+	}
+	before := r.seen
+	r.seen = meta
+	switch {
+	case before == nil:
+		r.router.OnAdd(meta, true)
+	case before.ResourceVersion != meta.ResourceVersion:
+		r.router.OnUpdate(before, meta)
+	}
+}
+
+// hearAll lets the replica hear of everything that has happened.
+func (r *queuedPeer) hearAll() {
+	r.b.t.Helper()
+	r.hear()
+	r.hearItem()
+}
+
+// setPlugin has the plugin of the replica run or not, and does what the controller does about it.
+func (r *queuedPeer) setPlugin(runs bool) {
+	plugins, _ := r.plugins.(*fakePlugins)
+	plugins.change(func(p *fakePlugins) { p.down = map[string]bool{r.name: !runs} })
+	r.router.pluginsRun(plugins.Running())
+}
+
+// runs reports whether the replica has a plugin that takes calls.
+func (r *queuedPeer) runs() bool { return r.plugins.Running()[r.name] }
+
+// trouble is what comes of a request that changes something.
+type trouble string
+
+const (
+	noTrouble  trouble = ""
+	refused    trouble = "refused"
+	unanswered trouble = "unanswered" // but done
+)
+
+var errTrouble = errors.New("trouble with the API server")
+
+// troubled does a write as far as the peer's trouble lets it.
+func (p *peer) troubled(do func() error) error {
+	switch p.trouble {
+	case refused:
+		return errTrouble
+	case unanswered:
+		_ = do() // what comes of it is not known here
+		return errTrouble
+	default:
+		return do()
+	}
+}
+
+// change changes what a peer believes; needed while it is in a call.
+func (r *fakeReplicas) change(change func(*fakeReplicas)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(r)
+}
+
+// nextDue is when the first of some replicas reconciles again; zero if nobody does.
+func nextDue(replicas ...*queuedPeer) time.Time {
+	var dues []time.Time
+	for _, r := range replicas {
+		if !r.queue.due.IsZero() {
+			dues = append(dues, r.queue.due)
+		}
+	}
+	if len(dues) == 0 {
+		return time.Time{}
+	}
+	return slices.MinFunc(dues, time.Time.Compare)
+}
