@@ -20,8 +20,8 @@ const (
 	ConditionStalled v1alpha1.ConditionType = "Stalled"
 	// ConditionPickedUp names, in its message, the job that was picked up last.
 	ConditionPickedUp v1alpha1.ConditionType = "PickedUp"
-	// ConditionStarted names, in its message, the job that Pergola itself has set last, so that none is set twice: a
-	// Landscaper may replace it with the job before. Deployers know it as hook.ConditionStarted.
+	// ConditionStarted names, in its message, the job that Pergola itself has set last. A Landscaper may put the previous
+	// jobID back; then this keeps the job from being set again. Deployers know it as hook.ConditionStarted.
 	ConditionStarted v1alpha1.ConditionType = "Started"
 	// ConditionPluginCrashes says, in its message, how often a plugin has crashed during a call for the running job;
 	// absent if none has. The list of the last errors cannot hold the count: it is text for people, and other errors
@@ -135,7 +135,7 @@ func IsUnderWay(item *v1alpha1.DeployItem) bool {
 	return !Finished(item) && PickedUp(item)
 }
 
-// IsQueued reports whether the item's job was picked up and waits for a worker.
+// IsQueued reports whether the item's job was picked up and waits for a slot.
 func IsQueued(item *v1alpha1.DeployItem) bool {
 	return PickedUp(item) && isQueued(&item.Status)
 }

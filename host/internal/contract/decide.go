@@ -21,11 +21,11 @@ const (
 	// Restart: like Start, once the item's Target, the Secret of the Target and the item's Context exist. The last job
 	// was a deletion, which failed because one of them was missing.
 	Restart Action = "Restart"
-	// PickUp: there is a job that nobody has picked up, or that waits for a worker, or that starts again because the
-	// item is being deleted now.
+	// PickUp: there is a job that nobody has picked up, or that waits for a slot, or that starts again because the item
+	// is being deleted now.
 	PickUp Action = "PickUp"
-	// Skip: there is a job, but the item has updateOnChangeOnly and has not changed since the last success.
-	Skip Action = "Skip"
+	// SucceedUnchanged: there is a job, but the item has updateOnChangeOnly and has not changed since the last success.
+	SucceedUnchanged Action = "SucceedUnchanged"
 	// Continue: the job was picked up and is running.
 	Continue Action = "Continue"
 	// TimedOut: the job was picked up and has exceeded its timeout.
@@ -75,7 +75,7 @@ func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {
 			d.Action = GiveUp
 		}
 	case !PickedUp(item) && !d.Deletion && unchanged(item) && !accepted.forces(item, ""):
-		d.Action = Skip
+		d.Action = SucceedUnchanged
 	case !PickedUp(item) || isQueued(status):
 		d.Action = PickUp
 	case expired(item, now):

@@ -156,7 +156,7 @@ func TestDecide(t *testing.T) {
 		"unchanged": {
 			reason: "updateOnChangeOnly wants no job without a change",
 			item:   newItem(inPhase(succeeded), onChangeOnly(3)),
-			want:   contract.Decision{Action: contract.Skip},
+			want:   contract.Decision{Action: contract.SucceedUnchanged},
 		},
 		"changed": {
 			reason: "a change needs its job", item: newItem(inPhase(succeeded), onChangeOnly(2)),

@@ -12,8 +12,9 @@
 //
 // # Queue
 //
-// Landscaper fails a job that nobody picks up within minutes. A job that waits for a worker is therefore picked up as
-// queued, without a deadline. It is picked up once more when it has a worker; its time begins then.
+// Landscaper fails a job that nobody picks up within minutes. A job that waits for a slot (one of the workers of the
+// host configuration) is therefore picked up as queued, without a deadline. It is picked up once more when it has a
+// slot; its time begins then.
 //
 // # Operations
 //

@@ -80,7 +80,7 @@ func act(item *v1alpha1.DeployItem, decision contract.Decision) {
 		contract.Begin(item, decision.Deletion, deployer, noon)
 		contract.NoteCrashes(item, contract.Crashes(item)+1, noon)
 		contract.Retry(item, contract.Error{Message: "refused"}, noon)
-	case contract.Skip:
+	case contract.SucceedUnchanged:
 		contract.FinishUnchanged(item, deployer, noon)
 	case contract.TimedOut:
 		contract.Fail(item, decision.Deletion, contract.TimeoutError(item, ""), noon)

@@ -42,25 +42,6 @@ func Report(
 	}
 }
 
-// SucceedWith is Succeed for an item whose HTTP hook declares conditions: it is Ready if all of them are True.
-func SucceedWith(item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, now time.Time) {
-	Succeed(item, now)
-	ready := v1alpha1.ConditionTrue
-	var message string
-	for _, conditionType := range declared {
-		c := condition(&item.Status, conditionType)
-		if c == nil || c.Status == v1alpha1.ConditionTrue || ready == v1alpha1.ConditionFalse {
-			continue
-		}
-		if ready == v1alpha1.ConditionTrue || c.Status == v1alpha1.ConditionFalse {
-			ready, message = c.Status, string(c.Type)+": "+c.Message
-		}
-	}
-	if ready != v1alpha1.ConditionTrue {
-		setCondition(&item.Status, ConditionReady, ready, reasonReported, message, now)
-	}
-}
-
 // HookAnswered shows in the status that the HTTP hook has given a good answer, if an earlier one was not.
 func HookAnswered(item *v1alpha1.DeployItem, now time.Time) {
 	if condition(&item.Status, ConditionHookAnswered) != nil {

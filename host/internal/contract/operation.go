@@ -18,8 +18,8 @@ type accepted struct {
 	Operation string `json:"operation"`
 	// JobID is the job that the operation is about: the running one, or the one to set.
 	JobID string `json:"jobID"`
-	// After is the finished job before the one to set. It is JobID itself if that was running.
-	After string `json:"after"`
+	// Previous is the finished job before the one to set. It is JobID itself if that was running.
+	Previous string `json:"after"`
 	// Deletion: the job to abort is a deletion.
 	Deletion bool `json:"deletion,omitempty"`
 	// Until is the deadline of an abort.
@@ -41,8 +41,8 @@ func acceptedOf(item *v1alpha1.DeployItem) *accepted {
 
 // starts reports whether the job still has to be set.
 func (a *accepted) starts(status *v1alpha1.DeployItemStatus) bool {
-	return a != nil && a.Operation != v1alpha1.OperationAbort && a.JobID != a.After &&
-		status.JobID == a.After && startedJob(status) != a.JobID
+	return a != nil && a.Operation != v1alpha1.OperationAbort && a.JobID != a.Previous &&
+		status.JobID == a.Previous && startedJob(status) != a.JobID
 }
 
 // forces reports whether the current job, or the job start, which is to be set, is forced.
@@ -99,7 +99,7 @@ func AcceptOperation(
 	operation = item.Annotations[v1alpha1.OperationAnnotation]
 	item.Annotations = maps.Clone(item.Annotations)
 	delete(item.Annotations, v1alpha1.OperationAnnotation)
-	note := accepted{Operation: operation, JobID: newJob, After: status.JobID}
+	note := accepted{Operation: operation, JobID: newJob, Previous: status.JobID}
 	if underWay {
 		note.JobID = status.JobID
 	}

@@ -31,12 +31,13 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 	if deletion {
 		status.Phase = v1alpha1.DeployItemPhaseInitDelete
 	}
-	signal, init := wholeSeconds(now), wholeSeconds(now.Add(time.Second-1))
-	if set := status.JobIDGenerationTime; signal.Before(set) { // Landscaper's clock is ahead of ours
-		signal = *set
+	init := wholeSeconds(now.Add(time.Second - 1)) // rounded up: no job gets less time than its timeout
+	lastReconcileTime := wholeSeconds(now)
+	if set := status.JobIDGenerationTime; lastReconcileTime.Before(set) { // Landscaper's clock is ahead of ours
+		lastReconcileTime = *set
 	}
 	status.ObservedGeneration = item.Generation
-	status.LastReconcileTime = &signal
+	status.LastReconcileTime = &lastReconcileTime
 	status.Deployer = deployer
 	status.LastError, status.FirstError, status.LastErrors = nil, nil, nil
 	times := &v1alpha1.TransitionTimes{InitTime: &init}
@@ -54,7 +55,7 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 	setCondition(status, ConditionReady, v1alpha1.ConditionUnknown, reasonProgressing, messageUnderWay, now)
 }
 
-// Enqueue changes the status to that of a job that is being picked up and waits for a worker.
+// Enqueue changes the status to that of a job that is being picked up and waits for a slot.
 func Enqueue(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
 	Begin(item, deletion, deployer, now)
 	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonQueued, messageQueued, now)
@@ -92,6 +93,25 @@ func Succeed(item *v1alpha1.DeployItem, now time.Time) {
 	item.Status.LastError = nil
 	removeConditions(&item.Status, ConditionStalled)
 	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionTrue, reasonSucceeded, messageSucceeded, now)
+}
+
+// SucceedWith is Succeed for an item whose HTTP hook declares conditions: it is Ready if all of them are True.
+func SucceedWith(item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, now time.Time) {
+	Succeed(item, now)
+	ready := v1alpha1.ConditionTrue
+	var message string
+	for _, conditionType := range declared {
+		c := condition(&item.Status, conditionType)
+		if c == nil || c.Status == v1alpha1.ConditionTrue || ready == v1alpha1.ConditionFalse {
+			continue
+		}
+		if ready == v1alpha1.ConditionTrue || c.Status == v1alpha1.ConditionFalse {
+			ready, message = c.Status, string(c.Type)+": "+c.Message
+		}
+	}
+	if ready != v1alpha1.ConditionTrue {
+		setCondition(&item.Status, ConditionReady, ready, reasonReported, message, now)
+	}
 }
 
 // Fail changes the status to that of a job that failed with an error.

@@ -11,7 +11,7 @@ import (
 const DefaultTimeout = 10 * time.Minute
 
 // Deadline is when the time of the item's job, or of its abort, is over. A job's time begins with its pick-up. It is
-// zero for no deadline, as for a job that waits for a worker. The error says that spec.timeout is malformed.
+// zero for no deadline, as for a job that waits for a slot. The error says that spec.timeout is malformed.
 func Deadline(item *v1alpha1.DeployItem) (time.Time, error) {
 	if accepted := acceptedOf(item); accepted.aborts(item) {
 		return accepted.Until.Time, nil

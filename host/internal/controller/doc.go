@@ -44,8 +44,8 @@
 // # Hooks
 //
 // Hooks run in a reconcile unless the item is skipped. The item is read in full before the first of them, and nothing
-// is written before they agree. Hooks do not run before the write that ends a job after its deadline, so that no hook
-// can keep a job from ending.
+// is written before they agree. They do not run before a write that only ends a job, as after its deadline, so that no
+// hook can keep a job from ending, unless only a hook can make this host responsible for the item.
 //
 // ShouldReconcile hooks run once for each idle item: the memory and the note at its lock say which ones ran, and when
 // they want to run again. After a job they run at once, under the same lock, so that the note is there for the other

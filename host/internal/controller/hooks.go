@@ -32,8 +32,8 @@ type hookRun struct {
 	target *v1alpha1.Target // nil if there is none
 	// decision is the one before the first hook.
 	decision contract.Decision
-	// overruled: a hook may have made this host responsible for the item.
-	overruled bool
+	// canOverrule: there are hooks that can make this host responsible for the item.
+	canOverrule bool
 	// result is that of all hooks so far.
 	result *sdkhook.Result
 	// aborting are the plugins of which a hook of the type that ran last aborts.
@@ -45,12 +45,13 @@ func (r *reconciler) hooksFor(itemType v1alpha1.DeployItemType) hookSet {
 	return hookSet{plugins: r.plugins.Hooking(itemType), timeout: r.options.HookTimeout}
 }
 
-// newHookRun prepares the hooks of a reconcile. If only the end of a job is to be written, no hooks run.
+// newHookRun prepares the hooks of a reconcile. None run if only the end of a job is to be written, unless only a hook
+// can make this host responsible for the item.
 func (r *reconciler) newHookRun(
 	ctx context.Context, hooks hookSet, item *v1alpha1.DeployItem, decision contract.Decision,
 ) (*hookRun, error) {
-	p := &hookRun{r: r, item: item, decision: decision, overruled: hooks.has(sdkhook.DuringResponsibilityCheck)}
-	ours := !p.overruled || item.Status.Deployer.Identity == r.options.Identity
+	p := &hookRun{r: r, item: item, decision: decision, canOverrule: hooks.has(sdkhook.DuringResponsibilityCheck)}
+	ours := !p.canOverrule || item.Status.Deployer.Identity == r.options.Identity
 	if ours && endsWithoutDeployer(decision) || !hooks.has(sdkhook.Types()...) {
 		return p, nil
 	}
@@ -106,8 +107,8 @@ func (p *hookRun) goesOn(ctx context.Context) (bool, error) {
 		return false, err
 	case result != nil:
 		ours = !result.AbortReconcile
-	case p.overruled && endsWithoutDeployer(p.decision):
-		ours = ours || p.r.claimed(p.item)
+	case p.canOverrule && endsWithoutDeployer(p.decision):
+		ours = ours || p.r.deployedHere(p.item)
 	}
 	if !ours {
 		return false, nil
@@ -221,8 +222,8 @@ func (r *reconciler) reportHook(item *v1alpha1.DeployItem, err error) {
 	r.event(item, corev1.EventTypeWarning, e.Reason, e.Message)
 }
 
-// heldUp is the pause of a job without a timeout that hooks hold up without a time.
-const heldUp = 24 * time.Hour
+// blockedPoll is when to reconcile a job again that a hook holds up without naming a time, if the job has no deadline.
+const blockedPoll = 24 * time.Hour
 
 // runBefore runs the hooks before the job's operation, and reports whether the job goes on. A job that does not is
 // reconciled again when its hooks want that, when the item changes, or at its deadline.
@@ -257,7 +258,7 @@ func (j *job) beforeType() sdkhook.Type {
 
 // holdUp writes that a hook holds the job up.
 func (j *job) holdUp(ctx context.Context, t sdkhook.Type, result *sdkhook.Result) error {
-	j.known.due = j.r.clock.Now().Add(j.pollInterval(heldUp))
+	j.known.due = j.r.clock.Now().Add(j.pollInterval(blockedPoll))
 	j.log.Info("hook holds the job up", "hookType", string(t), "hookPlugins", j.hooks.aborting)
 	return j.wait(ctx, heldBy(t, j.hooks.aborting, result))
 }

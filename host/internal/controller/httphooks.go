@@ -57,8 +57,7 @@ func (j *job) httpHook(phase v1alpha1.HookCapability) (*httphook.Hook, error) {
 	}
 }
 
-// withHTTPHook calls the item's HTTP hook for an operation, and then the plugin. If the error is a contract.Error, the
-// plugin was not called.
+// withHTTPHook calls the item's HTTP hook for an operation, and then the plugin, unless the hook fails.
 func (j *job) withHTTPHook(
 	ctx context.Context, operation plugin.Operation, c plugin.Call, o plugin.Observer,
 ) (*plugin.Outcome, error) {
@@ -111,7 +110,7 @@ func (j *job) preReconcile(
 	}
 	j.conditions = found.Conditions()
 	if err != nil {
-		return nil, nil, j.unanswered(ctx, v1alpha1.HookPreReconcile, err)
+		return nil, nil, j.handleHookError(ctx, v1alpha1.HookPreReconcile, err)
 	}
 	err = j.writeStatus(ctx, func(item *v1alpha1.DeployItem) {
 		contract.HookAnswered(item, j.r.clock.Now())
@@ -136,7 +135,7 @@ func (j *job) finalize(ctx context.Context, deadline time.Time) error {
 	err = found.Finalize(hookCtx, j.r.name, item)
 	end(err)
 	if err != nil {
-		if err := j.unanswered(ctx, v1alpha1.HookFinalize, err); err != nil {
+		if err := j.handleHookError(ctx, v1alpha1.HookFinalize, err); err != nil {
 			return err
 		}
 	}
@@ -145,9 +144,8 @@ func (j *job) finalize(ctx context.Context, deadline time.Time) error {
 	})
 }
 
-// unanswered handles an error of a hook. It returns nil if the hook says that the job goes on all the same, and else a
-// contract.Error.
-func (j *job) unanswered(ctx context.Context, phase v1alpha1.HookCapability, err error) error {
+// handleHookError handles an error of a hook. It returns nil if the hook says that the job goes on all the same.
+func (j *job) handleHookError(ctx context.Context, phase v1alpha1.HookCapability, err error) error {
 	var e *httphook.Error
 	if !errors.As(err, &e) {
 		return err
@@ -183,7 +181,7 @@ func (j *job) snapshot() *v1alpha1.DeployItem {
 // finalizeOnly calls the HTTP hook before a deletion that leaves behind what the item has deployed: the hook may have
 // something of its own to remove.
 func (j *job) finalizeOnly(ctx context.Context) error {
-	if !j.wasDeployed() {
+	if !j.hasFinalizer() {
 		return nil
 	}
 	deadline, err := contract.Deadline(j.item)

@@ -29,7 +29,7 @@ const (
 	maxConflicts = 20
 )
 
-// job is one step of an item's job: from the decision to what is remembered until the next step.
+// job carries on an item's job by one reconcile: from the decision to what is remembered until the next one.
 type job struct {
 	r        *reconciler
 	decision contract.Decision
@@ -60,11 +60,11 @@ func (r *reconciler) newJob(known entry, decision contract.Decision, hooks *hook
 
 func (j *job) finished() bool { return contract.Finished(j.item) }
 
-// run does one step of the job. Errors of the job go into the item's status; the error returned is that of a write or a
-// read, errOutdated, or lock.ErrHeld.
+// run carries the job on. Errors of the job go into the item's status; the error returned is that of a write, a read or
+// an End hook, errOutdated, errAbandoned, lock.ErrHeld, or ctx.Err() when the host stops.
 func (j *job) run(ctx context.Context) error {
 	// 8. The job gets a slot, or is queued for one; then it acquires the item's lock.
-	if j.needsCall() || j.finalizesOnly() {
+	if j.needsCall() || j.callsFinalizeHook() {
 		if !j.r.slots.acquire(keyOf(j.item), j.slotClass()) {
 			return j.waitForSlot(ctx)
 		}
@@ -82,7 +82,7 @@ func (j *job) run(ctx context.Context) error {
 	if j.onlyEnds() {
 		return j.endWithoutDeployer(ctx)
 	}
-	if err := j.claim(ctx); err != nil {
+	if err := j.pickUpOrTakeOver(ctx); err != nil {
 		return err
 	}
 	if !j.needsCall() {
@@ -120,14 +120,14 @@ func (j *job) run(ctx context.Context) error {
 
 // onlyEnds reports whether one write ends the job.
 func (j *job) onlyEnds() bool {
-	return endsWithoutDeployer(j.decision) || j.decision.Action == contract.Skip
+	return endsWithoutDeployer(j.decision) || j.decision.Action == contract.SucceedUnchanged
 }
 
 // endWithoutDeployer ends a job with one write, without a call of the plugin.
 func (j *job) endWithoutDeployer(ctx context.Context) error {
 	switch j.decision.Action {
-	case contract.Skip:
-		return j.skip(ctx)
+	case contract.SucceedUnchanged:
+		return j.succeedUnchanged(ctx)
 	case contract.TimedOut:
 		return j.fail(ctx, j.timeoutError(j.item, ""))
 	case contract.GiveUp:
@@ -139,8 +139,8 @@ func (j *job) endWithoutDeployer(ctx context.Context) error {
 	}
 }
 
-// claim picks up a new job, and takes over one that another replica may have worked on.
-func (j *job) claim(ctx context.Context) error {
+// pickUpOrTakeOver picks up a new job, and takes over one that another replica may have worked on.
+func (j *job) pickUpOrTakeOver(ctx context.Context) error {
 	if j.begun() {
 		return j.takeOver(ctx)
 	}
@@ -197,17 +197,17 @@ func (j *job) needsCall() bool {
 	case operation == plugin.Abort:
 		return j.r.plugin.Info().Capabilities.Abort
 	default:
-		return operation != plugin.Delete || j.wasDeployed() && !j.decision.LeaveBehind
+		return operation != plugin.Delete || j.hasFinalizer() && !j.decision.LeaveBehind
 	}
 }
 
-// wasDeployed reports whether the item may have reached a deployer.
-func (j *job) wasDeployed() bool { return controllerutil.ContainsFinalizer(j.item, v1alpha1.Finalizer) }
+// hasFinalizer reports whether the item has Landscaper's finalizer, and so may have reached a deployer.
+func (j *job) hasFinalizer() bool { return controllerutil.ContainsFinalizer(j.item, v1alpha1.Finalizer) }
 
-// finalizesOnly reports whether an HTTP hook alone has to be called for a deletion. Like a call of the plugin it needs
-// a slot.
-func (j *job) finalizesOnly() bool {
-	if j.onlyEnds() || j.operation() != plugin.Delete || !j.wasDeployed() {
+// callsFinalizeHook reports whether a deletion calls an HTTP hook, or cannot find out. Such a call needs a slot, also
+// where the plugin is not called.
+func (j *job) callsFinalizeHook() bool {
+	if j.onlyEnds() || j.operation() != plugin.Delete || !j.hasFinalizer() {
 		return false
 	}
 	found, err := j.httpHook(v1alpha1.HookFinalize)

@@ -94,9 +94,11 @@ func (r *router) Lost(key lock.Key) {
 	r.enqueue(key.Plugin, key.Item, priorityChange, 0)
 }
 
-// skip decides, without a request, whether to skip an item for now, and until when. known is what is remembered of it,
-// with its content if that is current. slotReserved: a slot is reserved for it. hooks are those of its type.
-func (r *reconciler) skip(
+// leaveForNow leaves an item unread for now, and says until when, where that can be decided without a request: another
+// replica handles it or has found it idle, it is not due, or no slot is free for it, for which it is queued then. known
+// is what is remembered of it, with its content if that is current. slotReserved: a slot is reserved for it. hooks are
+// those of its type.
+func (r *reconciler) leaveForNow(
 	meta *metav1.PartialObjectMetadata, known entry, slotReserved bool, hooks hookSet,
 ) (wait reconcile.Result, skip bool) {
 	key := r.lockKey(meta)

@@ -162,8 +162,8 @@ func (j *job) wait(ctx context.Context, waitingFor string) error {
 	return err
 }
 
-// skip ends a job of an unchanged item with updateOnChangeOnly.
-func (j *job) skip(ctx context.Context) error {
+// succeedUnchanged ends a job of an unchanged item with updateOnChangeOnly.
+func (j *job) succeedUnchanged(ctx context.Context) error {
 	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
 		contract.FinishUnchanged(item, j.deployer(), j.r.clock.Now())
 	})

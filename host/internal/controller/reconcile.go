@@ -173,7 +173,7 @@ func (r *reconciler) recall(
 	if !current {
 		known.item = nil
 	}
-	wait, skip = r.skip(meta, known, slotReserved, hooks)
+	wait, skip = r.leaveForNow(meta, known, slotReserved, hooks)
 	return known, wait, skip
 }
 

@@ -113,7 +113,7 @@ func (r *router) slotsReserved(plugin string, keys []types.NamespacedName) {
 	}
 }
 
-// untyped is the name of the queue of items whose type is unknown.
+// untyped is the name of the queue of items whose type is unknown; see Controller.addClassifier.
 const untyped = ""
 
 // queueFor returns the name of an item's queue: that of its plugin. There is none if no plugin serves its type.

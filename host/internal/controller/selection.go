@@ -29,11 +29,11 @@ func (r *reconciler) mayBeOurs(ctx context.Context, meta *metav1.PartialObjectMe
 func (r *reconciler) isOurs(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
 	target, has := contract.TargetOfItem(item)
 	selection, err := r.selection(ctx, item, target, has)
-	return selection.Responsible || selection.Reason == contract.TargetNotFound && r.claimed(item), err
+	return selection.Responsible || selection.Reason == contract.TargetNotFound && r.deployedHere(item), err
 }
 
-// claimed reports whether this host has picked up the item's job, or has deployed what is being deleted.
-func (r *reconciler) claimed(item *v1alpha1.DeployItem) bool {
+// deployedHere reports whether this host has picked up the item's job, or has deployed what is being deleted.
+func (r *reconciler) deployedHere(item *v1alpha1.DeployItem) bool {
 	if item.Status.Deployer.Identity != r.options.Identity {
 		return false
 	}
