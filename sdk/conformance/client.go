@@ -36,16 +36,21 @@ func Attach(ctx context.Context, address string, o Options) (*Plugin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("attach to plugin: %w", err)
 	}
-	p := newPlugin(conn, o)
-	if p.info, err = p.getInfo(ctx); err != nil {
-		p.Close()
-		return nil, fmt.Errorf("attach to plugin: %w", &unusableError{Violation{RuleInfo, "GetInfo: " + err.Error()}})
+	p, err := newPlugin(ctx, conn, o)
+	if err != nil {
+		_ = conn.Close() // there is nobody to tell
+		return nil, fmt.Errorf("attach to plugin: %w", err)
 	}
 	return p, nil
 }
 
-func newPlugin(conn *grpc.ClientConn, o Options) *Plugin {
-	return &Plugin{conn: conn, service: deployerv1.NewDeployerServiceClient(conn), options: o, limits: o.bounds()}
+// newPlugin asks a plugin who it is.
+func newPlugin(ctx context.Context, conn *grpc.ClientConn, o Options) (_ *Plugin, err error) {
+	p := &Plugin{conn: conn, service: deployerv1.NewDeployerServiceClient(conn), options: o, limits: o.bounds()}
+	if p.info, err = p.getInfo(ctx); err != nil {
+		return nil, &unusableError{Violation{RuleInfo, "GetInfo: " + err.Error()}}
+	}
+	return p, nil
 }
 
 // unusableError says that a plugin cannot be called, and which rule it breaks.
