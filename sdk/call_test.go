@@ -289,12 +289,14 @@ func TestAnswersAreRead(t *testing.T) {
 		err      *deployerv1.Error
 		want     string
 	}{
-		"Target":      {document, nil, "a t c"},
-		"error":       {document, refusal, "[ERR_CLEANUP] Other None: gone"},
-		"empty error": {"", &deployerv1.Error{}, `[] ResolveTarget : Target "other" cannot be used; the host does not say why`},
-		"nothing":     {"", nil, ofTarget + "the host has answered with neither a Target nor an error"},
-		"no JSON":     {"0123", nil, ofTarget + "decode target: it is not the JSON of a resolved Target"},
-		"no Target":   {`{"content":"0123"}`, nil, ofTarget + "decode target: the field target is missing"},
+		"Target": {document, nil, "a t c"},
+		"error":  {document, refusal, "[ERR_CLEANUP] Other None: gone"},
+		"empty error": {
+			"", &deployerv1.Error{}, `[] ResolveTarget : Target "other" cannot be used; the host does not say why`,
+		},
+		"nothing":   {"", nil, ofTarget + "the host has answered with neither a Target nor an error"},
+		"no JSON":   {"0123", nil, ofTarget + "decode target: it is not the JSON of a resolved Target"},
+		"no Target": {`{"content":"0123"}`, nil, ofTarget + "decode target: the field target is missing"},
 	} {
 		got := resolve(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedTarget{
 			ResolvedTarget: &deployerv1.ResolvedTarget{Sequence: 1, Target: []byte(tc.document), Error: tc.err},
@@ -319,8 +321,9 @@ func TestAnswersAreRead(t *testing.T) {
 		"error":   {nil, refusal, "[ERR_CLEANUP] Other None: gone"},
 		"nothing": {nil, nil, ofSecret + "the host has answered with neither credentials nor an error"},
 	} {
+		answer := &deployerv1.ResolvedRegistryCredentials{Sequence: 1, Credentials: tc.found, Error: tc.err}
 		got := resolve(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{
-			ResolvedRegistryCredentials: &deployerv1.ResolvedRegistryCredentials{Sequence: 1, Credentials: tc.found, Error: tc.err},
+			ResolvedRegistryCredentials: answer,
 		}}, func(req *Request) (string, error) {
 			found, err := req.ResolveRegistryCredentials(t.Context(), "ns", "other")
 			if err != nil {

@@ -47,7 +47,7 @@ type process struct {
 	socket   string
 	cmd      *exec.Cmd
 	lifeline *os.File
-	stdout   *os.File
+	stdout   *io.PipeReader
 	ended    chan struct{} // closed when the process is gone
 
 	mu      sync.Mutex
@@ -98,7 +98,7 @@ func (p *process) connect(ctx context.Context) (*Plugin, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, &unusableError{Violation{RuleHandshake, err.Error()}}
+		return nil, &unusableError{RuleHandshake, err.Error()}
 	}
 	client, ok := protocol.(*goplugin.GRPCClient)
 	if !ok {
@@ -106,8 +106,8 @@ func (p *process) connect(ctx context.Context) (*Plugin, error) {
 	}
 	// go-plugin has tried to make a call by now.
 	if state := client.Conn.GetState(); state != connectivity.Ready {
-		return nil, &unusableError{Violation{RuleMutualTLS, "no connection to the plugin with TLS, the certificate of its " +
-			"handshake and an ECDSA P-256 client certificate (PLUGIN_CLIENT_CERT)"}}
+		return nil, &unusableError{RuleMutualTLS, "no connection to the plugin with TLS, the certificate of its " +
+			"handshake and an ECDSA P-256 client certificate (PLUGIN_CLIENT_CERT)"}
 	}
 	plugin, err := newPlugin(ctx, client.Conn, p.options)
 	if err != nil {
@@ -123,15 +123,10 @@ func (p *process) Start(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create lifeline: %w", err)
 	}
-	stdout, stdoutEnd, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("create standard output: %w", err)
-	}
-	p.lifeline, p.stdout = lifeline, stdout
-	defer func() { // the child has its own copies by then, or never will
-		_ = lifelineEnd.Close()
-		_ = stdoutEnd.Close()
-	}()
+	defer func() { _ = lifelineEnd.Close() }() // the child has its own copy by then, or never will
+	p.lifeline = lifeline
+	var stdout *io.PipeWriter
+	p.stdout, stdout = io.Pipe()
 	cmd := exec.Command(p.path, p.options.Args...) //nolint:gosec,noctx // the caller means this program; close ends it
 	cmd.Env = p.env
 	for _, name := range []string{"PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
@@ -144,7 +139,7 @@ func (p *process) Start(context.Context) error {
 		"HOME=" + p.dir, "TMPDIR=" + p.dir,
 	}, p.options.Env)
 	cmd.ExtraFiles = []*os.File{lifelineEnd}
-	cmd.Stdout, cmd.Stderr = stdoutEnd, p.output
+	cmd.Stdout, cmd.Stderr = stdout, p.output
 	cmd.WaitDelay = drainDelay
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 
