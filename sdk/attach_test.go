@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -19,69 +18,34 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
 
-// attachable starts the helper as a debugger would and returns where it can be attached to.
-func attachable(t *testing.T, role string) (cmd *exec.Cmd, address string, rest io.Reader) {
-	t.Helper()
-	cmd = helper(t, role, "TMPDIR="+shortTempDir(t))
-	cmd.Args = append(cmd.Args, "attachable")
-	cmd.Stderr = t.Output()
-	stdout, err := cmd.StdoutPipe()
+// A plugin that is started by hand serves hosts that come and go, until a user interrupts it.
+func TestAttachable(t *testing.T) {
+	t.Parallel()
+	temp, err := os.MkdirTemp("", "sdk") //nolint:usetesting // its names do not fit into the address of a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(temp) })
+	cmd := helper(t, "plugin", "TMPDIR="+temp)
+	cmd.Args, cmd.Stderr = append(cmd.Args, "attachable"), t.Output()
+	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	buffered := bufio.NewReader(stdout)
-	line, err := buffered.ReadString('\n')
+	stdout := bufio.NewReader(pipe)
+	line, err := stdout.ReadString('\n')
 	addresses := regexp.MustCompile(`--attach (unix:///\S+)`).FindAllStringSubmatch(line, -1)
 	if err != nil || len(addresses) != 2 || addresses[0][1] != addresses[1][1] {
 		t.Fatalf("expected a line with pergola host --attach and pergola plugins run --attach, but found %q (%v)", line, err)
 	}
-	return cmd, addresses[0][1], buffered
-}
-
-// shortTempDir is a temporary directory whose name fits into the address of a socket.
-func shortTempDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "sdk") //nolint:usetesting // its names are too long
-	if err != nil {
-		t.Fatal(err)
+	address := addresses[0][1]
+	socketDir := filepath.Dir(strings.TrimPrefix(address, "unix://"))
+	if dir, err := os.Stat(socketDir); err != nil || dir.Mode().Perm() != 0o700 {
+		t.Errorf("expected a directory that only the user can enter, but found %v (%v)", dir, err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-// end ends an attachable plugin as a user does and checks what it leaves behind.
-func end(t *testing.T, cmd *exec.Cmd, address string, rest io.Reader, signal os.Signal) {
-	t.Helper()
-	if err := cmd.Process.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
-	more, err := io.ReadAll(rest)
-	if err != nil || len(more) > 0 {
-		t.Errorf("expected one line on standard output, but found more: %q (%v)", more, err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("expected exit code 0 after %s, but found %v", signal, err)
-	}
-	if _, err := os.Stat(filepath.Dir(strings.TrimPrefix(address, "unix://"))); !os.IsNotExist(err) {
-		t.Errorf("the directory of the socket is still there (%v)", err)
-	}
-}
-
-func TestAttachableServesHostsThatComeAndGo(t *testing.T) {
-	t.Parallel()
-	cmd, address, rest := attachable(t, "plugin")
-	dir, err := os.Stat(filepath.Dir(strings.TrimPrefix(address, "unix://")))
-	if err != nil || dir.Mode().Perm() != 0o700 {
-		t.Errorf("expected a directory that only the user can enter, but found %v (%v)", dir.Mode(), err)
-	}
-	first, err := conformance.Attach(t.Context(), address, conformance.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.Close()
 	report, err := conformance.Attached(t.Context(), address, conformance.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +56,7 @@ func TestAttachableServesHostsThatComeAndGo(t *testing.T) {
 			t.Errorf("%s: %q", finding.Rule, finding.Messages)
 		}
 	}
-	// A host that takes the process for its own must not end what somebody is debugging.
+	// A host that comes later and takes the process for its own must not end what somebody is debugging.
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -102,10 +66,18 @@ func TestAttachableServesHostsThatComeAndGo(t *testing.T) {
 	if grpcstatus.Code(err) != codes.Unimplemented {
 		t.Errorf("expected the answer Unimplemented, but found %v", err)
 	}
-	if info := first.Info(); info.Name != "test" {
-		t.Errorf("expected the plugin test, but found %v", info)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
 	}
-	end(t, cmd, address, rest, os.Interrupt)
+	if more, err := io.ReadAll(stdout); err != nil || len(more) > 0 {
+		t.Errorf("expected one line on standard output, but found more: %q (%v)", more, err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("expected exit code 0 after an interrupt, but found %v", err)
+	}
+	if _, err := os.Stat(socketDir); !os.IsNotExist(err) {
+		t.Errorf("the directory of the socket is still there (%v)", err)
+	}
 }
 
 func TestInstallArgument(t *testing.T) {

@@ -85,16 +85,6 @@ func acknowledgement(sequence uint64, refused string) *deployerv1.HostMessage {
 	}}
 }
 
-func resolvedTarget(in *deployerv1.ResolvedTarget) *deployerv1.HostMessage {
-	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedTarget{ResolvedTarget: in}}
-}
-
-func resolvedCredentials(in *deployerv1.ResolvedRegistryCredentials) *deployerv1.HostMessage {
-	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{
-		ResolvedRegistryCredentials: in,
-	}}
-}
-
 // Several goroutines save at once, and the host answers in any order: each gets the answer to its own document.
 func TestAnswersReachTheirQuestions(t *testing.T) {
 	t.Parallel()
@@ -187,79 +177,33 @@ func TestWaitingForAnAnswerEnds(t *testing.T) {
 	t.Parallel()
 	why := errors.New("the reason")
 	for name, tc := range map[string]struct {
-		reason string
-		end    func(f *fakeStream, cancelStream, cancelQuestion context.CancelCauseFunc)
-		want   error
+		end  func(f *fakeStream, cancelStream, cancelQuestion context.CancelCauseFunc)
+		want error
 	}{
-		"StreamCancelled": {
-			reason: "the host has cancelled the call",
-			end:    func(_ *fakeStream, cancelStream, _ context.CancelCauseFunc) { cancelStream(why) },
-			want:   why,
-		},
-		"QuestionCancelled": {
-			reason: "the deployer does not want to wait longer",
-			end:    func(_ *fakeStream, _, cancelQuestion context.CancelCauseFunc) { cancelQuestion(why) },
-			want:   why,
-		},
-		"HostClosed": {
-			reason: "no answer will come any more",
-			end:    func(f *fakeStream, _, _ context.CancelCauseFunc) { close(f.toPlug) },
-			want:   io.EOF,
-		},
+		"call cancelled":     {func(_ *fakeStream, cancelStream, _ context.CancelCauseFunc) { cancelStream(why) }, why},
+		"question cancelled": {func(_ *fakeStream, _, cancelQuestion context.CancelCauseFunc) { cancelQuestion(why) }, why},
+		"host closed":        {func(f *fakeStream, _, _ context.CancelCauseFunc) { close(f.toPlug) }, io.EOF},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			streamCtx, cancelStream := context.WithCancelCause(t.Context())
-			defer cancelStream(nil)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			f := newFakeStream(streamCtx)
-			req := f.open()
-			answered := make(chan error, 1)
-			go func() { answered <- save(ctx, req, 1) }()
-			<-f.toHost
-			tc.end(f, cancelStream, cancel)
-			if err := <-answered; !errors.Is(err, tc.want) {
-				t.Errorf("%s: expected %v, but found %v", tc.reason, tc.want, err)
-			}
-			if len(req.call.waiting) != 0 {
-				t.Errorf("%s: the answer is still waited for", tc.reason)
-			}
-			finish(t, req)
-		})
+		streamCtx, cancelStream := context.WithCancelCause(t.Context())
+		defer cancelStream(nil)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		f := newFakeStream(streamCtx)
+		req := f.open()
+		answered := make(chan error, 1)
+		go func() { answered <- save(ctx, req, 1) }()
+		<-f.toHost
+		tc.end(f, cancelStream, cancel)
+		if err := <-answered; !errors.Is(err, tc.want) || len(req.call.waiting) != 0 {
+			t.Errorf("%s: expected %v, but found %v, and %d are waited for", name, tc.want, err, len(req.call.waiting))
+		}
+		finish(t, req)
 	}
 }
 
-// The protocol promises a heartbeat every ten seconds, and none after the result.
+// A call sends a heartbeat every ten seconds, as the protocol promises, also while it waits until another one for its
+// item has ended.
 func TestHeartbeats(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		f := newFakeStream(ctx)
-		req := f.open()
-		for range 3 {
-			before := time.Now()
-			if m := <-f.toHost; m.GetHeartbeat() == nil {
-				t.Errorf("expected a heartbeat, but found %T", m.GetContent())
-			}
-			if gap := time.Since(before); gap > 10*time.Second {
-				t.Errorf("a heartbeat came after %s", gap)
-			}
-		}
-		finish(t, req)
-		if m := <-f.toHost; m.GetResult() == nil {
-			t.Errorf("expected the result, but found %T", m.GetContent())
-		}
-		time.Sleep(time.Minute)
-		if len(f.toHost) > 0 {
-			t.Errorf("something was sent after the result")
-		}
-		cancel()
-	})
-}
-
-// A call that waits until another one for its item has ended sends heartbeats.
-func TestHeartbeatsWhileWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -319,72 +263,76 @@ func TestOlderHostIsNotAsked(t *testing.T) {
 // An error names what was asked for, and nothing of what cannot be read, which may be a credential.
 func TestAnswersAreRead(t *testing.T) {
 	t.Parallel()
-	const document = `{"target":{"metadata":{"name":"a"},"spec":{"type":"t"}},"content":"c"}`
-	target := func(document string, err *deployerv1.Error) *deployerv1.HostMessage {
-		return resolvedTarget(&deployerv1.ResolvedTarget{Sequence: 1, Target: []byte(document), Error: err})
-	}
-	secret := func(found *deployerv1.RegistryCredentials, err *deployerv1.Error) *deployerv1.HostMessage {
-		return resolvedCredentials(&deployerv1.ResolvedRegistryCredentials{Sequence: 1, Credentials: found, Error: err})
-	}
+	const (
+		document = `{"target":{"metadata":{"name":"a"},"spec":{"type":"t"}},"content":"c"}`
+		ofTarget = `[ERR_INTERNAL_PROBLEM]  : resolve Target "other": `
+		ofSecret = `[ERR_INTERNAL_PROBLEM]  : resolve Secret "other": `
+	)
 	refusal := &deployerv1.Error{Codes: []string{"ERR_CLEANUP"}, Operation: "Other", Reason: "None", Message: "gone"}
+	docker := &deployerv1.RegistryCredentials{Secret: "a", DockerConfig: []byte("{}")}
+	odd := &deployerv1.RegistryCredentials{Secret: "a", Error: "odd"}
+	resolve := func(answer *deployerv1.HostMessage, ask func(req *Request) (string, error)) string {
+		f := newFakeStream(t.Context())
+		req := f.open()
+		go func() {
+			<-f.toHost
+			f.toPlug <- answer
+		}()
+		got, err := ask(req)
+		if described := (*Error)(nil); errors.As(err, &described) {
+			got = fmt.Sprintf("%s %s %s: %v", Codes(err), described.Operation, described.Reason, err)
+		}
+		return got
+	}
 	for name, tc := range map[string]struct {
-		answer *deployerv1.HostMessage
-		want   string
+		document string
+		err      *deployerv1.Error
+		want     string
 	}{
-		"Target": {target(document, nil), "a t c"},
-		"Error":  {target(document, refusal), "[ERR_CLEANUP] Other None: gone"},
-		"EmptyError": {
-			target("", &deployerv1.Error{}),
-			`[] ResolveTarget : Target "other" cannot be used; the host does not say why`,
+		"Target": {document, nil, "a t c"},
+		"error":  {document, refusal, "[ERR_CLEANUP] Other None: gone"},
+		"empty error": {
+			"", &deployerv1.Error{}, `[] ResolveTarget : Target "other" cannot be used; the host does not say why`,
 		},
-		"Nothing": {
-			target("", nil),
-			`[ERR_INTERNAL_PROBLEM]  : resolve Target "other": the host has answered with neither a Target nor an error`,
-		},
-		"NoJSON": {
-			target("0123", nil),
-			`[ERR_INTERNAL_PROBLEM]  : resolve Target "other": decode target: it is not the JSON of a resolved Target`,
-		},
-		"NoTarget": {
-			target(`{"content":"0123"}`, nil),
-			`[ERR_INTERNAL_PROBLEM]  : resolve Target "other": decode target: the field target is missing`,
-		},
-		"Secret":      {secret(&deployerv1.RegistryCredentials{Secret: "a", DockerConfig: []byte("{}")}, nil), "a {} "},
-		"Problem":     {secret(&deployerv1.RegistryCredentials{Secret: "a", Error: "odd"}, nil), "a  odd"},
-		"SecretError": {secret(nil, refusal), "[ERR_CLEANUP] Other None: gone"},
-		"NoSecret": {
-			secret(nil, nil),
-			`[ERR_INTERNAL_PROBLEM]  : resolve Secret "other": the host has answered with neither credentials nor an error`,
-		},
+		"nothing":   {"", nil, ofTarget + "the host has answered with neither a Target nor an error"},
+		"no JSON":   {"0123", nil, ofTarget + "decode target: it is not the JSON of a resolved Target"},
+		"no Target": {`{"content":"0123"}`, nil, ofTarget + "decode target: the field target is missing"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFakeStream(t.Context())
-			req := f.open()
-			go func() {
-				<-f.toHost
-				f.toPlug <- tc.answer
-			}()
-			got := ""
-			var err error
-			if tc.answer.GetResolvedTarget() != nil {
-				var target *Target
-				if target, err = req.ResolveTarget(t.Context(), "other"); err == nil {
-					got = fmt.Sprintf("%s %s %s", target.Name, target.Type, target.Content)
-				}
-			} else {
-				var found *RegistryCredentials
-				if found, err = req.ResolveRegistryCredentials(t.Context(), "ns", "other"); err == nil {
-					got = fmt.Sprintf("%s %s %s", found.Secret, found.DockerConfig, found.Problem)
-				}
+		got := resolve(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedTarget{
+			ResolvedTarget: &deployerv1.ResolvedTarget{Sequence: 1, Target: []byte(tc.document), Error: tc.err},
+		}}, func(req *Request) (string, error) {
+			target, err := req.ResolveTarget(t.Context(), "other")
+			if err != nil {
+				return "", err
 			}
-			var described *Error
-			if errors.As(err, &described) {
-				got = fmt.Sprintf("%s %s %s: %v", Codes(err), described.Operation, described.Reason, err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			return fmt.Sprintf("%s %s %s", target.Name, target.Type, target.Content), nil
 		})
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for name, tc := range map[string]struct {
+		found *deployerv1.RegistryCredentials
+		err   *deployerv1.Error
+		want  string
+	}{
+		"Secret":  {docker, nil, "a {} "},
+		"problem": {odd, nil, "a  odd"},
+		"error":   {nil, refusal, "[ERR_CLEANUP] Other None: gone"},
+		"nothing": {nil, nil, ofSecret + "the host has answered with neither credentials nor an error"},
+	} {
+		answer := &deployerv1.ResolvedRegistryCredentials{Sequence: 1, Credentials: tc.found, Error: tc.err}
+		got := resolve(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{
+			ResolvedRegistryCredentials: answer,
+		}}, func(req *Request) (string, error) {
+			found, err := req.ResolveRegistryCredentials(t.Context(), "ns", "other")
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("%s %s %s", found.Secret, found.DockerConfig, found.Problem), nil
+		})
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

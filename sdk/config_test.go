@@ -39,21 +39,18 @@ type testConfig struct {
 func TestDecodeConfig(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		reason, config string
-		// want is the beginning of the message after "spec.config: "; empty for no error.
-		want string
+		config string
+		want   string // the beginning of the message after "spec.config: "; empty for no error
 	}{
-		"good": {"nothing is wrong", `{"manifests":[{"policy":"keep","count":1,"ready":true}],"names":{"a":"b"}}`, ""},
-		"wrong type": {
-			"the element of a list is named", `{"manifests":[{"policy":"a"},{"policy":"b"},{"policy":7}]}`,
+		"good": {`{"manifests":[{"policy":"keep","count":1,"ready":true}],"names":{"a":"b"}}`, ""},
+		"wrong type in a list": {
+			`{"manifests":[{"policy":"a"},{"policy":"b"},{"policy":7}]}`,
 			"manifests[2].policy: expected a text, but found a number",
 		},
 		"fraction": {
-			"a fraction is no whole number", `{"manifests":[{"count":1.5}]}`,
-			"manifests[0].count: expected a whole number, but found the number 1.5",
+			`{"manifests":[{"count":1.5}]}`, "manifests[0].count: expected a whole number, but found the number 1.5",
 		},
-		"wrong types": {
-			"all of them at once, and unknown fields with them",
+		"all wrong types at once, and unknown fields with them": {
 			`{"manifests": [{"policy": 7, "count":"x", "polizy":1},5], "nested" :{"E":{"data" : [ 1 ], "ready":{}}},"names":[]}`,
 			"manifests[0].policy: expected a text, but found a number; " +
 				"manifests[0].count: expected a whole number, but found a text; " +
@@ -61,40 +58,33 @@ func TestDecodeConfig(t *testing.T) {
 				"nested.E.ready: expected true or false, but found an object; names: expected an object, but found a list; " +
 				`unknown field "manifests[0].polizy"`,
 		},
-		"unknown": {
-			"all unknown fields at once", `{"manifests":[{"polizy":"a"}],"namez":{}}`,
-			`unknown field "manifests[0].polizy"; unknown field "namez"`,
+		"all unknown fields at once": {
+			`{"manifests":[{"polizy":"a"}],"namez":{}}`, `unknown field "manifests[0].polizy"; unknown field "namez"`,
 		},
-		"other case": {"names of fields have one spelling", `{"Names":{}}`, `unknown field "Names"`},
-		"duplicate": {
-			"one of the values would be lost silently", `{"nested":{"E":{"count":1,"count":2}}}`,
-			`duplicate field "nested.E.count"`,
-		},
-		"whole document": {"not even an object", `["x"]`, "expected an object, but found a list"},
-		"no JSON":        {"cut off", `{"manifests":[`, "unexpected end"},
-		"missing":        {"a deployer cannot do anything without", "", "the provider configuration is missing"},
+		"other case":     {`{"Names":{}}`, `unknown field "Names"`},
+		"duplicate":      {`{"nested":{"E":{"count":1,"count":2}}}`, `duplicate field "nested.E.count"`},
+		"whole document": {`["x"]`, "expected an object, but found a list"},
+		"no JSON":        {`{"manifests":[`, "unexpected end"},
+		"missing":        {"", "the provider configuration is missing"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := requestWithConfig(tc.config).DecodeConfig(&testConfig{})
-			if tc.want == "" {
-				if err != nil {
-					t.Errorf("%s, but found %v", tc.reason, err)
-				}
-				return
+		err := requestWithConfig(tc.config).DecodeConfig(&testConfig{})
+		if tc.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
 			}
-			reason := ReasonConfigInvalid
-			if tc.config == "" {
-				reason = ReasonConfigMissing
-			}
-			var found *Error
-			if !errors.As(err, &found) || found.Reason != reason || !strings.HasPrefix(err.Error(), "spec.config: "+tc.want) {
-				t.Fatalf("%s: expected the reason %s with %q, but found %v", tc.reason, reason, tc.want, err)
-			}
-			if diff := cmp.Diff([]v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Codes(err)); diff != "" {
-				t.Errorf("%s: codes (-want +got):\n%s", tc.reason, diff)
-			}
-		})
+			continue
+		}
+		reason := ReasonConfigInvalid
+		if tc.config == "" {
+			reason = ReasonConfigMissing
+		}
+		var found *Error
+		if !errors.As(err, &found) || found.Reason != reason || !strings.HasPrefix(err.Error(), "spec.config: "+tc.want) {
+			t.Errorf("%s: expected the reason %s with %q, but found %v", name, reason, tc.want, err)
+		}
+		if diff := cmp.Diff([]v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Codes(err)); diff != "" {
+			t.Errorf("%s: codes (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -46,24 +46,17 @@ func hostCluster() *sdk.HostCluster {
 func TestTargetKubeconfig(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		reason string
 		target *sdk.Target
 		want   string
 	}{
-		"Good": {
-			reason: "the kubeconfig is a field of the content",
-			target: &sdk.Target{Content: []byte(`{"kubeconfig":"k"}`)}, want: "k",
-		},
-		"None": {reason: "an item without target has none"},
-		"OtherType": {
-			reason: "not every target is a cluster",
-			target: &sdk.Target{Content: []byte(`{"token":"` + theSecret + `"}`)},
-		},
-		"NoJSON": {reason: "content may be anything", target: target()},
+		"a cluster":  {&sdk.Target{Content: []byte(`{"kubeconfig":"k"}`)}, "k"},
+		"none":       {nil, ""},
+		"no cluster": {&sdk.Target{Content: []byte(`{"token":"` + theSecret + `"}`)}, ""},
+		"no JSON":    {target(), ""},
 	} {
 		got, err := tc.target.Kubeconfig()
 		if string(got) != tc.want || (err == nil) != (tc.want != "") {
-			t.Errorf("%s: %s: found %q, error %v", name, tc.reason, got, err)
+			t.Errorf("%s: found %q, error %v", name, got, err)
 		}
 		isUsers := slices.Equal(sdk.Codes(err), []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem})
 		if err != nil && (!isUsers || strings.Contains(err.Error(), theSecret)) {

@@ -17,48 +17,40 @@ import (
 func TestDiffFails(t *testing.T) {
 	t.Parallel()
 	const secret = "0123456789"
-	good := Change{Object: "a", Action: ActionDelete}
+	good, noJSON := Change{Object: "a", Action: ActionDelete}, json.RawMessage(`{"data":"`+secret)
+	const internal = v1alpha1.ErrorInternalProblem
 	for name, tc := range map[string]struct {
-		reason  string
 		changes []Change
 		err     error
 		code    v1alpha1.ErrorCode
 		named   []string // parts of the message
 	}{
-		"Error": {
-			"an error is that of the deployer", []Change{good}, ConfigurationError("Wrong", "there are none"),
-			v1alpha1.ErrorConfigurationProblem, []string{"there are none"},
+		"the deployer's error": {
+			[]Change{good}, ConfigurationError("Wrong", "there are none"), v1alpha1.ErrorConfigurationProblem,
+			[]string{"there are none"},
 		},
-		"NoJSON": {
-			"secrets cannot be found in it, and a good change does not make up for it",
-			[]Change{good, {Object: "Secret b", Action: ActionCreate, After: json.RawMessage(`{"data":"` + secret)}}, nil,
-			v1alpha1.ErrorInternalProblem, []string{"change 1", "Secret b", "after", "JSON object"},
+		"secrets cannot be found in it, and a good change does not make up for it": {
+			[]Change{good, {Object: "Secret b", Action: ActionCreate, After: noJSON}}, nil, internal,
+			[]string{"change 1", "Secret b", "after", "JSON object"},
 		},
-		"UnknownAction": {
-			"nobody could show it", []Change{{Object: "a", Action: "explode"}}, nil,
-			v1alpha1.ErrorInternalProblem, []string{"explode", "recreate"},
-		},
-		"NoObject": {
-			"a change is that of something", []Change{{Action: ActionDelete}}, nil,
-			v1alpha1.ErrorInternalProblem, []string{"change 0", "1 to 1024"},
-		},
-		"LongObject": {
-			"the host would refuse it", []Change{{Object: strings.Repeat("x", 1025), Action: ActionDelete}}, nil,
-			v1alpha1.ErrorInternalProblem, []string{"1025"},
+		"unknown action": {[]Change{{Object: "a", Action: "explode"}}, nil, internal, []string{"explode", "recreate"}},
+		"no object":      {[]Change{{Action: ActionDelete}}, nil, internal, []string{"change 0", "1 to 1024"}},
+		"long object": {
+			[]Change{{Object: strings.Repeat("x", 1025), Action: ActionDelete}}, nil, internal, []string{"1025"},
 		},
 	} {
 		out := diffToWire(&DiffResponse{Changes: tc.changes}, tc.err)
 		if out.GetChanges() != nil || len(out.GetFailed().GetErrors()) != 1 {
-			t.Errorf("%s: %s: expected a failure without changes, but found %v", name, tc.reason, out)
+			t.Errorf("%s: expected a failure without changes, but found %v", name, out)
 			continue
 		}
 		found := out.GetFailed().GetErrors()[0]
 		if !slices.Equal(found.GetCodes(), []string{string(tc.code)}) || strings.Contains(found.GetMessage(), secret) {
-			t.Errorf("%s: %s: expected the code %s without the object, but found %v", name, tc.reason, tc.code, found)
+			t.Errorf("%s: expected the code %s without the object, but found %v", name, tc.code, found)
 		}
 		for _, part := range tc.named {
 			if !strings.Contains(found.GetMessage(), part) {
-				t.Errorf("%s: %s: expected the message to name %s, but found: %v", name, tc.reason, part, found)
+				t.Errorf("%s: expected the message to name %s, but found: %v", name, part, found)
 			}
 		}
 	}
@@ -67,77 +59,49 @@ func TestDiffFails(t *testing.T) {
 func TestHideSecrets(t *testing.T) {
 	t.Parallel()
 	const deployment = `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":9007199254740993,"text":"<a&b>"}}`
-	tests := map[string]struct {
-		reason                string
-		before, after         string
-		wantBefore, wantAfter string
-	}{
-		"NoSecret": {
-			reason: "all digits and signs stay",
-			before: deployment, after: deployment,
-			wantBefore: deployment, wantAfter: deployment,
+	for name, tc := range map[string]struct{ before, after, wantBefore, wantAfter string }{
+		"no Secret: all digits and signs stay": {deployment, deployment, deployment, deployment},
+		"what happens to each value can be told, and nothing else": {
+			`{"apiVersion":"v1","kind":"Secret","data":{"changed":"YQ==","gone":"YQ==","same":"YQ=="}}`,
+			`{"apiVersion":"v1","kind":"Secret","data":{"changed":"Yg==","new":"YQ==","same":"YQ=="}}`,
+			`{"apiVersion":"v1","data":{"changed":"*** (before)","gone":"***","same":"***"},"kind":"Secret"}`,
+			`{"apiVersion":"v1","data":{"changed":"*** (after)","new":"***","same":"***"},"kind":"Secret"}`,
 		},
-		"Values": {
-			reason:     "what happens to each value can be told, and nothing else",
-			before:     `{"apiVersion":"v1","kind":"Secret","data":{"changed":"YQ==","gone":"YQ==","same":"YQ=="}}`,
-			after:      `{"apiVersion":"v1","kind":"Secret","data":{"changed":"Yg==","new":"YQ==","same":"YQ=="}}`,
-			wantBefore: `{"apiVersion":"v1","data":{"changed":"*** (before)","gone":"***","same":"***"},"kind":"Secret"}`,
-			wantAfter:  `{"apiVersion":"v1","data":{"changed":"*** (after)","new":"***","same":"***"},"kind":"Secret"}`,
+		"what is no map of texts may still be a secret": {
+			`{"kind":"Secret","data":"s","stringData":{"a":{"b":"s"},"c":1}}`,
+			`{"kind":"Secret","data":{"a":"s"},"stringData":null}`,
+			`{"data":"***","kind":"Secret","stringData":{"a":"***","c":"***"}}`,
+			`{"data":{"a":"***"},"kind":"Secret","stringData":"***"}`,
 		},
-		"StringData": {
-			reason:    "a manifest may hold it as it is",
-			after:     `{"kind":"Secret","stringData":{"a":"b"}}`,
-			wantAfter: `{"kind":"Secret","stringData":{"a":"***"}}`,
+		"a List holds objects of any kind": {
+			`{"kind":"List","items":[{"kind":"ConfigMap","data":{"a":"b"}},{"kind":"Secret","data":{"a":"s"}}]}`, "",
+			`{"items":[{"data":{"a":"b"},"kind":"ConfigMap"},{"data":{"a":"***"},"kind":"Secret"}],"kind":"List"}`, "",
 		},
-		"OddData": {
-			reason:     "what is no map of texts may still be a secret",
-			before:     `{"kind":"Secret","data":"s","stringData":{"a":{"b":"s"},"c":1}}`,
-			after:      `{"kind":"Secret","data":{"a":"s"},"stringData":null}`,
-			wantBefore: `{"data":"***","kind":"Secret","stringData":{"a":"***","c":"***"}}`,
-			wantAfter:  `{"data":{"a":"***"},"kind":"Secret","stringData":"***"}`,
+		"the items of a SecretList need not name their kind": {
+			`{"kind":"SecretList","items":[{"data":{"a":"s"}}],"other":[{"data":{"a":"b"}}]}`, "",
+			`{"items":[{"data":{"a":"***"}}],"kind":"SecretList","other":[{"data":{"a":"b"}}]}`, "",
 		},
-		"List": {
-			reason:     "a List holds objects of any kind",
-			before:     `{"kind":"List","items":[{"kind":"ConfigMap","data":{"a":"b"}},{"kind":"Secret","data":{"a":"s"}}]}`,
-			wantBefore: `{"items":[{"data":{"a":"b"},"kind":"ConfigMap"},{"data":{"a":"***"},"kind":"Secret"}],"kind":"List"}`,
+		"the values are the same, whatever becomes of the kind": {
+			`{"kind":"Secret","data":{"a":"s"}}`, `{"kind":"ConfigMap","data":{"a":"s"}}`,
+			`{"data":{"a":"***"},"kind":"Secret"}`, `{"data":{"a":"***"},"kind":"ConfigMap"}`,
 		},
-		"SecretList": {
-			reason:     "its items need not name their kind",
-			before:     `{"kind":"SecretList","items":[{"data":{"a":"s"}}],"other":[{"data":{"a":"b"}}]}`,
-			wantBefore: `{"items":[{"data":{"a":"***"}}],"kind":"SecretList","other":[{"data":{"a":"b"}}]}`,
+		"a tool keeps a copy of the whole object": {
+			`{"kind":"Rose","metadata":{"annotations":{"kapp.k14s.io/original":"{s}","other":"a"}}}`,
+			`{"kind":"Rose","metadata":{"annotations":{"kapp.k14s.io/original":"{t}","other":"a"}}}`,
+			`{"kind":"Rose","metadata":{"annotations":{"kapp.k14s.io/original":"*** (before)","other":"a"}}}`,
+			`{"kind":"Rose","metadata":{"annotations":{"kapp.k14s.io/original":"*** (after)","other":"a"}}}`,
 		},
-		"AnotherKind": {
-			reason:     "the values are the same, whatever becomes of the kind",
-			before:     `{"kind":"Secret","data":{"a":"s"}}`,
-			after:      `{"kind":"ConfigMap","data":{"a":"s"}}`,
-			wantBefore: `{"data":{"a":"***"},"kind":"Secret"}`,
-			wantAfter:  `{"data":{"a":"***"},"kind":"ConfigMap"}`,
+		"also within another object": {
+			"", `{"spec":{"template":{"metadata":{"annotations":{"kapp.k14s.io/original":"{s}"}}}}}`,
+			"", `{"spec":{"template":{"metadata":{"annotations":{"kapp.k14s.io/original":"***"}}}}}`,
 		},
-		"Copy": {
-			reason:     "a tool keeps a copy of the whole object",
-			before:     `{"kind":"Rose","metadata":{"annotations":{"kapp.k14s.io/original":"{s}","other":"a"}}}`,
-			after:      `{"kind":"Rose","metadata":{"annotations":{"kapp.k14s.io/original":"{t}","other":"a"}}}`,
-			wantBefore: `{"kind":"Rose","metadata":{"annotations":{"kapp.k14s.io/original":"*** (before)","other":"a"}}}`,
-			wantAfter:  `{"kind":"Rose","metadata":{"annotations":{"kapp.k14s.io/original":"*** (after)","other":"a"}}}`,
-		},
-		"CopyInTemplate": {
-			reason:    "objects are within objects",
-			after:     `{"spec":{"template":{"metadata":{"annotations":{"kapp.k14s.io/original":"{s}"}}}}}`,
-			wantAfter: `{"spec":{"template":{"metadata":{"annotations":{"kapp.k14s.io/original":"***"}}}}}`,
-		},
-		"Neither": {reason: "an object that cannot be told has no states"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			before, after, err := hideSecrets(json.RawMessage(tc.before), json.RawMessage(tc.after))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff([]string{tc.wantBefore, tc.wantAfter}, []string{string(before), string(after)}); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-			}
-		})
+		"an object that cannot be told has no states": {},
+	} {
+		before, after, err := hideSecrets(json.RawMessage(tc.before), json.RawMessage(tc.after))
+		got := []string{string(before), string(after)}
+		if diff := cmp.Diff([]string{tc.wantBefore, tc.wantAfter}, got); diff != "" || err != nil {
+			t.Errorf("%s: error %v (-want +got):\n%s", name, err, diff)
+		}
 	}
 }
 
@@ -156,12 +120,10 @@ func TestWhatIsNoObjectIsNotShown(t *testing.T) {
 	} {
 		for side, states := range map[string][2]string{"before": {document, ""}, "after": {"", document}} {
 			before, after, err := hideSecrets(json.RawMessage(states[0]), json.RawMessage(states[1]))
-			if err == nil || before != nil || after != nil {
-				t.Errorf("%s %s: expected nothing but an error, but found %s, %s", name, side, before, after)
-				continue
-			}
-			if !strings.Contains(err.Error(), side) || strings.Contains(err.Error(), secret) {
-				t.Errorf("%s %s: expected an error that names the state and holds nothing of it, but found: %v", name, side, err)
+			if before != nil || after != nil || err == nil || !strings.Contains(err.Error(), side) ||
+				strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: expected nothing but an error that names the state %s and holds nothing of it, "+
+					"but found %s, %s, %v", name, side, before, after, err)
 			}
 		}
 	}

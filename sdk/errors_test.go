@@ -28,80 +28,50 @@ func TestCodes(t *testing.T) {
 		timeout  = v1alpha1.ErrorTimeout
 	)
 	plain := errors.New("plain")
-	tests := map[string]struct {
-		reason string
-		err    error
-		want   []v1alpha1.ErrorCode
+	for name, tc := range map[string]struct {
+		err  error
+		want []v1alpha1.ErrorCode
 	}{
-		"Nil": {reason: "no error has no codes"},
-		"InnermostFirst": {
-			reason: "the cause comes before what wraps it",
-			err:    coded(fmt.Errorf("apply: %w", coded(plain, config)), internal),
-			want:   []v1alpha1.ErrorCode{config, internal},
+		"nil": {nil, nil},
+		"innermost first": {
+			coded(fmt.Errorf("apply: %w", coded(plain, config)), internal), []v1alpha1.ErrorCode{config, internal},
 		},
-		"Once": {
-			reason: "a code that several errors have counts once, at its innermost place",
-			err:    coded(coded(coded(plain, config, cleanup), internal), config),
-			want:   []v1alpha1.ErrorCode{config, cleanup, internal},
+		"once, at its innermost place": {
+			coded(coded(coded(plain, config, cleanup), internal), config), []v1alpha1.ErrorCode{config, cleanup, internal},
 		},
-		"Joined": {
-			reason: "each of several joined errors counts, in order",
-			err:    errors.Join(coded(plain, timeout), plain, fmt.Errorf("second: %w", coded(plain, config))),
-			want:   []v1alpha1.ErrorCode{timeout, config},
+		"joined, in order": {
+			errors.Join(coded(plain, timeout), plain, fmt.Errorf("second: %w", coded(plain, config))),
+			[]v1alpha1.ErrorCode{timeout, config},
 		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if diff := cmp.Diff(tc.want, Codes(tc.err)); diff != "" {
-				t.Errorf("%s: Codes (-want +got):\n%s", tc.reason, diff)
-			}
-		})
+	} {
+		if diff := cmp.Diff(tc.want, Codes(tc.err)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
 func TestFailedToWire(t *testing.T) {
 	t.Parallel()
 	plain := errors.New("plain")
-	tests := map[string]struct {
-		reason string
-		err    error
-		want   *deployerv1.Error
+	inner := &Error{Operation: "Read", Reason: "Broken", Err: plain}
+	for name, tc := range map[string]struct {
+		err  error
+		want *deployerv1.Error
 	}{
-		"Plain": {
-			reason: "an error without anything gets the host's operation and a reason of the sdk",
-			err:    plain,
-			want:   &deployerv1.Error{Operation: "Delete", Reason: ReasonError, Message: "plain"},
+		"plain": {plain, &deployerv1.Error{Operation: "Delete", Reason: ReasonError, Message: "plain"}},
+		"outermost Error, whole text": {
+			fmt.Errorf("carry out: %w", &Error{Operation: "Apply", Reason: "Refused", Err: fmt.Errorf("apply: %w", inner)}),
+			&deployerv1.Error{Operation: "Apply", Reason: "Refused", Message: "carry out: apply: plain"},
 		},
-		"Outermost": {
-			reason: "operation and reason are those of the outermost Error, the message is the whole text",
-			err: fmt.Errorf("carry out: %w", &Error{
-				Operation: "Apply", Reason: "Refused",
-				Err: fmt.Errorf("apply: %w", &Error{Operation: "Read", Reason: "Broken", Err: plain}),
-			}),
-			want: &deployerv1.Error{Operation: "Apply", Reason: "Refused", Message: "carry out: apply: plain"},
-		},
-		"ConfigurationError": {
-			reason: "a user's mistake carries its code and wraps its cause",
-			err:    ConfigurationError("Wrong", "spec.config.a: %w", coded(plain)),
-			want: &deployerv1.Error{
-				Codes: []string{"ERR_CONFIGURATION_PROBLEM"}, Operation: "Delete", Reason: "Wrong", Message: "spec.config.a: plain",
-			},
-		},
-		"NoErr": {
-			reason: "an Error without a text has its reason as one",
-			err:    &Error{Reason: "Broken"},
-			want:   &deployerv1.Error{Operation: "Delete", Reason: "Broken", Message: "Broken"},
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			want := &deployerv1.Failed{Errors: []*deployerv1.Error{tc.want}}
-			if diff := cmp.Diff(want, failedToWire("Delete", tc.err), protocmp.Transform()); diff != "" {
-				t.Errorf("%s: (-want +got):\n%s", tc.reason, diff)
-			}
-		})
+		"a user's mistake": {ConfigurationError("Wrong", "spec.config.a: %w", coded(plain)), &deployerv1.Error{
+			Codes: []string{"ERR_CONFIGURATION_PROBLEM"}, Operation: "Delete", Reason: "Wrong", Message: "spec.config.a: plain",
+		}},
+		"no text": {&Error{Reason: "Broken"}, &deployerv1.Error{Operation: "Delete", Reason: "Broken", Message: "Broken"}},
+	} {
+		want := &deployerv1.Failed{Errors: []*deployerv1.Error{tc.want}}
+		if diff := cmp.Diff(want, failedToWire("Delete", tc.err), protocmp.Transform()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

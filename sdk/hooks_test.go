@@ -19,9 +19,12 @@ import (
 
 // onlyHooks are those of a plugin that brings nothing else.
 func onlyHooks() hook.Hooks {
-	postpone := func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
-		return &hook.Result{RequeueAfter: time.Minute}, nil
+	returns := func(result *hook.Result, err error) hook.Func {
+		return func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
+			return result, err
+		}
 	}
+	postpone := returns(&hook.Result{RequeueAfter: time.Minute}, nil)
 	refuse := func(
 		_ context.Context, item *v1alpha1.DeployItem, _ *v1alpha1.Target, hookType hook.Type,
 	) (*hook.Result, error) {
@@ -36,12 +39,9 @@ func onlyHooks() hook.Hooks {
 	fall := func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
 		panic("hook") //nolint:forbidigo // what is tested
 	}
-	fail := func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
-		return nil, errors.New("not on a Friday")
-	}
 	return hook.Hooks{}.
 		RegisterHook(postpone, hook.Start).
-		RegisterHook(fail, hook.BeforeReconcile).
+		RegisterHook(returns(nil, errors.New("not on a Friday")), hook.BeforeReconcile).
 		RegisterHook(refuse, hook.BeforeDelete).
 		RegisterHook(fall, hook.End).
 		RegisterHook(postpone, hook.End)

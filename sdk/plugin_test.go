@@ -1,9 +1,7 @@
 package sdk_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
@@ -49,15 +46,11 @@ func emptyCall() sdktest.Call {
 	return sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", document(""))}
 }
 
-// panicking panics in every method.
-type panicking struct{}
+// panicking panics in all ways.
+type panicking struct{ fake }
 
 func (panicking) Reconcile(context.Context, *sdk.Request) (*sdk.Response, error) {
-	panic("Reconcile") //nolint:forbidigo // what is tested
-}
-
-func (panicking) Delete(context.Context, *sdk.Request) (*sdk.Response, error) {
-	panic(errors.New("Delete")) //nolint:forbidigo // what is tested
+	panic(errors.New("Reconcile")) //nolint:forbidigo // what is tested
 }
 
 func (panicking) Abort(context.Context, *sdk.Request) (*sdk.Response, error) {
@@ -77,14 +70,6 @@ func (panicking) Validate(context.Context, *sdk.ValidateRequest) (*sdk.ValidateR
 	panic("Validate") //nolint:forbidigo // what is tested
 }
 
-func (panicking) Hooks() hook.Hooks {
-	return hook.Hooks{}.RegisterHook(func(
-		context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type,
-	) (*hook.Result, error) {
-		panic("hook") //nolint:forbidigo // what is tested
-	}, hook.Start)
-}
-
 func (panicking) Watch(_ context.Context, wake func(namespace, name string)) error {
 	wake("default", "item")
 	panic("Watch") //nolint:forbidigo // what is tested
@@ -95,8 +80,7 @@ func (panicking) Holdings(context.Context, *sdk.HoldingsRequest) (*sdk.HoldingsR
 }
 
 func (panicking) Collect(context.Context, *sdk.CollectRequest) error {
-	var none *sdk.Error
-	return none // an error that is not nil, but panics when it is asked for its text
+	panic("Collect") //nolint:forbidigo // what is tested
 }
 
 type unmarshallable struct{}
@@ -110,71 +94,40 @@ func TestPanicsEndTheCallAndNotThePlugin(t *testing.T) {
 	plugin := sdktest.New(t, panicking{}, options()...)
 	call := sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", nil)}
 	ctx := t.Context()
-
-	isPanic := func(e sdktest.Error) bool {
-		return e.Reason == sdk.ReasonPanic && slices.Equal(e.Codes, []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem})
-	}
-	for name, operation := range map[string]func(context.Context, sdktest.Call) *sdktest.Result{
-		"Reconcile": plugin.Reconcile, "Delete": plugin.Delete,
-		"Abort": plugin.Abort, "ForceReconcile": plugin.ForceReconcile,
-	} {
-		result := operation(ctx, call)
-		if result.Failed == nil || !isPanic(result.Failed.Errors[0]) {
-			t.Errorf("%s: expected a failure with reason %s, but found: %s", name, sdk.ReasonPanic, result)
-			continue
+	failure := func(result *sdktest.Result) error {
+		if result.Failed == nil {
+			return nil
 		}
-		if strings.Contains(result.Failed.Error(), "goroutine") {
-			t.Errorf("%s: the stack belongs to the log, not to the status: %s", name, result)
-		}
+		return result.Failed
 	}
-	var failed *sdktest.Failed
 	_, renderErr := plugin.Render(ctx, call)
 	_, holdingsErr := plugin.Holdings(ctx, nil)
 	for name, err := range map[string]error{
-		"Render": renderErr, "Holdings": holdingsErr, "Collect": plugin.Collect(ctx, nil, nil),
+		"Reconcile": failure(plugin.Reconcile(ctx, call)), "Abort": failure(plugin.Abort(ctx, call)),
+		"ForceReconcile": failure(plugin.ForceReconcile(ctx, call)), "Render": renderErr, "Holdings": holdingsErr,
+		"Collect": plugin.Collect(ctx, nil, nil),
 	} {
-		if !errors.As(err, &failed) || !isPanic(failed.Errors[0]) {
-			t.Errorf("%s: expected reason %s, but found %v", name, sdk.ReasonPanic, err)
+		var failed *sdktest.Failed
+		if !errors.As(err, &failed) || failed.Errors[0].Reason != sdk.ReasonPanic ||
+			!slices.Equal(failed.Codes(), []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}) {
+			t.Errorf("%s: expected a failure with reason %s, but found %v", name, sdk.ReasonPanic, err)
+		} else if strings.Contains(err.Error(), "goroutine") {
+			t.Errorf("%s: the stack belongs to the log, not to the status: %v", name, err)
 		}
 	}
 	if _, err := plugin.Validate(ctx, "example.org/test", nil); err == nil {
 		t.Error("Validate: expected an error")
 	}
-	outcomes, err := plugin.RunHooks(ctx, hook.Start, nil, nil)
-	if err != nil || len(outcomes) != 1 || outcomes[0].Err == nil || !isPanic(*outcomes[0].Err) {
-		t.Errorf("RunHooks: expected reason %s, but found %v, error %v", sdk.ReasonPanic, outcomes, err)
-	}
 
 	watchCtx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	woken := 0
-	err = plugin.Watch(watchCtx, func(string, string) {
+	err := plugin.Watch(watchCtx, func(string, string) {
 		if woken++; woken == 2 {
 			cancel()
 		}
 	})
 	if woken != 2 || err != nil {
 		t.Errorf("Watch: expected to be called again after a panic, but found %d wake-ups, error %v", woken, err)
-	}
-
-	if name := plugin.Info().Name; name != "test" {
-		t.Errorf("the plugin does not live on: its name is %q", name)
-	}
-}
-
-// The protocol promises 64 MiB; gRPC's own limit is 4 MiB.
-func TestLargeMessagesPassBothWays(t *testing.T) {
-	t.Parallel()
-	deployer := fake{reconcile: func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-		document := json.RawMessage(req.DeployItem.Spec.Config.Raw)
-		return &sdk.Response{ProviderStatus: document}, req.SaveProviderStatus(ctx, document)
-	}}
-	item := sdktest.DeployItem("example.org/test", document(strings.Repeat("x", 16<<20)))
-	result := sdktest.New(t, deployer, options()...).Reconcile(t.Context(), sdktest.Call{DeployItem: item})
-	if result.Err != nil || result.Succeeded == nil {
-		t.Fatalf("expected success, but found error %v", result.Err)
-	}
-	if !bytes.Equal(item.Spec.Config.Raw, result.ProviderStatus) {
-		t.Errorf("%d bytes became %d", len(item.Spec.Config.Raw), len(result.ProviderStatus))
 	}
 }

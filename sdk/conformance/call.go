@@ -52,6 +52,8 @@ type Call struct {
 
 	// separate sends provider configuration and provider status beside the deploy item.
 	separate bool
+	// opening is all that is said instead of the start message, if it is not nil.
+	opening []*deployerv1.HostMessage
 }
 
 // DeployItem returns a deploy item with the given provider configuration, as JSON; nil for none.
@@ -73,7 +75,7 @@ func DeployItem(itemType v1alpha1.DeployItemType, config json.RawMessage) *v1alp
 // start is the first message of a call.
 func (c *Call) start() (*deployerv1.Start, error) {
 	if c.DeployItem == nil {
-		return nil, fmt.Errorf("the call has no deploy item")
+		return nil, errors.New("the call has no deploy item")
 	}
 	start := &deployerv1.Start{
 		JobId: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Children: marshalChildren(c.Children),

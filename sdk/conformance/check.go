@@ -30,7 +30,7 @@ func Attached(ctx context.Context, address string, o Options) (*Report, error) {
 func check(ctx context.Context, plugin *Plugin, err error, o Options) (*Report, error) {
 	if unusable := (*unusableError)(nil); errors.As(err, &unusable) && ctx.Err() == nil {
 		f := findings{}
-		f.breaks(unusable.violation.Rule, "%s", unusable.violation.Message)
+		f.breaks(unusable.rule, "%s", unusable.message)
 		for _, rule := range Rules() {
 			f.skip(rule, "the plugin could not be started")
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -57,6 +56,12 @@ func (e *examination) reconcile(
 	return result.Err == nil
 }
 
+// say makes a call of Reconcile with messages that need not make sense, and nothing after them.
+func (e *examination) say(ctx context.Context, where string, opening ...*deployerv1.HostMessage) *Result {
+	call := Call{DeployItem: &v1alpha1.DeployItem{}, opening: append([]*deployerv1.HostMessage{}, opening...)}
+	return e.probe(ctx, where, e.plugin.service.Reconcile, call)
+}
+
 // idle opens a call in which nothing is said, until the returned function ends it. It returns when the plugin has
 // surely seen it.
 func (e *examination) idle(ctx context.Context) (end func(), err error) {
@@ -72,27 +77,20 @@ func (e *examination) idle(ctx context.Context) (end func(), err error) {
 }
 
 func (e *examination) checkStartFirst(ctx context.Context) {
-	item := func(document string) []*deployerv1.HostMessage {
-		return []*deployerv1.HostMessage{startMessage(&deployerv1.Start{DeployItem: []byte(document), JobId: "job-1"})}
+	item := func(document string) *deployerv1.HostMessage {
+		return startMessage(&deployerv1.Start{DeployItem: []byte(document), JobId: "job-1"})
 	}
-	for _, opening := range []struct {
-		name     string
-		messages []*deployerv1.HostMessage
-	}{
-		{"an acknowledgement as the first message", []*deployerv1.HostMessage{acknowledgement(1, "")}},
-		{"a first message without content", []*deployerv1.HostMessage{{}}},
-		{"no message at all", nil},
-		{"half a deploy item", item(`{"`)},
-		{"a list as deploy item", item(`[]`)},
+	for where, opening := range map[string][]*deployerv1.HostMessage{
+		"an acknowledgement as the first message": {acknowledgement(1, "")},
+		"a first message without content":         {{}},
+		"no message at all":                       nil,
+		"half a deploy item":                      {item(`{"`)},
+		"a list as deploy item":                   {item(`[]`)},
 	} {
-		result, err := e.plugin.say(ctx, e.plugin.service.Reconcile, opening.messages...)
-		switch {
-		case err == nil && result.GetFailed() == nil:
-			e.breaks(RuleStartFirst, "%s: expected an error, but found the result {%.100q}", opening.name, result.String())
-		case errors.Is(err, io.EOF):
-			e.breaks(RuleStartFirst, "%s: the call ended without an error", opening.name)
-		case status.Code(err) == codes.DeadlineExceeded:
-			e.breaks(RuleStartFirst, "%s: the call did not end within %s", opening.name, e.limits.probe)
+		result := e.say(ctx, where, opening...)
+		if result.Err == nil && result.Failed == nil || errors.Is(result.Err, errNoResult) ||
+			errors.Is(result.Err, context.DeadlineExceeded) {
+			e.breaks(RuleStartFirst, "%s: expected an error within %s, but the call %s", where, e.limits.probe, result)
 		}
 	}
 }
@@ -150,8 +148,9 @@ func (e *examination) checkStop(ctx context.Context) {
 func (e *examination) checkLargeMessages(ctx context.Context) {
 	// The call is refused, but not for its size.
 	large := acknowledgement(1, string(bytes.Repeat([]byte("x"), e.limits.large)))
-	if _, err := e.plugin.say(ctx, e.plugin.service.Reconcile, large); status.Code(err) == codes.ResourceExhausted {
-		e.breaks(RuleLargeMessages, "a message of %d bytes: %v", e.limits.large, err)
+	result := e.say(ctx, "a large message", large)
+	if status.Code(result.Err) == codes.ResourceExhausted {
+		e.breaks(RuleLargeMessages, "a message of %d bytes: %v", e.limits.large, result.Err)
 	}
 }
 

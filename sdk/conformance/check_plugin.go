@@ -54,11 +54,10 @@ func (e *examination) checkStrangers(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		stranger := newPlugin(conn, e.plugin.options)
-		if _, err := stranger.getInfo(ctx); err == nil {
+		if _, err := newPlugin(ctx, conn, e.options); err == nil {
 			e.breaks(RuleMutualTLS, "%s got an answer", name)
 		}
-		stranger.Close()
+		_ = conn.Close() // there is nobody to tell
 	}
 }
 

@@ -36,22 +36,30 @@ func Attach(ctx context.Context, address string, o Options) (*Plugin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("attach to plugin: %w", err)
 	}
-	p := newPlugin(conn, o)
-	if p.info, err = p.getInfo(ctx); err != nil {
-		p.Close()
-		return nil, fmt.Errorf("attach to plugin: %w", &unusableError{Violation{RuleInfo, "GetInfo: " + err.Error()}})
+	p, err := newPlugin(ctx, conn, o)
+	if err != nil {
+		_ = conn.Close() // there is nobody to tell
+		return nil, fmt.Errorf("attach to plugin: %w", err)
 	}
 	return p, nil
 }
 
-func newPlugin(conn *grpc.ClientConn, o Options) *Plugin {
-	return &Plugin{conn: conn, service: deployerv1.NewDeployerServiceClient(conn), options: o, limits: o.bounds()}
+// newPlugin asks a plugin who it is.
+func newPlugin(ctx context.Context, conn *grpc.ClientConn, o Options) (_ *Plugin, err error) {
+	p := &Plugin{conn: conn, service: deployerv1.NewDeployerServiceClient(conn), options: o, limits: o.bounds()}
+	if p.info, err = p.getInfo(ctx); err != nil {
+		return nil, &unusableError{RuleInfo, "GetInfo: " + err.Error()}
+	}
+	return p, nil
 }
 
 // unusableError says that a plugin cannot be called, and which rule it breaks.
-type unusableError struct{ violation Violation }
+type unusableError struct {
+	rule    Rule
+	message string
+}
 
-func (e *unusableError) Error() string { return e.violation.Message }
+func (e *unusableError) Error() string { return e.message }
 
 func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
@@ -163,8 +171,8 @@ func (p *Plugin) DeleteUntilDone(ctx context.Context, call Call) *Result {
 
 func (p *Plugin) operate(ctx context.Context, name string, open opener, call Call) *Result {
 	return p.converse(ctx, open, &call, func(rule Rule, message string) {
-		if p.options.Violation != nil {
-			p.options.Violation(Violation{Rule: rule, Message: name + ": " + message})
+		if p.options.Broken != nil {
+			p.options.Broken(rule, name+": "+message)
 		}
 	})
 }

@@ -1,123 +1,99 @@
 package conformance
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/await"
 )
 
-func rawCase() Case {
-	item := DeployItem(rawType, []byte(`{"apiVersion":"example.org/v1","kind":"RawConfiguration"}`))
-	return Case{Name: "raw", Call: Call{DeployItem: item}}
+func fakeCase() Case {
+	item := DeployItem(fakeType, []byte(`{"apiVersion":"example.org/v1","kind":"FakeConfiguration"}`))
+	return Case{Name: "fake", Call: Call{DeployItem: item}}
 }
 
-// quickLimits do not make a plugin that keeps the rules any quicker, but the checks.
-func quickLimits() limits {
-	l := usualLimits()
-	l.pause, l.large = 50*time.Millisecond, 1<<10
-	l.answer, l.probe, l.end, l.silence = time.Minute, time.Minute, time.Minute, time.Minute // the machine may be busy
-	return l
-}
-
-// examine checks a plugin that misbehaves as the entry of that name says.
-func examine(t *testing.T, name string) *Report {
+// examine checks a fake with the misbehaviour of that name.
+func examine(t *testing.T, name string, env ...string) *Report {
 	t.Helper()
-	m := misbehaviours[name]
-	limits := quickLimits()
+	m := misbehaviours()[name]
+	limits := usualLimits()
+	limits.pause, limits.large = 50*time.Millisecond, 1<<10
+	// The machine may be busy.
+	limits.answer, limits.probe, limits.end, limits.silence = time.Minute, time.Minute, time.Minute, time.Minute
 	if m.limits != nil {
 		m.limits(&limits)
 	}
 	o := Options{
-		Configuration: []byte("volume: 11"), Env: []string{misbehaviourEnv + "=" + name}, limits: &limits, Output: t.Output(),
+		Configuration: []byte("volume: 11"), Env: append(env, misbehaviourEnv+"="+name), limits: &limits, Output: t.Output(),
 	}
 	if !m.noCase {
-		c := rawCase()
-		c.Timeout = m.timeout
-		o.Cases = []Case{c}
+		o.Cases = []Case{fakeCase()}
 	}
+	var report *Report
+	var err error
 	if m.program != nil {
-		report, err := Binary(t.Context(), testBinary(t), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return report
+		report, err = Binary(t.Context(), testBinary(t), o)
+	} else {
+		report, err = Attached(t.Context(), serveAttachable(t, m), o)
 	}
-	s := &service{}
-	if m.service != nil {
-		m.service(s)
-	}
-	report, err := Attached(t.Context(), serveAttachable(t, s, m.options...), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return report
 }
 
-func brokenRules(r *Report) []Rule {
-	return slices.Sorted(slices.Values(convert(r.Broken(), func(f Finding) Rule { return f.Rule })))
-}
-
 func TestMisbehaviourBreaksItsRules(t *testing.T) {
 	t.Parallel()
-	for name, m := range misbehaviours {
+	unbroken := Rules() // a rule that nothing breaks may as well not be checked
+	for name, m := range misbehaviours() {
+		if m.want == nil {
+			continue
+		}
+		unbroken = slices.DeleteFunc(unbroken, func(r Rule) bool { return slices.Contains(m.want, r) })
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			report := examine(t, name)
-			if diff := cmp.Diff(slices.Compact(slices.Sorted(slices.Values(m.want))), brokenRules(report)); diff != "" {
-				t.Errorf("%s: broken rules (-want +got):\n%s\nfound: %v", m.reason, diff, report.Broken())
+			broken := slices.Sorted(slices.Values(convert(report.Broken(), func(f Finding) Rule { return f.Rule })))
+			if diff := cmp.Diff(m.want, broken); diff != "" {
+				t.Errorf("broken rules (-want +got):\n%s\nfound: %v", diff, report.Broken())
 			}
 		})
 	}
-}
-
-// A rule that nothing breaks may as well not be checked.
-func TestEachRuleIsBrokenBySomething(t *testing.T) {
-	t.Parallel()
-	broken := map[Rule]bool{}
-	for _, m := range misbehaviours {
-		for _, rule := range m.want {
-			broken[rule] = true
-		}
-	}
-	for _, rule := range Rules() {
-		if !broken[rule] {
-			t.Errorf("no misbehaviour breaks %s", rule)
-		}
+	if len(unbroken) > 0 {
+		t.Errorf("no misbehaviour breaks %s", unbroken)
 	}
 }
 
 // What keeps all rules and has all capabilities shows that no rule is passed over.
 func TestPluginThatKeepsTheRules(t *testing.T) {
 	t.Parallel()
-	limits := usualLimits()
-	o := Options{Cases: []Case{rawCase()}, Env: []string{misbehaviourEnv + "="}, limits: &limits, Output: t.Output()}
+	o := Options{Cases: []Case{fakeCase()}, Env: []string{misbehaviourEnv + "="}, Output: t.Output()}
 	report, err := Binary(t.Context(), testBinary(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range report.Findings {
-		if f.Verdict != Passed {
-			t.Errorf("%s: %s %q", f.Rule, f.Verdict, f.Messages)
-		}
-	}
-	if !report.Conforms() || report.Info == nil || report.Info.Name != "raw" {
-		t.Errorf("expected a report about a conforming plugin raw, but found %+v", report)
+	expectPassed(t, report, Rules()...)
+	if !report.Conforms() || report.Info == nil || report.Info.Name != "fake" {
+		t.Errorf("expected a report about a conforming plugin fake, but found %+v", report)
 	}
 }
 
 // A plugin of nothing but hooks has to keep what applies to it, and is not held to what only a deployer can.
-func TestHooksOnly(t *testing.T) {
+func TestHooksAlone(t *testing.T) {
 	t.Parallel()
-	report, err := Attached(t.Context(), serveAttachable(t, &service{info: hooksOnly}), Options{Cases: []Case{rawCase()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]v1alpha1.DeployItemType{rawType}, report.Info.HookedTypes); diff != "" {
+	report := examine(t, "HooksAlone")
+	if diff := cmp.Diff([]v1alpha1.DeployItemType{fakeType}, report.Info.HookedTypes); diff != "" {
 		t.Errorf("hooked types (-want +got):\n%s", diff)
 	}
 	expectPassed(t, report, RuleHealth, RuleInfo, RuleHooks)
@@ -125,7 +101,7 @@ func TestHooksOnly(t *testing.T) {
 
 func TestWithoutCasesAndProcess(t *testing.T) {
 	t.Parallel()
-	report, err := Attached(t.Context(), serveAttachable(t, &service{}), Options{KeepConfiguration: true})
+	report, err := Attached(t.Context(), serveAttachable(t, misbehaviour{}), Options{KeepConfiguration: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,16 +126,12 @@ func expectPassed(t *testing.T, report *Report, passed ...Rule) {
 
 func TestIncompleteCases(t *testing.T) {
 	t.Parallel()
-	address := serveAttachable(t, &service{})
-	noObject := rawCase()
-	noObject.Call.DeployItem.Spec.Config.Raw = []byte(`["a"]`)
-	for name, c := range map[string]Case{
-		"without an item":              {Name: "empty"},
-		"without a configuration":      {Name: "bare", Call: Call{DeployItem: DeployItem(rawType, nil)}},
-		"configuration that is a list": noObject,
+	address := serveAttachable(t, misbehaviour{})
+	for name, item := range map[string]*v1alpha1.DeployItem{
+		"no item": nil, "no configuration": DeployItem(fakeType, nil), "a list": DeployItem(fakeType, []byte(`["a"]`)),
 	} {
-		_, err := Attached(t.Context(), address, Options{Cases: []Case{c}})
-		if err == nil || !strings.Contains(err.Error(), c.Name) {
+		_, err := Attached(t.Context(), address, Options{Cases: []Case{{Name: name, Call: Call{DeployItem: item}}}})
+		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: expected an error that names the case, but found %v", name, err)
 		}
 	}
@@ -171,5 +143,51 @@ func TestWhatIsNoProgram(t *testing.T) {
 		if report, err := Binary(t.Context(), path, Options{}); err == nil {
 			t.Errorf("%s: expected an error, but found %v", name, report.Broken())
 		}
+	}
+}
+
+// A process that is stopped answers nothing, not even the order to end. The checks end nevertheless, and leave no
+// process behind.
+func TestNothingIsLeftOfAPluginThatHangs(t *testing.T) {
+	t.Parallel()
+	pids := filepath.Join(t.TempDir(), "pids")
+	examine(t, "Hangs", pidFileEnv+"="+pids)
+	noted, err := os.ReadFile(pids)
+	if err != nil || len(strings.Fields(string(noted))) < 2 {
+		t.Fatalf("expected a plugin and its child, but found %q (%v)", noted, err)
+	}
+	for _, text := range strings.Fields(string(noted)) {
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		await.That(t, 10*time.Second, fmt.Sprintf("process %d to be gone", pid), func() bool { return !alive(pid) })
+	}
+}
+
+// alive reports whether a process runs. An orphan that is dead waits for init to notice, which may never come in a
+// container.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z")
+}
+
+// The page for authors is where people read what the rules demand.
+func TestAuthorsPageHasTheRules(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "plugin-authors.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := &strings.Builder{}
+	for _, rule := range Rules() {
+		fmt.Fprintf(table, "| `%s` | %s |\n", rule, rule.Text())
+	}
+	if !strings.Contains(string(page), "| rule | what it demands |\n|---|---|\n"+table.String()+"\n") {
+		t.Errorf("the table of rules in docs/plugin-authors.md is not this one:\n%s", table)
 	}
 }

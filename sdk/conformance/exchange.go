@@ -26,6 +26,9 @@ type stream = grpc.BidiStreamingClient[deployerv1.HostMessage, deployerv1.Plugin
 // opener opens the stream of one operation.
 type opener func(ctx context.Context, opts ...grpc.CallOption) (stream, error)
 
+// errNoResult says that the plugin has ended a call without saying how.
+var errNoResult = errors.New("the plugin ended the call without a result")
+
 // exchange is one call as the host sees it.
 type exchange struct {
 	call    *Call
@@ -34,6 +37,7 @@ type exchange struct {
 	silence time.Duration // how long the plugin may say nothing
 
 	sending  sync.Mutex // a gRPC stream takes one sender at a time
+	sent     bool       // nothing more may be sent
 	stream   stream
 	sequence uint64
 }
@@ -48,12 +52,7 @@ func (p *Plugin) converse(
 	ctx context.Context, open opener, call *Call, broken func(Rule, string), further ...*deployerv1.HostMessage,
 ) *Result {
 	x := &exchange{call: call, result: &Result{}, broken: broken, silence: p.limits.silence}
-	start, err := call.start()
-	if err == nil {
-		x.result.ProviderStatus = call.status()
-		err = x.talk(ctx, open, append([]*deployerv1.HostMessage{startMessage(start)}, further...))
-	}
-	if err != nil {
+	if err := x.talk(ctx, open, further); err != nil {
 		if cause := causeOf(ctx, err); cause != nil {
 			err = fmt.Errorf("%w (%w)", cause, err)
 		}
@@ -72,7 +71,16 @@ func causeOf(ctx context.Context, err error) error {
 	return context.Cause(ctx)
 }
 
-func (x *exchange) talk(ctx context.Context, open opener, messages []*deployerv1.HostMessage) (err error) {
+func (x *exchange) talk(ctx context.Context, open opener, further []*deployerv1.HostMessage) (err error) {
+	messages := x.call.opening
+	if messages == nil {
+		start, err := x.call.start()
+		if err != nil {
+			return err
+		}
+		x.result.ProviderStatus = x.call.status()
+		messages = append([]*deployerv1.HostMessage{startMessage(start)}, further...)
+	}
 	ctx, cancel := context.WithCancel(ctx) // its end ends the stream, and who waits for Stop
 	defer cancel()
 	if x.stream, err = open(ctx); err != nil {
@@ -80,6 +88,12 @@ func (x *exchange) talk(ctx context.Context, open opener, messages []*deployerv1
 	}
 	for _, m := range messages {
 		if err := x.send(m); err != nil {
+			return err
+		}
+	}
+	if x.call.opening != nil {
+		x.sent = true
+		if err := x.stream.CloseSend(); err != nil {
 			return err
 		}
 	}
@@ -111,6 +125,9 @@ func acknowledgement(sequence uint64, problem string) *deployerv1.HostMessage {
 func (x *exchange) send(m *deployerv1.HostMessage) error {
 	x.sending.Lock()
 	defer x.sending.Unlock()
+	if x.sent {
+		return nil
+	}
 	if err := x.stream.Send(m); !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -129,7 +146,7 @@ func (x *exchange) listen(ctx context.Context) error {
 		switch {
 		case errors.Is(err, io.EOF) && !finished:
 			x.breaks(RuleOneResult, "the call ended without a result")
-			return errors.New("the plugin ended the call without a result")
+			return errNoResult
 		case err != nil && !finished:
 			return err
 		case err != nil:
@@ -275,30 +292,5 @@ func (x *exchange) finish(in *deployerv1.Result) {
 	default:
 		x.breaks(RuleOneResult, "the result has no outcome")
 		x.result.Err = errors.New("the result has no outcome")
-	}
-}
-
-// say sends messages that need not make sense and receives until the call ends. The error says how it ended, and is nil
-// if it had a result.
-func (p *Plugin) say(ctx context.Context, open opener, messages ...*deployerv1.HostMessage) (*deployerv1.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.limits.probe)
-	defer cancel()
-	s, err := open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range messages {
-		if err := s.Send(m); err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-	}
-	if err := s.CloseSend(); err != nil {
-		return nil, err
-	}
-	for {
-		m, err := s.Recv()
-		if err != nil || m.GetResult() != nil {
-			return m.GetResult(), err
-		}
 	}
 }

@@ -1,211 +1,313 @@
 package conformance
 
 import (
-	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// misbehaviour is a plugin that breaks some rules and keeps all others.
+// misbehaviour is how a fake breaks some rules. It keeps all others.
 type misbehaviour struct {
-	reason string
-	want   []Rule
+	want []Rule
+	// answers changes the answer to a call of one question.
+	answers func(out any)
+	// says replaces how a message of an operation is sent.
+	says    func(c *conversation, m *deployerv1.PluginMessage) error
+	options []grpc.ServerOption
 	// program makes it a process of its own; nil for a plugin that is attached to.
 	program *program
-	service func(*service)
-	options []grpc.ServerOption
 	// limits are shorter ones, for what is broken by waiting.
 	limits func(*limits)
-	// timeout of the jobs of the case; zero for a long one.
-	timeout time.Duration
 	// noCase checks it without a deploy item.
 	noCase bool
 }
 
-var misbehaviours = func() map[string]misbehaviour {
-	all := map[string]misbehaviour{}
-	for _, group := range []map[string]misbehaviour{
-		ofTheProcess, ofTheInfo, ofAnswers, ofTheCalls, ofWhatIsSaid, ofTheDeployer,
-	} {
-		maps.Copy(all, group)
-	}
-	return all
-}()
-
-func field(number int, value string) func([]string) []string {
-	return func(fields []string) []string {
-		fields[number-1] = value
-		return fields
+// answer changes the answers of one type.
+func answer[M any](change func(*M)) func(any) {
+	return func(out any) {
+		if m, ok := out.(*M); ok {
+			change(m)
+		}
 	}
 }
 
-// forever blocks, and is not taken for a deadlock.
-func forever() {
-	for {
-		time.Sleep(time.Hour)
+func info(change func(*deployerv1.GetInfoResponse)) func(any) { return answer(change) }
+
+// results changes the results of operations.
+func results(change func(r *deployerv1.Result)) func(*conversation, *deployerv1.PluginMessage) error {
+	return func(c *conversation, m *deployerv1.PluginMessage) error {
+		if m.GetResult() != nil {
+			change(m.GetResult())
+		}
+		return c.Send(m)
 	}
 }
 
-var ofTheProcess = map[string]misbehaviour{
-	"RubbishFirst": {
-		reason: "the host reads the first line and no other",
-		want:   []Rule{RuleHandshake},
-		program: &program{before: func() bool {
-			_, _ = fmt.Fprintln(os.Stdout, "hello")
-			return true
+// deployed replaces the result of a call that has deployed an item.
+func deployed(say func(c *conversation, m *deployerv1.PluginMessage) error,
+) func(*conversation, *deployerv1.PluginMessage) error {
+	return func(c *conversation, m *deployerv1.PluginMessage) error {
+		if len(m.GetResult().GetSucceeded().GetExports()) > 0 {
+			return say(c, m)
+		}
+		return c.Send(m)
+	}
+}
+
+// instead sends another message for a failure with this text.
+func instead(text string, other func() *deployerv1.PluginMessage) func(*conversation, *deployerv1.PluginMessage) error {
+	return func(c *conversation, m *deployerv1.PluginMessage) error {
+		if strings.Contains(m.GetResult().GetFailed().String(), text) {
+			m = other()
+		}
+		return c.Send(m)
+	}
+}
+
+// refuses breaks off a call in which the host says something.
+func refuses(
+	item Rule, wrong func(*deployerv1.HostMessage) bool,
+) func(*conversation, *deployerv1.PluginMessage) error {
+	return func(c *conversation, m *deployerv1.PluginMessage) error {
+		for strings.Contains(c.item, string(item)) { // there the host says it
+			if heard, err := c.Recv(); err != nil || wrong(heard) {
+				return errors.Join(err, errors.New("the fake does not take this"))
+			}
+		}
+		return c.Send(m)
+	}
+}
+
+func misbehaviours() map[string]misbehaviour {
+	var serial sync.Mutex
+	var asked, cancelled, deletions atomic.Int32
+	impatient := func(l *limits) { l.answer, l.probe, l.end = time.Second, 5*time.Second, 2*time.Second }
+	return map[string]misbehaviour{
+		// The process.
+		"RubbishFirst": {want: []Rule{RuleHandshake}, program: &program{before: func() {
+			_, _ = fmt.Fprintln(os.Stdout, "hello") // the host reads the first line and no other
+		}}},
+		"EndsAtOnce": {want: []Rule{RuleHandshake}, program: &program{before: func() { os.Exit(0) }}},
+		// Other users of the machine can connect to a port.
+		"TCP":           {want: []Rule{RuleHandshake}, program: &program{network: "tcp"}},
+		"NoCertificate": {want: []Rule{RuleMutualTLS}, program: &program{noCertificate: true}},
+		"TakesAnybody": {want: []Rule{RuleMutualTLS}, program: &program{
+			clients: func(c *tls.Config) { c.ClientAuth = tls.NoClientCert },
 		}},
-	},
-	"EndsAtOnce": {
-		reason:  "a program that just ends is no plugin",
-		want:    []Rule{RuleHandshake},
-		program: &program{before: func() bool { return false }},
-	},
-	"TCP": {
-		reason:  "other users of the machine can connect to a port",
-		want:    []Rule{RuleHandshake},
-		program: &program{listen: func(string) (string, string) { return "tcp", "127.0.0.1:0" }},
-	},
-	"NoCertificate": {
-		reason:  "without TLS anybody can listen in",
-		want:    []Rule{RuleMutualTLS},
-		program: &program{line: field(6, "")},
-	},
-	"TakesAnybody": {
-		reason:  "who can reach the socket could deploy",
-		want:    []Rule{RuleMutualTLS},
-		program: &program{tls: func(c *tls.Config) { c.ClientAuth = tls.NoClientCert }},
-	},
-	"TakesAnyCertificate": {
-		reason:  "a certificate is easily made",
-		want:    []Rule{RuleMutualTLS},
-		program: &program{tls: func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }},
-	},
-	"EndsWithSignal": {
-		reason:  "signals reach the whole group, and calls under way would break",
-		want:    []Rule{RuleSignalsIgnored},
-		program: &program{takesSignals: true},
-		limits:  func(l *limits) { l.pause = 5 * time.Second },
-		noCase:  true,
-	},
-	"IgnoresShutdown": {
-		reason:  "a plugin that does not end has to be killed",
-		want:    []Rule{RuleEndsWhenTold},
-		program: &program{shutdown: func() {}},
-		limits:  func(l *limits) { l.end = 2 * time.Second },
-		// Only the process is of interest, and each end of one takes its time.
-		noCase: true,
-	},
-	"OutlivesItsHost": {
-		reason:  "nobody would end it, and it might go on to deploy",
-		want:    []Rule{RuleEndsWithHost},
-		program: &program{ignoresLifeline: true},
-		limits:  func(l *limits) { l.end = 2 * time.Second },
-		noCase:  true,
-	},
-	"DiesOfAnItem": {
-		reason:  "one bad item must not end the others",
-		want:    []Rule{RuleStartFirst},
-		program: &program{},
-		service: func(s *service) {
-			s.invalidItem = func() (*deployerv1.Result, error) {
-				os.Exit(1)
-				return nil, nil
-			}
+		// A certificate is easily made.
+		"TakesAnyCertificate": {want: []Rule{RuleMutualTLS}, program: &program{
+			clients: func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert },
+		}},
+		"EndsWithSignal": {
+			want: []Rule{RuleSignalsIgnored}, program: &program{takesSignals: true}, noCase: true,
+			limits: func(l *limits) { l.pause = 5 * time.Second },
 		},
-	},
-}
-
-func withInfo(change func(*deployerv1.GetInfoResponse)) func(*service) {
-	return func(s *service) { s.info = change }
-}
-
-// unary replaces the answer of one method.
-func unary(method string, answer func(context.Context) (any, error)) []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(
-		func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-			if !strings.HasSuffix(info.FullMethod, "/"+method) {
-				return handler(ctx, req)
-			}
-			return answer(ctx)
+		"IgnoresShutdown": {
+			want: []Rule{RuleEndsWhenTold}, program: &program{ignoresShutdown: true}, noCase: true,
+			limits: func(l *limits) { l.end = 2 * time.Second },
 		},
-	)}
-}
-
-// around wraps each call of an operation.
-func around(wrap func(method string, ctx context.Context, handle func() error) error) []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.ChainStreamInterceptor(
-		func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-			if strings.HasSuffix(info.FullMethod, "/Watch") {
-				return handler(srv, stream)
-			}
-			method := info.FullMethod[strings.LastIndex(info.FullMethod, "/")+1:]
-			return wrap(method, stream.Context(), func() error { return handler(srv, stream) })
+		"OutlivesItsHost": {
+			want: []Rule{RuleEndsWithHost}, program: &program{ignoresLifeline: true}, noCase: true,
+			limits: func(l *limits) { l.end = 2 * time.Second },
 		},
-	)}
-}
+		// One bad item must not end the others.
+		"DiesOfAnItem": {
+			want: []Rule{RuleStartFirst}, program: &program{},
+			says: func(c *conversation, m *deployerv1.PluginMessage) error {
+				if c.start == nil && c.Context().Err() == nil {
+					os.Exit(1)
+				}
+				return c.Send(m)
+			},
+		},
 
-var ofTheInfo = map[string]misbehaviour{
-	"Sick": {
-		reason: "the host restarts a plugin that is not healthy",
-		want:   []Rule{RuleHealth},
-		options: unary("Check", func(context.Context) (any, error) {
-			return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_NOT_SERVING}, nil
-		}),
-	},
-	"SaysNothing": {
-		reason: "the host has to know whom it has started",
-		want:   []Rule{RuleInfo},
-		options: unary("GetInfo", func(ctx context.Context) (any, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}),
-		limits: func(l *limits) { l.answer = time.Second },
-	},
-	"NameNoLabel": {
-		reason:  "a name with capitals or dots is no DNS label",
-		want:    []Rule{RuleInfo},
-		service: withInfo(func(i *deployerv1.GetInfoResponse) { i.Name = "My.Deployer" }),
-	},
-	"EmptyAndDoubleType": {
-		reason:  "each type has a name of its own",
-		want:    []Rule{RuleInfo},
-		service: withInfo(func(i *deployerv1.GetInfoResponse) { i.DeployItemTypes = []string{rawType, "", rawType} }),
-	},
-	"UnknownAndDoubleHookType": {
-		reason: "what the host does not know it would never run",
-		want:   []Rule{RuleInfo},
-		service: withInfo(func(i *deployerv1.GetInfoResponse) {
+		// Questions.
+		"Sick": {want: []Rule{RuleHealth}, answers: answer(func(h *grpc_health_v1.HealthCheckResponse) {
+			h.Status = grpc_health_v1.HealthCheckResponse_NOT_SERVING
+		})},
+		"AnswersLate": {
+			want: []Rule{RuleInfo}, limits: impatient,
+			answers: info(func(*deployerv1.GetInfoResponse) { time.Sleep(3 * time.Second) }),
+		},
+		"NameNoLabel": {want: []Rule{RuleInfo}, answers: info(func(i *deployerv1.GetInfoResponse) { i.Name = "A.B" })},
+		"EmptyAndDoubleType": {want: []Rule{RuleInfo}, answers: info(func(i *deployerv1.GetInfoResponse) {
+			i.DeployItemTypes = []string{fakeType, "", fakeType}
+		})},
+		// What the host does not know it would never run.
+		"UnknownAndDoubleHookType": {want: []Rule{RuleInfo}, answers: info(func(i *deployerv1.GetInfoResponse) {
 			i.Capabilities.HookTypes = []string{"Start", "End", "BeforeDeploy", "End"}
-		}),
-	},
-	"OtherEachTime": {
-		reason: "a plugin that was restarted has to be the same",
-		want:   []Rule{RuleInfo},
-		service: func(s *service) {
-			var asked atomic.Int32
-			s.info = func(i *deployerv1.GetInfoResponse) { i.Version = fmt.Sprint(asked.Add(1)) }
+		})},
+		// A plugin that was restarted has to be the same.
+		"OtherEachTime": {want: []Rule{RuleInfo}, answers: info(func(i *deployerv1.GetInfoResponse) {
+			i.Version = fmt.Sprint(asked.Add(1))
+		})},
+		"SchemaNoJSON": {want: []Rule{RuleInfo}, answers: info(func(i *deployerv1.GetInfoResponse) {
+			i.ConfigurationSchema = []byte("free text")
+		})},
+		"ConfiguredWithAnything": {want: []Rule{RuleConfigure}, answers: answer(func(r *deployerv1.ConfigureResponse) {
+			r.Problems = nil
+		})},
+		"NoOutcome": {want: []Rule{RuleHooks}, answers: answer(func(r *deployerv1.RunHooksResponse) { r.Outcomes = nil })},
+		"HookErrorWithoutMessage": {want: []Rule{RuleHooks}, answers: answer(func(r *deployerv1.RunHooksResponse) {
+			r.Outcomes[0].Outcome = &deployerv1.HookOutcome_Error{Error: &deployerv1.Error{Reason: "Wrong"}}
+		})},
+		// Nobody could tell whether its item is gone.
+		"HoldingWithoutUID": {want: []Rule{RuleHoldings}, answers: answer(func(r *deployerv1.HoldingsResponse) {
+			r.GetHeld().GetHoldings()[0].Uid = ""
+		})},
+		"HoldingsSayNothing": {want: []Rule{RuleHoldings}, answers: answer(func(r *deployerv1.HoldingsResponse) {
+			r.Outcome = nil
+		})},
+		// A hook has to say which one it changes.
+		"ChildrenOfOneName": {want: []Rule{RuleRender}, answers: answer(func(r *deployerv1.RenderResponse) {
+			children := r.GetChildren()
+			children.Children = append(children.Children, children.Children[0])
+		})},
+		"RendersOtherEachTime": {want: []Rule{RuleRender}, answers: answer(func(r *deployerv1.RenderResponse) {
+			r.GetChildren().GetChildren()[0].Name = fmt.Sprint(asked.Add(1))
+		})},
+		"UnknownAction": {want: []Rule{RuleDiff}, answers: answer(func(r *deployerv1.DiffResponse) {
+			r.GetChanges().GetChanges()[0].Action = "Create"
+		})},
+
+		// Operations.
+		"WorksWithoutItem": {want: []Rule{RuleStartFirst}, says: instead("no deploy item", succeeded)},
+		// A later host has more to say.
+		"RefusesUnknownMessage": {want: []Rule{RuleUnknownIgnored}, says: refuses(RuleUnknownIgnored,
+			func(m *deployerv1.HostMessage) bool { return m.GetContent() == nil })},
+		"BreaksOffWhenStopped": {want: []Rule{RuleStop}, says: refuses(RuleStop,
+			func(m *deployerv1.HostMessage) bool { return m.GetStop() != nil })},
+		"ThirtyTwoMiB": {
+			want: []Rule{RuleLargeMessages}, options: []grpc.ServerOption{grpc.MaxRecvMsgSize(32 << 20)},
+			limits: func(l *limits) { l.large = usualLimits().large },
 		},
-	},
-	"SchemaNoJSON": {
-		reason:  "a schema is for programs",
-		want:    []Rule{RuleInfo},
-		service: withInfo(func(i *deployerv1.GetInfoResponse) { i.ConfigurationSchema = []byte("free text") }),
-	},
-	"ConfiguredWithAnything": {
-		reason: "a misspelt field must not pass unnoticed",
-		want:   []Rule{RuleConfigure},
-		service: func(s *service) {
-			s.configure = func() (*deployerv1.ConfigureResponse, error) { return &deployerv1.ConfigureResponse{}, nil }
+		"OneAtATime": {
+			want: []Rule{RuleConcurrentCalls}, limits: func(l *limits) { l.probe = 5 * time.Second },
+			options: []grpc.ServerOption{grpc.ChainStreamInterceptor(
+				func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+					serial.Lock()
+					defer serial.Unlock()
+					return handle(srv, stream)
+				},
+			)},
 		},
-	},
+		"LeaksCalls": {
+			want: []Rule{RuleCallEnds}, noCase: true,
+			says: func(c *conversation, m *deployerv1.PluginMessage) error {
+				if c.Context().Err() != nil {
+					cancelled.Add(1)
+				}
+				if cancelled.Load() > 50 {
+					return errors.New("too many calls")
+				}
+				return c.Send(m)
+			},
+		},
+		"NoResult": {
+			want: []Rule{RuleOneResult, RuleReconcile},
+			says: deployed(func(*conversation, *deployerv1.PluginMessage) error { return nil }),
+		},
+		"TwoResults": {want: []Rule{RuleOneResult}, says: deployed(func(c *conversation, m *deployerv1.PluginMessage) error {
+			return errors.Join(c.Send(m), c.Send(m))
+		})},
+		// The host takes a plugin that says nothing for one that hangs.
+		"Silence": {
+			want: []Rule{RuleHeartbeat}, limits: func(l *limits) { l.silence = 200 * time.Millisecond },
+			says: deployed(func(c *conversation, m *deployerv1.PluginMessage) error {
+				time.Sleep(300 * time.Millisecond)
+				return c.Send(m)
+			}),
+		},
+		// An acknowledgement could be taken for that of another status.
+		"SequenceDoesNotRise": {want: []Rule{RuleSequence}, says: func(c *conversation, m *deployerv1.PluginMessage) error {
+			if m.GetProviderStatus() != nil {
+				m.GetProviderStatus().Sequence = 0
+			}
+			return c.Send(m)
+		}},
+		"FinalStatusWithoutAPIVersion": {want: []Rule{RuleProviderStatus}, says: results(func(r *deployerv1.Result) {
+			if r.GetSucceeded() != nil {
+				r.ProviderStatus = []byte(`{"kind":"Status"}`)
+			}
+		})},
+		"WaitsForNothing": {want: []Rule{RuleResult}, says: results(func(r *deployerv1.Result) {
+			if r.GetInProgress() != nil {
+				r.GetInProgress().WaitingFor = ""
+			}
+		})},
+		"FailsWithoutError": {want: []Rule{RuleConfigStrict, RuleResult}, says: results(func(r *deployerv1.Result) {
+			if r.GetFailed() != nil {
+				r.GetFailed().Errors = nil
+			}
+		})},
+		"ConditionOfTheHost": {want: []Rule{RuleConditions}, says: results(func(r *deployerv1.Result) {
+			r.Conditions = []*deployerv1.Condition{{Type: "Ready", Status: "True", Reason: "AsItWas"}}
+		})},
+		"RepeatsCredentials": {want: []Rule{RuleCredentials}, says: func(c *conversation, m *deployerv1.PluginMessage) error {
+			for _, r := range c.start.GetCredentials().GetChartRepositories() {
+				if failure := m.GetResult().GetFailed(); failure != nil {
+					failure.Errors[0].Message += " after a login with " + r.GetAuthHeader()
+				}
+			}
+			return c.Send(m)
+		}},
+		"FailsWithAccess": {want: []Rule{RuleCredentials}, says: func(c *conversation, m *deployerv1.PluginMessage) error {
+			if c.start.GetHostCluster() != nil {
+				return errors.New("not with access")
+			}
+			return c.Send(m)
+		}},
+		// A hook that changes nothing must not stop the job.
+		"DoesNotTakeChildren": {want: []Rule{RuleRender}, says: func(c *conversation, m *deployerv1.PluginMessage) error {
+			if c.start.GetChildren() != nil {
+				return errors.New("no children")
+			}
+			return c.Send(m)
+		}},
+
+		// Jobs.
+		"TakesAnyField": {want: []Rule{RuleConfigStrict}, says: instead("unknown field", succeeded)},
+		// Without the code the host tries again until the time is up.
+		"RefusesWithoutCode": {want: []Rule{RuleConfigStrict}, says: results(func(r *deployerv1.Result) {
+			for _, e := range r.GetFailed().GetErrors() {
+				e.Codes = nil
+			}
+		})},
+		// What it has done would be forgotten in a crash.
+		"DoesNotCareForSaves": {want: []Rule{RuleSaveRefused}, says: instead("was not saved", succeeded)},
+		"NeverSucceeds": {
+			want: []Rule{RuleReconcile},
+			says: deployed(func(c *conversation, _ *deployerv1.PluginMessage) error { return c.Send(failed("the weather")) }),
+		},
+		// The host may die between the deletion and its note of it.
+		"CannotDeleteTwice": {want: []Rule{RuleDelete}, says: func(c *conversation, m *deployerv1.PluginMessage) error {
+			if c.method == "Delete" && m.GetResult().GetSucceeded() != nil && deletions.Add(1) > 1 {
+				m = failed("not found")
+			}
+			return c.Send(m)
+		}},
+
+		"HooksAlone": {answers: info(func(i *deployerv1.GetInfoResponse) {
+			i.DeployItemTypes, i.HookedDeployItemTypes = nil, []string{fakeType}
+			i.ConfigurationSchema, i.ProviderConfigurationSchemas = nil, nil
+			i.Capabilities = &deployerv1.Capabilities{HookTypes: []string{string(hook.End), string(hook.Start)}}
+		})},
+		// It stops itself in the middle and leaves a child behind, which holds its output.
+		"Hangs": {
+			program: &program{before: startChild}, limits: impatient,
+			answers: answer(func(*deployerv1.RunHooksResponse) { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }),
+		},
+	}
 }

@@ -26,9 +26,9 @@ type Options struct {
 	// Output gets what the plugin writes to its standard output and standard error; nil for nobody. Its Write is called
 	// by one goroutine at a time.
 	Output io.Writer
-	// Violation gets each rule that a call of the Plugin breaks, also from several goroutines at a time; nil for
+	// Broken gets each rule that a call of the Plugin breaks, also from several goroutines at a time; nil for
 	// nobody. Check reports what it finds itself.
-	Violation func(Violation)
+	Broken func(rule Rule, message string)
 
 	limits *limits // nil for the usual ones
 }

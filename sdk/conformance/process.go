@@ -47,8 +47,7 @@ type process struct {
 	socket   string
 	cmd      *exec.Cmd
 	lifeline *os.File
-	stdout   *os.File
-	startErr error
+	stdout   *io.PipeReader
 	ended    chan struct{} // closed when the process is gone
 
 	mu      sync.Mutex
@@ -87,10 +86,7 @@ func Start(ctx context.Context, path string, o Options) (*Plugin, error) {
 		return plugin, nil
 	}
 	p.close()
-	switch {
-	case p.startErr != nil:
-		err = p.startErr
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	return nil, fmt.Errorf("start %s: %w", path, err)
@@ -98,8 +94,11 @@ func Start(ctx context.Context, path string, o Options) (*Plugin, error) {
 
 func (p *process) connect(ctx context.Context) (*Plugin, error) {
 	protocol, err := p.client.Client()
+	if p.cmd == nil { // nothing was started, which says nothing about the plugin
+		return nil, err
+	}
 	if err != nil {
-		return nil, &unusableError{Violation{RuleHandshake, err.Error()}}
+		return nil, &unusableError{RuleHandshake, err.Error()}
 	}
 	client, ok := protocol.(*goplugin.GRPCClient)
 	if !ok {
@@ -107,51 +106,40 @@ func (p *process) connect(ctx context.Context) (*Plugin, error) {
 	}
 	// go-plugin has tried to make a call by now.
 	if state := client.Conn.GetState(); state != connectivity.Ready {
-		return nil, &unusableError{Violation{RuleMutualTLS, "no connection to the plugin with TLS, the certificate of its " +
-			"handshake and an ECDSA P-256 client certificate (PLUGIN_CLIENT_CERT)"}}
+		return nil, &unusableError{RuleMutualTLS, "no connection to the plugin with TLS, the certificate of its " +
+			"handshake and an ECDSA P-256 client certificate (PLUGIN_CLIENT_CERT)"}
 	}
-	plugin := newPlugin(client.Conn, p.options)
+	plugin, err := newPlugin(ctx, client.Conn, p.options)
+	if err != nil {
+		return nil, err
+	}
 	plugin.process = p
-	if plugin.info, err = plugin.getInfo(ctx); err != nil {
-		return nil, &unusableError{Violation{RuleInfo, "GetInfo: " + err.Error()}}
-	}
 	return plugin, nil
 }
 
-// Start is called by go-plugin, as are the methods below.
+// Start starts the program, and a goroutine that ends with it. go-plugin calls it, and the methods below.
 func (p *process) Start(context.Context) error {
-	p.startErr = p.start()
-	return p.startErr
-}
-
-// start starts the program, and a goroutine that ends with it.
-func (p *process) start() error {
 	lifelineEnd, lifeline, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("create lifeline: %w", err)
 	}
-	stdout, stdoutEnd, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("create standard output: %w", err)
-	}
-	p.lifeline, p.stdout = lifeline, stdout
-	defer func() { // the child has its own copies by then, or never will
-		_ = lifelineEnd.Close()
-		_ = stdoutEnd.Close()
-	}()
+	defer func() { _ = lifelineEnd.Close() }() // the child has its own copy by then, or never will
+	p.lifeline = lifeline
+	var stdout *io.PipeWriter
+	p.stdout, stdout = io.Pipe()
 	cmd := exec.Command(p.path, p.options.Args...) //nolint:gosec,noctx // the caller means this program; close ends it
-	env := p.env
+	cmd.Env = p.env
 	for _, name := range []string{"PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
 		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
+			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	cmd.Env = slices.Concat(env, []string{
+	cmd.Env = slices.Concat(cmd.Env, []string{
 		handshake.LifelineEnv + "=" + strconv.Itoa(firstExtraFile), handshake.LogLevelEnv + "=debug",
 		"HOME=" + p.dir, "TMPDIR=" + p.dir,
 	}, p.options.Env)
 	cmd.ExtraFiles = []*os.File{lifelineEnd}
-	cmd.Stdout, cmd.Stderr = stdoutEnd, p.output
+	cmd.Stdout, cmd.Stderr = stdout, p.output
 	cmd.WaitDelay = drainDelay
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 

@@ -43,12 +43,6 @@ func (r *Report) Broken() []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Verdict != Broken })
 }
 
-// Violation is one way in which a plugin breaks a rule.
-type Violation struct {
-	Rule    Rule
-	Message string
-}
-
 // maxMessages bounds what is reported of a plugin that breaks the same rule again and again.
 const maxMessages = 10
 

@@ -17,7 +17,7 @@ func TestConformAcceptsConformingDeployers(t *testing.T) {
 	t.Parallel()
 	t.Run("in process", func(t *testing.T) {
 		t.Parallel()
-		Conform(t, New(t, newGreeter(), greeterOptions()...), Case{Name: "greets", Call: greeterCall()})
+		Conform(t, New(t, greeter{}, greeterOptions()...), Case{Name: "greets", Call: greeterCall()})
 	})
 	t.Run("binary", func(t *testing.T) {
 		t.Parallel()
@@ -28,7 +28,7 @@ func TestConformAcceptsConformingDeployers(t *testing.T) {
 // The rules are those of package conformance, whose tests break each; here it is seen that a broken one fails the test.
 func TestConformReportsBrokenRules(t *testing.T) {
 	t.Parallel()
-	deployer := &variant{greeter: newGreeter(), delete: func(context.Context, *sdk.Request) (*sdk.Response, error) {
+	deployer := greeter{delete: func(context.Context, *sdk.Request) (*sdk.Response, error) {
 		return nil, errors.New("cannot delete")
 	}}
 	r := record(t, func(t testing.TB) {
@@ -44,7 +44,7 @@ func TestCallThatDoesNotEndIsReported(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	defer close(release)
-	deployer := &variant{greeter: newGreeter(), reconcile: func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+	deployer := greeter{reconcile: func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
 		req.Progress("block", "ignoring everything")
 		<-release
 		return nil, nil

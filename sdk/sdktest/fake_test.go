@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "plugin":
-		sdk.Serve(newGreeter(), sdk.Name("greeter"), sdk.Version("1.2.3"), sdk.Types("example.org/greeter"))
+		sdk.Serve(greeter{}, greeterOptions()...)
 	case "no-plugin":
 		_, _ = fmt.Fprintln(os.Stdout, "this program is something else")
 	}
@@ -87,95 +87,48 @@ func (r *recorder) rules() []conformance.Rule {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// greeter is a deployer that keeps the rules. It waits once while it deploys and once while it deletes.
+type document struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Text       string `json:"text"`
+}
+
+// greeter is a deployer that keeps the rules, unless a function replaces a method. It waits once while it deploys and
+// once while it deletes.
 type greeter struct {
-	mu        sync.Mutex
-	greetings map[string]string
-	leaving   map[string]bool
+	reconcile, delete func(ctx context.Context, req *sdk.Request) (*sdk.Response, error)
 }
 
-type greeterConfig struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Greeting   string `json:"greeting"`
-}
-
-type greeterStatus struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Greeted    string `json:"greeted"`
-}
-
-func newGreeter() *greeter {
-	return &greeter{greetings: map[string]string{}, leaving: map[string]bool{}}
-}
-
-func statusOf(greeted string) greeterStatus {
-	return greeterStatus{APIVersion: "example.org/v1", Kind: "GreeterStatus", Greeted: greeted}
-}
-
-func (g *greeter) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	var config greeterConfig
+func (g greeter) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	if g.reconcile != nil {
+		return g.reconcile(ctx, req)
+	}
+	var config, status document
 	if err := req.DecodeConfig(&config); err != nil {
 		return nil, err
 	}
-	name := req.DeployItem.Name
-	if !g.greets(name) {
-		req.Progress("greet", "clearing the throat")
-		if err := req.SaveProviderStatus(ctx, statusOf(name)); err != nil {
-			return nil, err
-		}
-		g.mu.Lock()
-		g.greetings[name] = config.Greeting
-		g.mu.Unlock()
-		req.Event("Greeted", "said "+config.Greeting)
-		return sdk.WaitFor("an answer to the greeting", 1), nil
+	if found, err := req.DecodeProviderStatus(&status); found || err != nil {
+		return &sdk.Response{Exports: map[string]any{"greeting": config.Text}}, err
 	}
-	return &sdk.Response{Exports: map[string]any{"greeting": config.Greeting}}, nil
+	req.Progress("greet", "clearing the throat")
+	if err := req.SaveProviderStatus(ctx, document{"example.org/v1", "GreeterStatus", req.DeployItem.Name}); err != nil {
+		return nil, err
+	}
+	req.Event("Greeted", "said "+config.Text)
+	return sdk.WaitFor("an answer to the greeting", 1), nil
 }
 
-func (g *greeter) Delete(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	name := req.DeployItem.Name
-	if g.greetings[name] == "" {
-		return nil, nil
+func (g greeter) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	if g.delete != nil {
+		return g.delete(ctx, req)
 	}
-	if !g.leaving[name] {
-		g.leaving[name] = true
-		return sdk.WaitFor("the guests to leave", 0), nil
+	var status document
+	if _, err := req.DecodeProviderStatus(&status); err != nil || status.Text == "" {
+		return nil, err
 	}
-	delete(g.greetings, name)
-	delete(g.leaving, name)
-	return &sdk.Response{ProviderStatus: statusOf("")}, nil
-}
-
-func (g *greeter) greets(name string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.greetings[name] != ""
-}
-
-// variant is the greeter with some methods replaced; nil leaves the greeter's.
-type variant struct {
-	*greeter
-
-	reconcile func(ctx context.Context, req *sdk.Request) (*sdk.Response, error)
-	delete    func(ctx context.Context, req *sdk.Request) (*sdk.Response, error)
-}
-
-func (v *variant) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	if v.reconcile != nil {
-		return v.reconcile(ctx, req)
-	}
-	return v.greeter.Reconcile(ctx, req)
-}
-
-func (v *variant) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	if v.delete != nil {
-		return v.delete(ctx, req)
-	}
-	return v.greeter.Delete(ctx, req)
+	res := sdk.WaitFor("the guests to leave", 0)
+	res.ProviderStatus = document{APIVersion: "example.org/v1", Kind: "GreeterStatus"}
+	return res, nil
 }
 
 func greeterOptions() []sdk.Option {
@@ -183,7 +136,7 @@ func greeterOptions() []sdk.Option {
 }
 
 func greeterCall() Call {
-	return Call{DeployItem: DeployItem("example.org/greeter", greeterConfig{
-		APIVersion: "example.org/v1", Kind: "GreeterConfiguration", Greeting: "good morning",
+	return Call{DeployItem: DeployItem("example.org/greeter", document{
+		APIVersion: "example.org/v1", Kind: "GreeterConfiguration", Text: "good morning",
 	})}
 }

@@ -63,7 +63,7 @@ func serve(t testing.TB, endWithin time.Duration, server server) *Plugin {
 		}
 		out.close()
 	})
-	plugin, err := conformance.Attach(ctx, at.Network()+":"+at.String(), conformance.Options{Violation: reportTo(t)})
+	plugin, err := conformance.Attach(ctx, at.Network()+":"+at.String(), conformance.Options{Broken: reportTo(t)})
 	if err != nil {
 		t.Fatalf("sdktest: %v", err)
 	}
@@ -78,7 +78,7 @@ func Start(t testing.TB, binary string, env ...string) *Plugin {
 	t.Helper()
 	out := newOutput(t)
 	t.Cleanup(out.close)
-	plugin, err := conformance.Start(t.Context(), binary, conformance.Options{Env: env, Output: out, Violation: reportTo(t)})
+	plugin, err := conformance.Start(t.Context(), binary, conformance.Options{Env: env, Output: out, Broken: reportTo(t)})
 	if err != nil {
 		t.Fatalf("sdktest: %v", err)
 	}
@@ -97,15 +97,15 @@ func Conform(t testing.TB, plugin *Plugin, cases ...Case) {
 	}
 	for _, broken := range report.Broken() {
 		for _, message := range broken.Messages {
-			reportTo(t)(conformance.Violation{Rule: broken.Rule, Message: message})
+			reportTo(t)(broken.Rule, message)
 		}
 	}
 }
 
-func reportTo(t testing.TB) func(conformance.Violation) {
-	return func(v conformance.Violation) {
+func reportTo(t testing.TB) func(conformance.Rule, string) {
+	return func(rule conformance.Rule, message string) {
 		t.Helper()
-		t.Errorf("sdktest: rule %s is broken: %s\n%s", v.Rule, v.Message, v.Rule.Text())
+		t.Errorf("sdktest: rule %s is broken: %s\n%s", rule, message, rule.Text())
 	}
 }
 

@@ -53,97 +53,68 @@ func TestHook(t *testing.T) {
 	t.Parallel()
 	enforce := &hook.Result{}
 	lookAfter := func(d time.Duration) *hook.Result { return &hook.Result{AbortReconcile: true, RequeueAfter: d} }
-	cases := map[string]struct {
-		reason string
+	broken := errors.New("the calendar is at the printer's")
+	failing := func(context.Context, time.Time, *v1alpha1.DeployItem) (*time.Time, error) { return nil, broken }
+	const ms = time.Millisecond
+	for name, tc := range map[string]struct {
 		item   *v1alpha1.DeployItem
 		next   continuousreconcile.NextFunc
 		passed time.Duration // since the last job began
 		want   *hook.Result
 	}{
-		"due": {"the time has come", finished(), in(time.Hour), time.Hour, enforce},
-		"not yet": {
-			"the item is reconciled when it is due", finished(), in(time.Hour), time.Minute, lookAfter(59 * time.Minute),
-		},
-		"clock behind": {
-			"the last job began in the future of this clock", finished(), in(time.Hour), -time.Hour, lookAfter(2 * time.Hour),
-		},
-		"almost": {
-			"a reconcile must not come too early", finished(), in(time.Hour), time.Hour - time.Nanosecond,
-			lookAfter(time.Millisecond),
-		},
-		"rounded up": {
-			"a reconcile must not come too early", finished(), in(time.Hour), time.Hour - 1500*time.Microsecond,
-			lookAfter(2 * time.Millisecond),
-		},
-		"not rounded": {
-			"whole milliseconds stay", finished(), in(time.Hour), time.Hour - 2*time.Millisecond,
-			lookAfter(2 * time.Millisecond),
-		},
-		"end of time": {"what cannot be rounded up stays", finished(), in(forever), 0, lookAfter(forever)},
-		"never":       {"without a next time there is no opinion", finished(), never, 100 * time.Hour, nil},
-		"suspended": {
-			"the annotation suspends the schedule", finished(annotated("false")), in(time.Hour), 2 * time.Hour, nil,
-		},
-		"active":          {"no other value suspends it", finished(annotated("true")), in(time.Hour), 2 * time.Hour, enforce},
-		"no item":         {"there is nothing to reconcile", nil, in(time.Hour), 2 * time.Hour, nil},
-		"never had a job": {"the first job is somebody else's", &v1alpha1.DeployItem{}, in(time.Hour), 2 * time.Hour, nil},
+		"due":          {finished(), in(time.Hour), time.Hour, enforce},
+		"not yet":      {finished(), in(time.Hour), time.Minute, lookAfter(59 * time.Minute)},
+		"clock behind": {finished(), in(time.Hour), -time.Hour, lookAfter(2 * time.Hour)},
+		// A job must not come too early.
+		"almost":          {finished(), in(time.Hour), time.Hour - time.Nanosecond, lookAfter(ms)},
+		"rounded up":      {finished(), in(time.Hour), time.Hour - 1500*time.Microsecond, lookAfter(2 * ms)},
+		"not rounded":     {finished(), in(time.Hour), time.Hour - 2*ms, lookAfter(2 * ms)},
+		"end of time":     {finished(), in(forever), 0, lookAfter(forever)},
+		"never":           {finished(), never, 100 * time.Hour, nil},
+		"error":           {finished(), failing, time.Hour, nil},
+		"suspended":       {finished(annotated("false")), in(time.Hour), 2 * time.Hour, nil},
+		"active":          {finished(annotated("true")), in(time.Hour), 2 * time.Hour, enforce},
+		"no item":         {nil, in(time.Hour), 2 * time.Hour, nil},
+		"never had a job": {&v1alpha1.DeployItem{}, in(time.Hour), 2 * time.Hour, nil},
 		"never began": {
-			"a job that was not picked up has no start",
 			finished(func(item *v1alpha1.DeployItem) { item.Status.LastReconcileTime = nil }),
 			in(time.Hour), 2 * time.Hour, nil,
 		},
 		"under way": {
-			"a job is running",
 			finished(func(item *v1alpha1.DeployItem) { item.Status.JobID = "next" }), in(time.Hour), 2 * time.Hour, nil,
 		},
 		"being deleted": {
-			"a deletion is not a reconciliation",
 			finished(func(item *v1alpha1.DeployItem) { item.DeletionTimestamp = &metav1.Time{Time: began} }),
 			in(time.Hour), 2 * time.Hour, nil,
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := clocktesting.NewFakePassiveClock(began.Add(tc.passed))
 			shouldReconcile := continuousreconcile.Hook(tc.next, continuousreconcile.WithClock(clock))
 			got, err := shouldReconcile(t.Context(), tc.item, nil, hook.ShouldReconcile)
-			if err != nil {
+			if errors.Is(err, broken) != (name == "error") || err != nil && name != "error" {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestHookReportsErrorOfNext(t *testing.T) {
-	t.Parallel()
-	broken := errors.New("the calendar is at the printer's")
-	shouldReconcile := continuousreconcile.Hook(
-		func(context.Context, time.Time, *v1alpha1.DeployItem) (*time.Time, error) { return nil, broken })
-	result, err := shouldReconcile(t.Context(), finished(), nil, hook.ShouldReconcile)
-	if !errors.Is(err, broken) || result != nil {
-		t.Errorf("expected the error and no result, but found %v and %+v", err, result)
 	}
 }
 
 func TestHookAsksWithStartOfLastJob(t *testing.T) {
 	t.Parallel()
 	item := finished()
-	var after time.Time
-	var asked *v1alpha1.DeployItem
 	shouldReconcile := continuousreconcile.Hook(
-		func(_ context.Context, a time.Time, i *v1alpha1.DeployItem) (*time.Time, error) {
-			after, asked = a, i
+		func(_ context.Context, after time.Time, asked *v1alpha1.DeployItem) (*time.Time, error) {
+			if !after.Equal(began) || asked != item {
+				t.Errorf("expected the item and %s, but it was asked with %s and %v", began, after, asked)
+			}
 			return nil, nil
 		})
 	if _, err := shouldReconcile(t.Context(), item, nil, hook.ShouldReconcile); err != nil {
 		t.Fatal(err)
-	}
-	if !after.Equal(began) || asked != item {
-		t.Errorf("expected the item and %s, but it was asked with %s and %v", began, after, asked)
 	}
 }
 
@@ -155,11 +126,9 @@ func TestSetup(t *testing.T) {
 		t.Fatalf("expected one function at ShouldReconcile, but found %v", hooks)
 	}
 	got, err := hooks[hook.ShouldReconcile][0](t.Context(), finished(), nil, hook.ShouldReconcile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(&hook.Result{AbortReconcile: true, RequeueAfter: 59 * time.Minute}, got); diff != "" {
-		t.Errorf("with the clock that it was given (-want +got):\n%s", diff)
+	want := &hook.Result{AbortReconcile: true, RequeueAfter: 59 * time.Minute}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("with the clock that it was given: error %v (-want +got):\n%s", err, diff)
 	}
 }
 
