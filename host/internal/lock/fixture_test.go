@@ -129,11 +129,9 @@ type figures struct{ Held, Acquired, TakenOver, Conflicts, Lost float64 }
 func (b *bench) expectFigures(want figures) {
 	b.t.Helper()
 	registry := prometheus.NewRegistry()
-	if err := b.metrics.Register(registry); err != nil {
-		b.t.Fatal(err)
-	}
-	families, err := registry.Gather()
-	if err != nil {
+	err := b.metrics.Register(registry)
+	families, gatherErr := registry.Gather()
+	if err = errors.Join(err, gatherErr); err != nil {
 		b.t.Fatal(err)
 	}
 	values := map[string]float64{}

@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Lock is a lock that was taken.
+// Lock is a lock that was taken, or that names this process although it is not held here, as after a lapse or a request
+// without an answer.
 type Lock struct {
 	locker *Locker // nil for one of Off
 	key    Key
-	since  time.Time
 	// lost is closed when the lock is not held any more, for whatever reason.
 	lost chan struct{}
 	// fenced is used by those who work on the item, who are one at a time.
@@ -19,31 +19,20 @@ type Lock struct {
 
 	// The fields below are guarded by the Locker.
 
-	state lockState
-	// inUse: somebody works under it.
-	inUse bool
+	// held: it can be worked under. inUse: somebody works under it, or is about to take it.
+	held, inUse bool
+	since       time.Time
 	// noObject: there is no SyncObject, and there can be none.
 	noObject bool
 }
 
-type lockState int
-
-const (
-	// taking: the request is under way.
-	taking lockState = iota
-	// held: it can be worked under.
-	held
-	// over: it cannot, but it may still name this process, as after a lapse or a request without an answer.
-	over
-)
-
-// end ends the use of a lock, however it is used.
+// end ends the use of a lock.
 func (k *Lock) end() {
-	if k.state == held {
+	if k.held {
 		close(k.lost)
 		k.locker.options.Metrics.Held.WithLabelValues(k.key.Plugin).Dec()
 	}
-	k.state = over
+	k.held, k.inUse = false, false
 }
 
 // Lost is closed when the lock is not held any more. It is nil, so never closed, for one of Off.
@@ -103,6 +92,3 @@ func (Off) Release(context.Context, Key, string) error { return nil }
 
 // Forget does nothing.
 func (Off) Forget(string, types.NamespacedName) {}
-
-// ReleaseAll does nothing.
-func (Off) ReleaseAll(context.Context, string) {}

@@ -84,7 +84,7 @@ type Locker struct {
 	records map[Key]*v1alpha1.SyncObject
 	// mine are the locks that this process holds, takes, or is named in.
 	mine map[owner]*Lock
-	// waiting are the locks that were asked for in vain.
+	// waiting are the locks that were asked for in vain: the listener is to hear when they can be had.
 	waiting map[Key]struct{}
 	// last are locks whose objects were deleted while somebody held them, by their keys.
 	last *cache.LRUExpireCache
@@ -159,7 +159,7 @@ func (l *Locker) Holds(key Key) bool {
 
 func (l *Locker) holds(key Key) bool {
 	lock := l.mine[key.owner()]
-	return lock != nil && lock.state == held && lock.key == key
+	return lock != nil && lock.held && lock.key == key
 }
 
 // known returns the SyncObject of a lock; an empty one if there is none.
@@ -232,7 +232,7 @@ func (l *Locker) Held() []Held {
 	defer l.mu.Unlock()
 	var all []Held
 	for _, lock := range l.mine {
-		if lock.state == held {
+		if lock.held {
 			all = append(all, Held{Key: lock.key, Since: lock.since})
 		}
 	}

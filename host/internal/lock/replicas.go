@@ -181,6 +181,13 @@ func (r *Replicas) Valid() bool {
 
 func (r *Replicas) valid() bool { return !r.lapsed && time.Now().Before(r.validUntil) }
 
+// validFor is how long this replica is valid without another renewal.
+func (r *Replicas) validFor() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Until(r.validUntil)
+}
+
 // Subscribe has a function called when other replicas, or holders of locks, have died or come, when the plugins of a
 // replica have changed, and when Valid has. It must not block.
 func (r *Replicas) Subscribe(changed func()) {
