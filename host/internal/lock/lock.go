@@ -2,9 +2,13 @@ package lock
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // Lock is a lock that was taken, or that names this process although it is not held here, as after a lapse or a request
@@ -51,15 +55,35 @@ func (k *Lock) SetFenced() { k.fenced = true }
 // It makes a read of the item safe to write from: if the lock was still held after the read, who takes it later has to
 // change the item after the read, too, and the write meets a conflict.
 func (k *Lock) Verify(ctx context.Context) error {
-	select {
-	case <-k.lost:
-		return ErrLost
-	default:
-	}
-	if k.locker == nil || k.noObject {
+	l := k.locker
+	if l == nil {
 		return nil
 	}
-	return k.locker.verify(ctx, k.key)
+	l.mu.Lock()
+	held, noObject, known := k.held, k.noObject, l.known(k.key)
+	l.mu.Unlock()
+	switch {
+	case !held:
+		return ErrLost
+	case noObject:
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	object := &v1alpha1.SyncObject{}
+	err := l.options.API.Get(ctx, l.nameOf(k.key), object)
+	switch {
+	case apierrors.IsNotFound(err):
+		l.gone(k.key, known.ResourceVersion)
+		return ErrLost
+	case err != nil:
+		return fmt.Errorf("verify lock %s: %w", l.nameOf(k.key), err)
+	}
+	l.observe(k.key, object)
+	if !l.isOurs(object) {
+		return ErrLost
+	}
+	return nil
 }
 
 // Off is what a host has in place of a Locker when it works without locks, because it is the only one. Everything is

@@ -3,13 +3,11 @@ package lock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -196,28 +194,6 @@ func (l *Locker) Serve(plugins []string) {
 
 // nameOf is the name of the SyncObject of a lock.
 func (l *Locker) nameOf(key Key) types.NamespacedName { return objectName(l.options.Prefix, key) }
-
-// verify reads a lock that is held here. The error is ErrLost if it is not any more.
-func (l *Locker) verify(ctx context.Context, key Key) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
-	defer cancel()
-	l.mu.Lock()
-	known, object := l.known(key), &v1alpha1.SyncObject{}
-	l.mu.Unlock()
-	err := l.options.API.Get(ctx, l.nameOf(key), object)
-	switch {
-	case apierrors.IsNotFound(err):
-		l.gone(key, known.ResourceVersion)
-		return ErrLost
-	case err != nil:
-		return fmt.Errorf("verify lock %s: %w", l.nameOf(key), err)
-	}
-	l.observe(key, object)
-	if !l.isOurs(object) {
-		return ErrLost
-	}
-	return nil
-}
 
 // Held is a lock that is held here.
 type Held struct {

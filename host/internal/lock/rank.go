@@ -24,7 +24,7 @@ type Member struct {
 func (r *Replicas) Members() []Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.members
+	return r.alive()
 }
 
 // Rank is the place of this replica for a key of a plugin, among those of its group that serve the plugin and are

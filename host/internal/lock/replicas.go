@@ -53,7 +53,6 @@ type Replicas struct {
 
 	mu          sync.Mutex
 	holders     map[string]holder // by the name of the pod
-	members     []Member
 	subscribers []func()
 	leaving     bool
 	plugins     []string
@@ -91,7 +90,6 @@ func newReplicas(direct client.Client, cache client.Reader, o ReplicaOptions) *R
 	return &Replicas{
 		client: direct, cache: cache, options: o, process: o.PodName + "/" + rand.Text()[:8],
 		renewNow: make(chan struct{}, 1), look: make(chan struct{}, 1), holders: map[string]holder{},
-		members: []Member{{PodName: o.PodName, Self: true}},
 	}
 }
 
@@ -199,7 +197,6 @@ func (r *Replicas) Subscribe(changed func()) {
 // tell tells the subscribers of a change.
 func (r *Replicas) tell() {
 	r.mu.Lock()
-	r.members = r.alive()
 	subscribers := r.subscribers
 	r.mu.Unlock()
 	for _, changed := range subscribers {

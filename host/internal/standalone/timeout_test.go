@@ -101,29 +101,6 @@ func TestPickupTimeout(t *testing.T) {
 	}
 }
 
-// TestChangeWhileWaiting: whenever a spec is changed, a deployer has all of the time to pick that up.
-func TestChangeWhileWaiting(t *testing.T) {
-	b := newBench(t)
-	change := func() {
-		b.patch(`{"spec":{"timeout":"` + time.Duration(b.read().Generation).String() + `"}}`)
-	}
-	b.reconcile()
-	b.wait(time.Hour)
-	change()
-	if item := b.reconcile(); item.Status.JobIDFinished != "" {
-		t.Errorf("the changed spec did not get its time: %+v", item.Status)
-	}
-	b.wait(allTimeouts.pickup())
-	item := b.reconcile()
-	if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.ObservedGeneration != item.Generation {
-		t.Errorf("expected the job to have failed for the changed spec, but found %+v", item.Status)
-	}
-	change()
-	if again := b.reconcile(); again.Status.JobID == item.Status.JobID {
-		t.Errorf("expected a new job for the next change, but found %+v", again.Status)
-	}
-}
-
 func TestProgressingTimeout(t *testing.T) {
 	b := newBench(t)
 	jobID := b.reconcile().Status.JobID
