@@ -29,28 +29,26 @@ func (l *Locker) Watch(ctx context.Context, informer interface {
 
 // Seen takes note of what the watch shows, a SyncObject.
 func (l *Locker) Seen(object any) {
-	if object, ok := object.(*v1alpha1.SyncObject); ok {
-		if key, ok := keyOf(l.options.Prefix, object); ok {
-			l.observe(key, object)
-		}
+	if key, object, ours := l.lockOf(object); ours {
+		l.observe(key, object)
 	}
 }
 
 // Deleted takes note of the deletion of what the watch has shown.
 func (l *Locker) Deleted(object any) {
-	if object, ok := lastKnown(object).(*v1alpha1.SyncObject); ok {
-		if key, ok := keyOf(l.options.Prefix, object); ok {
-			l.gone(key, object.ResourceVersion)
-		}
+	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = missed.Obj
+	}
+	if key, object, ours := l.lockOf(object); ours {
+		l.gone(key, object.ResourceVersion)
 	}
 }
 
-// lastKnown returns what was known of a deleted object last; the watch may have missed the deletion.
-func lastKnown(object any) any {
-	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		return missed.Obj
+func (l *Locker) lockOf(object any) (key Key, syncObject *v1alpha1.SyncObject, ours bool) {
+	if syncObject, ours = object.(*v1alpha1.SyncObject); ours {
+		key, ours = keyOf(l.options.Prefix, syncObject)
 	}
-	return object
+	return key, syncObject, ours
 }
 
 // observe takes note of a lock as it is, or was at some time.

@@ -10,13 +10,14 @@ import (
 // electionKey is the key whose preferred replica is the elected one.
 const electionKey = "host.pergola.dev/elected"
 
-// Member is a replica that is alive.
+// Member is a replica that is alive. The status page shows it as JSON.
 type Member struct {
-	PodName string
+	PodName string `json:"pod"`
 	// Self tells whether it is this one, and Leaving whether it is about to stop.
-	Self, Leaving bool
+	Self    bool `json:"self,omitempty"`
+	Leaving bool `json:"leaving,omitempty"`
 	// Plugins that it serves, in order of their names.
-	Plugins []string
+	Plugins []string `json:"plugins,omitempty"`
 }
 
 // Members are the replicas of this one's group that are alive, this one included, in order of their names. Different

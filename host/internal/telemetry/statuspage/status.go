@@ -37,7 +37,7 @@ type Status struct {
 	Time time.Time `json:"time"`
 	Host Host      `json:"host"`
 	// Replicas of the host that are alive, in order of their names; left out if it works without locks.
-	Replicas []Replica `json:"replicas,omitempty"`
+	Replicas []lock.Member `json:"replicas,omitempty"`
 	// Plugins of this replica.
 	Plugins *PluginList `json:"plugins"`
 	// Workers of each plugin.
@@ -67,16 +67,6 @@ type Host struct {
 	NotReady string `json:"notReady,omitempty"`
 }
 
-// Replica of the host.
-type Replica struct {
-	Pod string `json:"pod"`
-	// Self reports whether it is the one that answers, and Leaving whether it is about to stop.
-	Self    bool `json:"self,omitempty"`
-	Leaving bool `json:"leaving,omitempty"`
-	// Plugins that it serves.
-	Plugins []string `json:"plugins,omitempty"`
-}
-
 // Lock of a DeployItem.
 type Lock struct {
 	Plugin    string    `json:"plugin"`
@@ -96,10 +86,7 @@ func (s Sources) status() *Status {
 		status.Host.NotReady = err.Error()
 	}
 	if s.Replicas != nil {
-		for _, m := range s.Replicas() {
-			replica := Replica{Pod: m.PodName, Self: m.Self, Leaving: m.Leaving, Plugins: m.Plugins}
-			status.Replicas = append(status.Replicas, replica)
-		}
+		status.Replicas = s.Replicas()
 	}
 	held := s.locks(status)
 	for _, job := range s.Jobs.Running() {

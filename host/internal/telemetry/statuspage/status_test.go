@@ -82,7 +82,7 @@ func TestStatus(t *testing.T) {
 	bad.LastError = &JobError{Codes: failed.Error.Codes, Reason: failed.Error.Reason, Message: failed.Error.Text}
 	want := &Status{
 		Time: got.Time, Host: sources.Host, Plugins: sources.Plugins(), Workers: sources.Workers(),
-		Replicas:   []Replica{{Pod: "pergola-0", Self: true, Plugins: []string{"a"}}, {Pod: "pergola-1", Leaving: true}},
+		Replicas:   members,
 		Locks:      []Lock{held, later},
 		InProgress: []Job{job("old", noon.Add(-time.Hour)), job("new", noon.Add(2*time.Second-time.Hour))},
 		Errors:     []Job{bad},
