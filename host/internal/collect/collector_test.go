@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -174,7 +173,7 @@ func (w *world) collector(plugins ...*fakePlugin) *Collector {
 			return all
 		},
 		Elected:  func(string) bool { return true },
-		Interval: time.Hour, Clock: clock.RealClock{}, Random: func() float64 { return 0.5 },
+		Interval: time.Hour, Random: func() float64 { return 0.5 },
 		Log: slog.New(slog.DiscardHandler),
 	})
 }

@@ -91,10 +91,7 @@ func (k *Lock) Verify(ctx context.Context) error {
 type Off struct{}
 
 // Look tells that a lock is free.
-func (Off) Look(Key, string) View { return Free }
-
-// Left is empty.
-func (Off) Left(Key) string { return "" }
+func (Off) Look(Key, string) (View, string) { return Free, "" }
 
 // Holds tells that no lock is held.
 func (Off) Holds(Key) bool { return false }

@@ -113,39 +113,31 @@ const (
 	Settled
 )
 
-// Look tells what is known of a lock. version is the resourceVersion of the item.
-func (l *Locker) Look(key Key, version string) View {
+// Look tells what is known of a lock, and for one that is Settled what else its last holder has left; see Release.
+// version is the resourceVersion of the item.
+func (l *Locker) Look(key Key, version string) (_ View, note string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.known(key)
-	settled, _, _ := strings.Cut(known.Annotations[AnnotationSettled], " ")
+	settled, note, _ := strings.Cut(known.Annotations[AnnotationSettled], " ")
 	switch {
 	case l.holds(key):
-		return Ours
+		return Ours, ""
 	case !l.options.Replicas.Valid(): // there is no use in reading what cannot be worked on
 		l.waiting[key] = struct{}{}
-		return Elsewhere
+		return Elsewhere, ""
 	case !l.available(known):
 		if _, waits := l.waiting[key]; !waits && processOf(known) == "" {
 			l.options.Log.Info("a deploy item waits for a lock that another implementation holds",
 				"lock", l.nameOf(key).String(), "deployitem", key.Item.String(), "holder", known.Spec.PodName)
 		}
 		l.waiting[key] = struct{}{}
-		return Elsewhere
+		return Elsewhere, ""
 	case known.Spec.PodName == "" && settled != "" && !newer(version, settled):
-		return Settled
+		return Settled, note
 	default:
-		return Free
+		return Free, ""
 	}
-}
-
-// Left is what the last holder of a lock that is Settled has left beside the version of the item; empty if there is
-// nothing.
-func (l *Locker) Left(key Key) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, note, _ := strings.Cut(l.known(key).Annotations[AnnotationSettled], " ")
-	return note
 }
 
 // Holds tells whether a lock is held here.
