@@ -36,7 +36,7 @@ func TestOneLock(t *testing.T) {
 	}
 	here.expectView("it is held", key, "5", Ours)
 
-	if held := here.Held(); len(held) != 1 || held[0].Key != key || held[0].Since.Before(begun) ||
+	if held := here.Held(); len(held) != 1 || held[0].UID != key.UID || held[0].Since.Before(begun) ||
 		held[0].Since.After(time.Now()) {
 		t.Errorf("expected that %v is held since a moment ago, but found %v", key, held)
 	}

@@ -1,9 +1,11 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -187,22 +189,27 @@ func (l *Locker) Serve(plugins []string) {
 // nameOf is the name of the SyncObject of a lock.
 func (l *Locker) nameOf(key Key) types.NamespacedName { return objectName(l.options.Prefix, key) }
 
-// Held is a lock that is held here.
+// Held is a lock that is held here. The status page shows it as JSON.
 type Held struct {
-	Key Key
+	Plugin    string    `json:"plugin"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
 	// Since is when it was taken.
-	Since time.Time
+	Since time.Time `json:"since"`
 }
 
-// Held returns the locks that are held, in no order.
-func (l *Locker) Held() []Held {
+// Held returns the locks that are held, the oldest first.
+func (l *Locker) Held() (all []Held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var all []Held
 	for _, lock := range l.mine {
-		if lock.held {
-			all = append(all, Held{Key: lock.key, Since: lock.since})
+		if key := lock.key; lock.held {
+			all = append(all, Held{key.Plugin, key.Item.Namespace, key.Item.Name, key.UID, lock.since.UTC()})
 		}
 	}
+	slices.SortFunc(all, func(a, b Held) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	return all
 }

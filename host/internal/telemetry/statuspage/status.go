@@ -1,8 +1,6 @@
 package statuspage
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
@@ -25,7 +23,7 @@ type Sources struct {
 	Workers func() []telemetry.Workers
 	// Jobs of the replica. Required.
 	Jobs *Jobs
-	// Locks that the replica holds; nil if the host works without.
+	// Locks that the replica holds, the oldest first; nil if the host works without.
 	Locks func() []lock.Held
 	// Replicas of the host; nil if it is the only one.
 	Replicas func() []lock.Member
@@ -43,7 +41,7 @@ type Status struct {
 	// Workers of each plugin.
 	Workers []telemetry.Workers `json:"workers"`
 	// Locks that this replica holds, the oldest first; left out if it works without.
-	Locks []Lock `json:"locks,omitempty"`
+	Locks []lock.Held `json:"locks,omitempty"`
 	// InProgress are the running jobs of this replica, those first that began first, and MoreInProgress is how many
 	// there are besides. Errors are the last jobs that have failed, newest first.
 	InProgress     []Job `json:"inProgress"`
@@ -65,15 +63,6 @@ type Host struct {
 	Started time.Time `json:"started"`
 	// NotReady says why it cannot work; empty if it can.
 	NotReady string `json:"notReady,omitempty"`
-}
-
-// Lock of a DeployItem.
-type Lock struct {
-	Plugin    string    `json:"plugin"`
-	Namespace string    `json:"namespace"`
-	Name      string    `json:"name"`
-	UID       string    `json:"uid"`
-	Since     time.Time `json:"since"`
 }
 
 // status gathers everything.
@@ -105,15 +94,9 @@ func (s Sources) locks(status *Status) map[string]bool {
 		return nil
 	}
 	held := map[string]bool{}
-	for _, l := range s.Locks() {
-		held[string(l.Key.UID)] = true
-		status.Locks = append(status.Locks, Lock{
-			Plugin: l.Key.Plugin, Namespace: l.Key.Item.Namespace, Name: l.Key.Item.Name, UID: string(l.Key.UID),
-			Since: l.Since.UTC(),
-		})
+	status.Locks = s.Locks()
+	for _, l := range status.Locks {
+		held[string(l.UID)] = true
 	}
-	slices.SortFunc(status.Locks, func(a, b Lock) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
 	return held
 }
