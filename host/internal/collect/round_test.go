@@ -61,6 +61,7 @@ func TestNeeded(t *testing.T) {
 
 func TestIsGone(t *testing.T) {
 	t.Parallel()
+	unknown := apierrors.NewGenericServerResponse(404, "get", deployItems, "a", "404 page not found", 0, true)
 	for reason, tc := range map[string]struct {
 		err  error
 		want bool
@@ -69,7 +70,7 @@ func TestIsGone(t *testing.T) {
 		"it is not":                          {apierrors.NewNotFound(deployItems, "a"), true},
 		"the API server is down":             {errors.New("connection refused"), false},
 		"nobody may say":                     {apierrors.NewForbidden(deployItems, "a", nil), false},
-		"the API server knows no such thing": {apierrors.NewGenericServerResponse(404, "get", deployItems, "a", "404 page not found", 0, true), false},
+		"the API server knows no such thing": {unknown, false},
 	} {
 		if got := isGone(tc.err); got != tc.want {
 			t.Errorf("%s: gone is %t", reason, got)
