@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -32,6 +33,7 @@ type fakePlugin struct {
 	holdings func(ctx context.Context) error
 	collect  func(holdings []sdk.Holding) error
 
+	mu        sync.Mutex // guards what follows
 	kept      []sdk.Holding
 	asked     int
 	collected [][]sdk.Holding
@@ -46,8 +48,10 @@ func (p *fakePlugin) Info() plugin.Info {
 }
 
 func (p *fakePlugin) Holdings(ctx context.Context) ([]sdk.Holding, error) {
+	p.mu.Lock()
 	p.asked++
 	kept := slices.Clone(p.kept)
+	p.mu.Unlock()
 	if p.holdings != nil {
 		return kept, p.holdings(ctx)
 	}
@@ -55,6 +59,8 @@ func (p *fakePlugin) Holdings(ctx context.Context) ([]sdk.Holding, error) {
 }
 
 func (p *fakePlugin) Collect(_ context.Context, holdings []sdk.Holding) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.collected = append(p.collected, holdings)
 	if p.collect != nil {
 		if err := p.collect(holdings); err != nil {
@@ -67,6 +73,8 @@ func (p *fakePlugin) Collect(_ context.Context, holdings []sdk.Holding) error {
 
 func (p *fakePlugin) expect(t *testing.T, what string, asked int, collected ...[]sdk.Holding) {
 	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.asked != asked {
 		t.Errorf("%s: expected %q to be asked %d times, but it was %d times", what, p.name, asked, p.asked)
 	}
@@ -277,14 +285,14 @@ func TestElection(t *testing.T) {
 		w := newWorld()
 		gone := []sdk.Holding{holding("gone", "uid-1", "")}
 		p := &fakePlugin{name: "one", itemType: "mine", kept: slices.Clone(gone)}
-		elected := ""
+		var elected atomic.Bool
 		c := w.collector(p)
-		c.Elected = func(name string) bool { return elected == name }
+		c.Elected = func(name string) bool { return name == "one" && elected.Load() }
 		run(t, c)
 		w.remove(w.add("other", "uid-2", ""), "mine")
 		after(2 * time.Hour)
 		p.expect(t, "another replica does it", 0)
-		elected = "one"
+		elected.Store(true)
 		c.LookAgain()
 		after(settleTime)
 		p.expect(t, "this one does it", 1, gone)
@@ -319,6 +327,8 @@ func TestTroubleOfOnePlugin(t *testing.T) {
 		after(callTimeout)
 		hangs.expect(t, "not for ever", 2)
 		after(5 * time.Hour)
+		fails.mu.Lock()
+		defer fails.mu.Unlock()
 		if fails.asked < 20 || fails.asked > 50 {
 			t.Errorf("expected the pauses to grow up to %s, but it was asked %d times in five hours", maxRetry, fails.asked)
 		}
