@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 
 	"github.com/pergola-deploy/pergola/host/internal/collect"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
@@ -34,7 +33,7 @@ func (h *host) collectLeftovers() error {
 	h.leftovers = collect.New(collect.Options{
 		Cache: h.manager.GetCache(), Live: h.manager.GetAPIReader(), NewMetadata: controller.NewMetadata,
 		Plugins: h.collectors, Elected: h.replicas.electedFor,
-		Interval: h.settings.CollectInterval.Duration, Clock: clock.RealClock{}, Random: rand.Float64, Log: h.log,
+		Interval: h.settings.CollectInterval.Duration, Random: rand.Float64, Log: h.log,
 	})
 	h.replicas.onElection(h.leftovers.LookAgain)
 	if err := h.manager.Add(h.leftovers); err != nil {

@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -68,7 +67,6 @@ type Options struct {
 	Elected func(plugin string) bool
 	// Interval is how often each plugin is asked, whatever happens.
 	Interval time.Duration
-	Clock    clock.WithTicker
 	// Random returns numbers from [0, 1).
 	Random func() float64
 	Log    *slog.Logger
@@ -89,9 +87,8 @@ var (
 
 // New returns a Collector, which does nothing before its Start.
 func New(o Options) *Collector {
-	return &Collector{Options: o, queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry),
-		workqueue.TypedRateLimitingQueueConfig[string]{Clock: o.Clock})}
+	return &Collector{Options: o, queue: workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry))}
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: the election is for each plugin.
@@ -155,17 +152,14 @@ func (c *Collector) deleted(object any) {
 // schedule puts plugins into the queue when it is time to ask them, until ctx ends.
 func (c *Collector) schedule(ctx context.Context) {
 	c.LookAgain()
-	timer := c.Clock.NewTimer(c.pause())
-	defer func() { timer.Stop() }()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C():
+		case <-time.After(c.pause()):
 			for _, p := range c.Plugins() {
 				c.queue.Add(p.Name())
 			}
-			timer.Reset(c.pause())
 		}
 	}
 }

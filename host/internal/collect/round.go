@@ -153,8 +153,8 @@ func itemOf(h sdk.Holding) types.NamespacedName {
 // needed tells whether somebody may need a holding still. item is the one of its name, read after the plugin has told
 // of the holding; nil if there is none.
 //
-// A plugin keeps something only for jobs that the item has had before it was read. If none is under way, all of them are
-// over. The phase tells of a job in whose place somebody has put a finished one.
+// A plugin keeps something only for jobs that the item has had before it was read. If none is under way, all of them
+// are over. The phase tells of a job in whose place somebody has put a finished one.
 func needed(h sdk.Holding, item *v1alpha1.DeployItem) bool {
 	if item == nil || item.UID != h.UID {
 		return false

@@ -28,8 +28,7 @@ const (
 
 // locks keep replicas from handling the same item at the same time; see lock.Locker and lock.Off.
 type locks interface {
-	Look(key lock.Key, version string) lock.View
-	Left(key lock.Key) string
+	Look(key lock.Key, version string) (_ lock.View, note string)
 	Holds(key lock.Key) bool
 	Rank(key lock.Key) int
 	Serve(plugins []string)
@@ -106,14 +105,14 @@ func (r *reconciler) leaveForNow(
 		r.forget(key.Item, false)
 		return pollAfter(pluginPoll), true
 	}
-	view := r.locks.Look(key, meta.ResourceVersion)
+	view, note := r.locks.Look(key, meta.ResourceVersion)
 	switch view {
 	case lock.Elsewhere:
 		r.forget(key.Item, false)
 		return pollAfter(heldPoll), true
 	case lock.Settled:
 		asked := hooks.asking()
-		if again, noted := readNote(r.locks.Left(key), asked); noted {
+		if again, noted := readNote(note, asked); noted {
 			noted := hookMemory{asked: asked, again: again, begins: again}
 			if wait, idle := r.idle(meta, entry{hooks: noted}, hooks); idle {
 				r.memory.idleAt(key.Item, meta.UID, meta.ResourceVersion, noted)

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -17,27 +18,28 @@ import (
 // error is ErrHeld if somebody else has it, or else that of a request.
 func (l *Locker) Acquire(ctx context.Context, key Key) (*Lock, error) {
 	lock, known, err := l.begin(key)
-	if err != nil || lock.inUse {
+	if err != nil || lock.lost != nil {
 		return lock, err
 	}
-	if err := l.confirmDead(ctx, known); err != nil {
-		return nil, l.failed(lock, known, err)
+	object, err := l.take(ctx, key, known)
+	if object != nil {
+		l.observe(key, object)
 	}
-	object, err := l.write(ctx, key, known, l.options.Replicas.PodName(), "")
-	switch {
-	case err == nil:
-		return l.taken(lock, known, object)
-	case apierrors.IsNotFound(err) && known.ResourceVersion != "":
-		l.gone(key, known.ResourceVersion)
-		return nil, l.failed(lock, known, ErrHeld)
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		l.options.Metrics.Conflicts.WithLabelValues(key.Plugin).Inc()
-		return nil, l.failed(lock, known, ErrHeld)
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return l.withoutObject(ctx, lock)
-	default: // it may have been taken all the same: then the watch will show it
-		return nil, l.failed(lock, known, fmt.Errorf("take lock %s: %w", l.nameOf(key), err))
+	l.mu.Lock()
+	lock.noObject = err == nil && object == nil
+	if err == nil && l.keeps(lock) {
+		l.hold(lock, known)
+		l.mu.Unlock()
+		return lock, nil
 	}
+	lock.end()
+	l.waiting[key] = struct{}{}
+	if l.known(key).ResourceVersion == known.ResourceVersion { // the watch has yet to tell why
+		l.mu.Unlock()
+	} else {
+		l.conclude(key)
+	}
+	return nil, cmp.Or(err, ErrHeld)
 }
 
 // begin returns the lock that is held already, which is in use then, or one to be taken, with what is known of it.
@@ -54,35 +56,45 @@ func (l *Locker) begin(key Key) (*Lock, *v1alpha1.SyncObject, error) {
 		if before != nil {
 			before.end() // it may be of an item of the same name that is gone
 		}
-		l.mine[key.owner()] = &Lock{locker: l, key: key}
-		l.waiting[key] = struct{}{} // until it is held
-		return l.mine[key.owner()], known, nil
+		lock := &Lock{locker: l, key: key, inUse: true}
+		l.mine[key.owner()] = lock
+		delete(l.waiting, key)
+		return lock, known, nil
 	}
 	l.waiting[key] = struct{}{}
 	return nil, nil, ErrHeld
 }
 
-// failed ends the attempt to take a lock, and returns err. The watch tells when it is free, if it has not done so
-// already.
-func (l *Locker) failed(lock *Lock, tried *v1alpha1.SyncObject, err error) error {
-	l.mu.Lock()
-	lock.end()
-	moved := l.known(lock.key).ResourceVersion != tried.ResourceVersion
-	l.mu.Unlock()
-	if moved {
-		l.options.Listener.Freed(lock.key)
+// take makes this process the holder of a lock. It returns no object if there can be none, because the namespace is
+// being deleted: who was the holder when the object was deleted does without then, as long as it is alive, and else the
+// replica that the item prefers. All agree on it but for moments, and what it writes is conditional as ever.
+func (l *Locker) take(ctx context.Context, key Key, known *v1alpha1.SyncObject) (*v1alpha1.SyncObject, error) {
+	if err := l.confirmDead(ctx, known); err != nil {
+		return nil, err
 	}
-	return err
+	object, err := l.write(ctx, key, known, l.options.Replicas.PodName(), "")
+	switch {
+	case err == nil:
+		return object, nil
+	case apierrors.IsNotFound(err) && known.ResourceVersion != "":
+		l.gone(key, known.ResourceVersion)
+		return nil, ErrHeld
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		l.options.Metrics.Conflicts.WithLabelValues(key.Plugin).Inc()
+		return nil, ErrHeld
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return nil, l.confirmDead(ctx, l.lastOf(key))
+	default:
+		return nil, fmt.Errorf("take lock %s: %w", l.nameOf(key), err)
+	}
 }
 
-// taken remembers a lock that was taken, unless it was lost by the time that this is known.
-func (l *Locker) taken(lock *Lock, before, now *v1alpha1.SyncObject) (*Lock, error) {
-	l.observe(lock.key, now)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.isOurs(l.known(lock.key)) || !l.options.Replicas.Valid() {
-		lock.end()
-		return nil, ErrHeld
+// hold begins to hold a lock that was taken; before is how it was known then.
+func (l *Locker) hold(lock *Lock, before *v1alpha1.SyncObject) {
+	lock.held, lock.since, lock.lost = true, time.Now(), make(chan struct{})
+	l.options.Metrics.Held.WithLabelValues(lock.key.Plugin).Inc()
+	if lock.noObject {
+		return
 	}
 	l.options.Metrics.Acquired.WithLabelValues(lock.key.Plugin).Inc()
 	if before.Spec.PodName != "" && !l.isOurs(before) {
@@ -90,7 +102,6 @@ func (l *Locker) taken(lock *Lock, before, now *v1alpha1.SyncObject) (*Lock, err
 		l.options.Log.Info("took the lock of a holder that is dead over", "lock", l.nameOf(lock.key).String(),
 			"deployitem", lock.key.Item.String(), "holder", before.Spec.PodName, "process", processOf(before))
 	}
-	return l.hold(lock), nil
 }
 
 // confirmDead returns nil if nobody else has a lock, or somebody dead, and ErrHeld if its holder is alive.
@@ -109,37 +120,12 @@ func (l *Locker) confirmDead(ctx context.Context, known *v1alpha1.SyncObject) er
 	return nil
 }
 
-// withoutObject holds a lock without its object, which cannot be created in a namespace that is being deleted. Who was
-// the holder when the object was deleted does without, as long as it is alive, and else the replica that the item
-// prefers: all agree on it but for moments, and what it writes is conditional as ever.
-func (l *Locker) withoutObject(ctx context.Context, lock *Lock) (*Lock, error) {
-	last := l.lastOf(lock.key)
-	if err := l.confirmDead(ctx, last); err != nil {
-		return nil, l.failed(lock, &v1alpha1.SyncObject{}, err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.isOurs(last) && l.Rank(lock.key) > 0 || !l.options.Replicas.Valid() {
-		lock.end()
-		return nil, ErrHeld
-	}
-	lock.noObject = true
-	return l.hold(lock), nil
-}
-
 // lastOf returns a lock as it was when its object was deleted; an empty one if nobody held it then.
 func (l *Locker) lastOf(key Key) *v1alpha1.SyncObject {
 	if last, ok := l.last.Get(key); ok {
 		return last.(*v1alpha1.SyncObject) //nolint:forcetypeassert // nothing else is put there
 	}
 	return &v1alpha1.SyncObject{}
-}
-
-func (l *Locker) hold(lock *Lock) *Lock {
-	delete(l.waiting, lock.key)
-	l.options.Metrics.Held.WithLabelValues(lock.key.Plugin).Inc()
-	lock.state, lock.inUse, lock.since, lock.lost = held, true, time.Now(), make(chan struct{})
-	return lock
 }
 
 // write makes a pod the holder of a lock, in the name of this process; an empty one leaves it without a holder. It is

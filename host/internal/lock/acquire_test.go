@@ -1,13 +1,14 @@
 package lock
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,7 +25,7 @@ func TestOneLock(t *testing.T) {
 	want := v1alpha1.SyncObjectSpec{
 		PodName: "here", Kind: "DeployItem", Name: "item", Prefix: "one", LastUpdateTime: object.Spec.LastUpdateTime,
 	}
-	if diff := cmp.Diff(want, object.Spec); diff != "" {
+	if diff := gocmp.Diff(want, object.Spec); diff != "" {
 		t.Errorf("the lock is not as other implementations make it (-want +got):\n%s", diff)
 	}
 	if object.Annotations[AnnotationProcess] != "here/1" || object.Name != "one-"+string(key.UID) {
@@ -35,7 +36,7 @@ func TestOneLock(t *testing.T) {
 	}
 	here.expectView("it is held", key, "5", Ours)
 
-	if held := here.Held(); len(held) != 1 || held[0].Key != key || held[0].Since.Before(begun) ||
+	if held := here.Held(); len(held) != 1 || held[0].UID != key.UID || held[0].Since.Before(begun) ||
 		held[0].Since.After(time.Now()) {
 		t.Errorf("expected that %v is held since a moment ago, but found %v", key, held)
 	}
@@ -55,12 +56,12 @@ func TestOneLock(t *testing.T) {
 	here.release(key, "7 until noon")
 	there.see(key)
 	there.expectTold("the lock was given back", "freed item")
-	if here.Left(key) != "until noon" || there.Left(key) != "until noon" {
-		t.Errorf("the note of the last holder is read as %q and %q", here.Left(key), there.Left(key))
+	for _, b := range []*bench{here, there} {
+		if view, note := b.Look(key, "7"); view != Settled || note != "until noon" {
+			t.Errorf("the item is as the holder has left it, but found view %d, note %q", view, note)
+		}
 	}
-	there.expectView("the item is as the holder has left it", key, "7", Settled)
 	there.expectView("the item has changed since", key, "8", Free)
-	here.expectView("it is known here, too", key, "7", Settled)
 	there.acquire(key)
 	if object := readLock(t, key); object.Annotations[AnnotationSettled] != "" ||
 		object.Annotations[AnnotationProcess] != "there/1" {
@@ -74,147 +75,75 @@ func TestOneLock(t *testing.T) {
 // TestAcquireInVain: who does not get a lock hears of it when it is free.
 func TestAcquireInVain(t *testing.T) {
 	giveBack := func(t *testing.T, b *bench, key Key) {
+		b.api.between = nil
 		writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Spec.PodName = "" })
 		b.see(key)
 	}
-	cases := map[string]struct {
+	valid := func(_ *testing.T, b *bench, _ Key) {
+		b.valid, b.api.between = true, nil
+		b.ReplicasChanged()
+	}
+	held := func(t *testing.T, b *bench, key Key) { newLock(t, key, "there"); b.see(key) }
+	for name, tc := range map[string]struct {
 		reason   string
 		prepare  func(t *testing.T, b *bench, key Key)
 		requests int
-		free     func(t *testing.T, b *bench, key Key)
+		err      error // ErrHeld if it is nil
+		// free is what happens until it is free; nil if it is so already.
+		free func(t *testing.T, b *bench, key Key)
 	}{
-		"held": {
-			reason:  "somebody alive has it",
-			prepare: func(t *testing.T, b *bench, key Key) { newLock(t, key, "there"); b.see(key) },
-			free:    giveBack,
-		},
-		"late watch, no lock known": {
-			reason:   "somebody has just created it",
-			prepare:  func(t *testing.T, _ *bench, key Key) { newLock(t, key, "there") },
-			requests: 1, free: giveBack,
-		},
-		"late watch, lock known": {
-			reason: "somebody has just taken it",
+		"held": {reason: "somebody alive has it", prepare: held, free: giveBack},
+		"late watch, no lock known": {reason: "somebody has just created it", requests: 1, free: giveBack,
+			prepare: func(t *testing.T, _ *bench, key Key) { newLock(t, key, "there") }},
+		"late watch, lock known": {reason: "somebody has just taken it", requests: 1, free: giveBack,
 			prepare: func(t *testing.T, b *bench, key Key) {
 				newLock(t, key, "")
 				b.see(key)
 				writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Spec.PodName = "there" })
-			},
-			requests: 1, free: giveBack,
-		},
-		"dead later": {
-			reason:  "the holder dies",
-			prepare: func(t *testing.T, b *bench, key Key) { newLock(t, key, "there"); b.see(key) },
-			free: func(_ *testing.T, b *bench, _ Key) {
-				b.dead["there"] = true
-				b.ReplicasChanged()
-			},
-		},
-		"not valid": {
-			reason:  "this replica may be dead for the others",
-			prepare: func(_ *testing.T, b *bench, _ Key) { b.valid = false },
-			free: func(_ *testing.T, b *bench, _ Key) {
-				b.valid = true
-				b.ReplicasChanged()
-			},
-		},
-		"not valid any more": {
-			reason:   "the Lease lapses while the request is under way",
-			prepare:  func(_ *testing.T, b *bench, _ Key) { b.api.between = func() { b.valid = false } },
-			requests: 1,
-			free: func(_ *testing.T, b *bench, _ Key) {
-				b.valid, b.api.between = true, nil
-				b.ReplicasChanged()
-			},
-		},
-		"taken over at once": {
-			reason: "the watch is faster than the answer",
+			}},
+		"late watch, over": {reason: "the watch has told all before the answer comes", requests: 1,
+			prepare: func(t *testing.T, b *bench, key Key) {
+				newLock(t, key, "there")
+				b.api.between = func() { giveBack(t, b, key) }
+			}},
+		"late watch, deleted": {reason: "it can be created", requests: 1,
+			prepare: func(t *testing.T, b *bench, key Key) { newLock(t, key, ""); b.see(key); deleteLock(t, key) }},
+		"dead later": {reason: "the holder dies", prepare: held, free: func(_ *testing.T, b *bench, _ Key) {
+			b.dead["there"] = true
+			b.ReplicasChanged()
+		}},
+		"not valid": {reason: "this replica may be dead for the others", free: valid,
+			prepare: func(_ *testing.T, b *bench, _ Key) { b.valid = false }},
+		"not valid any more": {reason: "the Lease lapses while the request is under way", requests: 1, free: valid,
+			prepare: func(_ *testing.T, b *bench, _ Key) { b.api.between = func() { b.valid = false } }},
+		"taken over at once": {reason: "the watch is faster than the answer", requests: 1, free: giveBack,
 			prepare: func(t *testing.T, b *bench, key Key) {
 				b.api.between = func() {
 					writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Spec.PodName = "there" })
 					b.see(key)
 				}
-			},
-			requests: 1,
-			free: func(t *testing.T, b *bench, key Key) {
-				b.api.between = nil
-				giveBack(t, b, key)
-			},
-		},
-	}
-	for name, tc := range cases {
+			}},
+		"no answer": {reason: "it was taken, and nobody knows before the watch shows it", requests: 1, err: errNoAnswer,
+			prepare: func(_ *testing.T, b *bench, _ Key) { b.api.unanswered = true },
+			free:    func(_ *testing.T, b *bench, key Key) { b.api.unanswered = false; b.see(key) }},
+	} {
 		t.Run(name, func(t *testing.T) {
 			b, key := newBench(t, "here"), newKey()
 			tc.prepare(t, b, key)
-			b.acquireInVain(tc.reason, key)
+			if _, err := b.Acquire(t.Context(), key); !errors.Is(err, cmp.Or(tc.err, ErrHeld)) {
+				t.Errorf("%s: found %v", tc.reason, err)
+			}
 			if b.Holds(key) || b.api.requests != tc.requests {
 				t.Errorf("%s: expected %d requests, but found %d", tc.reason, tc.requests, b.api.requests)
 			}
-			b.expectTold("nothing has happened yet")
-			tc.free(t, b, key)
+			if tc.free != nil {
+				b.expectTold("nothing has happened yet")
+				tc.free(t, b, key)
+			}
 			b.expectTold(tc.reason, "freed item")
 			b.acquire(key)
 		})
 	}
-}
-
-// TestConflictThatIsOver: the watch has told of the other one before the answer does, and may have nothing more to
-// tell.
-func TestConflictThatIsOver(t *testing.T) {
-	b, key := newBench(t, "here"), newKey()
-	newLock(t, key, "there")
-	b.api.between = func() {
-		b.api.between = nil
-		writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Spec.PodName = "" })
-		b.see(key)
-	}
-	b.acquireInVain("it did not know of the lock", key)
-	b.expectTold("it is free already", "freed item")
-	b.acquire(key)
-}
-
-// TestLockIsGone: somebody has deleted the lock, and the watch has not told, or only of an earlier state of it.
-func TestLockIsGone(t *testing.T) {
-	b, key := newBench(t, "here"), newKey()
-	newLock(t, key, "")
-	b.see(key)
-	deleteLock(t, key)
-	b.acquireInVain("it was there", key)
-	b.expectTold("it can be created", "freed item")
-	b.acquire(key)
-}
-
-func TestAcquireFails(t *testing.T) {
-	b, key := newBench(t, "here"), newKey()
-	b.api.refused = true
-	if _, err := b.Acquire(t.Context(), key); !errors.Is(err, errNoAnswer) || errors.Is(err, ErrHeld) {
-		t.Errorf("expected the error of the request, but found %v", err)
-	}
-	b.api.refused = false
-	b.acquire(key)
-}
-
-// TestAcquireWithoutAnswer: the lock was taken, and nobody here knows.
-func TestAcquireWithoutAnswer(t *testing.T) {
-	b, key := newBench(t, "here"), newKey()
-	b.api.unanswered = true
-	if _, err := b.Acquire(t.Context(), key); !errors.Is(err, errNoAnswer) {
-		t.Errorf("expected the error of the request, but found %v", err)
-	}
-	b.api.unanswered = false
-	b.acquireInVain("the watch does not show it yet", key)
-	b.see(key)
-	b.expectTold("the watch shows it", "freed item")
-	b.acquire(key)
-	b.expectFigures(figures{Acquired: 1, Conflicts: 1, Held: 1})
-
-	b, key = newBench(t, "here"), newKey()
-	b.api.unanswered = true
-	if _, err := b.Acquire(t.Context(), key); err == nil {
-		t.Error("expected an error")
-	}
-	b.see(key)
-	b.expectTold("nobody here has asked again", "freed item")
 }
 
 func TestHolders(t *testing.T) {
@@ -310,15 +239,22 @@ func TestSameName(t *testing.T) {
 	if b.Holds(next) {
 		t.Error("the lock of the item before is taken for that of the next one")
 	}
-	b.acquire(next)
-	select {
-	case <-lock.Lost():
-	default:
+	second := b.acquire(next)
+	if !isClosed(lock) {
 		t.Error("the lock of an item that is gone is still held")
 	}
+	b.release(old, "")
+	if !isClosed(second) {
+		t.Error("a plugin works on one item of a name")
+	}
+	expectHolder(t, "the lock of another item is not given back", next, "here")
+	b.acquire(next)
+	b.Forget(next.Plugin, next.Item)
 	b.release(Key{Plugin: old.Plugin, Item: old.Item}, "")
-	expectHolder(t, "the lock of whichever item there is", next, "")
-	b.Forget(next.Plugin, next.Item) // nothing is held any more
+	expectHolder(t, "nobody needs the lock of an item that is gone", next, "here")
+	if b.Holds(next) {
+		t.Error("it is held after its item is gone")
+	}
 }
 
 // TestTwoPlugins: each plugin has its own lock of an item, so that neither waits for the other.
@@ -386,7 +322,7 @@ func TestOff(t *testing.T) {
 	key := Key{Plugin: "one", Item: types.NamespacedName{Namespace: "ns", Name: "item"}, UID: "u"}
 	lock, err := off.Acquire(t.Context(), key)
 	heldUp := err != nil || !lock.Fenced() || lock.Lost() != nil || lock.Verify(t.Context()) != nil
-	if heldUp || off.Look(key, "5") != Free || off.Rank(key) != 0 {
+	if view, _ := off.Look(key, "5"); heldUp || view != Free || off.Rank(key) != 0 {
 		t.Errorf("a host that is alone is held up: %v", err)
 	}
 }

@@ -21,7 +21,7 @@ const noPodName = "nopodname"
 
 // holder is what is known of another pod that has a Lease, or holds a lock.
 type holder struct {
-	state holderState
+	holderState
 	// renewed is when the Lease was renewed, as the pod says, whose clock may show any time; seen is when this replica
 	// saw it, or that there is no Lease; duration is how long the Lease holds after that.
 	renewed, seen time.Time
@@ -38,13 +38,46 @@ type holderState struct {
 	plugins    string // separated by commas
 }
 
-// follow keeps up to date what is known of the others, until ctx ends.
+// dead tells whether a process of the pod is dead; it is empty for one of another implementation.
+func (h holderState) dead(process string) bool {
+	return !h.pod || process != "" && (h.expired || h.lease && h.process != process)
+}
+
+// next is what is known of a holder whose Lease is this one now; nil if there is none, as when it is about to make it.
+func (h holder) next(lease *coordinationv1.Lease, defaultDuration time.Duration) holder {
+	before := h
+	h.holderState = holderState{pod: before.pod}
+	if h.duration == 0 {
+		h.duration = defaultDuration
+	}
+	if lease != nil {
+		h.lease, h.process = true, ptr.Deref(lease.Spec.HolderIdentity, "")
+		h.group, h.plugins = lease.Labels[labelGroup], lease.Annotations[annotationPlugins]
+		h.leaving = lease.Annotations[annotationLeaving] == "true"
+		h.renewed = ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time
+		if seconds := ptr.Deref(lease.Spec.LeaseDurationSeconds, 0); seconds > 0 {
+			h.duration = time.Duration(seconds) * time.Second
+		}
+	}
+	if h.lease != before.lease || h.process != before.process || !h.renewed.Equal(before.renewed) || h.seen.IsZero() {
+		h.seen = time.Now()
+	}
+	h.expired = time.Since(h.seen) >= h.duration
+	return h
+}
+
+// follow keeps up to date what is known of the others, and whether this replica is valid, until ctx ends.
 func (r *Replicas) follow(ctx context.Context) {
 	for ctx.Err() == nil {
+		r.checkValidity()
+		next := r.refresh(ctx)
+		if valid := r.validFor(); valid > 0 {
+			next = min(next, valid)
+		}
 		select {
 		case <-ctx.Done():
 		case <-r.look:
-		case <-time.After(r.refresh(ctx)):
+		case <-time.After(next):
 		}
 	}
 }
@@ -52,60 +85,38 @@ func (r *Replicas) follow(ctx context.Context) {
 // refresh takes note of what the cache has, and tells the subscribers if that is new. It returns when something may
 // expire.
 func (r *Replicas) refresh(ctx context.Context) (next time.Duration) {
-	leases := &coordinationv1.LeaseList{}
-	if err := r.cache.List(ctx, leases, client.InNamespace(r.options.Namespace)); err != nil {
+	list := &coordinationv1.LeaseList{}
+	if err := r.cache.List(ctx, list, client.InNamespace(r.options.Namespace)); err != nil {
 		return time.Second // ctx has ended
 	}
 	r.mu.Lock()
-	holders := map[string]holder{}
-	for podName, h := range r.holders { // whose Lease is missing may be about to make it
-		h.state.lease = false
-		holders[podName] = h
-	}
-	for i := range leases.Items {
-		if podName := leases.Items[i].Name; podName != r.options.PodName {
-			holders[podName] = r.holderOf(&leases.Items[i], r.holders[podName])
+	leases := map[string]*coordinationv1.Lease{}
+	for i := range list.Items {
+		if podName := list.Items[i].Name; podName != r.options.PodName {
+			leases[podName] = &list.Items[i]
+			if _, known := r.holders[podName]; !known {
+				r.holders[podName] = holder{}
+			}
 		}
 	}
 	next, changed := r.options.LeaseDuration, false
-	for podName, h := range holders {
-		left := time.Until(h.seen.Add(h.duration))
-		h.state.pod, h.state.expired = r.podExists(ctx, podName), left <= 0
-		if !h.state.expired {
-			next = min(next, left)
+	for podName, before := range r.holders {
+		h := before.next(leases[podName], r.options.LeaseDuration)
+		h.pod = r.podExists(ctx, podName)
+		changed = changed || h.holderState != before.holderState
+		r.holders[podName] = h
+		if !h.expired {
+			next = min(next, time.Until(h.seen.Add(h.duration)))
 		}
-		changed = changed || h.state != r.holders[podName].state
-		holders[podName] = h
-		if !h.state.pod && !h.state.lease {
-			delete(holders, podName)
+		if !h.pod && !h.lease {
+			delete(r.holders, podName)
 		}
 	}
-	r.holders = holders
 	r.mu.Unlock()
 	if changed {
 		r.tell()
 	}
 	return next
-}
-
-// holderOf is what a Lease says. before is what was known of it before.
-func (r *Replicas) holderOf(lease *coordinationv1.Lease, before holder) holder {
-	h := holder{
-		state: holderState{
-			lease: true, process: ptr.Deref(lease.Spec.HolderIdentity, ""), group: lease.Labels[labelGroup],
-			leaving: lease.Annotations[annotationLeaving] == "true", plugins: lease.Annotations[annotationPlugins],
-		},
-		renewed:  ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time,
-		seen:     before.seen,
-		duration: time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second,
-	}
-	if h.duration <= 0 {
-		h.duration = r.options.LeaseDuration
-	}
-	if h.state.process != before.state.process || !h.renewed.Equal(before.renewed) || before.seen.IsZero() {
-		h.seen = time.Now()
-	}
-	return h
 }
 
 func (r *Replicas) podExists(ctx context.Context, podName string) bool {
@@ -121,8 +132,7 @@ func (r *Replicas) SeemsDead(podName, process string) bool {
 	case r.options.PodName:
 		return process != r.process // a pod's name is its own, so who has used it before is gone
 	}
-	h := r.holder(podName)
-	return !h.state.pod || process != "" && (h.state.expired || h.state.lease && h.state.process != process)
+	return r.holder(podName).dead(process)
 }
 
 // holder returns what is known of a pod that holds a lock. If that is nothing, it has the time from now on to make a
@@ -132,7 +142,7 @@ func (r *Replicas) holder(podName string) holder {
 	defer r.mu.Unlock()
 	h, known := r.holders[podName]
 	if !known && r.podExists(context.Background(), podName) {
-		h = holder{state: holderState{pod: true}, seen: time.Now(), duration: r.options.LeaseDuration}
+		h = holder{holderState: holderState{pod: true}}.next(nil, r.options.LeaseDuration)
 		r.holders[podName] = h
 		signal(r.look)
 	}
@@ -143,34 +153,29 @@ func (r *Replicas) holder(podName string) holder {
 func (r *Replicas) IsDead(ctx context.Context, podName, process string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	known := r.holder(podName) //nolint:contextcheck // it is in memory
+	h := r.holder(podName) //nolint:contextcheck // it is in memory
 	pod, lease := &corev1.Pod{}, &coordinationv1.Lease{}
 	err := r.client.Get(ctx, r.key(podName), pod)
-	if apierrors.IsNotFound(err) || err == nil && finished(pod) {
-		return true, nil
-	}
-	if err == nil {
+	if h.pod = err == nil && !finished(pod); h.pod {
 		err = r.client.Get(ctx, r.key(podName), lease)
 	}
-	switch {
-	case apierrors.IsNotFound(err):
-		return process != "" && !known.state.lease && known.state.expired, nil
-	case err != nil:
+	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read pod and Lease: %w", err)
 	}
-	now := r.holderOf(lease, known)
-	return process != "" && (now.state.process != process || known.state.expired && now.seen.Equal(known.seen)), nil
+	if err != nil {
+		lease = nil
+	}
+	return h.next(lease, r.options.LeaseDuration).dead(process), nil
 }
 
 // alive are the replicas of the own group that are alive, this one included, in order of their names.
 func (r *Replicas) alive() []Member {
 	all := []Member{{PodName: r.options.PodName, Self: true, Leaving: r.leaving, Plugins: r.plugins}}
 	for podName, h := range r.holders {
-		s := h.state
-		if s.pod && s.lease && !s.expired && s.process != "" && s.group == groupLabel(r.options.Group) {
+		if !h.dead(h.process) && h.process != "" && h.group == groupLabel(r.options.Group) {
 			all = append(all, Member{
-				PodName: podName, Leaving: s.leaving,
-				Plugins: strings.FieldsFunc(s.plugins, func(c rune) bool { return c == ',' }),
+				PodName: podName, Leaving: h.leaving,
+				Plugins: strings.FieldsFunc(h.plugins, func(c rune) bool { return c == ',' }),
 			})
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -195,100 +196,68 @@ func (m *member) run() (stop func() error) {
 // TestDead is who counts as dead: what seems so from what the watches show, and what is so when Pod and Lease are
 // read.
 func TestDead(t *testing.T) {
-	const dead, alive = true, false
-	pod := func(w *world, me *member) { w.pod("a"); me.see() }
-	replica := func(w *world, me *member) { w.pod("a"); w.lease("a", "a/1"); me.see() }
-	expired := func(w *world, me *member) { replica(w, me); passTime(leaseDuration); me.see() }
-	deletedLease := func(w *world, me *member) { replica(w, me); w.deleteLease("a"); me.see() }
-	asked := func(w *world, me *member) { pod(w, me); me.SeemsDead("a", "a/1") }
+	type step = func(*world, *member)
+	see := func(_ *world, me *member) { me.see() }
+	pass := func(d time.Duration) step { return func(*world, *member) { passTime(d) } }
+	pod := func(w *world, _ *member) { w.pod("a") }
+	finishPod := func(w *world, _ *member) { w.finishPod("a") }
+	lease := func(process string, change ...func(*coordinationv1.Lease)) step {
+		return func(w *world, _ *member) { w.lease("a", process, change...) }
+	}
+	deleteLease := func(w *world, _ *member) { w.deleteLease("a") }
+	ask := func(process string) step { return func(_ *world, me *member) { me.SeemsDead("a", process) } }
+	after := func(first []step, more ...step) []step { return slices.Concat(first, more) }
+	hourAgo := func(l *coordinationv1.Lease) {
+		l.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
+	}
+	label := func(l *coordinationv1.Lease) {
+		l.Spec.RenewTime, l.Labels["x"] = ptr.To(metav1.NewMicroTime(time.Now().Add(-leaseDuration))), "y"
+	}
+	minute := func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To(int32(60)) }
+	replica := []step{pod, lease("a/1"), see}
+	expired := after(replica, pass(leaseDuration), see)
+	noLease := []step{pod, see, ask("a/1")}
+	const alive, seems, dead = 0, 1, 2
 	for name, tc := range map[string]struct {
 		reason       string
-		pod, process string
-		happen       func(*world, *member)
-		seems, is    bool
+		pod, process string // "me" without a process is this one
+		steps        []step
+		is           int
 	}{
-		"no pod name": {reason: "nothing can be found out about it", pod: "nopodname"},
-		"own":         {reason: "it is us", pod: "me"},
-		"own before":  {reason: "a pod's name is its own", pod: "me", process: "me/0", seems: dead, is: dead},
-		"pod deleted": {reason: "there is none", pod: "a", process: "a/1", seems: dead, is: dead},
-		"pod unseen": {reason: "the watch is late", pod: "a",
-			happen: func(w *world, _ *member) { w.pod("a") }, seems: dead},
-		"pod unseen, process": {reason: "the watches are late", pod: "a", process: "a/1",
-			happen: func(w *world, _ *member) { w.pod("a"); w.lease("a", "a/1") }, seems: dead},
-		"pod finished": {reason: "it does not run any more", pod: "a", seems: dead, is: dead,
-			happen: func(w *world, me *member) {
-				pod(w, me)
-				w.finishPod("a")
-				me.see()
-			}},
-		"pod without Lease": {reason: "of another implementation no more is known", pod: "a", is: alive,
-			happen: func(w *world, me *member) {
-				pod(w, me)
-				me.SeemsDead("a", "")
-				passTime(2 * leaseDuration)
-				me.see()
-			}},
-		"pod with expired Lease": {reason: "who has no process has no Lease", pod: "a", happen: expired},
-		"replica":                {reason: "it has the Lease", pod: "a", process: "a/1", happen: replica},
-		"followed": {reason: "another process has the Lease", pod: "a", process: "a/0",
-			happen: replica, seems: dead, is: dead},
-		"following": {reason: "the watch is late", pod: "a", process: "a/2", seems: dead,
-			happen: func(w *world, me *member) { replica(w, me); w.lease("a", "a/2") }},
-		"given back": {reason: "it says that it has ended", pod: "a", process: "a/1", seems: dead, is: dead,
-			happen: func(w *world, me *member) { replica(w, me); w.lease("a", ""); me.see() }},
-		"expired": {reason: "nobody renews it", pod: "a", process: "a/1",
-			happen: expired, seems: dead, is: dead},
-		"not yet expired": {reason: "it may still be renewed", pod: "a", process: "a/1",
-			happen: func(w *world, me *member) {
-				replica(w, me)
-				passTime(leaseDuration - time.Second)
-				me.see()
-			}},
-		"renewed": {reason: "it was only cut off", pod: "a", process: "a/1",
-			happen: func(w *world, me *member) { expired(w, me); w.lease("a", "a/1"); me.see() }},
-		"renewed unseen": {reason: "the watch is late", pod: "a", process: "a/1", seems: dead,
-			happen: func(w *world, me *member) { expired(w, me); w.lease("a", "a/1") }},
-		"renewed by a clock that goes wrong": {reason: "clocks of others do not matter", pod: "a", process: "a/1",
-			happen: func(w *world, me *member) {
-				expired(w, me)
-				w.lease("a", "a/1", func(l *coordinationv1.Lease) {
-					l.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
-				})
-				me.see()
-			}},
-		"touched": {reason: "a label is no renewal", pod: "a", process: "a/1", seems: dead, is: dead,
-			happen: func(w *world, me *member) {
-				replica(w, me)
-				renewed := metav1.NowMicro()
-				passTime(leaseDuration)
-				w.lease("a", "a/1", func(l *coordinationv1.Lease) { l.Spec.RenewTime, l.Labels["x"] = &renewed, "y" })
-				me.see()
-			}},
-		"its own duration": {reason: "a replica of another configuration says itself how long", pod: "a", process: "a/1",
-			happen: func(w *world, me *member) {
-				w.pod("a")
-				w.lease("a", "a/1", func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To(int32(60)) })
-				me.see()
-				passTime(59 * time.Second)
-				me.see()
-			}},
-		"Lease deleted": {reason: "its holder ends, and has the time to", pod: "a", process: "a/1",
-			happen: deletedLease},
-		"Lease deleted unseen": {reason: "so does one whose Lease went after it had been renewed unseen", pod: "a",
-			process: "a/1", seems: dead,
-			happen: func(w *world, me *member) { expired(w, me); w.deleteLease("a") }},
-		"Lease deleted for long": {reason: "who is alive has one", pod: "a", process: "a/1", seems: dead, is: dead,
-			happen: func(w *world, me *member) { deletedLease(w, me); passTime(leaseDuration); me.see() }},
-		"never a Lease": {reason: "it may be about to make one", pod: "a", process: "a/1",
-			happen: func(w *world, me *member) {
-				asked(w, me)
-				passTime(leaseDuration - time.Second)
-				me.see()
-			}},
-		"never a Lease for long": {reason: "who is alive has one", pod: "a", process: "a/1", seems: dead, is: dead,
-			happen: func(w *world, me *member) { asked(w, me); passTime(leaseDuration); me.see() }},
-		"never a Lease, and one unseen": {reason: "the watch is late", pod: "a", process: "a/1", seems: dead,
-			happen: func(w *world, me *member) { asked(w, me); passTime(leaseDuration); me.see(); w.lease("a", "a/1") }},
+		"no pod name":         {"nothing can be found out about it", "nopodname", "", nil, alive},
+		"own":                 {"it is us", "me", "", nil, alive},
+		"own before":          {"a pod's name is its own", "me", "me/0", nil, dead},
+		"pod deleted":         {"there is none", "a", "a/1", nil, dead},
+		"pod unseen":          {"the watch is late", "a", "", []step{pod}, seems},
+		"pod unseen, process": {"the watches are late", "a", "a/1", []step{pod, lease("a/1")}, seems},
+		"pod finished":        {"it does not run any more", "a", "", []step{pod, see, finishPod, see}, dead},
+		"pod without Lease": {"of another implementation no more is known", "a", "",
+			[]step{pod, see, ask(""), pass(2 * leaseDuration), see}, alive},
+		"pod with expired Lease": {"who has no process has no Lease", "a", "", expired, alive},
+		"replica":                {"it has the Lease", "a", "a/1", replica, alive},
+		"followed":               {"another process has the Lease", "a", "a/0", replica, dead},
+		"following":              {"the watch is late", "a", "a/2", after(replica, lease("a/2")), seems},
+		"given back":             {"it says that it has ended", "a", "a/1", after(replica, lease(""), see), dead},
+		"expired":                {"nobody renews it", "a", "a/1", expired, dead},
+		"not yet expired": {"it may still be renewed", "a", "a/1",
+			after(replica, pass(leaseDuration-time.Second), see), alive},
+		"renewed":        {"it was only cut off", "a", "a/1", after(expired, lease("a/1"), see), alive},
+		"renewed unseen": {"the watch is late", "a", "a/1", after(expired, lease("a/1")), seems},
+		"renewed by a clock that goes wrong": {"clocks of others do not matter", "a", "a/1",
+			after(expired, lease("a/1", hourAgo), see), alive},
+		"touched": {"a label is no renewal", "a", "a/1", after(replica, pass(leaseDuration), lease("a/1", label), see), dead},
+		"its own duration": {"a replica of another configuration says itself how long", "a", "a/1",
+			[]step{pod, lease("a/1", minute), see, pass(59 * time.Second), see}, alive},
+		"Lease deleted": {"its holder ends, and has the time to", "a", "a/1", after(replica, deleteLease, see), alive},
+		"Lease deleted unseen": {"so does one whose Lease went after it had been renewed unseen", "a", "a/1",
+			after(expired, deleteLease), seems},
+		"Lease deleted for long": {"who is alive has one", "a", "a/1",
+			after(replica, deleteLease, see, pass(leaseDuration), see), dead},
+		"never a Lease": {"it may be about to make one", "a", "a/1",
+			after(noLease, pass(leaseDuration-time.Second), see), alive},
+		"never a Lease for long": {"who is alive has one", "a", "a/1", after(noLease, pass(leaseDuration), see), dead},
+		"never a Lease, and one unseen": {"the watch is late", "a", "a/1",
+			after(noLease, pass(leaseDuration), see, lease("a/1")), seems},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -296,19 +265,19 @@ func TestDead(t *testing.T) {
 				w.pod("me")
 				me := w.replica("me")
 				me.see()
-				if tc.happen != nil {
-					tc.happen(w, me)
+				for _, step := range tc.steps {
+					step(w, me)
 				}
 				if tc.pod == "me" && tc.process == "" {
 					tc.process = me.Process()
 				}
-				if got := me.SeemsDead(tc.pod, tc.process); got != tc.seems {
+				if got := me.SeemsDead(tc.pod, tc.process); got != (tc.is >= seems) {
 					t.Errorf("%s: seems dead: %t", tc.reason, got)
 				}
-				if !tc.seems || tc.pod == "me" {
+				if tc.is == alive || tc.pod == "me" {
 					return
 				}
-				if got, err := me.IsDead(t.Context(), tc.pod, tc.process); got != tc.is || err != nil {
+				if got, err := me.IsDead(t.Context(), tc.pod, tc.process); got != (tc.is == dead) || err != nil {
 					t.Errorf("%s: is dead: %t, %v", tc.reason, got, err)
 				}
 				me.cut.Store(true)

@@ -3,6 +3,8 @@ package lock
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"k8s.io/client-go/tools/cache"
 
@@ -27,28 +29,26 @@ func (l *Locker) Watch(ctx context.Context, informer interface {
 
 // Seen takes note of what the watch shows, a SyncObject.
 func (l *Locker) Seen(object any) {
-	if object, ok := object.(*v1alpha1.SyncObject); ok {
-		if key, ok := keyOf(l.options.Prefix, object); ok {
-			l.observe(key, object)
-		}
+	if key, object, ours := l.lockOf(object); ours {
+		l.observe(key, object)
 	}
 }
 
 // Deleted takes note of the deletion of what the watch has shown.
 func (l *Locker) Deleted(object any) {
-	if object, ok := lastKnown(object).(*v1alpha1.SyncObject); ok {
-		if key, ok := keyOf(l.options.Prefix, object); ok {
-			l.gone(key, object.ResourceVersion)
-		}
+	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = missed.Obj
+	}
+	if key, object, ours := l.lockOf(object); ours {
+		l.gone(key, object.ResourceVersion)
 	}
 }
 
-// lastKnown returns what was known of a deleted object last; the watch may have missed the deletion.
-func lastKnown(object any) any {
-	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		return missed.Obj
+func (l *Locker) lockOf(object any) (key Key, syncObject *v1alpha1.SyncObject, ours bool) {
+	if syncObject, ours = object.(*v1alpha1.SyncObject); ours {
+		key, ours = keyOf(l.options.Prefix, syncObject)
 	}
-	return object
+	return key, syncObject, ours
 }
 
 // observe takes note of a lock as it is, or was at some time.
@@ -59,7 +59,7 @@ func (l *Locker) observe(key Key, now *v1alpha1.SyncObject) {
 		return
 	}
 	l.records[key] = now
-	l.apply(key, now, "another one has taken it")
+	l.conclude(key)
 }
 
 // gone takes note that a SyncObject was deleted. version is one that it had.
@@ -74,72 +74,31 @@ func (l *Locker) gone(key Key, version string) {
 		l.last.Add(key, before, lastTime)
 	}
 	delete(l.records, key)
-	l.apply(key, &v1alpha1.SyncObject{}, "its object was deleted")
-}
-
-// apply draws the conclusions from what is known of a lock now. It unlocks the Locker, and tells the listener.
-func (l *Locker) apply(key Key, now *v1alpha1.SyncObject, why string) {
-	lock, lost := l.mine[key.owner()], false
-	switch {
-	case lock == nil && l.isOurs(now): // a request had no answer: the lock is to be taken anew, or given back
-		lock = &Lock{locker: l, key: key, state: over}
-		l.mine[key.owner()] = lock
-		l.waiting[key] = struct{}{}
-	case lock == nil || lock.key != key || lock.noObject || l.isOurs(now):
-	case lock.state == held:
-		lost = true
-		l.lose(lock, why, now)
-		delete(l.mine, key.owner())
-	case lock.state == over:
-		delete(l.mine, key.owner())
-	}
-	_, freed := l.waiting[key]
-	taken := lock != nil && lock.key == key && lock.state == taking // what comes of that is told by the request
-	freed = freed && !taken && l.available(now)
-	if freed {
-		delete(l.waiting, key)
-	}
-	l.mu.Unlock()
-	if lost {
-		l.options.Listener.Lost(key)
-	}
-	if freed {
-		l.options.Listener.Freed(key)
-	}
-}
-
-// lose ends a lock that is not held any more. The listener is still to be told.
-func (l *Locker) lose(lock *Lock, why string, now *v1alpha1.SyncObject) {
-	lock.end()
-	l.waiting[lock.key] = struct{}{}
-	l.options.Metrics.Lost.WithLabelValues(lock.key.Plugin).Inc()
-	l.options.Log.Warn("lost a lock", "lock", l.nameOf(lock.key).String(), "deployitem", lock.key.Item.String(),
-		"why", why, "holder", now.Spec.PodName, "process", processOf(now))
+	l.conclude(key)
 }
 
 // ReplicasChanged is called when others have died or come, or this replica has lapsed or is valid again: a replica
 // that cannot show that it is alive loses its locks, and the locks of the dead can be had.
 func (l *Locker) ReplicasChanged() {
-	var lost, freed []Key
 	l.mu.Lock()
-	valid := l.options.Replicas.Valid()
+	keys := slices.Collect(maps.Keys(l.waiting))
 	for _, lock := range l.mine {
-		switch {
-		case lock.state != held:
-			continue
-		case !valid:
-			l.lose(lock, "this replica has not been able to show that it is alive", &v1alpha1.SyncObject{})
-		case lock.noObject && l.Rank(lock.key) > 0 && !l.isOurs(l.lastOf(lock.key)):
-			l.lose(lock, "another replica comes first now", &v1alpha1.SyncObject{})
-		default:
-			continue
-		}
-		lost = append(lost, lock.key)
+		keys = append(keys, lock.key)
 	}
-	for key := range l.waiting {
-		if valid && l.available(l.known(key)) {
-			freed = append(freed, key)
+	l.conclude(keys...)
+}
+
+// conclude finds out which locks are lost, and which can be had, from what is known now. It unlocks the Locker, and
+// tells the listener.
+func (l *Locker) conclude(keys ...Key) {
+	var lost, freed []Key
+	for _, key := range keys {
+		if l.isLost(key) {
+			lost = append(lost, key)
+		}
+		if _, waits := l.waiting[key]; waits && l.options.Replicas.Valid() && l.available(l.known(key)) {
 			delete(l.waiting, key)
+			freed = append(freed, key)
 		}
 	}
 	l.mu.Unlock()
@@ -148,5 +107,55 @@ func (l *Locker) ReplicasChanged() {
 	}
 	for _, key := range freed {
 		l.options.Listener.Freed(key)
+	}
+}
+
+// isLost tells whether a lock was held here until now and is not any more. It keeps in mine those that name this
+// process.
+func (l *Locker) isLost(key Key) (lost bool) {
+	lock, known := l.mine[key.owner()], l.known(key)
+	switch {
+	case lock == nil && l.isOurs(known): // a request had no answer: the lock is to be taken anew, or given back
+		l.mine[key.owner()] = &Lock{locker: l, key: key}
+		l.waiting[key] = struct{}{}
+		return false
+	case lock == nil || lock.key != key || l.keeps(lock):
+		return false
+	case lock.held:
+		lost = true
+		lock.end()
+		l.waiting[key] = struct{}{}
+		l.options.Metrics.Lost.WithLabelValues(key.Plugin).Inc()
+		l.options.Log.Warn("lost a lock", "lock", l.nameOf(key).String(), "deployitem", key.Item.String(),
+			"why", l.whyLost(lock), "holder", known.Spec.PodName, "process", processOf(known))
+	}
+	if !lock.inUse && !l.isOurs(known) {
+		delete(l.mine, key.owner())
+	}
+	return lost
+}
+
+// keeps tells whether this replica may hold a lock, as far as is known.
+func (l *Locker) keeps(lock *Lock) bool {
+	switch {
+	case !l.options.Replicas.Valid():
+		return false
+	case lock.noObject:
+		return l.Rank(lock.key) == 0 || l.isOurs(l.lastOf(lock.key))
+	default:
+		return l.isOurs(l.known(lock.key))
+	}
+}
+
+func (l *Locker) whyLost(lock *Lock) string {
+	switch {
+	case !l.options.Replicas.Valid():
+		return "this replica has not been able to show that it is alive"
+	case lock.noObject:
+		return "another replica comes first now"
+	case l.records[lock.key] == nil:
+		return "its object was deleted"
+	default:
+		return "another one has taken it"
 	}
 }

@@ -118,7 +118,7 @@ func (b *bench) release(key Key, settled string) {
 
 func (b *bench) expectView(reason string, key Key, version string, want View) {
 	b.t.Helper()
-	if got := b.Look(key, version); got != want {
+	if got, _ := b.Look(key, version); got != want {
 		b.t.Errorf("%s: expected view %d, but found %d", reason, want, got)
 	}
 }
@@ -129,11 +129,9 @@ type figures struct{ Held, Acquired, TakenOver, Conflicts, Lost float64 }
 func (b *bench) expectFigures(want figures) {
 	b.t.Helper()
 	registry := prometheus.NewRegistry()
-	if err := b.metrics.Register(registry); err != nil {
-		b.t.Fatal(err)
-	}
-	families, err := registry.Gather()
-	if err != nil {
+	err := b.metrics.Register(registry)
+	families, gatherErr := registry.Gather()
+	if err = errors.Join(err, gatherErr); err != nil {
 		b.t.Fatal(err)
 	}
 	values := map[string]float64{}

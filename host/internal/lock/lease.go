@@ -45,7 +45,7 @@ func (r *Replicas) third() time.Duration { return r.options.LeaseDuration / 3 }
 // takeLease makes the Lease that of this process, whoever had it.
 func (r *Replicas) takeLease(ctx context.Context) error {
 	name, namespace := r.options.PodName, r.options.Namespace
-	pod, lease := &corev1.Pod{}, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, r.key(name), pod)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -57,15 +57,14 @@ func (r *Replicas) takeLease(ctx context.Context) error {
 		return fmt.Errorf("the pod %q in namespace %q, which this host should be, is finished (phase %s)",
 			name, namespace, pod.Status.Phase)
 	}
+	owners := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: name, UID: pod.UID}}
 	began := time.Now()
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		began = time.Now()
-		_, err := controllerutil.CreateOrUpdate(ctx, r.client, lease, func() error {
-			lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: name, UID: pod.UID}}
-			r.fillLease(lease, r.process)
+		return r.writeLease(ctx, r.process, func(lease *coordinationv1.Lease) error {
+			lease.OwnerReferences = owners
 			return nil
 		})
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("take over Lease: %w", err)
@@ -79,15 +78,12 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// keepLease renews the Lease until ctx ends, or until it is not one's own any more: then it returns ErrReplaced. The
-// subscribers hear when a renewal comes too late.
+// keepLease renews the Lease until ctx ends, or until it is not one's own any more: then it returns ErrReplaced.
 func (r *Replicas) keepLease(ctx context.Context) error {
 	failing := false
 	for ctx.Err() == nil {
-		r.checkValidity()
 		began := time.Now()
-		err := r.updateLease(ctx, r.process, r.remaining())
-		r.checkValidity()
+		err := r.renewLease(ctx, r.process, r.third())
 		pause := r.third() - time.Since(began)
 		switch {
 		case errors.Is(err, ErrReplaced):
@@ -98,7 +94,7 @@ func (r *Replicas) keepLease(ctx context.Context) error {
 				r.options.Log.Info("The Lease of this replica is renewed again", "lease", r.options.PodName)
 			}
 		default:
-			pause = min(r.third()/5, r.remaining())
+			pause = r.third() / 5
 			if !failing && ctx.Err() == nil {
 				r.options.Log.Warn("Cannot renew the Lease of this replica; trying again",
 					"lease", r.options.PodName, "error", err)
@@ -114,16 +110,6 @@ func (r *Replicas) keepLease(ctx context.Context) error {
 	return nil
 }
 
-// remaining is how long a request to renew the Lease may take: not longer than this replica is valid, if it is.
-func (r *Replicas) remaining() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.valid() {
-		return min(r.third(), time.Until(r.validUntil))
-	}
-	return r.third()
-}
-
 // checkValidity tells the subscribers when this replica has just become invalid.
 func (r *Replicas) checkValidity() {
 	r.mu.Lock()
@@ -137,13 +123,14 @@ func (r *Replicas) checkValidity() {
 
 // renewed takes note that the Lease was renewed by a request that began at a time.
 func (r *Replicas) renewed(began time.Time) {
+	r.checkValidity()
 	r.mu.Lock()
 	r.validUntil = began.Add(r.options.LeaseDuration * 2 / 3)
 	back := r.lapsed && time.Now().Before(r.validUntil)
 	if back {
 		r.lapsed = false
 		for podName, h := range r.holders { // who could not renew its own Lease could not see the others renew theirs
-			h.seen, h.state.expired = time.Now(), false
+			h.seen, h.expired = time.Now(), false
 			r.holders[podName] = h
 		}
 	}
@@ -154,36 +141,45 @@ func (r *Replicas) renewed(began time.Time) {
 	}
 }
 
-// giveLeaseBack leaves the Lease without a holder.
-func (r *Replicas) giveLeaseBack(ctx context.Context) error {
-	return r.updateLease(context.WithoutCancel(ctx), "", min(giveBackTimeout, r.third()))
-}
-
-// updateLease writes the Lease. It returns ErrReplaced if it is not one's own any more.
-func (r *Replicas) updateLease(ctx context.Context, holder string, timeout time.Duration) error {
+// renewLease writes the Lease as its holder, or gives it back to nobody. It returns ErrReplaced if it is not one's own
+// any more.
+func (r *Replicas) renewLease(ctx context.Context, holder string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	lease := &coordinationv1.Lease{}
-	err := r.client.Get(ctx, r.key(r.options.PodName), lease)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") != r.process:
-		return ErrReplaced
-	case err != nil:
-		return err
-	}
-	r.fillLease(lease, holder)
-	return r.client.Update(ctx, lease)
+	return r.writeLease(ctx, holder, func(lease *coordinationv1.Lease) error {
+		if ptr.Deref(lease.Spec.HolderIdentity, "") != r.process { // or there is none
+			return ErrReplaced
+		}
+		return nil
+	})
 }
 
-func (r *Replicas) fillLease(lease *coordinationv1.Lease, holder string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	metav1.SetMetaDataLabel(&lease.ObjectMeta, labelReplica, "true")
-	metav1.SetMetaDataLabel(&lease.ObjectMeta, labelGroup, groupLabel(r.options.Group))
-	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationPlugins, strings.Join(r.plugins, ","))
-	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationLeaving, fmt.Sprint(r.leaving))
-	lease.Spec.HolderIdentity = &holder
-	lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
-	// Rounding up makes the others wait longer, which is safe.
-	lease.Spec.LeaseDurationSeconds = ptr.To(int32(min(math.Ceil(r.options.LeaseDuration.Seconds()), math.MaxInt32)))
+// giveLeaseBack leaves the Lease without a holder.
+func (r *Replicas) giveLeaseBack(ctx context.Context) error {
+	return r.renewLease(context.WithoutCancel(ctx), "", min(giveBackTimeout, r.third()))
+}
+
+// writeLease makes the Lease one of a holder, unless change has an error for it as it is.
+func (r *Replicas) writeLease(
+	ctx context.Context, holder string, change func(*coordinationv1.Lease) error,
+) error {
+	key := r.key(r.options.PodName)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	_, err := controllerutil.CreateOrUpdate(ctx, r.client, lease, func() error {
+		if err := change(lease); err != nil {
+			return err
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		metav1.SetMetaDataLabel(&lease.ObjectMeta, labelReplica, "true")
+		metav1.SetMetaDataLabel(&lease.ObjectMeta, labelGroup, groupLabel(r.options.Group))
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationPlugins, strings.Join(r.plugins, ","))
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationLeaving, fmt.Sprint(r.leaving))
+		lease.Spec.HolderIdentity = &holder
+		lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
+		// Rounding up makes the others wait longer, which is safe.
+		lease.Spec.LeaseDurationSeconds = ptr.To(int32(min(math.Ceil(r.options.LeaseDuration.Seconds()), math.MaxInt32)))
+		return nil
+	})
+	return err
 }

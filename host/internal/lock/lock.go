@@ -2,16 +2,20 @@ package lock
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Lock is a lock that was taken.
+// Lock is a lock that was taken, or that names this process although it is not held here, as after a lapse or a request
+// without an answer.
 type Lock struct {
 	locker *Locker // nil for one of Off
 	key    Key
-	since  time.Time
 	// lost is closed when the lock is not held any more, for whatever reason.
 	lost chan struct{}
 	// fenced is used by those who work on the item, who are one at a time.
@@ -19,31 +23,20 @@ type Lock struct {
 
 	// The fields below are guarded by the Locker.
 
-	state lockState
-	// inUse: somebody works under it.
-	inUse bool
+	// held: it can be worked under. inUse: somebody works under it, or is about to take it.
+	held, inUse bool
+	since       time.Time
 	// noObject: there is no SyncObject, and there can be none.
 	noObject bool
 }
 
-type lockState int
-
-const (
-	// taking: the request is under way.
-	taking lockState = iota
-	// held: it can be worked under.
-	held
-	// over: it cannot, but it may still name this process, as after a lapse or a request without an answer.
-	over
-)
-
-// end ends the use of a lock, however it is used.
+// end ends the use of a lock.
 func (k *Lock) end() {
-	if k.state == held {
+	if k.held {
 		close(k.lost)
 		k.locker.options.Metrics.Held.WithLabelValues(k.key.Plugin).Dec()
 	}
-	k.state = over
+	k.held, k.inUse = false, false
 }
 
 // Lost is closed when the lock is not held any more. It is nil, so never closed, for one of Off.
@@ -62,15 +55,35 @@ func (k *Lock) SetFenced() { k.fenced = true }
 // It makes a read of the item safe to write from: if the lock was still held after the read, who takes it later has to
 // change the item after the read, too, and the write meets a conflict.
 func (k *Lock) Verify(ctx context.Context) error {
-	select {
-	case <-k.lost:
-		return ErrLost
-	default:
-	}
-	if k.locker == nil || k.noObject {
+	l := k.locker
+	if l == nil {
 		return nil
 	}
-	return k.locker.verify(ctx, k.key)
+	l.mu.Lock()
+	held, noObject, known := k.held, k.noObject, l.known(k.key)
+	l.mu.Unlock()
+	switch {
+	case !held:
+		return ErrLost
+	case noObject:
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	object := &v1alpha1.SyncObject{}
+	err := l.options.API.Get(ctx, l.nameOf(k.key), object)
+	switch {
+	case apierrors.IsNotFound(err):
+		l.gone(k.key, known.ResourceVersion)
+		return ErrLost
+	case err != nil:
+		return fmt.Errorf("verify lock %s: %w", l.nameOf(k.key), err)
+	}
+	l.observe(k.key, object)
+	if !l.isOurs(object) {
+		return ErrLost
+	}
+	return nil
 }
 
 // Off is what a host has in place of a Locker when it works without locks, because it is the only one. Everything is
@@ -78,10 +91,7 @@ func (k *Lock) Verify(ctx context.Context) error {
 type Off struct{}
 
 // Look tells that a lock is free.
-func (Off) Look(Key, string) View { return Free }
-
-// Left is empty.
-func (Off) Left(Key) string { return "" }
+func (Off) Look(Key, string) (View, string) { return Free, "" }
 
 // Holds tells that no lock is held.
 func (Off) Holds(Key) bool { return false }
@@ -103,6 +113,3 @@ func (Off) Release(context.Context, Key, string) error { return nil }
 
 // Forget does nothing.
 func (Off) Forget(string, types.NamespacedName) {}
-
-// ReleaseAll does nothing.
-func (Off) ReleaseAll(context.Context, string) {}

@@ -1,15 +1,15 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,7 +84,7 @@ type Locker struct {
 	records map[Key]*v1alpha1.SyncObject
 	// mine are the locks that this process holds, takes, or is named in.
 	mine map[owner]*Lock
-	// waiting are the locks that were asked for in vain.
+	// waiting are the locks that were asked for in vain: the listener is to hear when they can be had.
 	waiting map[Key]struct{}
 	// last are locks whose objects were deleted while somebody held them, by their keys.
 	last *cache.LRUExpireCache
@@ -115,39 +115,31 @@ const (
 	Settled
 )
 
-// Look tells what is known of a lock. version is the resourceVersion of the item.
-func (l *Locker) Look(key Key, version string) View {
+// Look tells what is known of a lock, and for one that is Settled what else its last holder has left; see Release.
+// version is the resourceVersion of the item.
+func (l *Locker) Look(key Key, version string) (_ View, note string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.known(key)
-	settled, _, _ := strings.Cut(known.Annotations[AnnotationSettled], " ")
+	settled, note, _ := strings.Cut(known.Annotations[AnnotationSettled], " ")
 	switch {
 	case l.holds(key):
-		return Ours
+		return Ours, ""
 	case !l.options.Replicas.Valid(): // there is no use in reading what cannot be worked on
 		l.waiting[key] = struct{}{}
-		return Elsewhere
+		return Elsewhere, ""
 	case !l.available(known):
 		if _, waits := l.waiting[key]; !waits && processOf(known) == "" {
 			l.options.Log.Info("a deploy item waits for a lock that another implementation holds",
 				"lock", l.nameOf(key).String(), "deployitem", key.Item.String(), "holder", known.Spec.PodName)
 		}
 		l.waiting[key] = struct{}{}
-		return Elsewhere
+		return Elsewhere, ""
 	case known.Spec.PodName == "" && settled != "" && !newer(version, settled):
-		return Settled
+		return Settled, note
 	default:
-		return Free
+		return Free, ""
 	}
-}
-
-// Left is what the last holder of a lock that is Settled has left beside the version of the item; empty if there is
-// nothing.
-func (l *Locker) Left(key Key) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, note, _ := strings.Cut(l.known(key).Annotations[AnnotationSettled], " ")
-	return note
 }
 
 // Holds tells whether a lock is held here.
@@ -159,7 +151,7 @@ func (l *Locker) Holds(key Key) bool {
 
 func (l *Locker) holds(key Key) bool {
 	lock := l.mine[key.owner()]
-	return lock != nil && lock.state == held && lock.key == key
+	return lock != nil && lock.held && lock.key == key
 }
 
 // known returns the SyncObject of a lock; an empty one if there is none.
@@ -197,44 +189,27 @@ func (l *Locker) Serve(plugins []string) {
 // nameOf is the name of the SyncObject of a lock.
 func (l *Locker) nameOf(key Key) types.NamespacedName { return objectName(l.options.Prefix, key) }
 
-// verify reads a lock that is held here. The error is ErrLost if it is not any more.
-func (l *Locker) verify(ctx context.Context, key Key) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
-	defer cancel()
-	l.mu.Lock()
-	known, object := l.known(key), &v1alpha1.SyncObject{}
-	l.mu.Unlock()
-	err := l.options.API.Get(ctx, l.nameOf(key), object)
-	switch {
-	case apierrors.IsNotFound(err):
-		l.gone(key, known.ResourceVersion)
-		return ErrLost
-	case err != nil:
-		return fmt.Errorf("verify lock %s: %w", l.nameOf(key), err)
-	}
-	l.observe(key, object)
-	if !l.isOurs(object) {
-		return ErrLost
-	}
-	return nil
-}
-
-// Held is a lock that is held here.
+// Held is a lock that is held here. The status page shows it as JSON.
 type Held struct {
-	Key Key
+	Plugin    string    `json:"plugin"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
 	// Since is when it was taken.
-	Since time.Time
+	Since time.Time `json:"since"`
 }
 
-// Held returns the locks that are held, in no order.
-func (l *Locker) Held() []Held {
+// Held returns the locks that are held, the oldest first.
+func (l *Locker) Held() (all []Held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var all []Held
 	for _, lock := range l.mine {
-		if lock.state == held {
-			all = append(all, Held{Key: lock.key, Since: lock.since})
+		if key := lock.key; lock.held {
+			all = append(all, Held{key.Plugin, key.Item.Namespace, key.Item.Name, key.UID, lock.since.UTC()})
 		}
 	}
+	slices.SortFunc(all, func(a, b Held) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	return all
 }

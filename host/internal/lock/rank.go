@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -9,13 +10,14 @@ import (
 // electionKey is the key whose preferred replica is the elected one.
 const electionKey = "host.pergola.dev/elected"
 
-// Member is a replica that is alive.
+// Member is a replica that is alive. The status page shows it as JSON.
 type Member struct {
-	PodName string
+	PodName string `json:"pod"`
 	// Self tells whether it is this one, and Leaving whether it is about to stop.
-	Self, Leaving bool
+	Self    bool `json:"self,omitempty"`
+	Leaving bool `json:"leaving,omitempty"`
 	// Plugins that it serves, in order of their names.
-	Plugins []string
+	Plugins []string `json:"plugins,omitempty"`
 }
 
 // Members are the replicas of this one's group that are alive, this one included, in order of their names. Different
@@ -23,7 +25,7 @@ type Member struct {
 func (r *Replicas) Members() []Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.members
+	return r.alive()
 }
 
 // Rank is the place of this replica for a key of a plugin, among those of its group that serve the plugin and are
@@ -54,33 +56,30 @@ func serving(members []Member, plugin string) []Member {
 	return slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return !slices.Contains(m.Plugins, plugin) })
 }
 
-// elected tells whether the own replica is among members, does not leave, and comes first for a key.
+// elected tells whether the own replica comes first for a key, and does not leave.
 func elected(members []Member, key string) bool {
-	own := slices.IndexFunc(members, func(m Member) bool { return m.Self })
-	return own >= 0 && !members[own].Leaving && place(members, key) == 0
+	return place(members, key) == 0 && slices.ContainsFunc(members, func(m Member) bool { return m.Self && !m.Leaving })
 }
 
 // place is how many of some members come before the own one for a key; all of them if it is not among them.
-func place(members []Member, key string) (before int) {
-	own := slices.IndexFunc(members, func(m Member) bool { return m.Self })
+func place(members []Member, key string) int {
+	ranked := slices.SortedFunc(slices.Values(members), func(a, b Member) int { return a.compare(b, key) })
+	own := slices.IndexFunc(ranked, func(m Member) bool { return m.Self })
 	if own < 0 {
-		return len(members)
+		return len(ranked)
 	}
-	for i, m := range members {
-		if i != own && m.comesBefore(members[own], key) {
-			before++
-		}
-	}
-	return before
+	return own
 }
 
-// comesBefore tells whether a key prefers a member to another one: those that leave come last, and names break a tie.
-func (m Member) comesBefore(other Member, key string) bool {
-	if m.Leaving != other.Leaving {
-		return !m.Leaving
+// compare is negative if a key prefers a member to another one: those that leave come last, and names break a tie.
+func (m Member) compare(other Member, key string) int {
+	switch {
+	case m.Leaving && !other.Leaving:
+		return 1
+	case other.Leaving && !m.Leaving:
+		return -1
 	}
-	own, others := score(m.PodName, key), score(other.PodName, key)
-	return own > others || own == others && m.PodName < other.PodName
+	return cmp.Or(cmp.Compare(score(other.PodName, key), score(m.PodName, key)), cmp.Compare(m.PodName, other.PodName))
 }
 
 // score is how much a key prefers a replica. It is the same in all replicas, so it must not change from one version to

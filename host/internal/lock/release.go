@@ -21,56 +21,43 @@ func (l *Locker) Keep(ctx context.Context, plugin string, item types.NamespacedN
 	}
 	l.mu.Unlock()
 	if lock != nil && closed {
-		l.releaseIdle(ctx, []*Lock{lock})
+		l.giveBack(ctx, lock.key)
 	}
 }
 
 // Release gives the lock of an item back, if it is held here or names this process. The key's UID may be empty for
 // whichever item of the name. settled is the version of the item at which there is nothing to do; empty if that is not
-// known. After a space it may have a note for those who come next; see Left. After an error Release is to be called
+// known. After a space it may have a note for those who come next; see Look. After an error Release is to be called
 // again; should the lock be wanted again before that, it is taken anew.
 func (l *Locker) Release(ctx context.Context, key Key, settled string) error {
 	l.mu.Lock()
 	lock := l.mine[key.owner()]
-	if lock != nil && key.UID != "" && lock.key.UID != key.UID { // of an item that is gone
-		lock.end()
-		delete(l.mine, key.owner())
-		lock = nil
-	}
-	l.mu.Unlock()
 	if lock == nil {
-		return nil
-	}
-	return l.release(ctx, lock, settled)
-}
-
-// release ends the use of a lock and makes it nobody's, if it still names this process.
-func (l *Locker) release(ctx context.Context, lock *Lock, settled string) error {
-	l.mu.Lock()
-	if l.mine[lock.key.owner()] != lock { // it was taken anew since, and that one may be in use
 		l.mu.Unlock()
 		return nil
 	}
 	lock.end()
 	known := l.known(lock.key)
-	if lock.noObject {
-		delete(l.mine, lock.key.owner())
+	names := l.isOurs(known) && !lock.noObject && (key.UID == "" || key.UID == lock.key.UID)
+	if !names { // or it is of an item that is gone
+		delete(l.mine, key.owner())
 	}
 	l.mu.Unlock()
-	if lock.noObject || !l.isOurs(known) {
+	if !names {
 		return nil
 	}
-	object, err := l.write(ctx, lock.key, known, "", settled)
+	key = lock.key
+	object, err := l.write(ctx, key, known, "", settled)
 	switch {
 	case apierrors.IsNotFound(err):
-		l.gone(lock.key, known.ResourceVersion)
+		l.gone(key, known.ResourceVersion)
 	case err != nil:
 		l.mu.Lock()
-		l.waiting[lock.key] = struct{}{} // what the watch shows next is to be heard
+		l.waiting[key] = struct{}{} // what the watch shows next is to be heard
 		l.mu.Unlock()
-		return fmt.Errorf("release lock %s: %w", l.nameOf(lock.key), err)
+		return fmt.Errorf("release lock %s: %w", l.nameOf(key), err)
 	default:
-		l.observe(lock.key, object)
+		l.observe(key, object)
 	}
 	return nil
 }
@@ -79,63 +66,48 @@ func (l *Locker) release(ctx context.Context, lock *Lock, settled string) error 
 func (l *Locker) Forget(plugin string, item types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	gone := owner{plugin, item}
-	for key := range l.waiting {
-		if key.owner() == gone {
-			delete(l.waiting, key)
-		}
-	}
-	if lock := l.mine[gone]; lock != nil {
+	if lock := l.mine[owner{plugin, item}]; lock != nil {
 		lock.end()
-		delete(l.mine, gone)
+		delete(l.mine, lock.key.owner())
 	}
-}
-
-// ReleaseAll gives back the locks of a plugin that are not in use, because it serves nothing here any more; those in
-// use follow with their calls.
-func (l *Locker) ReleaseAll(ctx context.Context, plugin string) {
-	l.releaseIdle(ctx, l.idle(func(lock *Lock) bool { return lock.key.Plugin == plugin }))
 }
 
 // Start gives back all locks when ctx ends: at once those that are not in use, the others as soon as their calls end.
 // It blocks until then. No lock is taken afterwards.
 func (l *Locker) Start(ctx context.Context) error {
 	<-ctx.Done()
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	l.releaseIdle(ctx, l.idle(func(*Lock) bool { return true }))
-	return nil
+	var group errgroup.Group
+	group.SetLimit(releasers)
+	for _, key := range l.close() {
+		group.Go(func() error {
+			l.giveBack(ctx, key)
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica has locks.
-func (l *Locker) NeedLeaderElection() bool { return false }
-
-// idle returns locks that are held and not in use. Their use has ended: whoever wants one of them takes it anew.
-func (l *Locker) idle(which func(*Lock) bool) (idle []*Lock) {
+// close has no lock taken any more, and ends the use of those that are held and not in use, which it returns.
+func (l *Locker) close() (idle []Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closed = true
 	for _, lock := range l.mine {
-		if lock.state == held && !lock.inUse && which(lock) {
+		if lock.held && !lock.inUse {
 			lock.end()
-			idle = append(idle, lock)
+			idle = append(idle, lock.key)
 		}
 	}
 	return idle
 }
 
-// releaseIdle gives back locks that nobody waits for here. What is not given back is free when this replica is gone.
-func (l *Locker) releaseIdle(ctx context.Context, idle []*Lock) {
-	var group errgroup.Group
-	group.SetLimit(releasers)
-	for _, lock := range idle {
-		group.Go(func() error {
-			if err := l.release(ctx, lock, ""); err != nil {
-				l.options.Log.Warn("a lock was not given back", "error", err.Error())
-				l.options.Listener.Freed(lock.key) // who looks at the item tries again
-			}
-			return nil
-		})
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica has locks.
+func (l *Locker) NeedLeaderElection() bool { return false }
+
+// giveBack gives back a lock of a host that stops. What is not given back is free when this replica is gone.
+func (l *Locker) giveBack(ctx context.Context, key Key) {
+	if err := l.Release(ctx, key, ""); err != nil {
+		l.options.Log.Warn("a lock was not given back", "error", err.Error())
+		l.options.Listener.Freed(key) // who looks at the item tries again
 	}
-	_ = group.Wait()
 }

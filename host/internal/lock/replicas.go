@@ -53,7 +53,6 @@ type Replicas struct {
 
 	mu          sync.Mutex
 	holders     map[string]holder // by the name of the pod
-	members     []Member
 	subscribers []func()
 	leaving     bool
 	plugins     []string
@@ -91,7 +90,6 @@ func newReplicas(direct client.Client, cache client.Reader, o ReplicaOptions) *R
 	return &Replicas{
 		client: direct, cache: cache, options: o, process: o.PodName + "/" + rand.Text()[:8],
 		renewNow: make(chan struct{}, 1), look: make(chan struct{}, 1), holders: map[string]holder{},
-		members: []Member{{PodName: o.PodName, Self: true}},
 	}
 }
 
@@ -181,6 +179,13 @@ func (r *Replicas) Valid() bool {
 
 func (r *Replicas) valid() bool { return !r.lapsed && time.Now().Before(r.validUntil) }
 
+// validFor is how long this replica is valid without another renewal.
+func (r *Replicas) validFor() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Until(r.validUntil)
+}
+
 // Subscribe has a function called when other replicas, or holders of locks, have died or come, when the plugins of a
 // replica have changed, and when Valid has. It must not block.
 func (r *Replicas) Subscribe(changed func()) {
@@ -192,7 +197,6 @@ func (r *Replicas) Subscribe(changed func()) {
 // tell tells the subscribers of a change.
 func (r *Replicas) tell() {
 	r.mu.Lock()
-	r.members = r.alive()
 	subscribers := r.subscribers
 	r.mu.Unlock()
 	for _, changed := range subscribers {

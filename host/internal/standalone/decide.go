@@ -15,12 +15,10 @@ const resolution = time.Second
 type need string
 
 const (
-	// needNothing: the last job was for the item as it is.
+	// needNothing: the last job was for the item as it is, or is still under way.
 	needNothing need = "nothing"
 	// needJob: the item needs a job and can have one.
 	needJob need = "job"
-	// needJobLater: the item needs a job when the one under way has ended.
-	needJobLater need = "job later"
 	// needPickupTimeout: the job is to be ended because nobody has picked it up.
 	needPickupTimeout need = "pickup timeout"
 	// needProgressingTimeout: the job is to be ended because its deployer is dead.
@@ -38,33 +36,32 @@ type decision struct {
 type known struct {
 	// served is since when a plugin serves its type; zero for always.
 	served time.Time
-	// changed is when its spec was seen to have changed while its job was waiting for a deployer; zero for never.
+	// changed is when its spec was seen to have changed; zero for never.
 	changed time.Time
 }
 
-// decide returns what an item needs. The deployer notes the generation that it has picked a job up for; a deletion
-// raises the generation as a change of the spec does.
+// decide returns what an item needs.
 func decide(item *v1alpha1.DeployItem, k known, o Options, now time.Time) decision {
-	needsJob := item.Generation != item.Status.ObservedGeneration || item.Status.JobID == ""
 	if contract.Finished(item) {
-		if needsJob {
+		if needsJob(item) {
 			return decision{need: needJob, again: o.pickup()}
 		}
 		return decision{need: needNothing}
 	}
-	v := decision{need: needNothing}
-	if needsJob {
-		v.need = needJobLater
-	}
 	switch at, timeout := due(item, k, o); {
 	case at.IsZero():
-		return v
+		return decision{need: needNothing}
 	case now.Before(at):
-		v.again = at.Sub(now)
-		return v
+		return decision{need: needNothing, again: at.Sub(now)}
 	default:
 		return decision{need: timeout}
 	}
+}
+
+// needsJob reports whether an item needs a job, now or when the one under way has ended. The deployer notes the
+// generation that it has picked a job up for; a deletion raises the generation as a change of the spec does.
+func needsJob(item *v1alpha1.DeployItem) bool {
+	return item.Generation != item.Status.ObservedGeneration || item.Status.JobID == ""
 }
 
 // due is when the job of an item is to be ended, and why; zero for never.

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -48,127 +47,69 @@ func runningItem() *v1alpha1.DeployItem {
 }
 
 func TestDecide(t *testing.T) {
-	cases := map[string]struct {
+	const pickup, none = 5*time.Minute + resolution, true
+	change := func(i *v1alpha1.DeployItem) { i.Generation++ }
+	asked := func(i *v1alpha1.DeployItem) {
+		i.Annotations = map[string]string{v1alpha1.OperationAnnotation: v1alpha1.OperationReconcile}
+	}
+	undated := func(i *v1alpha1.DeployItem) { i.Status.JobIDGenerationTime = nil }
+	deleted := func(i *v1alpha1.DeployItem) { i.Generation++; i.DeletionTimestamp = &metav1.Time{Time: now} }
+	queued := func(i *v1alpha1.DeployItem) { contract.Enqueue(i, false, v1alpha1.DeployerInformation{}, now) }
+	setJob := decision{need: needJob, again: pickup}
+	fresh := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+	finished, waiting, running := finishedItem(), waitingItem(), runningItem()
+	wait := func(d time.Duration) decision { return decision{need: needNothing, again: d} }
+	changed := func(after time.Duration) known { return known{changed: now.Add(after)} }
+	served := known{served: now.Add(time.Hour)}
+	for _, tc := range []struct {
 		reason string
 		item   *v1alpha1.DeployItem
 		change func(*v1alpha1.DeployItem)
 		known  known
-		// none switches the timeouts off.
-		none bool
-		// after is how long after the job was set this is decided.
-		after time.Duration
-		want  decision
+		none   bool          // switches the timeouts off
+		after  time.Duration // since the job was set
+		want   decision
 	}{
-		"new": {
-			reason: "a new item needs its first job, which has to be picked up in time",
-			item:   &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Generation: 1}},
-			want:   decision{need: needJob, again: 5*time.Minute + resolution},
-		},
-		"done": {
-			reason: "the last job was for this item as it is", item: finishedItem(),
-			want: decision{need: needNothing},
-		},
-		"changed": {
-			reason: "a changed spec, or a deletion, needs a job", item: finishedItem(),
-			change: func(i *v1alpha1.DeployItem) { i.Generation++ },
-			want:   decision{need: needJob, again: 5*time.Minute + resolution},
-		},
-		"asked for": {
-			reason: "what somebody asks for is the deployer's matter", item: finishedItem(),
-			change: func(i *v1alpha1.DeployItem) {
-				i.Annotations = map[string]string{v1alpha1.OperationAnnotation: v1alpha1.OperationReconcile}
-			},
-			want: decision{need: needNothing},
-		},
-		"changed while under way": {
-			reason: "never two jobs at a time", item: runningItem(),
-			change: func(i *v1alpha1.DeployItem) { i.Generation++ },
-			want:   decision{need: needJobLater, again: 11 * time.Minute},
-		},
+		{reason: "a new item needs its first job, which has to be picked up in time", item: fresh, want: setJob},
+		{reason: "the last job was for this item as it is", item: finished, want: wait(0)},
+		{reason: "a changed spec, or a deletion, needs a job", item: finished, change: change, want: setJob},
+		{reason: "what somebody asks for is the deployer's matter", item: finished, change: asked, want: wait(0)},
+		{reason: "never two jobs at a time", item: running, change: change, want: wait(11 * time.Minute)},
 
-		"waiting": {
-			reason: "there is time left", item: waitingItem(), after: time.Minute,
-			want: decision{need: needNothing, again: 4*time.Minute + resolution},
-		},
-		"waiting, within the last second": {
-			reason: "the time was cut off to seconds", item: waitingItem(), after: 5*time.Minute + resolution - 1,
-			want: decision{need: needNothing, again: 1},
-		},
-		"waiting too long": {
-			reason: "nobody has picked it up", item: waitingItem(), after: 5*time.Minute + resolution,
-			want: decision{need: needPickupTimeout},
-		},
-		"waiting too long, pickup none": {
-			reason: "it may wait for ever", item: waitingItem(), after: 24 * time.Hour, none: true,
-			want: decision{need: needNothing},
-		},
-		"waiting, changed meanwhile": {
-			reason: "a changed spec has all of the time to be picked up", item: waitingItem(), after: 6 * time.Minute,
-			change: func(i *v1alpha1.DeployItem) { i.Generation++ }, known: known{changed: now.Add(2 * time.Minute)},
-			want: decision{need: needJobLater, again: time.Minute + resolution},
-		},
-		"waiting, type served late": {
-			reason: "nobody could pick it up before", item: waitingItem(), after: time.Hour,
-			known: known{served: now.Add(time.Hour)},
-			want:  decision{need: needNothing, again: 5*time.Minute + resolution},
-		},
-		"waiting since nobody knows when": {
-			reason: "it may have been set just now", item: waitingItem(), after: 24 * time.Hour,
-			change: func(i *v1alpha1.DeployItem) { i.Status.JobIDGenerationTime = nil },
-			want:   decision{need: needNothing},
-		},
-		"clock set back": {
-			reason: "nobody gets less time than there is", item: waitingItem(), after: -time.Hour,
-			want: decision{need: needNothing, again: time.Hour + 5*time.Minute + resolution},
-		},
+		{reason: "there is time left to pick it up", item: waiting, after: time.Minute, want: wait(pickup - time.Minute)},
+		{reason: "the time was cut off to seconds", item: waiting, after: pickup - 1, want: wait(1)},
+		{reason: "nobody has picked it up", item: waiting, after: pickup, want: decision{need: needPickupTimeout}},
+		{reason: "it may wait for ever", item: waiting, after: 24 * time.Hour, none: none, want: wait(0)},
+		{reason: "a changed spec has all of the time to be picked up", item: waiting, after: 6 * time.Minute, change: change,
+			known: changed(2 * time.Minute), want: wait(pickup - 4*time.Minute)},
+		{reason: "nobody could pick it up before the type was served", item: waiting, after: time.Hour, known: served,
+			want: wait(pickup)},
+		{reason: "it may have been set just now", item: waiting, after: 24 * time.Hour, change: undated, want: wait(0)},
+		{reason: "the clock was set back, and nobody gets less time than there is", item: waiting, after: -time.Hour,
+			want: wait(time.Hour + pickup)},
+		{reason: "the deployer cancels its call and picks the deletion up, or is dead", item: running, change: deleted,
+			after: 2 * time.Hour, known: changed(2*time.Hour - time.Minute), want: wait(pickup - time.Minute)},
 
-		"deleted while under way": {
-			reason: "its deployer cancels the call and picks it up anew, or is dead", item: runningItem(), after: 2 * time.Hour,
-			change: func(i *v1alpha1.DeployItem) { i.Generation++; i.DeletionTimestamp = &metav1.Time{Time: now} },
-			known:  known{changed: now.Add(2*time.Hour - time.Minute)},
-			want:   decision{need: needJobLater, again: 4*time.Minute + resolution},
-		},
-
-		"under way": {
-			reason: "there is time left", item: runningItem(), after: time.Minute,
-			want: decision{need: needNothing, again: 10 * time.Minute},
-		},
-		"past its deadline": {
-			reason: "its deployer ends it now, or nobody does", item: runningItem(), after: 10 * time.Minute,
-			want: decision{need: needNothing, again: time.Minute},
-		},
-		"deployer dead": {
-			reason: "a living one would have ended it", item: runningItem(), after: 11 * time.Minute,
-			want: decision{need: needProgressingTimeout},
-		},
-		"deployer dead, progressing none": {
-			reason: "it may be dead for ever", item: runningItem(), after: 24 * time.Hour, none: true,
-			want: decision{need: needNothing},
-		},
-		"deployer back": {
-			reason: "it gets the time to end the job itself", item: runningItem(), after: time.Hour,
-			known: known{served: now.Add(time.Hour)},
-			want:  decision{need: needNothing, again: time.Minute},
-		},
-		"picked up, not begun": {
-			reason: "there is no deadline before a worker is free", item: waitingItem(), after: 24 * time.Hour,
-			change: func(i *v1alpha1.DeployItem) { contract.Enqueue(i, false, v1alpha1.DeployerInformation{}, now) },
-			want:   decision{need: needNothing},
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			item := tc.item.DeepCopy()
+		{reason: "there is time left to end it", item: running, after: time.Minute, want: wait(10 * time.Minute)},
+		{reason: "its deployer ends it now, or nobody does", item: running, after: 10 * time.Minute, want: wait(time.Minute)},
+		{reason: "a living deployer would have ended it", item: running, after: 11 * time.Minute,
+			want: decision{need: needProgressingTimeout}},
+		{reason: "the deployer may be dead for ever", item: running, after: 24 * time.Hour, none: none, want: wait(0)},
+		{reason: "a deployer that is back gets the time to end the job itself", item: running, after: time.Hour,
+			known: served, want: wait(time.Minute)},
+		{reason: "there is no deadline before a worker is free", item: waiting, after: 24 * time.Hour, change: queued,
+			want: wait(0)},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			item, options := tc.item.DeepCopy(), allTimeouts
 			if tc.change != nil {
 				tc.change(item)
 			}
-			options := allTimeouts
 			if tc.none {
 				options = Options{}
 			}
-			got := decide(item, tc.known, options, now.Add(tc.after))
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(decision{})); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			if got := decide(item, tc.known, options, now.Add(tc.after)); got != tc.want {
+				t.Errorf("expected %+v, but found %+v", tc.want, got)
 			}
 		})
 	}

@@ -23,15 +23,13 @@ type memory struct {
 
 // remembered is what is remembered of an item.
 type remembered struct {
-	seen observation
-	// jobLater: it needs a job when the one under way has ended. A write to its status, which is not urgent otherwise,
-	// may be that end.
-	jobLater bool
-	// waiting is what was last seen of its job, if that is not picked up yet.
-	waiting waitingJob
-	// unserved is since when it is seen to need something and to be of a type that nobody serves, as long as it does
-	// not say so.
-	unserved time.Time
+	observation
+	// generation was seen last, and changed is when it was first; zero if its job may have been set for it.
+	generation int64
+	changed    time.Time
+	// unservedSince is since when it is seen to need something and to be of a type that nobody serves, as long as it
+	// does not say so.
+	unservedSince time.Time
 }
 
 // observation is what the content of an item at one version says. It stays true for ever, whoever is elected and
@@ -41,16 +39,11 @@ type observation struct {
 	itemType v1alpha1.DeployItemType
 	// idle: it needs nothing as long as it stays as it is.
 	idle bool
-	// unserved is what it says of its type, which nobody serves; empty if it says nothing.
-	unserved string
-}
-
-// waitingJob is what was last seen of a job that waits for a deployer.
-type waitingJob struct {
-	jobID      string
-	generation int64
-	// changed is when it was seen that the item has changed while its job was waiting; zero for never.
-	changed time.Time
+	// jobLater: it needs a job when the one under way has ended, since that was picked up as it was before. A write to
+	// its status, which is not urgent otherwise, may be that end.
+	jobLater bool
+	// saysUnserved: it says that nobody serves its type.
+	saysUnserved bool
 }
 
 func newMemory() *memory {
@@ -71,40 +64,20 @@ func (m *memory) change(key types.NamespacedName, change func(*remembered)) reme
 	return r
 }
 
-// see notes an item that was read, and returns what is known of it.
-func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) known {
-	r := m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
-		r.unserved = time.Time{}
-		if contract.Finished(item) || contract.PickedUp(item) {
-			r.waiting = waitingJob{}
-		} else {
-			r.waiting = r.waiting.next(item, now)
-		}
-	})
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return known{served: m.served[item.Spec.Type], changed: r.waiting.changed}
-}
-
-// next is what is seen of the job next. Without anything before it, a generation that no deployer has seen may be a
-// change that came after the job, and is taken for it.
-func (s waitingJob) next(item *v1alpha1.DeployItem, now time.Time) waitingJob {
-	before := s.generation
-	if s.jobID != item.Status.JobID {
-		s, before = waitingJob{jobID: item.Status.JobID}, item.Status.ObservedGeneration
-	}
-	if item.Generation != before {
-		s.changed = now
-	}
-	s.generation = item.Generation
-	return s
-}
-
-// setFor remembers a job that was set for an item as it is.
-func (m *memory) setFor(item *v1alpha1.DeployItem) {
+// see notes an item that was read, and returns what is known of it. A generation that no deployer has seen, when
+// nothing was seen before, may be a change that came after the job, and is taken for it.
+func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) (k known) {
 	m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
-		r.waiting = waitingJob{jobID: item.Status.JobID, generation: item.Generation}
+		r.unservedSince = time.Time{}
+		if r.generation != item.Generation {
+			if r.generation != 0 || item.Generation != item.Status.ObservedGeneration {
+				r.changed = now
+			}
+			r.generation = item.Generation
+		}
+		k = known{served: m.served[item.Spec.Type], changed: r.changed}
 	})
+	return k
 }
 
 // serve remembers that the types are served from now on.
@@ -117,25 +90,33 @@ func (m *memory) serve(served []v1alpha1.DeployItemType, now time.Time) {
 }
 
 // remember remembers what was seen of an item. What is older than the item in the cache has it read again.
-func (m *memory) remember(item *v1alpha1.DeployItem, idle bool) {
-	m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
-		r.seen = observation{
-			version: item.ResourceVersion, itemType: item.Spec.Type, idle: idle, unserved: contract.Unserved(item),
+func (m *memory) remember(item *v1alpha1.DeployItem, idle bool) observation {
+	times := item.Status.TransitionTimes
+	waits := times != nil && times.InitTime.IsZero() // whoever picks its job up notes the generation as it is then
+	return m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
+		r.observation = observation{
+			version: item.ResourceVersion, itemType: item.Spec.Type, idle: idle,
+			jobLater: needsJob(item) && !contract.Finished(item) && !waits, saysUnserved: contract.Unserved(item) != "",
 		}
-	})
+	}).observation
+}
+
+// last returns what was last seen of an item.
+func (m *memory) last(key types.NamespacedName) observation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.items[key].observation
 }
 
 // recall returns what is remembered of an item, if it has not changed since.
 func (m *memory) recall(meta *metav1.PartialObjectMetadata) (observation, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	seen := m.items[client.ObjectKeyFromObject(meta)].seen
+	seen := m.last(client.ObjectKeyFromObject(meta))
 	return seen, seen.version != "" && !newer(meta.ResourceVersion, seen.version)
 }
 
 // drop forgets what was seen of an item's job, because this setter leaves the item alone.
 func (m *memory) drop(key types.NamespacedName) {
-	m.change(key, func(r *remembered) { *r = remembered{seen: r.seen} })
+	m.change(key, func(r *remembered) { *r = remembered{observation: r.observation} })
 }
 
 // forget forgets an item that is gone.
@@ -147,20 +128,10 @@ func (m *memory) forget(key types.NamespacedName) {
 // so.
 func (m *memory) seenUnserved(key types.NamespacedName, now time.Time) time.Time {
 	return m.change(key, func(r *remembered) {
-		if r.unserved.IsZero() {
-			r.unserved = now
+		if r.unservedSince.IsZero() {
+			r.unservedSince = now
 		}
-	}).unserved
-}
-
-func (m *memory) setJobLater(key types.NamespacedName, jobLater bool) {
-	m.change(key, func(r *remembered) { r.jobLater = jobLater })
-}
-
-func (m *memory) needsJobLater(key types.NamespacedName) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.items[key].jobLater
+	}).unservedSince
 }
 
 // newer reports whether version a is newer than b. Versions that cannot be compared count as newer, which costs a read.

@@ -25,11 +25,8 @@ func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	if spared, err := s.spares(ctx, req.NamespacedName); err != nil || spared {
 		return reconcile.Result{}, err
 	}
-	// This comes before the read: the job under way may end right after it.
-	s.memory.setJobLater(req.NamespacedName, true)
 	item := &v1alpha1.DeployItem{}
 	if err := s.live.Get(ctx, req.NamespacedName, item); err != nil {
-		s.memory.setJobLater(req.NamespacedName, false)
 		if apierrors.IsNotFound(err) {
 			s.memory.forget(req.NamespacedName)
 			return reconcile.Result{}, nil
@@ -54,7 +51,13 @@ func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	case after == pause: // what was written is to be read before it is remembered
 		return reconcile.Result{RequeueAfter: pause}, nil
 	}
-	s.memory.remember(item, idle(item, s.options, s.clock.Now()))
+	if s.memory.remember(item, idle(item, s.options, s.clock.Now())).jobLater {
+		meta := s.newMetadata()
+		err := s.cache.Get(ctx, req.NamespacedName, meta, client.UnsafeDisableDeepCopy)
+		if err == nil && newer(meta.ResourceVersion, item.ResourceVersion) { // the job may have ended since the read
+			return reconcile.Result{RequeueAfter: pause}, nil
+		}
+	}
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
@@ -74,7 +77,7 @@ func (s *Setter) spares(ctx context.Context, key types.NamespacedName) (bool, er
 	if !ok || seen.idle || s.serves(seen.itemType) {
 		return ok && seen.idle, nil
 	}
-	return seen.unserved != "" || s.options.Unserved(seen.itemType) == "", nil
+	return seen.saysUnserved || s.options.Unserved(seen.itemType) == "", nil
 }
 
 // idle reports whether an item needs nothing at any time as long as it stays as it is, were its type served or not.
@@ -98,9 +101,6 @@ func annotated(item *v1alpha1.DeployItem) bool {
 func (s *Setter) provide(ctx context.Context, item *v1alpha1.DeployItem) (time.Duration, error) {
 	now := s.clock.Now()
 	v := decide(item, s.memory.see(item, now), s.options, now)
-	if v.need != needJobLater {
-		s.memory.setJobLater(client.ObjectKeyFromObject(item), false)
-	}
 	if err := s.annotate(ctx, item); err != nil {
 		return 0, err
 	}
@@ -116,7 +116,7 @@ func (s *Setter) provide(ctx context.Context, item *v1alpha1.DeployItem) (time.D
 		return pause, s.endPickup(ctx, item) // the item may need the next job
 	case needProgressingTimeout:
 		return pause, s.end(ctx, item, contract.DeadDeployerError(item), func(*v1alpha1.DeployItemStatus) {})
-	case needNothing, needJobLater:
+	case needNothing:
 	}
 	return v.again, nil
 }
@@ -147,7 +147,6 @@ func (s *Setter) setJob(ctx context.Context, item *v1alpha1.DeployItem) error {
 	if err != nil {
 		return fmt.Errorf("set job: %w", err)
 	}
-	s.memory.setFor(item)
 	s.log.Info("set job", "deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID,
 		"deletion", item.DeletionTimestamp != nil)
 	return nil
@@ -201,12 +200,11 @@ func (s *Setter) targetMissing(ctx context.Context, item *v1alpha1.DeployItem) (
 // reconciled again; zero for never.
 func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) (time.Duration, error) {
 	key, now := client.ObjectKeyFromObject(item), s.clock.Now()
-	s.memory.setJobLater(key, false)
 	message, v := s.options.Unserved(item.Spec.Type), decide(item, known{}, s.options, now)
 	asked := contract.Finished(item) && // else whoever has the job hears it when that ends
 		item.Annotations[v1alpha1.OperationAnnotation] != "" && contract.UnknownOperation(item) == ""
 	switch {
-	case !asked && (v.need == needNothing || v.need == needJobLater):
+	case !asked && v.need == needNothing:
 		s.memory.drop(key)
 		return v.again, nil
 	case message == "" || contract.Unserved(item) != "": // others may serve other types, and say so

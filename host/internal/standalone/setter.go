@@ -193,13 +193,15 @@ func (s *Setter) changes() handler.TypedEventHandler[*metav1.PartialObjectMetada
 func (s *Setter) reconcileAfter(before, after *metav1.PartialObjectMetadata) (time.Duration, bool) {
 	itemType, typed := contract.TypeOf(after)
 	switch {
-	case after.Generation != before.Generation || !typed || s.memory.needsJobLater(client.ObjectKeyFromObject(after)):
+	case after.Generation != before.Generation || !typed:
 		return 0, true
 	case after.ResourceVersion == before.ResourceVersion:
 		return 0, false
 	case !s.serves(itemType): // but whoever asks for something is to know
 		asked := after.Annotations[v1alpha1.OperationAnnotation]
 		return 0, asked != "" && asked != before.Annotations[v1alpha1.OperationAnnotation]
+	case s.memory.last(client.ObjectKeyFromObject(after)).jobLater:
+		return 0, true
 	default:
 		return s.options.statusDelay(), s.options.statusDelay() > 0
 	}

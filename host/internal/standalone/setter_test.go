@@ -171,9 +171,10 @@ func (b *bench) patchStatus(status string) {
 
 func TestSetsAJobOnce(t *testing.T) {
 	b := newBench(t)
-	item := b.reconcile()
-	if item.Status.JobID == "" || item.Status.JobIDFinished != "" {
-		t.Fatalf("expected a job, but found %+v", item.Status)
+	result, err := b.tryReconcile()
+	item := b.read()
+	if err != nil || result.RequeueAfter != allTimeouts.pickup() || item.Status.JobID == "" {
+		t.Fatalf("expected a job that has to be picked up in time, but found %+v, %+v, %v", item.Status, result, err)
 	}
 	at := v1alpha1.NewTime(now.Local())
 	want := v1alpha1.DeployItemStatus{
@@ -215,26 +216,19 @@ func TestEndOfAJobIsNotMissed(t *testing.T) {
 	first := b.reconcile().Status.JobID
 	b.pickUp()
 	b.patch(`{"spec":{"timeout":"1m"}}`)
-	before := &metav1.PartialObjectMetadata{ObjectMeta: b.read().ObjectMeta}
-	before.Annotations = map[string]string{v1alpha1.DeployerTypeAnnotation: string(testType)}
-	passed := false
 	b.live = interceptor.NewClient(b.admin, interceptor.Funcs{
 		Get: func(
 			ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
 		) error {
-			if err := c.Get(ctx, key, obj, opts...); err != nil || passed {
-				return err
-			}
+			err := c.Get(ctx, key, obj, opts...)
 			b.finish()
-			delay, needed := b.reconcileAfter(before, before.DeepCopy())
-			passed = needed && delay == 0
-			return nil
+			return err
 		},
 	})
-	b.reconcile()
-	if !passed {
-		t.Fatal("the event of the end of the job was dropped, and the item waits for ever")
+	if result, err := b.tryReconcile(); err != nil || result.RequeueAfter != pause {
+		t.Errorf("the item waits after the end of the job: %+v, %v", result, err)
 	}
+	b.live = b.admin
 	if item := b.reconcile(); item.Status.JobID == first {
 		t.Errorf("expected a second job, but found %+v", item.Status)
 	}

@@ -27,60 +27,40 @@ func (b *bench) countWrites() *int {
 	return &writes
 }
 
-func withTarget(name string) func(*v1alpha1.DeployItem) {
-	return func(i *v1alpha1.DeployItem) {
-		i.Spec.Target = &v1alpha1.ObjectReference{Name: name, Namespace: "elsewhere"}
-	}
-}
-
-func (b *bench) createTarget(namespace, name string) {
-	b.t.Helper()
-	target := &v1alpha1.Target{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType},
-	}
-	if err := b.admin.Create(b.t.Context(), target); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
 func TestPickupTimeout(t *testing.T) {
 	const nobody = "no deployer has reconciled this deployitem within 300 seconds"
-	cases := map[string]struct {
+	target := func(i *v1alpha1.DeployItem) {
+		i.Spec.Target = &v1alpha1.ObjectReference{Name: "there", Namespace: "elsewhere"}
+	}
+	for name, tc := range map[string]struct {
 		reason   string
 		modify   func(*v1alpha1.DeployItem)
-		prepare  func(b *bench)
+		exists   bool // the Target does
 		deletion bool
 		message  string
 		missing  bool
 	}{
-		"no target": {reason: "there is nothing more to say", message: nobody},
-		"target": {
-			reason: "it is there", modify: withTarget("here"), message: nobody,
-			prepare: func(b *bench) { b.createTarget(b.item.Namespace, "here") },
-		},
-		"missing target": {
-			reason: "deployers wait for it", modify: withTarget("gone"),
-			message: nobody + ", probably because the referenced Target does not exist", missing: true,
-		},
-		"deletion": {
-			reason: "a deletion has its own phase", message: nobody, deletion: true,
-			modify: func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} },
-			prepare: func(b *bench) {
-				if err := b.admin.Delete(b.t.Context(), b.item.DeepCopy()); err != nil {
-					b.t.Fatal(err)
-				}
-			},
-		},
-	}
-	for name, tc := range cases {
+		"no target": {reason: "there is nothing more to say", message: nobody, modify: func(*v1alpha1.DeployItem) {}},
+		"target":    {reason: "it is there", modify: target, exists: true, message: nobody},
+		"missing target": {reason: "deployers wait for it", modify: target, missing: true,
+			message: nobody + ", probably because the referenced Target does not exist"},
+		"deletion": {reason: "a deletion has its own phase", message: nobody, deletion: true,
+			modify: func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} }},
+	} {
 		t.Run(name, func(t *testing.T) {
-			if tc.modify == nil {
-				tc.modify = func(*v1alpha1.DeployItem) {}
-			}
 			b := newBench(t, tc.modify)
-			if tc.prepare != nil {
-				tc.prepare(b)
+			var err error
+			switch {
+			case tc.exists:
+				err = b.admin.Create(t.Context(), &v1alpha1.Target{
+					ObjectMeta: metav1.ObjectMeta{Namespace: b.item.Namespace, Name: "there"},
+					Spec:       v1alpha1.TargetSpec{Type: v1alpha1.KubernetesClusterTargetType},
+				})
+			case tc.deletion:
+				err = b.admin.Delete(t.Context(), b.item.DeepCopy())
+			}
+			if err != nil {
+				t.Fatal(err)
 			}
 			jobID := b.reconcile().Status.JobID
 			b.patchStatus(`{"lastErrors":[` + earlierError + `],` +
@@ -118,29 +98,6 @@ func TestPickupTimeout(t *testing.T) {
 				t.Errorf("%s: the same spec needs no other job, but found %+v", tc.reason, again.Status)
 			}
 		})
-	}
-}
-
-// TestChangeWhileWaiting: whenever a spec is changed, a deployer has all of the time to pick that up.
-func TestChangeWhileWaiting(t *testing.T) {
-	b := newBench(t)
-	change := func() {
-		b.patch(`{"spec":{"timeout":"` + time.Duration(b.read().Generation).String() + `"}}`)
-	}
-	b.reconcile()
-	b.wait(time.Hour)
-	change()
-	if item := b.reconcile(); item.Status.JobIDFinished != "" {
-		t.Errorf("the changed spec did not get its time: %+v", item.Status)
-	}
-	b.wait(allTimeouts.pickup())
-	item := b.reconcile()
-	if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.ObservedGeneration != item.Generation {
-		t.Errorf("expected the job to have failed for the changed spec, but found %+v", item.Status)
-	}
-	change()
-	if again := b.reconcile(); again.Status.JobID == item.Status.JobID {
-		t.Errorf("expected a new job for the next change, but found %+v", again.Status)
 	}
 }
 

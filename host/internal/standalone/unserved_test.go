@@ -15,62 +15,44 @@ const unservedGrace = 5 * time.Second
 // TestUnserved: an item that needs something and whose type nobody serves says so, once, and not before others had
 // their chance.
 func TestUnserved(t *testing.T) {
-	const nobody = "no plugin here serves it"
+	const nobody, theirs = "no plugin here serves it", "nobody over there"
 	finished := func(b *bench) {
 		b.patchStatus(`{"phase":"Succeeded","observedGeneration":1,"jobID":"a","jobIDFinished":"a"}`)
 	}
-	ask := func(b *bench) {
-		b.patch(`{"metadata":{"annotations":{"` + v1alpha1.OperationAnnotation + `":"reconcile"}}}`)
+	underWay := func(b *bench) {
+		b.patchStatus(`{"phase":"Progressing","observedGeneration":1,"jobID":"b","jobIDFinished":"a"}`)
 	}
+	ask := func(operation string, before func(*bench)) func(*bench) {
+		return func(b *bench) {
+			before(b)
+			b.patch(`{"metadata":{"annotations":{"` + v1alpha1.OperationAnnotation + `":"` + operation + `"}}}`)
+		}
+	}
+	toldBefore := func(b *bench) {
+		b.patchStatus(`{"observedGeneration":0,"conditions":[{"type":"Served","status":"False",` +
+			`"reason":"TypeNotServed","message":"` + theirs + `",` +
+			`"lastTransitionTime":"2026-01-01T00:00:00Z","lastUpdateTime":"2026-01-01T00:00:00Z"}]}`)
+	}
+	takenUp := func(b *bench) { b.patchStatus(`{"jobID":"b","observedGeneration":0}`) }
+	start := func(b *bench) { b.options.Unserved = func(v1alpha1.DeployItemType) string { return "" } }
+	leave := func(b *bench) { b.options.Elected = func(v1alpha1.DeployItemType) bool { return false } }
 	nothing := func(*bench) {}
-	for name, tc := range map[string]struct {
+	for _, tc := range []struct {
 		reason         string
 		before, within func(b *bench) // the first reconcile, and the time of the others
 		want           string
-		told           bool // before
 	}{
-		"new": {reason: "it needs a job", before: nothing, within: nothing, want: nobody},
-		"asked": {
-			reason: "somebody wants a job", within: nothing, want: nobody,
-			before: func(b *bench) { finished(b); ask(b) },
-		},
-		"idle": {reason: "it needs nothing", before: finished, within: nothing},
-		"asked during a job": {
-			reason: "somebody else has taken the job", within: nothing,
-			before: func(b *bench) {
-				b.patchStatus(`{"phase":"Progressing","observedGeneration":1,"jobID":"b","jobIDFinished":"a"}`)
-				ask(b)
-			},
-		},
-		"asked for nonsense": {
-			reason: "nobody would do it", within: nothing,
-			before: func(b *bench) {
-				finished(b)
-				b.patch(`{"metadata":{"annotations":{"` + v1alpha1.OperationAnnotation + `":"dance"}}}`)
-			},
-		},
-		"told by another host": {
-			reason: "it may serve other types", within: nothing, told: true, want: "nobody over there",
-			before: func(b *bench) {
-				b.patchStatus(`{"observedGeneration":0,"conditions":[{"type":"Served","status":"False",` +
-					`"reason":"TypeNotServed","message":"nobody over there",` +
-					`"lastTransitionTime":"2026-01-01T00:00:00Z","lastUpdateTime":"2026-01-01T00:00:00Z"}]}`)
-			},
-		},
-		"taken up": {
-			reason: "somebody else serves the type", before: nothing,
-			within: func(b *bench) { b.patchStatus(`{"jobID":"b","observedGeneration":0}`) },
-		},
-		"plugins start": {
-			reason: "one of them may serve it", within: nothing,
-			before: func(b *bench) { b.options.Unserved = func(v1alpha1.DeployItemType) string { return "" } },
-		},
-		"other replica": {
-			reason: "one is enough", within: nothing,
-			before: func(b *bench) { b.options.Elected = func(v1alpha1.DeployItemType) bool { return false } },
-		},
+		{"a new item needs a job", nothing, nothing, nobody},
+		{"somebody wants a job", ask("reconcile", finished), nothing, nobody},
+		{"an idle item needs nothing", finished, nothing, ""},
+		{"somebody else has taken the job", ask("reconcile", underWay), nothing, ""},
+		{"nobody would do what is asked for", ask("dance", finished), nothing, ""},
+		{"another host, which may serve other types, has said so", toldBefore, nothing, theirs},
+		{"somebody else serves the type", nothing, takenUp, ""},
+		{"a plugin that starts may serve it", start, nothing, ""},
+		{"one replica is enough", leave, nothing, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tc.reason, func(t *testing.T) {
 			b := newUnserved(t, nobody)
 			tc.before(b.bench)
 			writes := b.countWrites()
@@ -85,8 +67,8 @@ func TestUnserved(t *testing.T) {
 				item = b.reconcile()
 			}
 			told := len(b.events.Events)
-			if got := contract.Unserved(item); got != tc.want || told != *writes || (told == 1) != (tc.want != "" && !tc.told) {
-				t.Errorf("%s: expected %q, but found %q after %d writes and %d events", tc.reason, tc.want, got, *writes, told)
+			if got := contract.Unserved(item); got != tc.want || told != *writes || (told == 1) != (tc.want == nobody) {
+				t.Errorf("expected %q, but found %q after %d writes and %d events", tc.want, got, *writes, told)
 			}
 		})
 	}

@@ -1,8 +1,6 @@
 package statuspage
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
@@ -25,7 +23,7 @@ type Sources struct {
 	Workers func() []telemetry.Workers
 	// Jobs of the replica. Required.
 	Jobs *Jobs
-	// Locks that the replica holds; nil if the host works without.
+	// Locks that the replica holds, the oldest first; nil if the host works without.
 	Locks func() []lock.Held
 	// Replicas of the host; nil if it is the only one.
 	Replicas func() []lock.Member
@@ -37,13 +35,13 @@ type Status struct {
 	Time time.Time `json:"time"`
 	Host Host      `json:"host"`
 	// Replicas of the host that are alive, in order of their names; left out if it works without locks.
-	Replicas []Replica `json:"replicas,omitempty"`
+	Replicas []lock.Member `json:"replicas,omitempty"`
 	// Plugins of this replica.
 	Plugins *PluginList `json:"plugins"`
 	// Workers of each plugin.
 	Workers []telemetry.Workers `json:"workers"`
 	// Locks that this replica holds, the oldest first; left out if it works without.
-	Locks []Lock `json:"locks,omitempty"`
+	Locks []lock.Held `json:"locks,omitempty"`
 	// InProgress are the running jobs of this replica, those first that began first, and MoreInProgress is how many
 	// there are besides. Errors are the last jobs that have failed, newest first.
 	InProgress     []Job `json:"inProgress"`
@@ -67,25 +65,6 @@ type Host struct {
 	NotReady string `json:"notReady,omitempty"`
 }
 
-// Replica of the host.
-type Replica struct {
-	Pod string `json:"pod"`
-	// Self reports whether it is the one that answers, and Leaving whether it is about to stop.
-	Self    bool `json:"self,omitempty"`
-	Leaving bool `json:"leaving,omitempty"`
-	// Plugins that it serves.
-	Plugins []string `json:"plugins,omitempty"`
-}
-
-// Lock of a DeployItem.
-type Lock struct {
-	Plugin    string    `json:"plugin"`
-	Namespace string    `json:"namespace"`
-	Name      string    `json:"name"`
-	UID       string    `json:"uid"`
-	Since     time.Time `json:"since"`
-}
-
 // status gathers everything.
 func (s Sources) status() *Status {
 	status := &Status{
@@ -96,10 +75,7 @@ func (s Sources) status() *Status {
 		status.Host.NotReady = err.Error()
 	}
 	if s.Replicas != nil {
-		for _, m := range s.Replicas() {
-			replica := Replica{Pod: m.PodName, Self: m.Self, Leaving: m.Leaving, Plugins: m.Plugins}
-			status.Replicas = append(status.Replicas, replica)
-		}
+		status.Replicas = s.Replicas()
 	}
 	held := s.locks(status)
 	for _, job := range s.Jobs.Running() {
@@ -118,15 +94,9 @@ func (s Sources) locks(status *Status) map[string]bool {
 		return nil
 	}
 	held := map[string]bool{}
-	for _, l := range s.Locks() {
-		held[string(l.Key.UID)] = true
-		status.Locks = append(status.Locks, Lock{
-			Plugin: l.Key.Plugin, Namespace: l.Key.Item.Namespace, Name: l.Key.Item.Name, UID: string(l.Key.UID),
-			Since: l.Since.UTC(),
-		})
+	status.Locks = s.Locks()
+	for _, l := range status.Locks {
+		held[string(l.UID)] = true
 	}
-	slices.SortFunc(status.Locks, func(a, b Lock) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
 	return held
 }

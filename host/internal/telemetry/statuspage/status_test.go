@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
@@ -54,13 +53,11 @@ func TestStatus(t *testing.T) {
 		{PodName: "pergola-0", Self: true, Plugins: []string{"a"}}, {PodName: "pergola-1", Leaving: true},
 	}
 	sources.Replicas = func() []lock.Member { return members }
-	sources.Locks = func() []lock.Held {
-		item := types.NamespacedName{Namespace: "shop", Name: "any"}
-		return []lock.Held{
-			{Key: lock.Key{Plugin: "manifest", Item: item, UID: "uid-new"}, Since: noon},
-			{Key: lock.Key{Plugin: "manifest", Item: item, UID: "uid-old"}, Since: noon.Add(-time.Minute)},
-		}
+	locks := []lock.Held{
+		{Plugin: "manifest", Namespace: "shop", Name: "any", UID: "uid-old", Since: noon.Add(-time.Minute)},
+		{Plugin: "manifest", Namespace: "shop", Name: "any", UID: "uid-new", Since: noon},
 	}
+	sources.Locks = func() []lock.Held { return locks }
 	page := ask(t, open(t, sources), http.MethodGet, "/status.json", "localhost")
 	got := &Status{}
 	decoder := json.NewDecoder(page.Body)
@@ -74,16 +71,13 @@ func TestStatus(t *testing.T) {
 			Operation: "Reconcile", Began: began, WaitingFor: waits.For,
 		}
 	}
-	held := Lock{Plugin: "manifest", Namespace: "shop", Name: "any", UID: "uid-old", Since: noon.Add(-time.Minute)}
-	later := held
-	later.UID, later.Since = "uid-new", noon
 	bad := job("bad", noon)
 	bad.Ended, bad.WaitingFor = &bad.Began, ""
 	bad.LastError = &JobError{Codes: failed.Error.Codes, Reason: failed.Error.Reason, Message: failed.Error.Text}
 	want := &Status{
 		Time: got.Time, Host: sources.Host, Plugins: sources.Plugins(), Workers: sources.Workers(),
-		Replicas:   []Replica{{Pod: "pergola-0", Self: true, Plugins: []string{"a"}}, {Pod: "pergola-1", Leaving: true}},
-		Locks:      []Lock{held, later},
+		Replicas:   members,
+		Locks:      locks,
 		InProgress: []Job{job("old", noon.Add(-time.Hour)), job("new", noon.Add(2*time.Second-time.Hour))},
 		Errors:     []Job{bad},
 	}
