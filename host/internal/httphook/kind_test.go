@@ -26,7 +26,7 @@ import (
 // Without the CustomResourceDefinition there are no registrations. When it comes there may be some, and a host that may
 // not list them does not
 // take that for none. Once it may, their hooks are in force, until they are deleted.
-func TestKindComesLater(t *testing.T) {
+func TestOldKindComesLater(t *testing.T) {
 	t.Parallel()
 	definitions, err := testenv.Definitions()
 	if err != nil {
