@@ -1,11 +1,12 @@
 package target
 
 import (
-	"fmt"
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -119,23 +120,18 @@ func TestChartRepository(t *testing.T) {
 		},
 		"NoPEM": {
 			reason: "base64 of something else", entry: ca(base64Of(password)),
-			problem: `.customCAData: holds no certificate in PEM once decoded from base64`,
+			problem: `.customCAData: holds no certificate in PEM once decoded from base64, or one that cannot be parsed`,
 		},
 		"BadPEM": {
 			reason: "a certificate that is none", entry: ca(base64Of(certificate + "-----BEGIN " +
 				"CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")),
-			problem: `.customCAData: holds a certificate that cannot be parsed; encode it anew`,
+			problem: `.customCAData: holds no certificate in PEM once decoded from base64, or one that cannot be parsed`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want := sdk.ChartRepositoryCredentials{URL: tc.url, AuthHeader: tc.header}
-			switch tc.url {
-			case "":
-				want.URL = address
-			case "-":
-				want.URL = ""
-			}
+			url := strings.TrimPrefix(cmp.Or(tc.url, address), "-")
+			want := sdk.ChartRepositoryCredentials{URL: url, AuthHeader: tc.header}
 			if tc.ca != "" {
 				want.CAData = []byte(tc.ca)
 			}
@@ -150,13 +146,9 @@ func TestChartRepository(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(&sdk.Credentials{ChartRepositories: []sdk.ChartRepositoryCredentials{want}},
+			if diff := gocmp.Diff(&sdk.Credentials{ChartRepositories: []sdk.ChartRepositoryCredentials{want}},
 				got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-			}
-			if strings.Contains(want.Problem, password) || strings.Contains(want.URL, password) ||
-				strings.Contains(want.Problem, "31337") {
-				t.Errorf("%s: the test wants a secret to be told", tc.reason)
 			}
 		})
 	}
@@ -187,10 +179,10 @@ func TestChartRepositories(t *testing.T) {
 		},
 		"TooMany": {
 			"each may cost a request", `{"auths":[` + many + `]}`,
-			append(repeated(sdk.ChartRepositoryCredentials{URL: "https://a"}, maxEntries), sdk.ChartRepositoryCredentials{
-				Problem: root + fmt.Sprintf(`.auths: has %d entries, of which only the first %d count; remove some`, maxEntries+1,
-					maxEntries),
-			}),
+			append(slices.Repeat([]sdk.ChartRepositoryCredentials{{URL: "https://a"}}, maxEntries),
+				sdk.ChartRepositoryCredentials{
+					Problem: root + `.auths: has 51 entries, of which only the first 50 count; remove some`,
+				}),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,19 +191,11 @@ func TestChartRepositories(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(&sdk.Credentials{ChartRepositories: tc.want}, got); diff != "" {
+			if diff := gocmp.Diff(&sdk.Credentials{ChartRepositories: tc.want}, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
 	}
-}
-
-func repeated(entry sdk.ChartRepositoryCredentials, n int) []sdk.ChartRepositoryCredentials {
-	var entries []sdk.ChartRepositoryCredentials
-	for range n {
-		entries = append(entries, entry)
-	}
-	return entries
 }
 
 // What a plugin sees of the Context has neither the configuration nor the copy that kubectl keeps of it.

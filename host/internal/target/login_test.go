@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
@@ -40,33 +39,28 @@ func oidcContent(fields ...string) string {
 // TestServiceAccountOfTheOperator: whoever writes a Target acts as nobody else than the operator says.
 func TestServiceAccountOfTheOperator(t *testing.T) {
 	t.Parallel()
-	const only = "deployer"
-	refused := `is not "deployer", the only ServiceAccount of the namespace that the operator of the host allows; leave ` +
-		`serviceAccount out`
-	for _, tc := range []struct{ reason, content, account, problem string }{
-		{"it need not be named", `{"selfConfig":{}}`, only, ""},
-		{"it may be named", `{"selfConfig":{"serviceAccount":{"name":"deployer"}}}`, only, ""},
-		{
-			"no other one may", `{"selfConfig":{"serviceAccount":{"name":"admin"}}}`, "",
-			"selfConfig.serviceAccount.name: " + refused,
-		},
-		{"an empty one is none", `{"selfConfig":{"serviceAccount":{}}}`, only, ""},
+	for _, tc := range []struct{ reason, content, refused string }{
+		{"it need not be named", `{"selfConfig":{}}`, ""},
+		{"it may be named", selfContent, ""},
+		{"no other one may", `{"selfConfig":{"serviceAccount":{"name":"admin"}}}`, selfField},
+		{"an empty one is none", `{"selfConfig":{"serviceAccount":{}}}`, ""},
 		{
 			"nor for another cluster, which may be this one under another name", oidcContent(`serviceAccount: {"name":"admin"}`),
-			"", "oidcConfig.serviceAccount.name: " + refused,
+			oidcField,
 		},
-		{"there it need not be named, either", oidcContent(`serviceAccount: null`), only, ""},
+		{"there it need not be named, either", oidcContent(`serviceAccount: null`), ""},
 	} {
-		_, login, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(tc.content), only)
-		var found string
-		for _, problem := range problems {
-			found += problem.Field + ": " + problem.Message
+		_, login, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(tc.content), "deployer")
+		if tc.refused == "" {
+			if len(problems) > 0 || login == nil || login.serviceAccount != "deployer" {
+				t.Errorf("%s: found %+v, %v", tc.reason, login, problems)
+			}
+			continue
 		}
-		if found != tc.problem {
-			t.Errorf("%s: expected %q, but found %q", tc.reason, tc.problem, found)
-		}
-		if tc.problem == "" && (login == nil || login.serviceAccount != tc.account) {
-			t.Errorf("%s: expected ServiceAccount %q, but found %+v", tc.reason, tc.account, login)
+		want := []problem{invalid(tc.refused+".serviceAccount.name", `is not "deployer", the only ServiceAccount of the `+
+			`namespace that the operator of the host allows; leave serviceAccount out`)}
+		if diff := cmp.Diff(want, problems, cmp.AllowUnexported(problem{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 		}
 	}
 }
@@ -82,16 +76,12 @@ func TestLogin(t *testing.T) {
 			field: oidcField, serviceAccount: "deployer", expiration: expiration, cluster: cluster, audiences: audiences,
 		}}
 	}
-	fails := func(problems ...string) outcome { return outcome{problems: problems} }
 	const (
 		outOfRange = "expirationSeconds: expected a whole number from 600 to 4294967296"
 		noWhole    = "oidcConfig.expirationSeconds: expected a whole number, found a number (quotes make it a text)"
 		noHTTPS    = "oidcConfig.server: is no https URL; write https://HOST:PORT"
 	)
-	cases := map[string]struct {
-		reason, raw string
-		want        outcome
-	}{
+	checkContent(t, v1alpha1.KubernetesClusterTargetType, map[string]contentCase{
 		"oidc": {"The defaults are Landscaper's.", oidcContent(), oidc(86400, cluster)},
 		"everything": {
 			"All fields.", oidcContent("audience: [a, b]", "expirationSeconds: 3600"), oidc(3600, cluster, "a", "b"),
@@ -182,30 +172,7 @@ func TestLogin(t *testing.T) {
 			"Parsers differ about which counts.", `{"selfConfig":{"serviceAccount":{"name":"a"},"serviceaccount":{"name":"b"}}}`,
 			fails("content.selfConfig.serviceaccount: the key appears twice (keys that differ only in case count as equal)"),
 		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, reason := sanitized(v1alpha1.KubernetesClusterTargetType, tc.raw)
-			if len(got.problems) > 0 {
-				got.login = nil
-			}
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome{}, login{}), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("%s\nsanitize() (-want +got):\n%s", tc.reason, diff)
-			}
-			if len(tc.want.problems) > 0 && reason != ReasonContentInvalid {
-				t.Errorf("%s\nsanitize(): want %s, got %s", tc.reason, ReasonContentInvalid, reason)
-			}
-		})
-	}
-}
-
-func TestLoginOfOtherTypes(t *testing.T) {
-	t.Parallel()
-	raw := oidcContent()
-	if got, _ := sanitized(foreignType, raw); got.content != raw || got.login != nil {
-		t.Errorf("an oidcConfig means nothing in a Target of another type, but sanitize() made %v of it", got)
-	}
+	})
 }
 
 func TestOwnCluster(t *testing.T) {
