@@ -67,7 +67,6 @@ func newHookedByHTTP(t *testing.T, answer answer, capabilities ...v1alpha1.HookC
 		Registration: "labels", URL: address, Capabilities: capabilities, Timeout: 5 * time.Minute, Conditions: []v1alpha1.ConditionType{"Labelled"},
 		Metrics: httphook.NewMetrics(),
 	})
-	t.Cleanup(b.hook.Close)
 	b.options.HTTPHooks = b
 	b.plugin.call = func(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error) {
 		b.pass("call " + string(op))

@@ -68,7 +68,7 @@ func TestTLS(t *testing.T) {
 	})
 	open, openCA := secure(t, answer, nil)
 	closed, closedCA := secure(t, answering(http.StatusNoContent, ""), clients)
-	tests := map[string]struct {
+	for name, tc := range map[string]struct {
 		reason, url string
 		secret      map[string][]byte
 		serverName  string
@@ -91,8 +91,7 @@ func TestTLS(t *testing.T) {
 			reason: "the server wants to know who asks", url: closed.URL, secret: map[string][]byte{"ca.crt": closedCA},
 			fails: true,
 		},
-	}
-	for name, tc := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: tc.serverName}
 			if tc.secret != nil {
@@ -100,7 +99,7 @@ func TestTLS(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := newHook(t, Options{URL: parse(t, tc.url), TLS: config}).Finalize(t.Context(), "", item())
+			err := newHook(Options{URL: parse(t, tc.url), TLS: config}).Finalize(t.Context(), "", item())
 			if !tc.fails {
 				if err != nil {
 					t.Errorf("%s: %v", tc.reason, err)

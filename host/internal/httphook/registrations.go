@@ -248,7 +248,7 @@ func (r *Registrations) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	return reconcile.Result{RequeueAfter: r.interval}, errors.Join(errs...)
 }
 
-// announce tells what has changed, and ends what is over.
+// announce tells what has changed.
 func (r *Registrations) announce(before, next *state) {
 	for name, e := range next.entries {
 		switch log := r.options.Log.With("registration", name); {
@@ -259,10 +259,7 @@ func (r *Registrations) announce(before, next *state) {
 			log.Info("an HTTP hook is ready", "url", e.hook.URL())
 		}
 	}
-	for name, e := range before.entries {
-		if e.hook != nil && e != next.entries[name] {
-			e.hook.Close()
-		}
+	for name := range before.entries {
 		if next.entries[name] == nil {
 			r.options.Log.Info("an HTTP hook is not registered any more", "registration", name)
 			r.options.Metrics.forget(name)

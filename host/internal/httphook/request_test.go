@@ -33,7 +33,7 @@ func TestRequestOnTheWire(t *testing.T) {
 				w.WriteHeader(http.StatusNoContent)
 			}))
 			u.Path, u.RawQuery = "/v1/hook", "a=b"
-			if err := call(t, newHook(t, Options{URL: u, Version: "1.2.3"})); err != nil {
+			if err := call(t, newHook(Options{URL: u, Version: "1.2.3"})); err != nil {
 				t.Fatal(err)
 			}
 			golden := filepath.Join("testdata", string(phase)+".golden.json")
@@ -92,7 +92,7 @@ func TestFormFactor(t *testing.T) {
 		},
 	} {
 		var got received
-		h := newHook(t, Options{URL: serve(t, recorder(t, &got)), FormFactor: tc.option})
+		h := newHook(Options{URL: serve(t, recorder(t, &got)), FormFactor: tc.option})
 		if err := h.Finalize(t.Context(), tc.call, item()); err != nil || got.FormFactor.Name != tc.want {
 			t.Errorf("%s: expected %q, but found %q (%v)", tc.reason, tc.want, got.FormFactor.Name, err)
 		}
@@ -109,7 +109,7 @@ func TestKeysOfChildren(t *testing.T) {
 		}
 		return string(out)
 	}
-	tests := map[string]struct {
+	for name, tc := range map[string]struct {
 		reason  string
 		objects []string
 		want    []string
@@ -144,8 +144,7 @@ func TestKeysOfChildren(t *testing.T) {
 			objects: []string{object("v1", "a.b.c", "", ""), object("v1", "A", "b", "c"), object("v1", "A", "b", "d")},
 			want:    []string{"a.b.c/0", "a.b.c/1", "a.b.d"},
 		},
-	}
-	for name, tc := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			children, err := identify(numbered(tc.objects...))
@@ -174,7 +173,7 @@ func numbered(objects ...string) []sdk.Child {
 
 func TestChildrenThatAreNone(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tc := range map[string]struct {
 		reason   string
 		children []sdk.Child
 	}{
@@ -185,8 +184,7 @@ func TestChildrenThatAreNone(t *testing.T) {
 			children: numbered(`{"apiVersion":"v1","kind":"x"}`, `{"apiVersion":"v1","kind":"x"}`,
 				`{"apiVersion":"v1","kind":"x../0"}`),
 		},
-	}
-	for name, tc := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := identify(tc.children); !errors.Is(err, ErrChildren) {
@@ -198,7 +196,7 @@ func TestChildrenThatAreNone(t *testing.T) {
 
 func TestRequestLimit(t *testing.T) {
 	t.Parallel()
-	h := newHook(t, Options{URL: serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	h := newHook(Options{URL: serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("the hook was asked")
 	}))})
 	huge := item()

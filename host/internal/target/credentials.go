@@ -68,7 +68,7 @@ func NamedCredentials(
 }
 
 // credentialReader resolves the credentials of one Context, or of one Secret. Its errors are texts for the user about
-// these credentials, but for a *failure.
+// these credentials, but for a *apiServerError.
 type credentialReader struct {
 	reader    SecretReader
 	namespace string
@@ -76,12 +76,12 @@ type credentialReader struct {
 	left      int    // bytes that may still be handed over
 }
 
-// failure is an error of the API server that says nothing about the credentials.
-type failure struct{ error }
+// apiServerError is an error of the API server that says nothing about the credentials.
+type apiServerError struct{ error }
 
 // told splits what credentialReader has found into a text for the user and the error of the API server.
 func told(err error) (problem string, _ error) {
-	if failed := (*failure)(nil); errors.As(err, &failed) {
+	if failed := (*apiServerError)(nil); errors.As(err, &failed) {
 		return "", failed.error
 	}
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *credentialReader) secret(ctx context.Context, field, name string, take 
 			return r.wrong(field+".name", `the Secret %q may not be read; allow "get" for secrets in the namespace %q`,
 				full, r.namespace)
 		case err != nil:
-			return &failure{err}
+			return &apiServerError{err}
 		}
 		if problem = take(secret); problem == nil {
 			return nil

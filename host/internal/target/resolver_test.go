@@ -40,7 +40,7 @@ func TestTarget(t *testing.T) {
 		live     int64 // requests to the API server
 		notFound bool
 	}
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		reason       string
 		item         *v1alpha1.DeployItem
 		cached, live []client.Object
@@ -161,8 +161,7 @@ func TestTarget(t *testing.T) {
 					`client-certificate-data`,
 			},
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			item := tc.item
@@ -339,7 +338,7 @@ func TestContext(t *testing.T) {
 		}
 	}
 	const missing = `: there is no such Context; create it, or correct spec.context of the deploy item`
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		reason       string
 		name         string
 		opts         Options
@@ -377,8 +376,7 @@ func TestContext(t *testing.T) {
 			reason: "The option stands in for no other Context.", name: "c", opts: Options{DefaultContext: true}, wantLive: 1,
 			wantErr: `Context "foo/c"` + missing,
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			item := newItem("")
