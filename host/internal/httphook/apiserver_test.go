@@ -74,7 +74,7 @@ func testAdmission(t *testing.T, admin client.Client) {
 	combined := func(text string) string { return hookSpec("address: {uri: '" + text + "', " + ref + "}") }
 	conditions := func(of string) string { return hookSpec("conditionsFromHook: [" + of + "]") }
 	const sixteen = "{type: A}, {type: B}, {type: C}, {type: D}, {type: E}, {type: F}, {type: G}, {type: H}, {type: I}, " +
-		"{type: J}, {type: K}, {type: L}, {type: M}, {type: N}, {type: O}, {type: P}"
+		"{type: J}, {type: K}, {type: L}, {type: M}, {type: R}, {type: O}, {type: P}"
 	// By the field that is wrong; empty for those that are right.
 	for field, specs := range map[string][]string{
 		"": {

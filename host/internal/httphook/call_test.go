@@ -19,9 +19,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 30 * time.Second
-
 // What a structured error says counts.
 func TestStructuredErrors(t *testing.T) {
 	t.Parallel()

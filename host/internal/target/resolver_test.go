@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -323,7 +324,7 @@ func TestNamedThatIsMissing(t *testing.T) {
 		resolved, err := NewResolver(newCache(t), live, Options{}).Named(t.Context(), "foo", name)
 		var problem *Error
 		if resolved != nil || !errors.As(err, &problem) || problem.Reason != ReasonTargetNotFound || problem.Code() != "" ||
-			err.Error() != `Target "foo/`+name+`"`+want || live.requests.Load() != requests {
+			err.Error() != fmt.Sprintf("Target %q", "foo/"+name)+want || live.requests.Load() != requests {
 			t.Errorf("%q: found %v, %v, and %d requests", name, resolved, err, live.requests.Load())
 		}
 	}
